@@ -171,6 +171,8 @@ typedef MPI_File_errhandler_function MPI_File_errhandler_fn;
 #define MPI_AINT ((MPI_Datatype)0x4c000843)
 #define MPI_OFFSET ((MPI_Datatype)0x4c000844)
 #define MPI_COUNT ((MPI_Datatype)0x4c000845)
+#define MPIX_C_FLOAT16 ((MPI_Datatype)0x4c000246)
+#define MPIX_BFLOAT16 ((MPI_Datatype)0x4c00024c)
 
 /* Datatypes of C++ */
 #define MPI_CXX_BOOL ((MPI_Datatype)0x4c000133)
@@ -190,13 +192,20 @@ typedef MPI_File_errhandler_function MPI_File_errhandler_fn;
 #define MPI_INTEGER2 ((MPI_Datatype)0x4c00022f)
 #define MPI_INTEGER4 ((MPI_Datatype)0x4c000430)
 #define MPI_INTEGER8 ((MPI_Datatype)0x4c000831)
-#define MPI_INTEGER16 MPI_DATATYPE_NULL
+#define MPI_INTEGER16 ((MPI_Datatype)0x4c001032)
+#define MPI_REAL2 ((MPI_Datatype)0x4c000226)
 #define MPI_REAL4 ((MPI_Datatype)0x4c000427)
 #define MPI_REAL8 ((MPI_Datatype)0x4c000829)
 #define MPI_REAL16 ((MPI_Datatype)0x4c00102b)
+#define MPI_COMPLEX4 ((MPI_Datatype)0x4c00042e)
 #define MPI_COMPLEX8 ((MPI_Datatype)0x4c000828)
 #define MPI_COMPLEX16 ((MPI_Datatype)0x4c00102a)
 #define MPI_COMPLEX32 ((MPI_Datatype)0x4c00202c)
+#define MPI_LOGICAL1 ((MPI_Datatype)0x4c000147)
+#define MPI_LOGICAL2 ((MPI_Datatype)0x4c000248)
+#define MPI_LOGICAL4 ((MPI_Datatype)0x4c000449)
+#define MPI_LOGICAL8 ((MPI_Datatype)0x4c00084a)
+#define MPI_LOGICAL16 ((MPI_Datatype)0x4c00104b)
 
 /* Pairs for MPI_MINLOC and MPI_MAXLOC */
 #define MPI_FLOAT_INT ((MPI_Datatype)0x8c000000)

@@ -77,10 +77,12 @@ impl Buffered {
     /// The operations that send what is in it at this moment.
     ///
     /// # Errors
-    /// [`Class::Buffer`] if there is none; those of sends that have ended.
+    /// Those of sends that have ended.
     pub fn pending(&self, process: &Process) -> Result<Vec<RequestId>> {
         let mut attached = self.0.lock();
-        let buffer = attached.as_mut().ok_or_else(nothing)?;
+        let Some(buffer) = attached.as_mut() else {
+            return Ok(Vec::new());
+        };
         reclaim(process, buffer)?;
         let taken = buffer.taken.iter().filter_map(|taken| taken.request);
         let own = buffer.own.iter().flatten().map(|(_, id)| *id);
@@ -101,12 +103,13 @@ impl Buffered {
         Ok(())
     }
 
-    /// `MPI_Buffer_detach`: waits until all messages have left the buffer.
+    /// `MPI_Buffer_detach`: waits until all messages have left the buffer. Without one there is nothing to
+    /// wait for, and NULL and 0 are its address and size, as in all other libraries of this ABI.
     pub fn detach(&self, process: &Process) -> Result<(*mut u8, usize)> {
         loop {
             let mut attached = self.0.lock();
             let Some(buffer) = attached.as_mut() else {
-                return Err(nothing());
+                return Ok((std::ptr::null_mut(), 0));
             };
             reclaim(process, buffer)?;
             let own = buffer.own.as_ref().and_then(|own| own.first());
@@ -187,13 +190,6 @@ impl Buffered {
         }
         started.map(drop)
     }
-}
-
-#[cold]
-fn nothing() -> Error {
-    let why = "no buffer is attached; MPI_Buffer_attach, or MPI_Comm_attach_buffer or \
-               MPI_Session_attach_buffer for theirs, comes first";
-    Error::new(Class::Buffer, why)
 }
 
 /// Sends a copy.

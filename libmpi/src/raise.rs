@@ -17,6 +17,7 @@ use crate::identity::Identity;
 use crate::outward::{Outward, OutwardFile};
 use crate::runtime::runtime;
 use crate::tool::events;
+use crate::wins::WinObject;
 use crate::{codes, fatal, files, sessions, wins};
 
 /// The object that an error is raised on.
@@ -104,7 +105,7 @@ fn lookup(on: On) -> Handler {
         },
         On::Comm(comm) => of_comm(comm),
         On::Win(win) => match wins::get(win) {
-            Ok(object) => object.errhandler.lock().handler(),
+            Ok(object) => of_window(object),
             Err(_) => of_process().0,
         },
         On::Session(session) => match sessions::get(session) {
@@ -117,6 +118,16 @@ fn lookup(on: On) -> Handler {
         },
         On::Process => of_process().0,
     }
+}
+
+/// That of a window. Programs that have errors of `MPI_COMM_WORLD` returned expect so of windows whose
+/// handler nobody has set, since all other libraries of this ABI do; otherwise such a one is fatal.
+fn of_window(window: &WinObject) -> Handler {
+    let own = window.errhandler.lock().handler();
+    if !window.handler_chosen.load(Ordering::Relaxed) && matches!(of_process().0, Handler::Return) {
+        return Handler::Return;
+    }
+    own
 }
 
 /// That of a communicator; if it doesn't exist, that of the process.

@@ -81,6 +81,16 @@ pub const PREDEFINED: &[(MPI_Datatype, Predefined)] = &[
     (abi::MPI_2REAL, Predefined::TwoReal),
     (abi::MPI_2DOUBLE_PRECISION, Predefined::TwoDoublePrecision),
     (abi::MPI_2INTEGER, Predefined::TwoInteger),
+    (abi::MPI_INTEGER16, Predefined::Integer16),
+    (abi::MPI_REAL2, Predefined::Real2),
+    (abi::MPI_COMPLEX4, Predefined::Complex4),
+    (abi::MPI_LOGICAL1, Predefined::Logical1),
+    (abi::MPI_LOGICAL2, Predefined::Logical2),
+    (abi::MPI_LOGICAL4, Predefined::Logical4),
+    (abi::MPI_LOGICAL8, Predefined::Logical8),
+    (abi::MPI_LOGICAL16, Predefined::Logical16),
+    (abi::MPIX_C_FLOAT16, Predefined::CFloat16),
+    (abi::MPIX_BFLOAT16, Predefined::Bfloat16),
 ];
 
 /// Number of predefined datatypes whose handles look as if made at run time (pairs with gaps): they

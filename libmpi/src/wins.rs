@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use mpi_core::process::foreign::Uses;
@@ -26,6 +26,8 @@ pub struct WinObject {
     pub window: Window,
     /// Its error handler.
     pub errhandler: Mutex<Attached>,
+    /// Whether the program has set it.
+    pub handler_chosen: AtomicBool,
     /// Its attributes, but for the predefined ones.
     pub attributes: Store,
     /// Its hints, as far as they are understood.
@@ -46,6 +48,7 @@ impl WinObject {
         let (size, unit) = window.extent_of(window.rank());
         WinObject {
             errhandler: Mutex::new(FATAL),
+            handler_chosen: AtomicBool::new(false),
             attributes: Store::new(),
             hints: Mutex::new(hints),
             size: size as MPI_Aint,

@@ -68,6 +68,13 @@ impl Window {
                 ),
             );
         }
+        if target.displacement < 0 {
+            let detail = format!(
+                "target_disp is {}; it must be 0 or more",
+                target.displacement
+            );
+            return Error::new(Class::Disp, detail);
+        }
         let member: Member = self.members.get(target.rank);
         Error::new(
             Class::RmaRange,

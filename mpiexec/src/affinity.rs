@@ -1,43 +1,157 @@
-//! Which hardware threads each rank may use, on the machine at hand.
+//! Which hardware threads each rank may use, and where its memory is to be, on the machine at hand.
 
+use std::collections::HashMap;
+use std::env;
 use std::path::Path;
 
-use crate::binding::Bind;
+use crate::binding::{Bind, Library, Policy, To};
+use crate::cgroup::Limits;
 use crate::system;
-use crate::topology::{Kind, Machine, show_list};
+use crate::topology::{Kind, Machine, hwloc, show_list};
 
-/// A set of CPUs as the kernel takes it, one bit each.
-pub type Mask = Vec<u64>;
+/// What a rank gets of its machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Room {
+    /// CPUs to run on as the kernel takes them, a bit for each; empty for any.
+    pub cpus: Vec<u64>,
+    /// Where its memory is to be, if not where the kernel puts it.
+    pub memory: Option<Policy>,
+    /// How many CPUs the ranks of this machine have together.
+    pub cores: usize,
+}
+
+/// What the ranks of a machine get.
+#[derive(Debug)]
+pub struct Affinity {
+    machine: Machine,
+    sets: Vec<Vec<usize>>,
+    memory: Vec<Option<Policy>>,
+    limits: Limits,
+}
+
+/// Variables by which hwloc is told of another machine, or how to look at this one.
+const VARIABLES: &[&str] = &[
+    "HWLOC_SYNTHETIC",
+    "HWLOC_XMLFILE",
+    "HWLOC_FSROOT",
+    "HWLOC_COMPONENTS",
+];
 
 /// This machine, less what a control group or whoever started us has kept from us.
-fn machine() -> Machine {
-    Machine::read(Path::new("/sys"), &cpus(&system::allowed_cpus()))
+fn machine(bind: &Bind) -> Machine {
+    let allowed = cpus(&system::allowed_cpus());
+    let told = VARIABLES
+        .iter()
+        .find(|name| env::var_os(name).is_some_and(|text| !text.is_empty()));
+    let (wanted, name) = match &bind.library {
+        Library::Sys => (false, hwloc::NAME),
+        Library::Hwloc(name) => (true, name.as_str()),
+        // Opening it takes longer than starting a rank: equal shares do without.
+        Library::Auto => {
+            let shares = bind.to == To::Auto && bind.map.is_none();
+            (told.is_some() || !shares, hwloc::NAME)
+        }
+    };
+    if wanted {
+        match hwloc::read(name, &allowed) {
+            Ok(machine) => return machine,
+            Err(why) if told.is_some() || bind.library != Library::Auto => {
+                let what = told.map_or(String::new(), |name| format!("{name} has no effect: "));
+                eprintln!("mpiexec: {what}{why}; the machine is taken to be what /sys says");
+            }
+            Err(_) => {}
+        }
+    }
+    Machine::read(Path::new("/sys"), &allowed)
 }
 
 /// The cores that this process may use: for each the allowed CPUs (hardware threads) of it.
 pub fn cores() -> Vec<Vec<usize>> {
-    machine().objects(Kind::Core)
+    machine(&Bind::AUTO).objects(Kind::Core)
 }
 
-/// The masks of `ranks` ranks, empty for those that stay unbound.
-pub fn masks(bind: &Bind, ranks: usize) -> Vec<Mask> {
-    let sets = bind.sets(ranks, &machine());
-    sets.into_iter().map(|set| mask(&set)).collect()
+/// How many ranks can run at once.
+pub fn slots() -> usize {
+    let cpus: usize = system::allowed_cpus()
+        .iter()
+        .map(|word| word.count_ones() as usize)
+        .sum();
+    cpus.min(Limits::read().whole_cpus()).max(1)
 }
 
-/// For each rank a picture of what it is bound to.
-pub fn pictures(bind: &Bind, ranks: usize) -> Vec<String> {
-    let machine = machine();
-    let sets = bind.sets(ranks, &machine);
-    let picture = |set: &Vec<usize>| match set.is_empty() {
-        true => "not bound".to_owned(),
-        false => format!("bound to CPUs {}: {}", show_list(set), machine.picture(set)),
-    };
-    sets.iter().map(picture).collect()
+impl Affinity {
+    /// Finds out what `ranks` ranks get; an error names what isn't there.
+    pub fn find(bind: &Bind, ranks: usize) -> Result<Affinity, String> {
+        let machine = machine(bind);
+        let mut limits = Limits::read();
+        if !machine.is_here() {
+            limits = Limits::default();
+        }
+        let mut sets = bind.sets(ranks, &machine)?;
+        // Who has a share of the machine's time only has no cores of its own: others may run on the
+        // same, and the kernel knows best who runs where.
+        if bind.to == To::Auto && limits.whole_cpus() < machine.cpus().len() {
+            sets = vec![Vec::new(); ranks];
+        }
+        let memory = sets.iter().map(|set| bind.memory.policy(set, &machine));
+        Ok(Affinity {
+            memory: memory.collect(),
+            machine,
+            sets,
+            limits,
+        })
+    }
+
+    /// What each rank gets. Nobody is bound to the CPUs of another machine.
+    pub fn rooms(&self) -> Vec<Room> {
+        let cores = self.cores();
+        let room = |(set, memory): (&Vec<usize>, &Option<Policy>)| match self.machine.is_here() {
+            true => Room {
+                cpus: mask(set),
+                memory: memory.clone(),
+                cores,
+            },
+            false => Room {
+                cores: slots(),
+                ..Room::default()
+            },
+        };
+        self.sets.iter().zip(&self.memory).map(room).collect()
+    }
+
+    /// How many ranks can run at once: as many as there are CPUs, unless more are bound to some.
+    fn cores(&self) -> usize {
+        let ranks = self.sets.len();
+        let all = self.machine.cpus().len().min(self.limits.whole_cpus());
+        let mut crowds: HashMap<&[usize], usize> = HashMap::new();
+        for set in self.sets.iter().filter(|set| !set.is_empty()) {
+            *crowds.entry(set).or_default() += 1;
+        }
+        let crowded = crowds.into_iter().filter(|(set, same)| same > &set.len());
+        let least = crowded.map(|(set, same)| ranks * set.len() / same).min();
+        least.map_or(all, |least| all.min(least)).max(1)
+    }
+
+    /// For each rank a picture of what it is bound to.
+    pub fn pictures(&self) -> Vec<String> {
+        let picture = |(set, memory): (&Vec<usize>, &Option<Policy>)| {
+            let memory = memory.as_ref().map(|memory| format!(", {}", memory.tell()));
+            let memory = memory.unwrap_or_default();
+            match set.is_empty() {
+                true => format!("not bound{memory}"),
+                false => format!(
+                    "bound to CPUs {}{memory}: {}",
+                    show_list(set),
+                    self.machine.picture(set)
+                ),
+            }
+        };
+        self.sets.iter().zip(&self.memory).map(picture).collect()
+    }
 }
 
-fn mask(cpus: &[usize]) -> Mask {
-    let mut mask = Mask::new();
+fn mask(cpus: &[usize]) -> Vec<u64> {
+    let mut mask = Vec::new();
     for cpu in cpus {
         let word = cpu / 64;
         if word >= mask.len() {
@@ -56,11 +170,46 @@ fn cpus(mask: &[u64]) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::binding;
+    use crate::topology::tests::sys;
 
     #[test]
     fn masks_hold_what_they_are_made_of() {
         for set in [vec![], vec![0], vec![3, 64, 130]] {
             assert_eq!(cpus(&mask(&set)), set);
+        }
+    }
+
+    #[test]
+    fn crowds_are_noticed() {
+        let dir = sys();
+        let machine = Machine::read(dir.path(), &(0..32).collect::<Vec<_>>());
+        for (to, ranks, quota, expected) in [
+            ("core", 8, None, 32),
+            ("core", 16, None, 32),
+            // Two threads for three ranks.
+            ("core", 48, None, 32),
+            ("user:0", 4, None, 1),
+            ("user:0,0,1,2", 4, None, 2),
+            ("socket", 40, None, 32),
+            ("none", 40, None, 32),
+            ("none", 8, Some(2.5), 2),
+            ("hwthread", 8, Some(0.1), 1),
+        ] {
+            let bind = Bind {
+                to: binding::to(to).unwrap(),
+                ..Bind::AUTO
+            };
+            let affinity = Affinity {
+                machine: machine.clone(),
+                sets: bind.sets(ranks, &machine).unwrap(),
+                memory: vec![None; ranks],
+                limits: Limits {
+                    cpus: quota,
+                    memory: None,
+                },
+            };
+            assert_eq!(affinity.cores(), expected, "{ranks} to {to}");
         }
     }
 }

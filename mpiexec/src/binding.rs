@@ -1,6 +1,12 @@
-//! Which hardware threads each rank of a machine may use, as `-bind-to` and `-map-by` say.
+//! Which hardware threads each rank of a machine may use, as `-bind-to`, `-map-by` and a rankfile say.
 
-use crate::topology::{Kind, Machine, cpu_list};
+mod memory;
+mod slots;
+
+pub use memory::{Memory, Mode, Policy};
+pub use slots::Slots;
+
+use crate::topology::{Kind, Machine, cpu_list, show_list};
 
 /// What ranks are bound to, and in which order they take it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -9,6 +15,21 @@ pub struct Bind {
     pub to: To,
     /// The kind of object that ranks are dealt out to, if one was named, and how many each gets in a row.
     pub map: Option<(Kind, usize)>,
+    /// Where their memory is to be.
+    pub memory: Memory,
+    /// Who is asked about the machine.
+    pub library: Library,
+}
+
+/// Who is asked about the machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Library {
+    /// hwloc if it is there, when more than equal shares are asked for.
+    Auto,
+    /// /sys alone.
+    Sys,
+    /// hwloc, by this name of the library.
+    Hwloc(String),
 }
 
 /// What a rank is bound to.
@@ -22,6 +43,8 @@ pub enum To {
     Objects(Kind, usize),
     /// These CPUs, for one rank after the other.
     User(Vec<Vec<usize>>),
+    /// What a rankfile says, for one rank after the other.
+    Slots(Vec<Slots>),
 }
 
 impl Bind {
@@ -29,28 +52,54 @@ impl Bind {
     pub const AUTO: Bind = Bind {
         to: To::Auto,
         map: None,
+        memory: Memory::Local,
+        library: Library::Auto,
     };
 
+    /// The same for a host that has these ranks of the job only.
+    pub fn of(mut self, ranks: &[u32]) -> Bind {
+        if let To::Slots(all) = &mut self.to {
+            let mine = ranks.iter().filter_map(|&rank| all.get(rank as usize));
+            *all = mine.cloned().collect();
+        }
+        self
+    }
+
     /// The CPUs of each of `ranks` ranks; none for those that stay unbound.
-    pub fn sets(&self, ranks: usize, machine: &Machine) -> Vec<Vec<usize>> {
+    pub fn sets(&self, ranks: usize, machine: &Machine) -> Result<Vec<Vec<usize>>, String> {
+        let unbound = || Ok(vec![Vec::new(); ranks]);
         let (kind, width) = match &self.to {
-            To::None => return vec![Vec::new(); ranks],
+            To::None => return unbound(),
             To::User(lists) => {
+                let there = machine.cpus();
+                if let Some(cpu) = lists.concat().iter().find(|cpu| !there.contains(cpu)) {
+                    return Err(format!(
+                        "'-bind-to user' names CPU {cpu}; CPUs {} are there and may be used",
+                        show_list(&there)
+                    ));
+                }
                 let list = |rank: usize| lists[rank % lists.len()].clone();
-                return (0..ranks).map(list).collect();
+                return Ok((0..ranks).map(list).collect());
             }
-            To::Auto if self.map.is_none() => return shares(ranks, &machine.objects(Kind::Core)),
-            To::Auto if ranks > machine.objects(Kind::Core).len() => {
-                return vec![Vec::new(); ranks];
+            To::Slots(all) => {
+                let set = |rank: usize| match all.get(rank) {
+                    Some(slots) => slots.cpus(machine),
+                    None => Ok(Vec::new()),
+                };
+                return (0..ranks).map(set).collect();
             }
+            To::Auto if self.map.is_none() => {
+                return Ok(shares(ranks, &machine.objects(Kind::Core)));
+            }
+            To::Auto if ranks > machine.objects(Kind::Core).len() => return unbound(),
             To::Auto => (Kind::Core, 1),
             To::Objects(kind, width) => (*kind, *width),
         };
         let objects = machine.objects(kind);
         if objects.is_empty() {
-            return vec![Vec::new(); ranks];
+            return unbound();
         }
-        match self.map {
+        Ok(match self.map {
             None => (0..ranks).map(|rank| run(&objects, rank, width)).collect(),
             Some((by, group)) => {
                 let places = machine.objects(by);
@@ -66,7 +115,7 @@ impl Bind {
                 };
                 (0..ranks).map(set).collect()
             }
-        }
+        })
     }
 }
 
@@ -143,7 +192,11 @@ pub fn map(text: &str) -> Option<(Kind, usize)> {
 impl Bind {
     /// The words for [`Bind::read`].
     pub fn show(&self) -> String {
-        let to = match &self.to {
+        let mut text = match &self.to {
+            To::Slots(all) => {
+                let all: Vec<&str> = all.iter().map(Slots::text).collect();
+                format!("slots:{}", all.join("|"))
+            }
             To::Auto => "auto".to_owned(),
             To::None => "none".to_owned(),
             To::Objects(kind, width) => format!("{}:{width}", kind.name()),
@@ -156,38 +209,101 @@ impl Bind {
                 format!("user:{}", lists.join(","))
             }
         };
-        match self.map {
-            Some((kind, number)) => format!("{to} ppr:{number}:{}", kind.name()),
-            None => to,
+        if let Some((kind, number)) = self.map {
+            text += &format!(" ppr:{number}:{}", kind.name());
         }
+        if self.memory != Memory::Local {
+            text += &format!(" memory={}", self.memory.show());
+        }
+        match &self.library {
+            Library::Auto => {}
+            Library::Sys => text += " library=sys",
+            Library::Hwloc(name) => text += &format!(" library={name}"),
+        }
+        text
     }
 
     /// Reads what [`Bind::show`] has written.
     pub fn read(text: &str) -> Option<Bind> {
-        let (first, second) = text.split_once(' ').unwrap_or((text, ""));
-        Some(Bind {
-            to: to(first)?,
-            map: match second {
-                "" => None,
-                second => Some(map(second)?),
+        let mut words = text.split(' ');
+        let first = words.next()?;
+        let mut bind = Bind {
+            to: match first.strip_prefix("slots:") {
+                Some(all) => {
+                    let all: Result<_, _> = all.split('|').map(Slots::read).collect();
+                    To::Slots(all.ok()?)
+                }
+                None => to(first)?,
             },
-        })
+            ..Bind::AUTO
+        };
+        for word in words {
+            match word.split_once('=') {
+                Some(("memory", how)) => bind.memory = Memory::read(how)?,
+                Some(("library", name)) => bind.library = library(name)?,
+                _ => bind.map = Some(map(word)?),
+            }
+        }
+        Some(bind)
+    }
+}
+
+/// Reads what `-topolib` is given; `None` if it makes no sense.
+pub fn library(text: &str) -> Option<Library> {
+    match text {
+        "auto" | "default" => Some(Library::Auto),
+        "sys" => Some(Library::Sys),
+        "hwloc" => Some(Library::Hwloc(crate::topology::hwloc::NAME.to_owned())),
+        name if name.contains(".so") && !name.contains(' ') => {
+            Some(Library::Hwloc(name.to_owned()))
+        }
+        _ => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::topology::show_list;
     use crate::topology::tests::sys;
+
+    #[test]
+    fn agents_are_told_everything() {
+        let bind = Bind {
+            to: To::Slots(
+                ["0:1", "p3", "1:*"]
+                    .map(|text| Slots::read(text).unwrap())
+                    .to_vec(),
+            ),
+            memory: Memory::Bind(vec![0, 2]),
+            library: Library::Hwloc("/opt/libhwloc.so.15".to_owned()),
+            ..Bind::AUTO
+        };
+        assert_eq!(Bind::read(&bind.show()), Some(bind.clone()));
+        assert_eq!(
+            bind.of(&[1]).show(),
+            "slots:p3 memory=bind:0,2 library=/opt/libhwloc.so.15"
+        );
+    }
+
+    #[test]
+    fn cpus_that_are_not_there_are_named() {
+        let machine = Machine::read(std::path::Path::new("/nowhere"), &[0, 1]);
+        let user = Bind {
+            to: to("user:0,5").unwrap(),
+            ..Bind::AUTO
+        };
+        let error = user.sets(2, &machine).unwrap_err();
+        assert!(error.contains("CPU 5; CPUs 0-1"), "{error}");
+    }
 
     fn sets(machine: &Machine, to: &str, by: &str, ranks: usize) -> String {
         let bind = Bind {
             to: super::to(to).unwrap(),
             map: (!by.is_empty()).then(|| map(by).unwrap()),
+            ..Bind::AUTO
         };
         assert_eq!(Bind::read(&bind.show()), Some(bind.clone()));
-        let sets = bind.sets(ranks, machine);
+        let sets = bind.sets(ranks, machine).unwrap();
         let sets: Vec<String> = sets.iter().map(|set| show_list(set)).collect();
         sets.join(" ")
     }

@@ -14,25 +14,29 @@ const fn foreign(name: &'static str, values: usize, note: &'static str) -> Forei
     Foreign { name, values, note }
 }
 
-const ONE_MACHINE: &str =
-    "it is about several machines, and this launcher starts ranks on its own only";
-const PLACING: &str = "ranks are placed by -bind-to only";
-const HERE: &str = "use -info to see what this launcher does";
+const PLACING: &str = "ranks are placed by -map-by and bound by -bind-to";
+const HERE: &str = "use -info and -v to see what this launcher does";
 const OPEN_MPI: &str =
     "it sets Open MPI's own parameters; Weft's are the variables in docs/tuning.md";
 const CHECKPOINTS: &str = "there are no checkpoints";
+const GPUS: &str = "GPUs are not assigned to ranks";
+const RECOVERY: &str = "ranks are not started again; -disable-auto-cleanup has the others go on";
+const TOOLS: &str = "write the tool before the program: mpiexec -n 1 TOOL ./a : -n 3 ./a";
+const SERVICE: &str = "there are no daemons that outlive a job";
 
 const ALL: &[Foreign] = &[
     // Hydra's.
-    foreign("enable-x", 0, ONE_MACHINE),
+    foreign("enable-x", 0, "X is forwarded by -bootstrap-exec-args -X"),
     foreign("disable-x", 0, ""),
-    foreign("topolib", 1, ""),
-    foreign("membind", 1, PLACING),
     foreign("demux", 1, ""),
     foreign("profile", 0, HERE),
     foreign("disable-hostname-propagation", 0, ""),
     foreign("enable-hostname-propagation", 0, ""),
-    foreign("order-nodes", 1, ONE_MACHINE),
+    foreign(
+        "order-nodes",
+        1,
+        "hosts are taken in the order in which they are named",
+    ),
     foreign("localhost", 1, ""),
     foreign("umask", 1, "programs inherit ours"),
     foreign("soft", 1, "as many ranks as -n says are started"),
@@ -48,31 +52,102 @@ const ALL: &[Foreign] = &[
     foreign("ckpoint-num", 1, CHECKPOINTS),
     foreign("ckpoint-interval", 1, CHECKPOINTS),
     foreign("hostname-propagation", 0, ""),
-    foreign("gpu-subdevs-per-proc", 1, "GPUs are not assigned to ranks"),
+    foreign("gpu-subdevs-per-proc", 1, GPUS),
     foreign("pmi-port", 0, "ranks inherit a socket (PMI_FD)"),
-    foreign("gpus-per-proc", 1, "GPUs are not assigned to ranks"),
+    foreign("gpus-per-proc", 1, GPUS),
     foreign("enable-auto-cleanup", 0, ""),
     // Intel MPI's.
     foreign("ordered-output", 0, ""),
-    foreign("hosts-group", 1, ONE_MACHINE),
     foreign("use-app-topology", 1, PLACING),
+    foreign("silent-abort", 0, ""),
+    foreign("prot", 0, "WEFT_INFO=1 prints the transports"),
+    foreign("cpu-bind", 1, PLACING),
+    foreign("aps", 0, TOOLS),
+    foreign("mps", 0, TOOLS),
+    foreign("gdb", 0, TOOLS),
+    foreign("gdb-args", 1, TOOLS),
+    foreign("gtool", 1, TOOLS),
+    foreign("gtoolfile", 1, TOOLS),
     // Open MPI's.
     foreign("allow-run-as-root", 0, ""),
     foreign("mca", 2, OPEN_MPI),
     foreign("gmca", 2, OPEN_MPI),
     foreign("pmixmca", 2, OPEN_MPI),
+    foreign("gpmixmca", 2, OPEN_MPI),
     foreign("prtemca", 2, OPEN_MPI),
+    foreign("omca", 2, OPEN_MPI),
     foreign("tune", 1, OPEN_MPI),
     foreign("am", 1, OPEN_MPI),
     foreign("rank-by", 1, PLACING),
-    foreign("display-allocation", 0, "all ranks are on this machine"),
     foreign("use-hwthread-cpus", 0, PLACING),
-    foreign("rankfile", 1, PLACING),
-    foreign("rf", 1, PLACING),
+    foreign("cpu-set", 1, PLACING),
+    foreign("cpu-list", 1, PLACING),
+    foreign("cartofile", 1, PLACING),
+    foreign("cf", 1, PLACING),
     foreign("noprefix", 0, ""),
-    foreign("preload-binary", 0, ""),
+    foreign(
+        "preload-binary",
+        0,
+        "programs are not copied to other hosts",
+    ),
+    foreign("preload-files", 1, "files are not copied to other hosts"),
+    foreign(
+        "set-cwd-to-session-dir",
+        0,
+        "ranks run in the folder that -wdir names",
+    ),
     foreign("quiet", 0, ""),
     foreign("q", 0, ""),
+    foreign("merge-stderr-to-stdout", 0, "write 2>&1 in a shell"),
+    foreign("stream-buffering", 1, ""),
+    foreign("xml", 0, "output is text"),
+    foreign("xml-file", 1, "output is text"),
+    foreign("xterm", 1, TOOLS),
+    foreign("debugger", 1, TOOLS),
+    foreign("tv", 0, TOOLS),
+    foreign("get-stack-traces", 0, ""),
+    foreign("report-state-on-timeout", 0, ""),
+    foreign("continuous", 0, RECOVERY),
+    foreign("disable-recovery", 0, ""),
+    foreign("enable-recovery", 0, RECOVERY),
+    foreign("max-restarts", 1, RECOVERY),
+    foreign("with-ft", 1, ""),
+    foreign("do-not-resolve", 0, ""),
+    foreign("index-argv-by-rank", 0, ""),
+    foreign("leave-session-attached", 0, ""),
+    foreign("personality", 1, ""),
+    foreign("ompi-server", 1, "names are published by -nameserver"),
+    foreign("report-child-jobs-separately", 0, ""),
+    foreign("report-events", 1, ""),
+    foreign("report-pid", 1, "the shell's $! is it"),
+    foreign("report-uri", 1, SERVICE),
+    foreign("dvm", 0, SERVICE),
+    foreign("dvm-uri", 1, SERVICE),
+    foreign("hnp", 1, SERVICE),
+    foreign("novm", 0, ""),
+    foreign("max-vm-size", 1, ""),
+    foreign("show-progress", 0, HERE),
+    foreign("terminate", 0, ""),
+    foreign("use-regexp", 0, ""),
+    foreign("output-proctable", 0, HERE),
+    foreign("d", 0, HERE),
+    foreign("debug-devel", 0, HERE),
+    foreign("debug-daemons", 0, HERE),
+    foreign("debug-daemons-file", 0, HERE),
+    foreign("display-devel-allocation", 0, HERE),
+    foreign("display-diffable-map", 0, HERE),
+    foreign("display-topo", 0, HERE),
+    foreign(
+        "launch-agent",
+        1,
+        "-prefix says where Weft is on other hosts",
+    ),
+    foreign("runtime-options", 1, OPEN_MPI),
+    foreign(
+        "forward-signals",
+        1,
+        "all signals that can be are passed on",
+    ),
 ];
 
 /// The option of this name.
@@ -81,11 +156,23 @@ pub fn find(name: &str) -> Option<&'static Foreign> {
 }
 
 impl Foreign {
+    /// Its name.
+    #[cfg(test)]
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
     /// What people should know about it, if there is something.
     pub fn note(&self) -> Option<String> {
         let Foreign { name, note, .. } = self;
         (!note.is_empty()).then(|| format!("option -{name} is ignored: {note}"))
     }
+}
+
+/// All of them.
+#[cfg(test)]
+pub fn all() -> &'static [Foreign] {
+    ALL
 }
 
 fn names() -> impl Iterator<Item = &'static str> {

@@ -28,6 +28,9 @@ For the whole job:
                         (default) to an equal share of the cores if there are enough
   -map-by hwthread|core|l2cache|l3cache|numa|socket, ppr:N:socket
                         deal ranks out to these in turn; -report-bindings shows the result
+  -membind local|bind|interleave[:NODES], none
+                        where the memory of bound ranks is; -topolib hwloc|sys: who is asked
+  -dry-run              start nothing, say where each rank would be and what bound to
   -initial-errhandler NAME
                         the error handler at the beginning: mpi_errors_are_fatal (default),
                         mpi_errors_abort or mpi_errors_return
@@ -45,7 +48,7 @@ For several hosts (see docs/run.md):
                         hosts from a file: host:N, or host slots=N max_slots=N
   -ppn N, -perhost N    N ranks on each host
   -map-by slot|node|seq|ppr:N:node, -rr, -nooversubscribe, -skip-launch-node
-                        who goes where
+                        who goes where; -rankfile FILE says it of each rank
   -rmk user|slurm|pbs|lsf|sge|cobalt|flux
                         the batch system to ask for hosts; user: none
   -bootstrap ssh|rsh|fork|slurm|pbs|lsf|sge|k8s|manual

@@ -5,6 +5,7 @@ pub mod batch;
 pub mod file;
 pub mod list;
 pub mod place;
+pub mod rankfile;
 
 /// A host as somebody has named it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -14,7 +14,7 @@ use pmi::server::{Action, Server};
 
 use ending::{Bereaved, Cause, Deserters, Ended, PROC_FAILED, Phase, abort_code};
 
-use crate::affinity;
+use crate::affinity::{self, Affinity};
 use crate::guardian::Guardian;
 use crate::label;
 use crate::names::Asker;
@@ -138,7 +138,15 @@ impl Job {
         let size: usize = options.sections.iter().map(|section| section.count).sum();
         let limit = system::allow_files(size as u64 * 3 + 64)
             .map_err(|e| unfit("can't raise the limit of open files", e))?;
-        let masks = affinity::masks(&options.bind, size);
+        let affinity = Affinity::find(&options.bind, size).map_err(|message| Unfit {
+            code: NOT_RUNNABLE,
+            message,
+        })?;
+        if options.many.report_bindings {
+            for (rank, picture) in affinity.pictures().iter().enumerate() {
+                eprintln!("mpiexec: rank {rank} on {} is {picture}", host());
+            }
+        }
         let not_ours = strays::children();
         system::become_subreaper();
         let guardian =
@@ -152,9 +160,7 @@ impl Job {
         let mut server = Server::new(&kvs_name(), &appnums);
         let ranks = u32::try_from(size).unwrap_or(u32::MAX);
         server.preset("PMI_process_mapping", &pmi::mapping::one_node(ranks));
-        let cores = system::allowed_cpus();
-        let cores = cores.iter().map(|word| word.count_ones() as usize).sum();
-        server.set_universe(options.many.universe(size, cores));
+        server.set_universe(options.many.universe(size, affinity::slots()));
         let offspring = Offspring::new(options, [("localhost".to_owned(), size)])?;
         if offspring.asks_for_names() {
             server.ask_for_names();
@@ -188,14 +194,14 @@ impl Job {
             is_spawned: options.spawned.is_some(),
         };
         let mut files = Files(HashMap::new(), options.folders);
-        for ((rank, &appnum), cpus) in appnums.iter().enumerate().zip(masks) {
+        for ((rank, &appnum), room) in appnums.iter().enumerate().zip(affinity.rooms()) {
             let place = Place {
                 rank,
                 spawned: options.spawned.is_some(),
                 size,
                 local: (rank, size),
                 group: job.guardian.group(),
-                cpus,
+                room,
                 label: (options.label.as_ref()).map(|pattern| label::of(pattern, rank, &host(), 0)),
                 stdin: if rank == 0 && options.spawned.is_none() {
                     for_rank_0()

@@ -8,8 +8,10 @@
 
 mod affinity;
 mod binding;
+mod cgroup;
 mod foreign;
 mod guardian;
+mod hang;
 mod help;
 mod hosts;
 mod job;

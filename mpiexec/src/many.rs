@@ -17,6 +17,7 @@ mod root;
 mod simulated;
 mod system;
 mod tree;
+pub mod variables;
 mod wire;
 
 pub use boot::KINDS;
@@ -25,8 +26,10 @@ pub use here::canonical;
 
 use std::process::ExitCode;
 
+use crate::affinity::Affinity;
+use crate::hosts::place::Placement;
 use crate::options::Options;
-use crate::{affinity, job, report};
+use crate::{job, report};
 
 /// The exit code for mistakes on the command line.
 const USAGE: u8 = 2;
@@ -46,13 +49,11 @@ pub fn run(mut options: Options) -> ExitCode {
     if options.many.print_map {
         print!("{}", plan::map(&options, planned.as_ref()));
     }
+    if options.many.dry_run {
+        return dry_run(&options, planned.as_ref());
+    }
     match planned {
-        None => {
-            if options.many.report_bindings {
-                report_bindings(&options);
-            }
-            job::run(&options)
-        }
+        None => job::run(&options),
         Some(placement) => {
             for note in &options.notes {
                 eprintln!("mpiexec: {note}");
@@ -62,11 +63,42 @@ pub fn run(mut options: Options) -> ExitCode {
     }
 }
 
-/// Says what the ranks of this machine will be bound to.
-fn report_bindings(options: &Options) {
-    let count = options.sections.iter().map(|section| section.count).sum();
-    let pictures = affinity::pictures(&options.bind, count);
-    for (rank, picture) in pictures.iter().enumerate() {
-        eprintln!("mpiexec: rank {rank} on {} is {picture}", report::host());
+/// Says which rank would be where and bound to what, if all hosts were like this one.
+fn dry_run(options: &Options, placement: Option<&Placement>) -> ExitCode {
+    let (names, ranks) = match placement {
+        Some(placement) => (
+            placement
+                .hosts
+                .iter()
+                .map(|host| host.name.clone())
+                .collect(),
+            placement.ranks(),
+        ),
+        None => {
+            let count = options.sections.iter().map(|section| section.count).sum();
+            (
+                vec![report::host()],
+                vec![(0..count).collect::<Vec<usize>>()],
+            )
+        }
+    };
+    let mut lines: Vec<(usize, String)> = Vec::new();
+    for (name, ranks) in names.iter().zip(ranks) {
+        let numbers: Vec<u32> = ranks.iter().map(|&rank| rank as u32).collect();
+        match Affinity::find(&options.bind.clone().of(&numbers), ranks.len()) {
+            Ok(affinity) => {
+                let pictures = affinity.pictures().into_iter();
+                let line =
+                    |(rank, picture)| (rank, format!("rank {rank} on {name} is {picture}\n"));
+                lines.extend(ranks.into_iter().zip(pictures).map(line));
+            }
+            Err(why) => {
+                eprintln!("mpiexec: on host '{name}': {why}");
+                return ExitCode::from(USAGE);
+            }
+        }
     }
+    lines.sort();
+    let text: String = lines.into_iter().map(|(_, line)| line).collect();
+    crate::print(&text)
 }

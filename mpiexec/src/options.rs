@@ -115,6 +115,7 @@ const KNOWN: &[&str] = &[
     "bind-to",
     "info",
     "version",
+    "V",
     "h",
     "help",
     "configfile",
@@ -122,6 +123,8 @@ const KNOWN: &[&str] = &[
     "outfile-pattern",
     "prepend-pattern",
     "timestamp-output",
+    "prepend-timestamp",
+    "output",
     "tag-output",
     "output-filename",
     "print-all-exitcodes",
@@ -300,15 +303,25 @@ fn option<'a>(
             let pattern = pattern(name, &value("a pattern")?)?;
             job.label = Some(with_time(job, &pattern));
         }
-        "timestamp-output" => {
-            let label = job.label.take().unwrap_or_default();
-            job.label = Some(format!("%t {}", label.trim_start_matches("%t ")));
-        }
-        // As Open MPI names its files.
-        "output-filename" => {
-            let folder = text(&value("a folder")?).replace('%', "%%");
-            job.folders = true;
-            job.files = ["stdout", "stderr"].map(|one| Some(format!("{folder}/rank.%r/{one}")));
+        "timestamp-output" | "prepend-timestamp" => timestamp(job),
+        "output-filename" => into_folder(job, &text(&value("a folder")?)),
+        // Newer ones of Open MPI have one option for all of this.
+        "output" => {
+            for what in text(&value("'tag' or the like")?).split(',') {
+                match what.split_once('=') {
+                    Some(("dir" | "file", folder)) => into_folder(job, folder),
+                    None if matches!(what, "tag" | "tag-detailed" | "tag-fullname" | "rank") => {
+                        job.label = Some(with_time(job, label::USUAL));
+                    }
+                    None if what == "timestamp" => timestamp(job),
+                    _ => {
+                        return Err(format!(
+                            "option -output takes 'tag', 'rank', 'timestamp' and 'dir=FOLDER', with commas between \
+                             them, not '{what}'"
+                        ));
+                    }
+                }
+            }
         }
         "print-all-exitcodes" => job.print_codes = true,
         "path" => {
@@ -372,7 +385,7 @@ fn option<'a>(
             return Ok(Some(Request::NameServer(port.transpose()?)));
         }
         PROBE => return Ok(Some(Request::Probe(value("a library")?))),
-        "version" => return Ok(Some(Request::Version)),
+        "version" | "V" => return Ok(Some(Request::Version)),
         "h" | "help" => return Ok(Some(Request::Help)),
         _ if many::option(
             name,
@@ -398,6 +411,19 @@ fn option<'a>(
 
 fn text(value: &OsStr) -> String {
     value.to_string_lossy().into_owned()
+}
+
+/// Files for output, as Open MPI names them.
+fn into_folder(job: &mut Options, folder: &str) {
+    let folder = folder.replace('%', "%%");
+    job.folders = true;
+    job.files = ["stdout", "stderr"].map(|one| Some(format!("{folder}/rank.%r/{one}")));
+}
+
+/// Puts the time before whatever lines start with.
+fn timestamp(job: &mut Options) {
+    let label = job.label.take().unwrap_or_default();
+    job.label = Some(format!("%t {}", label.trim_start_matches("%t ")));
 }
 
 /// A label's pattern, behind the time if that was asked for before.
@@ -512,7 +538,7 @@ fn config(file: &OsStr) -> Result<Vec<OsString>, String> {
 }
 
 /// The words of a line; single and double quotation marks keep blanks. `None` if one is open.
-fn split(line: &str) -> Option<Vec<OsString>> {
+pub fn split(line: &str) -> Option<Vec<OsString>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut open: Option<char> = None;

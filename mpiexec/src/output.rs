@@ -162,7 +162,12 @@ pub struct Source {
     line: Vec<u8>,
     /// How many lines have ended.
     lines: usize,
+    /// What has come since it is listened to, up to a limit.
+    heard: Option<Vec<u8>>,
 }
+
+/// As much of what a rank says is listened to.
+const ATTENTION: usize = 256 * 1024;
 
 /// Makes a file that ranks' output goes to; `folder` says whether to make the folder that it is in.
 pub fn create(name: &str, folder: bool) -> io::Result<File> {
@@ -189,6 +194,7 @@ impl Source {
             pipe: File::from(pipe),
             line: Vec::new(),
             lines: 0,
+            heard: None,
         })
     }
 
@@ -202,6 +208,16 @@ impl Source {
         self.lines
     }
 
+    /// Keeps what comes from now on.
+    pub fn listen(&mut self) {
+        self.heard = Some(Vec::new());
+    }
+
+    /// What has come since then.
+    pub fn heard(&self) -> &[u8] {
+        self.heard.as_deref().unwrap_or_default()
+    }
+
     /// Passes on to `sink` what is there, each line behind `label` if there is one. Returns `false`
     /// when no more will come.
     pub fn read(&mut self, sink: &mut Sink, label: Option<&str>) -> bool {
@@ -212,6 +228,10 @@ impl Source {
                 false
             }
             Ok(n) => {
+                if let Some(heard) = &mut self.heard {
+                    let room = ATTENTION.saturating_sub(heard.len());
+                    heard.extend_from_slice(&buffer[..n.min(room)]);
+                }
                 self.lines += buffer[..n].iter().filter(|&&b| b == b'\n').count();
                 match label {
                     None => sink.push(&buffer[..n]),

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{ChildStdin, Command, Stdio};
 
-use crate::affinity::Mask;
+use crate::affinity::Room;
 use crate::options::Section;
 use crate::output::{Outbox, Source};
 use crate::program::Program;
@@ -43,8 +43,8 @@ pub struct Place<'a> {
     pub local: (usize, usize),
     /// The process group to join.
     pub group: Pid,
-    /// CPUs to run on, empty for any.
-    pub cpus: Mask,
+    /// What it gets of the machine.
+    pub room: Room,
     /// What its lines of output start with, if they are to be labelled.
     pub label: Option<String>,
     /// Where its input comes from.
@@ -85,7 +85,8 @@ impl Rank {
         }
         let setup = Setup {
             inherit: vec![theirs.as_raw_fd()],
-            cpus: place.cpus,
+            cpus: place.room.cpus,
+            memory: place.room.memory,
             files: place.limit,
         };
         system::prepare(&mut command, place.signals, setup);
@@ -117,11 +118,6 @@ impl Rank {
 /// The variables that tell a rank about itself.
 fn variables(place: &Place, socket: i32) -> [(&'static str, OsString); 9] {
     let text = |number: usize| OsString::from(number.to_string());
-    // A rank that is bound to one core can't tell by itself whether others share it.
-    let cores = system::allowed_cpus()
-        .iter()
-        .map(|word| word.count_ones() as usize)
-        .sum();
     [
         ("PMI_FD", OsString::from(socket.to_string())),
         ("PMI_RANK", text(place.rank)),
@@ -131,6 +127,7 @@ fn variables(place: &Place, socket: i32) -> [(&'static str, OsString); 9] {
         ("MPI_LOCALRANKID", text(place.local.0)),
         ("WEFT_LOCAL_SIZE", text(place.local.1)),
         ("WEFT_LOCAL_RANK", text(place.local.0)),
-        ("WEFT_LOCAL_CORES", text(cores)),
+        // A rank that is bound to one core can't tell by itself whether others share it.
+        ("WEFT_LOCAL_CORES", text(place.room.cores)),
     ]
 }

@@ -1,6 +1,7 @@
 //! Texts for people.
 
 use crate::affinity;
+use crate::cgroup::Limits;
 use crate::system::Ending;
 
 /// The text of `-version`.
@@ -17,15 +18,32 @@ pub fn info() -> String {
     };
     let listed: Vec<String> = cores.iter().map(list).collect();
     format!(
-        "{}host:      {}\ncores:     {} that may be used (CPUs {})\nbinding:   up to {} ranks get \
+        "{}host:      {}\ncores:     {} that may be used (CPUs {})\n{}binding:   up to {} ranks get \
          equal shares of the cores, more are not bound\nlaunching: on several hosts by agents (-hosts); PMI-1.1 \
          over an inherited socket (PMI_FD)\n",
         version(),
         host(),
         cores.len(),
         listed.join(" "),
+        limits(),
         cores.len(),
     )
+}
+
+/// What control groups leave us, if they limit anything.
+fn limits() -> String {
+    let limits = Limits::read();
+    let cpus = limits
+        .cpus
+        .map(|cpus| format!("the time of {cpus:.2} CPUs"));
+    let mebibytes = limits
+        .memory
+        .map(|bytes| format!("{} MiB of memory", bytes >> 20));
+    let all: Vec<String> = [cpus, mebibytes].into_iter().flatten().collect();
+    match all.is_empty() {
+        true => String::new(),
+        false => format!("limits:    {} by control groups\n", all.join(", ")),
+    }
 }
 
 /// This machine's name.

@@ -8,6 +8,8 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::ptr;
 
+use crate::binding::{Mode, Policy};
+
 /// A process number.
 pub type Pid = i32;
 
@@ -104,6 +106,8 @@ pub struct Setup {
     pub inherit: Vec<RawFd>,
     /// CPUs to run on, as a bit mask; empty for no change.
     pub cpus: Vec<u64>,
+    /// Where its memory is to be.
+    pub memory: Option<Policy>,
     /// The limit of open files to return to, if we raised ours.
     pub files: Option<libc::rlimit>,
 }
@@ -112,6 +116,15 @@ pub struct Setup {
 /// and bound to die with this process.
 pub fn prepare(command: &mut Command, signals: &Signals, setup: Setup) {
     let mask = signals.before;
+    let memory = setup.memory.map(|policy| {
+        let mut nodes: Vec<libc::c_ulong> = Vec::new();
+        let bits = libc::c_ulong::BITS as usize;
+        for &node in &policy.nodes {
+            nodes.resize(nodes.len().max(node / bits + 1), 0);
+            nodes[node / bits] |= 1 << (node % bits);
+        }
+        (policy.mode, nodes)
+    });
     // SAFETY: getpid can't fail.
     let launcher = unsafe { libc::getpid() };
     let prepare = move || {
@@ -127,6 +140,16 @@ pub fn prepare(command: &mut Command, signals: &Signals, setup: Setup) {
                 let size = mem::size_of_val(&setup.cpus[..]);
                 // The CPUs may have gone since they were listed; running unbound is right then.
                 libc::sched_setaffinity(0, size, setup.cpus.as_ptr().cast());
+            }
+            if let Some((mode, nodes)) = &memory {
+                // The kernel reads one bit less than it is told of.
+                let bits = nodes.len() * libc::c_ulong::BITS as usize + 1;
+                let how = *mode as libc::c_long;
+                let done = libc::syscall(libc::SYS_set_mempolicy, how, nodes.as_ptr(), bits);
+                // What was not asked for is given up in silence: containers may forbid it.
+                if done < 0 && matches!(mode, Mode::Bind | Mode::Interleave) {
+                    return Err(io::Error::last_os_error());
+                }
             }
             if let Some(limit) = &setup.files {
                 libc::setrlimit(libc::RLIMIT_NOFILE, limit);

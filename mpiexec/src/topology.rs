@@ -1,4 +1,6 @@
-//! What this machine is made of, as /sys tells: hardware threads, cores, caches, NUMA nodes, sockets.
+//! What a machine is made of, as hwloc or /sys tells: hardware threads, cores, caches, NUMA nodes, sockets.
+
+pub mod hwloc;
 
 use std::collections::HashMap;
 use std::fs;
@@ -53,7 +55,7 @@ impl Kind {
     }
 }
 
-/// A hardware thread and what it belongs to, each known by its first CPU.
+/// A hardware thread and what it belongs to, each known by its first CPU; the NUMA node by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Thread {
     cpu: usize,
@@ -69,6 +71,8 @@ struct Thread {
 pub struct Machine {
     /// Neighbours stand next to each other.
     threads: Vec<Thread>,
+    /// Whether it is the one that this process runs on.
+    here: bool,
 }
 
 impl Machine {
@@ -113,28 +117,30 @@ impl Machine {
                 cpu,
                 core,
                 l2,
-                l3: cache("3").unwrap_or(socket + numa),
+                l3: cache("3").unwrap_or(no_cache(socket, numa)),
                 numa,
                 socket,
             });
         }
         threads.sort_by_key(|t| (t.socket, t.numa, t.l3, t.l2, t.core, t.cpu));
-        Machine { threads }
+        Machine {
+            threads,
+            here: true,
+        }
     }
 
     /// The CPUs of each object of a kind, neighbours next to each other.
     pub fn objects(&self, kind: Kind) -> Vec<Vec<usize>> {
-        let mut objects: Vec<((usize, usize), Vec<usize>)> = Vec::new();
+        let mut objects: Vec<(usize, Vec<usize>)> = Vec::new();
         for thread in &self.threads {
             let name = match kind {
-                Kind::Thread => (thread.cpu, 0),
-                Kind::Core => (thread.core, 0),
-                Kind::L2 => (thread.l2, 0),
-                // Where no cache is told, a node of a socket stands for it.
-                Kind::L3 => (thread.l3, thread.numa),
-                Kind::Numa => (thread.numa, 0),
-                Kind::Socket => (thread.socket, 0),
-                Kind::Board => (0, 0),
+                Kind::Thread => thread.cpu,
+                Kind::Core => thread.core,
+                Kind::L2 => thread.l2,
+                Kind::L3 => thread.l3,
+                Kind::Numa => thread.numa,
+                Kind::Socket => thread.socket,
+                Kind::Board => 0,
             };
             match objects.iter_mut().find(|(known, _)| *known == name) {
                 Some((_, cpus)) => cpus.push(thread.cpu),
@@ -144,14 +150,34 @@ impl Machine {
         objects.into_iter().map(|(_, cpus)| cpus).collect()
     }
 
-    /// A picture of the machine in which the CPUs of a set stand out: sockets in brackets, cores
-    /// between strokes, a sign for each thread.
+    /// Whether it is the one that this process runs on, so that ranks can be bound to its CPUs.
+    pub fn is_here(&self) -> bool {
+        self.here
+    }
+
+    /// All CPUs.
+    pub fn cpus(&self) -> Vec<usize> {
+        self.threads.iter().map(|thread| thread.cpu).collect()
+    }
+
+    /// The NUMA nodes of these CPUs by their numbers, from low to high.
+    pub fn nodes(&self, cpus: &[usize]) -> Vec<usize> {
+        let mine = self.threads.iter().filter(|t| cpus.contains(&t.cpu));
+        let mut nodes: Vec<usize> = mine.map(|t| t.numa).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes
+    }
+
+    /// A picture of the machine in which the CPUs of a set stand out: sockets in brackets, a bar
+    /// between NUMA nodes and a stroke between cores, a sign for each thread.
     pub fn picture(&self, set: &[usize]) -> String {
         let mut text = String::new();
         let mut last: Option<&Thread> = None;
         for thread in &self.threads {
             match last {
                 Some(last) if last.socket != thread.socket => text += "] [",
+                Some(last) if last.numa != thread.numa => text.push('|'),
                 Some(last) if last.core != thread.core => text.push('/'),
                 Some(_) => {}
                 None => text.push('['),
@@ -162,6 +188,11 @@ impl Machine {
         text.push(']');
         text
     }
+}
+
+/// The name of a third-level cache that nobody tells of: a node of a socket stands for it.
+fn no_cache(socket: usize, numa: usize) -> usize {
+    1 << 48 | socket << 24 | numa
 }
 
 /// The NUMA node of each CPU.
@@ -284,7 +315,7 @@ pub mod tests {
         assert_eq!(machine.objects(Kind::Socket)[1].len(), 16);
         assert_eq!(
             machine.picture(&[1, 17, 8]),
-            "[../BB/../../../../../..] [B./../../../../../../..]"
+            "[../BB/../..|../../../..] [B./../../..|../../../..]"
         );
     }
 
@@ -292,6 +323,8 @@ pub mod tests {
     fn only_what_is_allowed_counts() {
         let dir = sys();
         let machine = Machine::read(dir.path(), &[2, 3, 18, 9]);
+        assert_eq!(machine.nodes(&[3, 9]), [0, 2]);
+        assert_eq!(machine.nodes(&machine.cpus()), [0, 2]);
         assert_eq!(machine.objects(Kind::Core), [vec![2, 18], vec![3], vec![9]]);
         assert_eq!(machine.objects(Kind::Socket), [vec![2, 18, 3], vec![9]]);
     }

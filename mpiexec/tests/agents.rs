@@ -194,3 +194,30 @@ fn bindings_are_reported() {
             .says("is not bound");
     }
 }
+
+/// Nobody listens where it is to call, and nobody reads what it says: whoever started it is gone.
+#[test]
+fn a_deserted_agent_leaves() {
+    let line = format!(
+        "weft-agent {} 0 {} 60 127.0.0.1:1\n",
+        env!("CARGO_PKG_VERSION"),
+        "00".repeat(32)
+    );
+    let mut command = mpiexec();
+    command
+        .arg("-weft-agent")
+        .stdin(std::process::Stdio::piped());
+    command.stdout(std::process::Stdio::null());
+    command.stderr(std::process::Stdio::piped());
+    let mut agent = command.spawn().unwrap();
+    std::io::Write::write_all(&mut agent.stdin.take().unwrap(), line.as_bytes()).unwrap();
+    // It tries again as long as somebody is there.
+    std::thread::sleep(Duration::from_millis(700));
+    assert_eq!(agent.try_wait().unwrap(), None);
+    drop(agent.stderr.take());
+    let until = Instant::now() + Duration::from_secs(10);
+    while agent.try_wait().unwrap().is_none() {
+        assert!(Instant::now() < until, "it still tries");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

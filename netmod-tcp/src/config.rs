@@ -33,8 +33,18 @@ pub const CONNECTIONS: Variable = Variable {
            use for longest is closed, and made again when it is needed.",
 };
 
+/// `WEFT_TCP_STREAMS`.
+pub const STREAMS: Variable = Variable {
+    name: "WEFT_TCP_STREAMS",
+    kind: "count",
+    default: "1",
+    help: "Connections that share messages of 1 MiB and more, 1 to 8. Each goes over another of the networks \
+           that both hosts have, as far as there are so many. Worth it where one connection does not fill \
+           the network: several adapters, or a network that limits each connection.",
+};
+
 /// The variables of this transport.
-pub const VARIABLES: &[Variable] = &[INTERFACE, PORTS, CONNECTIONS];
+pub const VARIABLES: &[Variable] = &[INTERFACE, PORTS, CONNECTIONS, STREAMS];
 
 /// One interface, or several.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +66,8 @@ pub struct Config {
     pub(crate) ports: Option<(u16, u16)>,
     /// The most connections of a lane.
     pub(crate) most: usize,
+    /// Connections that share long gets.
+    pub(crate) streams: u8,
     /// Connections up to this number are looked at directly by each poll.
     pub(crate) direct: usize,
 }
@@ -68,6 +80,7 @@ impl Config {
             interfaces: Vec::new(),
             ports: None,
             most: usize::MAX,
+            streams: 1,
             direct: 2,
         }
     }
@@ -101,6 +114,17 @@ impl Config {
                 format!(
                     "{} is {text:?}; it can be a whole number from 2 on",
                     CONNECTIONS.name
+                )
+            })?;
+        }
+        if let Some(text) = variables.text(STREAMS.name) {
+            let count = text.parse().ok();
+            let count = count.filter(|count| (1..=crate::proof::STREAMS).contains(count));
+            config.streams = count.ok_or_else(|| {
+                format!(
+                    "{} is {text:?}; it can be a whole number from 1 to {}",
+                    STREAMS.name,
+                    crate::proof::STREAMS
                 )
             })?;
         }
@@ -165,6 +189,8 @@ mod tests {
             (PORTS.name, "9-8"),
             (PORTS.name, "a-b"),
             (CONNECTIONS.name, "1"),
+            (STREAMS.name, "0"),
+            (STREAMS.name, "9"),
             (INTERFACE.name, "10.1.0.0/33"),
             (INTERFACE.name, "fd00::/x"),
         ] {

@@ -80,7 +80,7 @@ pub(crate) struct Conn {
     pub held: Vec<u8>,
     /// Messages in it.
     pub gathered: u32,
-    pub pace: BurstLimit,
+    pub pace: Pace,
     /// Something was written since it was last known that all has arrived.
     pub wrote: bool,
     /// Writing has failed; reading will tell why.
@@ -110,6 +110,33 @@ pub(crate) struct Conn {
     pub long: bool,
     /// What the next read may bring: more if the last one was full.
     pub room: usize,
+}
+
+/// Which small messages of a burst leave at once.
+#[derive(Default)]
+pub(crate) struct Pace {
+    limit: BurstLimit,
+    round: u32,
+}
+
+impl Pace {
+    /// Whether a message may leave, which counts then. `round` counts the lane's polls.
+    #[inline]
+    pub fn may_leave(&mut self, round: u32) -> bool {
+        if self.round != round {
+            self.round = round;
+            // A system call at both ends takes as long as many messages: of the four that leave at once
+            // elsewhere, here two do.
+            self.limit.may_leave(round);
+            self.limit.may_leave(round);
+        }
+        self.limit.may_leave(round)
+    }
+
+    /// So many have left together.
+    pub fn gathered(&mut self, count: u32) {
+        self.limit.gathered(count);
+    }
 }
 
 /// The socket of a connection.
@@ -142,7 +169,7 @@ impl Conn {
             out: VecDeque::new(),
             held: Vec::new(),
             gathered: 0,
-            pace: BurstLimit::default(),
+            pace: Pace::default(),
             wrote: false,
             failed: None,
             puts: false,

@@ -19,6 +19,7 @@ use crate::lane::{Notice, State, TcpLane, about, event};
 use crate::proof::{self, CHALLENGE, Call, HELLO, PROOF, Secret, VERDICT, Verdict};
 use crate::record::Record;
 use crate::remote::NOBODY;
+use crate::streams;
 use crate::transport::allow_descriptors;
 
 /// How long one address is tried.
@@ -164,27 +165,23 @@ impl TcpLane {
     /// Calls a peer's VCI.
     pub(crate) fn call(&mut self, index: u32) {
         let endpoint = &self.endpoints[index as usize];
-        let (peer, vci) = (endpoint.peer, endpoint.vci);
+        let (peer, vci, stream) = (endpoint.peer, endpoint.vci, endpoint.stream);
         let found = self.shared.resolver.resolve(peer, vci);
         let record = match found.map(|bytes| Record::parse(&bytes)) {
             Ok(Some(record)) => record,
-            Ok(None) => return self.lose(peer, "its TCP address can't be read"),
-            Err(error) => return self.lose(peer, &error.0),
+            Ok(None) => return self.not_reached(index, "its TCP address can't be read"),
+            Err(error) => return self.not_reached(index, &error.0),
         };
         let call = Call {
             from: (self.me(), self.vci),
             to: (peer, vci),
+            stream,
         };
         let Ok(nonce) = proof::random() else {
-            return self.lose(peer, "the kernel gives no random numbers");
-        };
-        // Those on a network of this host's own first.
-        let near = |place: &SocketAddr| {
-            let interfaces = &self.shared.interfaces;
-            interfaces.iter().any(|it| it.subnet.contains(place.ip()))
+            return self.not_reached(index, "the kernel gives no random numbers");
         };
         let mut places: Vec<SocketAddr> = record.places().collect();
-        places.sort_by_key(|place| !near(place));
+        streams::sort(&mut places, &self.shared.interfaces, stream);
         let now = Instant::now();
         let attempt = Attempt {
             secret: record.secret,
@@ -274,8 +271,18 @@ impl TcpLane {
              WEFT_TCP_PORTS the ports that a firewall lets through",
             tried.join("; ")
         );
-        let peer = self.endpoints[index as usize].peer;
-        self.lose(peer, &why);
+        self.not_reached(index, &why);
+    }
+
+    /// A call has come to nothing.
+    fn not_reached(&mut self, index: u32, why: &str) {
+        let endpoint = &mut self.endpoints[index as usize];
+        if endpoint.stream > 0 {
+            endpoint.state = State::Off;
+            return;
+        }
+        let peer = endpoint.peer;
+        self.lose(peer, why);
     }
 
     /// The kernel has something to tell of a call.
@@ -398,7 +405,10 @@ impl TcpLane {
         }
         self.endpoints[index as usize].state = State::Open(Box::new(Conn::new(stream)));
         self.open += 1;
-        self.heat(index);
+        match self.endpoints[index as usize].stream {
+            0 => self.heat(index),
+            _ => self.streams += 1,
+        }
     }
 
     /// Takes in who calls.
@@ -510,12 +520,17 @@ impl TcpLane {
     /// Decides about a caller that has proved itself.
     fn admit(&mut self, call: Call, stream: TcpStream) {
         let (peer, vci) = call.from;
-        let index = self.index_of(peer, vci);
+        let first = self.index_of(peer, vci);
+        let index = self.stream_of(first, call.stream);
         let verdict = match self.endpoints[index as usize].state {
-            State::Idle | State::Expecting(_) => Verdict::Accepted,
+            State::Idle | State::Expecting(_) | State::Off => Verdict::Accepted,
             State::Calling(_) if call.from < call.to => Verdict::Accepted,
             State::Calling(_) => Verdict::Crossed,
             State::Open(_) | State::Left | State::Lost(_) => Verdict::Refused,
+        };
+        let verdict = match self.endpoints[first as usize].state {
+            State::Left | State::Lost(_) => Verdict::Refused,
+            _ => verdict,
         };
         let said = say(&stream, &verdict.to_bytes());
         if said.is_ok() && verdict == Verdict::Accepted {
@@ -588,6 +603,7 @@ impl TcpLane {
             }
             if let State::Open(conn) = std::mem::replace(&mut endpoint.state, state()) {
                 self.open -= 1;
+                self.streams -= usize::from(endpoint.stream > 0);
                 let incoming = conn.incoming.map(|incoming| incoming.target);
                 if let Some(crate::conn::Target::Placed { token, .. }) = incoming {
                     self.notices.push_back(Notice::Complete(token, error()));
@@ -602,6 +618,9 @@ impl TcpLane {
             }
         }
         for op in self.ops.take_all(peer) {
+            if op.token == NOBODY {
+                continue;
+            }
             self.notices.push_back(Notice::Complete(op.token, error()));
         }
     }

@@ -52,13 +52,31 @@ pub(crate) enum State {
     Left,
     /// Why it is lost.
     Lost(String),
+    /// A further stream that can't be made.
+    Off,
 }
 
 /// A VCI of a peer.
 pub(crate) struct Endpoint {
     pub peer: Peer,
     pub vci: VciId,
+    /// Which of several connections; the first has all messages.
+    pub stream: u8,
+    /// The endpoints of the others.
+    pub others: Vec<u32>,
     pub state: State,
+}
+
+impl Endpoint {
+    pub fn new(peer: Peer, vci: VciId, stream: u8) -> Endpoint {
+        Endpoint {
+            peer,
+            vci,
+            stream,
+            others: Vec::new(),
+            state: State::Idle,
+        }
+    }
 }
 
 /// What an event of the epoll set is about: in the upper half of its number; an index in the lower.
@@ -87,6 +105,8 @@ pub(crate) struct TcpLane {
     pub(crate) hot: Vec<u32>,
     /// How many connections are open.
     pub(crate) open: usize,
+    /// How many of them are further streams.
+    pub(crate) streams: usize,
     /// Endpoints that call or expect a call.
     pub(crate) attempts: Vec<u32>,
     /// Who has called and has not proved anything.
@@ -129,6 +149,7 @@ impl TcpLane {
             endpoints: Vec::new(),
             hot: Vec::new(),
             open: 0,
+            streams: 0,
             attempts: Vec::new(),
             guests: Vec::new(),
             guest_count: 0,
@@ -155,11 +176,7 @@ impl TcpLane {
     pub(crate) fn index_of(&mut self, peer: Peer, vci: VciId) -> u32 {
         let number = self.table.get(peer, vci);
         if *number == 0 {
-            self.endpoints.push(Endpoint {
-                peer,
-                vci,
-                state: State::Idle,
-            });
+            self.endpoints.push(Endpoint::new(peer, vci, 0));
             *number = self.endpoints.len() as u32;
         }
         *number - 1
@@ -215,7 +232,7 @@ impl TcpLane {
                     _ => Err(LaneError::Again),
                 }
             }
-            State::Calling(_) | State::Expecting(_) => Err(LaneError::Again),
+            State::Calling(_) | State::Expecting(_) | State::Off => Err(LaneError::Again),
             State::Left => Ok(None),
             State::Lost(why) => Err(LaneError::lost(peer, why.clone())),
         }
@@ -497,8 +514,9 @@ impl Lane for TcpLane {
                 None => drop(self.hot.swap_remove(place)),
             }
         }
-        let quiet = self.open <= self.hot.len() && !self.hot.is_empty();
-        let every = match (self.attempts.is_empty(), quiet, self.guest_count) {
+        let quiet = self.open - self.streams <= self.hot.len() && !self.hot.is_empty();
+        let strangers = self.guest_count + self.streams;
+        let every = match (self.attempts.is_empty(), quiet, strangers) {
             (true, true, 0) => QUIET_LOOK,
             (true, true, _) => 8,
             (true, false, _) if !self.hot.is_empty() => 2,
@@ -585,8 +603,9 @@ impl Lane for TcpLane {
         }
         // One whose connection was closed for want of descriptors: its end would not be noticed.
         for index in 0..self.endpoints.len() as u32 {
-            let Endpoint { peer, state, .. } = &self.endpoints[index as usize];
-            if matches!(state, State::Idle) && awaited.contains(peer) {
+            let endpoint = &self.endpoints[index as usize];
+            let first = endpoint.stream == 0;
+            if first && matches!(endpoint.state, State::Idle) && awaited.contains(&endpoint.peer) {
                 self.make_room();
                 self.call(index);
             }

@@ -10,6 +10,8 @@
 //!   them, read straight into it.
 //! - **Put, get, atomics** are frames with at most one answer each; a flush is one round trip for
 //!   everything before it, since frames stay in order. Small puts leave with what follows them.
+//! - **Streams**: long gets, which is how long messages are fetched, can be shared by several
+//!   connections, over several interfaces ([`streams`]).
 //! - **Signals** are frames that the target's poll stores at once.
 //! - **Waiting**: the epoll descriptor is the doorbell.
 //! - **Loss**: a connection that ends without a farewell is the loss of its process; a silent host
@@ -38,6 +40,8 @@ mod record;
 mod registration;
 #[allow(unsafe_code, reason = "memory that programs lend")]
 mod remote;
+#[allow(unsafe_code, reason = "memory that programs lend")]
+mod streams;
 mod subnet;
 #[cfg(test)]
 #[allow(unsafe_code, reason = "memory that programs lend")]

@@ -39,7 +39,7 @@ impl TcpLane {
 
     /// Looks at a connection directly from now on, in place of one that is quiet.
     pub(crate) fn heat(&mut self, index: u32) {
-        if self.hot.contains(&index) {
+        if self.hot.contains(&index) || self.endpoints[index as usize].stream > 0 {
             return;
         }
         if self.hot.len() < self.shared.config.direct {

@@ -7,16 +7,37 @@ const MOST: usize = 4096;
 
 /// What an answer is for.
 pub(crate) enum Act {
-    /// Data for `local`, `len` bytes, of which `filled` have come.
+    /// Data for `local`, `len` bytes, of which `filled` have come. `whole` is the cookie of a
+    /// [`Act::Shared`] that it is a part of, or 0.
     Get {
         local: *mut u8,
         len: usize,
         filled: usize,
+        whole: u64,
+    },
+    /// A get whose parts are shared by several connections.
+    Shared {
+        rest: Rest,
+        /// Parts that were asked for and have not come.
+        open: u32,
+        failed: bool,
     },
     /// The value found.
     Atomic { result: *mut u64 },
     /// That so many connections have done all before.
     Flush { left: u32, failed: bool },
+}
+
+/// What of a get has not been asked for.
+#[derive(Clone, Copy)]
+pub(crate) struct Rest {
+    pub local: *mut u8,
+    pub len: usize,
+    /// The exposure, and the place in it.
+    pub number: u64,
+    pub offset: u64,
+    /// How much is asked for at once.
+    pub part: usize,
 }
 
 /// An operation.

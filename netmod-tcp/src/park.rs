@@ -91,7 +91,9 @@ impl TcpLane {
 
     /// A connection is over, and nothing of it is missing.
     pub(crate) fn parked(&mut self, index: u32) {
-        self.endpoints[index as usize].state = State::Idle;
+        let endpoint = &mut self.endpoints[index as usize];
+        endpoint.state = State::Idle;
+        self.streams -= usize::from(endpoint.stream > 0);
         self.open -= 1;
     }
 }

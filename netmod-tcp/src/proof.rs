@@ -47,7 +47,12 @@ pub(crate) fn random<const N: usize>() -> std::io::Result<[u8; N]> {
 pub(crate) struct Call {
     pub from: (Peer, VciId),
     pub to: (Peer, VciId),
+    /// Which of several connections between them.
+    pub stream: u8,
 }
+
+/// The most connections between two VCIs.
+pub(crate) const STREAMS: u8 = 8;
 
 /// What the caller says first, with a number it has drawn.
 pub(crate) fn hello(call: Call, nonce: [u8; NONCE]) -> [u8; HELLO] {
@@ -57,6 +62,7 @@ pub(crate) fn hello(call: Call, nonce: [u8; NONCE]) -> [u8; HELLO] {
     bytes[12..16].copy_from_slice(&call.to.0.to_le_bytes());
     bytes[16..18].copy_from_slice(&call.from.1.to_le_bytes());
     bytes[18..20].copy_from_slice(&call.to.1.to_le_bytes());
+    bytes[20] = call.stream;
     bytes[24..].copy_from_slice(&nonce);
     bytes
 }
@@ -65,9 +71,10 @@ pub(crate) fn hello(call: Call, nonce: [u8; NONCE]) -> [u8; HELLO] {
 pub(crate) fn read_hello(bytes: &[u8; HELLO]) -> Option<Call> {
     let long = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|i| bytes[at + i]));
     let short = |at: usize| u16::from_le_bytes([0, 1].map(|i| bytes[at + i]));
-    (bytes[..8] == MAGIC && bytes[20..24] == [0; 4]).then(|| Call {
+    (bytes[..8] == MAGIC && bytes[20] < STREAMS && bytes[21..24] == [0; 3]).then(|| Call {
         from: (long(8), short(16)),
         to: (long(12), short(18)),
+        stream: bytes[20],
     })
 }
 
@@ -146,6 +153,7 @@ mod tests {
     const CALL: Call = Call {
         from: (70_000, 3),
         to: (5, 63),
+        stream: 7,
     };
 
     #[test]

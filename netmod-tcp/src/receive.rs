@@ -59,6 +59,7 @@ impl Incoming {
                     local,
                     len,
                     filled: before,
+                    ..
                 }) if left <= len - before => {
                     // SAFETY: see above; within the `len` bytes of `local`.
                     let place = unsafe { std::slice::from_raw_parts_mut(local.add(*before), left) };
@@ -426,7 +427,9 @@ impl TcpLane {
             }
             Kind::Data => {
                 let place = match self.ops.get(cookie, peer).map(|op| &mut op.act) {
-                    Some(Act::Get { local, len, filled }) if data.len() <= *len - *filled => {
+                    Some(Act::Get {
+                        local, len, filled, ..
+                    }) if data.len() <= *len - *filled => {
                         let place = local.wrapping_add(*filled);
                         *filled += data.len();
                         place
@@ -468,6 +471,9 @@ impl TcpLane {
             }
             Kind::Refused => {
                 if let Some(op) = self.ops.take(cookie, peer) {
+                    if let Act::Get { whole: 1.., .. } = op.act {
+                        return self.part_is_over(index, &op.act, false);
+                    }
                     let result = Err(not_exposed(peer));
                     self.notices.push_back(Notice::Complete(op.token, result));
                 }
@@ -490,6 +496,9 @@ impl TcpLane {
             _ => false,
         };
         if over && let Some(op) = self.ops.take(cookie, peer) {
+            if let Act::Get { whole: 1.., .. } = op.act {
+                return self.part_is_over(index, &op.act, true);
+            }
             self.notices.push_back(Notice::Complete(op.token, Ok(())));
         }
     }

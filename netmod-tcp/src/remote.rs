@@ -8,6 +8,7 @@ use crate::conn::{COPY, Out};
 use crate::lane::{State, TcpLane};
 use crate::ops::{Act, Op};
 use crate::receive::not_exposed;
+use crate::streams;
 use crate::wire::{self, Kind, MAX_SIGNAL, PART, word, words};
 
 /// Held puts are written when there are so many bytes of them.
@@ -98,10 +99,15 @@ impl TcpLane {
         if !self.ops.has_room() {
             return Err(LaneError::Again);
         }
+        if len >= streams::LEAST && self.shared.config.streams > 1 {
+            self.share_get(index, local, len, remote, token);
+            return Ok(Issued::Pending);
+        }
         let act = Act::Get {
             local,
             len,
             filled: 0,
+            whole: 0,
         };
         let cookie = self.ops.add(Op { token, peer, act });
         let number = remote.key.words[0];

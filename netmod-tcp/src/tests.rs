@@ -135,6 +135,7 @@ fn join(lane: &mut dyn netmod::Lane, sink: &mut Counts, record: &Record, from: P
     let call = Call {
         from: (from, 0),
         to: (0, 0),
+        stream: 0,
     };
     let hello = proof::hello(call, [5; 16]);
     stream.write_all(&hello).unwrap();

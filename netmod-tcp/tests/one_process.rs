@@ -615,3 +615,41 @@ fn connections_above_a_limit_close_and_come_back() {
         }
     }
 }
+
+#[test]
+fn a_connection_that_breaks_while_both_live_is_a_loss_at_both_ends() {
+    let mut random = Random::new();
+    for _ in 0..10 {
+        let mut nodes = pair(1);
+        let (here, there) = (nodes[0].peer, nodes[1].peer);
+        send(&mut nodes, 0, there, Header([0; 3]), &[]);
+        let whole = 1 + random.below(60) as u64;
+        for number in 1..whole {
+            let len = random.length(30_000);
+            let payload = vec![number as u8; len];
+            send(&mut nodes, 0, there, Header([number, 0, 0]), &payload);
+            if random.below(3) == 0 {
+                nodes[1].poll();
+            }
+        }
+        nodes[1].reset_connections();
+        poll_until(&mut nodes, "both losses", |nodes| {
+            nodes.iter().all(|node| !node.sinks[0].lost.is_empty())
+        });
+        for (node, other) in nodes.iter().zip([there, here]) {
+            let [(peer, why)] = &node.sinks[0].lost[..] else {
+                panic!("{:?}", node.sinks[0].lost)
+            };
+            assert_eq!(*peer, other);
+            assert!(why.contains("TCP connection"), "{why}");
+        }
+        // What has arrived has arrived once, in order, and as it was.
+        for (number, message) in nodes[1].sinks[0].messages.iter().enumerate() {
+            assert_eq!(message.1.0[0], number as u64);
+            assert!(message.2.iter().all(|byte| *byte == number as u8));
+        }
+        assert!(nodes[1].sinks[0].messages.len() as u64 <= whole);
+        let sent = nodes[0].lanes[0].send(there, 0, &Header([3; 3]), &[]);
+        assert!(matches!(sent, Err(LaneError::PeerLost(_))), "{sent:?}");
+    }
+}

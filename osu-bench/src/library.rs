@@ -4,8 +4,10 @@ use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::compare::Loops;
 use crate::error::{Error, Result};
 use crate::find::LIBRARY_NAMES;
 use crate::process;
@@ -27,6 +29,8 @@ pub enum Family {
     Intel,
     /// Weft.
     Weft,
+    /// Open MPI, whose ABI is another: its loops are compiled.
+    OpenMpi,
 }
 
 /// A library with everything that is needed to run a job with it.
@@ -44,6 +48,8 @@ pub struct Library {
     pub launcher_binds: bool,
     /// Environment variables of its jobs.
     pub env: Vec<(String, OsString)>,
+    /// The program of its jobs, where it can't be this one.
+    pub loops: Option<Arc<Loops>>,
 }
 
 impl Library {
@@ -58,10 +64,11 @@ impl Library {
         let dir = dir
             .canonicalize()
             .map_err(|error| Error::new(format!("{}: {error}", dir.display())))?;
-        if !["libmpi.so.12", "libmpich.so.12"]
-            .iter()
-            .any(|name| dir.join(name).exists())
-        {
+        let is_there = |name: &&str| dir.join(name).exists();
+        if !LIBRARY_NAMES.iter().any(is_there) && dir.join("libmpi.so.40").exists() {
+            return Self::open_mpi(dir, launcher, tcp, extra);
+        }
+        if !LIBRARY_NAMES.iter().any(is_there) {
             return Err(Error::new(format!(
                 "{} holds neither libmpi.so.12 nor libmpich.so.12; give the folder of the \
                  library itself, usually PREFIX/lib",
@@ -86,6 +93,38 @@ impl Library {
             launcher,
             launcher_binds,
             env: merged(&env, extra),
+            loops: None,
+        })
+    }
+
+    /// Open MPI in `dir`, with its mpicc and mpiexec beside it.
+    fn open_mpi(
+        dir: PathBuf,
+        launcher: Option<&Path>,
+        tcp: bool,
+        extra: &[(String, String)],
+    ) -> Result<Self> {
+        let launcher = match launcher {
+            Some(path) => path.to_path_buf(),
+            None => find_launcher(&dir)?,
+        };
+        let mut env = base_env(&dir);
+        env.extend(family_env(Family::OpenMpi, tcp));
+        let env = merged(&env, extra);
+        let mut command = Command::new(&launcher);
+        command
+            .arg("--version")
+            .envs(env.iter().map(|(name, value)| (name, value)));
+        let answer = process::run(&mut command, VERSION_LIMIT)?;
+        let loops = Loops::compile(&dir, &env)?;
+        Ok(Self {
+            version: one_line(&answer.stdout),
+            dir,
+            family: Family::OpenMpi,
+            launcher,
+            launcher_binds: false,
+            env,
+            loops: Some(Arc::new(loops)),
         })
     }
 
@@ -121,7 +160,13 @@ impl Library {
         } else {
             Command::new(&self.launcher)
         };
-        if ranks <= cores() && !self.launcher_binds {
+        if self.family == Family::OpenMpi {
+            let how = match ranks <= cores() {
+                true => ["--bind-to", "core"].as_slice(),
+                false => &["--map-by", ":OVERSUBSCRIBE", "--bind-to", "none"],
+            };
+            command.args(how);
+        } else if ranks <= cores() && !self.launcher_binds {
             // Threads get a core each if there are enough.
             let width = if ranks * threads <= cores() {
                 threads
@@ -189,6 +234,17 @@ fn base_env(dir: &Path) -> Vec<(String, OsString)> {
         }
         env.push(("FI_PROVIDER_PATH".to_owned(), dir.into()));
     }
+    // Open MPI runs as root only if told so twice.
+    for name in [
+        "OMPI_ALLOW_RUN_AS_ROOT",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM",
+        "PRTE_ALLOW_RUN_AS_ROOT",
+        "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM",
+    ] {
+        if dir.join("libmpi.so.40").exists() {
+            env.push((name.to_owned(), "1".into()));
+        }
+    }
     for name in [
         "UCX_NET_DEVICES",
         "FI_TCP_IFACE",
@@ -218,6 +274,13 @@ fn family_env(family: Family, tcp: bool) -> Vec<(String, OsString)> {
             ("FI_PROVIDER", "tcp"),
         ],
         (Family::Weft, true) => &[("WEFT_SHM", "0")],
+        (Family::OpenMpi, true) => &[
+            ("OMPI_MCA_pml", "ob1"),
+            ("OMPI_MCA_btl", "self,tcp"),
+            ("OMPI_MCA_btl_tcp_if_include", "lo"),
+            // Collectives would use shared memory all the same.
+            ("OMPI_MCA_coll", "^sm,xhc,han,acoll"),
+        ],
     };
     pairs
         .iter()

@@ -276,6 +276,14 @@ impl Link for Pmix {
                 space.as_mut_ptr(),
             )
         };
+        if status == ffi::ERR_NOT_SUPPORTED {
+            return Err(PmiError::Refused {
+                command: "PMIx_Spawn",
+                reason:
+                    "its PMIx server starts no processes (Slurm's does not; srun --mpi=pmi2 does)"
+                        .to_owned(),
+            });
+        }
         self.check("PMIx_Spawn", status)
     }
 

@@ -67,7 +67,7 @@ int main(int argc, char **argv)
     FAILS(MPI_Put(data, 2, MPI_INT, rank, 0, 1, MPI_INT, win), MPI_ERR_TRUNCATE);
     FAILS(MPI_Put(data, 1, MPI_INT, rank, 16, 1, MPI_INT, win), MPI_ERR_RMA_RANGE);
     FAILS(MPI_Put(data, 2, MPI_INT, rank, 15, 2, MPI_INT, win), MPI_ERR_RMA_RANGE);
-    FAILS(MPI_Put(data, 1, MPI_INT, rank, -1, 1, MPI_INT, win), MPI_ERR_RMA_RANGE);
+    FAILS(MPI_Put(data, 1, MPI_INT, rank, -1, 1, MPI_INT, win), MPI_ERR_DISP);
     FAILS(MPI_Get(data, 1, MPI_INT, rank, (MPI_Aint)1 << 62, 1, MPI_INT, win), MPI_ERR_RMA_RANGE);
     FAILS(MPI_Rput(data, 1, MPI_INT, rank, 0, 1, MPI_INT, win, NULL), MPI_ERR_ARG);
     FAILS(MPI_Accumulate(data, 1, MPI_INT, rank, 0, 1, MPI_INT, MPI_OP_NULL, win), MPI_ERR_OP);

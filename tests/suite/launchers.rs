@@ -1,10 +1,12 @@
 //! Launchers of others: Hydra (PMI-1 and PMI-2, one host and two), Slurm (PMI-2 and PMIx, two
 //! hosts) and PRRTE (PMIx).
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -45,16 +47,29 @@ pub fn trials() -> Vec<Trial> {
         ),
         trial("slurm/4", &[&hosts[..], &[&SLURM]].concat(), slurm_runs),
         trial("prrte/4", &[&PRRTE], prrte),
+        trial("hydra-spawn/3", &[&HYDRA], hydra_spawns),
+        trial("prrte-spawn/4", &[&PRRTE], prrte_spawns),
+        trial(
+            "slurm-spawn/3",
+            &[&hosts[..], &[&SLURM]].concat(),
+            slurm_spawns,
+        ),
     ]
 }
 
 pub fn program() -> Result<PathBuf> {
-    static PROGRAM: std::sync::OnceLock<Result<PathBuf>> = std::sync::OnceLock::new();
-    PROGRAM.get_or_init(|| tool("launched")).clone()
+    tool("launched")
 }
 
-/// Compiles a program of `tests/c/tools`.
+/// Compiles a program of `tests/c/tools`, once.
 pub fn tool(name: &str) -> Result<PathBuf> {
+    static MADE: Mutex<BTreeMap<String, Result<PathBuf>>> = Mutex::new(BTreeMap::new());
+    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    let one = made.entry(name.to_owned());
+    one.or_insert_with(|| compile_tool(name)).clone()
+}
+
+fn compile_tool(name: &str) -> Result<PathBuf> {
     let prefix = prefix::get()?;
     let binary = programs(prefix)?.join(name);
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("c/tools/{name}.c"));
@@ -244,6 +259,67 @@ fn prrte() -> Result {
     run(&room, &mut command, &four(4))
 }
 
+/// A job of one that spawns two.
+fn spawned(lines: &[&str]) -> Case {
+    Case {
+        stdout: lines.iter().map(|line| (*line).to_owned()).collect(),
+        ..Case::default()
+    }
+}
+
+fn hydra_spawns() -> Result {
+    for version in ["pmi1", "pmi2"] {
+        let room = Room::new()?;
+        let mut command = room.command(Path::new("/usr/bin/mpiexec.hydra"));
+        clear(&mut command);
+        command.env("WEFT_PMI", version);
+        command.args(["-n", "1"]).arg(tool("spawner")?);
+        command.args(["plain", "2"]);
+        run(&room, &mut command, &spawned(&["children: "]))
+            .map_err(|error| format!("{version}: {error}"))?;
+    }
+    Ok(())
+}
+
+fn prrte_spawns() -> Result {
+    let room = Room::new()?;
+    let mut command = room.command(Path::new(&weft_needs::prterun()));
+    clear(&mut command);
+    command
+        .env("PRTE_ALLOW_RUN_AS_ROOT", "1")
+        .env("PRTE_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    command.args(["--map-by", ":OVERSUBSCRIBE", "-n", "1"]);
+    command.arg(tool("spawner")?).args(["again", "2"]);
+    run(&room, &mut command, &spawned(&["children: ", "children: "]))
+}
+
+/// Slurm spawns for PMI-2; its PMIx does not, and says so.
+fn slurm_spawns() -> Result {
+    let hosts = Hosts::new(2)?;
+    let cluster = Cluster::start(&hosts)?;
+    let program = tool("spawner")?;
+    for (kind, lines) in [
+        ("pmi2", &["children: "][..]),
+        ("pmix", &["refused: MPI_ERR_SPAWN", "PMIx_Spawn"]),
+    ] {
+        let room = Room::new()?;
+        let mut command = room.command(Path::new("ip"));
+        clear(&mut command);
+        command.args(&hosts.prefix(0)[1..]);
+        command.env("SLURM_CONF", cluster.dir.join("slurm.conf"));
+        // Steps share the allocation; otherwise the first has all of it, and the spawned one waits for its end.
+        command.env("SLURM_OVERLAP", "1");
+        let words = "/usr/bin/salloc --quiet -N 2 -n 4 --ntasks-per-node=2 -t 1 --chdir=/";
+        command.args(words.split(' '));
+        let words = format!("/usr/bin/srun --mpi={kind} -N 1 -n 1 --chdir=/");
+        command.args(words.split(' '));
+        command.arg(&program).args(["plain", "2"]);
+        run(&room, &mut command, &spawned(lines))
+            .map_err(|error| format!("srun --mpi={kind}: {error}\n{}", cluster.logs()))?;
+    }
+    Ok(())
+}
+
 fn slurm_runs() -> Result {
     let hosts = Hosts::new(2)?;
     let cluster = Cluster::start(&hosts)?;
@@ -261,6 +337,8 @@ fn slurm_runs() -> Result {
     }
     let run = cluster.own(&hosts, &[], &four(2));
     run.map_err(|error| format!("mpiexec in an allocation: {error}\n{}", cluster.logs()))?;
+    let run = cluster.script(&hosts, &four(2));
+    run.map_err(|error| format!("mpiexec and srun in a script: {error}\n{}", cluster.logs()))?;
     let aborted = Case {
         exit: 7,
         stderr: vec!["aborted with code 7".to_owned()],
@@ -444,6 +522,41 @@ impl Cluster {
         command.args(["-timeout", "60", "-wdir", "/"]);
         command.arg(program()?).args(arguments);
         run(&room, &mut command, case)
+    }
+
+    /// A script for sbatch that runs our mpiexec, and srun beside it.
+    fn script(&self, hosts: &Hosts, case: &Case) -> Result {
+        let failed = |error| format!("the script: {error}");
+        let (script, output) = (self.dir.join("script"), self.dir.join("script.out"));
+        let (mpiexec, program) = (prefix::get()?.join("bin/mpiexec"), program()?);
+        let text = format!(
+            "#!/bin/sh\n{mpiexec} -timeout 60 -wdir / {program} || exit\necho and by srun\nexport WEFT_NETMOD=ofi\n\
+             exec srun --mpi=pmi2 {program}\n",
+            mpiexec = mpiexec.display(),
+            program = program.display(),
+        );
+        fs::write(&script, text).map_err(failed)?;
+        let mut command = self.client(hosts, "/usr/bin/sbatch");
+        clear(&mut command);
+        command.env("SLURM_CONF", self.dir.join("slurm.conf"));
+        let words = "--quiet --wait -N 2 -n 4 --ntasks-per-node=2 -t 1 --chdir=/ --output";
+        command.args(words.split(' ')).arg(&output).arg(&script);
+        let outcome = Outcome::of(&mut command, patience(90.0))?;
+        let text = fs::read_to_string(&output).unwrap_or_default();
+        outcome
+            .judge(&Case::default(), &[])
+            .map_err(|error| format!("{error}\n{text}"))?;
+        let (ours, theirs) = text
+            .split_once("and by srun\n")
+            .ok_or_else(|| text.clone())?;
+        for part in [ours, theirs] {
+            let mut lines: Vec<&str> = part.lines().collect();
+            lines.sort_unstable();
+            if lines != case.stdout {
+                return Err(format!("the script printed: {text}"));
+            }
+        }
+        Ok(())
     }
 
     fn logs(&self) -> String {

@@ -27,6 +27,7 @@ mod spawning;
 mod sshd;
 mod standard_abi;
 mod tools;
+mod tutorial;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -106,6 +107,7 @@ fn trials() -> Result<Vec<Trial>> {
     }
     trials.extend(tools::trials());
     trials.extend(profile::trials());
+    trials.extend(tutorial::trials());
     trials.extend(launchers::trials());
     trials.extend(many::trials());
     trials.extend(spawning::trials());

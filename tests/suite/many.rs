@@ -367,7 +367,7 @@ fn sleeping(cluster: &Cluster, words: &[&str]) -> Result<Child> {
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
     let child = command.spawn().map_err(|error| error.to_string())?;
-    let until = Instant::now() + patience(20.0);
+    let until = Instant::now() + patience(30.0);
     loop {
         let sleeps = |host| {
             cluster
@@ -380,10 +380,21 @@ fn sleeping(cluster: &Cluster, words: &[&str]) -> Result<Child> {
             return Ok(child);
         }
         if Instant::now() > until {
-            return Err("the ranks do not start".to_owned());
+            return Err(format!("the ranks do not start: {}", last_words(child)));
         }
         thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// What a launcher has said, once it is ended.
+fn last_words(mut child: Child) -> String {
+    let mut text = String::new();
+    let _ = child.kill();
+    if let Some(mut errors) = child.stderr.take() {
+        let _ = errors.read_to_string(&mut text);
+    }
+    let status = child.wait();
+    format!("{text} ({status:?})")
 }
 
 /// Kills the first process on a host whose command line has `part`.
@@ -609,5 +620,37 @@ fn wrapper() -> Result {
         .env("HYDRA_HOST_FILE", &file)
         .current_dir(cluster.dir());
     command.args(["-bootstrap-exec", &exec, "-n", "2", &program]);
+    judge(&cluster, &mut command, &ranks(2, 1))?;
+    // The same by what it sets for Open MPI.
+    let text = format!(
+        "{} slots=1\n{} slots=1\n",
+        Hosts::address(1),
+        Hosts::address(0)
+    );
+    fs::write(&file, text).map_err(|error| error.to_string())?;
+    let mut command = cluster.within(0);
+    command.arg(crate::prefix::get()?.join("bin/mpirun"));
+    crate::job::clear(&mut command);
+    command
+        .env("OMPI_MCA_orte_default_hostfile", &file)
+        .env("OMPI_MCA_plm_rsh_agent", &exec)
+        .current_dir(cluster.dir());
+    let words = "--allow-run-as-root -np 2 -bind-to none -map-by slot -x PATH";
+    command.args(words.split(' ')).arg(&program);
+    judge(&cluster, &mut command, &ranks(2, 1))?;
+    // And with sshd in the workers.
+    let mut command = cluster.within(0);
+    command.arg(crate::prefix::get()?.join("bin/mpirun"));
+    crate::job::clear(&mut command);
+    let config = cluster.dir().join("ssh_config").display().to_string();
+    command
+        .env("OMPI_MCA_orte_default_hostfile", &file)
+        .env("OMPI_MCA_orte_keep_fqdn_hostnames", "true")
+        .env(
+            "OMPI_MCA_plm_rsh_args",
+            format!("-o ConnectionAttempts=10 -F {config}"),
+        )
+        .current_dir(cluster.dir());
+    command.args(["-n", "2", &program]);
     judge(&cluster, &mut command, &ranks(2, 1))
 }

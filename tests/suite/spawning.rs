@@ -2,9 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
 use std::time::Instant;
 
 use libtest_mimic::Trial;
@@ -45,17 +43,11 @@ fn case(exit: i32, out: &[&str], err: &[&str]) -> Case {
     }
 }
 
-/// The program, compiled once.
-fn spawner() -> Result<PathBuf> {
-    static PROGRAM: OnceLock<Result<PathBuf>> = OnceLock::new();
-    PROGRAM.get_or_init(|| tool("spawner")).clone()
-}
-
 /// The program behind these options.
 fn command(cluster: &Cluster, options: &[&str], words: &[&str]) -> Result<Command> {
     let mut command = cluster.mpiexec()?;
     command.args(["-timeout", "60"]).args(options);
-    command.arg(spawner()?).args(words);
+    command.arg(tool("spawner")?).args(words);
     Ok(command)
 }
 
@@ -142,7 +134,7 @@ fn places() -> Result {
     let set = [two, &["-env", "WEFT_TEST_A", "1"]].concat();
     let words = ["variables", "2", "wdir", "/usr/lib"];
     run(&cluster, &set, &words, &children(&[b, b]))?;
-    let program = spawner()?;
+    let program = tool("spawner")?;
     let (folder, name) = match (program.parent(), program.file_name()) {
         (Some(folder), Some(name)) => (folder.display().to_string(), name),
         _ => return Err("the program has no folder".to_owned()),

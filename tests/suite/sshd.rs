@@ -112,10 +112,12 @@ impl Cluster {
         &self.dir
     }
 
-    /// A command that runs on a host what is added to it: `/run` is the host's own there.
+    /// A command that runs on a host what is added to it: `/run` is the host's own there, and shells that
+    /// sshd starts read nothing of the tester's.
     pub fn within(&self, host: usize) -> Command {
         let script = "hostname \"$1\" && mount -t tmpfs none /run && mkdir /run/sshd && \
-                      mount --bind \"$2\" /etc/hosts && shift 2 && exec \"$@\"";
+                      mount --bind \"$2\" /etc/hosts && shift 2 && \
+                      { [ ! -f ~/.bashrc ] || mount --bind /dev/null ~/.bashrc; } && exec \"$@\"";
         let mut command = Command::new("ip");
         command.args(["netns", "exec", self.name(host)]);
         command.args(["unshare", "--uts", "--mount", "sh", "-c", script, "sh"]);

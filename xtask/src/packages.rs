@@ -37,6 +37,7 @@ const OPTIONAL: &[(&str, &[Package])] = &[
     ("libfabric", &[("libfabric1", "/usr/lib/*/libfabric.so.1")]),
     ("ucx", &[("libucx0", "/usr/lib/*/libucp.so.0")]),
     ("valgrind", &[("valgrind", "/usr/bin/valgrind")]),
+    ("hwloc", &[("hwloc", "/usr/bin/hwloc-calc")]),
     (
         "slurm",
         &[

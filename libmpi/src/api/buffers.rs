@@ -4,7 +4,7 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use mpi_core::{Class, Error, Result};
+use mpi_core::Result;
 
 use super::{null, put};
 use crate::abi::{MPI_Comm, MPI_Count, MPI_Request, MPI_Session};
@@ -16,13 +16,10 @@ use crate::requests::{self, Object};
 use crate::runtime::runtime;
 use crate::sessions;
 
-/// The buffer of a communicator's own, if it ever had one.
+/// The buffer of a communicator's own; an empty one if it has none.
 fn of_comm(comm: MPI_Comm) -> Result<Arc<Buffered>> {
     let own = runtime()?.comm(comm)?.bsend.get().cloned();
-    own.ok_or_else(|| {
-        let why = "the communicator has no buffer of its own; MPI_Comm_attach_buffer comes first";
-        Error::new(Class::Buffer, why)
-    })
+    Ok(own.unwrap_or_default())
 }
 
 fn of_session(session: MPI_Session) -> Result<Arc<Buffered>> {

@@ -445,13 +445,17 @@ pub fn comm_set_name(comm: LiveComm, comm_name: &CStr) -> Result<()> {
     Ok(())
 }
 
-/// `MPI_Comm_get_name` (section 6.8).
+/// `MPI_Comm_get_name` (section 6.8). The null handle has a name, too (MPI-4.0 section 7.8).
 pub unsafe fn comm_get_name(
-    comm: LiveComm,
+    comm: MPI_Comm,
     comm_name: *mut c_char,
     resultlen: Out<c_int>,
 ) -> Result<()> {
-    let name = comm.comm.name();
+    let runtime = runtime()?;
+    let name = match comm {
+        MPI_COMM_NULL => "MPI_COMM_NULL".into(),
+        comm => runtime.comm(comm)?.comm.name(),
+    };
     // SAFETY: the caller's contract; names are kept short enough.
     unsafe { put_text(comm_name, "comm_name", &name, resultlen) }
 }

@@ -9,7 +9,7 @@ use mpi_core::{Class, Error, Result};
 use super::datatype::handle_of;
 use super::env::put_text;
 use super::null;
-use crate::abi::{self, MPI_Aint, MPI_Count, MPI_Datatype, MPI_Status};
+use crate::abi::{self, MPI_Aint, MPI_Count, MPI_DATATYPE_NULL, MPI_Datatype, MPI_Status};
 use crate::args::{Out, OutInt};
 use crate::{status, types};
 
@@ -376,12 +376,17 @@ pub fn type_set_name(datatype: MPI_Datatype, type_name: &CStr) -> Result<()> {
     Ok(())
 }
 
-/// `MPI_Type_get_name`. Predefined types have their names from the start, others none.
+/// `MPI_Type_get_name`. Predefined types have their names from the start, and so has the null handle
+/// (MPI-4.0 section 7.8), others none.
 pub unsafe fn type_get_name(
     datatype: MPI_Datatype,
     type_name: *mut c_char,
     resultlen: Out<c_int>,
 ) -> Result<()> {
+    if datatype == MPI_DATATYPE_NULL {
+        // SAFETY: by the contract of this function.
+        return unsafe { put_text(type_name, "type_name", "MPI_DATATYPE_NULL", resultlen) };
+    }
     let object = types::object(datatype)?;
     let name = object.name.lock().clone().unwrap_or_else(|| {
         let datatype = &object.datatype;

@@ -6,7 +6,7 @@ use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
 
 use super::null;
-use crate::abi::{MPI_INFO_NULL, MPI_Info};
+use crate::abi::{MPI_INFO_NULL, MPI_Info, MPI_MAX_INFO_KEY};
 use crate::args::{InfoKey, InfoValue, LiveComm, Out};
 use crate::infos;
 
@@ -167,8 +167,10 @@ pub unsafe fn info_get_nthkey(info: &Info, n: c_int, key: *mut c_char) -> Result
             "key is NULL; it must be an array",
         ));
     }
-    // SAFETY: the caller's contract; keys are not longer.
-    unsafe { write(key, &found) };
+    // MPI_Info_set takes one character more than there is room for here, as other libraries of this ABI do.
+    let fits = found.len().min(MPI_MAX_INFO_KEY as usize - 1);
+    // SAFETY: the caller's contract; with the NUL it is not longer.
+    unsafe { write(key, &found[..fits]) };
     Ok(())
 }
 

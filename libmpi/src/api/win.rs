@@ -1,6 +1,7 @@
 //! Windows (section 11.2), with their names, attributes and error handlers.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::atomic::Ordering;
 
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
@@ -277,13 +278,17 @@ pub fn win_set_name(win: LiveWin, win_name: &CStr) -> Result<()> {
     Ok(())
 }
 
-/// `MPI_Win_get_name` (section 6.8).
+/// `MPI_Win_get_name` (section 6.8). The null handle has a name, too (MPI-4.0 section 7.8).
 pub unsafe fn win_get_name(
-    win: LiveWin,
+    win: MPI_Win,
     win_name: *mut c_char,
     resultlen: Out<c_int>,
 ) -> Result<()> {
-    let name = win.window.name();
+    runtime()?;
+    let name = match win {
+        MPI_WIN_NULL => "MPI_WIN_NULL".into(),
+        win => wins::get(win)?.window.name(),
+    };
     // SAFETY: the caller's contract; names are kept short enough.
     unsafe { put_text(win_name, "win_name", &name, resultlen) }
 }
@@ -346,6 +351,7 @@ pub fn win_set_errhandler(win: LiveWin, errhandler: Attached) -> Result<()> {
         }
     }
     *win.errhandler.lock() = errhandler;
+    win.handler_chosen.store(true, Ordering::Relaxed);
     Ok(())
 }
 

@@ -356,11 +356,11 @@ pub(super) fn alignment(predefined: Predefined) -> usize {
     use super::Kind;
     match predefined.kind() {
         Kind::Byte | Kind::Char | Kind::I8 | Kind::U8 | Kind::Bool => 1,
-        Kind::I16 | Kind::U16 => 2,
+        Kind::I16 | Kind::U16 | Kind::F16 | Kind::Bf16 | Kind::C16 => 2,
         Kind::Wchar | Kind::I32 | Kind::U32 | Kind::F32 | Kind::Logical4 | Kind::C32 => 4,
         Kind::FloatInt | Kind::IntInt | Kind::ShortInt | Kind::FloatFloat => 4,
         Kind::I64 | Kind::U64 | Kind::F64 | Kind::C64 => 8,
         Kind::DoubleInt | Kind::LongInt | Kind::DoubleDouble => 8,
-        Kind::F80 | Kind::F128 | Kind::C80 | Kind::C128 | Kind::LongDoubleInt => 16,
+        Kind::I128 | Kind::F80 | Kind::F128 | Kind::C80 | Kind::C128 | Kind::LongDoubleInt => 16,
     }
 }

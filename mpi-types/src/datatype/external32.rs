@@ -25,12 +25,12 @@ fn number(kind: Kind) -> Number {
         Kind::Byte | Kind::Char | Kind::I8 | Kind::U8 | Kind::Bool => Number::Bytes,
         Kind::Wchar => Number::Wide,
         Kind::F80 | Kind::C80 | Kind::LongDoubleInt => Number::Extended,
-        Kind::I16 | Kind::U16 => Number::Swapped(2),
+        Kind::I16 | Kind::U16 | Kind::F16 | Kind::Bf16 | Kind::C16 => Number::Swapped(2),
         Kind::I32 | Kind::U32 | Kind::F32 | Kind::Logical4 | Kind::C32 => Number::Swapped(4),
         Kind::FloatInt | Kind::IntInt | Kind::FloatFloat | Kind::ShortInt => Number::Swapped(4),
         Kind::I64 | Kind::U64 | Kind::F64 | Kind::C64 => Number::Swapped(8),
         Kind::DoubleInt | Kind::LongInt | Kind::DoubleDouble => Number::Swapped(8),
-        Kind::F128 | Kind::C128 => Number::Swapped(16),
+        Kind::I128 | Kind::F128 | Kind::C128 => Number::Swapped(16),
     }
 }
 

@@ -53,11 +53,12 @@ const REALS: [Real; 4] = [
 ];
 
 /// Integers by decimal range.
-const INTEGERS: [(i64, Predefined); 4] = [
+const INTEGERS: [(i64, Predefined); 5] = [
     (2, Predefined::Integer1),
     (4, Predefined::Integer2),
     (9, Predefined::Integer4),
     (18, Predefined::Integer8),
+    (38, Predefined::Integer16),
 ];
 
 /// The smallest real with at least this precision and range; `None` is `MPI_UNDEFINED`.
@@ -104,7 +105,7 @@ impl Datatype {
         let found = INTEGERS.iter().find(|integer| integer.0 >= range);
         let (_, stands_for) = found.ok_or_else(|| {
             let detail =
-                format!("no integer type has a range of {range} digits; the largest has 18");
+                format!("no integer type has a range of {range} digits; the largest has 38");
             Error::new(Class::Arg, detail)
         })?;
         Ok(Draft::alias(*stands_for, Constructor::F90Integer { range }).build())
@@ -113,6 +114,7 @@ impl Datatype {
     /// The predefined datatype of a class with a size in bytes (`MPI_Type_match_size`).
     pub fn match_size(class: TypeClass, size: i64) -> Result<Datatype> {
         let found = match (class, size) {
+            (TypeClass::Real, 2) => Predefined::Real2,
             (TypeClass::Real, 4) => Predefined::Real4,
             (TypeClass::Real, 8) => Predefined::Real8,
             (TypeClass::Real, 16) => Predefined::Real16,
@@ -120,14 +122,16 @@ impl Datatype {
             (TypeClass::Integer, 2) => Predefined::Integer2,
             (TypeClass::Integer, 4) => Predefined::Integer4,
             (TypeClass::Integer, 8) => Predefined::Integer8,
+            (TypeClass::Integer, 16) => Predefined::Integer16,
+            (TypeClass::Complex, 4) => Predefined::Complex4,
             (TypeClass::Complex, 8) => Predefined::Complex8,
             (TypeClass::Complex, 16) => Predefined::Complex16,
             (TypeClass::Complex, 32) => Predefined::Complex32,
             _ => {
                 let (name, sizes) = match class {
-                    TypeClass::Real => ("real", "4, 8 and 16"),
-                    TypeClass::Integer => ("integer", "1, 2, 4 and 8"),
-                    TypeClass::Complex => ("complex", "8, 16 and 32"),
+                    TypeClass::Real => ("real", "2, 4, 8 and 16"),
+                    TypeClass::Integer => ("integer", "1, 2, 4, 8 and 16"),
+                    TypeClass::Complex => ("complex", "4, 8, 16 and 32"),
                 };
                 return Err(Error::new(
                     Class::Arg,

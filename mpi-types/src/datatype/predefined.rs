@@ -25,6 +25,12 @@ pub enum Kind {
     U32,
     /// Unsigned integer of 64 bits.
     U64,
+    /// Signed integer of 128 bits.
+    I128,
+    /// IEEE binary16.
+    F16,
+    /// bfloat16: the upper half of an IEEE binary32.
+    Bf16,
     /// IEEE binary32.
     F32,
     /// IEEE binary64.
@@ -33,6 +39,8 @@ pub enum Kind {
     F80,
     /// IEEE binary128, Fortran `REAL*16`.
     F128,
+    /// Two [`Kind::F16`].
+    C16,
     /// Two [`Kind::F32`].
     C32,
     /// Two [`Kind::F64`].
@@ -68,13 +76,13 @@ impl Kind {
     pub const fn size(self) -> usize {
         match self {
             Kind::Byte | Kind::Char | Kind::I8 | Kind::U8 | Kind::Bool => 1,
-            Kind::I16 | Kind::U16 => 2,
-            Kind::Wchar | Kind::I32 | Kind::U32 | Kind::F32 | Kind::Logical4 => 4,
+            Kind::I16 | Kind::U16 | Kind::F16 | Kind::Bf16 => 2,
+            Kind::Wchar | Kind::I32 | Kind::U32 | Kind::F32 | Kind::Logical4 | Kind::C16 => 4,
             Kind::ShortInt => 6,
             Kind::I64 | Kind::U64 | Kind::F64 | Kind::C32 => 8,
             Kind::FloatInt | Kind::IntInt | Kind::FloatFloat => 8,
             Kind::DoubleInt | Kind::LongInt => 12,
-            Kind::F80 | Kind::F128 | Kind::C64 | Kind::DoubleDouble => 16,
+            Kind::I128 | Kind::F80 | Kind::F128 | Kind::C64 | Kind::DoubleDouble => 16,
             Kind::LongDoubleInt => 20,
             Kind::C80 | Kind::C128 => 32,
         }
@@ -182,6 +190,16 @@ pub enum Predefined {
     TwoReal,
     TwoDoublePrecision,
     TwoInteger,
+    Integer16,
+    Real2,
+    Complex4,
+    Logical1,
+    Logical2,
+    Logical4,
+    Logical8,
+    Logical16,
+    CFloat16,
+    Bfloat16,
 }
 
 /// What `char` is in C.
@@ -488,6 +506,63 @@ impl Predefined {
             "MPI_2INTEGER",
             Kind::IntInt,
             Group::Pair,
+        ),
+        (
+            Predefined::Integer16,
+            "MPI_INTEGER16",
+            Kind::I128,
+            Group::FInteger,
+        ),
+        (Predefined::Real2, "MPI_REAL2", Kind::F16, Group::Floating),
+        (
+            Predefined::Complex4,
+            "MPI_COMPLEX4",
+            Kind::C16,
+            Group::Complex,
+        ),
+        // MPI-5.0 section 3.2.2.
+        (
+            Predefined::Logical1,
+            "MPI_LOGICAL1",
+            Kind::U8,
+            Group::Logical,
+        ),
+        (
+            Predefined::Logical2,
+            "MPI_LOGICAL2",
+            Kind::U16,
+            Group::Logical,
+        ),
+        (
+            Predefined::Logical4,
+            "MPI_LOGICAL4",
+            Kind::Logical4,
+            Group::Logical,
+        ),
+        (
+            Predefined::Logical8,
+            "MPI_LOGICAL8",
+            Kind::U64,
+            Group::Logical,
+        ),
+        (
+            Predefined::Logical16,
+            "MPI_LOGICAL16",
+            Kind::I128,
+            Group::Logical,
+        ),
+        // Beyond the standard: programs of this ABI use them where C has the types.
+        (
+            Predefined::CFloat16,
+            "MPIX_C_FLOAT16",
+            Kind::F16,
+            Group::Floating,
+        ),
+        (
+            Predefined::Bfloat16,
+            "MPIX_BFLOAT16",
+            Kind::Bf16,
+            Group::Floating,
         ),
     ];
 

@@ -211,7 +211,7 @@ macro_rules! integers {
         }
     )*};
 }
-integers!(u8 u16 u32 u64);
+integers!(u8 u16 u32 u64 u128);
 
 macro_rules! floats {
     ($($t:ty)*) => {$(

@@ -14,6 +14,7 @@
 //! - `MPI_LONG_DOUBLE` computes in the x87 format and `MPI_REAL16` in binary128, each rounding once
 //!   per operation.
 
+mod half;
 mod kernels;
 mod pairs;
 mod predefined;

@@ -1,6 +1,7 @@
 //! Which kernel serves an operation on a datatype.
 
 use super::PredefinedOp;
+use super::half::{Binary16, Brain, Half};
 use super::kernels::{
     Band, Bits, Bor, Bxor, Complex, Kernel, Land, Level, Lor, Lxor, Max, Min, Number, Operator,
     Prod, Replace, Sum, Truth, kernel, no_op,
@@ -34,6 +35,10 @@ pub fn select(op: PredefinedOp, predefined: Predefined, level: Level) -> Option<
         Kind::I16 => order::<i16>(op, level).or_else(|| unsigned::<u16>(op, level)),
         Kind::I32 => order::<i32>(op, level).or_else(|| unsigned::<u32>(op, level)),
         Kind::I64 => order::<i64>(op, level).or_else(|| unsigned::<u64>(op, level)),
+        Kind::I128 => order::<i128>(op, scalar).or_else(|| unsigned::<u128>(op, scalar)),
+        Kind::F16 => floating::<Half<Binary16>>(op, scalar),
+        Kind::Bf16 => floating::<Half<Brain>>(op, scalar),
+        Kind::C16 => arithmetic::<Complex<Half<Binary16>>>(op, scalar),
         Kind::F32 => floating::<f32>(op, level),
         Kind::F64 => floating::<f64>(op, level),
         Kind::F128 => floating::<F128>(op, scalar),

@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 use pmi::server::Stage;
 
 use super::Job;
+use crate::hang;
 use crate::label;
 use crate::options::Options;
-use crate::output::message;
+use crate::output::{Source, message};
 use crate::rank::Rank;
 use crate::report::{exit_codes, host, signal_hint, signal_name};
 use crate::strays;
@@ -284,6 +285,9 @@ impl Job {
                 self.guardian.signal(libc::SIGCONT);
                 for rank in &mut self.ranks {
                     rank.lines_before = rank.error_lines();
+                    if let Some(source) = &mut rank.sources[1] {
+                        source.listen();
+                    }
                 }
                 self.phase = Phase::LastWords {
                     least: now + LAST_WORDS,
@@ -369,11 +373,27 @@ impl Job {
     }
 
     fn ask(&mut self) {
+        if let Phase::LastWords { .. } = self.phase {
+            self.tell_waits();
+        }
         self.guardian.signal(libc::SIGTERM);
         self.offspring.signal(libc::SIGTERM);
         // A process that is stopped gets to see the above when it goes on.
         self.guardian.signal(libc::SIGCONT);
         self.phase = Phase::Asked(Instant::now() + GRACE);
+    }
+
+    /// Puts together what the ranks have said of where they are.
+    fn tell_waits(&mut self) {
+        let sources = self
+            .ranks
+            .iter()
+            .filter_map(|rank| rank.sources[1].as_ref());
+        if let (Some(text), Some(cause)) =
+            (hang::summary(sources.map(Source::heard)), &mut self.cause)
+        {
+            cause.text = format!("{}\n{text}", cause.text);
+        }
     }
 
     fn kill(&mut self) {

@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
 use std::process::Command;
 
 use super::greeting::OPTION;
@@ -27,6 +28,30 @@ fn os(bytes: &Bytes) -> OsString {
     OsString::from_vec(bytes.0.clone())
 }
 
+/// Calls ssh with the slow one of the ways to agree on keys behind the others.
+///
+/// OpenSSH before 9.9 prefers a hybrid (sntrup761) that protects what is said today from the computers of
+/// some later day. It takes five times as long as the rest of a connection, on both sides, and all that
+/// is said here is a secret that is worth nothing once the job has ended. Only the order is
+/// changed: what ssh's own files leave out for this host stays out.
+const QUICKLY: &str = r#"ssh=$1; shift
+list=$("$ssh" -G "$@" 2>/dev/null </dev/null | while read -r name value; do
+  [ "$name" = kexalgorithms ] && echo "$value"
+done)
+IFS=,; quick=; slow=
+for one in $list; do
+  case $one in sntrup*) slow=$slow,$one ;; *) quick=$quick,$one ;; esac
+done
+if [ -n "$quick" ] && [ -n "$slow" ]; then exec "$ssh" "-oKexAlgorithms=${quick#,}$slow" "$@"; fi
+exec "$ssh" "$@""#;
+
+/// Whether a program is there, by its path or in `PATH`.
+fn is_there(program: &OsStr) -> bool {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    program.as_bytes().contains(&b'/') && Path::new(program).exists()
+        || std::env::split_paths(&folders).any(|dir| dir.join(program).is_file())
+}
+
 /// The command that starts the agent of `member`; `None` if a person is to do it.
 pub fn command(boot: &Boot, member: &Member) -> Option<Command> {
     let kind = boot.kind.as_str();
@@ -42,9 +67,21 @@ pub fn command(boot: &Boot, member: &Member) -> Option<Command> {
         kind => kind,
     };
     let exec = boot.exec.as_ref().map_or_else(|| usual.into(), os);
-    let mut command = Command::new(&exec);
     // A wrapper gets what all of its kind understand: host and command.
     let is_usual = exec.as_bytes().rsplit(|b| *b == b'/').next() == Some(usual.as_bytes());
+    let chosen = |word: &Bytes| {
+        word.0
+            .windows(3)
+            .any(|part| part.eq_ignore_ascii_case(b"kex"))
+    };
+    let mut command = match kind {
+        "ssh" if is_usual && !boot.words.iter().any(chosen) && is_there(&exec) => {
+            let mut command = with(OsStr::new("/bin/sh"), &["-c", QUICKLY, "sh"]);
+            command.arg(&exec);
+            command
+        }
+        _ => Command::new(&exec),
+    };
     if is_usual {
         match kind {
             "ssh" => {
@@ -159,7 +196,10 @@ mod tests {
         };
         let words = std::iter::once(command.get_program()).chain(command.get_args());
         let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
-        words.join("|")
+        // The words are the same with and without the shell that asks ssh first.
+        let words = words.join("|");
+        let shell = format!("/bin/sh|-c|{QUICKLY}|sh|");
+        words.strip_prefix(&shell).unwrap_or(&words).to_owned()
     }
 
     #[test]
@@ -198,6 +238,43 @@ mod tests {
             "/opt/we ft/bin/mpiexec|-weft-agent"
         );
         assert_eq!(words("manual", None, &plain), "");
+    }
+
+    #[test]
+    fn ssh_agrees_on_keys_quickly_as_far_as_it_may() {
+        let dir = tempfile::tempdir().unwrap();
+        let ssh = dir.path().join("ssh");
+        let run = |list: &str| {
+            let script = format!(
+                "#!/bin/sh\nif [ \"$1\" = -G ]; then printf 'port 22\\nkexalgorithms {list}\\n'; else printf '%s|' \"$@\"; fi\n"
+            );
+            std::fs::write(&ssh, script).unwrap();
+            // The script is run by a shell, since it was just written and may still be held open elsewhere.
+            let quickly = QUICKLY.replace("\"$ssh\"", "sh \"$ssh\"");
+            let mut command = with(OsStr::new("/bin/sh"), &["-c", &quickly, "sh"]);
+            let output = command
+                .arg(&ssh)
+                .args(["-x", "a b", "c,d"])
+                .output()
+                .unwrap();
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let slow = "sntrup761x25519-sha512,sntrup761x25519-sha512@openssh.com";
+        assert_eq!(
+            run(&format!("{slow},curve25519-sha256,ecdh")),
+            format!("-oKexAlgorithms=curve25519-sha256,ecdh,{slow}|-x|a b|c,d|")
+        );
+        // Nothing else is allowed, or nothing is slow, or an old ssh says nothing.
+        for list in [slow, "mlkem768x25519-sha256,curve25519-sha256", ""] {
+            assert_eq!(run(list), "-x|a b|c,d|");
+        }
+        let boot = Boot {
+            kind: "ssh".to_owned(),
+            words: vec![Bytes(b"-oKexAlgorithms=x".to_vec())],
+            ..Boot::default()
+        };
+        let asked = command(&boot, &Member::default()).unwrap();
+        assert_eq!(asked.get_program(), "ssh");
     }
 
     #[test]

@@ -4,9 +4,11 @@ use std::process::Command;
 
 use super::boot;
 use super::here::canonical;
+use super::variables;
+use crate::affinity;
 use crate::hosts::batch::{self, Surroundings};
-use crate::hosts::place::{Placement, Wanted, Wishes, place};
-use crate::hosts::{Host, file};
+use crate::hosts::place::{Order, Placement, Wanted, Wishes, place};
+use crate::hosts::{Host, file, rankfile};
 use crate::options::{Options, Section};
 
 /// The machine and the environment that this program runs in.
@@ -33,9 +35,6 @@ impl Surroundings for Here {
     }
 }
 
-/// Variables that name a file of hosts, as Hydra's does; mpi-operator sets the first.
-const FILES: &[&str] = &["HYDRA_HOST_FILE", "I_MPI_HYDRA_HOST_FILE"];
-
 /// Where the job's ranks are to be, if not all on this machine; the sections' counts are filled in.
 pub fn plan(
     options: &mut Options,
@@ -50,10 +49,11 @@ pub fn plan(
     if options.spawned.is_some() && hosts.is_empty() && !own {
         return Ok(None);
     }
+    variables::take(&mut options.many, around)?;
     let rmk = options.many.rmk.as_deref();
     let mut known = !hosts.is_empty();
     if !known && !own && rmk.is_none() {
-        for name in FILES {
+        for name in variables::FILES {
             if let Some(path) = around.variable(name) {
                 let text = around.file(&path).map_err(|why| format!("{name}: {why}"))?;
                 hosts = file::read(&path, &text).map_err(|why| format!("{name}: {why}"))?;
@@ -70,9 +70,23 @@ pub fn plan(
         hosts = allocation.hosts;
         known = true;
     }
+    let mut own = own;
+    if let Some(entries) = &options.many.rankfile {
+        rankfile::spread(&mut options.sections, entries, &hosts)?;
+        options.many.order = Order::Mentions;
+        own = true;
+    }
     let many = &options.many;
     if !known && !own && many.bootstrap.is_none() {
-        return Ok(None);
+        let ranks: usize = options.sections.iter().map(|section| section.count).sum();
+        let slots = affinity::slots();
+        return match many.oversubscribe || ranks <= slots {
+            true => Ok(None),
+            false => Err(format!(
+                "{ranks} ranks were asked for, and this machine has {slots} CPUs that may be used; -nooversubscribe \
+                 forbids more"
+            )),
+        };
     }
     if !known {
         hosts = vec![Host::named("localhost")];
@@ -171,7 +185,7 @@ pub fn map(options: &Options, placement: Option<&Placement>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::{Request, parse};
+    use crate::options::{Many, Request, parse};
     use std::collections::HashMap;
     use std::ffi::OsString;
 
@@ -257,8 +271,117 @@ mod tests {
     }
 
     #[test]
+    fn variables_of_other_launchers_count() {
+        let file = [(
+            "hosts",
+            "pi-worker-0.pi.default.svc slots=2\npi-worker-1.pi.default.svc slots=2\n",
+        )];
+        let operator = "4 by ssh: pi-worker-0.pi.default.svc pi-worker-0.pi.default.svc \
+                        pi-worker-1.pi.default.svc pi-worker-1.pi.default.svc";
+        // What mpi-operator sets for Open MPI, Intel MPI and MPICH, in its two generations.
+        for variables in [
+            &[
+                ("OMPI_MCA_orte_keep_fqdn_hostnames", "true"),
+                ("OMPI_MCA_orte_default_hostfile", "hosts"),
+                ("OMPI_MCA_plm_rsh_args", "-o ConnectionAttempts=10"),
+            ][..],
+            &[
+                ("I_MPI_HYDRA_HOST_FILE", "hosts"),
+                (
+                    "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS",
+                    "-o ConnectionAttempts=10",
+                ),
+            ],
+            &[
+                ("HYDRA_HOST_FILE", "hosts"),
+                ("HYDRA_LAUNCH_EXTRA_ARGS", "-o ConnectionAttempts=10"),
+            ],
+            &[
+                ("OMPI_MCA_orte_default_hostfile", "hosts"),
+                ("OMPI_MCA_plm_rsh_agent", "/etc/mpi/kubexec.sh"),
+            ],
+        ] {
+            let around = [&file[..], variables].concat();
+            assert_eq!(
+                read("-bind-to none -map-by slot a", &around).as_deref(),
+                Ok(operator)
+            );
+            let around = Around(around.into_iter().collect());
+            let mut many = Many::default();
+            variables::take(&mut many, &around).unwrap();
+            match variables.len() {
+                2 if many.exec.is_some() => {
+                    assert_eq!(many.exec.as_deref(), Some("/etc/mpi/kubexec.sh".as_ref()))
+                }
+                _ => assert_eq!(many.words, ["-o", "ConnectionAttempts=10"]),
+            }
+        }
+        // Intel MPI's lines of a machine file, and a number for each host.
+        let hosts = [("I_MPI_HYDRA_HOST_FILE", "f"), ("f", "x\nx\ny:2\n")];
+        assert_eq!(read("a", &hosts).as_deref(), Ok("4 by ssh: x x y y"));
+        let per_host = [&hosts[..], &[("I_MPI_PERHOST", "1")]].concat();
+        assert_eq!(read("a", &per_host).as_deref(), Ok("2 by ssh: x y"));
+        assert_eq!(
+            read("-ppn 2 -n 3 a", &per_host).as_deref(),
+            Ok("3 by ssh: x x y")
+        );
+        let all = [&hosts[..], &[("I_MPI_PERHOST", "all")]].concat();
+        assert_eq!(read("a", &all).as_deref(), Ok("4 by ssh: x x y y"));
+        for (variables, expected) in [
+            (
+                [("HYDRA_LAUNCHER", "rsh"), ("HYDRA_RMK", "user")],
+                "1 by rsh: x",
+            ),
+            (
+                [("I_MPI_HYDRA_BOOTSTRAP", "fork"), ("HYDRA_IFACE", "lo")],
+                "1 by fork: x",
+            ),
+            (
+                [
+                    ("OMPI_MCA_plm_rsh_agent", "ssh : rsh"),
+                    ("HYDRA_RMK", "default"),
+                ],
+                "1 by ssh: x",
+            ),
+        ] {
+            assert_eq!(read("-hosts x a", &variables).as_deref(), Ok(expected));
+        }
+        let odd = [("HYDRA_LAUNCH_EXTRA_ARGS", "-o 'a")];
+        let error = read("-hosts x a", &odd).unwrap_err();
+        assert!(error.contains("HYDRA_LAUNCH_EXTRA_ARGS"), "{error}");
+        let manual = include_str!("../../../docs/mpiexec.1").replace("\\-", "-");
+        for name in variables::names() {
+            assert!(manual.contains(name), "{name} is not in the manual");
+        }
+    }
+
+    #[test]
+    fn rankfiles_place_ranks() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("ranks");
+        std::fs::write(
+            &file,
+            "rank 0=y slot=0\nrank 1=+n0 slot=1\nrank 2=y slot=1\n",
+        )
+        .unwrap();
+        let with = |rest: &str| read(&format!("-rf {} {rest}", file.display()), &[]);
+        assert_eq!(with("-hosts x,y a").as_deref(), Ok("3 by ssh: y x y"));
+        assert_eq!(with("-hosts x,y -n 2 a").as_deref(), Ok("2 by ssh: y x"));
+        let sections = with("-hosts x -n 1 a : b");
+        assert_eq!(sections.as_deref(), Ok("1+2 by ssh: y x y"));
+        for (rest, part) in [
+            ("-hosts x -n 4 a", "for 3 ranks only"),
+            ("a", "host +n0, and 0 hosts"),
+        ] {
+            let error = with(rest).unwrap_err();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
     fn contradictions_are_named() {
         for (line, part) in [
+            ("-nooversubscribe -n 9999 a", "CPUs that may be used"),
             ("-rmk pbs a", "-rmk is 'pbs'"),
             ("-nooversubscribe -hosts x:2 -n 3 a", "2 slots"),
             ("-rmk nobody a", "'nobody'"),

@@ -3,13 +3,14 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::binding::{self, Bind, To};
+use crate::binding::{self, Bind, Memory, To};
 use crate::hosts::batch::SYSTEMS;
 use crate::hosts::place::Order;
+use crate::hosts::rankfile::{self, Entry};
 use crate::hosts::{self, Host};
 use crate::many::KINDS;
 use crate::spawned;
-use crate::topology::Kind;
+use crate::topology::{Kind, cpu_list};
 
 use super::{contents, text};
 
@@ -54,6 +55,10 @@ pub struct Many {
     pub print_map: bool,
     /// Whether to show what ranks are bound to.
     pub report_bindings: bool,
+    /// Whether only to say who would be where.
+    pub dry_run: bool,
+    /// Where each rank is and what it is bound to, by a file.
+    pub rankfile: Option<Vec<Entry>>,
     /// Whether to say how much went over the connections.
     pub verbose: bool,
 }
@@ -113,6 +118,8 @@ impl Default for Many {
             input: Input::Ranks(vec![0]),
             print_map: false,
             report_bindings: false,
+            dry_run: false,
+            rankfile: None,
             verbose: false,
         }
     }
@@ -122,6 +129,8 @@ impl Default for Many {
 pub const NAMES: &[&str] = &[
     "hosts",
     "host",
+    "H",
+    "hosts-group",
     "hostlist",
     "f",
     "hostfile",
@@ -145,6 +154,17 @@ pub const NAMES: &[&str] = &[
     "cpus-per-proc",
     "cpus-per-rank",
     "report-bindings",
+    "display-bindings",
+    "dry-run",
+    "do-not-launch",
+    "display",
+    "display-allocation",
+    "display-devel-map",
+    "ppr",
+    "rankfile",
+    "rf",
+    "membind",
+    "topolib",
     "oversubscribe",
     "nooversubscribe",
     "skip-launch-node",
@@ -180,12 +200,12 @@ pub fn option(
     let said = |why: String| format!("option -{name}: {why}");
     match name {
         // Hydra's and Open MPI's, for one section.
-        "host" => {
+        "host" | "H" => {
             let text = text(&value("names")?);
             own.get_or_insert_default()
                 .extend(hosts::list(&text).map_err(said)?);
         }
-        "hosts" | "hostlist" => {
+        "hosts" | "hostlist" | "hosts-group" => {
             let text = text(&value("names")?);
             many.hosts.extend(hosts::list(&text).map_err(said)?);
         }
@@ -217,7 +237,47 @@ pub fn option(
             let count = super::count(name, &value("a number of cores")?)?;
             bind.to = To::Objects(Kind::Core, count);
         }
-        "report-bindings" => many.report_bindings = true,
+        "report-bindings" | "display-bindings" => many.report_bindings = true,
+        "dry-run" | "do-not-launch" => many.dry_run = true,
+        // One option of Open MPI's for all that can be shown.
+        "display" => {
+            for what in text(&value("'map', 'bind' or both")?).split(',') {
+                match what {
+                    "map" | "map-devel" | "allocation" => many.print_map = true,
+                    "bind" | "bindings" => many.report_bindings = true,
+                    _ => return Err(said(format!("takes 'map' and 'bind', not '{what}'"))),
+                }
+            }
+        }
+        "rankfile" | "rf" => {
+            let file = value("a file name")?;
+            let words = contents(name, &file)?;
+            let entries = rankfile::read(&text(&file), &words).map_err(said)?;
+            let slots = entries.iter().map(|entry| entry.slots.clone());
+            bind.to = To::Slots(slots.collect());
+            many.rankfile = Some(entries);
+        }
+        "membind" => {
+            let how = text(&value("'local', 'none', 'bind' or 'interleave'")?);
+            bind.memory = Memory::read(&how).ok_or_else(|| {
+                said(format!(
+                    "takes 'local', 'none', 'bind' or 'interleave', the last two also with NUMA nodes behind a colon \
+                     ('bind:0+1'), not '{how}'"
+                ))
+            })?;
+        }
+        "topolib" => {
+            let who = text(&value("'hwloc' or 'sys'")?);
+            bind.library = binding::library(&who).ok_or_else(|| {
+                said(format!(
+                    "takes 'auto', 'hwloc', 'sys' or the name of hwloc's library, not '{who}'"
+                ))
+            })?;
+        }
+        "ppr" => {
+            let how = text(&value("a number and a kind")?);
+            map_by(&format!("ppr:{how}"), many, bind)?;
+        }
         "map-by" => map_by(&text(&value("'slot', 'node' or the like")?), many, bind)?,
         "oversubscribe" => many.oversubscribe = true,
         "nooversubscribe" => many.oversubscribe = false,
@@ -260,7 +320,9 @@ pub fn option(
         }
         "s" | "stdin" => many.input = input(name, &text(&value("a rank, 'all' or 'none'")?))?,
         "usize" => many.universe = universe(&text(&value("a number, 'infinite' or 'system'")?))?,
-        "print-rank-map" | "display-map" => many.print_map = true,
+        "print-rank-map" | "display-map" | "display-allocation" | "display-devel-map" => {
+            many.print_map = true
+        }
         "v" | "verbose" => many.verbose = true,
         _ => return Ok(false),
     }
@@ -268,22 +330,36 @@ pub fn option(
 }
 
 fn map_by(how: &str, many: &mut Many, bind: &mut Bind) -> Result<(), String> {
-    // Open MPI's modifiers stand behind a colon.
-    let (what, modifiers) = match how.strip_prefix("ppr:") {
-        Some(_) => (how, ""),
-        None => how.split_once(':').unwrap_or((how, "")),
-    };
+    // Open MPI's modifiers stand behind a colon, which `ppr:N:KIND` has two of.
+    let colons = if how.starts_with("ppr:") { 2 } else { 0 };
+    let end = how.match_indices(':').nth(colons).map(|(at, _)| at);
+    let (what, modifiers) = how.split_at(end.unwrap_or(how.len()));
+    let mut width = None;
+    let mut unit = Kind::Core;
     for modifier in modifiers.split([',', ':']).filter(|m| !m.is_empty()) {
-        match modifier.to_ascii_lowercase().as_str() {
+        let modifier = modifier.to_ascii_lowercase();
+        match modifier.as_str() {
             "oversubscribe" => many.oversubscribe = true,
             "nooversubscribe" => many.oversubscribe = false,
+            "nolocal" => many.skip_this = true,
+            "hwtcpus" => unit = Kind::Thread,
+            "corecpus" => unit = Kind::Core,
+            // What is done anyway.
+            "inherit" | "noinherit" => {}
             _ => {
-                return Err(format!(
-                    "option -map-by: '{modifier}' in '{how}' is not known; 'oversubscribe' and \
-                     'nooversubscribe' are"
-                ));
+                let number = modifier.strip_prefix("pe=").and_then(|n| n.parse().ok());
+                let number: Option<usize> = number.filter(|number| *number > 0);
+                width = Some(number.ok_or_else(|| {
+                    format!(
+                        "option -map-by: '{modifier}' in '{how}' is not known; 'pe=N', 'hwtcpus', 'oversubscribe', \
+                         'nooversubscribe' and 'nolocal' are"
+                    )
+                })?);
             }
         }
+    }
+    if let Some(width) = width {
+        bind.to = To::Objects(unit, width);
     }
     match what.to_ascii_lowercase().as_str() {
         "slot" | "" => many.order = Order::Slots,
@@ -330,10 +406,9 @@ fn input(name: &str, who: &str) -> Result<Input, String> {
         "all" => Ok(Input::All),
         "none" => Ok(Input::None),
         list => {
-            let ranks = list.split(',').map(|rank| rank.trim().parse().ok());
-            let ranks: Option<Vec<usize>> = ranks.collect();
-            ranks.map(Input::Ranks).ok_or_else(|| {
-                format!("option -{name} takes a rank, ranks with commas between them, 'all' or 'none', not '{list}'")
+            let list: String = list.chars().filter(|c| !c.is_whitespace()).collect();
+            cpu_list(&list).map(Input::Ranks).ok_or_else(|| {
+                format!("option -{name} takes ranks (0,2-4), 'all' or 'none', not '{list}'")
             })
         }
     }

@@ -135,20 +135,123 @@ fn time_limits() {
     assert!(parse(&args, with("x")).is_err());
 }
 
-#[test]
-fn the_manual_has_all_options() {
+/// What the manual's headings of options name.
+fn manual() -> Vec<String> {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/mpiexec.1");
     let manual = std::fs::read_to_string(file).unwrap().replace("\\-", "-");
-    let words: Vec<&str> = manual
-        .split(|c: char| c.is_whitespace() || "\",".contains(c))
+    let options = manual.split(".SH OPTIONS FOR A SECTION").nth(1).unwrap();
+    let options = options.split(".SH ENVIRONMENT").next().unwrap();
+    let mut names = Vec::new();
+    let mut heading = false;
+    for line in options.lines() {
+        // Paragraphs begin with their options; the others' stand in lists of their own.
+        if heading || line.starts_with(".BR -") || line.starts_with(".B -") {
+            let words = line.split(|c: char| c.is_whitespace() || "\",".contains(c));
+            names.extend(
+                words
+                    .filter_map(|word| word.strip_prefix('-'))
+                    .map(str::to_owned),
+            );
+        }
+        heading = line == ".TP";
+    }
+    names
+}
+
+#[test]
+fn the_manual_has_all_options_and_no_others() {
+    let manual = manual();
+    let foreign = foreign::all().iter().map(foreign::Foreign::name);
+    let known: Vec<&str> = KNOWN
+        .iter()
+        .chain(many::NAMES)
+        .copied()
+        .chain(foreign)
         .collect();
-    for name in KNOWN.iter().chain(many::NAMES) {
-        let option = format!("-{name}");
+    for name in &known {
         assert!(
-            words.contains(&option.as_str()),
-            "{option} is not in the manual"
+            manual.iter().any(|one| one == name),
+            "-{name} is not in the manual"
         );
     }
+    for name in &manual {
+        assert!(
+            known.contains(&name.as_str()),
+            "the manual has -{name}, which nobody knows"
+        );
+    }
+    for (index, name) in manual.iter().enumerate() {
+        assert!(
+            !manual[..index].contains(name),
+            "the manual has -{name} twice"
+        );
+    }
+}
+
+#[test]
+fn listed_options_are_understood_and_nothing_else_is() {
+    for name in KNOWN.iter().chain(many::NAMES) {
+        // Without values some are wrong, but none is unknown.
+        if let Err(error) = read(&format!("-{name}")) {
+            assert!(!error.contains("unknown option"), "{error}");
+        }
+        assert!(
+            foreign::find(name).is_none(),
+            "-{name} is said to be another launcher's"
+        );
+    }
+    // Every word that the sources compare an option with is in a list.
+    let hidden = [SPAWNED, PREPUT, PROBE];
+    for source in [include_str!("../options.rs"), include_str!("many.rs")] {
+        let body = source.split("match name {").nth(1).unwrap();
+        for line in body.lines().take_while(|line| !line.starts_with('}')) {
+            let Some(arm) = line.strip_prefix("        \"") else {
+                continue;
+            };
+            let arm = format!("\"{}", arm.split("=>").next().unwrap());
+            for name in arm.split('"').skip(1).step_by(2) {
+                let listed = KNOWN.contains(&name) || many::NAMES.contains(&name);
+                assert!(listed || hidden.contains(&name), "-{name} is in no list");
+            }
+        }
+    }
+}
+
+#[test]
+fn all_options_of_intel_and_open_mpi_are_known() {
+    // What their own help and manuals list, with how many words follow.
+    for (names, values) in [
+        (
+            "aps mps gdb silent-abort nolocal print-rank-map prepend-timestamp prot \
+             quiet display-map display-allocation output-proctable novm oversubscribe \
+             nooversubscribe bycore byslot bynode pernode bind-to-core bind-to-socket report-bindings \
+             merge-stderr-to-stdout tag-output timestamp-output xml noprefix preload-binary \
+             set-cwd-to-session-dir debug get-stack-traces tv allow-run-as-root continuous \
+             disable-recovery enable-recovery do-not-launch do-not-resolve index-argv-by-rank \
+             leave-session-attached report-child-jobs-separately show-progress terminate \
+             use-hwthread-cpus use-regexp debug-devel debug-daemons display-devel-map \
+             display-diffable-map display-topo report-state-on-timeout",
+            0,
+        ),
+        (
+            "gdb-args gtool gtoolfile tune cpu-bind cpu-set cpu-list rank-by xterm preload-files am \
+             debugger cartofile max-restarts ompi-server personality report-events report-pid report-uri \
+             launch-agent runtime-options max-vm-size xml-file hosts-group H prefix wd x timeout stdin",
+            1,
+        ),
+        ("mca gmca pmixmca prtemca", 2),
+    ] {
+        for name in names.split_whitespace() {
+            let line = format!("-{name} {} a", ["1"].repeat(values).join(" "));
+            assert_eq!(job(&line).sections[0].command, ["a"], "{line}");
+        }
+    }
+    let job = job("-display map,bind -output tag,timestamp,dir=o -s 0,2-4 --ppr 2:socket a");
+    assert!(job.many.print_map && job.many.report_bindings);
+    assert_eq!(job.label.as_deref(), Some("%t [%r] "));
+    assert_eq!(job.files[0].as_deref(), Some("o/rank.%r/stdout"));
+    assert_eq!(job.many.input, many::Input::Ranks(vec![0, 2, 3, 4]));
+    assert_eq!(job.bind.show(), "auto ppr:2:socket");
 }
 
 #[test]
@@ -178,6 +281,8 @@ fn all_options_of_hydra_are_known() {
                 "rmk" => "user",
                 "bind-to" => "core",
                 "map-by" => "socket",
+                "topolib" => "hwloc",
+                "membind" => "firsttouch",
                 "f" | "machinefile" => concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"),
                 _ => "1",
             };

@@ -56,6 +56,7 @@ impl SpawnedJob {
         let setup = Setup {
             inherit: inherited.iter().map(AsRawFd::as_raw_fd).collect(),
             cpus: Vec::new(),
+            memory: None,
             files: None,
         };
         system::prepare(&mut command, signals, setup);

@@ -100,6 +100,27 @@ impl Node {
     /// Ends the connections that others made to VCI 0 of this process as its death would: without a
     /// farewell.
     pub fn break_connections(&mut self) {
+        self.for_connections(|fd| {
+            // SAFETY: no memory is passed. (The listening socket refuses.)
+            unsafe { libc::shutdown(fd, libc::SHUT_RDWR) };
+        });
+    }
+
+    /// Resets them, as something between the hosts may: what is under way is lost.
+    pub fn reset_connections(&mut self) {
+        self.for_connections(|fd| {
+            // SAFETY: zero is a value of all fields; the call reads `size` bytes. A connection to nowhere
+            // ends the one there is by a reset; the listening socket stops to listen.
+            unsafe {
+                let mut nowhere: libc::sockaddr = std::mem::zeroed();
+                nowhere.sa_family = libc::AF_UNSPEC as libc::sa_family_t;
+                let size = size_of_val(&nowhere) as libc::socklen_t;
+                libc::connect(fd, &nowhere, size);
+            }
+        });
+    }
+
+    fn for_connections(&self, act: impl Fn(i32)) {
         let port = self.port();
         for entry in std::fs::read_dir("/proc/self/fd").unwrap().flatten() {
             let fd: i32 = entry.file_name().to_str().unwrap().parse().unwrap();
@@ -114,8 +135,7 @@ impl Node {
                 && i32::from(name.sin_family) == libc::AF_INET
                 && name.sin_port == port.to_be()
             {
-                // SAFETY: no memory is passed. (The listening socket refuses.)
-                unsafe { libc::shutdown(fd, libc::SHUT_RDWR) };
+                act(fd);
             }
         }
     }

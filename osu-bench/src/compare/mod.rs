@@ -1,7 +1,11 @@
 //! `compare`: the same benchmarks under several MPI libraries in turn, as child processes.
 
+mod hosts;
+mod loops;
 mod machine;
 mod report;
+
+pub use loops::Loops;
 
 use std::fs;
 use std::path::PathBuf;
@@ -16,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::library::{Library, cores, this_program};
 use crate::stats::Summary;
 use crate::{output, process};
+use hosts::Hosts;
 use machine::Moment;
 use report::{Cell, Conditions, Priority, Report};
 
@@ -23,7 +28,8 @@ use report::{Cell, Conditions, Priority, Report};
 #[derive(Args, Debug)]
 pub struct CompareOptions {
     /// A library: a name for the table and the folder of its libmpi.so.12. The first is what the
-    /// others are measured against; a single one is measured against itself.
+    /// others are measured against; a single one is measured against itself. Of Open MPI (libmpi.so.40),
+    /// latency, bw, barrier, bcast and allreduce are compiled by DIR/../bin/mpicc.
     #[arg(long = "lib", value_name = "NAME=DIR", required = true)]
     libs: Vec<Assignment>,
     /// The launcher of a library; otherwise DIR/../bin/mpiexec, the mpiexec beside osu-bench, or
@@ -65,6 +71,11 @@ pub struct CompareOptions {
     /// Shared memory off: ranks talk TCP over the loopback interface.
     #[arg(long)]
     tcp: bool,
+    /// Ranks talk TCP between network namespaces, one each, and each packet takes so much longer; 0 for no
+    /// delay. Needs root, ip and tc.
+    #[arg(long, value_name = "MICROSECONDS", conflicts_with = "tcp",
+          value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+    delay: Option<u32>,
     /// Add the first library a second time, to show the noise floor.
     #[arg(long)]
     aa: bool,
@@ -197,6 +208,10 @@ pub fn run(options: &CompareOptions) -> Result<()> {
         Priority::NotAsked
     };
     let chrt = priority == Priority::RealTime;
+    let hosts = match options.delay {
+        Some(delay) => Some(Hosts::new(options.ranks as usize, delay)?),
+        None => None,
+    };
     let before = Moment::now();
     let mut cells: Vec<Cell> = benches
         .iter()
@@ -223,7 +238,11 @@ pub fn run(options: &CompareOptions) -> Result<()> {
         }
         for (bench, sizes) in &benches {
             for (place, side) in sides.iter().enumerate() {
-                match measure(options, side, *bench, sizes, chrt)? {
+                let loops = side.library.loops.as_deref();
+                if loops.is_some_and(|loops| !loops.offers(*bench)) {
+                    continue;
+                }
+                match measure(options, side, *bench, sizes, chrt, hosts.as_ref())? {
                     Ok(values) => {
                         for (size, value) in sizes.iter().zip(values) {
                             let cell = cells
@@ -257,7 +276,12 @@ pub fn run(options: &CompareOptions) -> Result<()> {
             ranks: options.ranks as usize,
             rounds: options.rounds,
             budget: options.budget,
-            tcp: options.tcp,
+            network: match options.delay {
+                Some(0) => "TCP between network namespaces".to_owned(),
+                Some(delay) => format!("TCP between network namespaces, {delay} µs a packet"),
+                None if options.tcp => "TCP over loopback".to_owned(),
+                None => "shared memory".to_owned(),
+            },
             priority,
             bound: options.ranks as usize <= cores(),
             load: (before.load, after.load),
@@ -299,13 +323,22 @@ fn sides(options: &CompareOptions) -> Result<Vec<Side>> {
             .rev()
             .find(|launcher| launcher.name == lib.name);
         let launcher = launcher.map(|launcher| PathBuf::from(&launcher.value));
-        let env: Vec<(String, String)> = options
-            .envs
-            .iter()
-            .filter(|env| env.side.is_empty() || env.side == lib.name)
-            .map(|env| (env.name.clone(), env.value.clone()))
-            .collect();
-        let library = Library::open(lib.value.as_ref(), launcher.as_deref(), options.tcp, &env)?;
+        let own = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+        let mut env: Vec<(String, String)> = match options.delay {
+            Some(_) => Hosts::env().map(own).collect(),
+            None => Vec::new(),
+        };
+        let given = options.envs.iter();
+        let given = given.filter(|env| env.side.is_empty() || env.side == lib.name);
+        env.extend(given.map(|env| (env.name.clone(), env.value.clone())));
+        let tcp = options.tcp || options.delay.is_some();
+        let library = Library::open(lib.value.as_ref(), launcher.as_deref(), tcp, &env)?;
+        if options.delay.is_some() && library.loops.is_some() {
+            return Err(Error::new(format!(
+                "'{}' can't be among them with --delay: its launcher reaches ranks over the network",
+                lib.name
+            )));
+        }
         sides.push(Side {
             name: lib.name.clone(),
             library,
@@ -366,6 +399,7 @@ fn measure(
     bench: Name,
     sizes: &[usize],
     chrt: bool,
+    hosts: Option<&Hosts>,
 ) -> Result<std::result::Result<Vec<f64>, String>> {
     let threads = if matches!(bench, Name::MbwMrMt | Name::Partitioned) {
         usize::from(options.threads)
@@ -373,20 +407,32 @@ fn measure(
         1
     };
     let mut command = side.library.launch(options.ranks as usize, threads, chrt);
-    command.arg("-n").arg(options.ranks.to_string());
-    command.arg(this_program()?).arg(bench.text());
-    command
-        .args(["--precision", "4"])
-        .arg("--budget")
-        .arg(options.budget.to_string());
-    if bench.has_sizes() {
-        let sizes: Vec<String> = sizes.iter().map(usize::to_string).collect();
-        command.arg("--sizes").arg(sizes.join(","));
+    let program = match &side.library.loops {
+        Some(loops) => loops.program(),
+        None => this_program()?,
+    };
+    let rank = |command: &mut Command| {
+        command.arg(&program).arg(bench.text());
+        command
+            .args(["--precision", "4"])
+            .arg("--budget")
+            .arg(options.budget.to_string());
+        if bench.has_sizes() {
+            let sizes: Vec<String> = sizes.iter().map(usize::to_string).collect();
+            command.arg("--sizes").arg(sizes.join(","));
+        }
+        if matches!(bench, Name::MbwMrMt | Name::Partitioned) {
+            command.arg("--threads").arg(options.threads.to_string());
+        }
+        command.args(&options.extra);
+    };
+    match hosts {
+        Some(hosts) => hosts.add(&mut command, rank),
+        None => {
+            command.arg("-n").arg(options.ranks.to_string());
+            rank(&mut command);
+        }
     }
-    if matches!(bench, Name::MbwMrMt | Name::Partitioned) {
-        command.arg("--threads").arg(options.threads.to_string());
-    }
-    command.args(&options.extra);
     let finished = process::run(&mut command, Duration::from_secs(options.timeout))?;
     if let Some(failure) = finished.failure {
         return Ok(Err(failure));

@@ -52,8 +52,8 @@ pub struct Conditions {
     pub rounds: u32,
     /// Milliseconds per size and run.
     pub budget: u64,
-    /// Whether shared memory was off.
-    pub tcp: bool,
+    /// What ranks talked over.
+    pub network: String,
     /// The jobs' priority.
     pub priority: Priority,
     /// Whether ranks were bound to cores.
@@ -183,15 +183,20 @@ impl Report {
             .iter()
             .map(|values| Summary::of(values))
             .collect();
-        let shown = |summary: &Option<Summary>| match summary {
+        let offers = |place: usize| {
+            let loops = self.sides[place].1.loops.as_deref();
+            loops.is_none_or(|loops| loops.offers(cell.bench))
+        };
+        let shown = |place: usize, summary: &Option<Summary>| match summary {
             Some(s) => format!("{} ±{:.0} %", number(s.median), 50.0 * s.spread()),
-            None => "failed".to_owned(),
+            None if offers(place) => "failed".to_owned(),
+            None => "–".to_owned(),
         };
         let Some((base, others)) = summaries.split_first() else {
             return;
         };
-        let _ = write!(text, " {} |", shown(base));
-        for other in others {
+        let _ = write!(text, " {} |", shown(0, base));
+        for (place, other) in others.iter().enumerate() {
             let (ratio, verdict) = match (base, other) {
                 (Some(base), Some(other)) => (
                     ratio(other.median / base.median),
@@ -199,7 +204,7 @@ impl Report {
                 ),
                 _ => ("–".to_owned(), "–"),
             };
-            let _ = write!(text, " {} | {ratio} | {verdict} |", shown(other));
+            let _ = write!(text, " {} | {ratio} | {verdict} |", shown(place + 1, other));
         }
         if self.floor.is_some() {
             match (self.floor_of(cell), base) {
@@ -245,11 +250,7 @@ impl Report {
             } else {
                 " on fewer cores, not bound"
             },
-            if with.tcp {
-                "TCP over loopback"
-            } else {
-                "shared memory"
-            },
+            with.network,
             with.priority.text(),
             with.rounds,
             with.budget
@@ -298,7 +299,7 @@ impl Report {
             "ranks": with.ranks,
             "rounds": with.rounds,
             "budget_ms": with.budget,
-            "tcp": with.tcp,
+            "network": with.network,
             "priority": with.priority.text(),
             "bound": with.bound,
             "load": [with.load.0, with.load.1],
@@ -341,6 +342,7 @@ mod tests {
             launcher: PathBuf::from("mpiexec"),
             launcher_binds: false,
             env: Vec::new(),
+            loops: None,
         }
     }
 
@@ -370,7 +372,7 @@ mod tests {
                 ranks: 2,
                 rounds: 3,
                 budget: 50,
-                tcp: false,
+                network: "shared memory".into(),
                 priority: Priority::RealTime,
                 bound: true,
                 load: (0.5, 1.5),

@@ -14,6 +14,7 @@ pub(super) const KEY_SIZE: usize = 512;
 pub(super) const SUCCESS: c_int = 0;
 pub(super) const OPERATION_SUCCEEDED: c_int = -157;
 pub(super) const ERR_NOT_FOUND: c_int = -46;
+pub(super) const ERR_NOT_SUPPORTED: c_int = -47;
 
 pub(super) const BOOL: u16 = 1;
 pub(super) const STRING: u16 = 3;

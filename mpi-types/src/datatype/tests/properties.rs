@@ -37,6 +37,7 @@ fn predefined(kind: Kind) -> Datatype {
 fn external(kind: Kind, value: &[u8]) -> Vec<u8> {
     let mut out = value.to_vec();
     let width = match kind {
+        Kind::C16 => 2,
         Kind::C32 => 4,
         Kind::C64 => 8,
         Kind::C80 | Kind::C128 => 16,

@@ -258,14 +258,15 @@ fn fortran_types_by_precision_and_range() {
     assert_eq!(kind(Datatype::f90_integer(9)), Kind::I32);
     assert_eq!(class(Datatype::f90_real(Some(40), None)), Class::Arg);
     assert_eq!(class(Datatype::f90_real(None, None)), Class::Arg);
-    assert_eq!(class(Datatype::f90_integer(19)), Class::Arg);
+    assert_eq!(kind(Datatype::f90_integer(19)), Kind::I128);
+    assert_eq!(class(Datatype::f90_integer(39)), Class::Arg);
     let t = Datatype::f90_real(Some(10), None).unwrap();
     assert!(t.is_committed() && t.is_builtin());
     let contents = t.contents(&super::naive::NUMBERS).unwrap();
     assert_eq!(contents.integers, [10, -32766]);
     let found = Datatype::match_size(TypeClass::Complex, 16).unwrap();
     assert_eq!(found.as_predefined(), Some(P::Complex16));
-    assert_eq!(class(Datatype::match_size(TypeClass::Real, 2)), Class::Arg);
+    assert_eq!(class(Datatype::match_size(TypeClass::Real, 3)), Class::Arg);
 }
 
 #[test]

@@ -54,6 +54,26 @@ impl Random {
                 }
                 _ => random,
             },
+            Scalar::F16 | Scalar::Bf16 => match choice {
+                0 => {
+                    let one = if format == Scalar::F16 {
+                        0x3c00
+                    } else {
+                        0x3f80
+                    };
+                    [0, one, one | 0x8000, one + 1][edge % 4]
+                }
+                1 => {
+                    let infinity = if format == Scalar::F16 {
+                        0x7c00
+                    } else {
+                        0x7f80
+                    };
+                    let bits = [0, 1, 0x80, 0x400, infinity - 1, infinity, infinity + 1];
+                    bits[edge % 7] | if random & 1 == 0 { 0 } else { 0x8000 }
+                }
+                _ => random,
+            },
             Scalar::F32 => match choice {
                 0 => (small as f32).to_bits().into(),
                 1 => {

@@ -11,6 +11,8 @@ use crate::op::PredefinedOp;
 pub enum Scalar {
     Signed(usize),
     Unsigned(usize),
+    F16,
+    Bf16,
     F32,
     F64,
     F80,
@@ -22,6 +24,7 @@ impl Scalar {
     pub fn len(self) -> usize {
         match self {
             Scalar::Signed(n) | Scalar::Unsigned(n) => n,
+            Scalar::F16 | Scalar::Bf16 => 2,
             Scalar::F32 => 4,
             Scalar::F64 => 8,
             Scalar::F80 => 10,
@@ -42,6 +45,10 @@ pub fn scalars(kind: Kind) -> Vec<(usize, Scalar)> {
         Kind::U16 => vec![(0, Unsigned(2))],
         Kind::Wchar | Kind::Logical4 | Kind::U32 => vec![(0, Unsigned(4))],
         Kind::U64 => vec![(0, Unsigned(8))],
+        Kind::I128 => vec![(0, Signed(16))],
+        Kind::F16 => vec![(0, F16)],
+        Kind::Bf16 => vec![(0, Bf16)],
+        Kind::C16 => vec![(0, F16), (2, F16)],
         Kind::F32 => vec![(0, F32)],
         Kind::F64 => vec![(0, F64)],
         Kind::F80 => vec![(0, F80)],
@@ -64,7 +71,10 @@ type Value = Vec<u8>;
 /// `a op b` for elements given as their scalars; the result likewise.
 pub fn combine(op: PredefinedOp, kind: Kind, a: &[Value], b: &[Value]) -> Vec<Value> {
     let formats: Vec<Scalar> = scalars(kind).iter().map(|s| s.1).collect();
-    let complex = matches!(kind, Kind::C32 | Kind::C64 | Kind::C80 | Kind::C128);
+    let complex = matches!(
+        kind,
+        Kind::C16 | Kind::C32 | Kind::C64 | Kind::C80 | Kind::C128
+    );
     let format = formats[0];
     match op {
         PredefinedOp::Replace => a.to_vec(),
@@ -123,6 +133,8 @@ fn truth(format: Scalar, a: &[Value], b: &[Value], f: impl Fn(bool, bool) -> boo
     if f(is(&a[0]), is(&b[0])) {
         let one: &[u8] = match format {
             Scalar::Signed(_) | Scalar::Unsigned(_) => &[1],
+            Scalar::F16 => &[0, 0x3c],
+            Scalar::Bf16 => &[0x80, 0x3f],
             Scalar::F32 => &[0, 0, 0x80, 0x3f],
             Scalar::F64 => &[0, 0, 0, 0, 0, 0, 0xf0, 0x3f],
             Scalar::F80 => &[0, 0, 0, 0, 0, 0, 0, 0x80, 0xff, 0x3f],
@@ -142,6 +154,54 @@ fn integer(format: Scalar, v: &[u8]) -> i128 {
 
 fn f32_of(v: &[u8]) -> f32 {
     f32::from_le_bytes(v.try_into().unwrap())
+}
+
+/// Bits of fraction, and the exponent of 1.
+fn half_format(format: Scalar) -> (i32, i32) {
+    match format {
+        Scalar::F16 => (10, 15),
+        _ => (7, 127),
+    }
+}
+
+fn half_of(format: Scalar, v: &[u8]) -> f64 {
+    let (fraction_bits, bias) = half_format(format);
+    let bits = i32::from(u16::from_le_bytes(v.try_into().unwrap()));
+    let exponent = (bits & 0x7fff) >> fraction_bits;
+    let fraction = f64::from(bits & ((1 << fraction_bits) - 1)) / f64::from(1 << fraction_bits);
+    let magnitude = match exponent {
+        0 => fraction * 2f64.powi(1 - bias),
+        e if e == 2 * bias + 1 && fraction == 0.0 => f64::INFINITY,
+        e if e == 2 * bias + 1 => f64::NAN,
+        e => (1.0 + fraction) * 2f64.powi(e - bias),
+    };
+    if bits & 0x8000 != 0 {
+        -magnitude
+    } else {
+        magnitude
+    }
+}
+
+/// Rounded once, from a sum or product that is exact in binary64 or at least on the right side.
+fn half(format: Scalar, value: f64) -> Value {
+    let (fraction_bits, bias) = half_format(format);
+    let sign = if value.is_sign_negative() { 0x8000 } else { 0 };
+    let infinity = (2 * bias + 1) << fraction_bits;
+    let magnitude = value.abs();
+    let bits = if value.is_nan() {
+        infinity | 1 << (fraction_bits - 1)
+    } else if magnitude == 0.0 {
+        0
+    } else if magnitude.is_infinite() {
+        infinity
+    } else {
+        let exponent = (((magnitude.to_bits() >> 52) as i32) - 1023).max(1 - bias);
+        let units = (magnitude * 2f64.powi(fraction_bits) / 2f64.powi(exponent)).round_ties_even();
+        // The leading bit of normal numbers adds one to the exponent.
+        let bits = ((exponent + bias - 1) << fraction_bits) + units as i32;
+        bits.min(infinity)
+    };
+    ((bits | sign) as u16).to_le_bytes().to_vec()
 }
 
 fn f64_of(v: &[u8]) -> f64 {
@@ -166,6 +226,7 @@ fn infinity(format: Scalar) -> u128 {
 
 fn is_nan(format: Scalar, v: &[u8]) -> bool {
     match format {
+        Scalar::F16 | Scalar::Bf16 => half_of(format, v).is_nan(),
         Scalar::F32 => f32_of(v).is_nan(),
         Scalar::F64 => f64_of(v).is_nan(),
         Scalar::F80 | Scalar::F128 => sign_and_magnitude(v).1 > infinity(format),
@@ -175,6 +236,7 @@ fn is_nan(format: Scalar, v: &[u8]) -> bool {
 
 fn order(format: Scalar, a: &[u8], b: &[u8]) -> Option<Ordering> {
     match format {
+        Scalar::F16 | Scalar::Bf16 => half_of(format, a).partial_cmp(&half_of(format, b)),
         Scalar::F32 => f32_of(a).partial_cmp(&f32_of(b)),
         Scalar::F64 => f64_of(a).partial_cmp(&f64_of(b)),
         Scalar::F80 | Scalar::F128 => {
@@ -197,12 +259,13 @@ fn negate(v: &[u8]) -> Value {
 
 fn plus(format: Scalar, a: &[u8], b: &[u8]) -> Value {
     match format {
+        Scalar::F16 | Scalar::Bf16 => half(format, half_of(format, a) + half_of(format, b)),
         Scalar::F32 => (f32_of(a) + f32_of(b)).to_le_bytes().to_vec(),
         Scalar::F64 => (f64_of(a) + f64_of(b)).to_le_bytes().to_vec(),
         Scalar::F80 => x87::plus(a, b),
         Scalar::F128 => runtime::plus(a, b),
         _ => {
-            let sum = integer(format, a) + integer(format, b);
+            let sum = integer(format, a).wrapping_add(integer(format, b));
             sum.to_le_bytes()[..format.len()].to_vec()
         }
     }
@@ -210,6 +273,7 @@ fn plus(format: Scalar, a: &[u8], b: &[u8]) -> Value {
 
 fn times(format: Scalar, a: &[u8], b: &[u8]) -> Value {
     match format {
+        Scalar::F16 | Scalar::Bf16 => half(format, half_of(format, a) * half_of(format, b)),
         Scalar::F32 => (f32_of(a) * f32_of(b)).to_le_bytes().to_vec(),
         Scalar::F64 => (f64_of(a) * f64_of(b)).to_le_bytes().to_vec(),
         Scalar::F80 => x87::times(a, b),

@@ -116,6 +116,9 @@ fn call(greeting: &Greeting, until: Instant) -> Result<TcpStream, String> {
                 break;
             }
         }
+        if is_deserted() {
+            return Err("who started this agent is gone".to_owned());
+        }
         if Instant::now() + Duration::from_millis(200) >= until {
             break;
         }
@@ -126,6 +129,19 @@ fn call(greeting: &Greeting, until: Instant) -> Result<TcpStream, String> {
          MPIEXEC_PORT_RANGE=40000:40099, another network -iface",
         refused.join(", ")
     ))
+}
+
+/// Whether nobody reads what this process says any more: the command that started it is gone, and so is,
+/// most likely, whoever ran it.
+fn is_deserted() -> bool {
+    let mut entries = [1, 2].map(|fd| libc::pollfd {
+        fd,
+        events: 0,
+        revents: 0,
+    });
+    system::poll(&mut entries, 0);
+    let gone = libc::POLLERR | libc::POLLHUP;
+    entries.iter().any(|entry| entry.revents & gone != 0)
 }
 
 /// The address that ssh says the caller has.

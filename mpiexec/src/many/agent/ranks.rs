@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use pmi::server::{Action, Stage};
 
 use super::Agent;
-use crate::affinity;
+use crate::affinity::Affinity;
 use crate::binding::Bind;
 use crate::many::children::Event;
 use crate::many::messages::{Common, Part, Up, from_ending};
@@ -183,8 +183,14 @@ impl Agent {
         let count = appnums.len();
         let limit = system::allow_files(count as u64 * 4 + self.children.len() as u64 * 3 + 64);
         let bind = Bind::read(&common.bind).unwrap_or(Bind::AUTO);
-        let masks = affinity::masks(&bind, count);
-        for (index, (&appnum, cpus)) in appnums.iter().zip(masks).enumerate() {
+        let affinity = match Affinity::find(&bind.of(&self.me.ranks), count) {
+            Ok(affinity) => affinity,
+            Err(why) => {
+                let text = format!("on host '{}': {why}", self.me.name);
+                return self.parent.send(&trouble(NOT_RUNNABLE, text));
+            }
+        };
+        for (index, (&appnum, room)) in appnums.iter().zip(affinity.rooms()).enumerate() {
             let rank = self.me.ranks[index];
             let reads = common.input.contains(&rank);
             let place = Place {
@@ -193,7 +199,7 @@ impl Agent {
                 size: self.size,
                 local: (index, count),
                 group: self.guardian.group(),
-                cpus,
+                room,
                 label: None,
                 stdin: if reads { Stdio::piped() } else { Stdio::null() },
                 files: [None, None],
@@ -240,7 +246,7 @@ impl Agent {
         }
         let pids = self.ranks.iter().map(|rank| rank.pid as u32).collect();
         let notes = match common.report {
-            true => affinity::pictures(&bind, count),
+            true => affinity.pictures(),
             false => Vec::new(),
         };
         self.parent.send(&Up::Started { host, pids, notes });

@@ -1,0 +1,198 @@
+//! What control groups leave to this process: containers and batch systems limit jobs by them.
+//!
+//! A limit holds for a group and all below it, so the groups up to where the file system is mounted
+//! are looked at. CPUs that a group forbids altogether (cpuset) the kernel takes from the mask that
+//! `sched_getaffinity` returns.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The limits.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Limits {
+    /// So many CPUs' time.
+    pub cpus: Option<f64>,
+    /// Bytes of memory.
+    pub memory: Option<u64>,
+}
+
+impl Limits {
+    /// Those of this process.
+    pub fn read() -> Limits {
+        limits(&|path| fs::read_to_string(path).ok())
+    }
+
+    /// How many ranks can run at once by them, at least one.
+    pub fn whole_cpus(&self) -> usize {
+        self.cpus.map_or(usize::MAX, |cpus| (cpus as usize).max(1))
+    }
+}
+
+fn limits(file: &impl Fn(&Path) -> Option<String>) -> Limits {
+    let own = file(Path::new("/proc/self/cgroup")).unwrap_or_default();
+    let mounts = file(Path::new("/proc/self/mountinfo")).unwrap_or_default();
+    let folders = |controller: &str| folders(&own, &mounts, controller);
+    let number = |path: &Path, name: &str| file(&path.join(name))?.trim().parse::<f64>().ok();
+    let share = |quota: f64, period: f64| (quota > 0.0 && period > 0.0).then_some(quota / period);
+    let first = folders("cpu").into_iter().filter_map(|path| {
+        let quota = number(&path, "cpu.cfs_quota_us")?;
+        share(quota, number(&path, "cpu.cfs_period_us")?)
+    });
+    let second = folders("").into_iter().filter_map(|path| {
+        let text = file(&path.join("cpu.max"))?;
+        let (quota, period) = text.trim().split_once(' ')?;
+        share(quota.parse().ok()?, period.parse().ok()?)
+    });
+    // Version 1 says a number near 2^63 for no limit.
+    let fits = |bytes: f64| (bytes > 0.0 && bytes < 2f64.powi(60)).then_some(bytes);
+    let first_memory = folders("memory")
+        .into_iter()
+        .filter_map(|path| fits(number(&path, "memory.limit_in_bytes")?));
+    let second_memory = folders("")
+        .into_iter()
+        .filter_map(|path| fits(number(&path, "memory.max")?));
+    let memory = first_memory.chain(second_memory).reduce(f64::min);
+    Limits {
+        cpus: first.chain(second).reduce(f64::min),
+        memory: memory.map(|bytes| bytes as u64),
+    }
+}
+
+/// The folder of our group of a controller (version 2: of none) and those above it.
+fn folders(own: &str, mounts: &str, controller: &str) -> Vec<PathBuf> {
+    let has = |list: &str| list.split(',').any(|name| name == controller);
+    let path = own.lines().find_map(|line| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (names, path) = (parts.next()?, parts.next()?);
+        has(names).then_some(path)
+    });
+    let mount = mounts.lines().find_map(|line| {
+        let (place, kind) = line.split_once(" - ")?;
+        let mut kind = kind.split(' ');
+        let (kind, options) = (kind.next()?, kind.nth(1)?);
+        let fits = match controller {
+            "" => kind == "cgroup2",
+            _ => kind == "cgroup" && has(options),
+        };
+        let mut place = place.split(' ').skip(3);
+        fits.then_some((place.next()?, place.next()?))
+    });
+    let (Some(path), Some((root, mount))) = (path, mount) else {
+        return Vec::new();
+    };
+    // In a container the mount may show the group itself, of which the path tells from outside.
+    let below = Path::new(path).strip_prefix(root).unwrap_or(Path::new(""));
+    let mount = Path::new(mount);
+    let all = mount.join(below);
+    let within = all.ancestors().take_while(|path| path.starts_with(mount));
+    within.map(Path::to_path_buf).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(files: &[(&str, &str)]) -> Limits {
+        limits(&|path| {
+            let found = files.iter().find(|(name, _)| Path::new(name) == path);
+            found.map(|(_, text)| (*text).to_owned())
+        })
+    }
+
+    const SECOND: &str = "24 1 0:22 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n";
+
+    #[test]
+    fn version_2_as_docker_kubernetes_and_slurm_have_it() {
+        // Kubernetes: the pod has a limit, its container another.
+        let path = "/kubepods.slice/pod1.slice/c.scope";
+        let files = [
+            ("/proc/self/cgroup", format!("0::{path}\n")),
+            ("/proc/self/mountinfo", SECOND.to_owned()),
+            (
+                &format!("/sys/fs/cgroup{path}/cpu.max"),
+                "max 100000\n".to_owned(),
+            ),
+            (
+                &format!("/sys/fs/cgroup{path}/memory.max"),
+                "max\n".to_owned(),
+            ),
+            (
+                "/sys/fs/cgroup/kubepods.slice/pod1.slice/cpu.max",
+                "250000 100000\n".to_owned(),
+            ),
+            (
+                "/sys/fs/cgroup/kubepods.slice/pod1.slice/memory.max",
+                "1073741824\n".to_owned(),
+            ),
+            (
+                "/sys/fs/cgroup/kubepods.slice/cpu.max",
+                "800000 100000\n".to_owned(),
+            ),
+        ];
+        let files = files.each_ref().map(|(name, text)| (*name, text.as_str()));
+        let limits = with(&files);
+        assert_eq!((limits.cpus, limits.whole_cpus()), (Some(2.5), 2));
+        assert_eq!(limits.memory, Some(1 << 30));
+        // Within a namespace of groups the own one is the root.
+        let limits = with(&[
+            ("/proc/self/cgroup", "0::/\n"),
+            ("/proc/self/mountinfo", SECOND),
+            ("/sys/fs/cgroup/cpu.max", "50000 100000\n"),
+        ]);
+        assert_eq!((limits.cpus, limits.whole_cpus()), (Some(0.5), 1));
+    }
+
+    #[test]
+    fn version_1_as_docker_and_slurm_have_it() {
+        let mounts = "32 31 0:29 /docker/abc /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n\
+                      33 31 0:30 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n";
+        let own = "4:memory:/slurm/uid_0/job_1\n3:cpu,cpuacct:/docker/abc/job\n0::/x\n";
+        let limits = with(&[
+            ("/proc/self/cgroup", own),
+            ("/proc/self/mountinfo", mounts),
+            ("/sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_quota_us", "-1\n"),
+            (
+                "/sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_period_us",
+                "100000\n",
+            ),
+            ("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "300000\n"),
+            ("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n"),
+            (
+                "/sys/fs/cgroup/memory/slurm/uid_0/job_1/memory.limit_in_bytes",
+                "9223372036854771712\n",
+            ),
+            (
+                "/sys/fs/cgroup/memory/slurm/uid_0/memory.limit_in_bytes",
+                "4096\n",
+            ),
+        ]);
+        assert_eq!(
+            limits,
+            Limits {
+                cpus: Some(3.0),
+                memory: Some(4096)
+            }
+        );
+    }
+
+    #[test]
+    fn no_groups_are_no_limits() {
+        assert_eq!(with(&[]), Limits::default());
+        let odd = [
+            ("/proc/self/cgroup", "0::/a\nx\n"),
+            ("/proc/self/mountinfo", "x - y\n\n"),
+        ];
+        assert_eq!(with(&odd), Limits::default());
+        assert_eq!(Limits::default().whole_cpus(), usize::MAX);
+    }
+
+    #[test]
+    fn the_standard_library_sees_the_same_here() {
+        let allowed: u32 = crate::system::allowed_cpus()
+            .iter()
+            .map(|word| word.count_ones())
+            .sum();
+        let here = std::thread::available_parallelism().unwrap().get();
+        assert_eq!(Limits::read().whole_cpus().min(allowed as usize), here);
+    }
+}

@@ -1,0 +1,199 @@
+//! What the ranks of a job that doesn't go on say of themselves, put together: who waits where, and for whom.
+
+use std::collections::BTreeMap;
+
+/// What one rank has said.
+#[derive(Debug, PartialEq, Eq)]
+struct Words {
+    rank: usize,
+    /// The function of MPI, and who called it, if it says so.
+    place: String,
+    /// Whom it waits for, if there is one operation that it waits for, of `MPI_COMM_WORLD`.
+    awaited: Option<usize>,
+}
+
+/// A text for people, from what all ranks have printed: none where nobody waits in MPI.
+pub fn summary<'a>(texts: impl Iterator<Item = &'a [u8]>) -> Option<String> {
+    let said: Vec<Words> = texts
+        .flat_map(|text| parse(&String::from_utf8_lossy(text)))
+        .collect();
+    if said.is_empty() {
+        return None;
+    }
+    let mut places: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for words in &said {
+        places.entry(&words.place).or_default().push(words.rank);
+    }
+    let mut places: Vec<(&str, Vec<usize>)> = places.into_iter().collect();
+    places
+        .iter_mut()
+        .for_each(|(_, ranks)| ranks.sort_unstable());
+    places.sort_by_key(|(_, ranks)| ranks[0]);
+    let lines: Vec<String> = places
+        .into_iter()
+        .map(|(place, ranks)| {
+            let (noun, verb) = if ranks.len() == 1 {
+                ("rank", "waits")
+            } else {
+                ("ranks", "wait")
+            };
+            let place = if place.is_empty() { "in MPI" } else { place };
+            format!("{noun} {} {verb} {place}", runs(&ranks))
+        })
+        .collect();
+    let mut text = lines.join("; ");
+    if let Some(cycle) = cycle(&said) {
+        let cycle: Vec<String> = cycle.iter().map(usize::to_string).collect();
+        text += &format!(". They wait for each other: {}", cycle.join(" -> "));
+    }
+    Some(text)
+}
+
+/// The reports in what one rank has printed (`mpi_core::process::Process::report`).
+fn parse(text: &str) -> Vec<Words> {
+    let mut said: Vec<(Words, Vec<usize>, usize)> = Vec::new();
+    for line in text.lines() {
+        // Lines may begin with a label.
+        if let Some((_, rest)) = line.split_once("Weft: process ")
+            && let Some((rank, rest)) = rest.split_once(" is waiting")
+            && let Ok(rank) = rank.parse()
+        {
+            let place = rest
+                .split_once(". Pending operations:")
+                .map_or("", |(place, _)| place);
+            let place = place.trim().to_owned();
+            said.push((
+                Words {
+                    rank,
+                    place,
+                    awaited: None,
+                },
+                Vec::new(),
+                0,
+            ));
+            continue;
+        }
+        let Some((_, awaited, operations)) = said.last_mut() else {
+            continue;
+        };
+        let is_operation = ["receive, ", "send, ", ": waits for ", "collective or"];
+        if line.contains("VCI ") && is_operation.iter().any(|what| line.contains(what)) {
+            *operations += 1;
+            awaited.extend(partner(line));
+        }
+    }
+    said.into_iter()
+        .map(|(words, awaited, operations)| Words {
+            awaited: (operations == 1)
+                .then(|| awaited.first().copied())
+                .flatten(),
+            ..words
+        })
+        .collect()
+}
+
+/// The rank of an operation of `MPI_COMM_WORLD`, whose contexts are the first two.
+fn partner(line: &str) -> Option<usize> {
+    let number = |key: &str| {
+        let (_, rest) = line.split_once(key)?;
+        rest.split([',', ' ']).next()?.parse::<usize>().ok()
+    };
+    if let Some(peer) = number(", peer ") {
+        return Some(peer);
+    }
+    let of_world = line.contains("context 0x0,") || line.contains("context 0x1,");
+    if of_world { number(": rank ") } else { None }
+}
+
+/// Ranks of which each waits for the next, from the least on, which is the last again.
+fn cycle(said: &[Words]) -> Option<Vec<usize>> {
+    let awaits: BTreeMap<usize, usize> = said
+        .iter()
+        .filter_map(|words| Some((words.rank, words.awaited?)))
+        .collect();
+    awaits.keys().find_map(|&first| {
+        let mut way = vec![first];
+        while let Some(&next) = awaits.get(way.last()?) {
+            if let Some(at) = way.iter().position(|&rank| rank == next) {
+                let mut cycle = way.split_off(at);
+                let least = cycle.iter().enumerate().min_by_key(|(_, rank)| **rank)?.0;
+                cycle.rotate_left(least);
+                cycle.push(cycle[0]);
+                return Some(cycle);
+            }
+            way.push(next);
+        }
+        None
+    })
+}
+
+/// `0-2, 5`, of numbers in order.
+fn runs(numbers: &[usize]) -> String {
+    let mut runs: Vec<(usize, usize)> = Vec::new();
+    for &number in numbers {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == number => *last = number,
+            _ => runs.push((number, number)),
+        }
+    }
+    let text = |(first, last): (usize, usize)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    runs.into_iter().map(text).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(texts: &[&str]) -> Option<String> {
+        summary(texts.iter().map(|text| text.as_bytes()))
+    }
+
+    #[test]
+    fn who_waits_for_whom() {
+        let reduce = |rank: usize, of: usize| {
+            format!(
+                "Weft: process {rank} is waiting in MPI_Allreduce, called by main at a.c:3. Pending operations:\n  \
+                 VCI 0: receive, not matched: rank {of}, tag 0, context 0x1, room for 4 bytes\n  \
+                 VCI 0: 1 receives posted, 0 messages unexpected\n"
+            )
+        };
+        let receive = "noise\n[3] Weft: process 3 is waiting in MPI_Recv, called by main at a.c:2. Pending operations:\n  \
+             VCI 0: receive, not matched: rank 1, tag 7, context 0x0, room for 4 bytes\n  \
+             VCI 0: unexpected message: rank 1, tag 0, context 0x1, 4 bytes, from process 1\n";
+        let text = of(&[&reduce(0, 2), &reduce(1, 3), &reduce(2, 3), receive]);
+        assert_eq!(
+            text.as_deref(),
+            Some(
+                "ranks 0-2 wait in MPI_Allreduce, called by main at a.c:3; rank 3 waits in MPI_Recv, called by \
+                 main at a.c:2. They wait for each other: 1 -> 3 -> 1"
+            )
+        );
+    }
+
+    #[test]
+    fn who_waits_for_one_of_several_is_in_no_cycle() {
+        let two = "Weft: process 0 is waiting. Pending operations:\n  \
+             VCI 0: receive, not matched: rank 0, tag 1, context 0x0, room for 4 bytes\n  \
+             VCI 0: receive, not matched: rank 0, tag 2, context 0x0, room for 4 bytes\n";
+        assert_eq!(of(&[two]).as_deref(), Some("rank 0 waits in MPI"));
+        let other = "Weft: process 0 is waiting. Pending operations:\n  \
+             VCI 0: receive, not matched: rank 0, tag 1, context 0x5, room for 4 bytes\n";
+        assert_eq!(of(&[other]).as_deref(), Some("rank 0 waits in MPI"));
+        let send = "Weft: process 4 is waiting in MPI_Ssend. Pending operations:\n  \
+             VCI 0: send, waiting for its receive: rank 4, tag 1, context 0x8, 0 of 4 bytes, peer 4\n";
+        let expected = "rank 4 waits in MPI_Ssend. They wait for each other: 4 -> 4";
+        assert_eq!(of(&[send]).as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn nothing_from_nothing() {
+        assert_eq!(
+            of(&["", "some text\n  VCI 0: receive, not matched: rank 0\n"]),
+            None
+        );
+        assert_eq!(runs(&[0, 1, 2, 5, 7, 8]), "0-2, 5, 7-8");
+    }
+}

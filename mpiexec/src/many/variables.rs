@@ -1,0 +1,104 @@
+//! Variables by which people, and mpi-operator, tell other launchers where and how to start ranks. An
+//! option counts more than a variable.
+
+use std::ffi::OsString;
+
+use super::boot::KINDS;
+use crate::hosts::batch::Surroundings;
+use crate::options::{Many, split};
+
+/// Files of hosts. mpi-operator sets one of each launcher.
+pub const FILES: &[&str] = &[
+    "HYDRA_HOST_FILE",
+    "I_MPI_HYDRA_HOST_FILE",
+    "OMPI_MCA_orte_default_hostfile",
+    "PRTE_MCA_prte_default_hostfile",
+];
+
+/// Commands that take the place of ssh.
+const COMMANDS: &[&str] = &[
+    "HYDRA_LAUNCHER_EXEC",
+    "I_MPI_HYDRA_BOOTSTRAP_EXEC",
+    "OMPI_MCA_plm_rsh_agent",
+    "PRTE_MCA_plm_ssh_agent",
+];
+
+/// Words for ssh.
+const WORDS: &[&str] = &[
+    "HYDRA_LAUNCH_EXTRA_ARGS",
+    "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS",
+    "OMPI_MCA_plm_rsh_args",
+    "PRTE_MCA_plm_ssh_args",
+];
+
+/// How agents are started.
+const BOOTSTRAPS: &[&str] = &["HYDRA_LAUNCHER", "HYDRA_BOOTSTRAP", "I_MPI_HYDRA_BOOTSTRAP"];
+/// The batch system to ask.
+const SYSTEMS: &[&str] = &["HYDRA_RMK", "I_MPI_HYDRA_RMK"];
+/// The network between agents.
+const INTERFACES: &[&str] = &["HYDRA_IFACE", "I_MPI_HYDRA_IFACE"];
+/// Ranks on each host.
+const PER_HOST: &[&str] = &["I_MPI_PERHOST"];
+
+/// The names of all of them, for the manual.
+#[cfg(test)]
+pub fn names() -> impl Iterator<Item = &'static str> {
+    let all = [
+        FILES, COMMANDS, WORDS, BOOTSTRAPS, SYSTEMS, INTERFACES, PER_HOST,
+    ];
+    all.into_iter().flatten().copied()
+}
+
+/// Takes what variables say and options don't.
+pub fn take(many: &mut Many, around: &impl Surroundings) -> Result<(), String> {
+    let find = |names: &[&'static str]| {
+        let found = names
+            .iter()
+            .find_map(|&name| Some((name, around.variable(name)?)));
+        // The machine's way to say that nothing is said.
+        found.filter(|(_, value)| value != "default")
+    };
+    if many.bootstrap.is_none()
+        && many.exec.is_none()
+        && let Some((_, kind)) = find(BOOTSTRAPS)
+        && KINDS.contains(&kind.as_str())
+    {
+        many.bootstrap = Some(kind);
+    }
+    if many.exec.is_none()
+        && let Some((_, command)) = find(COMMANDS)
+    {
+        // Open MPI's may list some, of which the first that is there counts.
+        let first = command.split(':').next().unwrap_or_default().trim();
+        let words = split(first).unwrap_or_default();
+        let mut words = words.into_iter();
+        if let Some(program) = words.next() {
+            if program != "ssh" {
+                many.exec = Some(program);
+            }
+            many.words.splice(0..0, words);
+        }
+    }
+    if let Some((name, text)) = find(WORDS) {
+        let words = split(&text);
+        let words: Vec<OsString> =
+            words.ok_or_else(|| format!("{name}: a quotation mark lacks its partner"))?;
+        many.words.splice(0..0, words);
+    }
+    if many.rmk.is_none()
+        && let Some((_, system)) = find(SYSTEMS)
+        && (system == "user" || crate::hosts::batch::SYSTEMS.contains(&system.as_str()))
+    {
+        many.rmk = Some(system);
+    }
+    if many.interface.is_none() {
+        many.interface = find(INTERFACES).map(|(_, interface)| interface);
+    }
+    if many.per_host.is_none()
+        && let Some((_, count)) = find(PER_HOST)
+    {
+        // Words like `all` mean the hosts' own slots.
+        many.per_host = count.parse().ok().filter(|count| *count > 0);
+    }
+    Ok(())
+}

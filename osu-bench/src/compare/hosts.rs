@@ -1,0 +1,97 @@
+//! Nodes of their own for the ranks of a comparison: network namespaces on a switch, with a delay of each
+//! packet if one is wanted.
+
+use std::process::{self, Command};
+
+use crate::error::{Error, Result};
+
+/// The interface of every node.
+const INTERFACE: &str = "weft0";
+
+/// Namespaces, until they are dropped.
+#[derive(Debug)]
+pub struct Hosts {
+    names: Vec<String>,
+    switch: String,
+}
+
+fn run(program: &str, arguments: &str) -> Result<()> {
+    let output = Command::new(program)
+        .args(arguments.split_whitespace())
+        .output()
+        .map_err(|error| Error::new(format!("{program} can't be run: {error}")))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&output.stderr);
+    Err(Error::new(format!(
+        "{program} {arguments}: {}",
+        text.trim()
+    )))
+}
+
+impl Hosts {
+    /// Makes `count` nodes; a packet takes `delay` microseconds from one to another, besides what the
+    /// kernel takes.
+    pub fn new(count: usize, delay: u32) -> Result<Hosts> {
+        let base = format!("osu{}", process::id());
+        let hosts = Hosts {
+            names: (0..count).map(|index| format!("{base}-{index}")).collect(),
+            switch: format!("{base}-switch"),
+        };
+        let switch = &hosts.switch;
+        let ip = |arguments: String| run("ip", &arguments);
+        ip(format!("netns add {switch}"))?;
+        ip(format!("-n {switch} link add switch type bridge"))?;
+        ip(format!("-n {switch} link set switch up"))?;
+        for (index, name) in hosts.names.iter().enumerate() {
+            ip(format!("netns add {name}"))?;
+            ip(format!(
+                "-n {switch} link add port{index} type veth peer name {INTERFACE} netns {name}"
+            ))?;
+            ip(format!("-n {switch} link set port{index} master switch up"))?;
+            let (high, low) = (index / 250, index % 250 + 1);
+            ip(format!(
+                "-n {name} addr add 10.98.{high}.{low}/16 dev {INTERFACE}"
+            ))?;
+            ip(format!("-n {name} link set {INTERFACE} up"))?;
+            ip(format!("-n {name} link set lo up"))?;
+            if delay > 0 {
+                // Room for what is under way, so that nothing is dropped.
+                run(
+                    "tc",
+                    &format!(
+                        "-n {name} qdisc add dev {INTERFACE} root netem delay {delay}us limit 100000"
+                    ),
+                )?;
+            }
+        }
+        Ok(hosts)
+    }
+
+    /// Variables by which libraries find the interface.
+    pub fn env() -> impl Iterator<Item = (&'static str, &'static str)> {
+        let names = ["WEFT_TCP_INTERFACE", "UCX_NET_DEVICES", "FI_TCP_IFACE"];
+        names.into_iter().map(|name| (name, INTERFACE))
+    }
+
+    /// Adds to a launcher's command what starts a rank in each node.
+    pub fn add(&self, command: &mut Command, program: impl Fn(&mut Command)) {
+        for (rank, name) in self.names.iter().enumerate() {
+            if rank > 0 {
+                command.arg(":");
+            }
+            command.args(["-n", "1", "ip", "netns", "exec", name]);
+            program(command);
+        }
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        // The cables go with them.
+        for name in self.names.iter().chain([&self.switch]) {
+            let _ = run("ip", &format!("netns del {name}"));
+        }
+    }
+}
