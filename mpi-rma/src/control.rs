@@ -33,6 +33,7 @@ use std::time::{Duration, Instant};
 
 use netmod::Peer;
 
+use crate::acting::{self, Acting, Busy, Held};
 use crate::lock_word::LockWord;
 use crate::request_slot::RequestSlot;
 use mpi_core::process::Process;
@@ -64,19 +65,10 @@ pub(crate) struct Block {
     pub(crate) lock: Line<LockWord>,
     busy: Line<Busy>,
     /// How many operations of this member's are changing others' memory by atomic operations.
-    acting: Line<AtomicU32>,
+    acting: Line<acting::AtomicU32>,
     /// How many origins have completed their access to this member's exposure.
     completions: Line<AtomicU32>,
     slot: RequestSlot,
-}
-
-/// Whether somebody has a member's memory alone.
-#[repr(C)]
-pub(crate) struct Busy {
-    /// By whom, counted from 1.
-    held: AtomicU32,
-    /// How many wait for that.
-    waiting: AtomicU32,
 }
 
 /// The blocks of all members.
@@ -243,7 +235,7 @@ impl Control {
     pub fn words(&self, member: usize, me: usize) -> Acting<'_> {
         Acting {
             mine: &self.block(me).acting.0,
-            busy: &self.block(member).busy.0.held,
+            busy: self.block(member).busy.0.word(),
             threaded: self.threaded,
         }
     }
@@ -256,14 +248,10 @@ impl Control {
 
     /// As [`Control::alone`], and keeps atomic operations from it too.
     pub fn all_alone<T>(&self, member: usize, act: impl FnOnce() -> T) -> T {
-        let _held = self.hold(member);
+        let held = self.hold(member);
         for other in 0..self.members {
             let acting = &self.block(other).acting.0;
-            let mut tries = 0;
-            // Acquire: what was done is seen here.
-            while acting.load(Ordering::SeqCst) != 0 && !self.has_died(other, tries) {
-                pause(&mut tries);
-            }
+            held.await_idle(acting, |tries| self.has_died(other, tries));
         }
         act()
     }
@@ -276,37 +264,13 @@ impl Control {
     }
 
     fn hold(&self, member: usize) -> Held<'_> {
-        let busy = &self.block(member).busy.0;
-        let mine = self.me as u32 + 1;
-        let take = |from: u32| {
-            busy.held
-                .compare_exchange(from, mine, Ordering::SeqCst, Ordering::Relaxed)
-                .is_ok()
-        };
-        if !take(0) {
-            busy.waiting.fetch_add(1, Ordering::Relaxed);
-            let mut tries = 0;
-            loop {
-                let by = busy.held.load(Ordering::Relaxed);
-                // Whoever holds it is in the middle of a copy, and needs nobody's progress.
-                if (by == 0 || self.has_died(by as usize - 1, tries)) && take(by) {
-                    break;
-                }
-                pause(&mut tries);
-            }
-            busy.waiting.fetch_sub(1, Ordering::Relaxed);
-        }
-        Held(busy)
+        let died = |by: u32, tries| self.has_died(by as usize - 1, tries);
+        self.block(member).busy.0.hold(self.me as u32 + 1, died)
     }
 
     /// Between two pieces of a long accumulate: lets somebody else in who waits.
     pub fn give_way(&self, member: usize) {
-        let waiting = &self.block(member).busy.0.waiting;
-        let before = waiting.load(Ordering::Relaxed);
-        let mut tries = 0;
-        while tries < 64 && before != 0 && waiting.load(Ordering::Relaxed) >= before {
-            pause(&mut tries);
-        }
+        self.block(member).busy.0.give_way();
     }
 
     /// Tells `member` that `by` has posted its memory.
@@ -340,58 +304,6 @@ impl Control {
             completions.fetch_sub(origins, Ordering::Relaxed);
         }
         all
-    }
-}
-
-/// Lets some time pass.
-fn pause(tries: &mut u32) {
-    *tries += 1;
-    if tries.is_multiple_of(32) {
-        std::thread::yield_now();
-    } else {
-        std::hint::spin_loop();
-    }
-}
-
-/// A member's memory, had alone.
-struct Held<'a>(&'a Busy);
-
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        self.0.held.store(0, Ordering::Release);
-    }
-}
-
-/// The two words by which atomic operations and vector kernels keep out of each other's way.
-#[derive(Clone, Copy)]
-pub(crate) struct Acting<'a> {
-    pub mine: &'a AtomicU32,
-    pub busy: &'a AtomicU32,
-    pub threaded: bool,
-}
-
-impl Acting<'_> {
-    /// Whether atomic operations may go on. Then [`Acting::end`] must follow.
-    #[inline(always)]
-    pub fn begin(self) -> bool {
-        // Added, and not set, for other threads of this process.
-        self.mine.fetch_add(1, Ordering::SeqCst);
-        if self.busy.load(Ordering::SeqCst) == 0 {
-            return true;
-        }
-        self.end();
-        false
-    }
-
-    #[inline(always)]
-    pub fn end(self) {
-        // Release: who finds no more of them sees what they have done.
-        match self.threaded {
-            true => {
-                self.mine.fetch_sub(1, Ordering::Release);
-            }
-            false => self.mine.store(0, Ordering::Release),
-        }
     }
 }
 

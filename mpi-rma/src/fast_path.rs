@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::control::Acting;
+use crate::acting::Acting;
 use crate::control::full_fence;
 use crate::fast_targets::FastTarget;
 use crate::window::Window;

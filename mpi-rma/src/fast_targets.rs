@@ -1,7 +1,6 @@
 //! What the fast path of accesses needs to know of a window's members.
 
-use std::sync::atomic::AtomicU32;
-
+use crate::acting::AtomicU32;
 use crate::control::Control;
 use crate::members::{Members, Reach};
 use mpi_core::process::Process;
@@ -11,7 +10,7 @@ pub(crate) struct FastTarget {
     pub(crate) here: *mut u8,
     pub(crate) size: u64,
     pub(crate) unit: i64,
-    /// See [`Acting`](crate::control::Acting); in memory of the window's.
+    /// See [`Acting`](crate::acting::Acting); in memory of the window's.
     pub(crate) busy: *const AtomicU32,
 }
 

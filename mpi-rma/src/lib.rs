@@ -24,6 +24,7 @@
 
 mod access;
 mod accumulate;
+mod acting;
 mod apply;
 mod atomics;
 mod attached;

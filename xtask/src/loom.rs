@@ -11,6 +11,7 @@ pub fn run() -> Result {
     for (package, rest) in [
         ("shmmod", &["--lib"][..]),
         ("mpi-core", &["--lib", "loom_tests"]),
+        ("mpi-rma", &["--lib", "loom_tests"]),
     ] {
         let mut command = workspace::cargo();
         command

@@ -22,6 +22,7 @@ mod scheduled;
 mod setup;
 mod share;
 mod shared;
+mod slot_flag;
 pub mod started;
 mod state;
 mod words;

@@ -12,6 +12,7 @@ use netmod::SharedSegment;
 
 use super::agreement::{CallSignature, ENDED};
 use super::share::Share;
+use super::slot_flag::{self, SlotFlag};
 use crate::error::{Class, Error, Result};
 use mpi_coll::Slots;
 use mpi_coll::run::{Flag, has_come};
@@ -101,8 +102,7 @@ impl SharedSlots {
             piece,
         };
         for slot in 0..DEPTH.into() {
-            let before = flag_of(FIRST - 1, CallSignature::default());
-            shared.flag(rank, slot).store(before, Ordering::Release);
+            shared.flag(rank, slot).reset(FIRST - 1);
         }
         shared
     }
@@ -133,25 +133,16 @@ impl SharedSlots {
     }
 
     #[inline(always)]
-    fn flag(&self, of: u32, number: u64) -> &AtomicU64 {
+    fn flag(&self, of: u32, number: u64) -> &SlotFlag {
         // SAFETY: every slot begins with its flag, aligned, in memory that lives as long as `self`.
         unsafe { &*self.slot(of, number).cast() }
-    }
-
-    #[inline(always)]
-    fn signature_at(&self, of: u32, number: u64) -> &AtomicU64 {
-        // SAFETY: as for the flag, which it comes after.
-        unsafe { &*self.slot(of, number).add(8).cast() }
     }
 
     /// Raises the own flag of a phase of a call with this signature.
     #[inline(always)]
     pub fn raise(&self, number: u64, signature: CallSignature) {
         let rank = self.slots.rank;
-        self.signature_at(rank, number)
-            .store(signature.word(), Ordering::Relaxed);
-        self.flag(rank, number)
-            .store(flag_of(number, signature), Ordering::Release);
+        self.flag(rank, number).raise(number, signature);
         // Who waits for all needn't look at its own.
         self.seen[rank as usize].store(number, Ordering::Relaxed);
     }
@@ -172,11 +163,9 @@ impl SharedSlots {
         }
         let flag = self.flag(of, number);
         for _ in 0..times {
-            let ahead = flag.load(Ordering::Acquire).wrapping_sub(number << 32);
-            if ahead as i64 >= 0 {
-                let phases = ahead >> 32;
+            if let Some((phases, mark)) = flag.look(number) {
                 if let Some(signature) = signature
-                    && ahead != u64::from(signature.mark())
+                    && mark != u64::from(signature.mark())
                     && phases == 0
                 {
                     return Flag::Other;
@@ -200,10 +189,7 @@ impl SharedSlots {
             own.store(core, Ordering::Relaxed);
         }
         let mut missing = ranks.start;
-        let is_up = |of: u32| {
-            let flag = self.flag(of, number).load(Ordering::Relaxed);
-            flag.wrapping_sub(number << 32) as i64 >= 0
-        };
+        let is_up = |of: u32| self.flag(of, number).has_come_to(number);
         let needs = |of: u32| !is_up(of) && self.core_of(of).load(Ordering::Relaxed) == core;
         if ranks.clone().any(needs) {
             return false;
@@ -261,7 +247,7 @@ impl SharedSlots {
             [&*at.cast::<AtomicU64>(), &*at.add(8).cast::<AtomicU64>()]
         };
         what.store(signature.word(), Ordering::Relaxed);
-        which.store(flag_of(tag.into(), signature), Ordering::Release);
+        which.store(slot_flag::word(tag.into(), signature), Ordering::Release);
     }
 
     /// To be called by who waits in vain, with a count of how often: whether others have found that
@@ -298,7 +284,8 @@ impl SharedSlots {
         (0..self.slots.size).find_map(|of| {
             let [which, what] = self.said(of, tag);
             let said = which.load(Ordering::Acquire);
-            let other = said >> 32 == u64::from(tag) && said != flag_of(tag.into(), signature);
+            let other =
+                said >> 32 == u64::from(tag) && said != slot_flag::word(tag.into(), signature);
             other.then(|| (of, CallSignature::from_word(what.load(Ordering::Relaxed))))
         })
     }
@@ -306,8 +293,7 @@ impl SharedSlots {
     /// Rank `of` has raised the flag of a phase of another call. `Ok`: of one with the same phases.
     #[cold]
     pub fn disagree_in(&self, of: u32, number: u64, signature: CallSignature) -> Result<Error> {
-        let theirs = self.signature_at(of, number).load(Ordering::Relaxed);
-        self.disagree(of, signature, CallSignature::from_word(theirs))
+        self.disagree(of, signature, self.flag(of, number).signature())
     }
 
     /// Tells all that rank `of` disagrees, unless both keep step (`Ok`).
@@ -333,12 +319,6 @@ impl SharedSlots {
             .compare_exchange(0, found, Ordering::Relaxed, Ordering::Relaxed);
         signature.disagreement(of, theirs, true)
     }
-}
-
-/// The flag of a phase of a call.
-#[inline(always)]
-fn flag_of(number: u64, signature: CallSignature) -> u64 {
-    number << 32 | u64::from(signature.mark())
 }
 
 #[cold]
