@@ -146,7 +146,9 @@ pub(crate) struct ShmLane {
     senders_fence: bool,
     /// Whether they live is looked at: where those are that were sent to or waited for.
     watched: HashMap<Peer, u32>,
-    /// Peers whose process is gone.
+    /// Peers whose process was found ended once.
+    ended: HashSet<Peer>,
+    /// Those that are lost: found ended again.
     dead: HashSet<Peer>,
 }
 
@@ -200,6 +202,7 @@ impl ShmLane {
             single_copy,
             senders_fence: wake_up::senders_fence(),
             watched: HashMap::new(),
+            ended: HashSet::new(),
             dead: HashSet::new(),
         }
     }
@@ -427,7 +430,9 @@ impl Lane for ShmLane {
             }
         }
         for (&peer, &pid) in &self.watched {
-            if !exists(pid) && self.dead.insert(peer) {
+            // Who has ended may have sent and stored what nobody has looked at yet, and need not be missed at all: it
+            // counts as lost when it is found so again, after everything has been looked at.
+            if !exists(pid) && !self.ended.insert(peer) && self.dead.insert(peer) {
                 self.remotes.forget(peer);
                 sink.peer_lost(peer, gone(peer, pid));
             }

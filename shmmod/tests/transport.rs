@@ -291,3 +291,37 @@ fn sleepers_are_woken() {
     other.join().unwrap();
     assert!(slept > 0, "nobody slept, so nothing was tried");
 }
+
+/// Keeps who is lost.
+#[derive(Default)]
+struct Losses(Vec<Peer>);
+
+impl Sink for Losses {
+    fn message(&mut self, _: Peer, _: &Header, _: &[u8]) {}
+
+    fn complete(&mut self, _: Token, _: Result<(), LaneError>) {}
+
+    fn peer_lost(&mut self, peer: Peer, _: String) {
+        self.0.push(peer);
+    }
+}
+
+/// What a process has sent and stored before it ended may still lie unread: there is time to look at it
+/// between two checks.
+#[test]
+fn a_process_is_lost_when_it_is_found_ended_again() {
+    let book = Book::default();
+    let (shm, mut lane) = end(&book, 0);
+    let mut child = std::process::Command::new("true").spawn().unwrap();
+    let mut address = shm.address(0);
+    address[..4].copy_from_slice(&child.id().to_le_bytes());
+    book.enter(1, 0, address);
+    child.wait().unwrap();
+
+    let mut losses = Losses::default();
+    lane.check_peers(&[1], &mut losses);
+    assert!(losses.0.is_empty());
+    lane.check_peers(&[1], &mut losses);
+    lane.check_peers(&[1], &mut losses);
+    assert_eq!(losses.0, [1]);
+}

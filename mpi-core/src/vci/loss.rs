@@ -41,8 +41,12 @@ impl VciState {
     pub fn handle_lost_peer(&mut self, peer: Peer, why: &str, owners: Option<&[u32]>) {
         let concerns = |owner| owners.is_none_or(|owners| owners.contains(&owner));
         let owners = owners.unwrap_or(&[]);
+        // Another that was found here meanwhile is still to be told.
+        let all_told = self.engine.lost_reported == self.engine.lost.len();
         netmod::Sink::peer_lost(&mut self.engine, peer, why.to_string());
-        self.losses_are_known();
+        if all_told {
+            self.losses_are_known();
+        }
         let members = &mut self.engine.lost_members;
         for owner in owners {
             if !members.contains(&(peer, *owner)) {
