@@ -9,8 +9,8 @@ use std::process::Command;
 
 use mpi_table::{Item, Table, Value};
 
-/// What differs on purpose: the other header is of MPI 4.
-const DIFFERENT: &[&str] = &["MPI_VERSION", "MPI_SUBVERSION"];
+/// What differs on purpose: the other header is of MPI 4, and of a library without integers of 16 bytes.
+const DIFFERENT: &[&str] = &["MPI_VERSION", "MPI_SUBVERSION", "MPI_INTEGER16"];
 
 /// Names that the other header has beyond MPI-3.1: MPI 4, its own, and leftovers.
 const BEYOND: &[&str] = &[
@@ -36,6 +36,16 @@ const BEYOND: &[&str] = &[
 /// What the other header is too old for, with the values of MPICH 5.0.
 const NEWER: &[(&str, i64)] = &[
     ("MPI_BUFFER_AUTOMATIC", -2),
+    ("MPI_COMPLEX4", 0x4c00_042e),
+    ("MPI_LOGICAL1", 0x4c00_0147),
+    ("MPI_LOGICAL16", 0x4c00_104b),
+    ("MPI_LOGICAL2", 0x4c00_0248),
+    ("MPI_LOGICAL4", 0x4c00_0449),
+    ("MPI_LOGICAL8", 0x4c00_084a),
+    ("MPI_REAL2", 0x4c00_0226),
+    ("MPIX_BFLOAT16", 0x4c00_024c),
+    ("MPIX_ERR_STREAM", 106),
+    ("MPIX_STREAM_NULL", 0x3c00_0000),
     ("MPI_COMBINER_VALUE_INDEX", 20),
     ("MPI_COMM_TYPE_RESOURCE_GUIDED", 4),
     ("MPI_ERR_ABI", 81),
@@ -49,6 +59,9 @@ const NEWER: &[(&str, i64)] = &[
 
 /// A struct that it lacks.
 const NEWER_STRUCT: &str = "MPIX_Iov";
+
+/// A handle that it lacks.
+const NEWER_HANDLE: &str = "MPIX_Stream";
 
 /// Functions whose arguments have become constant since.
 const NOW_CONSTANT: &[&str] = &["MPI_Pready_list"];
@@ -95,7 +108,8 @@ fn printer(table: &Table) -> String {
     let mut body = String::new();
     for item in table.constants.items() {
         let name = item.name();
-        if NEWER.iter().any(|(newer, _)| *newer == name) || name == NEWER_STRUCT {
+        let newer = NEWER.iter().any(|(newer, _)| *newer == name);
+        if newer || [NEWER_STRUCT, NEWER_HANDLE].contains(&name) {
             continue;
         }
         let _ = match item {
