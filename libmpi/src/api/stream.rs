@@ -13,13 +13,14 @@ use mpi_core::{ANY_SOURCE, Class, Error, RequestId, Result, Status};
 use super::pt2pt::check::{check_send, check_source};
 use super::{null, put};
 use crate::abi::{
-    MPI_COMM_NULL, MPI_Comm, MPI_Count, MPI_Datatype, MPI_Info, MPI_Request, MPI_Status,
-    MPI_THREAD_MULTIPLE, MPIX_STREAM_NULL, MPIX_Stream,
+    MPI_COMM_NULL, MPI_Comm, MPI_Count, MPI_Datatype, MPI_Info, MPI_Request, MPI_THREAD_MULTIPLE,
+    MPIX_STREAM_NULL, MPIX_Stream,
 };
+use crate::args::{Out, StatusOut};
 use crate::comms::CommObject;
 use crate::runtime::{Runtime, runtime};
 use crate::streams::CommStreams;
-use crate::{infos, requests, status, types};
+use crate::{infos, requests, types};
 
 /// The index of a receive that takes messages of any stream of their source.
 const ANY_INDEX: c_int = -1;
@@ -296,17 +297,13 @@ pub unsafe fn stream_isend(
     comm: MPI_Comm,
     source_stream_index: c_int,
     dest_stream_index: c_int,
-    request: *mut MPI_Request,
+    request: Out<MPI_Request>,
 ) -> Result<()> {
     let runtime = runtime()?;
-    if request.is_null() {
-        return Err(null("request"));
-    }
     let indices = (source_stream_index, dest_stream_index);
     // SAFETY: the caller's contract.
     let started = unsafe { start_send(runtime, buf, count, datatype, (dest, tag), comm, indices)? };
-    // SAFETY: not NULL, so valid by the caller's contract.
-    unsafe { request.write(requests::handle(started)) };
+    request.set(requests::handle(started));
     Ok(())
 }
 
@@ -320,7 +317,7 @@ pub unsafe fn stream_recv(
     comm: MPI_Comm,
     source_stream_index: c_int,
     dest_stream_index: c_int,
-    status: *mut MPI_Status,
+    status: StatusOut,
 ) -> Result<()> {
     let runtime = runtime()?;
     let indices = (source_stream_index, dest_stream_index);
@@ -331,8 +328,7 @@ pub unsafe fn stream_recv(
         Some(id) => runtime.process.wait(id)?,
         None => (Status::PROC_NULL, None),
     };
-    // SAFETY: the caller's contract.
-    unsafe { status::write(status, &found) };
+    status.set(&found);
     error.map_or(Ok(()), Err)
 }
 
@@ -346,12 +342,9 @@ pub unsafe fn stream_irecv(
     comm: MPI_Comm,
     source_stream_index: c_int,
     dest_stream_index: c_int,
-    request: *mut MPI_Request,
+    request: Out<MPI_Request>,
 ) -> Result<()> {
     let runtime = runtime()?;
-    if request.is_null() {
-        return Err(null("request"));
-    }
     let indices = (source_stream_index, dest_stream_index);
     // SAFETY: the caller's contract.
     let started =
@@ -360,8 +353,7 @@ pub unsafe fn stream_irecv(
         Some(id) => id,
         None => super::pt2pt::recv::null_receive(runtime, &runtime.comm(comm)?.comm)?,
     };
-    // SAFETY: not NULL, so valid by the caller's contract.
-    unsafe { request.write(requests::handle(Some(id))) };
+    request.set(requests::handle(Some(id)));
     Ok(())
 }
 

@@ -145,10 +145,12 @@ fn shim(text: &mut String, chapter: &Chapter, function: &Function, implementatio
 pub(crate) fn call(function: &Function, implementation: &str) -> String {
     match function.style {
         Style::Plain => format!(
+            // SAFETY: of what is generated; the shim says it above the call.
             "unsafe {{ crate::api::{implementation}({}) }}",
             function.arguments().join(", ")
         ),
         Style::Checked => format!(
+            // SAFETY: as above.
             "(|| unsafe {{ crate::api::{implementation}({}) }})()",
             function.converted_arguments().join(", ")
         ),
@@ -158,6 +160,7 @@ pub(crate) fn call(function: &Function, implementation: &str) -> String {
 /// The call of the short way, which is for counts that fit into ints.
 pub(crate) fn short_way(function: &Function, implementation: &str, list: &str) -> String {
     let suffix = function.fast_suffix();
+    // SAFETY: of what is generated; the shim says it above the call.
     let call = format!("unsafe {{ crate::api::{implementation}{suffix}({list}) }}");
     let narrowed = function.narrowed();
     if narrowed.is_empty() {

@@ -411,6 +411,7 @@ fn length(function: &Function, array: &Param) -> Option<String> {
         "array_of_requests" | "array_of_types" | "array_of_info" => first(&["incount", "count"]),
         "array_of_datatypes" if has("max_datatypes") => first(&["max_datatypes"]),
         "array_of_datatypes" if has("num_elements") => Some(
+            // SAFETY: of what is generated; the program keeps to the standard's contract, and NULL is none.
             "unsafe { num_elements.as_ref() }.map_or(0, |number| i64::from(*number))".to_owned(),
         ),
         "out_comm_hdls" | "out_win_hdls" => first(&["my_num_ep"]),

@@ -1,7 +1,7 @@
 //! Ranks that disagree about a call that goes by messages: who waits in vain asks those it waits for.
 //!
 //! With other lengths ranks may take other algorithms, and then wait for messages that nobody sends. So each
-//! rank notes its last calls (two stores), and who has waited for a while sends each rank that it waits for a
+//! rank notes its last calls (three stores), and who has waited for a while sends each rank that it waits for a
 //! letter, once: what is your call of this number? Only who can't agree answers, at once or when it comes
 //! there. Who learns of a disagreement gives up, and tells those who have asked it meanwhile, so that it
 //! goes from one to the next along the ways on which ranks wait for each other.
