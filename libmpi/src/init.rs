@@ -131,6 +131,9 @@ fn make(threaded: bool) -> Result<Runtime> {
 
     let world = Comm::new(ContextId::new(0, 0), Group::identity(size), rank);
     world.set_name("MPI_COMM_WORLD");
+    started
+        .process
+        .name_context(world.context(), "MPI_COMM_WORLD");
     let self_comm = Comm::new(ContextId::new(rank, 1), Group::single(rank), 0);
     self_comm.set_name("MPI_COMM_SELF");
     dynamic::introduce(&started.process, &pmi);

@@ -64,7 +64,6 @@ const ALL: &[Foreign] = &[
     foreign("cpu-bind", 1, PLACING),
     foreign("aps", 0, TOOLS),
     foreign("mps", 0, TOOLS),
-    foreign("gdb", 0, TOOLS),
     foreign("gdb-args", 1, TOOLS),
     foreign("gtool", 1, TOOLS),
     foreign("gtoolfile", 1, TOOLS),

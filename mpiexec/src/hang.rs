@@ -1,6 +1,55 @@
 //! What the ranks of a job that doesn't go on say of themselves, put together: who waits where, and for whom.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// Time for the ranks to say where they are.
+pub const LAST_WORDS: Duration = Duration::from_millis(500);
+/// The same for ranks within MPI that have not said it: on a machine that is busy they take longer.
+pub const LAST_WORDS_OF_ALL: Duration = Duration::from_secs(3);
+/// How often to look whether all ranks have said where they are.
+pub const LOOK_FOR_WORDS: Duration = Duration::from_millis(50);
+
+/// Ranks were asked where they are, and go on afterwards.
+#[derive(Clone, Copy)]
+pub struct Inquiry {
+    /// They get time until then,
+    least: Instant,
+    /// and until then if not all have answered.
+    most: Instant,
+}
+
+impl Inquiry {
+    /// One that begins now.
+    pub fn new() -> Inquiry {
+        let now = Instant::now();
+        Inquiry {
+            least: now + LAST_WORDS,
+            most: now + LAST_WORDS_OF_ALL,
+        }
+    }
+
+    /// When to look again.
+    pub fn due(&self) -> Instant {
+        let now = Instant::now();
+        if now < self.least {
+            self.least
+        } else {
+            self.most.min(now + LOOK_FOR_WORDS)
+        }
+    }
+
+    /// Whether the answers are to be put together. `all`: whether all have answered.
+    pub fn is_over(&self, all: impl FnOnce() -> bool) -> bool {
+        let now = Instant::now();
+        now >= self.most || now >= self.least && all()
+    }
+}
+
+/// What is said at the end of an inquiry.
+pub fn answer<'a>(texts: impl Iterator<Item = &'a [u8]>) -> String {
+    summary(texts).unwrap_or_else(|| "no rank waits in MPI".to_owned())
+}
 
 /// What one rank has said.
 #[derive(Debug, PartialEq, Eq)]
@@ -51,7 +100,7 @@ pub fn summary<'a>(texts: impl Iterator<Item = &'a [u8]>) -> Option<String> {
 
 /// The reports in what one rank has printed (`mpi_core::process::Process::report`).
 fn parse(text: &str) -> Vec<Words> {
-    let mut said: Vec<(Words, Vec<usize>, usize)> = Vec::new();
+    let mut said: Vec<(Words, Vec<usize>, usize, Vec<Option<String>>)> = Vec::new();
     for line in text.lines() {
         // Lines may begin with a label.
         if let Some((_, rest)) = line.split_once("Weft: process ")
@@ -70,26 +119,49 @@ fn parse(text: &str) -> Vec<Words> {
                 },
                 Vec::new(),
                 0,
+                Vec::new(),
             ));
             continue;
         }
-        let Some((_, awaited, operations)) = said.last_mut() else {
+        let Some((_, awaited, operations, comms)) = said.last_mut() else {
             continue;
         };
         let is_operation = ["receive, ", "send, ", ": waits for ", "collective or"];
         if line.contains("VCI ") && is_operation.iter().any(|what| line.contains(what)) {
             *operations += 1;
             awaited.extend(partner(line));
+            comms.push(communicator(line));
         }
     }
     said.into_iter()
-        .map(|(words, awaited, operations)| Words {
+        .map(|(words, awaited, operations, comms)| Words {
             awaited: (operations == 1)
                 .then(|| awaited.first().copied())
                 .flatten(),
+            place: match comms.first() {
+                Some(Some(name)) if comms.iter().all(|other| other.as_ref() == Some(name)) => {
+                    on(&words.place, name)
+                }
+                _ => words.place,
+            },
             ..words
         })
         .collect()
+}
+
+/// The name of the communicator of an operation, if it has one that the program gave.
+fn communicator(line: &str) -> Option<String> {
+    let (_, name) = line.rsplit_once(", on '")?;
+    let name = name.strip_suffix('\'')?;
+    (name != "MPI_COMM_WORLD").then(|| name.to_owned())
+}
+
+/// A place with a communicator: `in MPI_Bcast on 'solver', called by main`.
+fn on(place: &str, name: &str) -> String {
+    match place.split_once(", called by ") {
+        Some((function, caller)) => format!("{function} on '{name}', called by {caller}"),
+        None => format!("{place} on '{name}'"),
+    }
 }
 
 /// The rank of an operation of `MPI_COMM_WORLD`, whose contexts are the first two.
@@ -186,6 +258,28 @@ mod tests {
              VCI 0: send, waiting for its receive: rank 4, tag 1, context 0x8, 0 of 4 bytes, peer 4\n";
         let expected = "rank 4 waits in MPI_Ssend. They wait for each other: 4 -> 4";
         assert_eq!(of(&[send]).as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn communicators_are_named() {
+        let text = |rank: usize, name: &str| {
+            format!(
+                "Weft: process {rank} is waiting in MPI_Bcast, called by main at a.c:3. Pending operations:\n  \
+                 VCI 0: receive, not matched: rank 0, tag 0, context 0x9, room for 4 bytes, on '{name}'\n"
+            )
+        };
+        assert_eq!(
+            of(&[
+                &text(0, "solver"),
+                &text(1, "solver"),
+                &text(2, "MPI_COMM_WORLD")
+            ])
+            .as_deref(),
+            Some(
+                "ranks 0-1 wait in MPI_Bcast on 'solver', called by main at a.c:3; rank 2 waits in MPI_Bcast, \
+                 called by main at a.c:3"
+            )
+        );
     }
 
     #[test]

@@ -39,8 +39,14 @@ For the whole job:
   -stats                at the end say where the time went, function by function (also WEFT_STATS=1)
   -trace FILE           write a timeline of all ranks, for ui.perfetto.dev or chrome://tracing
                         (also WEFT_TRACE=FILE)
+  -check                say where the program uses MPI wrongly: types, collectives, memory in use,
+                        what is left over at the end (also WEFT_CHECK=1)
   -valgrind             run each rank under valgrind, told what of Weft is no mistake; its own
                         options come by VALGRIND_OPTS
+  -gdb, -gdba PID       each rank under gdb; gdb for the ranks of the mpiexec with this process number
+  -report PID           have the ranks of that mpiexec say where they wait
+  -completion bash|zsh|fish
+                        what the shell reads to complete options
   -disable-auto-cleanup
                         the loss of a rank does not end the others
   -configfile FILE      read the sections from a file, one in each line

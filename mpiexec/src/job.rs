@@ -15,7 +15,9 @@ use pmi::server::{Action, Server};
 use ending::{Bereaved, Cause, Deserters, Ended, PROC_FAILED, Phase, abort_code};
 
 use crate::affinity::{self, Affinity};
+use crate::debugger;
 use crate::guardian::Guardian;
+use crate::hang::{Inquiry, LOOK_FOR_WORDS};
 use crate::label;
 use crate::names::Asker;
 use crate::options::Options;
@@ -39,9 +41,6 @@ const HANDLED: &[i32] = &[
     libc::SIGUSR2,
     libc::SIGTSTP,
 ];
-
-/// How often to look whether all ranks have said where they are.
-const LOOK_FOR_WORDS: Duration = Duration::from_millis(50);
 
 /// How often to look whether the terminal has become ours.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
@@ -86,6 +85,8 @@ struct Job {
     /// When the job's time is up, and how much it had.
     limit: Option<(Instant, Duration)>,
     phase: Phase,
+    /// Whether ranks were asked where they are, and the answer is still to be told.
+    inquiry: Option<Inquiry>,
     /// Why the job ends early.
     cause: Option<Cause>,
     /// Of the ranks that had to be ended: how many went how.
@@ -182,6 +183,7 @@ impl Job {
                 .timeout
                 .and_then(|limit| Some((began.checked_add(limit)?, limit))),
             phase: Phase::Running,
+            inquiry: None,
             cause: None,
             ended: Ended::default(),
             code: 0,
@@ -232,6 +234,14 @@ impl Job {
                     break;
                 }
             }
+        }
+        if job.ranks.len() == size {
+            let program = |rank: usize| {
+                let path = &programs[appnums[rank] as usize].path;
+                path.display().to_string()
+            };
+            let ranks = job.ranks.iter().enumerate();
+            debugger::started(ranks.map(|(rank, state)| (host(), program(rank), state.pid)));
         }
         Ok(job)
     }
@@ -337,7 +347,10 @@ impl Job {
             Phase::Killed => None,
         };
         let held = self.sinks.iter().filter_map(|sink| Some(sink.held()?.1));
-        let due = held.chain(due).min();
+        let due = held
+            .chain(due)
+            .chain(self.inquiry.map(|inquiry| inquiry.due()))
+            .min();
         let mut wait = due.map(|at| at.saturating_duration_since(now));
         if self.typing.as_ref().is_some_and(|t| t.wanted().is_none()) {
             wait = Some(wait.map_or(LOOK_AGAIN, |wait| wait.min(LOOK_AGAIN)));

@@ -9,6 +9,8 @@
 mod affinity;
 mod binding;
 mod cgroup;
+mod completion;
+mod debugger;
 mod foreign;
 mod guardian;
 mod hang;
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
         Ok(Request::Help) => print(options::HELP),
         Ok(Request::Version) => print(&report::version()),
         Ok(Request::Info) => print(&format!("{}{}", report::info(), probe::choices())),
+        Ok(Request::Completion(text) | Request::Report(text)) => print(&text),
         Ok(Request::Probe(library)) => probe::start(&library),
         Ok(Request::NameServer(port)) => names::serve(port),
         Ok(Request::Run(options)) => many::run(*options),

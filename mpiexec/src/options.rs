@@ -13,6 +13,8 @@ use std::time::Duration;
 pub use many::Many;
 
 use crate::binding::{self, Bind};
+use crate::completion;
+use crate::debugger;
 use crate::foreign;
 use crate::hosts::{self, Host};
 use crate::label;
@@ -32,6 +34,10 @@ pub enum Request {
     Probe(OsString),
     /// Keep published names for jobs on any host, at this port.
     NameServer(Option<u16>),
+    /// Print what a shell reads to complete options.
+    Completion(String),
+    /// Print what came of asking a job where its ranks are.
+    Report(String),
     /// Run a job.
     Run(Box<Options>),
 }
@@ -141,7 +147,17 @@ const KNOWN: &[&str] = &[
     "stats",
     "trace",
     "valgrind",
+    "check",
+    "report",
+    "gdb",
+    "gdba",
+    "completion",
 ];
+
+/// All options that have a meaning here.
+pub fn names() -> Vec<&'static str> {
+    KNOWN.iter().chain(many::NAMES).copied().collect()
+}
 
 /// For ourselves only; see [`Request::Probe`].
 pub const PROBE: &str = "probe-library";
@@ -206,6 +222,7 @@ pub fn parse(
         drafts.push(draft);
     }
 
+    profile::refuse_both(&everywhere.set)?;
     for (index, draft) in drafts.into_iter().enumerate() {
         job.sections.push(draft.finish(index, &everywhere)?);
     }
@@ -339,7 +356,26 @@ fn option<'a>(
         "initial-errhandler" => everywhere.set.push(initial_errhandler(&value("a name")?)?),
         "memory-alloc-kinds" => memory_kinds(&value("kinds of memory")?)?,
         "stats" => everywhere.set.extend(profile::stats()?),
+        "check" => everywhere.set.extend(profile::check()?),
         "trace" => everywhere.set.extend(profile::trace(&value("a file")?)?),
+        "gdb" => {
+            everywhere.before = ["gdb", "-q", "--args"].map(OsString::from).into();
+            job.label = Some(with_time(job, label::USUAL));
+            job.many.input_for_all();
+        }
+        "gdba" => {
+            let words = debugger::attach(&value("the process number of an mpiexec")?)?;
+            return parse(&words, |_| None).map(Some);
+        }
+        "report" => {
+            let text = debugger::report(&value("the process number of an mpiexec")?)?;
+            return Ok(Some(Request::Report(text)));
+        }
+        "completion" => {
+            let shell = value("the name of a shell")?;
+            let text = completion::script(&text(&shell), &names())?;
+            return Ok(Some(Request::Completion(text)));
+        }
         "valgrind" => everywhere.before = profile::valgrind()?,
         "configfile" => {
             return Err(

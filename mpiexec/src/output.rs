@@ -167,7 +167,7 @@ pub struct Source {
 }
 
 /// As much of what a rank says is listened to.
-const ATTENTION: usize = 256 * 1024;
+pub const ATTENTION: usize = 256 * 1024;
 
 /// Makes a file that ranks' output goes to; `folder` says whether to make the folder that it is in.
 pub fn create(name: &str, folder: bool) -> io::Result<File> {

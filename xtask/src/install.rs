@@ -44,8 +44,9 @@ pub fn run_as(prefix: &Path, told: &Path, dev: bool) -> Result {
     }
     tree.copy(&built.join("libmpi_abi.so"), "lib/libmpi_abi.so.1", 0o755)?;
     tree.link("libmpi_abi.so.1", "lib/libmpi_abi.so")?;
-    let profile = "libweft_profile.so";
-    tree.copy(&built.join(profile), &format!("lib/{profile}"), 0o755)?;
+    for tool in ["libweft_profile.so", "libweft_check.so"] {
+        tree.copy(&built.join(tool), &format!("lib/{tool}"), 0o755)?;
+    }
     let table = Table::load().map_err(|error| format!("libmpi/table/{error}"))?;
     for (name, text) in headers::files(&table) {
         tree.write(&text, &format!("include/{name}"), 0o644)?;
@@ -87,11 +88,69 @@ pub fn run_as(prefix: &Path, told: &Path, dev: bool) -> Result {
             tree.copy(&source, &format!("share/doc/weft/{name}"), 0o644)?;
         }
     }
+    manuals(&tree, &table)?;
+    completions(&tree)?;
     let manual = workspace::root().join("docs/mpiexec.1");
     for name in ["mpiexec", "mpirun"] {
         tree.copy(&manual, &format!("share/man/man1/{name}.1"), 0o644)?;
     }
     println!("xtask: Weft is in {}", tree.prefix.display());
+    Ok(())
+}
+
+/// A page for each function of MPI, and for the wrappers.
+fn manuals(tree: &Tree, table: &Table) -> Result {
+    for (name, text) in mpi_table::man::pages(table) {
+        tree.write(&text, &format!("share/man/man3/{name}"), 0o644)?;
+    }
+    for (page, names) in [
+        (
+            "mpicc.1",
+            &[
+                "mpicc",
+                "mpicxx",
+                "mpic++",
+                "mpiCC",
+                "mpicc_abi",
+                "mpicxx_abi",
+            ][..],
+        ),
+        ("mpifort.1", &["mpifort", "mpif90", "mpif77", "mpif08"]),
+    ] {
+        let source = workspace::root().join("docs").join(page);
+        for name in names {
+            tree.copy(&source, &format!("share/man/man1/{name}.1"), 0o644)?;
+        }
+    }
+    Ok(())
+}
+
+/// What shells read to complete mpiexec's options.
+fn completions(tree: &Tree) -> Result {
+    let program = tree.path("bin/mpiexec");
+    if !program.exists() {
+        return Ok(());
+    }
+    for (shell, files) in [
+        (
+            "bash",
+            &[
+                "bash-completion/completions/mpiexec",
+                "bash-completion/completions/mpirun",
+            ][..],
+        ),
+        ("zsh", &["zsh/site-functions/_mpiexec"]),
+        ("fish", &["fish/vendor_completions.d/mpiexec.fish"]),
+    ] {
+        let output = Command::new(&program)
+            .args(["-completion", shell])
+            .output()
+            .map_err(|error| format!("{}: {error}", program.display()))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        for file in files {
+            tree.write(&text, &format!("share/{file}"), 0o644)?;
+        }
+    }
     Ok(())
 }
 
@@ -188,6 +247,7 @@ fn build(dev: bool) -> Result<PathBuf> {
     let mut command = workspace::cargo();
     command.args(["build", "--package", "libmpi", "--package", "libmpi-abi"]);
     command.args(["--package", "mpifort", "--package", "weft-profile"]);
+    command.args(["--package", "weft-check"]);
     for (package, _) in PROGRAMS {
         if workspace::has_package(package) {
             command.args(["--package", package]);

@@ -446,7 +446,9 @@ pub fn comm_set_name(comm: LiveComm, comm_name: &CStr) -> Result<()> {
     let name = comm_name.to_string_lossy();
     let end = (0..=name.len().min(MPI_MAX_OBJECT_NAME as usize - 1))
         .rfind(|end| name.is_char_boundary(*end));
-    object.comm.set_name(&name[..end.unwrap_or(0)]);
+    let name = &name[..end.unwrap_or(0)];
+    object.comm.set_name(name);
+    runtime()?.process.name_context(object.comm.context(), name);
     Ok(())
 }
 

@@ -12,6 +12,7 @@ pub mod fortran;
 pub mod function;
 pub mod header;
 pub mod large;
+pub mod man;
 pub mod report;
 pub mod rust;
 pub mod shims;

@@ -16,6 +16,7 @@ pub mod source;
 pub mod threads;
 mod waiting;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -117,6 +118,8 @@ pub struct Process {
     /// Set (by a signal handler, say) to have the next waiter print what it waits for.
     report_wanted: AtomicBool,
     pub(crate) notes: Notes,
+    /// What the program calls its communicators, by their contexts, for reports.
+    context_names: Mutex<BTreeMap<u64, String>>,
     /// Processes found lost, and why; and how many, for a quick look.
     lost: Mutex<Vec<(Peer, String)>>,
     losses: AtomicU32,
@@ -182,6 +185,7 @@ impl Process {
             next_context: AtomicU32::new(0),
             report_wanted: AtomicBool::new(false),
             notes: Notes::default(),
+            context_names: Mutex::default(),
             lost: Mutex::default(),
             losses: AtomicU32::new(0),
             check_due: AtomicU64::new(check_due.as_millis() as u64),

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use netmod::VciId;
 
 use super::{Process, caller};
+use crate::pt2pt::context::ContextId;
 use crate::pt2pt::engine::{Counters, describe_key};
 use crate::pt2pt::request::Role;
 use crate::vci::VciGuard;
@@ -38,7 +39,9 @@ impl Process {
             let Some(state) = self.vcis[vci].get().and_then(|vci| vci.visit()) else {
                 continue;
             };
-            report_vci(&mut text, vci, state);
+            let names = self.context_names.lock();
+            let name = |context: u64| names.get(&ContextId::of_message(context).to_bits());
+            report_vci(&mut text, vci, state, name);
         }
         self.sources
             .iter()
@@ -47,6 +50,13 @@ impl Process {
             let _ = writeln!(text, "  {what}");
         }
         text
+    }
+
+    /// The program has given a communicator a name.
+    pub fn name_context(&self, context: ContextId, name: &str) {
+        self.context_names
+            .lock()
+            .insert(context.to_bits(), name.to_owned());
     }
 
     /// The counters of an open VCI, unless one thread has it for itself.
@@ -72,7 +82,13 @@ impl Process {
     }
 }
 
-fn report_vci(text: &mut String, vci: usize, mut state: VciGuard<'_>) {
+fn report_vci<'n>(
+    text: &mut String,
+    vci: usize,
+    mut state: VciGuard<'_>,
+    name: impl Fn(u64) -> Option<&'n String>,
+) {
+    let on = |context: u64| name(context).map_or(String::new(), |name| format!(", on '{name}'"));
     let me = state.engine.vci;
     debug_assert_eq!(usize::from(me), vci);
     for id in state.engine.records.active() {
@@ -90,14 +106,15 @@ fn report_vci(text: &mut String, vci: usize, mut state: VciGuard<'_>) {
         };
         let _ = write!(text, "  VCI {vci}: {what}: {}", describe_key(&record.key));
         let _ = match record.role {
-            Role::Outside => writeln!(text),
-            Role::Posted(_) => writeln!(text, ", room for {} bytes", record.buffer.len()),
-            _ => writeln!(
+            Role::Outside => Ok(()),
+            Role::Posted(_) => write!(text, ", room for {} bytes", record.buffer.len()),
+            _ => write!(
                 text,
                 ", {} of {} bytes, peer {}",
                 record.moved, record.total, record.peer
             ),
         };
+        let _ = writeln!(text, "{}", on(record.key.context));
     }
     let _ = writeln!(
         text,
@@ -108,10 +125,11 @@ fn report_vci(text: &mut String, vci: usize, mut state: VciGuard<'_>) {
     for (key, message) in state.engine.unexpected.iter().take(20) {
         let _ = writeln!(
             text,
-            "  VCI {vci}: unexpected message: {}, {} bytes, from process {}",
+            "  VCI {vci}: unexpected message: {}, {} bytes, from process {}{}",
             describe_key(key),
             message.len(),
-            message.from.peer
+            message.from.peer,
+            on(key.context)
         );
     }
     let more = state.engine.unexpected.len().saturating_sub(20);

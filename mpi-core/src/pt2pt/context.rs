@@ -59,6 +59,11 @@ impl ContextId {
         ContextId(bits & !((1 << PURPOSE) - 1))
     }
 
+    /// That of the communicator whose messages carry this.
+    pub(crate) fn of_message(context: u64) -> Self {
+        ContextId(ContextId::from_bits(context).0 & !(1 << 31))
+    }
+
     /// As messages of this purpose carry it.
     #[inline(always)]
     pub fn of(self, purpose: Purpose) -> u64 {

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use pmi::server::Stage;
 
 use super::Job;
-use crate::hang;
+use crate::debugger;
+use crate::hang::{self, Inquiry, LAST_WORDS, LAST_WORDS_OF_ALL};
 use crate::label;
 use crate::options::Options;
 use crate::output::{Source, message};
@@ -18,10 +19,6 @@ use crate::system::{self, Ending};
 const GRACE: Duration = Duration::from_millis(300);
 /// The same after a signal from outside, whose sender may want a program to save its work.
 const GRACE_FOR_SIGNALS: Duration = Duration::from_secs(5);
-/// Time for the ranks to say where they are, after a time-out.
-const LAST_WORDS: Duration = Duration::from_millis(500);
-/// The same for ranks within MPI that have not said it: on a machine that is busy they take longer.
-const LAST_WORDS_OF_ALL: Duration = Duration::from_secs(3);
 /// Lines of a rank that has said it: that it was asked, and for what it waits.
 const WORDS: usize = 2;
 /// How long others may run on after one that ended with 0 but without MPI_Finalize: programs that
@@ -90,7 +87,11 @@ impl Job {
                     self.guardian.signal(libc::SIGCONT);
                 }
                 // Like the terminal's key, which reaches a program behind a shell script as well.
-                libc::SIGQUIT => self.guardian.signal(signal),
+                libc::SIGQUIT => {
+                    self.guardian.signal(signal);
+                    self.listen();
+                    self.inquiry = Some(Inquiry::new());
+                }
                 // These kill whoever doesn't expect them: for the ranks only.
                 _ => self
                     .running()
@@ -265,6 +266,7 @@ impl Job {
 
     pub(super) fn look_at_clock(&mut self) {
         let now = Instant::now();
+        self.look_for_answers();
         self.look_at_loss(now);
         if let (Phase::Running, Some(deserters)) = (self.phase, &self.deserters)
             && deserters.grace.is_some_and(|at| now >= at)
@@ -283,12 +285,8 @@ impl Job {
                 self.blame(None, TIMED_OUT, text);
                 self.guardian.signal(libc::SIGQUIT);
                 self.guardian.signal(libc::SIGCONT);
-                for rank in &mut self.ranks {
-                    rank.lines_before = rank.error_lines();
-                    if let Some(source) = &mut rank.sources[1] {
-                        source.listen();
-                    }
-                }
+                self.listen();
+                self.inquiry = None;
                 self.phase = Phase::LastWords {
                     least: now + LAST_WORDS,
                     most: now + LAST_WORDS_OF_ALL,
@@ -301,6 +299,30 @@ impl Job {
             }
             (Phase::Asked(at), _) if now >= at => self.kill(),
             _ => {}
+        }
+    }
+
+    /// Keeps what ranks say from now on.
+    fn listen(&mut self) {
+        for rank in &mut self.ranks {
+            rank.lines_before = rank.error_lines();
+            if let Some(source) = &mut rank.sources[1] {
+                source.listen();
+            }
+        }
+    }
+
+    /// Says who waits where, once all have answered.
+    fn look_for_answers(&mut self) {
+        let Some(inquiry) = self.inquiry else { return };
+        if inquiry.is_over(|| self.all_have_spoken()) {
+            self.inquiry = None;
+            let sources = self
+                .ranks
+                .iter()
+                .filter_map(|rank| rank.sources[1].as_ref());
+            let text = hang::answer(sources.map(Source::heard));
+            message(&mut self.sinks[1], &text);
         }
     }
 
@@ -365,6 +387,7 @@ impl Job {
     fn blame(&mut self, culprit: Option<usize>, code: u8, text: String) {
         let runs = |rank: &usize| self.ranks[*rank].ending.is_none();
         let others = (0..self.ranks.len()).filter(|rank| culprit != Some(*rank) && runs(rank));
+        debugger::aborting(&text);
         self.cause = Some(Cause {
             code,
             text,

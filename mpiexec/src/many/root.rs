@@ -18,13 +18,15 @@ use super::children::{Children, Event, Key};
 use super::messages::{Down, Pair, Up, to_ending};
 use super::tree::{Fence, OWN};
 use super::wire::Bytes;
+use crate::debugger;
+use crate::hang::Inquiry;
 use crate::hosts::place::Placement;
 use crate::names::Asker;
 use crate::options::Options;
 use crate::output::message;
 use crate::report::exit_codes;
 use crate::spawned::{Offspring, Whose};
-use crate::system::{self, Ending, Signals};
+use crate::system::{self, Ending, Pid, Signals};
 
 /// Signals that this program handles itself.
 const HANDLED: &[i32] = &[
@@ -90,6 +92,8 @@ struct Host {
 
 struct Root {
     ranks: Vec<Rank>,
+    /// For each rank the name of its program.
+    programs: Vec<String>,
     hosts: Vec<Host>,
     running: usize,
     children: Children,
@@ -108,6 +112,8 @@ struct Root {
     input: Option<Input>,
     limit: Option<(Instant, Duration)>,
     phase: Phase,
+    /// Whether ranks were asked where they are, and the answer is still to be told.
+    inquiry: Option<Inquiry>,
     cause: Option<Cause>,
     ended: Ended,
     code: u8,
@@ -177,6 +183,14 @@ impl Root {
             .map(|&node| hosts[node].name.clone());
         Ok(Root {
             ranks: placement.node_of.iter().map(rank).collect(),
+            programs: options
+                .sections
+                .iter()
+                .flat_map(|section| {
+                    let name = section.command[0].to_string_lossy().into_owned();
+                    std::iter::repeat_n(name, section.count)
+                })
+                .collect(),
             running: 0,
             fence: Fence::new(false, children.len()),
             children,
@@ -192,6 +206,7 @@ impl Root {
                 .timeout
                 .and_then(|limit| Some((began.checked_add(limit)?, limit))),
             phase: Phase::Running,
+            inquiry: None,
             cause: None,
             ended: Ended::default(),
             code: 0,
@@ -362,6 +377,7 @@ impl Root {
                     self.ranks[rank].pid = Some(pid);
                     self.running += 1;
                 }
+                self.tell_debuggers();
             }
             Up::Output {
                 rank,
@@ -449,6 +465,22 @@ impl Root {
             }
             // Lines came through an agent, which passes on what it knows to be for us.
             Action::Violation { .. } | Action::Fence { .. } | Action::Up { .. } => {}
+        }
+    }
+
+    /// Once all ranks run, debuggers find them.
+    fn tell_debuggers(&self) {
+        let known: Option<Vec<(String, String, Pid)>> = self
+            .ranks
+            .iter()
+            .zip(&self.programs)
+            .map(|(rank, program)| {
+                let host = self.hosts[rank.host].name.clone();
+                Some((host, program.clone(), Pid::try_from(rank.pid?).ok()?))
+            })
+            .collect();
+        if let Some(known) = known {
+            debugger::started(known.into_iter());
         }
     }
 

@@ -125,6 +125,15 @@ impl Default for Many {
     }
 }
 
+impl Many {
+    /// All ranks get what comes on standard input.
+    pub fn input_for_all(&mut self) {
+        if let Ok(all) = input("s", "all") {
+            self.input = all;
+        }
+    }
+}
+
 /// The names of these options.
 pub const NAMES: &[&str] = &[
     "hosts",

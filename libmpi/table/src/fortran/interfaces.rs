@@ -370,6 +370,34 @@ fn interface(text: &mut String, forms: &[&Routine<'_>], prefix: &str, module: Mo
     text.push_str("  end interface\n");
 }
 
+/// How a routine is declared in `mpi_f08`, or in `mpi`, for people: without what only compilers need.
+pub fn synopsis(routine: &Routine<'_>, f08: bool) -> String {
+    let module = if f08 { Module::F08 } else { Module::Mpi };
+    let mut text = String::new();
+    procedure(&mut text, routine, &routine.function.name, module, false);
+    let mut lines: Vec<&str> = Vec::new();
+    let mut skips = false;
+    for line in text.lines() {
+        let starts = ["import", "implicit", "use,", "!", "end "];
+        skips = skips
+            || starts
+                .iter()
+                .any(|start| line.trim_start().starts_with(start));
+        if !skips {
+            lines.push(line.strip_prefix("    ").unwrap_or(line));
+        }
+        // What is left out may go on in the next line.
+        skips = skips && line.ends_with('&');
+    }
+    let mut text = lines.join("\n");
+    if let Some(at) = text.find(" bind(C, name=") {
+        let end = text[at..].find("')").map_or(text.len(), |end| at + end + 2);
+        text.replace_range(at..end, "");
+    }
+    text.push('\n');
+    text
+}
+
 /// Whether an address is wanted as an integer or as a `TYPE(C_PTR)`.
 fn has_cptr(routine: &Routine<'_>, module: Module) -> bool {
     module == Module::Mpi && routine.args.iter().any(|arg| arg.pass == Pass::AddressOut)

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{Root, Stage};
+use crate::hang::{self, Inquiry, LAST_WORDS, LAST_WORDS_OF_ALL, LOOK_FOR_WORDS};
 use crate::hosts::place::Placement;
 use crate::many::messages::Down;
 use crate::options::Options;
@@ -14,12 +15,6 @@ use crate::system::{self, Ending};
 const GRACE: Duration = Duration::from_millis(300);
 /// The same after a signal from outside, whose sender may want a program to save its work.
 const GRACE_FOR_SIGNALS: Duration = Duration::from_secs(5);
-/// Time for the ranks to say where they are, after a time-out.
-const LAST_WORDS: Duration = Duration::from_millis(500);
-/// The same for ranks within MPI that have not said it.
-const LAST_WORDS_OF_ALL: Duration = Duration::from_secs(3);
-/// How often to look whether they have.
-const LOOK_FOR_WORDS: Duration = Duration::from_millis(50);
 /// How long others may run on after one that ended with 0 but without MPI_Finalize.
 const GRACE_FOR_OTHERS: Duration = Duration::from_secs(3);
 /// From the closing of a killed process's connections to the news of its end, at most.
@@ -85,7 +80,10 @@ impl Root {
                     // Here we have been continued.
                     self.signal(libc::SIGCONT);
                 }
-                libc::SIGQUIT => self.signal(number),
+                libc::SIGQUIT => {
+                    self.ask_where();
+                    self.inquiry = Some(Inquiry::new());
+                }
                 // These kill whoever doesn't expect them: for the ranks only.
                 _ => self.children.send(&Down::Signal {
                     number,
@@ -321,7 +319,11 @@ impl Root {
                 let limit = self.limit.map(|limit| limit.0);
                 let grace = self.deserters.as_ref().and_then(|some| some.grace);
                 let patience = self.bereaved.as_ref().map(|one| one.until);
-                [limit, grace, patience].into_iter().flatten().min()
+                let inquiry = self.inquiry.map(|inquiry| inquiry.due());
+                [limit, grace, patience, inquiry]
+                    .into_iter()
+                    .flatten()
+                    .min()
             }
             Phase::LastWords { least, most } => {
                 let now = Instant::now();
@@ -335,8 +337,27 @@ impl Root {
         }
     }
 
+    /// Asks all ranks where they are, and keeps what they say from now on.
+    fn ask_where(&mut self) {
+        for host in &mut self.hosts {
+            host.spoken = host
+                .ranks
+                .iter()
+                .all(|&rank| self.ranks[rank].ending.is_some());
+        }
+        self.output.listen();
+        self.children.send(&Down::Where {});
+    }
+
     pub(super) fn look_at_clock(&mut self) {
         let now = Instant::now();
+        if let Some(inquiry) = self.inquiry
+            && inquiry.is_over(|| self.hosts.iter().all(|host| host.spoken))
+        {
+            self.inquiry = None;
+            let text = hang::answer(self.output.heard());
+            message(&mut self.output.sinks[1], &text);
+        }
         self.look_at_loss(now);
         if let (Phase::Running, Some(deserters)) = (self.phase, &self.deserters)
             && deserters.grace.is_some_and(|at| now >= at)
@@ -353,7 +374,8 @@ impl Root {
                 let seconds = limit.as_secs_f64();
                 let text = format!("the job ran into its time limit of {seconds} seconds");
                 self.blame(None, TIMED_OUT, text);
-                self.children.send(&Down::Where {});
+                self.ask_where();
+                self.inquiry = None;
                 self.phase = Phase::LastWords {
                     least: now + LAST_WORDS,
                     most: now + LAST_WORDS_OF_ALL,
@@ -413,6 +435,11 @@ impl Root {
     }
 
     fn ask(&mut self) {
+        if let (Phase::LastWords { .. }, Some(cause)) = (self.phase, &mut self.cause)
+            && let Some(text) = hang::summary(self.output.heard())
+        {
+            cause.text = format!("{}\n{text}", cause.text);
+        }
         self.children.give_up_the_unborn();
         self.signal(libc::SIGTERM);
         self.offspring.signal(libc::SIGTERM);

@@ -6,13 +6,15 @@ use std::io::Write;
 
 use crate::label;
 use crate::options::Options;
-use crate::output::{Sink, create, message};
+use crate::output::{ATTENTION, Sink, create, message};
 
 /// Where it goes.
 pub struct Output {
     /// Our standard output and standard error.
     pub sinks: [Sink; 2],
     told: [bool; 2],
+    /// What each rank has said on standard error since it is listened to, up to a limit.
+    heard: Option<HashMap<usize, Vec<u8>>>,
     /// For each rank what its lines start with.
     labels: Vec<Option<String>>,
     patterns: [Option<String>; 2],
@@ -40,6 +42,7 @@ impl Output {
         Output {
             sinks: [Sink::new(1), Sink::new(2)],
             told: [false; 2],
+            heard: None,
             labels: (0..hosts.len())
                 .map(|rank| {
                     let pattern = options.label.as_ref()?;
@@ -60,6 +63,11 @@ impl Output {
     /// Takes in what a rank has printed.
     pub fn push(&mut self, rank: usize, stream: usize, bytes: &[u8], host: u32) {
         *self.owed.entry(host).or_default() += bytes.len() as u32;
+        if let (1, Some(heard)) = (stream, &mut self.heard) {
+            let heard = heard.entry(rank).or_default();
+            let room = ATTENTION.saturating_sub(heard.len());
+            heard.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        }
         if self.patterns[stream].is_some() {
             return self.file_away(rank, stream, bytes);
         }
@@ -110,6 +118,19 @@ impl Output {
             true => Vec::new(),
             false => self.owed.drain().collect(),
         }
+    }
+
+    /// Keeps what ranks say on standard error from now on.
+    pub fn listen(&mut self) {
+        self.heard = Some(HashMap::new());
+    }
+
+    /// What has come since then.
+    pub fn heard(&self) -> impl Iterator<Item = &[u8]> {
+        self.heard
+            .iter()
+            .flat_map(HashMap::values)
+            .map(Vec::as_slice)
     }
 
     /// Says once why a stream can't be written to; whether there was something new to say.

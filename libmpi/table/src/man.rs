@@ -1,0 +1,312 @@
+//! Manual pages of all functions that there are, section 3.
+
+use std::fmt::Write as _;
+
+use crate::fortran;
+use crate::{Direction, Function, Kind, Param, Style, Table};
+
+/// The names of the pages, `MPI_Send.3`, and their texts.
+pub fn pages(table: &Table) -> Vec<(String, String)> {
+    let routines = fortran::routines(table);
+    let mut pages = Vec::new();
+    for chapter in table
+        .functions
+        .chapters
+        .iter()
+        .filter(|chapter| chapter.number.is_some())
+    {
+        let present =
+            |function: &&Function| function.implementation.is_some() && !function.is_companion;
+        let functions: Vec<&Function> = chapter.functions.iter().filter(present).collect();
+        for function in &functions {
+            // The form with large counts is on the page of the other.
+            let is_own = function
+                .narrow_name()
+                .is_none_or(|narrow| functions.iter().all(|other| other.name != narrow));
+            let text = if is_own {
+                let large = functions
+                    .iter()
+                    .find(|other| other.narrow_name() == Some(&function.name))
+                    .copied();
+                let routine = routines
+                    .iter()
+                    .find(|routine| routine.function.name == function.name);
+                let others: Vec<&str> = functions
+                    .iter()
+                    .filter(|other| {
+                        other.section == function.section
+                            && other.name != function.name
+                            && other.narrow_name().is_none()
+                    })
+                    .map(|other| other.name.as_str())
+                    .collect();
+                page(&chapter.title, function, large, routine, &others)
+            } else {
+                let narrow = function.narrow_name().unwrap_or(&function.name);
+                format!(".so man3/{narrow}.3\n")
+            };
+            pages.push((format!("{}.3", function.name), text));
+        }
+    }
+    pages
+}
+
+/// Text in roff: no escapes, and no line that looks like a request.
+fn plain(text: &str) -> String {
+    let text = text.replace('\\', "\\e").replace('-', "\\-");
+    text.lines()
+        .map(|line| match line.starts_with(['.', '\'']) {
+            true => format!("\\&{line}\n"),
+            false => format!("{line}\n"),
+        })
+        .collect()
+}
+
+fn page(
+    chapter: &str,
+    function: &Function,
+    large: Option<&Function>,
+    routine: Option<&fortran::Routine<'_>>,
+    others: &[&str],
+) -> String {
+    let name = &function.name;
+    let section = function
+        .section
+        .split_once(' ')
+        .map_or("", |(_, title)| title);
+    let about = if section.is_empty() { chapter } else { section };
+    let version = env!("CARGO_PKG_VERSION");
+    let mut text = format!(
+        ".TH {name} 3 \"\" \"Weft {version}\" \"MPI\"\n.SH NAME\n{name} \\- {}",
+        plain(&about.to_lowercase())
+    );
+    text.push_str(".SH SYNOPSIS\n.SS C\n.nf\n#include <mpi.h>\n\n");
+    for form in [Some(function), large].into_iter().flatten() {
+        text.push_str(&plain(&form.prototype(&form.name)));
+        text.push('\n');
+    }
+    text.push_str(".fi\n");
+    if let Some(routine) = routine {
+        if routine.in_f08() {
+            let form = fortran::interfaces::synopsis(routine, true);
+            let _ = write!(
+                text,
+                ".SS Fortran 2008\n.nf\nuse mpi_f08\n\n{}.fi\n",
+                plain(&form)
+            );
+        }
+        let form = fortran::interfaces::synopsis(routine, false);
+        let _ = write!(
+            text,
+            ".SS Fortran\n.nf\nuse mpi  ! or include 'mpif.h'\n\n{}.fi\n",
+            plain(&form)
+        );
+    }
+    if !function.params.is_empty() {
+        text.push_str(".SH PARAMETERS\n");
+        for param in &function.params {
+            let _ = write!(text, ".TP\n.I {}\n{}", param.name, plain(&describe(param)));
+        }
+    }
+    status(&mut text, function);
+    errors(&mut text, function);
+    if !others.is_empty() {
+        let list: Vec<String> = others
+            .iter()
+            .take(12)
+            .map(|other| format!(".BR {other} (3)"))
+            .collect();
+        let _ = write!(text, ".SH SEE ALSO\n{}\n", list.join(" ,\n"));
+    }
+    text
+}
+
+/// A parameter in words.
+fn describe(param: &Param) -> String {
+    let many = !param.ctype.dimensions.is_empty();
+    let what = match param.kind {
+        Kind::Buffer => "address of the data",
+        Kind::Address => "an address",
+        Kind::ExtraState => "handed to the callbacks as it is",
+        Kind::Attribute => "the attribute's value",
+        Kind::Comm => "communicator",
+        Kind::Group => "group",
+        Kind::Datatype => "datatype",
+        Kind::Op => "reduction operation",
+        Kind::Request => "request",
+        Kind::Message => "matched message",
+        Kind::Errhandler => "error handler",
+        Kind::Info => "info object, or MPI_INFO_NULL",
+        Kind::Win => "window",
+        Kind::Session => "session",
+        Kind::Stream => "stream",
+        Kind::File => "file",
+        Kind::Status if many => "statuses, or MPI_STATUSES_IGNORE",
+        Kind::Status => "status; where it is written, MPI_STATUS_IGNORE is allowed",
+        Kind::StatusF08 => "status as Fortran 2008 has it",
+        Kind::Tool => "object of the tool interface",
+        Kind::Count => "number of elements, not negative",
+        Kind::Rank => "rank, or a constant such as MPI_PROC_NULL that stands for one",
+        Kind::Tag => "message tag, from 0 to the value of MPI_TAG_UB",
+        Kind::Logical => "true or false",
+        Kind::Keyval => "attribute key",
+        Kind::ErrorCode => "error code or class",
+        Kind::Int | Kind::Fint => "integer",
+        Kind::Aint => "address or displacement in bytes (MPI_Aint)",
+        Kind::Offset => "offset in a file (MPI_Offset)",
+        Kind::BigCount => "large count (MPI_Count)",
+        Kind::Text => "text",
+        Kind::Texts => "texts",
+        Kind::Callback => "function of the program",
+    };
+    let direction = match param.direction {
+        Direction::In => "in",
+        Direction::Out => "out",
+        Direction::InOut => "in and out",
+    };
+    let array = if many && param.kind != Kind::Status {
+        "array: "
+    } else {
+        ""
+    };
+    format!("({direction}) {array}{what}\n")
+}
+
+/// Since when, and whether there is something newer.
+fn status(text: &mut String, function: &Function) {
+    let (major, minor) = function.since;
+    let since = match function.since {
+        (3, 1) => String::new(),
+        _ => format!("Part of MPI since version {major}.{minor}.\n"),
+    };
+    let outdated = match (function.removed, function.outdated) {
+        (true, _) => "Removed from the standard by MPI\\-3.0; kept for programs that use it.\n",
+        (_, true) => "Deprecated by the standard; new programs use something else.\n",
+        _ => "",
+    };
+    if !since.is_empty() || !outdated.is_empty() {
+        let _ = write!(text, ".SH STANDARD\n{since}{outdated}");
+    }
+}
+
+fn errors(text: &mut String, function: &Function) {
+    if function.style == Style::Plain || function.result.base != "int" {
+        return;
+    }
+    if function.name.starts_with("MPI_T_") {
+        text.push_str(
+            ".SH RETURN VALUE\nMPI_SUCCESS, or a code MPI_T_ERR_ that says what was wrong. No error handler is called.\n",
+        );
+        return;
+    }
+    text.push_str(
+        ".SH RETURN VALUE\nMPI_SUCCESS, or an error code, which Fortran has in IERROR. Before a code is returned the error handler is \
+         called: by default that ends the job with a message that names the function, its arguments, what was wrong \
+         and what to do.\n.SH ERRORS\n",
+    );
+    let classes = [
+        (
+            Kind::Comm,
+            "MPI_ERR_COMM",
+            "not a communicator, or one of the wrong kind",
+        ),
+        (Kind::Group, "MPI_ERR_GROUP", "not a group"),
+        (
+            Kind::Buffer,
+            "MPI_ERR_BUFFER",
+            "no data at the address, or one that can't be used",
+        ),
+        (
+            Kind::Count,
+            "MPI_ERR_COUNT",
+            "a negative number of elements",
+        ),
+        (
+            Kind::Datatype,
+            "MPI_ERR_TYPE",
+            "not a datatype, or one that is not committed",
+        ),
+        (
+            Kind::Rank,
+            "MPI_ERR_RANK",
+            "a rank that the communicator does not have",
+        ),
+        (
+            Kind::Tag,
+            "MPI_ERR_TAG",
+            "a tag that is negative or too large",
+        ),
+        (
+            Kind::Op,
+            "MPI_ERR_OP",
+            "not an operation, or not for this datatype",
+        ),
+        (
+            Kind::Request,
+            "MPI_ERR_REQUEST",
+            "not a request, or not in a state for this",
+        ),
+        (Kind::Win, "MPI_ERR_WIN", "not a window"),
+        (Kind::File, "MPI_ERR_FILE", "not a file"),
+        (Kind::Info, "MPI_ERR_INFO", "not an info object"),
+        (
+            Kind::Errhandler,
+            "MPI_ERR_ERRHANDLER",
+            "not an error handler",
+        ),
+        (Kind::Session, "MPI_ERR_SESSION", "not a session"),
+        (Kind::Keyval, "MPI_ERR_KEYVAL", "not an attribute key"),
+    ];
+    for (kind, class, what) in classes {
+        let takes = |param: &Param| {
+            param.kind == kind && (param.direction != Direction::Out || kind == Kind::Buffer)
+        };
+        if function.params.iter().any(takes) {
+            let _ = write!(text, ".TP\n.B {class}\n{}", plain(what));
+        }
+    }
+    text.push_str(".TP\n.B MPI_ERR_ARG\nanother argument can't be used\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_function_has_a_page() {
+        let table = Table::load().expect("the tables are right");
+        let pages = pages(&table);
+        let text = |name: &str| {
+            let found = pages.iter().find(|(other, _)| other == name);
+            &found.unwrap_or_else(|| panic!("no page {name}")).1
+        };
+        for function in table
+            .functions
+            .present()
+            .filter(|function| function.name.starts_with("MPI_"))
+        {
+            if !function.is_companion {
+                text(&format!("{}.3", function.name));
+            }
+        }
+        let send = text("MPI_Send.3");
+        for part in [
+            "int MPI_Send(const void *buf, int count,",
+            "int MPI_Send_c(const void *buf, MPI_Count count,",
+            "subroutine MPI_Send(buf, count, datatype, dest, tag, comm, ierror)",
+            "type(MPI_Comm), intent(in) :: comm",
+            ".I dest\n(in) rank",
+            ".B MPI_ERR_TAG",
+            ".BR MPI_Recv (3)",
+        ] {
+            assert!(send.contains(part), "{part:?} is lacking in:\n{send}");
+        }
+        assert_eq!(text("MPI_Send_c.3"), ".so man3/MPI_Send.3\n");
+        for (name, text) in &pages {
+            assert!(
+                !text.contains("!GCC$") && !text.contains("import ::"),
+                "{name}:\n{text}"
+            );
+        }
+    }
+}
