@@ -116,6 +116,8 @@ pub(crate) struct TcpLane {
     stuck: Vec<u32>,
     /// Endpoints that hold frames.
     pub(crate) dirty: Vec<u32>,
+    /// Endpoints that were put to since their last flush; some may have ended.
+    pub(crate) put_to: Vec<u32>,
     pub(crate) notices: VecDeque<Notice>,
     pub(crate) ops: Ops,
     /// Counts polls.
@@ -155,6 +157,7 @@ impl TcpLane {
             guest_count: 0,
             stuck: Vec::new(),
             dirty: Vec::new(),
+            put_to: Vec::new(),
             notices: VecDeque::new(),
             ops: Ops::default(),
             round: 0,

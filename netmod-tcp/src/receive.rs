@@ -4,9 +4,12 @@ use std::io::{self, ErrorKind, IoSliceMut, Read};
 
 use netmod::{Header, LaneError, Sink};
 
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+
 use crate::conn::{Conn, Incoming, Park, Target};
 use crate::exposure::Exposures;
-use crate::lane::{Notice, TcpLane};
+use crate::lane::{Endpoint, Notice, State, TcpLane};
 use crate::ops::{Act, Ops};
 use crate::wire::{self, Kind, MAX_FIXED, MAX_PAYLOAD, Next, PREFIX};
 
@@ -90,6 +93,30 @@ impl Incoming {
 }
 
 impl Conn {
+    /// Whether no frame has come in part.
+    #[inline(always)]
+    fn is_between(&self) -> bool {
+        self.incoming.is_none() && self.rest.is_empty()
+    }
+
+    /// How much is read at once, where there is a buffer of `all` bytes.
+    #[inline(always)]
+    fn offer(&self, all: usize) -> usize {
+        match self.long {
+            true => LITTLE,
+            false => self.room.clamp(ROOM, all),
+        }
+    }
+
+    /// So many bytes have come into the buffer, where there was room for `room`. Returns whether there
+    /// may be more.
+    #[inline(always)]
+    fn brought(&mut self, bytes: usize, room: usize) -> bool {
+        let full = bytes == room;
+        self.room = if full { 2 * bytes } else { ROOM };
+        full
+    }
+
     /// Reads once.
     fn read(
         &mut self,
@@ -98,12 +125,9 @@ impl Conn {
         ops: &mut Ops,
         buffer: &mut [u8],
     ) -> io::Result<Brought> {
-        let all = buffer.len();
         let mut stream = &*self.stream;
-        let buffer = match self.long {
-            true => &mut buffer[..LITTLE],
-            false => &mut buffer[..self.room.clamp(ROOM, all)],
-        };
+        let offered = self.offer(buffer.len());
+        let buffer = &mut buffer[..offered];
         let Some(incoming) = &mut self.incoming else {
             let before = self.rest.len();
             buffer[..before].copy_from_slice(&self.rest);
@@ -113,15 +137,8 @@ impl Conn {
             }
             self.rest.clear();
             let bytes = before + got;
-            self.room = if bytes == buffer.len() {
-                2 * bytes
-            } else {
-                ROOM
-            };
-            return Ok(Brought {
-                bytes,
-                full: bytes == buffer.len(),
-            });
+            let full = self.brought(bytes, buffer.len());
+            return Ok(Brought { bytes, full });
         };
         let left = incoming.len - incoming.filled;
         let room = buffer.len();
@@ -158,6 +175,45 @@ impl TcpLane {
     /// Reads what has come on a connection. Returns whether anything has.
     #[inline]
     pub(crate) fn receive(&mut self, index: u32, sink: &mut dyn Sink) -> bool {
+        // Nothing has, most of the time.
+        if let Some(Endpoint {
+            state: State::Open(conn),
+            ..
+        }) = self.endpoints.get_mut(index as usize)
+            && conn.is_between()
+        {
+            let room = conn.offer(self.buffer.len());
+            match rustix::net::recv(&*conn.stream, &mut self.buffer[..room], RecvFlags::empty()) {
+                Err(Errno::AGAIN) if conn.failed.is_none() => return false,
+                Err(error) => return self.read_failed(index, &error.into()),
+                Ok((0, _)) => return self.read_failed(index, &ErrorKind::UnexpectedEof.into()),
+                Ok((bytes, _)) => {
+                    let full = conn.brought(bytes, room);
+                    let buffer = std::mem::take(&mut self.buffer);
+                    self.came(index, &buffer[..bytes], sink);
+                    self.buffer = buffer;
+                    if full {
+                        self.receive_more(index, sink);
+                    }
+                    return true;
+                }
+            }
+        }
+        self.receive_more(index, sink)
+    }
+
+    /// Sees to bytes that have come.
+    #[inline]
+    fn came(&mut self, index: u32, bytes: &[u8], sink: &mut dyn Sink) {
+        let round = self.round;
+        if let Some(conn) = self.conn(index) {
+            conn.used = round;
+        }
+        self.take_apart(index, bytes, sink);
+    }
+
+    /// [`TcpLane::receive`], also where a frame has come in part.
+    fn receive_more(&mut self, index: u32, sink: &mut dyn Sink) -> bool {
         let mut any = false;
         for _ in 0..READS {
             let peer = self.endpoints[index as usize].peer;
@@ -168,7 +224,7 @@ impl TcpLane {
                 .get_mut(index as usize)
                 .map(|it| &mut it.state)
             {
-                Some(crate::lane::State::Open(conn)) => {
+                Some(State::Open(conn)) => {
                     Some(conn.read(peer, &shared.exposures, &mut self.ops, &mut buffer))
                 }
                 _ => None,
@@ -176,12 +232,8 @@ impl TcpLane {
             let more = match read {
                 Some(Ok(brought)) => {
                     any = true;
-                    let round = self.round;
-                    if let Some(conn) = self.conn(index) {
-                        conn.used = round;
-                    }
                     self.arrived(index, sink);
-                    self.take_apart(index, &buffer[..brought.bytes], sink);
+                    self.came(index, &buffer[..brought.bytes], sink);
                     brought.full
                 }
                 Some(Err(error)) => {
