@@ -12,8 +12,10 @@ use crate::apply::Reduction;
 use crate::buffers::{Form, Origin, Target};
 use crate::epochs::DIRTY;
 use crate::keys::{Far, transports};
+use crate::network_atomics::NetworkAtomics;
 use crate::promise::WORD;
 use crate::window::Window;
+use crate::windows::Windows;
 use mpi_core::process::Process;
 use mpi_core::pt2pt::operations::{Access, Act, Change, Operands, Runs, refused};
 use mpi_core::pt2pt::request::RequestId;
@@ -31,6 +33,9 @@ struct Work {
 /// The transport of that name, as the process counts them, if its atomics are the processor's own, carried
 /// out in the order in which they and messages were sent.
 pub(crate) fn way(process: &Process, name: &str) -> Option<usize> {
+    if process.source::<Windows>().atomics() == NetworkAtomics::Never {
+        return None;
+    }
     let (way, transport) = transports(process).find(|(_, it)| it.name() == name)?;
     let limits = transport.limits();
     let like = limits.atomics?;

@@ -196,6 +196,19 @@ impl Lane for BridgedLane {
         self.told(result)
     }
 
+    unsafe fn send_pieces(
+        &mut self,
+        to: Peer,
+        vci: VciId,
+        header: &Header,
+        pieces: &[IoVec],
+    ) -> Result<(), LaneError> {
+        let to = self.inside(to);
+        // SAFETY: the caller's promise.
+        let result = unsafe { self.inner.send_pieces(to, vci, header, pieces) };
+        self.told(result)
+    }
+
     fn coalesce(&mut self, on: bool) {
         self.inner.coalesce(on);
     }
