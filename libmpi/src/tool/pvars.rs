@@ -188,7 +188,8 @@ pub const VARIABLES: &[Variable] = &[
         name: "gathered_sent",
         class: Class::Counter,
         category: "messages",
-        help: "Messages with gaps written to the receiver's memory by gather lists.",
+        help: "Messages with gaps that were not packed: gather lists of their pieces went to the receiver's \
+               memory, or to the network.",
         read: |runtime| totals(runtime).gathered,
     },
     Variable {

@@ -255,6 +255,7 @@ impl VciState {
                 return Ok(());
             };
             if record.moved >= record.total {
+                self.engine.counters.gathered += u64::from(by_pieces);
                 self.engine.counters.streamed += 1;
                 self.engine.counters.streamed_bytes += record.total;
                 self.engine.finish_send(id);
@@ -286,7 +287,6 @@ impl VciState {
                 match &result {
                     Ok(()) => {
                         len = bytes;
-                        engine.counters.gathered += 1;
                         engine.counters.gathered_bytes += bytes as u64;
                     }
                     Err(LaneError::Unsupported) => by_pieces = false,
