@@ -81,8 +81,14 @@ impl Window {
                 );
             }
             if self.way == Way::Messages
-                && let Some(request) =
-                    self.accumulate_word(process, &origin, &result, (&target, at), &reduction, form)?
+                && let Some(request) = self.accumulate_word(
+                    process,
+                    &origin,
+                    &result,
+                    (&target, at),
+                    &reduction,
+                    form,
+                )?
             {
                 return Ok(request);
             }
@@ -400,7 +406,9 @@ impl Window {
                         let (words, place) = ([compare, new], (&target, at));
                         return self.swap_by_network(process, domain, words, result, place);
                     }
-                    if let Some(done) = self.swap_word(process, [compare, new], result, (&target, at))? {
+                    if let Some(done) =
+                        self.swap_word(process, [compare, new], result, (&target, at))?
+                    {
                         return Ok(done);
                     }
                     let runs = [(at, size)];

@@ -255,13 +255,7 @@ impl Service {
     }
 
     /// Asks a target to tell when all that went there by a lane is done.
-    fn start_flush(
-        &self,
-        process: &Process,
-        number: usize,
-        target: u32,
-        flush: u64,
-    ) -> Result<()> {
+    fn start_flush(&self, process: &Process, number: usize, target: u32, flush: u64) -> Result<()> {
         let lane = self.lanes.get(number);
         let to = self.address(target, number).there;
         let flushed = self.wait_for(process, lane.vci, Some(target), || {

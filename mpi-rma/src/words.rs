@@ -140,7 +140,10 @@ impl Window {
             return Ok(None);
         };
         let lane = service.lanes.get(number);
-        if !key.address.wrapping_add(at as u64).is_multiple_of(WORD as u64)
+        if !key
+            .address
+            .wrapping_add(at as u64)
+            .is_multiple_of(WORD as u64)
             || few_small && form == Form::Plain && lane.flight.is_burst()
         {
             return Ok(None);

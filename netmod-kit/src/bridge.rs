@@ -8,8 +8,8 @@
 use std::sync::Arc;
 
 use netmod::{
-    AtomicOp, DirectCopy, Header, IoVec, Issued, Lane, LaneError, Limits, OpenError, Peer,
-    RemoteAddr, RemoteKey, SharedMemory, Sink, Token, Transport, VciId, WakeUp,
+    AtomicOp, DirectCopy, Header, IoVec, Issued, Lane, LaneError, Limits, MAX_IOVECS, OpenError,
+    Peer, RemoteAddr, RemoteKey, SharedMemory, Sink, Token, Transport, VciId, WakeUp,
 };
 
 /// Which numbers of the process stand for which of a connection: a run of them.
@@ -124,6 +124,17 @@ impl Sink for Through<'_> {
     fn place(&mut self, from: Peer, header: &Header, len: usize) -> Option<(*mut u8, Token)> {
         let from = self.numbers.outside(from)?;
         self.sink.place(from, header, len)
+    }
+
+    fn place_pieces(
+        &mut self,
+        from: Peer,
+        header: &Header,
+        len: usize,
+        pieces: &mut [IoVec; MAX_IOVECS],
+    ) -> Option<(usize, Token)> {
+        let from = self.numbers.outside(from)?;
+        self.sink.place_pieces(from, header, len, pieces)
     }
 
     fn complete(&mut self, token: Token, result: Result<(), LaneError>) {

@@ -6,8 +6,9 @@ use std::net::TcpStream;
 use std::ops::Deref;
 use std::os::fd::IntoRawFd;
 
-use netmod::{MAX_IOVECS, Token};
+use netmod::{IoVec, MAX_IOVECS, Token};
 use netmod_kit::bundle::BurstLimit;
+use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 
 use crate::exposure::Exposures;
@@ -50,6 +51,8 @@ pub(crate) enum Target {
     Get { cookie: u64 },
     /// A receive's buffer, from which nothing is missing.
     Placed { ptr: *mut u8, token: Token },
+    /// Pieces of a receive's buffer, those that are full left out.
+    Pieces { list: VecDeque<IoVec>, token: Token },
     /// Nowhere.
     Nowhere,
 }
@@ -234,7 +237,10 @@ impl Conn {
             return 0;
         }
         self.wrote = true;
-        let sent = sendmsg(&self.stream, &[IoSlice::new(&self.held), IoSlice::new(data)]);
+        let sent = sendmsg(
+            &self.stream,
+            &[IoSlice::new(&self.held), IoSlice::new(data)],
+        );
         self.gone(sent)
     }
 
@@ -250,8 +256,11 @@ impl Conn {
             for (place, piece) in all[1..].iter_mut().zip(pieces) {
                 *place = IoSlice::new(piece);
             }
-            let sent = sendmsg(&self.stream, &all[..=pieces.len().min(MAX_IOVECS)]);
-            written = self.gone(sent);
+            written = match sendmsg(&self.stream, &all[..=pieces.len().min(MAX_IOVECS)]) {
+                // Memory that is not there: the copy below meets it, in the program's own name.
+                Err(Errno::FAULT) => self.gone(Err(Errno::AGAIN)),
+                sent => self.gone(sent),
+            };
         }
         let mut rest = Vec::new();
         for piece in pieces {

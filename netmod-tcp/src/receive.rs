@@ -1,8 +1,9 @@
 //! Reading connections: what comes goes to the sink, to memory, or into an answer.
 
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSliceMut, Read};
 
-use netmod::{Header, LaneError, Sink};
+use netmod::{Header, IoVec, LaneError, MAX_IOVECS, Sink};
 
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
@@ -76,7 +77,19 @@ impl Incoming {
                     std::slice::from_raw_parts_mut(ptr.add(filled), left)
                 }))
             }
-            Target::Nowhere => None,
+            // Several places: see `Incoming::fill` and `Conn::read_pieces`.
+            Target::Pieces { .. } | Target::Nowhere => None,
+        }
+    }
+
+    /// Copies the first bytes, which have come with what was before, to their place.
+    fn fill(&mut self, data: &[u8], peer: netmod::Peer, exposures: &Exposures, ops: &mut Ops) {
+        if let Target::Pieces { list, .. } = &mut self.target {
+            fill_pieces(list, data);
+        } else {
+            self.with_place(peer, exposures, ops, |place| {
+                place[..data.len()].copy_from_slice(data);
+            });
         }
     }
 
@@ -92,7 +105,97 @@ impl Incoming {
     }
 }
 
+/// The pieces of memory that a message belongs in, if it is known.
+#[cold]
+fn place_pieces(
+    peer: netmod::Peer,
+    header: &Header,
+    len: usize,
+    sink: &mut dyn Sink,
+) -> Option<Target> {
+    let nothing = IoVec {
+        ptr: std::ptr::null_mut(),
+        len: 0,
+    };
+    let mut all = [nothing; MAX_IOVECS];
+    let (count, token) = sink.place_pieces(peer, header, len, &mut all)?;
+    let list = all[..count].iter().copied().collect();
+    Some(Target::Pieces { list, token })
+}
+
+/// Copies to the first pieces, and leaves out what is full then.
+fn fill_pieces(list: &mut VecDeque<IoVec>, data: &[u8]) {
+    let mut rest = data;
+    while let (Some(first), false) = (list.front(), rest.is_empty()) {
+        let count = first.len.min(rest.len());
+        // SAFETY: the sink has given room for so many bytes, which stays until completion.
+        unsafe { netmod_kit::copy(rest.as_ptr(), first.ptr, count) };
+        rest = &rest[count..];
+        skip_pieces(list, count);
+    }
+}
+
+/// So many bytes are in their place.
+fn skip_pieces(list: &mut VecDeque<IoVec>, mut count: usize) {
+    while let Some(first) = list.front_mut() {
+        if count < first.len {
+            first.ptr = first.ptr.wrapping_add(count);
+            first.len -= count;
+            return;
+        }
+        count -= first.len;
+        list.pop_front();
+    }
+}
+
 impl Conn {
+    /// Reads once into the pieces of what is half read, `left` bytes, and into `buffer` what comes behind.
+    fn read_pieces(&mut self, left: usize, buffer: &mut [u8]) -> io::Result<Brought> {
+        let Some(Incoming {
+            target: Target::Pieces { list, .. },
+            filled,
+            ..
+        }) = &mut self.incoming
+        else {
+            return Err(ErrorKind::WouldBlock.into());
+        };
+        let room = if left > buffer.len() { 0 } else { buffer.len() };
+        let mut places: [IoSliceMut<'_>; MAX_IOVECS + 1] =
+            std::array::from_fn(|_| IoSliceMut::new(&mut []));
+        for (place, piece) in places.iter_mut().zip(&*list) {
+            // SAFETY: the sink has given room for so many bytes, which stays until completion.
+            *place =
+                IoSliceMut::new(unsafe { std::slice::from_raw_parts_mut(piece.ptr, piece.len) });
+        }
+        let count = list.len().min(MAX_IOVECS);
+        places[count] = IoSliceMut::new(&mut buffer[..room]);
+        let got = match rustix::io::readv(&*self.stream, &mut places[..=count]) {
+            // Memory that is not there: the copy meets it, in the program's own name.
+            Err(Errno::FAULT) => {
+                let most = left.min(buffer.len());
+                let got = rustix::io::read(&*self.stream, &mut buffer[..most])?;
+                fill_pieces(list, &buffer[..got]);
+                *filled += got;
+                return match got {
+                    0 => Err(ErrorKind::UnexpectedEof.into()),
+                    _ => Ok(Brought {
+                        bytes: 0,
+                        full: true,
+                    }),
+                };
+            }
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            got => got?,
+        };
+        let placed = got.min(left);
+        skip_pieces(list, placed);
+        *filled += placed;
+        Ok(Brought {
+            bytes: got - placed,
+            full: got == left + room,
+        })
+    }
+
     /// Whether no frame has come in part.
     #[inline(always)]
     fn is_between(&self) -> bool {
@@ -141,6 +244,9 @@ impl Conn {
             return Ok(Brought { bytes, full });
         };
         let left = incoming.len - incoming.filled;
+        if matches!(incoming.target, Target::Pieces { .. }) {
+            return self.read_pieces(left, buffer);
+        }
         let room = buffer.len();
         let read = incoming.with_place(peer, exposures, ops, |place| {
             // With a long way to go, nothing of the next frame comes anyway.
@@ -329,7 +435,9 @@ impl TcpLane {
                 self.spare.push(bytes);
             }
             Target::Get { cookie } => self.got(index, cookie),
-            Target::Placed { token, .. } => sink.complete(token, Ok(())),
+            Target::Placed { token, .. } | Target::Pieces { token, .. } => {
+                sink.complete(token, Ok(()));
+            }
             Target::Exposed { .. } | Target::Nowhere => {}
         }
     }
@@ -387,8 +495,15 @@ impl TcpLane {
             }
             _ => None,
         };
+        let pieces = match (fixed.first_chunk(), placed) {
+            (Some(header), None) if kind == Kind::Message && len >= LONG => {
+                place_pieces(peer, &Header::from_bytes(header), len, sink)
+            }
+            _ => None,
+        };
         let target = match (kind, placed) {
             (_, Some((ptr, token))) => Target::Placed { ptr, token },
+            (Kind::Message, _) if pieces.is_some() => pieces.unwrap_or(Target::Nowhere),
             (Kind::Put, _) => {
                 let exposures = &self.shared.exposures;
                 if exposures.with(first, second, len, |_| ()).is_some() {
@@ -430,9 +545,7 @@ impl TcpLane {
             filled: 0,
         };
         let have = data.len();
-        incoming.with_place(peer, &self.shared.exposures, &mut self.ops, |place| {
-            place[..have].copy_from_slice(data);
-        });
+        incoming.fill(data, peer, &self.shared.exposures, &mut self.ops);
         incoming.advance(have, peer, &mut self.ops);
         if let Some(conn) = self.conn(index) {
             conn.incoming = Some(incoming);

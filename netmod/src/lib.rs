@@ -607,6 +607,17 @@ pub trait Sink {
     fn place(&mut self, _from: Peer, _header: &Header, _len: usize) -> Option<(*mut u8, Token)> {
         None
     }
+    /// As [`Sink::place`], for a payload that belongs in several pieces of memory, in order: fills
+    /// `pieces` and says how many there are.
+    fn place_pieces(
+        &mut self,
+        _from: Peer,
+        _header: &Header,
+        _len: usize,
+        _pieces: &mut [IoVec; MAX_IOVECS],
+    ) -> Option<(usize, Token)> {
+        None
+    }
     /// An operation that was issued as [`Issued::Pending`] has completed.
     fn complete(&mut self, token: Token, result: Result<(), LaneError>);
     /// A peer is lost; the text names cause and next step. May be reported more than once.

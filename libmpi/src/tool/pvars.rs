@@ -200,6 +200,13 @@ pub const VARIABLES: &[Variable] = &[
         read: |runtime| totals(runtime).gathered_bytes,
     },
     Variable {
+        name: "scattered_bytes_received",
+        class: Class::Sum,
+        category: "messages",
+        help: "Bytes with gaps that the network brought to their places, without unpacking.",
+        read: |runtime| totals(runtime).scattered_bytes,
+    },
+    Variable {
         name: "rma_native_puts",
         class: Class::Counter,
         category: "transports",

@@ -295,9 +295,7 @@ impl VciState {
             }
             if !by_pieces {
                 let fill = &mut |out: &mut [u8]| record.buffer.read(offset as usize, out);
-                result = route
-                    .lane
-                    .send_with(to.peer, to.vci, &header, len, fill);
+                result = route.lane.send_with(to.peer, to.vci, &header, len, fill);
             }
             if result.is_ok() {
                 record.moved += len as u64;
