@@ -207,8 +207,10 @@ impl Window {
 }
 
 impl Service {
+    /// What is under way to members that live is over, whatever has become of others: until then the
+    /// network may write what it has fetched to the program's memory.
     fn complete_native(&self, process: &Process, target: Option<u32>, there: bool) -> Result<bool> {
-        let mut waited = false;
+        let (mut result, mut waited) = (Ok(()), false);
         // All lanes are asked before the first is waited for.
         for (number, lane) in self.lanes.iter().enumerate() {
             lane.flight.end_burst();
@@ -217,39 +219,41 @@ impl Service {
             }
             if let Some(target) = target {
                 if let Some(flush) = lane.flight.begin_flush(target) {
-                    self.start_flush(process, number, target, flush)?;
+                    result = result.and(self.start_flush(process, number, target, flush));
                 }
                 continue;
             }
-            let mut flushes = lane.flight.begin_flushes().into_iter();
-            while let Some((target, flush)) = flushes.next() {
-                let flushed = self.start_flush(process, number, target, flush);
-                if let Err(error) = flushed {
-                    flushes.for_each(|(_, flush)| lane.flight.end(flush, None));
-                    return Err(error);
-                }
+            for (target, flush) in lane.flight.begin_flushes() {
+                result = result.and(self.start_flush(process, number, target, flush));
             }
         }
-        let mut result = Ok(());
         for (number, lane) in self.lanes.iter().enumerate() {
             if lane.flight.is_quiet() {
                 continue;
             }
             let until = lane.flight.mark();
+            let is_target = |member| target.is_none_or(|target| member == target);
             let mut seen = None;
-            self.wait_for(process, lane.vci, target, || {
+            process.wait_despite_loss(lane.vci, || {
                 if lane.flight.has_back() {
                     self.do_by_messages(process, number)?;
                 }
-                let ended = lane.flight.ended();
-                if seen.replace(ended) == Some(ended) {
+                let now = (lane.flight.ended(), process.losses());
+                if seen.replace(now) == Some(now) {
                     return Ok(None);
                 }
-                let over = !lane.flight.awaits(target, until);
+                let awaited = |member| is_target(member) && !self.is_lost(process, member);
+                let over = !lane.flight.awaits(until, awaited);
                 waited |= !over;
                 Ok(over.then_some(()))
             })?;
-            result = result.and(lane.flight.take_error(target).map_or(Ok(()), Err));
+            let left = lane.flight.awaits(until, is_target);
+            let lost = || self.loss(process, target);
+            let failed = lane
+                .flight
+                .take_error(target)
+                .or_else(|| left.then(lost).flatten());
+            result = result.and(failed.map_or(Ok(()), Err));
         }
         result.map(|()| waited)
     }
