@@ -18,6 +18,7 @@ mod help;
 mod hosts;
 mod job;
 mod label;
+mod lines;
 mod many;
 mod names;
 mod options;

@@ -23,3 +23,4 @@ mod pmpi;
 mod requests;
 mod say;
 mod types;
+mod uses;
