@@ -14,6 +14,7 @@
 
 mod checks;
 mod hosts;
+mod installed;
 mod job;
 mod lacks;
 mod launchers;
@@ -110,6 +111,7 @@ fn trials() -> Result<Vec<Trial>> {
     trials.extend(tools::trials());
     trials.extend(profile::trials());
     trials.extend(tutorial::trials());
+    trials.extend(installed::trials());
     trials.extend(launchers::trials());
     trials.extend(many::trials());
     trials.extend(spawning::trials());

@@ -82,12 +82,15 @@ pub fn run_as(prefix: &Path, told: &Path, dev: bool) -> Result {
     let version = env!("CARGO_PKG_VERSION");
     let text = MODULE.replace("@VERSION@", version);
     tree.write(&text, &format!("share/modulefiles/weft/{version}"), 0o644)?;
-    for name in ["README.md", "LICENSE-MIT", "LICENSE-APACHE"] {
+    let pages = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"];
+    for name in pages.into_iter().chain(["LICENSE-MIT", "LICENSE-APACHE"]) {
         let source = workspace::root().join(name);
         if source.exists() {
             tree.copy(&source, &format!("share/doc/weft/{name}"), 0o644)?;
         }
     }
+    // What the README leads to.
+    documents(&tree, &workspace::root(), "docs")?;
     manuals(&tree, &table)?;
     completions(&tree)?;
     let manual = workspace::root().join("docs/mpiexec.1");
@@ -95,6 +98,23 @@ pub fn run_as(prefix: &Path, told: &Path, dev: bool) -> Result {
         tree.copy(&manual, &format!("share/man/man1/{name}.1"), 0o644)?;
     }
     println!("xtask: Weft is in {}", tree.prefix.display());
+    Ok(())
+}
+
+/// The pages of a folder of ours, and of those in it.
+fn documents(tree: &Tree, root: &Path, folder: &str) -> Result {
+    let dir = root.join(folder);
+    let failed = |error| format!("{}: {error}", dir.display());
+    for entry in fs::read_dir(&dir).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let name = format!("{folder}/{name}");
+        if path.is_dir() {
+            documents(tree, root, &name)?;
+        } else if path.extension().is_some_and(|ending| ending == "md") {
+            tree.copy(&path, &format!("share/doc/weft/{name}"), 0o644)?;
+        }
+    }
     Ok(())
 }
 
