@@ -17,6 +17,7 @@ mod nonblocking;
 pub mod persistent;
 mod port;
 mod registration;
+mod rounds;
 mod run;
 mod scheduled;
 mod setup;

@@ -101,6 +101,7 @@ pub(super) unsafe fn run(
         notes,
         tag,
         signature,
+        is_end: state.network_slots().is_some(),
     });
     // SAFETY: as for this function.
     let result = unsafe { call.run(state, buffers, kept) };

@@ -40,14 +40,7 @@ pub(super) unsafe fn call_with(
     if !shape.as_ref().is_some_and(|shape| kept.fits(shape)) {
         kept.remember(shape.as_ref());
         let own = state.choices();
-        let site = process.source::<Collectives>().site(
-            process,
-            comm,
-            state,
-            slots,
-            reach,
-            own.as_deref(),
-        );
+        let site = state.site(process, comm, slots, reach, own.as_deref());
         call.build(&site, kept.run.rebuild());
         kept.signature = match by_slots {
             true => CommState::signature(comm, call, kept.run.schedule().phases()),

@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use mpi_coll::{Choices, Nodes};
+use mpi_coll::{Choices, Nodes, Reach, Slots};
 
 use super::agreement::CallSignature;
 use super::cache::{CommRun, Shape};
-use super::call::Call;
+use super::call::{Call, Site};
 use super::inquiry::CallNotes;
 use super::network::NetworkSlots;
 use super::nonblocking::NonblockingSlots;
@@ -73,6 +73,28 @@ impl CommState {
             useful.then(|| Box::new(Nodes::new(comm.rank(), &ranks)))
         };
         self.nodes.get_or_init(find).as_deref()
+    }
+
+    /// What the builders need to know about the communicator.
+    #[inline]
+    pub(super) fn site<'a>(
+        &'a self,
+        process: &'a Process,
+        comm: &'a Comm,
+        slots: Option<Slots>,
+        reach: Option<(Reach, usize)>,
+        own: Option<&'a Choices>,
+    ) -> Site<'a> {
+        Site {
+            comm,
+            slots,
+            reach,
+            choices: own.unwrap_or(&process.source::<Collectives>().choices),
+            nodes: match process.nodes() {
+                [] => None,
+                nodes => self.nodes(comm, nodes),
+            },
+        }
     }
 
     /// A run to build a schedule on, or one whose schedule is that of such a call.
@@ -141,7 +163,10 @@ impl CommState {
     /// Where its calls are noted for those who ask.
     #[inline]
     pub(crate) fn notes(&self, process: &Process, comm: &Comm) -> &CallNotes {
-        let make = || process.source::<Collectives>().make_notes(process, comm);
+        let make = || {
+            let inquiries = &process.source::<Collectives>().inquiries;
+            inquiries.make_notes(process, comm)
+        };
         self.notes.get_or_init(make)
     }
 
