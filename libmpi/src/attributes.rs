@@ -187,6 +187,17 @@ fn is_dup(function: MPI_Comm_copy_attr_function) -> bool {
     )
 }
 
+/// A function that copies attributes, as programs of the standard ABI give it; 1 stands for `MPI_COMM_DUP_FN` and its like.
+#[cfg(standard_abi)]
+pub fn copy_function(
+    function: Option<MPI_Comm_copy_attr_function>,
+) -> Option<MPI_Comm_copy_attr_function> {
+    match function {
+        Some(function) if function as usize == 1 => Some(DUP),
+        other => other,
+    }
+}
+
 /// Has the callbacks of a key called through functions that know their language. Once only.
 pub fn set_proxies(handle: c_int, copy: CopyProxy, delete: DeleteProxy) -> Result<()> {
     let key = LIBRARY.keyvals.get(handle).ok_or_else(|| invalid(handle))?;

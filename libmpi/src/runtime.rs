@@ -19,9 +19,9 @@ use crate::bootstrap::Neighbours;
 use crate::bsend::Buffered;
 use crate::comms::CommObject;
 use crate::dynamic::Dynamic;
-use crate::errhandler::Attached;
+use crate::handler::Attached;
 use crate::handles::HandleTable;
-use crate::requests::Object;
+use crate::request_object::Object;
 use crate::streams::Streams;
 use crate::tool::events;
 

@@ -19,7 +19,7 @@ use crate::abi::{
 use crate::comms::CommObject;
 use crate::counts::IntArray;
 use crate::persistent_collective::Repeated;
-use crate::requests::Object;
+use crate::request_object::Object;
 use crate::runtime::{Runtime, runtime};
 use crate::{infos, requests, types};
 

@@ -199,7 +199,7 @@ pub unsafe fn op_set_cxx(op: MPI_Op, call: *mut c_void) {
 pub unsafe fn errhandler_set_cxx(handler: MPI_Errhandler, call: *mut c_void) {
     if !call.is_null() {
         // SAFETY: the caller's contract; not NULL.
-        let call = unsafe { std::mem::transmute::<*mut c_void, errhandler::Proxy>(call) };
+        let call = unsafe { std::mem::transmute::<*mut c_void, crate::handler::Proxy>(call) };
         // As for keys.
         let _ = errhandler::set_proxy(handler, call);
     }

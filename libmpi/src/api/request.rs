@@ -8,8 +8,9 @@ use super::{null, put};
 use crate::abi::{
     MPI_ERR_PENDING, MPI_REQUEST_NULL, MPI_Request, MPI_SUCCESS, MPI_Status, MPI_UNDEFINED,
 };
+use crate::own_request::Ended;
 use crate::raise;
-use crate::requests::{Ended, Named, READY};
+use crate::requests::{Named, READY};
 use crate::runtime::{Runtime, running, runtime};
 use crate::status;
 

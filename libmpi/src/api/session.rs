@@ -14,11 +14,14 @@ use crate::abi::{
     MPI_Session_errhandler_function, MPI_THREAD_SINGLE,
 };
 use crate::args::Out;
-use crate::errhandler::{self, Attached, Handler};
+use crate::errhandler;
+use crate::handler::{Attached, Handler};
 use crate::hints::MEMORY_KINDS;
+use crate::psets::{self, PSETS};
 use crate::raise::{self, On};
 use crate::runtime::runtime;
-use crate::sessions::{self, LEVELS, PSETS, SessionObject};
+use crate::session_object::SessionObject;
+use crate::sessions::{self, LEVELS};
 use crate::{groups, init};
 
 /// An error handler that fits a session.
@@ -126,7 +129,7 @@ pub fn session_get_pset_info(
     pset_name: &CStr,
     info: Out<MPI_Info>,
 ) -> Result<()> {
-    let pset = sessions::pset(pset_name.to_bytes())?;
+    let pset = psets::pset(pset_name.to_bytes())?;
     let size = pset.group(runtime()?)?.size();
     let told = Info::new();
     told.set("mpi_size", size.to_string())?;
@@ -139,7 +142,7 @@ pub fn group_from_session_pset(
     pset_name: &CStr,
     newgroup: Out<MPI_Group>,
 ) -> Result<()> {
-    let pset = sessions::pset(pset_name.to_bytes())?;
+    let pset = psets::pset(pset_name.to_bytes())?;
     sessions::get(session)?;
     let group = pset.group(runtime()?)?;
     newgroup.set(groups::insert_of(group, session)?);

@@ -15,7 +15,8 @@ use crate::abi::{
 };
 use crate::args::{LiveWin, Out, OutInt};
 use crate::attributes::{self, Form, Kind, Value};
-use crate::errhandler::{self, Attached, Handler};
+use crate::errhandler;
+use crate::handler::{Attached, Handler};
 use crate::hints::Hints;
 use crate::raise::{self, On};
 use crate::runtime::runtime;

@@ -308,7 +308,7 @@ impl Table {
                 Way::Handle => writeln!(text, "    let inner_{plain} = {name}.inward();"),
                 Way::Copy => writeln!(
                     text,
-                    "    let inner_{plain} = outward::copy_function({name});"
+                    "    let inner_{plain} = crate::attributes::copy_function({name});"
                 ),
                 Way::Place => {
                     let none = match param.kind {
@@ -425,7 +425,7 @@ fn length(function: &Function, array: &Param) -> Option<String> {
                 "recvbuf.cast_const()"
             };
             Some(format!(
-                "outward::peers(inner_comm, {buffer}, {sends}, {neighbors})"
+                "crate::peers::count(inner_comm, {buffer}, {sends}, {neighbors})"
             ))
         }
         _ => None,
