@@ -9,34 +9,13 @@ use crate::alone::Alone;
 use crate::channel::Channel;
 use crate::connection::Connection;
 use crate::environment::{self, Launch, Version, detect};
+use crate::limits::Limits;
 use crate::link::Link;
 use crate::pmi1::{self, Pmi1};
 use crate::pmi2::Pmi2;
 use crate::pmix::Pmix;
 use crate::wire::Lines;
 use crate::{PmiError, Spawn, text};
-
-/// How long names, keys and values may be, in bytes, the terminator of a C string included.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// The name of the key-value space.
-    pub kvs_name: usize,
-    /// A key.
-    pub key: usize,
-    /// A value, after [`text::protect`] where that is needed.
-    pub value: usize,
-}
-
-impl Default for Limits {
-    /// The customary limits of PMI-1.
-    fn default() -> Self {
-        Limits {
-            kvs_name: 256,
-            key: 64,
-            value: 1024,
-        }
-    }
-}
 
 /// A rank's connection to its launcher. All methods may be called from any thread; over PMI-1 and
 /// PMI-2 they take turns, so a thread that looks something up waits while another is in

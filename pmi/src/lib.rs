@@ -20,6 +20,7 @@ mod client;
 mod connection;
 mod environment;
 mod error;
+mod limits;
 mod link;
 pub mod mapping;
 pub mod names;
@@ -32,7 +33,8 @@ pub mod text;
 pub mod wire;
 pub mod wire2;
 
-pub use client::{Client, Limits};
+pub use client::Client;
 pub use environment::{Launch, Version, detect};
 pub use error::PmiError;
+pub use limits::Limits;
 pub use spawn::{Command, Spawn};

@@ -21,8 +21,7 @@ pub mod standard_shims;
 
 pub use constant::{Constants, Group, Item, Value};
 pub use ctype::CType;
-pub use function::{Chapter, Direction, Function, Functions, Kind, Param, Style};
-pub use large::Form;
+pub use function::{Chapter, Direction, Form, Function, Functions, Kind, Param, Style};
 pub use source::ParseError;
 pub use standard::{Abi, Standard};
 

@@ -1,9 +1,8 @@
 //! Blocking collective calls.
 
-use std::sync::LazyLock;
-
-use super::Buffers;
+use super::buffers::Buffers;
 use super::call::Call;
+use super::registration::Collectives;
 use super::scheduled::call_with;
 use super::setup::make_slots;
 use super::state::CommState;
@@ -39,7 +38,7 @@ pub fn barrier(process: &Process, comm: &Comm) -> Result<()> {
 
 /// Replaces each number by the greatest of all members of an intracommunicator.
 pub fn greatest_u64(process: &Process, comm: &Comm, data: &mut [u64]) -> Result<()> {
-    static MAX: LazyLock<Op> = LazyLock::new(|| Op::predefined(PredefinedOp::Max));
+    let greatest = &process.source::<Collectives>().greatest;
     let word = Datatype::predefined(crate::datatype::Predefined::Uint64T);
     let part = mpi_coll::Part {
         count: data.len(),
@@ -52,7 +51,7 @@ pub fn greatest_u64(process: &Process, comm: &Comm, data: &mut [u64]) -> Result<
     let call = Call::Allreduce {
         in_place: true,
         part,
-        op: &MAX,
+        op: greatest.get_or_init(|| Op::predefined(PredefinedOp::Max)),
     };
     // SAFETY: the call reads and writes `data`, which is borrowed exclusively.
     unsafe { self::call(process, comm, buffers, &call) }

@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use netmod::VciId;
 use parking_lot::Mutex;
 
-use super::Message;
 use super::agreement::{CallSignature, ENDED};
+use super::buffers::Message;
 use crate::comm::{Comm, Purpose};
 use crate::error::{Class, Error, Result};
 use crate::process::Process;

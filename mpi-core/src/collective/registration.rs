@@ -1,13 +1,14 @@
 //! What the collectives of a process have in common, registered with it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use netmod::{Peer, VciId};
 use parking_lot::Mutex;
 
 use super::inquiry::Inquiries;
 use super::network::AwaitedPeers;
+use crate::op::Op;
 use crate::process::Process;
 use crate::process::source::{COLLECTIVES, ProgressSource, Source};
 use crate::pt2pt::letter::Letter;
@@ -17,6 +18,8 @@ use mpi_coll::Choices;
 #[derive(Default)]
 pub struct Collectives {
     pub(super) choices: Choices,
+    /// The operation of the library's own reductions, made when it is first needed.
+    pub(super) greatest: OnceLock<Op>,
     /// How many persistent ones have slots.
     pub(super) persistent_with_slots: Arc<AtomicUsize>,
     /// Communicators that have slots.

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
-use super::Buffers;
 use super::agreement::CallSignature;
+use super::buffers::Buffers;
 use super::cache::{CommRun, Shape};
 use super::inquiry::{Inquiry, Waiter};
 use super::network::NetworkSlots;

@@ -1,7 +1,7 @@
 //! Finding or building the schedule of a call, and running it.
 
-use super::Buffers;
 use super::agreement::CallSignature;
+use super::buffers::Buffers;
 use super::call::{Call, Site};
 use super::registration::Collectives;
 use super::run::run;

@@ -1,6 +1,7 @@
 //! Nonblocking collectives: started by a call, carried on by whoever makes progress, in any order.
 
 use super::agreement::CallSignature;
+use super::buffers::{Buffers, Holder};
 use super::cache::CommRun;
 use super::call::Call;
 use super::inquiry::{Inquiry, Waiter};
@@ -8,7 +9,6 @@ use super::port::{CommPort, NoSlots, NonblockingPort};
 use super::rounds::Rounds;
 use super::run::give_up;
 use super::state::CommState;
-use super::{Buffers, Holder};
 use crate::comm::{Comm, Purpose};
 use crate::error::{Error, Result};
 use crate::lock::Guarded;

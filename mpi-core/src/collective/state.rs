@@ -241,3 +241,9 @@ impl CommState {
         self.forget_runs();
     }
 }
+
+/// Sets which algorithms the collectives of a communicator take; none for those of the process. All
+/// members must set the same.
+pub fn set_comm_choices(comm: &Comm, choices: Option<Choices>) {
+    CommState::of(comm).set_choices(choices);
+}

@@ -21,7 +21,8 @@ use serde_json::{Map, json};
 
 use crate::error::{Error, Result};
 use crate::find;
-use crate::library::{Library, this_program};
+use crate::find::this_program;
+use crate::library::Library;
 use crate::{output, process};
 use plan::{BATCH, Side};
 
