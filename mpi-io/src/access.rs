@@ -15,8 +15,8 @@ use parking_lot::Mutex;
 
 use crate::amode::Amode;
 use crate::datarep::Representation;
+use crate::direction::Direction;
 use crate::driver::Storage;
-use crate::file::Direction;
 use crate::hints::{Choice, Hints};
 use crate::locks::{Locked, Locks};
 use crate::memory::Memory;

@@ -21,9 +21,10 @@ use mpi_types::{Class, Error, Result};
 
 use crate::access::{Converted, move_plain};
 use crate::agree;
+use crate::direction::Direction;
 use crate::domains::Domains;
 use crate::exchange::{DATA, HEAD, LIST, Messages, REPLY, Runs, WORDS};
-use crate::file::{At, Direction, File, Place};
+use crate::file::{At, File, Place};
 use crate::files::status;
 use crate::hints::Choice;
 use crate::memory::Memory;

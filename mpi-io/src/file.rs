@@ -15,20 +15,13 @@ use crate::access::Shared;
 use crate::agree;
 use crate::amode::Amode;
 use crate::datarep::Representation;
+use crate::direction::Direction;
 use crate::domains;
 use crate::files::{Files, status};
 use crate::memory::Memory;
 use crate::shared_pointer::SharedPointer;
 use crate::split::Split;
 use crate::view::View;
-
-/// Which way data goes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "the names say it")]
-pub enum Direction {
-    Read,
-    Write,
-}
 
 /// Where an access begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -16,6 +16,7 @@ mod agree;
 mod amode;
 mod collective;
 mod datarep;
+mod direction;
 mod domains;
 pub mod driver;
 mod exchange;
@@ -38,7 +39,8 @@ mod writers;
 
 pub use amode::Amode;
 pub use datarep::{Conversions, Representation};
-pub use file::{At, Direction, File};
+pub use direction::Direction;
+pub use file::{At, File};
 pub use files::Files;
 pub use memory::Memory;
 pub use open::{Opening, delete};

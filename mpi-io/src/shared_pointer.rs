@@ -24,8 +24,8 @@ use netmod::{RemoteKey, SharedSegment};
 use parking_lot::Mutex;
 
 use crate::access::move_plain;
+use crate::direction::Direction;
 use crate::driver::{How, Storage};
-use crate::file::Direction;
 use crate::posix::PosixFile;
 use crate::system;
 use crate::view::Run;

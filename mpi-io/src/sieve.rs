@@ -11,7 +11,7 @@ use std::io;
 use std::ops::Range;
 
 use crate::access::{Shared, move_plain};
-use crate::file::Direction;
+use crate::direction::Direction;
 use crate::hints::{Choice, Hints};
 use crate::view::{Run, View};
 

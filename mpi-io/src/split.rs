@@ -3,7 +3,8 @@
 use mpi_core::{Process, Status};
 use mpi_types::{Class, Error, Result};
 
-use crate::file::{At, Direction, File};
+use crate::direction::Direction;
+use crate::file::{At, File};
 use crate::memory::Memory;
 
 /// Which pair of functions.

@@ -22,6 +22,7 @@
 
 #![deny(unsafe_code)]
 
+mod calls;
 mod config;
 mod conn;
 mod connect;
@@ -41,12 +42,13 @@ mod registration;
 #[allow(unsafe_code, reason = "memory that programs lend")]
 mod remote;
 #[allow(unsafe_code, reason = "memory that programs lend")]
+mod shared;
+#[allow(unsafe_code, reason = "memory that programs lend")]
 mod streams;
 mod subnet;
 #[cfg(test)]
 #[allow(unsafe_code, reason = "memory that programs lend")]
 mod tests;
-#[allow(unsafe_code, reason = "memory that programs lend")]
 mod transport;
 mod wire;
 

@@ -152,6 +152,14 @@ fn compile_cxx(tree: &Tree, table: &Table, root: &Path, compiler: &str, work: &P
         .map_err(|error| format!("{}: {error}", folder.display()))?;
     sources.retain(|path| path.extension().is_some_and(|ending| ending == "cpp"));
     sources.sort();
+    let read = |path: &PathBuf| {
+        fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+    };
+    let by_hand = sources.iter().map(read).collect::<Result<String>>()?;
+    let header = read(&root.join("include/mpicxx.h"))?;
+    let generated = work.join("generated.cpp");
+    fs::write(&generated, table.cxx(&header, &by_hand)).map_err(failed)?;
+    sources.push(generated);
 
     let library = work.join("libmpicxx.so.12");
     workspace::run(
@@ -160,6 +168,8 @@ fn compile_cxx(tree: &Tree, table: &Table, root: &Path, compiler: &str, work: &P
             .arg("-Wl,-soname,libmpicxx.so.12,-rpath,$ORIGIN,-z,relro")
             .arg("-I")
             .arg(work)
+            .arg("-I")
+            .arg(&folder)
             .arg("-I")
             .arg(tree.path("include"))
             .arg("-o")

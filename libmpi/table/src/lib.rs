@@ -8,6 +8,7 @@
 pub mod constant;
 mod conversions;
 pub mod ctype;
+mod cxx;
 pub mod fortran;
 pub mod function;
 pub mod header;
