@@ -4,21 +4,20 @@
 //! lower number counts (of the lower VCI, within a process): the one called decides that once the
 //! caller has proved itself, and a caller that yields waits for the other's.
 
-use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use netmod::{LaneError, Peer};
 use rustix::event::epoll::{self, EventFlags};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+use rustix::net::sockopt;
 
 use crate::calls::{Attempt, Guest, Phase, Reading, connect, explain, read, say, set_options};
 use crate::conn::{Conn, NOBODY, Out};
 use crate::lane::{Notice, State, TcpLane, about, event};
-use crate::proof::{self, CHALLENGE, Call, HELLO, PROOF, Secret, VERDICT, Verdict};
+use crate::proof::{self, CHALLENGE, Call, HELLO, PROOF, VERDICT, Verdict};
 use crate::record::Record;
+use crate::shared::allow_descriptors;
 use crate::streams;
 
 /// How long one address is tried.

@@ -41,7 +41,6 @@ mod record;
 mod registration;
 #[allow(unsafe_code, reason = "memory that programs lend")]
 mod remote;
-#[allow(unsafe_code, reason = "memory that programs lend")]
 mod shared;
 #[allow(unsafe_code, reason = "memory that programs lend")]
 mod streams;
@@ -49,6 +48,7 @@ mod subnet;
 #[cfg(test)]
 #[allow(unsafe_code, reason = "memory that programs lend")]
 mod tests;
+#[allow(unsafe_code, reason = "memory that programs lend")]
 mod transport;
 mod wire;
 
