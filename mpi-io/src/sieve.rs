@@ -3,7 +3,8 @@
 //!
 //! Writing back is sound only if nobody else writes in between at the same time. So whoever sieves holds
 //! a lock on the bytes, and all who write do: where `romio_ds_write` says so from the beginning, otherwise from
-//! when one has announced it (`writers`), which only members of one node can.
+//! when one has announced it (`writers`), which only members of one node can. These also write for each other
+//! (`combine`), so that a stretch in which all have pieces is written once.
 
 #![allow(unsafe_code, reason = "memory of the program is read and written")]
 
@@ -11,12 +12,14 @@ use std::io;
 use std::ops::Range;
 
 use crate::access::{Shared, move_plain};
+use crate::combine::ROOM;
+use crate::exchange::Runs;
 use crate::file::Direction;
 use crate::hints::{Choice, Hints};
 use crate::view::{Run, View};
 
-/// What a call of the system's costs, in bytes that are copied meanwhile.
-const CALL: u64 = 8192;
+/// Bytes that are read at a time from a file system of the machine: the window stays in a core's cache.
+const LOCAL_READ: u64 = 128 << 10;
 
 /// How many runs are looked at to find out how dense they are.
 const LOOKED_AT: usize = 32;
@@ -54,7 +57,7 @@ pub(crate) fn is_better(
         runs += 1;
         end = run.end();
     }
-    runs > 1 && end - first < runs * CALL
+    runs > 1 && end - first < runs * shared.storage.call_cost(direction)
 }
 
 /// Moves `len` bytes of gapless memory to or from the runs of a view. `start` is valid for them.
@@ -68,25 +71,47 @@ pub(crate) fn transfer(
     direction: Direction,
 ) -> io::Result<u64> {
     let room = match direction {
+        Direction::Read if shared.storage.is_local() => hints.ind_rd_buffer_size.min(LOCAL_READ),
         Direction::Read => hints.ind_rd_buffer_size,
         Direction::Write => hints.ind_wr_buffer_size,
     };
+    let together = direction == Direction::Write && !shared.is_atomic();
+    let together = together && shared.combiner.is_there();
+    let _sieving = together.then(|| shared.combiner.sieve());
     if direction == Direction::Write {
         shared.writers.announce();
     }
     let span = view.span(position, len);
-    let mut window = vec![0_u8; room.min(span.end - span.start) as usize];
+    let room = room.min(span.end - span.start);
+    let mut own = Vec::new();
+    // Another thread may have the one that is kept.
+    let mut kept = shared.window.try_lock();
+    let window = kept.as_deref_mut().unwrap_or(&mut own);
+    if window.len() < room as usize {
+        window.resize(room as usize, 0);
+    }
     let (mut next, end) = (position, position + len);
     while next < end {
         // As much as the window has room for.
         let first = view.place(next);
-        let after = view.bytes_before(first + window.len() as u64, next + 1, end);
+        let most = end.min(next.saturating_add(room));
+        let mut after = view.bytes_before(first + room, next + 1, most);
+        let here = start.wrapping_add((next - position) as usize);
+        if together {
+            after = after.min(next + ROOM as u64);
+            let mut runs = Runs::default();
+            view.runs(next, after - next).for_each(|run| runs.push(run));
+            if let Some(written) = shared.combiner.write(shared, runs, here) {
+                written?;
+                next = after;
+                continue;
+            }
+        }
         let covered = Run {
             at: first,
             len: view.place(after - 1) + 1 - first,
         };
         let window = &mut window[..covered.len as usize];
-        let here = start.wrapping_add((next - position) as usize);
         let stream = next..after;
         let moved = match direction {
             // SAFETY: the memory reaches to the end of the stream's part.
