@@ -414,11 +414,7 @@ impl Job {
         // From here on the usual keys end us, should the reader of our output be stuck.
         self.signals.give_back();
         for (stream, sink) in self.sinks.iter_mut().enumerate() {
-            // Whoever is in the middle of a line finishes it first.
-            let first = sink.held().map(|(rank, _)| rank);
-            let order = first.into_iter().chain(0..self.ranks.len());
-            for rank in order {
-                let rank = &mut self.ranks[rank];
+            for rank in &mut self.ranks {
                 if let Some(mut source) = rank.sources[stream].take() {
                     let label = rank.label.as_deref().map(label::now);
                     source.drain(sink, label.as_deref());
