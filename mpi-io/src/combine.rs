@@ -265,7 +265,7 @@ impl Combiner {
         }
         let whole = mine.take();
         jobs.extend(whole);
-        jobs.sort_by_key(|job| start_of(job));
+        jobs.sort_by_key(start_of);
         let mut result = None;
         let mut rest = &jobs[..];
         while !rest.is_empty() {

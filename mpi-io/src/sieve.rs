@@ -43,10 +43,7 @@ pub(crate) fn is_better(
     if choice == Choice::Enable {
         return true;
     }
-    // Others who write must know.
-    if direction == Direction::Write
-        && !(shared.writers.can_announce() && shared.storage.is_local())
-    {
+    if direction == Direction::Write && !may_write(shared) {
         return false;
     }
     let (mut runs, mut first, mut end) = (0, 0, 0);
@@ -58,6 +55,76 @@ pub(crate) fn is_better(
         end = run.end();
     }
     runs > 1 && end - first < runs * shared.storage.call_cost(direction)
+}
+
+/// Whether others who write would know of it.
+fn may_write(shared: &Shared) -> bool {
+    shared.writers.can_announce() && shared.storage.is_local()
+}
+
+/// Writes stretches of the file that `data`, which is the file from byte `base` on, holds: those that lie near each
+/// other together with what is between them.
+pub(crate) fn store(shared: &Shared, stretches: &[Run], data: &[u8], base: u64) -> io::Result<()> {
+    let hints = shared.hints();
+    let sieves = match hints.ds_write {
+        Choice::Disable => false,
+        Choice::Enable => true,
+        Choice::Automatic => may_write(shared),
+    };
+    let sieves = sieves && shared.storage.can_read() && stretches.len() > 1;
+    let near = shared.storage.call_cost(Direction::Write);
+    let (mut rest, mut window) = (stretches, Vec::new());
+    while let Some(first) = rest.first() {
+        let joined = |run: &&Run| sieves && run.end() - first.at <= hints.ind_wr_buffer_size;
+        let count = rest.iter().take_while(joined).count().max(1);
+        let (group, after) = rest.split_at(count);
+        rest = after;
+        let len = group[count - 1].end() - first.at;
+        if count > 1 && (hints.ds_write == Choice::Enable || len < count as u64 * near) {
+            if window.is_empty() {
+                shared.writers.announce();
+            }
+            window.resize(window.len().max(len as usize), 0);
+            replace(shared, group, data, base, &mut window[..len as usize])?;
+            continue;
+        }
+        for run in group {
+            let from = data[(run.at - base) as usize..][..run.len as usize].as_ptr();
+            let _allowed = shared.allow_write(run.at..run.end())?;
+            // SAFETY: the memory is as long as the run.
+            unsafe { move_plain(&*shared.storage, *run, from.cast_mut(), Direction::Write)? };
+        }
+    }
+    Ok(())
+}
+
+/// Reads what stands from the first to the last of some stretches, replaces these, and writes it back.
+fn replace(
+    shared: &Shared,
+    group: &[Run],
+    data: &[u8],
+    base: u64,
+    window: &mut [u8],
+) -> io::Result<()> {
+    let storage = &*shared.storage;
+    let covered = Run {
+        at: group[0].at,
+        len: window.len() as u64,
+    };
+    let _locked = shared
+        .locks
+        .lock(storage, covered.at..covered.end(), true)?;
+    // SAFETY: the window is as long as what is covered.
+    let there = unsafe { move_plain(storage, covered, window.as_mut_ptr(), Direction::Read)? };
+    // Beyond the end of the file there are zeros.
+    window[there as usize..].fill(0);
+    for run in group {
+        let from = &data[(run.at - base) as usize..][..run.len as usize];
+        window[(run.at - covered.at) as usize..][..run.len as usize].copy_from_slice(from);
+    }
+    // SAFETY: as above.
+    unsafe { move_plain(storage, covered, window.as_mut_ptr(), Direction::Write)? };
+    Ok(())
 }
 
 /// Moves `len` bytes of gapless memory to or from the runs of a view. `start` is valid for them.

@@ -19,7 +19,7 @@ unsafe impl Send for Piece {}
 unsafe impl Sync for Piece {}
 
 impl Piece {
-    fn new(members: usize) -> Arc<dyn SharedSegment> {
+    fn shared(members: usize) -> Arc<dyn SharedSegment> {
         let memory = Box::leak(vec![0_u64; piece_len(members) / 8].into_boxed_slice());
         Arc::new(Piece(NonNull::from(memory).cast()))
     }
@@ -121,7 +121,7 @@ fn members(count: usize, most: usize) -> (Vec<Shared>, Arc<Memory>) {
         most,
         calls: AtomicU32::new(0),
     });
-    let piece = Piece::new(count);
+    let piece = Piece::shared(count);
     let one = |me| {
         let storage = Handle(memory.clone());
         Shared {
@@ -275,6 +275,33 @@ fn nonsense_from_others_is_refused() {
         assert_eq!(head.error.load(Ordering::Relaxed), libc::EIO as u32);
     }
     assert_eq!(*memory.bytes.lock(), [9; 3]);
+}
+
+#[test]
+fn stretches_of_a_window_are_written_with_what_stands_between() {
+    let (all, memory) = members(2, usize::MAX);
+    memory.bytes.lock().resize(2500, 7);
+    let data: Vec<u8> = (0..200_000_u32).map(|place| (place % 251) as u8).collect();
+    let mut list = runs(1000, 10, 1000, 60).list;
+    list.push(Run {
+        at: 150_000,
+        len: 20,
+    });
+    list.push(Run {
+        at: 199_999,
+        len: 1,
+    });
+    crate::sieve::store(&all[0], &list, &data, 0).unwrap();
+    // What is near is written at once, the far ones by themselves.
+    assert_eq!(memory.calls.load(Ordering::Relaxed), 3);
+    let bytes = memory.bytes.lock();
+    assert_eq!(bytes.len(), 200_000);
+    for (place, byte) in bytes.iter().enumerate() {
+        let at = place as u64;
+        let new = list.iter().any(|run| run.at <= at && at < run.end());
+        let old = if place < 2500 { 7 } else { 0 };
+        assert_eq!(*byte, if new { data[place] } else { old }, "byte {place}");
+    }
 }
 
 #[test]
