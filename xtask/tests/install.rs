@@ -110,7 +110,11 @@ fn everything_is_in_its_place() {
         "include/mpif.h",
         "include/mpi.f90",
         "include/mpi_f08.f90",
+        "include/abi/mpif.h",
+        "include/abi/mpi_f08.f90",
+        "lib/libmpifort_abi.so.1",
         "bin/mpifort",
+        "bin/mpifort_abi",
         "bin/mpif90",
         "bin/mpif77",
         "bin/mpicc",
@@ -612,7 +616,14 @@ fn cmake_finds_fortran() {
 /// Every routine has all names that compilers give it, and nothing else is exported.
 #[test]
 fn fortran_library_has_all_names() {
-    let library = installed().join("lib/libmpifort.so.12");
+    let table = mpi_table::Table::load().expect("a good table");
+    has_all_names(&table, "libmpifort.so.12", "libmpi.so.12");
+    let table = table.for_standard_fortran();
+    has_all_names(&table, "libmpifort_abi.so.1", "libmpi_abi.so.1");
+}
+
+fn has_all_names(table: &mpi_table::Table, name: &str, needs: &str) {
+    let library = installed().join("lib").join(name);
     let text = run(Command::new("nm")
         .args(["--dynamic", "--defined-only"])
         .arg(&library));
@@ -621,7 +632,6 @@ fn fortran_library_has_all_names() {
         .filter_map(|line| line.split_whitespace().nth(2))
         .collect();
     found.sort_unstable();
-    let table = mpi_table::Table::load().expect("a good table");
     let aliases = table.fortran_aliases();
     assert!(aliases.len() > 2500, "{}", aliases.len());
     for (alias, target) in &aliases {
@@ -630,7 +640,7 @@ fn fortran_library_has_all_names() {
             assert!(there, "{name} is missing");
         }
     }
-    for routine in mpi_table::fortran::routines(&table) {
+    for routine in mpi_table::fortran::routines(table) {
         // Large counts are in `mpi_f08` alone, under the generic names.
         if routine.is_large() {
             continue;
@@ -650,12 +660,20 @@ fn fortran_library_has_all_names() {
         }
     }
     for name in &found {
-        let ours = ["mpi", "pmpi", "MPI_", "PMPI_", "weft_", "__mpi_"];
+        let ours = [
+            "mpi",
+            "pmpi",
+            "MPI_",
+            "PMPI_",
+            "weft_",
+            "__mpi_",
+            "MPIR_F08_",
+        ];
         assert!(ours.iter().any(|start| name.starts_with(start)), "{name}");
     }
     let text = run(Command::new("readelf").arg("-d").arg(&library));
-    for part in ["[libmpifort.so.12]", "[libmpi.so.12]", "[$ORIGIN]"] {
-        assert!(text.contains(part), "{part} is missing:\n{text}");
+    for part in [name, needs, "$ORIGIN"].map(|part| format!("[{part}]")) {
+        assert!(text.contains(&part), "{part} is missing:\n{text}");
     }
     assert!(!text.contains("gfortran"), "{text}");
 }
