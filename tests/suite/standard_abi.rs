@@ -7,7 +7,7 @@
 use crate::job::Variant;
 use crate::program::Program;
 
-const NAMES: [&str; 60] = [
+const NAMES: [&str; 61] = [
     "attr_comm",
     "attr_finalize",
     "attr_type",
@@ -52,6 +52,7 @@ const NAMES: [&str; 60] = [
     "truncate",
     "vcis_hints",
     "win_alloc_mem",
+    "wrong_uses",
     // Fortran
     "basics-mpif",
     "basics-mpi",
