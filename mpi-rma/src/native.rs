@@ -192,41 +192,49 @@ impl Window {
 }
 
 impl Service {
+    /// What is under way to members that live is over, whatever has become of others: until then the
+    /// network may write what it has fetched to the program's memory.
     fn complete_native(&self, process: &Process, target: Option<u32>, there: bool) -> Result<()> {
+        let mut result = Ok(());
         // All lanes are asked before the first is waited for.
         for (number, lane) in self.lanes.iter().enumerate() {
             lane.flight.end_burst();
             if !there || lane.flight.is_quiet() {
                 continue;
             }
-            let mut flushes = lane.flight.begin_flushes(target).into_iter();
-            while let Some((target, flush)) = flushes.next() {
+            for (target, flush) in lane.flight.begin_flushes(target) {
                 let to = self.address(target, number).there;
                 let flushed = self.wait_for(process, lane.vci, Some(target), || {
                     let room = process.start_flush(lane.vci, to, &lane.flight, flush)?;
                     Ok(room.then_some(()))
                 });
-                if let Err(error) = flushed {
+                if flushed.is_err() {
                     // Nobody is to wait for what was not begun.
                     lane.flight.end(flush, None);
-                    flushes.for_each(|(_, flush)| lane.flight.end(flush, None));
-                    return Err(error);
+                    result = result.and(flushed);
                 }
             }
         }
-        let mut result = Ok(());
         for (number, lane) in self.lanes.iter().enumerate() {
             if lane.flight.is_quiet() {
                 continue;
             }
             let until = lane.flight.mark();
-            self.wait_for(process, lane.vci, target, || {
+            let is_target = |member| target.is_none_or(|target| member == target);
+            process.wait_despite_loss(lane.vci, || {
                 if lane.flight.has_back() {
                     self.do_by_messages(process, number)?;
                 }
-                Ok((!lane.flight.awaits(target, until)).then_some(()))
+                let awaited = |member| is_target(member) && !self.is_lost(process, member);
+                Ok((!lane.flight.awaits(until, awaited)).then_some(()))
             })?;
-            result = result.and(lane.flight.take_error(target).map_or(Ok(()), Err));
+            let left = lane.flight.awaits(until, is_target);
+            let lost = || self.loss(process, target);
+            let failed = lane
+                .flight
+                .take_error(target)
+                .or_else(|| left.then(lost).flatten());
+            result = result.and(failed.map_or(Ok(()), Err));
         }
         result
     }

@@ -138,8 +138,7 @@ impl Window {
 
     fn give_lock(&self, process: &Process, target: u32, exclusive: bool) -> Result<()> {
         if self.service.is_some() {
-            self.complete_native(process, Some(target), true)?;
-            self.await_answers(process, Some(target))?;
+            self.complete_here(process, Some(target), true)?;
             self.flush_lanes(process, Some(target))?;
             self.epochs.take_dirty(target);
             let failed = self.request(process, target, Kind::Unlock, u64::from(exclusive))?;
@@ -269,8 +268,7 @@ impl Window {
             full_fence();
             return Ok(());
         }
-        self.complete_native(process, Some(target), true)?;
-        self.await_answers(process, Some(target))?;
+        self.complete_here(process, Some(target), true)?;
         self.flush_lanes(process, Some(target))?;
         if !self.epochs.take_dirty(target) {
             return self.let_others(process);
@@ -291,8 +289,7 @@ impl Window {
             full_fence();
             return Ok(());
         }
-        self.complete_native(process, None, true)?;
-        self.await_answers(process, None)?;
+        self.complete_here(process, None, true)?;
         self.flush_lanes(process, None)?;
         let mut answers = Vec::new();
         for target in self.epochs.targets.with(DIRTY) {
@@ -323,16 +320,14 @@ impl Window {
     #[inline]
     pub fn flush_local(&self, process: &Process, target: u32) -> Result<()> {
         self.epochs.check_passive(target as usize)?;
-        self.complete_native(process, Some(target), false)?;
-        self.await_answers(process, Some(target))?;
+        self.complete_here(process, Some(target), false)?;
         self.let_others(process)
     }
 
     /// The same for all targets (`MPI_Win_flush_local_all`).
     pub fn flush_local_all(&self, process: &Process) -> Result<()> {
         self.epochs.check_any_passive()?;
-        self.complete_native(process, None, false)?;
-        self.await_answers(process, None)?;
+        self.complete_here(process, None, false)?;
         self.let_others(process)
     }
 
@@ -341,6 +336,20 @@ impl Window {
         full_fence();
         process.poll(self.comm.vci())?;
         Ok(())
+    }
+
+    /// Completes what has gone to a target, or to all, by the network, on this side and, with `there`, also on
+    /// the other, and waits for answers: also after an error nothing is written to the program's memory any more.
+    #[inline]
+    pub(crate) fn complete_here(
+        &self,
+        process: &Process,
+        target: Option<u32>,
+        there: bool,
+    ) -> Result<()> {
+        let native = self.complete_native(process, target, there);
+        let answers = self.await_answers(process, target);
+        native.and(answers)
     }
 
     /// Waits for the answers of a target, or of all, that are under way now: what other threads go

@@ -459,14 +459,13 @@ impl Flight {
         state.first + state.entries.len() as u64
     }
 
-    /// Whether something is under way to a target (to any, if none is said) that was begun before
-    /// `until`.
+    /// Whether something that was begun before `until` is under way to one of the targets that `is` picks.
     #[inline]
-    pub fn awaits(&self, target: Option<u32>, until: u64) -> bool {
+    pub fn awaits(&self, until: u64, mut is: impl FnMut(u32) -> bool) -> bool {
         let state = self.state.lock();
         let early = until.saturating_sub(state.first) as usize;
         let mut early = state.entries.iter().take(early);
-        early.any(|entry| !entry.done && target.is_none_or(|target| entry.target == target))
+        early.any(|entry| !entry.done && is(entry.target))
     }
 
     /// The first error of accesses to a target, or to any; forgets the others.
@@ -517,13 +516,13 @@ mod tests {
         let (a, b) = (flight.begin(1), flight.begin(2));
         let until = flight.mark();
         let later = flight.begin(1);
-        assert!(flight.awaits(Some(1), until) && flight.awaits(Some(2), until));
-        assert!(!flight.awaits(Some(3), until));
+        assert!(flight.awaits(until, |it| it == 1) && flight.awaits(until, |it| it == 2));
+        assert!(!flight.awaits(until, |it| it == 3));
         flight.end(b, None);
-        assert!(!flight.awaits(Some(2), until) && flight.awaits(None, until));
+        assert!(!flight.awaits(until, |it| it == 2) && flight.awaits(until, |_| true));
         flight.end(a, None);
         assert!(
-            !flight.awaits(None, until),
+            !flight.awaits(until, |_| true),
             "the one begun later is still under way"
         );
         flight.end(later, Some(Error::new(Class::ProcFailed, "gone")));
@@ -541,7 +540,7 @@ mod tests {
         let begun = flight.begin_flushes(Some(7));
         assert_eq!(begun.len(), 1);
         assert!(flight.begin_flushes(None).is_empty());
-        assert!(flight.awaits(Some(7), flight.mark()));
+        assert!(flight.awaits(flight.mark(), |it| it == 7));
         flight.end(begun[0].1, None);
         assert!(flight.is_quiet());
     }
