@@ -5,11 +5,11 @@
 
 #![allow(non_snake_case, reason = "names of C")]
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 
 use crate::abi::{
     MPI_CART, MPI_COMM_NULL, MPI_Comm, MPI_DIST_GRAPH, MPI_F08_status, MPI_File, MPI_Fint,
-    MPI_GRAPH, MPI_IN_PLACE, MPI_SUCCESS,
+    MPI_GRAPH, MPI_IN_PLACE, MPI_MAX_LIBRARY_VERSION_STRING, MPI_SUCCESS,
 };
 use crate::imports::outer;
 
@@ -18,6 +18,29 @@ compile_error!("callbacks get handles of another width on big-endian machines");
 
 /// A handle as C has it.
 pub type Pointer = usize;
+
+/// Whether the library has handles as they are here is not known of others, so those are refused before the
+/// program runs.
+extern "C" fn check_library() {
+    let mut text = [0_u8; MPI_MAX_LIBRARY_VERSION_STRING as usize];
+    let mut length = 0;
+    // SAFETY: the text has the room that the standard asks for; may be called before MPI is initialized.
+    unsafe { PMPI_Get_library_version(text.as_mut_ptr().cast(), &raw mut length) };
+    if !text.starts_with(b"Weft ") {
+        let length = usize::try_from(length).unwrap_or(0).min(text.len());
+        let name = String::from_utf8_lossy(&text[..length]);
+        eprintln!(
+            "Weft: libmpifort_abi.so.1 works with Weft's libmpi_abi.so.1 only, and this program found that of another \
+             library ({}); have LD_LIBRARY_PATH name Weft's folder, or take that library's own Fortran bindings",
+            name.lines().next().unwrap_or_default().trim_end()
+        );
+        std::process::exit(1);
+    }
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static CHECK_LIBRARY: extern "C" fn() = check_library;
 
 /// C's form of a handle.
 #[inline(always)]
@@ -147,6 +170,7 @@ pub unsafe fn peers(comm: MPI_Comm, buffer: *const c_void, sends: bool, neighbor
 }
 
 unsafe extern "C" {
+    fn PMPI_Get_library_version(version: *mut c_char, length: *mut c_int) -> c_int;
     fn PMPI_Comm_test_inter(comm: Pointer, flag: *mut c_int) -> c_int;
     fn PMPI_Comm_remote_size(comm: Pointer, size: *mut c_int) -> c_int;
     fn PMPI_Comm_size(comm: Pointer, size: *mut c_int) -> c_int;

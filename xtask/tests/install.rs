@@ -549,10 +549,25 @@ fn mpifort_compiles_and_links() {
         run(command.arg("-o").arg(&program).arg(source));
         assert_eq!(run(&mut Command::new(&program)), "5.0\n");
     };
-    for name in ["mpifort", "mpif90", "mpif77", "mpif08"] {
+    for name in ["mpifort", "mpif90", "mpif77", "mpif08", "mpifort_abi"] {
         build(&installed().join("bin").join(name), &source);
     }
     build(&installed().join("bin/mpif77"), &old);
+    build(&installed().join("bin/mpifort_abi"), &old);
+
+    // Fortran's library knows handles of Weft's library only.
+    let stranger = dir.0.join("stranger.c");
+    let text = "#include <string.h>\nint PMPI_Get_library_version(char *text, int *length) {\n\
+                strcpy(text, \"Stranger 1.0\");\n*length = 12;\nreturn 0;\n}\n";
+    fs::write(&stranger, text).expect("a source");
+    let library = dir.0.join("stranger.so");
+    run(Command::new("cc")
+        .args(["-shared", "-fPIC", "-o"])
+        .arg(&library)
+        .arg(&stranger));
+    let (success, text) = attempt(Command::new(&program).env("LD_PRELOAD", &library));
+    let told = text.contains("libmpifort_abi.so.1") && text.contains("Stranger 1.0");
+    assert!(!success && told, "{text}");
 
     // After a move, and for a compiler that is new, where the installation can't be written.
     let moved = dir.0.join("elsewhere");

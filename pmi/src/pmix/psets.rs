@@ -46,7 +46,11 @@ fn ask(library: &Library, key: *const c_char, qualifiers: &[Info]) -> Option<Ans
     let mut keys = [key.cast_mut(), ptr::null_mut()];
     let question = Query {
         keys: keys.as_mut_ptr(),
-        qualifiers: qualifiers.as_ptr().cast_mut(),
+        // An address without a number would be a list with an end of its own.
+        qualifiers: match qualifiers {
+            [] => ptr::null_mut(),
+            some => some.as_ptr().cast_mut(),
+        },
         number: qualifiers.len(),
     };
     let mut results: *mut Info = ptr::null_mut();
