@@ -565,7 +565,12 @@ fn mpifort_compiles_and_links() {
         .args(["-shared", "-fPIC", "-o"])
         .arg(&library)
         .arg(&stranger));
-    let (success, text) = attempt(Command::new(&program).env("LD_PRELOAD", &library));
+    // A preloaded library's path must have no blanks.
+    let mut command = Command::new(&program);
+    command
+        .env("LD_LIBRARY_PATH", &dir.0)
+        .env("LD_PRELOAD", "stranger.so");
+    let (success, text) = attempt(&mut command);
     let told = text.contains("libmpifort_abi.so.1") && text.contains("Stranger 1.0");
     assert!(!success && told, "{text}");
 
