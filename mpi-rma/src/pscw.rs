@@ -107,7 +107,7 @@ impl Window {
         full_fence();
         // All at once, also what is under way to others: they are few. After a loss the others are told all the
         // same: each waits for this process in MPI_Win_wait.
-        let mut result = self.complete_here(process, None, true);
+        let mut result = self.complete_here(process, None, true).map(drop);
         for target in targets {
             result = result.and(self.complete_one(process, target));
         }
