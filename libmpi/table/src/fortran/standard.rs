@@ -157,14 +157,18 @@ impl Table {
         }
         let name = &function.name;
         let params: Vec<String> = function.params.iter().map(rust_param).collect();
+        let call = format!("outer::{name}({})", args.join(", "));
+        let body = match after.is_empty() {
+            true => format!("{before}        {call}\n"),
+            false => format!("{before}        let result = {call};\n{after}        result\n"),
+        };
         let _ = writeln!(
             text,
             "#[inline(always)]\n\
              pub unsafe extern \"C\" fn {name}({}){result} {{\n    \
              // SAFETY: the arguments are the caller's, of handles their wide form.\n    \
-             unsafe {{\n{before}        let result = outer::{name}({});\n{after}        result\n    }}\n}}",
+             unsafe {{\n{body}    }}\n}}",
             params.join(", "),
-            args.join(", "),
         );
         Ok(())
     }
