@@ -9,6 +9,7 @@
 //! run-time library.
 
 pub mod convert;
+pub mod datareps;
 pub mod detach;
 pub mod predefined;
 pub mod sections;
