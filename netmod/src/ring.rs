@@ -287,6 +287,14 @@ impl Inbox {
         self.longest
     }
 
+    /// As [`Inbox::payload`] of a message that is known to be no longer than [`INLINE`].
+    #[inline(always)]
+    pub fn short_payload(&self, front: Front<'_>) -> *const u8 {
+        debug_assert!(front.len() <= INLINE);
+        // SAFETY: published, and the receiver's until it advances.
+        unsafe { front.cell.payload() }
+    }
+
     /// Where its payload lies.
     #[inline(always)]
     pub fn payload(&self, front: Front<'_>) -> *const u8 {

@@ -95,6 +95,8 @@ pub(crate) struct VciState {
     inbox: Option<(Inbox, usize)>,
     /// Messages sent to mailboxes, which are that route's.
     mailed: u64,
+    /// A short message has been sent to the process itself since its lane was polled.
+    own_sent: bool,
     /// Counts messages taken from the inbox without a look at other lanes.
     taken: u8,
     router: Arc<dyn Router>,
@@ -133,6 +135,7 @@ impl VciState {
             routes,
             inbox,
             mailed: 0,
+            own_sent: false,
             taken: 0,
             router,
             waiting: BTreeMap::new(),
@@ -211,7 +214,7 @@ impl VciState {
 
     /// Takes in what arrived and sends what is due. Returns whether anything happened.
     ///
-    /// What the inbox has, and what the process sends to itself, is enough for one round, but for one in many.
+    /// What the inbox has, and what the VCI has sent to itself, is enough for one round, but for one in many.
     #[inline]
     pub fn progress(&mut self) -> bool {
         let mut any = self.take_in();
@@ -219,7 +222,11 @@ impl VciState {
             Some((_, own)) => (*own, any && self.taken != 0),
             None => (usize::MAX, false),
         };
-        let routes = if brief { 1 } else { self.routes.len() };
+        let routes = match brief {
+            true => usize::from(self.own_sent),
+            false => self.routes.len(),
+        };
+        self.own_sent = false;
         for (index, route) in self.routes.iter_mut().take(routes).enumerate() {
             if index != own {
                 any |= route.lane.poll(&mut self.engine, POLL_BUDGET);

@@ -171,7 +171,10 @@ impl VciState {
         stream.owed = owed;
         stream.in_flight = stream.in_flight.saturating_sub((last >> 32) as u32);
         engine.counters.eager_bytes_received += len as u64;
-        let payload = inbox.payload(front);
+        let payload = match ANY {
+            true => inbox.payload(front),
+            false => inbox.short_payload(front),
+        };
         // SAFETY: published, and the sender's promise that so many bytes are there is bounded by the room,
         // which the caller promises.
         unsafe {
