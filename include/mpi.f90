@@ -12387,18 +12387,16 @@ module mpi
   end interface
 
   interface
-    subroutine MPI_Pcontrol(level, ierror)
+    subroutine MPI_Pcontrol(level)
       implicit none
       integer, intent(in) :: level
-      integer, intent(out) :: ierror
     end subroutine
   end interface
 
   interface
-    subroutine PMPI_Pcontrol(level, ierror)
+    subroutine PMPI_Pcontrol(level)
       implicit none
       integer, intent(in) :: level
-      integer, intent(out) :: ierror
     end subroutine
   end interface
 

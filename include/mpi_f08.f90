@@ -14981,18 +14981,16 @@ module mpi_f08
   end interface
 
   interface MPI_Pcontrol
-    subroutine MPI_Pcontrol_f08(level, ierror)
+    subroutine MPI_Pcontrol_f08(level)
       implicit none
       integer, intent(in) :: level
-      integer, optional, intent(out) :: ierror
     end subroutine
   end interface
 
   interface PMPI_Pcontrol
-    subroutine PMPI_Pcontrol_f08(level, ierror)
+    subroutine PMPI_Pcontrol_f08(level)
       implicit none
       integer, intent(in) :: level
-      integer, optional, intent(out) :: ierror
     end subroutine
   end interface
 

@@ -2,7 +2,7 @@
 //! the program's parts was built for the other one would call functions that take its handles for something
 //! else, and the job would have each process twice.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_int, c_void};
 
 use mpi_core::{Class, Error, Result};
 
@@ -21,13 +21,9 @@ const STANDARD: (&CStr, &str) = (c"libmpi_abi.so.1", "the standard ABI of MPI-5.
 /// It is there.
 pub fn check() -> Result<()> {
     let [(this, this_abi), (other, other_abi)] = NAMES;
-    // SAFETY: the name is a string of C; nothing is loaded, so no code of others runs.
-    let found = unsafe { libc::dlopen(other.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
-    if found.is_null() {
+    if !is_loaded(other) {
         return Ok(());
     }
-    // SAFETY: a handle of `dlopen`, used no more.
-    unsafe { libc::dlclose(found) };
     let (this, other) = (this.to_string_lossy(), other.to_string_lossy());
     Err(Error::new(
         Class::Other,
@@ -37,4 +33,76 @@ pub fn check() -> Result<()> {
              same ABI: find by `ldd` which of them asks for the other, and build it again"
         ),
     ))
+}
+
+/// Whether a library is in this process, under its own name or as the file without a version that programs
+/// are linked to. The list of what is loaded is walked: `dlopen` would look through the folders of the
+/// system for a library that isn't there, with a hundred system calls in each process of a job.
+fn is_loaded(library: &'static CStr) -> bool {
+    let mut search = Search {
+        library: library.to_bytes(),
+        is_found: false,
+    };
+    // SAFETY: `visit` takes the pointer for what it is, a `Search` that lives over this call.
+    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
+    search.is_found
+}
+
+struct Search {
+    library: &'static [u8],
+    is_found: bool,
+}
+
+/// Looks at one library of the process, and ends the walk with 1 if it is the one that is searched.
+unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, search: *mut c_void) -> c_int {
+    // SAFETY: the loader hands over what it knows of a library, and `is_loaded` its search, which nobody else uses.
+    let (info, search) = unsafe { (&*info, &mut *search.cast::<Search>()) };
+    if info.dlpi_name.is_null() {
+        return 0;
+    }
+    // SAFETY: the name of a library is a string of C that lives as long as the library is loaded, and none
+    // is unloaded during the walk.
+    let path = unsafe { CStr::from_ptr(info.dlpi_name) }.to_bytes();
+    search.is_found = is_file_of(path, search.library);
+    c_int::from(search.is_found)
+}
+
+/// Whether a path is that of a library with this name: `lib.so.1`, `lib.so.1.2` or `lib.so`.
+fn is_file_of(path: &[u8], library: &[u8]) -> bool {
+    let file = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+    let end = library.windows(4).position(|bytes| bytes == b".so.");
+    let unversioned = end.map_or(library, |end| &library[..end + 3]);
+    file == unversioned
+        || file
+            .strip_prefix(library)
+            .is_some_and(|rest| rest.is_empty() || rest[0] == b'.')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_is_known_by_its_file() {
+        for path in [
+            "/a/libmpi_abi.so.1",
+            "libmpi_abi.so",
+            "/b/libmpi_abi.so.1.2.3",
+        ] {
+            assert!(is_file_of(path.as_bytes(), STANDARD.0.to_bytes()), "{path}");
+        }
+        for path in [
+            "/a/libmpi_abi.so.12",
+            "/libmpi_abi.so.1/x",
+            "libmpi.so.1",
+            "",
+        ] {
+            assert!(
+                !is_file_of(path.as_bytes(), STANDARD.0.to_bytes()),
+                "{path}"
+            );
+        }
+        assert!(is_loaded(c"libc.so.6"));
+        assert!(!is_loaded(c"libnowhere.so.1"));
+    }
 }

@@ -33,6 +33,13 @@ pub struct Situation {
     pub commutes: bool,
 }
 
+impl Situation {
+    /// Whether these are two ranks with a network between them.
+    fn is_far_pair(&self) -> bool {
+        self.ranks == 2 && self.per_node == 1
+    }
+}
+
 /// The algorithm from so many ranks, bytes, and bytes per rank on.
 struct Row<A>(usize, usize, usize, A);
 
@@ -54,6 +61,10 @@ const ALLREDUCE: &[Row<Allreduce>] = &[
     Row(2, 16 * KIB, 0, Allreduce::Halving),
     Row(0, 0, 0, Allreduce::RecursiveDoubling),
 ];
+
+/// Two ranks that don't share a node exchange all of so much in one round: to reduce twice as much costs less
+/// than to wait for the network a second time.
+const PAIR: usize = 512 * KIB;
 
 const REDUCE: &[Row<Reduce>] = &[
     Row(4, 16 * KIB, 0, Reduce::Halving),
@@ -501,7 +512,10 @@ impl Choices {
         let chosen = self
             .allreduce
             .or_else(|| self.rule("allreduce", situation)?.allreduce)
-            .unwrap_or_else(|| first(ALLREDUCE, situation, Allreduce::RecursiveDoubling));
+            .unwrap_or_else(|| match situation.is_far_pair() && situation.bytes < PAIR {
+                true => Allreduce::RecursiveDoubling,
+                false => first(ALLREDUCE, situation, Allreduce::RecursiveDoubling),
+            });
         match chosen {
             // The ring turns the order of ranks; this moves as little.
             Allreduce::Ring if !situation.commutes => Allreduce::Halving,
@@ -593,6 +607,13 @@ mod tests {
         assert_eq!(small, Allreduce::RecursiveDoubling);
         let large = situation(4, 1024 * KIB);
         assert_eq!(choices.allreduce(&large), Allreduce::Ring);
+        let pair = situation(2, 64 * KIB);
+        assert_eq!(choices.allreduce(&pair), Allreduce::Halving);
+        let far = Situation {
+            per_node: 1,
+            ..pair
+        };
+        assert_eq!(choices.allreduce(&far), Allreduce::RecursiveDoubling);
         let ordered = Situation {
             commutes: false,
             ..large

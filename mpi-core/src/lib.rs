@@ -11,7 +11,7 @@ pub mod creation;
 pub mod dynamic;
 pub mod group;
 pub mod info;
-mod lock;
+pub mod lock;
 pub mod partitioned;
 pub mod process;
 pub mod pt2pt;

@@ -97,7 +97,7 @@ impl Lock {
 }
 
 /// A value behind a lock that costs no atomic instruction where one thread calls at a time.
-pub(crate) struct Guarded<T> {
+pub struct Guarded<T> {
     /// Whether threads don't overlap.
     alone: AtomicBool,
     lock: Lock,
@@ -115,6 +115,7 @@ impl<T: Default> Default for Guarded<T> {
 }
 
 impl<T> Guarded<T> {
+    /// A value that nobody has.
     pub fn new(value: T) -> Guarded<T> {
         Guarded {
             alone: AtomicBool::new(false),
@@ -174,7 +175,7 @@ impl<T> Guarded<T> {
 }
 
 /// Access to a [`Guarded`] value, of the thread that has got it: neither sent nor shared.
-pub(crate) struct Guard<'a, T> {
+pub struct Guard<'a, T> {
     of: &'a Guarded<T>,
     alone: bool,
     of_thread: PhantomData<*mut T>,

@@ -80,6 +80,18 @@ impl Window {
                     process, domain, origin, result, place, &reduction, form,
                 );
             }
+            if self.way == Way::Messages
+                && let Some(request) = self.accumulate_word(
+                    process,
+                    &origin,
+                    &result,
+                    (&target, at),
+                    &reduction,
+                    form,
+                )?
+            {
+                return Ok(request);
+            }
             let runs = apply::runs(target.datatype, target.count, at, &reduction);
             if self.way == Way::Messages {
                 let numbers = [reduction.op as u64, reduction.element as u64];
@@ -393,6 +405,11 @@ impl Window {
                     if let Some(domain) = self.domain() {
                         let (words, place) = ([compare, new], (&target, at));
                         return self.swap_by_network(process, domain, words, result, place);
+                    }
+                    if let Some(done) =
+                        self.swap_word(process, [compare, new], result, (&target, at))?
+                    {
+                        return Ok(done);
                     }
                     let runs = [(at, size)];
                     let to = (target.rank, self.service()?.lanes.accumulate());

@@ -277,7 +277,7 @@ impl Window {
                 if lane.flight.has_back() {
                     service.do_by_messages(process, number)?;
                 }
-                Ok((!lane.flight.awaits(Some(target), until)).then_some(()))
+                Ok((!lane.flight.awaits(until, |member| member == target)).then_some(()))
             })?;
         }
         let mut access = Access::new(

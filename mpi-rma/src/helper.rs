@@ -42,8 +42,9 @@ pub fn end_serving(process: &Process) {
 /// the program's.)
 fn serve_once(process: &Process) -> mpi_core::Result<bool> {
     let mut any = false;
-    for vci in process.source::<Windows>().vcis() {
-        any |= process.progress_on(vci)? | serve::advance_services(process, vci)?;
+    let windows = process.source::<Windows>();
+    for vci in windows.vcis() {
+        any |= process.progress_on(vci)? | serve::advance_services(windows, process, vci)?;
     }
     Ok(any)
 }

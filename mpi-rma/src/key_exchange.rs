@@ -120,7 +120,11 @@ impl Service {
         let (found, far) = match (way, told) {
             (Some((name, few_small)), Some(told)) if told[0] == word(name) => {
                 let key = key_of(&told);
-                let far = Far { key, few_small };
+                let far = Far {
+                    key,
+                    few_small,
+                    words: crate::words::way(process, name),
+                };
                 (Known::By(far), Some(far))
             }
             (Some((name, _)), None) => {

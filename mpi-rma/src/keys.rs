@@ -4,10 +4,10 @@
 //! is first accessed; until it has answered, accesses go by messages, since a put must not wait for
 //! its target. So memory is taken for members that were accessed only.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use netmod::{RemoteKey, Transport};
+use netmod_kit::NumberMap;
 use parking_lot::{Mutex, RwLock};
 
 use mpi_core::process::Process;
@@ -23,6 +23,9 @@ pub(crate) struct Far {
     pub key: RemoteKey,
     /// Small accesses in a burst are not to go so.
     pub few_small: bool,
+    /// The transport, as the process counts them, if its atomics take turns with accumulates by messages
+    /// (see [`crate::words`]).
+    pub words: Option<usize>,
 }
 
 /// What is known of a member's memory.
@@ -39,7 +42,7 @@ pub(crate) enum Known {
 
 /// The keys of a window.
 pub(crate) struct Keys {
-    pub(crate) known: RwLock<HashMap<u32, Known>>,
+    pub(crate) known: RwLock<NumberMap<u32, Known>>,
     pub(crate) exposed: Mutex<Vec<Exposed>>,
     /// Whether remote memory is used at all.
     pub on: bool,

@@ -42,9 +42,17 @@ impl Lane {
         self.dirty.lock().insert(target);
     }
 
+    /// Whether a target must be flushed.
+    pub fn is_dirty(&self, target: u32) -> bool {
+        self.dirty.lock().contains(&target)
+    }
+
     /// Takes the targets to be flushed, or one of them.
     pub fn take_dirty(&self, target: Option<u32>) -> Vec<u32> {
         let mut dirty = self.dirty.lock();
+        if dirty.is_empty() {
+            return Vec::new();
+        }
         match target {
             Some(target) => dirty.take(&target).into_iter().collect(),
             None => dirty.drain().collect(),

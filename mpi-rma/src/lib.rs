@@ -61,6 +61,7 @@ mod targets;
 mod transfer;
 mod window;
 mod windows;
+mod words;
 
 pub use buffers::{Form, Origin, Target};
 pub use epochs::FenceAssert;

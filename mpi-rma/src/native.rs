@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use netmod::{LaneError, RemoteKey};
 
 use crate::buffers::{Form, Origin, Target};
-use crate::keys::Far;
+use crate::keys::{Ends, Far};
 use crate::message::{self, Kind};
 use crate::service::Service;
 use crate::window::{Way, Window};
@@ -49,12 +49,26 @@ impl Window {
             return Ok(None);
         }
         let lane = service.lanes.any();
-        let Some(Far { key, few_small }) = service.key(process, target.rank, lane)? else {
+        let Some(Far { key, few_small, .. }) = service.key(process, target.rank, lane)? else {
             return Ok(None);
         };
         let is_small = few_small && form == Form::Plain && target.len() <= SMALL;
         if is_small && service.lanes.get(lane).flight.is_burst() {
             return Ok(None);
+        }
+        if write
+            && form == Form::Plain
+            && let Some(local) = origin.plain()
+            && let Some((skip, len)) = target.datatype.as_run(target.count)
+        {
+            let run = ((at + skip as i64) as u64, len);
+            let flight = &service.lanes.get(lane).flight;
+            let Ends { vci_here, there } = service.address(target.rank, lane);
+            let to = (target.rank, there);
+            // SAFETY: the caller's promise: the memory is lent until the put is complete.
+            if unsafe { process.put_at_once(vci_here, to, (key, run), local, flight)? } {
+                return Ok(Some(None));
+            }
         }
         let Some(runs) = self.native_runs(target, at) else {
             return Ok(None);
@@ -174,61 +188,89 @@ impl Window {
     }
 
     /// Completes what has gone to a target by the network, or to all: on this side, and, with
-    /// `there`, also on the other. What other threads go on issuing is none of its business.
+    /// `there`, also on the other. What other threads go on issuing is none of its business. Returns
+    /// whether it had to wait, and so has made progress.
     #[inline]
     pub(crate) fn complete_native(
         &self,
         process: &Process,
         target: Option<u32>,
         there: bool,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         match &self.service {
             Some(service) if service.keys.on && self.way == Way::Messages => {
                 service.complete_native(process, target, there)
             }
-            _ => Ok(()),
+            _ => Ok(false),
         }
     }
 }
 
 impl Service {
-    fn complete_native(&self, process: &Process, target: Option<u32>, there: bool) -> Result<()> {
+    /// What is under way to members that live is over, whatever has become of others: until then the
+    /// network may write what it has fetched to the program's memory.
+    fn complete_native(&self, process: &Process, target: Option<u32>, there: bool) -> Result<bool> {
+        let (mut result, mut waited) = (Ok(()), false);
         // All lanes are asked before the first is waited for.
         for (number, lane) in self.lanes.iter().enumerate() {
             lane.flight.end_burst();
             if !there || lane.flight.is_quiet() {
                 continue;
             }
-            let mut flushes = lane.flight.begin_flushes(target).into_iter();
-            while let Some((target, flush)) = flushes.next() {
-                let to = self.address(target, number).there;
-                let flushed = self.wait_for(process, lane.vci, Some(target), || {
-                    let room = process.start_flush(lane.vci, to, &lane.flight, flush)?;
-                    Ok(room.then_some(()))
-                });
-                if let Err(error) = flushed {
-                    // Nobody is to wait for what was not begun.
-                    lane.flight.end(flush, None);
-                    flushes.for_each(|(_, flush)| lane.flight.end(flush, None));
-                    return Err(error);
+            if let Some(target) = target {
+                if let Some(flush) = lane.flight.begin_flush(target) {
+                    result = result.and(self.start_flush(process, number, target, flush));
                 }
+                continue;
+            }
+            for (target, flush) in lane.flight.begin_flushes() {
+                result = result.and(self.start_flush(process, number, target, flush));
             }
         }
-        let mut result = Ok(());
         for (number, lane) in self.lanes.iter().enumerate() {
             if lane.flight.is_quiet() {
                 continue;
             }
             let until = lane.flight.mark();
-            self.wait_for(process, lane.vci, target, || {
+            let is_target = |member| target.is_none_or(|target| member == target);
+            let mut seen = None;
+            process.wait_despite_loss(lane.vci, || {
                 if lane.flight.has_back() {
                     self.do_by_messages(process, number)?;
                 }
-                Ok((!lane.flight.awaits(target, until)).then_some(()))
+                let now = (lane.flight.ended(), process.losses());
+                if seen.replace(now) == Some(now) {
+                    return Ok(None);
+                }
+                let awaited = |member| is_target(member) && !self.is_lost(process, member);
+                let over = !lane.flight.awaits(until, awaited);
+                waited |= !over;
+                Ok(over.then_some(()))
             })?;
-            result = result.and(lane.flight.take_error(target).map_or(Ok(()), Err));
+            let left = lane.flight.awaits(until, is_target);
+            let lost = || self.loss(process, target);
+            let failed = lane
+                .flight
+                .take_error(target)
+                .or_else(|| left.then(lost).flatten());
+            result = result.and(failed.map_or(Ok(()), Err));
         }
-        result
+        result.map(|()| waited)
+    }
+
+    /// Asks a target to tell when all that went there by a lane is done.
+    fn start_flush(&self, process: &Process, number: usize, target: u32, flush: u64) -> Result<()> {
+        let lane = self.lanes.get(number);
+        let to = self.address(target, number).there;
+        let flushed = self.wait_for(process, lane.vci, Some(target), || {
+            let room = process.start_flush(lane.vci, to, &lane.flight, flush)?;
+            Ok(room.then_some(()))
+        });
+        if flushed.is_err() {
+            // Nobody is to wait for what was not begun.
+            lane.flight.end(flush, None);
+        }
+        flushed
     }
 
     /// Does by messages what a lane accepted and then could not do. Returns whether there was

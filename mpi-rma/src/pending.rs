@@ -37,6 +37,11 @@ impl Origin {
         early.any(is)
     }
 
+    /// Whether nothing has been sent that has not left, and no answer is missing.
+    pub fn is_idle(&self) -> bool {
+        self.fetches.is_empty() && self.sends.is_empty()
+    }
+
     pub fn sends(&self) -> usize {
         self.sends.len()
     }

@@ -105,19 +105,23 @@ impl Window {
             self.epochs.targets.change(target, STARTED, 0);
         }
         full_fence();
-        // All at once, also what is under way to others: they are few.
-        self.complete_native(process, None, true)?;
+        // All at once, also what is under way to others: they are few. After a loss the others are told all the
+        // same: each waits for this process in MPI_Win_wait.
+        let mut result = self.complete_here(process, None, true).map(drop);
         for target in targets {
-            match &self.service {
-                Some(service) => {
-                    self.await_answers(process, Some(target))?;
-                    self.flush_lanes(process, Some(target))?;
-                    let message = message::encode(Kind::Complete, 0, [0; 2], &[], 0, |_| {});
-                    service.ask(process, (target, 0), message)?;
-                }
-                None => self.control()?.complete(target as usize),
-            }
+            result = result.and(self.complete_one(process, target));
         }
+        result
+    }
+
+    fn complete_one(&self, process: &Process, target: u32) -> Result<()> {
+        let Some(service) = &self.service else {
+            self.control()?.complete(target as usize);
+            return Ok(());
+        };
+        self.flush_lanes(process, Some(target))?;
+        let message = message::encode(Kind::Complete, 0, [0; 2], &[], 0, |_| {});
+        service.ask(process, (target, 0), message)?;
         Ok(())
     }
 

@@ -12,7 +12,7 @@ use crate::message::{Kind, Request, zeroed};
 use crate::pending::Sent;
 use crate::queue::Waiter;
 use crate::service::{Incoming, REQUEST, Service, State};
-use crate::windows::{Windows, serve_slots};
+use crate::windows::Windows;
 use mpi_core::ANY_SOURCE;
 use mpi_core::comm::{Comm, Purpose};
 use mpi_core::process::Process;
@@ -25,8 +25,13 @@ use mpi_types::error::{Class, Result};
 mod data;
 
 impl ProgressSource for Windows {
-    fn advance_on(&self, process: &Process, vci: VciId) -> Result<bool> {
-        advance_services(process, vci)
+    fn advance_on(&self, process: &Process, vci: VciId, moved: bool) -> Result<bool> {
+        // Where no other thread makes progress, nothing has changed for windows since the last look but
+        // what a poll has brought; what that look could not do, and losses, may wait for a later one.
+        if !moved && !self.is_due(process) {
+            return Ok(false);
+        }
+        advance_services(self, process, vci)
     }
 
     fn awaited_on(&self, vci: VciId) -> Vec<Peer> {
@@ -63,10 +68,10 @@ pub(crate) fn end_service(process: &Process, service: &Arc<Service>) {
 }
 
 /// Carries out what has arrived for windows on a VCI. Returns whether anything happened.
-pub(crate) fn advance_services(process: &Process, vci: VciId) -> Result<bool> {
+pub(crate) fn advance_services(windows: &Windows, process: &Process, vci: VciId) -> Result<bool> {
     // Whoever holds the lock is at it.
-    let any = serve_slots(process);
-    let Some(served) = process.source::<Windows>().served_on(vci) else {
+    let any = windows.serve_slots();
+    let Some(served) = windows.served_on(vci) else {
         return Ok(any);
     };
     let Some(list) = served.list.try_lock() else {

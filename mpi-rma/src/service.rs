@@ -19,7 +19,7 @@ use mpi_core::process::Process;
 use mpi_core::process::loan::Loan;
 use mpi_core::pt2pt::buffer::Buffer;
 use mpi_core::pt2pt::request::RequestId;
-use mpi_types::error::Result;
+use mpi_types::error::{Error, Result};
 
 /// The tag of requests; answers have others.
 pub(crate) const REQUEST: i32 = 0;
@@ -241,6 +241,16 @@ impl Service {
         process.loss_among(|peer| peer == lost).is_some()
     }
 
+    /// The loss of a member, or of any.
+    pub(crate) fn loss(&self, process: &Process, rank: Option<u32>) -> Option<Error> {
+        let members = self.comm.local();
+        let member = rank.map(|rank| members.peer(rank));
+        process.loss_among(|peer| match member {
+            Some(member) => peer == member,
+            None => members.rank_of(peer).is_some(),
+        })
+    }
+
     /// Waits until `done` says so, for what a member takes part in, or any.
     ///
     /// # Errors
@@ -252,17 +262,9 @@ impl Service {
         rank: Option<u32>,
         mut done: impl FnMut() -> Result<Option<T>>,
     ) -> Result<T> {
-        let members = self.comm.local();
-        let awaited = rank.map(|rank| members.peer(rank));
-        process.wait_despite_loss(vci, || {
-            if let Some(value) = done()? {
-                return Ok(Some(value));
-            }
-            let is_awaited = |peer| match awaited {
-                Some(awaited) => peer == awaited,
-                None => members.rank_of(peer).is_some(),
-            };
-            process.loss_among(is_awaited).map_or(Ok(None), Err)
+        process.wait_despite_loss(vci, || match done()? {
+            Some(value) => Ok(Some(value)),
+            None => self.loss(process, rank).map_or(Ok(None), Err),
         })
     }
 }

@@ -138,8 +138,7 @@ impl Window {
 
     fn give_lock(&self, process: &Process, target: u32, exclusive: bool) -> Result<()> {
         if self.service.is_some() {
-            self.complete_native(process, Some(target), true)?;
-            self.await_answers(process, Some(target))?;
+            self.complete_here(process, Some(target), true)?;
             self.flush_lanes(process, Some(target))?;
             self.epochs.take_dirty(target);
             let failed = self.request(process, target, Kind::Unlock, u64::from(exclusive))?;
@@ -248,7 +247,7 @@ impl Window {
             return Ok(());
         }
         // All targets at once; then one after the other has nothing left.
-        let mut result = self.complete_native(process, None, true);
+        let mut result = self.complete_native(process, None, true).map(drop);
         for target in self.epochs.targets.with(OF_ALL) {
             self.epochs.targets.change(target, OF_ALL | SHARED, 0);
             result = result.and(self.give_lock(process, target, false));
@@ -269,11 +268,10 @@ impl Window {
             full_fence();
             return Ok(());
         }
-        self.complete_native(process, Some(target), true)?;
-        self.await_answers(process, Some(target))?;
+        let waited = self.complete_here(process, Some(target), true)?;
         self.flush_lanes(process, Some(target))?;
         if !self.epochs.take_dirty(target) {
-            return self.let_others(process);
+            return self.let_others_unless(process, waited);
         }
         let failed = self.request(process, target, Kind::Flush, 0)?;
         report(target, failed)
@@ -291,8 +289,7 @@ impl Window {
             full_fence();
             return Ok(());
         }
-        self.complete_native(process, None, true)?;
-        self.await_answers(process, None)?;
+        let waited = self.complete_here(process, None, true)?;
         self.flush_lanes(process, None)?;
         let mut answers = Vec::new();
         for target in self.epochs.targets.with(DIRTY) {
@@ -304,9 +301,18 @@ impl Window {
             }
         }
         if answers.is_empty() {
-            return self.let_others(process);
+            return self.let_others_unless(process, waited);
         }
         await_all(process, answers)
+    }
+
+    /// [`Window::let_others`], unless progress was made while something was waited for.
+    #[inline]
+    fn let_others_unless(&self, process: &Process, waited: bool) -> Result<()> {
+        match waited {
+            true => Ok(()),
+            false => self.let_others(process),
+        }
     }
 
     /// Makes progress where nothing is waited for: who looks at memory that is reached directly until
@@ -323,17 +329,15 @@ impl Window {
     #[inline]
     pub fn flush_local(&self, process: &Process, target: u32) -> Result<()> {
         self.epochs.check_passive(target as usize)?;
-        self.complete_native(process, Some(target), false)?;
-        self.await_answers(process, Some(target))?;
-        self.let_others(process)
+        let waited = self.complete_here(process, Some(target), false)?;
+        self.let_others_unless(process, waited)
     }
 
     /// The same for all targets (`MPI_Win_flush_local_all`).
     pub fn flush_local_all(&self, process: &Process) -> Result<()> {
         self.epochs.check_any_passive()?;
-        self.complete_native(process, None, false)?;
-        self.await_answers(process, None)?;
-        self.let_others(process)
+        let waited = self.complete_here(process, None, false)?;
+        self.let_others_unless(process, waited)
     }
 
     /// Makes this process's view of its memory and the others' the same (`MPI_Win_sync`).
@@ -343,21 +347,45 @@ impl Window {
         Ok(())
     }
 
-    /// Waits for the answers of a target, or of all, that are under way now: what other threads go
-    /// on asking for is none of this flush's business.
+    /// Completes what has gone to a target, or to all, by the network, on this side and, with `there`, also on
+    /// the other, and waits for answers: also after an error nothing is written to the program's memory any more.
+    /// Returns whether it had to wait, and so has made progress.
     #[inline]
-    pub(crate) fn await_answers(&self, process: &Process, target: Option<u32>) -> Result<()> {
+    pub(crate) fn complete_here(
+        &self,
+        process: &Process,
+        target: Option<u32>,
+        there: bool,
+    ) -> Result<bool> {
+        let native = self.complete_native(process, target, there);
+        let answers = self.await_answers(process, target);
+        Ok(native? | answers?)
+    }
+
+    /// Waits for the answers of a target, or of all, that are under way now: what other threads go
+    /// on asking for is none of this flush's business. Returns whether it had to wait.
+    #[inline]
+    pub(crate) fn await_answers(&self, process: &Process, target: Option<u32>) -> Result<bool> {
         let Some(service) = &self.service else {
-            return Ok(());
+            return Ok(false);
         };
+        let mut waited = false;
         for lane in service.lanes.iter() {
-            let until = lane.origin.lock().mark();
+            let until = {
+                let origin = lane.origin.lock();
+                if origin.fetches.is_empty() {
+                    continue;
+                }
+                origin.mark()
+            };
             // Answers of lost processes end with an error.
             process.wait_despite_loss(lane.vci, || {
-                Ok((!lane.origin.lock().awaits(target, until)).then_some(()))
+                let over = !lane.origin.lock().awaits(target, until);
+                waited |= !over;
+                Ok(over.then_some(()))
             })?;
         }
-        Ok(())
+        Ok(waited)
     }
 
     /// Completes what went by other lanes than the first, which what synchronises is not behind; and

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crossbeam_utils::CachePadded;
+use mpi_core::lock::Guarded;
 use netmod::{Peer, VciId};
 use parking_lot::Mutex;
 
@@ -18,11 +19,18 @@ use crate::target_requests::ServedSlot;
 use mpi_core::process::Process;
 use mpi_core::process::source::{Source, WINDOWS, Work};
 
+/// One in so many polls that brought nothing is followed by a look at all windows.
+const SELDOM: usize = 4;
+
 /// The windows of a process that are served by messages, and the memory that windows are made of.
 pub struct Windows {
     /// By VCI: who polls one serves what may have arrived there. Made with the first such window.
     served: OnceLock<Box<[CachePadded<Served>]>>,
     pub(crate) slots: Mutex<Vec<ServedSlot>>,
+    /// How many there are of these.
+    slot_count: AtomicUsize,
+    /// Polls that brought nothing.
+    idle: AtomicUsize,
     /// How many there are of all these.
     count: Mutex<usize>,
     /// Where the thread that serves windows beside the program's own sleeps.
@@ -39,7 +47,7 @@ pub struct Windows {
 #[derive(Default)]
 pub(crate) struct Served {
     pub(crate) count: AtomicUsize,
-    pub(crate) list: Mutex<Vec<(Arc<Service>, usize)>>,
+    pub(crate) list: Guarded<Vec<(Arc<Service>, usize)>>,
 }
 
 impl Served {
@@ -57,6 +65,8 @@ impl Windows {
         Windows {
             served: OnceLock::new(),
             slots: Mutex::default(),
+            slot_count: AtomicUsize::new(0),
+            idle: AtomicUsize::new(0),
             count: Mutex::default(),
             signal: ServiceSignal::default(),
             only_messages,
@@ -94,6 +104,29 @@ impl Windows {
             .collect()
     }
 
+    /// Whether a look is due after a poll that brought nothing.
+    #[inline(always)]
+    pub(crate) fn is_due(&self, process: &Process) -> bool {
+        if process.is_threaded() || self.slot_count.load(Ordering::Relaxed) != 0 {
+            return true;
+        }
+        let idle = self.idle.load(Ordering::Relaxed).wrapping_add(1);
+        self.idle.store(idle, Ordering::Relaxed);
+        idle.is_multiple_of(SELDOM)
+    }
+
+    /// Serves all slots once. Returns whether there was something.
+    #[inline(always)]
+    pub(crate) fn serve_slots(&self) -> bool {
+        if self.slot_count.load(Ordering::Acquire) == 0 {
+            return false;
+        }
+        match self.slots.try_lock() {
+            Some(slots) => slots.iter().fold(false, |any, one| any | one.serve()),
+            None => false,
+        }
+    }
+
     /// The windows that have a lane on a VCI, if there are some.
     #[inline]
     pub(crate) fn served_on(&self, vci: VciId) -> Option<&Served> {
@@ -108,11 +141,15 @@ impl Windows {
     }
 
     pub(crate) fn of_vci(&self, process: &Process, vci: VciId) -> &Served {
-        let make = || {
-            (0..process.pool())
-                .map(|_| CachePadded::default())
-                .collect()
+        let one = |_| {
+            let served = Served::default();
+            if !process.is_threaded() {
+                // SAFETY: calls don't overlap then, as VCIs count on too.
+                unsafe { served.list.set_alone() };
+            }
+            CachePadded::new(served)
         };
+        let make = || (0..process.pool()).map(one).collect();
         &self.served.get_or_init(make)[usize::from(vci)]
     }
 }
@@ -127,8 +164,10 @@ impl Source for Windows {
 
 /// Serves a slot from now on.
 pub(crate) fn add_slot(process: &Process, slot: ServedSlot) {
-    process.source::<Windows>().slots.lock().push(slot);
-    process.source::<Windows>().count(process, 1);
+    let windows = process.source::<Windows>();
+    windows.slots.lock().push(slot);
+    windows.slot_count.fetch_add(1, Ordering::Release);
+    windows.count(process, 1);
 }
 
 /// Serves it no more. Nobody may ask any more.
@@ -137,15 +176,7 @@ pub(crate) fn remove_slot(process: &Process, base: *mut u8, control: &Control) {
     let before = slots.len();
     slots.retain(|other| other.base != base || !other.control.is_same(control));
     let closed = before - slots.len();
-    process
-        .source::<Windows>()
-        .count(process, -(closed as isize));
-}
-
-/// Serves all slots once. Returns whether there was something.
-pub(crate) fn serve_slots(process: &Process) -> bool {
-    match process.source::<Windows>().slots.try_lock() {
-        Some(slots) => slots.iter().fold(false, |any, one| any | one.serve()),
-        None => false,
-    }
+    let windows = process.source::<Windows>();
+    windows.slot_count.fetch_sub(closed, Ordering::Release);
+    windows.count(process, -(closed as isize));
 }

@@ -5,7 +5,7 @@ mod ending;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io::{self, ErrorKind, IsTerminal, Read};
 use std::os::fd::AsRawFd;
 use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant};
@@ -214,8 +214,12 @@ impl Job {
             };
             let section = &options.sections[appnum as usize];
             match Rank::start(section, &programs[appnum as usize], place) {
-                Ok((rank, stdin)) => {
-                    job.ranks.push(rank);
+                Ok((mut started, stdin)) => {
+                    let asks = rank == 0 && io::stdin().is_terminal();
+                    for source in started.sources.iter_mut().flatten() {
+                        source.set_asks(asks);
+                    }
+                    job.ranks.push(started);
                     job.running += 1;
                     job.typing = job
                         .typing
@@ -263,10 +267,8 @@ impl Job {
                 }
             }
             let now = Instant::now();
-            for sink in &mut self.sinks {
-                sink.write_ready();
-                sink.release(now);
-            }
+            self.pass_pieces(now);
+            self.sinks.iter_mut().for_each(Sink::write_ready);
             self.tell_failures();
             self.look_for_deadlock();
             self.look_at_clock();
@@ -309,7 +311,7 @@ impl Job {
             for (stream, source) in rank.sources.iter().enumerate() {
                 let sink = &self.sinks[stream];
                 match source {
-                    Some(source) if !sink.is_full() && !sink.is_held_from(index) => {
+                    Some(source) if !sink.is_full() => {
                         let who = Who::Source(index, stream);
                         add(source.descriptor(), libc::POLLIN, who);
                     }
@@ -336,8 +338,13 @@ impl Job {
             Phase::LastWords { least: at, .. } | Phase::Asked(at) => Some(at),
             Phase::Killed => None,
         };
-        let held = self.sinks.iter().filter_map(|sink| Some(sink.held()?.1));
-        let due = held.chain(due).min();
+        let sources = self
+            .ranks
+            .iter()
+            .flat_map(|rank| rank.sources.iter().zip(&self.sinks));
+        let pieces = sources.filter(|(_, sink)| !sink.is_full());
+        let pieces = pieces.filter_map(|(source, _)| source.as_ref()?.due());
+        let due = pieces.chain(due).min();
         let mut wait = due.map(|at| at.saturating_duration_since(now));
         if self.typing.as_ref().is_some_and(|t| t.wanted().is_none()) {
             wait = Some(wait.map_or(LOOK_AGAIN, |wait| wait.min(LOOK_AGAIN)));
@@ -361,16 +368,26 @@ impl Job {
         let Some(source) = &mut state.sources[stream] else {
             return;
         };
-        // Another rank may have begun a line in this very round.
-        if sink.is_held_from(rank) {
-            return;
-        }
         // Once our own reader has left, the ranks' reader leaves, too, and they learn of it.
         let label = state.label.as_deref().map(label::now);
         let open = source.read(sink, label.as_deref()) && !sink.is_broken();
-        sink.hold(rank, open);
         if !open {
             state.sources[stream] = None;
+        }
+    }
+
+    /// Passes on pieces of lines whose ends are long in coming.
+    fn pass_pieces(&mut self, now: Instant) {
+        for rank in &mut self.ranks {
+            for (source, sink) in rank.sources.iter_mut().zip(&mut self.sinks) {
+                // A full sink takes no more; what is due waits for its reader.
+                if let Some(open) = source
+                    && !sink.is_full()
+                    && !open.pass_piece(sink, now)
+                {
+                    *source = None;
+                }
+            }
         }
     }
 

@@ -16,6 +16,7 @@ mod help;
 mod hosts;
 mod job;
 mod label;
+mod lines;
 mod many;
 mod names;
 mod options;

@@ -3,8 +3,9 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use crate::lines::Lines;
 use crate::system;
 
 /// Where lines end up: standard output or standard error.
@@ -22,13 +23,7 @@ pub struct Sink {
     failed: Option<io::Error>,
     /// The last byte that came was not the end of a line.
     within_line: bool,
-    /// The rank that began that line, and how long the others wait for its end.
-    held: Option<(usize, Instant)>,
 }
-
-/// How long a rank that has begun a line keeps others from writing into it: long enough for the
-/// rest of a line that is on its way, too short to be noticed behind a prompt.
-const HOLD: Duration = Duration::from_millis(20);
 
 /// A pipe that poll calls writable takes this much (POSIX's PIPE_BUF on Linux) without waiting.
 const ROOM: usize = 4096;
@@ -46,7 +41,6 @@ impl Sink {
             broken: false,
             failed: None,
             within_line: false,
-            held: None,
         }
     }
 
@@ -73,27 +67,6 @@ impl Sink {
     /// Why it can't be written to any more, the reader's leave aside.
     pub fn failure(&self) -> Option<&io::Error> {
         self.failed.as_ref()
-    }
-
-    /// The rank that is in the middle of a line, and until when others should wait.
-    pub fn held(&self) -> Option<(usize, Instant)> {
-        self.held
-    }
-
-    /// Whether `rank` should wait for the end of another's line.
-    pub fn is_held_from(&self, rank: usize) -> bool {
-        self.held.is_some_and(|(holder, _)| holder != rank)
-    }
-
-    /// Notes that `rank` was the last to add something, and whether it will go on.
-    pub fn hold(&mut self, rank: usize, goes_on: bool) {
-        let held = goes_on && self.within_line;
-        self.held = held.then(|| (rank, Instant::now() + HOLD));
-    }
-
-    /// Lets the others write after all, once the time for that has come.
-    pub fn release(&mut self, now: Instant) {
-        self.held = self.held.filter(|&(_, until)| now < until);
     }
 
     /// Adds bytes to what waits.
@@ -158,8 +131,10 @@ impl Sink {
 /// The reading end of one rank's standard output or error.
 pub struct Source {
     pipe: File,
-    /// The start of a line whose end hasn't come yet; used with labels only.
+    /// The start of a line whose end hasn't come yet, with labels.
     line: Vec<u8>,
+    /// The same without: it isn't kept for ever.
+    pieces: Lines,
     /// How many lines have ended.
     lines: usize,
     /// What has come since it is listened to, up to a limit.
@@ -193,6 +168,7 @@ impl Source {
         Ok(Source {
             pipe: File::from(pipe),
             line: Vec::new(),
+            pieces: Lines::default(),
             lines: 0,
             heard: None,
         })
@@ -201,6 +177,29 @@ impl Source {
     /// To be polled for reading.
     pub fn descriptor(&self) -> RawFd {
         self.pipe.as_raw_fd()
+    }
+
+    /// Says whether somebody at a terminal may be waiting for a question.
+    pub fn set_asks(&mut self, asks: bool) {
+        self.pieces.set_asks(asks);
+    }
+
+    /// When a piece of a line is to be passed on.
+    pub fn due(&self) -> Option<Instant> {
+        self.pieces.due()
+    }
+
+    /// Passes on the piece of a line that has waited long enough. Returns `false` when no more will come.
+    pub fn pass_piece(&mut self, sink: &mut Sink, now: Instant) -> bool {
+        let Some(until) = self.due().filter(|until| now >= *until) else {
+            return true;
+        };
+        // The rest may have come while nothing could be read.
+        let open = self.read(sink, None);
+        if self.due() == Some(until) {
+            sink.push(&self.pieces.rest());
+        }
+        open
     }
 
     /// How many lines have come to their end.
@@ -234,7 +233,7 @@ impl Source {
                 }
                 self.lines += buffer[..n].iter().filter(|&&b| b == b'\n').count();
                 match label {
-                    None => sink.push(&buffer[..n]),
+                    None => sink.push(&self.pieces.add(&buffer[..n], Instant::now())),
                     Some(label) => self.label(&buffer[..n], sink, label),
                 }
                 true
@@ -267,6 +266,7 @@ impl Source {
     }
 
     fn finish(&mut self, sink: &mut Sink, label: Option<&str>) {
+        sink.push(&self.pieces.rest());
         if !self.line.is_empty() {
             self.label(b"\n", sink, label.unwrap_or(""));
         }

@@ -55,6 +55,19 @@ pub fn host() -> String {
     }
 }
 
+/// What to do about a rank that ended with a code before it called MPI_Init.
+pub fn silent_hint(code: i32) -> &'static str {
+    match code {
+        // The loader's and the shell's.
+        127 => {
+            " before it called MPI_Init: a library or a command that it needs isn't there; its own line \
+             above names it, and `ldd` run on that host what else is missing (install it there, or name \
+             its folder by -genv LD_LIBRARY_PATH)"
+        }
+        _ => "",
+    }
+}
+
 /// How ranks have ended, those that follow each other in the same way together.
 pub fn exit_codes(endings: impl Iterator<Item = Option<Ending>>) -> String {
     let mut groups: Vec<(usize, usize, Option<Ending>)> = Vec::new();

@@ -2,7 +2,9 @@
 
 mod support;
 
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
 use std::time::Duration;
 
 use support::{mpiexec, run, shell, start, start_with_input};
@@ -162,6 +164,35 @@ fn labels_stand_before_whole_lines() {
     let mut err: Vec<&str> = outcome.err.lines().collect();
     err.sort_unstable();
     assert_eq!(err, ["[0] problem", "[1] problem"]);
+}
+
+#[test]
+fn lines_without_labels_are_whole_too() {
+    let outcome = shell(
+        &["-n", "4"],
+        "for i in 1 2 3 4 5; do printf \"$PMI_RANK-\"; sleep 0.1; printf \"$i\\n\"; done",
+    );
+    outcome.expect(0);
+    for rank in 0..4 {
+        let own = |line: &&str| line.starts_with(&format!("{rank}-"));
+        let expected: Vec<String> = (1..6).map(|i| format!("{rank}-{i}")).collect();
+        let lines: Vec<&str> = outcome.out.lines().filter(own).collect();
+        assert_eq!(lines, expected, "in:\n{}", outcome.out);
+    }
+    assert_eq!(outcome.out.lines().count(), 20);
+}
+
+#[test]
+fn a_question_is_passed_on_although_its_line_has_no_end() {
+    let script = "[ $PMI_RANK = 0 ] && printf 'how many? '; exec sleep 30";
+    let mut command = mpiexec();
+    command.args(["-n", "2", "sh", "-c", script]);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut asked = [0; 10];
+    child.stdout.take().unwrap().read_exact(&mut asked).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(&asked, b"how many? ");
 }
 
 #[test]

@@ -8,8 +8,8 @@
 use std::sync::Arc;
 
 use netmod::{
-    AtomicOp, DirectCopy, Header, IoVec, Issued, Lane, LaneError, Limits, OpenError, Peer,
-    RemoteAddr, RemoteKey, SharedMemory, Sink, Token, Transport, VciId, WakeUp,
+    AtomicOp, DirectCopy, Header, IoVec, Issued, Lane, LaneError, Limits, MAX_IOVECS, OpenError,
+    Peer, RemoteAddr, RemoteKey, SharedMemory, Sink, Token, Transport, VciId, WakeUp,
 };
 
 /// Which numbers of the process stand for which of a connection: a run of them.
@@ -126,6 +126,17 @@ impl Sink for Through<'_> {
         self.sink.place(from, header, len)
     }
 
+    fn place_pieces(
+        &mut self,
+        from: Peer,
+        header: &Header,
+        len: usize,
+        pieces: &mut [IoVec; MAX_IOVECS],
+    ) -> Option<(usize, Token)> {
+        let from = self.numbers.outside(from)?;
+        self.sink.place_pieces(from, header, len, pieces)
+    }
+
     fn complete(&mut self, token: Token, result: Result<(), LaneError>) {
         let result = result.map_err(|error| self.numbers.error(error));
         self.sink.complete(token, result);
@@ -193,6 +204,19 @@ impl Lane for BridgedLane {
         let to = self.inside(to);
         // SAFETY: the caller's promise.
         let result = unsafe { self.inner.send_zcopy(to, vci, header, payload, len, token) };
+        self.told(result)
+    }
+
+    unsafe fn send_pieces(
+        &mut self,
+        to: Peer,
+        vci: VciId,
+        header: &Header,
+        pieces: &[IoVec],
+    ) -> Result<(), LaneError> {
+        let to = self.inside(to);
+        // SAFETY: the caller's promise.
+        let result = unsafe { self.inner.send_pieces(to, vci, header, pieces) };
         self.told(result)
     }
 

@@ -2,7 +2,7 @@
 //!
 //! The contract is in [`netmod`]; nothing here is needed to fulfil it.
 //!
-//! - [`PeerTable`]: values by peer and VCI, for hot paths; [`LostPeers`]: what lanes tell each other.
+//! - [`PeerTable`]: values by peer and VCI, for hot paths, [`NumberMap`]: by other numbers; [`LostPeers`]: what lanes tell each other.
 //! - [`bridge`]: a transport of a connection between jobs, under the process's numbers.
 //! - [`bundle`]: small messages that travel together. [`copy()`]: small copies without a call.
 //! - [`Operations`], [`Fences`], [`Exposures`]: get, put and atomics under way, what a flush waits for, and
@@ -35,5 +35,5 @@ pub use fences::Fences;
 pub use lost::LostPeers;
 pub use memory::give_back_memory;
 pub use operations::{Action, Operations};
-pub use peer_table::PeerTable;
+pub use peer_table::{NumberMap, PeerTable};
 pub use registration::{Netmod, Open, Start, need_rdma_device};

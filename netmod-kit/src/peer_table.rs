@@ -14,16 +14,24 @@ const CHUNK: usize = 256;
 pub struct PeerTable<T> {
     own: VciId,
     straight: Vec<Option<Box<[T; CHUNK]>>>,
-    cross: HashMap<u64, T, BuildHasherDefault<Mix>>,
+    cross: NumberMap<u64, T>,
 }
 
-/// Spreads the numbers of peers and VCIs, which nobody chooses with malice, by one multiplication.
+/// A map by numbers that nobody chooses with malice, such as those of peers.
+pub type NumberMap<K, T> = HashMap<K, T, BuildHasherDefault<Mix>>;
+
+/// Spreads numbers that nobody chooses with malice by one multiplication.
 #[derive(Default)]
-struct Mix(u64);
+pub struct Mix(u64);
 
 impl Hasher for Mix {
     fn write(&mut self, bytes: &[u8]) {
         bytes.iter().for_each(|byte| self.write_u64((*byte).into()));
+    }
+
+    #[inline(always)]
+    fn write_u32(&mut self, value: u32) {
+        self.write_u64(value.into());
     }
 
     #[inline(always)]

@@ -6,8 +6,9 @@ use std::net::TcpStream;
 use std::ops::Deref;
 use std::os::fd::IntoRawFd;
 
-use netmod::Token;
+use netmod::{IoVec, MAX_IOVECS, Token};
 use netmod_kit::bundle::BurstLimit;
+use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 
 use crate::exposure::Exposures;
@@ -50,6 +51,8 @@ pub(crate) enum Target {
     Get { cookie: u64 },
     /// A receive's buffer, from which nothing is missing.
     Placed { ptr: *mut u8, token: Token },
+    /// Pieces of a receive's buffer, those that are full left out.
+    Pieces { list: VecDeque<IoVec>, token: Token },
     /// Nowhere.
     Nowhere,
 }
@@ -234,9 +237,44 @@ impl Conn {
             return 0;
         }
         self.wrote = true;
-        let pieces = [IoSlice::new(&self.held), IoSlice::new(data)];
-        let mut nothing = SendAncillaryBuffer::default();
-        let sent = rustix::net::sendmsg(&*self.stream, &pieces, &mut nothing, SendFlags::NOSIGNAL);
+        let sent = sendmsg(
+            &self.stream,
+            &[IoSlice::new(&self.held), IoSlice::new(data)],
+        );
+        self.gone(sent)
+    }
+
+    /// Writes what is held and `pieces` behind it, in one call. What finds no room is kept.
+    pub(crate) fn write_pieces(&mut self, pieces: &[&[u8]]) {
+        let mut written = 0;
+        if self.waits() {
+            self.write();
+        } else {
+            self.wrote = true;
+            let mut all = [IoSlice::new(&[]); MAX_IOVECS + 1];
+            all[0] = IoSlice::new(&self.held);
+            for (place, piece) in all[1..].iter_mut().zip(pieces) {
+                *place = IoSlice::new(piece);
+            }
+            written = match sendmsg(&self.stream, &all[..=pieces.len().min(MAX_IOVECS)]) {
+                // Memory that is not there: the copy below meets it, in the program's own name.
+                Err(Errno::FAULT) => self.gone(Err(Errno::AGAIN)),
+                sent => self.gone(sent),
+            };
+        }
+        let mut rest = Vec::new();
+        for piece in pieces {
+            let gone = piece.len().min(written);
+            written -= gone;
+            rest.extend_from_slice(&piece[gone..]);
+        }
+        if !rest.is_empty() {
+            self.out.push_back(Out::Own(rest, 0));
+        }
+    }
+
+    /// So much of what is held and of data behind it has been sent. Returns how much of the data.
+    fn gone(&mut self, sent: rustix::io::Result<usize>) -> usize {
         match sent {
             Ok(count) if count >= self.held.len() => {
                 let written = count - self.held.len();
@@ -342,6 +380,11 @@ impl Conn {
         let code = unsafe { libc::ioctl(self.stream.as_raw_fd(), libc::TIOCOUTQ, &mut bytes) };
         code == 0 && bytes > 0
     }
+}
+
+fn sendmsg(stream: &TcpStream, pieces: &[IoSlice<'_>]) -> rustix::io::Result<usize> {
+    let mut nothing = SendAncillaryBuffer::default();
+    rustix::net::sendmsg(stream, pieces, &mut nothing, SendFlags::NOSIGNAL)
 }
 
 fn send(mut stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {

@@ -605,7 +605,11 @@ impl TcpLane {
                 self.open -= 1;
                 self.streams -= usize::from(endpoint.stream > 0);
                 let incoming = conn.incoming.map(|incoming| incoming.target);
-                if let Some(crate::conn::Target::Placed { token, .. }) = incoming {
+                if let Some(
+                    crate::conn::Target::Placed { token, .. }
+                    | crate::conn::Target::Pieces { token, .. },
+                ) = incoming
+                {
                     self.notices.push_back(Notice::Complete(token, error()));
                 }
                 for out in conn.out {

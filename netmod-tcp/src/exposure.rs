@@ -1,10 +1,10 @@
 //! Memory that peers may access.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock};
 
 use netmod::RemoteKey;
+use netmod_kit::NumberMap;
 
 #[derive(Clone, Copy)]
 struct Exposure {
@@ -16,7 +16,7 @@ struct Exposure {
 #[derive(Default)]
 pub(crate) struct Exposures {
     next: AtomicU64,
-    all: RwLock<HashMap<u64, Exposure>>,
+    all: RwLock<NumberMap<u64, Exposure>>,
 }
 
 impl Exposures {

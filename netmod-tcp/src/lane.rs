@@ -6,7 +6,8 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use netmod::{
-    AtomicOp, Header, Issued, Lane, LaneError, Peer, RemoteAddr, Sink, Token, VciId, WakeUp,
+    AtomicOp, Header, IoVec, Issued, Lane, LaneError, MAX_IOVECS, Peer, RemoteAddr, Sink, Token,
+    VciId, WakeUp,
 };
 use netmod_kit::{PeerTable, bundle};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
@@ -116,6 +117,8 @@ pub(crate) struct TcpLane {
     stuck: Vec<u32>,
     /// Endpoints that hold frames.
     pub(crate) dirty: Vec<u32>,
+    /// Endpoints that were put to since their last flush; some may have ended.
+    pub(crate) put_to: Vec<u32>,
     pub(crate) notices: VecDeque<Notice>,
     pub(crate) ops: Ops,
     /// Counts polls.
@@ -155,6 +158,7 @@ impl TcpLane {
             guest_count: 0,
             stuck: Vec::new(),
             dirty: Vec::new(),
+            put_to: Vec::new(),
             notices: VecDeque::new(),
             ops: Ops::default(),
             round: 0,
@@ -483,6 +487,34 @@ impl Lane for TcpLane {
             Some(index) => Ok(unsafe { self.lend(index, header, payload, len, token) }),
             None => Ok(Issued::Done),
         }
+    }
+
+    unsafe fn send_pieces(
+        &mut self,
+        to: Peer,
+        vci: VciId,
+        header: &Header,
+        pieces: &[IoVec],
+    ) -> Result<(), LaneError> {
+        let len = pieces.iter().map(|piece| piece.len).sum();
+        if len > MAX_PAYLOAD || pieces.len() > MAX_IOVECS {
+            return Err(LaneError::Unsupported);
+        }
+        let Some(index) = self.ready(to, vci)? else {
+            return Ok(());
+        };
+        let Some(conn) = self.conn(index) else {
+            return Err(LaneError::Again);
+        };
+        let mut slices: [&[u8]; MAX_IOVECS] = [&[]; MAX_IOVECS];
+        for (slice, piece) in slices.iter_mut().zip(pieces) {
+            // SAFETY: valid for reads, by the contract, during this call.
+            *slice = unsafe { std::slice::from_raw_parts(piece.ptr, piece.len) };
+        }
+        wire::begin(&mut conn.held, Kind::Message, 0, &header.to_bytes(), len);
+        conn.write_pieces(&slices[..pieces.len()]);
+        self.mark_stuck(index);
+        Ok(())
     }
 
     fn coalesces(&self) -> bool {

@@ -1,12 +1,16 @@
 //! Reading connections: what comes goes to the sink, to memory, or into an answer.
 
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSliceMut, Read};
 
-use netmod::{Header, LaneError, Sink};
+use netmod::{Header, IoVec, LaneError, MAX_IOVECS, Sink};
+
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
 
 use crate::conn::{Conn, Incoming, Park, Target};
 use crate::exposure::Exposures;
-use crate::lane::{Notice, TcpLane};
+use crate::lane::{Endpoint, Notice, State, TcpLane};
 use crate::ops::{Act, Ops};
 use crate::wire::{self, Kind, MAX_FIXED, MAX_PAYLOAD, Next, PREFIX};
 
@@ -73,7 +77,19 @@ impl Incoming {
                     std::slice::from_raw_parts_mut(ptr.add(filled), left)
                 }))
             }
-            Target::Nowhere => None,
+            // Several places: see `Incoming::fill` and `Conn::read_pieces`.
+            Target::Pieces { .. } | Target::Nowhere => None,
+        }
+    }
+
+    /// Copies the first bytes, which have come with what was before, to their place.
+    fn fill(&mut self, data: &[u8], peer: netmod::Peer, exposures: &Exposures, ops: &mut Ops) {
+        if let Target::Pieces { list, .. } = &mut self.target {
+            fill_pieces(list, data);
+        } else {
+            self.with_place(peer, exposures, ops, |place| {
+                place[..data.len()].copy_from_slice(data);
+            });
         }
     }
 
@@ -89,7 +105,121 @@ impl Incoming {
     }
 }
 
+/// The pieces of memory that a message belongs in, if it is known.
+#[cold]
+fn place_pieces(
+    peer: netmod::Peer,
+    header: &Header,
+    len: usize,
+    sink: &mut dyn Sink,
+) -> Option<Target> {
+    let nothing = IoVec {
+        ptr: std::ptr::null_mut(),
+        len: 0,
+    };
+    let mut all = [nothing; MAX_IOVECS];
+    let (count, token) = sink.place_pieces(peer, header, len, &mut all)?;
+    let list = all[..count].iter().copied().collect();
+    Some(Target::Pieces { list, token })
+}
+
+/// Copies to the first pieces, and leaves out what is full then.
+fn fill_pieces(list: &mut VecDeque<IoVec>, data: &[u8]) {
+    let mut rest = data;
+    while let (Some(first), false) = (list.front(), rest.is_empty()) {
+        let count = first.len.min(rest.len());
+        // SAFETY: the sink has given room for so many bytes, which stays until completion.
+        unsafe { netmod_kit::copy(rest.as_ptr(), first.ptr, count) };
+        rest = &rest[count..];
+        skip_pieces(list, count);
+    }
+}
+
+/// So many bytes are in their place.
+fn skip_pieces(list: &mut VecDeque<IoVec>, mut count: usize) {
+    while let Some(first) = list.front_mut() {
+        if count < first.len {
+            first.ptr = first.ptr.wrapping_add(count);
+            first.len -= count;
+            return;
+        }
+        count -= first.len;
+        list.pop_front();
+    }
+}
+
 impl Conn {
+    /// Reads once into the pieces of what is half read, `left` bytes, and into `buffer` what comes behind.
+    fn read_pieces(&mut self, left: usize, buffer: &mut [u8]) -> io::Result<Brought> {
+        let Some(Incoming {
+            target: Target::Pieces { list, .. },
+            filled,
+            ..
+        }) = &mut self.incoming
+        else {
+            return Err(ErrorKind::WouldBlock.into());
+        };
+        let room = if left > buffer.len() { 0 } else { buffer.len() };
+        let mut places: [IoSliceMut<'_>; MAX_IOVECS + 1] =
+            std::array::from_fn(|_| IoSliceMut::new(&mut []));
+        for (place, piece) in places.iter_mut().zip(&*list) {
+            // SAFETY: the sink has given room for so many bytes, which stays until completion.
+            *place =
+                IoSliceMut::new(unsafe { std::slice::from_raw_parts_mut(piece.ptr, piece.len) });
+        }
+        let count = list.len().min(MAX_IOVECS);
+        places[count] = IoSliceMut::new(&mut buffer[..room]);
+        let got = match rustix::io::readv(&*self.stream, &mut places[..=count]) {
+            // Memory that is not there: the copy meets it, in the program's own name.
+            Err(Errno::FAULT) => {
+                let most = left.min(buffer.len());
+                let got = rustix::io::read(&*self.stream, &mut buffer[..most])?;
+                fill_pieces(list, &buffer[..got]);
+                *filled += got;
+                return match got {
+                    0 => Err(ErrorKind::UnexpectedEof.into()),
+                    _ => Ok(Brought {
+                        bytes: 0,
+                        full: true,
+                    }),
+                };
+            }
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            got => got?,
+        };
+        let placed = got.min(left);
+        skip_pieces(list, placed);
+        *filled += placed;
+        Ok(Brought {
+            bytes: got - placed,
+            full: got == left + room,
+        })
+    }
+
+    /// Whether no frame has come in part.
+    #[inline(always)]
+    fn is_between(&self) -> bool {
+        self.incoming.is_none() && self.rest.is_empty()
+    }
+
+    /// How much is read at once, where there is a buffer of `all` bytes.
+    #[inline(always)]
+    fn offer(&self, all: usize) -> usize {
+        match self.long {
+            true => LITTLE,
+            false => self.room.clamp(ROOM, all),
+        }
+    }
+
+    /// So many bytes have come into the buffer, where there was room for `room`. Returns whether there
+    /// may be more.
+    #[inline(always)]
+    fn brought(&mut self, bytes: usize, room: usize) -> bool {
+        let full = bytes == room;
+        self.room = if full { 2 * bytes } else { ROOM };
+        full
+    }
+
     /// Reads once.
     fn read(
         &mut self,
@@ -98,12 +228,9 @@ impl Conn {
         ops: &mut Ops,
         buffer: &mut [u8],
     ) -> io::Result<Brought> {
-        let all = buffer.len();
         let mut stream = &*self.stream;
-        let buffer = match self.long {
-            true => &mut buffer[..LITTLE],
-            false => &mut buffer[..self.room.clamp(ROOM, all)],
-        };
+        let offered = self.offer(buffer.len());
+        let buffer = &mut buffer[..offered];
         let Some(incoming) = &mut self.incoming else {
             let before = self.rest.len();
             buffer[..before].copy_from_slice(&self.rest);
@@ -113,17 +240,13 @@ impl Conn {
             }
             self.rest.clear();
             let bytes = before + got;
-            self.room = if bytes == buffer.len() {
-                2 * bytes
-            } else {
-                ROOM
-            };
-            return Ok(Brought {
-                bytes,
-                full: bytes == buffer.len(),
-            });
+            let full = self.brought(bytes, buffer.len());
+            return Ok(Brought { bytes, full });
         };
         let left = incoming.len - incoming.filled;
+        if matches!(incoming.target, Target::Pieces { .. }) {
+            return self.read_pieces(left, buffer);
+        }
         let room = buffer.len();
         let read = incoming.with_place(peer, exposures, ops, |place| {
             // With a long way to go, nothing of the next frame comes anyway.
@@ -158,6 +281,45 @@ impl TcpLane {
     /// Reads what has come on a connection. Returns whether anything has.
     #[inline]
     pub(crate) fn receive(&mut self, index: u32, sink: &mut dyn Sink) -> bool {
+        // Nothing has, most of the time.
+        if let Some(Endpoint {
+            state: State::Open(conn),
+            ..
+        }) = self.endpoints.get_mut(index as usize)
+            && conn.is_between()
+        {
+            let room = conn.offer(self.buffer.len());
+            match rustix::net::recv(&*conn.stream, &mut self.buffer[..room], RecvFlags::empty()) {
+                Err(Errno::AGAIN) if conn.failed.is_none() => return false,
+                Err(error) => return self.read_failed(index, &error.into()),
+                Ok((0, _)) => return self.read_failed(index, &ErrorKind::UnexpectedEof.into()),
+                Ok((bytes, _)) => {
+                    let full = conn.brought(bytes, room);
+                    let buffer = std::mem::take(&mut self.buffer);
+                    self.came(index, &buffer[..bytes], sink);
+                    self.buffer = buffer;
+                    if full {
+                        self.receive_more(index, sink);
+                    }
+                    return true;
+                }
+            }
+        }
+        self.receive_more(index, sink)
+    }
+
+    /// Sees to bytes that have come.
+    #[inline]
+    fn came(&mut self, index: u32, bytes: &[u8], sink: &mut dyn Sink) {
+        let round = self.round;
+        if let Some(conn) = self.conn(index) {
+            conn.used = round;
+        }
+        self.take_apart(index, bytes, sink);
+    }
+
+    /// [`TcpLane::receive`], also where a frame has come in part.
+    fn receive_more(&mut self, index: u32, sink: &mut dyn Sink) -> bool {
         let mut any = false;
         for _ in 0..READS {
             let peer = self.endpoints[index as usize].peer;
@@ -168,7 +330,7 @@ impl TcpLane {
                 .get_mut(index as usize)
                 .map(|it| &mut it.state)
             {
-                Some(crate::lane::State::Open(conn)) => {
+                Some(State::Open(conn)) => {
                     Some(conn.read(peer, &shared.exposures, &mut self.ops, &mut buffer))
                 }
                 _ => None,
@@ -176,12 +338,8 @@ impl TcpLane {
             let more = match read {
                 Some(Ok(brought)) => {
                     any = true;
-                    let round = self.round;
-                    if let Some(conn) = self.conn(index) {
-                        conn.used = round;
-                    }
                     self.arrived(index, sink);
-                    self.take_apart(index, &buffer[..brought.bytes], sink);
+                    self.came(index, &buffer[..brought.bytes], sink);
                     brought.full
                 }
                 Some(Err(error)) => {
@@ -277,7 +435,9 @@ impl TcpLane {
                 self.spare.push(bytes);
             }
             Target::Get { cookie } => self.got(index, cookie),
-            Target::Placed { token, .. } => sink.complete(token, Ok(())),
+            Target::Placed { token, .. } | Target::Pieces { token, .. } => {
+                sink.complete(token, Ok(()));
+            }
             Target::Exposed { .. } | Target::Nowhere => {}
         }
     }
@@ -335,8 +495,15 @@ impl TcpLane {
             }
             _ => None,
         };
+        let pieces = match (fixed.first_chunk(), placed) {
+            (Some(header), None) if kind == Kind::Message && len >= LONG => {
+                place_pieces(peer, &Header::from_bytes(header), len, sink)
+            }
+            _ => None,
+        };
         let target = match (kind, placed) {
             (_, Some((ptr, token))) => Target::Placed { ptr, token },
+            (Kind::Message, _) if pieces.is_some() => pieces.unwrap_or(Target::Nowhere),
             (Kind::Put, _) => {
                 let exposures = &self.shared.exposures;
                 if exposures.with(first, second, len, |_| ()).is_some() {
@@ -378,9 +545,7 @@ impl TcpLane {
             filled: 0,
         };
         let have = data.len();
-        incoming.with_place(peer, &self.shared.exposures, &mut self.ops, |place| {
-            place[..have].copy_from_slice(data);
-        });
+        incoming.fill(data, peer, &self.shared.exposures, &mut self.ops);
         incoming.advance(have, peer, &mut self.ops);
         if let Some(conn) = self.conn(index) {
             conn.incoming = Some(incoming);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use netmod::{AtomicOp, Issued, LaneError, MAX_WORDS, Peer, RemoteAddr, Token, VciId};
 
 use crate::conn::{COPY, Out};
-use crate::lane::{State, TcpLane};
+use crate::lane::{Endpoint, State, TcpLane};
 use crate::ops::{Act, Op};
 use crate::receive::not_exposed;
 use crate::streams;
@@ -144,10 +144,16 @@ impl TcpLane {
             return unsafe { self.copy_here(local.cast_mut(), len, remote, true) };
         }
         let index = self.ready(peer, vci)?.ok_or_else(|| left(peer))?;
-        let Some(conn) = self.conn(index) else {
+        let Some(Endpoint {
+            state: State::Open(conn),
+            ..
+        }) = self.endpoints.get_mut(index as usize)
+        else {
             return Err(LaneError::Again);
         };
-        conn.puts = true;
+        if !std::mem::replace(&mut conn.puts, true) {
+            self.put_to.push(index);
+        }
         let number = remote.key.words[0];
         if len <= COPY {
             // SAFETY: valid for `len` bytes, by the contract.
@@ -225,35 +231,61 @@ impl TcpLane {
         if peer == self.me() {
             return Ok(Issued::Done);
         }
-        let mut open = Vec::new();
-        for (index, endpoint) in self.endpoints.iter_mut().enumerate() {
-            if endpoint.peer != peer {
-                continue;
-            }
-            match &mut endpoint.state {
-                State::Open(conn) if conn.puts => {
-                    conn.puts = false;
-                    open.push(index as u32);
+        let mut place = 0;
+        let mut asked: Option<u64> = None;
+        while let Some(&index) = self.put_to.get(place) {
+            match &mut self.endpoints[index as usize] {
+                endpoint if endpoint.peer != peer => {
+                    place += 1;
+                    continue;
                 }
-                State::Lost(why) => return Err(LaneError::lost(peer, why.clone())),
-                _ => {}
+                Endpoint {
+                    state: State::Open(conn),
+                    ..
+                } => conn.puts = false,
+                Endpoint {
+                    state: State::Lost(why),
+                    ..
+                } => {
+                    let error = LaneError::lost(peer, why.clone());
+                    // Those that were asked before answer to nobody.
+                    if let Some(cookie) = asked {
+                        self.ops.take(cookie, peer);
+                    }
+                    return Err(error);
+                }
+                _ => {
+                    self.put_to.swap_remove(place);
+                    continue;
+                }
             }
-        }
-        if open.is_empty() {
-            return Ok(Issued::Done);
-        }
-        let act = Act::Flush {
-            left: open.len() as u32,
-            failed: false,
-        };
-        let cookie = self.ops.add(Op { token, peer, act });
-        for index in open {
+            self.put_to.swap_remove(place);
+            let cookie = match asked {
+                Some(cookie) => {
+                    if let Some(Act::Flush { left, .. }) =
+                        self.ops.get(cookie, peer).map(|op| &mut op.act)
+                    {
+                        *left += 1;
+                    }
+                    cookie
+                }
+                None => {
+                    let act = Act::Flush {
+                        left: 1,
+                        failed: false,
+                    };
+                    *asked.insert(self.ops.add(Op { token, peer, act }))
+                }
+            };
             if let Some(conn) = self.conn(index) {
                 conn.append(Kind::Flush, 0, &cookie.to_ne_bytes(), &[]);
             }
             self.write(index);
         }
-        Ok(Issued::Pending)
+        Ok(match asked {
+            Some(_) => Issued::Pending,
+            None => Issued::Done,
+        })
     }
 
     pub(crate) fn issue_signal(

@@ -98,7 +98,8 @@ pub struct IoVec {
     pub len: usize,
 }
 
-/// The most pieces that are given to [`DirectCopy::readv`] and [`DirectCopy::writev`] at once.
+/// The most pieces that are given to [`DirectCopy::readv`], [`DirectCopy::writev`] and
+/// [`Lane::send_pieces`] at once.
 pub const MAX_IOVECS: usize = 256;
 
 /// Names an operation on remote memory between its issue and [`Sink::complete`].
@@ -227,8 +228,8 @@ pub struct Signals {
 /// What a transport's [`Lane::atomic`] is like.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Atomics {
-    /// Whether they are carried out without the target's processor entering the library. Only then
-    /// are they worth more than messages of the core's.
+    /// Whether they are carried out without the target's processor entering the library. If not, they are
+    /// worth more than messages of the core's only for single words.
     pub passive_target: bool,
     /// Whether they are atomic towards the target's processor, too: towards its own atomic
     /// instructions on the same words. Said only by transports that know it; an adapter's are atomic
@@ -400,6 +401,22 @@ pub trait Lane: Send {
         _len: usize,
         _token: Token,
     ) -> Result<Issued, LaneError> {
+        Err(LaneError::Unsupported)
+    }
+
+    /// Like [`Lane::send`] of a payload that lies in pieces, at most [`MAX_IOVECS`], which are the
+    /// caller's again when the call returns. The default answers [`LaneError::Unsupported`]; lanes offer
+    /// it where the pieces leave from where they lie, without a copy.
+    ///
+    /// # Safety
+    /// The pieces must be valid for reads.
+    unsafe fn send_pieces(
+        &mut self,
+        _to: Peer,
+        _vci: VciId,
+        _header: &Header,
+        _pieces: &[IoVec],
+    ) -> Result<(), LaneError> {
         Err(LaneError::Unsupported)
     }
 
@@ -606,6 +623,17 @@ pub trait Sink {
     /// there or its sender is lost. What arrives later on the same way may be told before that.
     /// `None`: the message is told of when it is there.
     fn place(&mut self, _from: Peer, _header: &Header, _len: usize) -> Option<(*mut u8, Token)> {
+        None
+    }
+    /// As [`Sink::place`], for a payload that belongs in several pieces of memory, in order: fills
+    /// `pieces` and says how many there are.
+    fn place_pieces(
+        &mut self,
+        _from: Peer,
+        _header: &Header,
+        _len: usize,
+        _pieces: &mut [IoVec; MAX_IOVECS],
+    ) -> Option<(usize, Token)> {
         None
     }
     /// An operation that was issued as [`Issued::Pending`] has completed.

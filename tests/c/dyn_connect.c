@@ -82,6 +82,22 @@ int main(int argc, char **argv)
     FAILS(MPI_Open_port(MPI_INFO_NULL, NULL), MPI_ERR_ARG);
     FAILS(MPI_Close_port("nonsense"), MPI_ERR_PORT);
     FAILS(MPI_Comm_disconnect(&none), MPI_ERR_COMM);
+    /* Nobody accepts; who does so later doesn't meet those who have gone. */
+    MPI_Info patience;
+    MPI_Info_create(&patience);
+    MPI_Info_set(patience, "timeout", "1");
+    none = MPI_COMM_SELF;
+    if (!serves)
+        FAILS(MPI_Comm_connect(port, patience, 0, half, &none), MPI_ERR_PORT);
+    CHECK(serves || none == MPI_COMM_NULL);
+    MPI_Info_set(patience, "timeout", "60");
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (serves)
+        OK(MPI_Comm_accept(port, MPI_INFO_NULL, 0, half, &none));
+    else
+        OK(MPI_Comm_connect(port, patience, 0, half, &none));
+    OK(MPI_Comm_disconnect(&none));
+    MPI_Info_free(&patience);
     if (rank == 0) {
         OK(MPI_Close_port(port));
         FAILS(MPI_Close_port(port), MPI_ERR_PORT);

@@ -415,7 +415,13 @@ int main(int argc, char **argv) {
         if (w.native && !always) {
             busy(&w);
         }
-        CHECK_EQ(count() > before, w.native);
+        if (w.native) {
+            CHECK(count() > before);
+        }
+        /* A transport may do single words by itself without a promise, unless that is not wanted. */
+        if (never) {
+            CHECK_EQ(count(), before);
+        }
         unmake(&w, created);
     }
     wrong();

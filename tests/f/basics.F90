@@ -288,6 +288,10 @@ contains
     call MPI_ERROR_CLASS(code, class, ierr)
     call check(class == MPI_ERR_COUNT, 'class')
     call check(MPI_WTIME() > 0 .and. MPI_WTICK() > 0, 'time')
+#ifndef COMPANION
+    ! It has no argument for an error code (MPI-4.1 section 15.2.4).
+    call MPI_PCONTROL(1)
+#endif
     call MPI_COMM_SET_ERRHANDLER(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL, ierr)
   end subroutine
 end program basics

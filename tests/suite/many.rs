@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use weft_needs::{HYDRA, MOUNTS, NAMESPACES, Need, SSHD};
 use crate::hosts::Hosts;
 use crate::launchers::{program, tool};
 use crate::outcome::Outcome;
-use crate::program::Case;
+use crate::program::{Case, compile};
 use crate::sshd::Cluster;
 use crate::{Result, lacks, patience, timed};
 
@@ -233,6 +233,8 @@ fn failures() -> Result {
     let (a, b) = (cluster.name(0), cluster.name(1));
     // Nobody has this address.
     let nobody = format!("{a},10.99.0.200");
+    // What is installed first is not what is measured.
+    crate::prefix::get()?;
     let began = Instant::now();
     let words = [
         "-bootstrap-timeout",
@@ -303,6 +305,40 @@ fn failures() -> Result {
         &mut other,
         &case(127, &[], &[&there, "'/run/mine/nap' was not found"]),
     )?;
+    // A library that only one host has.
+    let library = cluster.dir().join("libnap.so");
+    let user = cluster.dir().join("nap");
+    let cc = |source: &str, args: &[&str], to: &Path| {
+        let file = cluster.dir().join("nap.c");
+        fs::write(&file, source).map_err(|error| error.to_string())?;
+        compile(Command::new("cc").args(args).arg("-o").arg(to).arg(&file))
+    };
+    cc(
+        "int nap(void) { return 0; }",
+        &["-shared", "-fPIC", "-Wl,-soname,libnap.so"],
+        &library,
+    )?;
+    let found = library.display().to_string();
+    cc(
+        "int nap(void); int main(void) { return nap(); }",
+        &["-Wl,--no-as-needed", &found],
+        &user,
+    )?;
+    let mut command = cluster.within(0);
+    let script = "mkdir /run/mine && mv libnap.so /run/mine && exec \"$@\"";
+    command.args(["sh", "-c", script, "sh"]);
+    command.args(&args[own..]).current_dir(cluster.dir());
+    let user = user.display().to_string();
+    command.args(["-genv", "LD_LIBRARY_PATH", "/run/mine", "-hosts", &names]);
+    command.args(["-n", "2", &user]);
+    let text = format!("on {b}");
+    let shown = [
+        "libnap.so",
+        &text,
+        "code 127 before it called MPI_Init",
+        "ldd",
+    ];
+    judge(&cluster, &mut command, &case(127, &[], &shown))?;
     // Weft is not where it should be.
     let words = ["-prefix", "/nowhere", "-hosts", &names, "-n", "2", "true"];
     run(

@@ -150,7 +150,7 @@ pub unsafe fn comm_accept(
 /// `MPI_Comm_connect` (section 10.4.3). The port's name matters at the root only.
 pub unsafe fn comm_connect(
     port_name: *const c_char,
-    _: Option<&Info>,
+    info: Option<&Info>,
     root: c_int,
     comm: MPI_Comm,
     newcomm: Out<MPI_Comm>,
@@ -162,7 +162,8 @@ pub unsafe fn comm_connect(
     let socket = (root == parent.comm.rank()).then(|| {
         // SAFETY: the caller's contract.
         let name = unsafe { string(port_name, "port_name")? };
-        ports::connect(&runtime.process, &name, runtime.node)
+        let within = ports::time_to_accept(info)?;
+        ports::connect(&runtime.process, &name, runtime.node, Some(within))
     });
     connect_groups(runtime, &parent, root, false, socket, newcomm)
 }

@@ -120,7 +120,7 @@ pub unsafe fn unpack(
     }
 }
 
-/// `MPI_Pack_size`.
+/// `MPI_Pack_size`: `MPI_UNDEFINED` if the size doesn't fit (MPI-4.1 section 5.2).
 pub unsafe fn pack_size(
     incount: MPI_Count,
     datatype: MPI_Datatype,
@@ -131,13 +131,7 @@ pub unsafe fn pack_size(
     let (count, datatype) = types::checked(incount, datatype)?;
     let bytes = datatype.pack_size(count)?;
     // SAFETY: by the contract of this function.
-    unsafe {
-        size.put(
-            "size",
-            bytes as MPI_Count,
-            "the number of bytes that the packed data takes",
-        )
-    }
+    unsafe { size.put_defined("size", Some(bytes)) }
 }
 
 /// `MPI_Pack_external`.

@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use mpi_core::info::Info;
 use mpi_core::{Class, Error, Process, Result};
 use parking_lot::Mutex;
 
@@ -25,6 +26,8 @@ const TAKEN: &[u8; 8] = b"weftyes1";
 const DUE: Duration = Duration::from_secs(10);
 /// How long an address may take to answer.
 const ANSWER: Duration = Duration::from_secs(5);
+/// How long a client waits to be accepted, if it doesn't say.
+const ACCEPTED: Duration = Duration::from_secs(180);
 
 type Secret = [u8; 16];
 
@@ -261,11 +264,28 @@ impl Port {
     }
 }
 
-/// Connects to the port of this name, and waits until it is taken.
+/// How long `MPI_Comm_connect` waits for who accepts (MPI-4.1 section 11.4.3: a time of ours): as its Info says by
+/// `timeout` in seconds, a key of MPICH's, or 3 minutes.
+pub fn time_to_accept(info: Option<&Info>) -> Result<Duration> {
+    let told = match info {
+        Some(info) => info.get("timeout")?,
+        None => None,
+    };
+    let seconds = told.and_then(|told| std::str::from_utf8(&told).ok()?.trim().parse().ok());
+    Ok(seconds.map_or(ACCEPTED, Duration::from_secs))
+}
+
+/// Connects to the port of this name, and waits until it is taken, if told so at most for a time.
 ///
 /// # Errors
-/// `MPI_ERR_PORT`: that is no name of a port, or nobody listens there any more.
-pub fn connect(process: &Process, name: &str, node: u64) -> Result<Socket> {
+/// `MPI_ERR_PORT`: that is no name of a port, nobody listens there any more, or nobody has accepted in that time.
+pub fn connect(
+    process: &Process,
+    name: &str,
+    node: u64,
+    within: Option<Duration>,
+) -> Result<Socket> {
+    let end = within.and_then(|time| Instant::now().checked_add(time));
     let parsed = Name::parse(name).ok_or_else(|| {
         Error::new(
             Class::Port,
@@ -277,7 +297,7 @@ pub fn connect(process: &Process, name: &str, node: u64) -> Result<Socket> {
     })?;
     let socket = call(&parsed, node)?;
     let hello = [&HELLO[..], &parsed.secret].concat();
-    let answer = socket.send_and_receive(process, &hello, TAKEN.len());
+    let answer = socket.send_and_receive_by(process, &hello, TAKEN.len(), end);
     let closed = |why: &str| {
         let why = format!("nobody has accepted the connection: {why}; the port has been closed");
         Error::new(Class::Port, why)

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mpi_core::dynamic::Link;
 use mpi_core::{Class, Error, Process, Result};
@@ -147,8 +147,22 @@ impl Socket {
     pub fn send_and_receive(
         &self,
         process: &Process,
+        out: &[u8],
+        wanted: usize,
+    ) -> Result<Vec<u8>> {
+        self.send_and_receive_by(process, out, wanted, None)
+    }
+
+    /// The same, at most until a moment.
+    ///
+    /// # Errors
+    /// The same, and `MPI_ERR_PORT` when that moment has come.
+    pub fn send_and_receive_by(
+        &self,
+        process: &Process,
         mut out: &[u8],
         wanted: usize,
+        end: Option<Instant>,
     ) -> Result<Vec<u8>> {
         let gone = |why: &str| {
             Error::new(
@@ -185,6 +199,10 @@ impl Socket {
                     _ => libc::POLLIN,
                 };
                 patience.wait(process, &[(self.fd(), events)])?;
+                if end.is_some_and(|end| Instant::now() >= end) {
+                    let why = "nobody has accepted the connection in time";
+                    return Err(Error::new(Class::Port, why));
+                }
             }
         }
         Ok(got)

@@ -231,7 +231,8 @@ pub fn connect_with_parents(runtime: &Runtime) -> Result<Comm> {
                  who called it",
             )
         })?;
-        ports::connect(&runtime.process, &name, runtime.node)
+        // The parents wait for nothing else.
+        ports::connect(&runtime.process, &name, runtime.node, None)
     });
     let link = socket.as_mut().map(|socket| match socket {
         Ok(socket) => Ok(socket as &mut dyn Link),

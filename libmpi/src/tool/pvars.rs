@@ -188,7 +188,8 @@ pub const VARIABLES: &[Variable] = &[
         name: "gathered_sent",
         class: Class::Counter,
         category: "messages",
-        help: "Messages with gaps written to the receiver's memory by gather lists.",
+        help: "Messages with gaps that were not packed: gather lists of their pieces went to the receiver's \
+               memory, or to the network.",
         read: |runtime| totals(runtime).gathered,
     },
     Variable {
@@ -197,6 +198,13 @@ pub const VARIABLES: &[Variable] = &[
         category: "messages",
         help: "Bytes of such messages.",
         read: |runtime| totals(runtime).gathered_bytes,
+    },
+    Variable {
+        name: "scattered_bytes_received",
+        class: Class::Sum,
+        category: "messages",
+        help: "Bytes with gaps that the network brought to their places, without unpacking.",
+        read: |runtime| totals(runtime).scattered_bytes,
     },
     Variable {
         name: "rma_native_puts",

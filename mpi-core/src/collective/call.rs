@@ -109,6 +109,16 @@ pub(super) struct Site<'a> {
     pub reach: Option<(Reach, usize)>,
 }
 
+impl Site<'_> {
+    /// The most ranks that share a node; of two between which there is a network, wherever they are, one.
+    fn per_node(&self) -> usize {
+        match (self.comm.size() as usize, self.nodes) {
+            (2, _) if self.reach.is_some() => 1,
+            (size, nodes) => nodes.map_or(size, Nodes::largest),
+        }
+    }
+}
+
 impl Call<'_> {
     /// Builds this rank's part of the call.
     pub(super) fn build(&self, site: &Site<'_>, schedule: &mut Schedule) {
@@ -154,7 +164,7 @@ impl Call<'_> {
     pub(super) fn describe(&self, site: &Site<'_>, phases: u32) -> Option<String> {
         let Site { comm, choices, .. } = *site;
         let ranks = comm.size() as usize;
-        let per_node = site.nodes.map_or(ranks, Nodes::largest);
+        let per_node = site.per_node();
         let at = |bytes: usize| Situation {
             ranks,
             per_node,
@@ -435,7 +445,7 @@ impl Call<'_> {
         let size = team.size();
         let situation = |bytes: usize, commutes: bool| Situation {
             ranks: size,
-            per_node: nodes.map_or(size, Nodes::largest),
+            per_node: site.per_node(),
             bytes,
             commutes,
         };

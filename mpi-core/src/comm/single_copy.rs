@@ -12,7 +12,7 @@ use crate::pt2pt::engine::Address;
 ///
 /// # Errors
 /// `MPI_ERR_BUFFER` if this process's own memory can't be used, `MPI_ERR_RMA_RANGE` if the member's can't be
-/// reached.
+/// reached, `MPIX_ERR_PROC_FAILED` if the member has ended.
 ///
 /// # Safety
 /// `local` is valid for `len` bytes, and the member has lent what is at the address.
@@ -43,6 +43,12 @@ pub unsafe fn copy(
                      as much as count and datatype say",
                     bad.address
                 ),
+            );
+        }
+        if matches!(error, LaneError::PeerLost(_)) {
+            return Error::new(
+                Class::ProcFailed,
+                format!("{len} bytes at {address:#x} of rank {rank} can't be reached: {error}"),
             );
         }
         Error::new(

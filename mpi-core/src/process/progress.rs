@@ -38,6 +38,7 @@ impl Process {
             Some(mut state) => {
                 let any = state.progress();
                 if state.has_news() {
+                    self.sources.note_moved();
                     self.handle_news(state);
                     return Ok((true, false));
                 }
@@ -48,7 +49,7 @@ impl Process {
         };
         let mut any = any;
         if self.sources.have_work() {
-            any |= self.sources.advance(self)? | self.sources.advance_on(self, vci)?;
+            any |= self.sources.advance_with(self, vci, any)?;
         }
         if any {
             self.wakeup.notify();
@@ -66,6 +67,9 @@ impl Process {
     /// One round of progress on a VCI that the caller has the lock of, and lets go of.
     pub(super) fn progress(&self, mut state: VciGuard<'_>) -> bool {
         let any = state.progress();
+        if any {
+            self.sources.note_moved();
+        }
         if state.has_news() {
             self.handle_news(state);
             return true;
@@ -78,11 +82,13 @@ impl Process {
     pub(super) fn poll_others(&self, but: Option<VciId>) -> Result<bool> {
         let mut any = false;
         for number in self.open_vcis().filter(|vci| Some(*vci) != but) {
+            let mut moved = false;
             if let Some(state) = self.vci(number)?.visit() {
-                any |= self.progress(state);
+                moved = self.progress(state);
             }
+            any |= moved;
             if self.sources.have_work() {
-                any |= self.sources.advance_on(self, number)?;
+                any |= self.sources.advance_on(self, number, moved)?;
             }
         }
         if self.sources.have_work() {

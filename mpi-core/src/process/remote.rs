@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use netmod::{LaneError, VciId};
+use netmod::{LaneError, RemoteKey, VciId};
 
 use super::{Process, Source};
 use crate::error::Result;
 use crate::pt2pt::engine::{Address, MatchedMessage};
-use crate::pt2pt::operations::{Access, Flight};
+use crate::pt2pt::operations::{Access, Flight, Run};
 use crate::vci::Started;
 
 impl Process {
@@ -44,6 +44,27 @@ impl Process {
     ) -> Result<Started> {
         // SAFETY: the caller's promise.
         unsafe { self.lock(vci)?.start_access(access, owner) }
+    }
+
+    /// Puts one run from plain memory from a VCI, if there is room. Returns whether it was issued; if
+    /// not, nothing was done, and [`Process::start_access`] tells why.
+    ///
+    /// # Errors
+    /// The VCI is not open.
+    ///
+    /// # Safety
+    /// As for [`Process::start_access`]; `local` holds the run's bytes.
+    #[inline]
+    pub unsafe fn put_at_once(
+        &self,
+        vci: VciId,
+        to: (u32, Address),
+        place: (RemoteKey, Run),
+        local: *const u8,
+        flight: &Arc<Flight>,
+    ) -> Result<bool> {
+        // SAFETY: the caller's promise.
+        Ok(unsafe { self.lock(vci)?.put_at_once(to, place, local, flight) })
     }
 
     /// Issues more of an access that was [`Started::Partly`]. Returns whether nothing is left to

@@ -7,7 +7,7 @@
 
 use std::any::Any;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use netmod::{Peer, VciId};
 
@@ -31,9 +31,9 @@ pub trait ProgressSource: Any + Send + Sync {
         Ok(false)
     }
 
-    /// Goes on with what is under way on one VCI, which has been polled. Returns whether anything
-    /// happened.
-    fn advance_on(&self, _process: &Process, _vci: VciId) -> Result<bool> {
+    /// Goes on with what is under way on one VCI, which has been polled; `moved`: that brought something.
+    /// Returns whether anything happened.
+    fn advance_on(&self, _process: &Process, _vci: VciId, _moved: bool) -> Result<bool> {
         Ok(false)
     }
 
@@ -94,6 +94,8 @@ pub struct Sources {
     list: [OnceLock<Box<dyn ProgressSource>>; SOURCES],
     /// What they have to do, two bits each: whoever polls looks at one word.
     work: AtomicU32,
+    /// A poll has brought something, and they were not told.
+    moved: AtomicBool,
 }
 
 impl Sources {
@@ -116,16 +118,39 @@ impl Sources {
         self.has(ANY)
     }
 
+    /// A poll has brought something, and the sources are not called now.
+    #[inline]
+    pub(super) fn note_moved(&self) {
+        self.moved.store(true, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    fn take_moved(&self) -> bool {
+        let moved = self.moved.load(Ordering::Relaxed);
+        if moved {
+            self.moved.store(false, Ordering::Relaxed);
+        }
+        moved
+    }
+
     #[inline(always)]
     fn has(&self, what: u32) -> bool {
         self.work.load(Ordering::Acquire) & what != 0
     }
 
+    #[inline(always)]
     fn with_work(&self, what: u32) -> impl Iterator<Item = &dyn ProgressSource> {
-        let found = self.work.load(Ordering::Acquire) & what;
-        let places = self.list.iter().enumerate();
-        let with = places.filter(move |(place, _)| found & bits_of(*place) != 0);
-        with.filter_map(|(_, source)| source.get().map(|source| &**source))
+        let mut found = self.work.load(Ordering::Acquire) & what;
+        std::iter::from_fn(move || {
+            while found != 0 {
+                let place = found.trailing_zeros() as usize / 2;
+                found &= !bits_of(place);
+                if let Some(source) = self.list.get(place).and_then(OnceLock::get) {
+                    return Some(&**source);
+                }
+            }
+            None
+        })
     }
 
     /// [`ProgressSource::advance_by_stores`] of those that wait for some.
@@ -145,10 +170,22 @@ impl Sources {
 
     /// [`ProgressSource::advance_on`] of those that have something to do.
     #[cold]
-    pub(super) fn advance_on(&self, process: &Process, vci: VciId) -> Result<bool> {
+    pub(super) fn advance_on(&self, process: &Process, vci: VciId, moved: bool) -> Result<bool> {
         self.with_work(ANY).try_fold(false, |any, source| {
-            Ok(any | source.advance_on(process, vci)?)
+            Ok(any | source.advance_on(process, vci, moved)?)
         })
+    }
+
+    /// Both for one VCI: what a poll does.
+    #[inline(never)]
+    pub(super) fn advance_with(&self, process: &Process, vci: VciId, moved: bool) -> Result<bool> {
+        let mut any = false;
+        let moved = moved || self.take_moved();
+        for source in self.with_work(ANY) {
+            any |= source.advance(process)?;
+            any |= source.advance_on(process, vci, moved)?;
+        }
+        Ok(any)
     }
 
     /// All that were made.

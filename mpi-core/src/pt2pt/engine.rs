@@ -9,7 +9,7 @@
 //! matched, reads the data from the sender's memory (then says `Fin`) or, where it can't, asks for
 //! it in pieces (`Cts`, `Data`).
 
-use netmod::{Header, LaneError, Peer, RemoteAddr, Sink, Token, VciId};
+use netmod::{Header, IoVec, LaneError, MAX_IOVECS, Peer, RemoteAddr, Sink, Token, VciId};
 use netmod_kit::PeerTable;
 
 use crate::error::{Class, Error, Result};
@@ -85,6 +85,8 @@ impl Action {
 pub(crate) const LEFT: u64 = 1 << 32;
 /// In a token: the payload of a message has come to its receive's buffer.
 const PLACED: u64 = 2 << 32;
+/// In a token: so much of a rendezvous message's data has come to its receive's buffer.
+const SCATTERED: u64 = 3 << 32;
 
 /// A message that has arrived and not been received.
 pub(crate) struct Message {
@@ -613,6 +615,16 @@ impl Sink for Engine {
         self.place_for(from, header, len)
     }
 
+    fn place_pieces(
+        &mut self,
+        from: Peer,
+        header: &Header,
+        len: usize,
+        pieces: &mut [IoVec; MAX_IOVECS],
+    ) -> Option<(usize, Token)> {
+        self.pieces_for(from, header, len, pieces)
+    }
+
     fn complete(&mut self, token: Token, result: std::result::Result<(), LaneError>) {
         if Engine::is_remote(token) {
             return self.remote_done(token, result);
@@ -627,6 +639,7 @@ impl Sink for Engine {
             (0, Role::Receiving) if record.fetching => {}
             (LEFT, Role::Leaving) => return self.has_left(id, result),
             (PLACED, Role::Receiving) if record.fetching => return self.placed(id, result),
+            (SCATTERED, Role::Receiving) if record.fetching => return self.scattered(id, result),
             _ => return,
         }
         match result {

@@ -351,6 +351,8 @@ pub struct Flight {
     noted: AtomicUsize,
     /// Length of `State::back`, likewise.
     back: AtomicUsize,
+    /// How many operations have ended.
+    ended: AtomicUsize,
     /// Small accesses since the last flush.
     small: AtomicUsize,
     /// Whether there were many before that.
@@ -363,7 +365,7 @@ struct State {
     first: u64,
     entries: VecDeque<Entry>,
     /// Targets that were written to since their last flush began.
-    written: HashSet<u32>,
+    written: Written,
     /// What is to be told by the next flush.
     errors: Vec<(u32, Error)>,
     /// Accesses that a lane has given back, and why.
@@ -373,6 +375,51 @@ struct State {
 struct Entry {
     target: u32,
     done: bool,
+}
+
+/// A set of targets: most programs write to few between two flushes, which are found quickest in a row.
+#[derive(Default)]
+struct Written {
+    few: Vec<u32>,
+    many: HashSet<u32>,
+}
+
+/// So many are kept in a row.
+const FEW: usize = 8;
+
+impl Written {
+    #[inline]
+    fn insert(&mut self, target: u32) {
+        if self.few.contains(&target) {
+            return;
+        }
+        if self.few.len() < FEW && self.many.is_empty() {
+            self.few.push(target);
+        } else {
+            self.many.insert(target);
+        }
+    }
+
+    #[inline]
+    fn remove(&mut self, target: u32) -> bool {
+        match self.few.iter().position(|one| *one == target) {
+            Some(place) => {
+                self.few.swap_remove(place);
+                true
+            }
+            None => !self.many.is_empty() && self.many.remove(&target),
+        }
+    }
+
+    fn take_all(&mut self) -> Vec<u32> {
+        let mut all = std::mem::take(&mut self.few);
+        all.extend(self.many.drain());
+        all
+    }
+
+    fn len(&self) -> usize {
+        self.few.len() + self.many.len()
+    }
 }
 
 impl Flight {
@@ -422,13 +469,16 @@ impl Flight {
         }
     }
 
-    /// Begins the flush of a target, or of all, that were written to.
-    pub fn begin_flushes(&self, target: Option<u32>) -> Vec<(u32, u64)> {
+    /// Begins the flush of a target, if that was written to; its number.
+    #[inline]
+    pub fn begin_flush(&self, target: u32) -> Option<u64> {
+        self.with(|state| state.written.remove(target).then(|| state.begin(target)))
+    }
+
+    /// Begins the flushes of all that were written to.
+    pub fn begin_flushes(&self) -> Vec<(u32, u64)> {
         self.with(|state| {
-            let targets: Vec<u32> = match target {
-                Some(target) => state.written.take(&target).into_iter().collect(),
-                None => state.written.drain().collect(),
-            };
+            let targets = state.written.take_all();
             let begin = |target| (target, state.begin(target));
             targets.into_iter().map(begin).collect()
         })
@@ -450,6 +500,13 @@ impl Flight {
                 state.first += 1;
             }
         });
+        self.ended.fetch_add(1, Ordering::Release);
+    }
+
+    /// A number that changes when something ends: who waits need look no further before.
+    #[inline]
+    pub fn ended(&self) -> usize {
+        self.ended.load(Ordering::Acquire)
     }
 
     /// The number of what is begun next.
@@ -459,14 +516,13 @@ impl Flight {
         state.first + state.entries.len() as u64
     }
 
-    /// Whether something is under way to a target (to any, if none is said) that was begun before
-    /// `until`.
+    /// Whether something that was begun before `until` is under way to one of the targets that `is` picks.
     #[inline]
-    pub fn awaits(&self, target: Option<u32>, until: u64) -> bool {
+    pub fn awaits(&self, until: u64, mut is: impl FnMut(u32) -> bool) -> bool {
         let state = self.state.lock();
         let early = until.saturating_sub(state.first) as usize;
         let mut early = state.entries.iter().take(early);
-        early.any(|entry| !entry.done && target.is_none_or(|target| entry.target == target))
+        early.any(|entry| !entry.done && is(entry.target))
     }
 
     /// The first error of accesses to a target, or to any; forgets the others.
@@ -517,13 +573,13 @@ mod tests {
         let (a, b) = (flight.begin(1), flight.begin(2));
         let until = flight.mark();
         let later = flight.begin(1);
-        assert!(flight.awaits(Some(1), until) && flight.awaits(Some(2), until));
-        assert!(!flight.awaits(Some(3), until));
+        assert!(flight.awaits(until, |it| it == 1) && flight.awaits(until, |it| it == 2));
+        assert!(!flight.awaits(until, |it| it == 3));
         flight.end(b, None);
-        assert!(!flight.awaits(Some(2), until) && flight.awaits(None, until));
+        assert!(!flight.awaits(until, |it| it == 2) && flight.awaits(until, |_| true));
         flight.end(a, None);
         assert!(
-            !flight.awaits(None, until),
+            !flight.awaits(until, |_| true),
             "the one begun later is still under way"
         );
         flight.end(later, Some(Error::new(Class::ProcFailed, "gone")));
@@ -538,11 +594,25 @@ mod tests {
         let flight = Flight::default();
         flight.wrote(7);
         flight.wrote(7);
-        let begun = flight.begin_flushes(Some(7));
-        assert_eq!(begun.len(), 1);
-        assert!(flight.begin_flushes(None).is_empty());
-        assert!(flight.awaits(Some(7), flight.mark()));
-        flight.end(begun[0].1, None);
+        assert_eq!(flight.begin_flush(8), None);
+        let begun = flight.begin_flush(7).expect("it was written to");
+        assert!(flight.begin_flushes().is_empty());
+        assert!(flight.awaits(flight.mark(), |it| it == 7));
+        flight.end(begun, None);
         assert!(flight.is_quiet());
+    }
+
+    #[test]
+    fn all_that_were_written_to_are_flushed_once_however_many_they_are() {
+        let flight = Flight::default();
+        for target in (0..100).chain(0..100) {
+            flight.wrote(target);
+        }
+        assert!(flight.begin_flush(99).is_some() && flight.begin_flush(3).is_some());
+        let mut begun = flight.begin_flushes();
+        begun.sort_unstable();
+        let targets: Vec<u32> = begun.iter().map(|(target, _)| *target).collect();
+        let wanted: Vec<u32> = (0..99).filter(|target| *target != 3).collect();
+        assert_eq!(targets, wanted);
     }
 }

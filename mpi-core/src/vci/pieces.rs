@@ -7,7 +7,7 @@ use crate::pt2pt::engine::Address;
 use crate::pt2pt::request::RequestId;
 use crate::pt2pt::wire::{Control, PacketKind};
 
-const NONE: IoVec = IoVec {
+pub(super) const NONE: IoVec = IoVec {
     ptr: std::ptr::null_mut(),
     len: 0,
 };

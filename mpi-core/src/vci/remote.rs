@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use netmod::{Issued, LaneError, RemoteAddr};
+use netmod::{Issued, LaneError, RemoteAddr, RemoteKey};
 
 use super::VciState;
 use crate::error::Result;
 use crate::pt2pt::engine::Address;
-use crate::pt2pt::operations::{Access, Act, Flight, Op, Ops, failed};
+use crate::pt2pt::operations::{Access, Act, Flight, Op, Ops, Run, Runs, failed};
 use crate::pt2pt::request::{RequestId, Role};
 
 /// What came of an access.
@@ -90,6 +90,44 @@ impl VciState {
             true => Started::Partly(index, outer),
             false => Started::Pending(outer),
         })
+    }
+
+    /// Puts one run from plain memory, if there is room: most are done at once, and need no [`Access`]
+    /// then. Returns whether it was issued; otherwise nothing was done.
+    ///
+    /// # Safety
+    /// As for [`VciState::start_access`]: `local` holds the bytes of the run.
+    pub unsafe fn put_at_once(
+        &mut self,
+        (target, to): (u32, Address),
+        (key, run): (RemoteKey, Run),
+        local: *const u8,
+        flight: &Arc<Flight>,
+    ) -> bool {
+        let Ok(route) = self.route_index(to) else {
+            return false;
+        };
+        let index = self.engine.remote.next();
+        let (offset, len) = run;
+        let remote = RemoteAddr { key, offset };
+        let (lane, token) = (&mut self.routes[route].lane, Ops::token(index));
+        // SAFETY: the caller's promise.
+        let issued = unsafe { lane.put(to.peer, to.vci, local, len, remote, token) };
+        match issued {
+            Ok(Issued::Done) => {}
+            Ok(Issued::Pending) => {
+                let runs = (key, Runs::One([run]));
+                let (local, flight) = (local.cast_mut(), flight.clone());
+                let mut access = Access::new((target, to), runs, Act::Put, local, flight);
+                (access.next, access.moved, access.parts) = (1, len, 1);
+                access.number = access.flight.begin(target);
+                self.engine.remote.insert(Op::Access(access));
+            }
+            Err(_) => return false,
+        }
+        self.engine.counters.native_puts += 1;
+        flight.wrote(target);
+        true
     }
 
     /// Issues more of an access. Returns whether nothing is left to issue.

@@ -1,7 +1,8 @@
 //! The steps of a queued send and of a rendezvous: launch, fetch, ask, stream, withdraw.
 
-use netmod::{Issued, LaneError, RemoteAddr, Token};
+use netmod::{Issued, LaneError, MAX_IOVECS, RemoteAddr, Token};
 
+use super::pieces::NONE;
 use super::{VciState, bad_memory};
 use crate::pt2pt::engine::Address;
 use crate::pt2pt::flow::cost;
@@ -297,11 +298,14 @@ impl VciState {
         {
             bad_memory::check(ptr, record.total as usize)?;
         }
+        let record = self.engine.records.get(id);
+        let mut by_pieces = record.is_some_and(|record| record.buffer.is_listable());
         loop {
             let Some(record) = self.engine.records.get(id) else {
                 return Ok(());
             };
             if record.moved >= record.total {
+                self.engine.counters.gathered += u64::from(by_pieces);
                 self.engine.counters.streamed += 1;
                 self.engine.counters.streamed_bytes += record.total;
                 self.engine.finish_send(id);
@@ -320,12 +324,29 @@ impl VciState {
                 return Ok(());
             };
             let route = &mut routes[route];
-            let len = left.min(route.limits.max_payload as u64) as usize;
-            let result = route
-                .lane
-                .send_with(to.peer, to.vci, &header, len, &mut |out| {
-                    record.buffer.read(offset as usize, out);
-                });
+            let mut len = left.min(route.limits.max_payload as u64) as usize;
+            let mut result = Err(LaneError::Unsupported);
+            if by_pieces {
+                let mut list = [NONE; MAX_IOVECS];
+                let (count, bytes) = record.buffer.list(offset as usize, len, &mut list);
+                // SAFETY: the runs are part of the send's buffer, which stays until it completes.
+                result = unsafe {
+                    let pieces = &list[..count];
+                    route.lane.send_pieces(to.peer, to.vci, &header, pieces)
+                };
+                match &result {
+                    Ok(()) => {
+                        len = bytes;
+                        engine.counters.gathered_bytes += bytes as u64;
+                    }
+                    Err(LaneError::Unsupported) => by_pieces = false,
+                    Err(_) => {}
+                }
+            }
+            if !by_pieces {
+                let fill = &mut |out: &mut [u8]| record.buffer.read(offset as usize, out);
+                result = route.lane.send_with(to.peer, to.vci, &header, len, fill);
+            }
             if result.is_ok() {
                 record.moved += len as u64;
                 *any = true;

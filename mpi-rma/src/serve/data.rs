@@ -91,7 +91,9 @@ impl Service {
 
     /// Carries out [`crate::message::Kind::Accumulate`].
     ///
-    /// Invariant (accumulate atomicity): the accumulates of all origins come here one after another.
+    /// Invariant (accumulate atomicity): the accumulates of all origins come here one after another, or
+    /// are words that a transport changes while it is polled (see [`crate::words`]), at the same time only
+    /// if there are threads.
     pub(super) fn accumulate(
         &self,
         process: &Process,
@@ -121,9 +123,14 @@ impl Service {
                 PredefinedOp::NoOp => std::ptr::null(),
                 _ => request.data[done..].as_ptr(),
             };
-            // SAFETY: within the window's memory, which others change under this lock only; input and
-            // result hold all elements.
-            unsafe { reduction.plainly(place, count, input, result) };
+            // SAFETY: within the window's memory, which others change under this lock only, or by the
+            // processor's atomics, if there are threads; input and result hold all elements.
+            unsafe {
+                match process.is_threaded() && reduction.is_native(place) {
+                    true => reduction.atomically(place, count, input, result),
+                    false => reduction.plainly(place, count, input, result),
+                }
+            }
             done += count * reduction.packed();
         }
         match fetching {
@@ -159,8 +166,10 @@ impl Service {
         let run = request.runs().next();
         let found = run.and_then(|(at, size)| {
             let place = self.place(state, at, size).filter(|_| size <= 8)?;
-            // SAFETY: within the window's memory, which others change under this lock only.
-            let old = unsafe { apply::compare_and_swap(place, request.a, request.b, size, false) };
+            let native = process.is_threaded() && place.addr().is_multiple_of(size.max(1));
+            // SAFETY: within the window's memory, which others change under this lock only, or as in
+            // `accumulate`; it has the size of an integer.
+            let old = unsafe { apply::compare_and_swap(place, request.a, request.b, size, native) };
             Some(old.to_le_bytes()[..size].to_vec())
         });
         if found.is_none() {

@@ -10,7 +10,7 @@ use crate::label;
 use crate::options::Options;
 use crate::output::{Source, message};
 use crate::rank::Rank;
-use crate::report::{exit_codes, host, signal_hint, signal_name};
+use crate::report::{exit_codes, host, signal_hint, signal_name, silent_hint};
 use crate::strays;
 use crate::system::{self, Ending};
 
@@ -211,7 +211,7 @@ impl Job {
             Ending::Code(code) if stage == Stage::Finalized => self.keep(code),
             Ending::Code(0) if stage == Stage::Silent => {}
             Ending::Code(code) if stage == Stage::Silent => {
-                let text = format!("{who} exited with code {code}");
+                let text = format!("{who} exited with code {code}{}", silent_hint(code));
                 self.fail(Some(rank), exit_code(code), text);
             }
             // The program's result is there. Whether others wait for this rank shows later.
@@ -414,11 +414,7 @@ impl Job {
         // From here on the usual keys end us, should the reader of our output be stuck.
         self.signals.give_back();
         for (stream, sink) in self.sinks.iter_mut().enumerate() {
-            // Whoever is in the middle of a line finishes it first.
-            let first = sink.held().map(|(rank, _)| rank);
-            let order = first.into_iter().chain(0..self.ranks.len());
-            for rank in order {
-                let rank = &mut self.ranks[rank];
+            for rank in &mut self.ranks {
                 if let Some(mut source) = rank.sources[stream].take() {
                     let label = rank.label.as_deref().map(label::now);
                     source.drain(sink, label.as_deref());

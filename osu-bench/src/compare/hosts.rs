@@ -3,6 +3,7 @@
 
 use std::process::{self, Command};
 
+use super::switch::{self, Switch};
 use crate::error::{Error, Result};
 
 /// The interface of every node.
@@ -13,6 +14,17 @@ const INTERFACE: &str = "weft0";
 pub struct Hosts {
     names: Vec<String>,
     switch: String,
+    /// In place of the kernel's, where that can't delay packets.
+    own: Option<Switch>,
+}
+
+/// Whether the kernel can delay packets: tried in a namespace.
+fn has_netem(namespace: &str) -> bool {
+    run(
+        "tc",
+        &format!("-n {namespace} qdisc add dev lo root netem delay 1us"),
+    )
+    .is_ok()
 }
 
 fn run(program: &str, arguments: &str) -> Result<()> {
@@ -35,28 +47,41 @@ impl Hosts {
     /// kernel takes.
     pub fn new(count: usize, delay: u32) -> Result<Hosts> {
         let base = format!("osu{}", process::id());
-        let hosts = Hosts {
+        let mut hosts = Hosts {
             names: (0..count).map(|index| format!("{base}-{index}")).collect(),
             switch: format!("{base}-switch"),
+            own: None,
         };
-        let switch = &hosts.switch;
         let ip = |arguments: String| run("ip", &arguments);
-        ip(format!("netns add {switch}"))?;
+        ip(format!("netns add {}", hosts.switch))?;
+        for name in &hosts.names {
+            ip(format!("netns add {name}"))?;
+        }
+        if delay > 0 && !has_netem(&hosts.switch) {
+            hosts.own = Some(Switch::new(&hosts.names, INTERFACE, delay)?);
+        }
+        let (switch, is_kernels) = (&hosts.switch, hosts.own.is_none());
         ip(format!("-n {switch} link add switch type bridge"))?;
         ip(format!("-n {switch} link set switch up"))?;
         for (index, name) in hosts.names.iter().enumerate() {
-            ip(format!("netns add {name}"))?;
-            ip(format!(
-                "-n {switch} link add port{index} type veth peer name {INTERFACE} netns {name}"
-            ))?;
-            ip(format!("-n {switch} link set port{index} master switch up"))?;
+            if is_kernels {
+                ip(format!(
+                    "-n {switch} link add port{index} type veth peer name {INTERFACE} netns {name}"
+                ))?;
+                ip(format!("-n {switch} link set port{index} master switch up"))?;
+            } else {
+                let (address, mtu) = (switch::address(index), switch::MTU);
+                ip(format!(
+                    "-n {name} link set {INTERFACE} address {address} mtu {mtu}"
+                ))?;
+            }
             let (high, low) = (index / 250, index % 250 + 1);
             ip(format!(
                 "-n {name} addr add 10.98.{high}.{low}/16 dev {INTERFACE}"
             ))?;
             ip(format!("-n {name} link set {INTERFACE} up"))?;
             ip(format!("-n {name} link set lo up"))?;
-            if delay > 0 {
+            if delay > 0 && is_kernels {
                 // Room for what is under way, so that nothing is dropped.
                 run(
                     "tc",
@@ -89,6 +114,7 @@ impl Hosts {
 
 impl Drop for Hosts {
     fn drop(&mut self) {
+        self.own = None;
         // The cables go with them.
         for name in self.names.iter().chain([&self.switch]) {
             let _ = run("ip", &format!("netns del {name}"));

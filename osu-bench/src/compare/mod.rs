@@ -4,6 +4,7 @@ mod hosts;
 mod loops;
 mod machine;
 mod report;
+mod switch;
 
 pub use loops::Loops;
 
@@ -72,7 +73,7 @@ pub struct CompareOptions {
     #[arg(long)]
     tcp: bool,
     /// Ranks talk TCP between network namespaces, one each, and each packet takes so much longer; 0 for no
-    /// delay. Needs root, ip and tc.
+    /// delay. Needs root, ip and tc; where the kernel lacks netem, /dev/net/tun.
     #[arg(long, value_name = "MICROSECONDS", conflicts_with = "tcp",
           value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     delay: Option<u32>,

@@ -378,7 +378,7 @@ fn has_cptr(routine: &Routine<'_>, module: Module) -> bool {
 fn procedure(text: &mut String, routine: &Routine<'_>, name: &str, module: Module, cptr: bool) {
     let mut names: Vec<&str> = routine.passed().map(|arg| arg.name()).collect();
     let is_function = routine.is_function();
-    if !is_function {
+    if routine.has_error_code() {
         names.push("ierror");
     }
     let by_descriptor = module == Module::F08 && routine.has_buffers();
@@ -402,7 +402,7 @@ fn procedure(text: &mut String, routine: &Routine<'_>, name: &str, module: Modul
     }
     if is_function {
         wanted.insert("MPI_ADDRESS_KIND".to_owned());
-    } else {
+    } else if routine.has_error_code() {
         lines.push(match module {
             Module::Mpi => "integer, intent(out) :: ierror".to_owned(),
             Module::F08 => "integer, optional, intent(out) :: ierror".to_owned(),

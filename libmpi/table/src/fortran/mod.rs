@@ -119,6 +119,11 @@ impl Routine<'_> {
         self.function.result.to_c("") != "int"
     }
 
+    /// Whether it has an error code: `MPI_Pcontrol` has none in Fortran (MPI-4.1 section 15.2.4).
+    pub fn has_error_code(&self) -> bool {
+        !self.is_function() && self.base_name() != "MPI_Pcontrol"
+    }
+
     /// Whether it begins something that goes on after the call.
     pub fn is_nonblocking(&self) -> bool {
         let has = |kind| self.args.iter().any(|arg| arg.param.kind == kind);

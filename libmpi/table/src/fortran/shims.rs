@@ -269,7 +269,7 @@ pub(super) fn parameters(routine: &Routine<'_>, kind: impl Fn(&Arg<'_>) -> Strin
         .passed()
         .map(|arg| format!("{}: {}", rust_name(arg.name()), kind(arg)))
         .collect();
-    if !routine.is_function() {
+    if routine.has_error_code() {
         list.push("ierror: *mut c_int".to_owned());
     }
     for arg in routine.passed().filter(|arg| arg.has_length()) {
@@ -327,6 +327,10 @@ fn shim(text: &mut String, routine: &Routine<'_>) {
     let _ = writeln!(text, "        let code = {call};");
     if !after.is_empty() {
         let _ = writeln!(text, "        if code == MPI_SUCCESS {{\n{after}        }}");
+    }
+    if !routine.has_error_code() {
+        let _ = writeln!(text, "        let _ = code;\n    }}\n}}\n");
+        return;
     }
     let _ = writeln!(text, "        convert::finish(ierror, code);\n    }}\n}}\n");
 }

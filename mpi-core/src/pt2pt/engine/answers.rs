@@ -26,7 +26,7 @@ impl Engine {
     }
 
     /// The request that a message of `from` names, if it waits for one from there.
-    fn waiting_for(
+    pub(super) fn waiting_for(
         &mut self,
         from: Address,
         name: Name,

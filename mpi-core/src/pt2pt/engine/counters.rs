@@ -25,6 +25,8 @@ pub struct Counters {
     pub gathered: u64,
     /// Their bytes.
     pub gathered_bytes: u64,
+    /// Bytes with gaps that a transport wrote to their places itself.
+    pub scattered_bytes: u64,
     /// Receives that are posted and have not matched, now.
     pub posted: u64,
     /// Messages that are unexpected, now.
@@ -63,6 +65,7 @@ impl Counters {
             streamed_bytes: self.streamed_bytes + other.streamed_bytes,
             gathered: self.gathered + other.gathered,
             gathered_bytes: self.gathered_bytes + other.gathered_bytes,
+            scattered_bytes: self.scattered_bytes + other.scattered_bytes,
             posted: self.posted + other.posted,
             unexpected: self.unexpected + other.unexpected,
             unexpected_arrived: self.unexpected_arrived + other.unexpected_arrived,

@@ -1,14 +1,19 @@
-//! Long eager messages that the transport writes to their receive's buffer itself.
+//! Long eager messages, and parts of rendezvous messages with gaps, that the transport writes to their
+//! receive's buffer itself.
 //!
 //! The message is matched when its header has come. What arrives between that and its end may be matched
 //! before it is there, but not in its place, so order is kept.
 
-use netmod::{Header, LaneError, Peer, Token};
+use netmod::{Header, IoVec, LaneError, MAX_IOVECS, Peer, Token};
 
-use super::{Address, Engine, PLACED};
+use super::{Address, Engine, PLACED, SCATTERED};
 use crate::error::{Class, Error};
-use crate::pt2pt::request::{RequestId, Role};
-use crate::pt2pt::wire::{self, PacketKind, Trailer};
+use crate::pt2pt::request::{Record, RequestId, Role};
+use crate::pt2pt::wire::{self, Control, PacketKind, Trailer};
+
+/// Mean length of runs, in bytes, from which the kernel writes them to their places itself. Shorter ones cost
+/// it more than it costs to unpack them from a buffer that the processor's cache still holds.
+const SCATTERED_RUN: usize = 16 << 10;
 
 impl Engine {
     /// The place for the `len` bytes of a message, if its receive is posted and has room for all of
@@ -56,5 +61,60 @@ impl Engine {
         self.counters.eager_bytes_received += len;
         self.consumed(Address { peer, vci }, len as usize);
         self.finish_transfer(id);
+    }
+
+    /// The places in a receive's buffer with gaps for a part of a rendezvous message's data. (They were
+    /// agreed on: what doesn't fit, or is not what comes next, is told of when it is there.)
+    pub(super) fn pieces_for(
+        &mut self,
+        from: Peer,
+        header: &Header,
+        len: usize,
+        pieces: &mut [IoVec; MAX_IOVECS],
+    ) -> Option<(usize, Token)> {
+        let trailer = Trailer::parse(header).filter(|trailer| trailer.kind == PacketKind::Data)?;
+        let body = Control::of(header);
+        let from = Address {
+            peer: from,
+            vci: trailer.from_vci,
+        };
+        let fits = |record: &Record| {
+            let rest = record.total.saturating_sub(record.moved);
+            let next = body.value == record.moved && len as u64 <= rest;
+            let free = record.role == Role::Receiving && !record.fetching;
+            free && next && record.buffer.is_listable()
+        };
+        let (id, record) = self.waiting_for(from, body.request, fits)?;
+        let moved = record.moved as usize;
+        if record.buffer.len() < moved + len {
+            return None;
+        }
+        let (count, bytes) = record.buffer.list(moved, len, pieces);
+        if bytes != len || len < count * SCATTERED_RUN {
+            return None;
+        }
+        // The transport ends it, also if the peer is lost.
+        record.fetching = true;
+        record.moved += len as u64;
+        if trailer.credit != 0 {
+            let stream = self.streams.get(from.peer, from.vci);
+            stream.in_flight = stream.in_flight.saturating_sub(trailer.credit);
+        }
+        self.counters.scattered_bytes += len as u64;
+        Some((count, Token(SCATTERED | u64::from(id.index()))))
+    }
+
+    /// A part of the data has come to its places, or will not.
+    pub(super) fn scattered(&mut self, id: RequestId, result: Result<(), LaneError>) {
+        let Some(record) = self.records.get(id) else {
+            return;
+        };
+        record.fetching = false;
+        if let Err(error) = result {
+            return self.fail(id, Error::new(Class::ProcFailed, error.to_string()));
+        }
+        if record.moved == record.total {
+            self.finish_transfer(id);
+        }
     }
 }

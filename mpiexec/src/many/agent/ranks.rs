@@ -15,6 +15,7 @@ use pmi::server::{Action, Stage};
 use super::Agent;
 use crate::affinity::Affinity;
 use crate::binding::Bind;
+use crate::lines::Lines;
 use crate::many::children::Event;
 use crate::many::messages::{Common, Part, Up, from_ending};
 use crate::many::tree::OWN;
@@ -25,14 +26,8 @@ use crate::program::{NOT_FOUND, NOT_RUNNABLE, Program};
 use crate::rank::{Place, Rank};
 use crate::system::{self, Ending};
 
-/// How long the rest of a line is waited for: long enough for a rank that gets no processor.
-const PIECE: Duration = Duration::from_secs(1);
-/// The same for ranks that people at a terminal talk to: what has no end may be a question.
-const QUESTION: Duration = Duration::from_millis(50);
 /// How long the news of ranks that ended in order waits for more of them.
 const TOGETHER: Duration = Duration::from_millis(50);
-/// A line longer than this is passed on in pieces.
-const LONGEST: usize = 1 << 20;
 /// Lines of a rank that has said where it is.
 const WORDS: usize = 2;
 
@@ -40,14 +35,9 @@ const WORDS: usize = 2;
 #[derive(Default)]
 pub struct Output {
     pipe: Option<File>,
-    /// The start of a line whose end hasn't come.
-    line: Vec<u8>,
-    /// When it is passed on all the same.
-    until: Option<Instant>,
+    pieces: Lines,
     lines: usize,
     marked: usize,
-    /// It may be a question to somebody who waits for it.
-    asks: bool,
 }
 
 impl Output {
@@ -58,14 +48,13 @@ impl Output {
 
     /// When a piece of a line is to be passed on.
     pub fn due(&self) -> Option<Instant> {
-        self.until
+        self.pieces.due()
     }
 
     /// Reads no more: whoever writes there learns of it.
     pub fn close(&mut self) {
         self.pipe = None;
-        self.line.clear();
-        self.until = None;
+        self.pieces.rest();
     }
 
     /// Lines from here on answer a question.
@@ -80,53 +69,37 @@ impl Output {
             return Vec::new();
         };
         match pipe.read(&mut buffer) {
-            Ok(0) => {
-                self.pipe = None;
-                self.until = None;
-                return std::mem::take(&mut self.line);
-            }
-            Ok(n) => {
+            Ok(n) if n > 0 => {
                 let got = &buffer[..n];
                 self.lines += got.iter().filter(|&&b| b == b'\n').count();
-                self.line.extend_from_slice(got);
+                self.pieces.add(got, now)
             }
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
-                return Vec::new();
+                Vec::new()
             }
-            Err(_) => {
+            _ => {
                 self.pipe = None;
-                return std::mem::take(&mut self.line);
+                self.pieces.rest()
             }
         }
-        let whole = match self.line.iter().rposition(|&b| b == b'\n') {
-            Some(end) => end + 1,
-            None if self.line.len() > LONGEST => self.line.len(),
-            None => 0,
-        };
-        let rest = self.line.split_off(whole);
-        let whole = std::mem::replace(&mut self.line, rest);
-        let patience = if self.asks { QUESTION } else { PIECE };
-        self.until = (!self.line.is_empty()).then_some(now + patience);
-        whole
     }
 
     /// The piece of a line that has waited long enough.
     fn piece(&mut self, now: Instant) -> Vec<u8> {
-        let Some(until) = self.until.filter(|until| now >= *until) else {
+        let Some(until) = self.due().filter(|until| now >= *until) else {
             return Vec::new();
         };
         // The rest may have come while nothing could be read.
-        let whole = self.read(now);
-        if self.until == Some(until) && self.pipe.is_some() {
-            self.until = None;
-            return std::mem::take(&mut self.line);
+        let mut whole = self.read(now);
+        if self.due() == Some(until) {
+            whole.extend(self.pieces.rest());
         }
         whole
     }
 
     /// Everything that is left.
     pub fn drain(&mut self) -> Vec<u8> {
-        let mut all = std::mem::take(&mut self.line);
+        let mut all = self.pieces.rest();
         if let Some(mut pipe) = self.pipe.take() {
             // Whoever still holds the other end is not waited for.
             let mut buffer = [0u8; 16 * 1024];
@@ -214,7 +187,7 @@ impl Agent {
                     for (stream, source) in started.sources.iter_mut().enumerate() {
                         let output = &mut self.output[index][stream];
                         output.pipe = source.take().map(Into::into);
-                        output.asks = reads && common.terminal;
+                        output.pieces.set_asks(reads && common.terminal);
                     }
                     self.ranks.push(started);
                     if let Some(to) = stdin
@@ -484,6 +457,7 @@ fn section(part: &Part) -> Section {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lines::PIECE;
     use std::io::Write;
 
     #[test]

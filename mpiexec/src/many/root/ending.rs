@@ -7,7 +7,7 @@ use crate::hosts::place::Placement;
 use crate::many::messages::Down;
 use crate::options::Options;
 use crate::output::message;
-use crate::report::{signal_hint, signal_name};
+use crate::report::{signal_hint, signal_name, silent_hint};
 use crate::system::{self, Ending};
 
 /// Between asking a rank to end and making it.
@@ -262,7 +262,7 @@ impl Root {
             (Ending::Code(code), Stage::Finalized) => self.keep(code),
             (Ending::Code(0), Stage::Silent) => {}
             (Ending::Code(code), Stage::Silent) => {
-                let text = format!("{who} exited with code {code}");
+                let text = format!("{who} exited with code {code}{}", silent_hint(code));
                 self.fail(Some(rank), exit_code(code), text);
             }
             (Ending::Code(0), Stage::Active) => {
