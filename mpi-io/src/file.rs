@@ -421,9 +421,11 @@ impl File {
     /// Where the access mode forbids it, the arguments are wrong, or the system refuses.
     pub fn access(&self, at: At, mut memory: Memory, direction: Direction) -> Result<Status> {
         let place = self.place(at, &memory, direction)?;
-        let moved = self
-            .shared
-            .transfer(&place.view, place.position, &mut memory, direction);
+        let (shared, view) = (&self.shared, &place.view);
+        let moved = match (at, direction) {
+            (At::Shared, Direction::Write) => shared.append(view, place.position, &mut memory),
+            _ => shared.transfer(view, place.position, &mut memory, direction),
+        };
         let had = moved.as_ref().map_or(0, |moved| *moved);
         self.correct(at, &place, &memory, had)?;
         moved.map(status)

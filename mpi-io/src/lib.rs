@@ -15,6 +15,7 @@ mod access;
 mod agree;
 mod amode;
 mod collective;
+mod combine;
 mod datarep;
 mod domains;
 pub mod driver;

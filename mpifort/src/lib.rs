@@ -8,6 +8,7 @@
 //! run-time library.
 
 pub mod convert;
+pub mod datareps;
 pub mod detach;
 pub mod predefined;
 pub mod sections;

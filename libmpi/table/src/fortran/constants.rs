@@ -142,6 +142,7 @@ pub(super) const CALLBACKS: &[&str] = &[
     "MPI_WIN_NULL_DELETE_FN",
     "MPI_WIN_DUP_FN",
     "MPI_CONVERSION_FN_NULL",
+    "MPI_CONVERSION_FN_NULL_C",
 ];
 
 /// What is known by its address.
