@@ -106,7 +106,7 @@ impl CommObject {
 
     /// Takes over hints without asking other members: the VCIs are those that it has.
     pub fn copy_hints(&self, process: &Process, parent: &CommObject) {
-        let mut hints = parent.hints.lock().clone();
+        let mut hints = parent.hints.lock().for_copy();
         hints.settle(process, &self.comm);
         *self.hints.lock() = hints;
     }
@@ -133,7 +133,7 @@ impl CommObject {
 
     /// Takes over the hints of the communicator that it is a duplicate of, all members together.
     pub fn duplicate_hints(&self, process: &Process, parent: &CommObject, vcis: u32) -> Result<()> {
-        let mut hints = parent.hints.lock().clone();
+        let mut hints = parent.hints.lock().for_copy();
         // Hints about VCIs are there only where all members have them.
         let wished = hints.wishes().any();
         if !wished && vcis > 0 {

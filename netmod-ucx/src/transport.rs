@@ -121,14 +121,3 @@ impl Transport for UcxTransport {
         self.shared.withdraw(key);
     }
 }
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn resources_are_found_in_the_description() {
-        let text = "#\n# UCP context\n#\n#     component 0  :  self\n#            md 0  :  \
-                    component 0  self \n#\n#      resource 0  :  md 0  dev 0  flags -- self/memory\n\
-                    #      resource 1  :  md 1  dev 1  flags -- tcp/eth0\n";
-        assert_eq!(super::resources_of(text), ["self/memory", "tcp/eth0"]);
-    }
-}

@@ -14,6 +14,7 @@ use crate::link::Link;
 use crate::pmi1::{self, Pmi1};
 use crate::pmi2::Pmi2;
 use crate::pmix::Pmix;
+use crate::process_set::ProcessSet;
 use crate::wire::Lines;
 use crate::{PmiError, Spawn, text};
 
@@ -30,6 +31,7 @@ pub struct Client {
     link: Box<dyn Link>,
     appnum: OnceLock<Option<i32>>,
     universe_size: OnceLock<Option<u32>>,
+    psets: OnceLock<Vec<ProcessSet>>,
 }
 
 impl Client {
@@ -173,6 +175,7 @@ impl Client {
             link,
             appnum: OnceLock::new(),
             universe_size: OnceLock::new(),
+            psets: OnceLock::new(),
         }
     }
 
@@ -229,6 +232,18 @@ impl Client {
         }
         let size = self.link.universe_size()?;
         Ok(*self.universe_size.get_or_init(|| size))
+    }
+
+    /// The sets of processes of this job that the launcher has names for; PMIx's are the only ones.
+    ///
+    /// # Errors
+    /// After [`Client::finalize`], unless they were asked for before.
+    pub fn psets(&self) -> Result<&[ProcessSet], PmiError> {
+        if let Some(known) = self.psets.get() {
+            return Ok(known);
+        }
+        let found = self.link.psets()?;
+        Ok(self.psets.get_or_init(|| found))
     }
 
     /// Puts a value under `key`; others see it after the next [`Client::fence`]. Any text will do

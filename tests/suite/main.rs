@@ -84,6 +84,7 @@ fn trials() -> Result<Vec<Trial>> {
     let mut trials = Vec::new();
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut programs = Program::all(&here.join("c"))?;
+    programs.extend(Program::all(&here.join("f"))?);
     let unknown = standard_abi::unknown(&programs);
     if !unknown.is_empty() {
         return Err(format!(
@@ -91,7 +92,6 @@ fn trials() -> Result<Vec<Trial>> {
         ));
     }
     programs.extend(standard_abi::twins(&programs));
-    programs.extend(Program::all(&here.join("f"))?);
     for program in programs {
         let program = Arc::new(program);
         trials.extend(providers::trials(&program));

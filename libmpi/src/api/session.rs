@@ -17,7 +17,7 @@ use crate::args::Out;
 use crate::errhandler;
 use crate::handler::{Attached, Handler};
 use crate::hints::MEMORY_KINDS;
-use crate::psets::{self, PSETS};
+use crate::psets;
 use crate::raise::{self, On};
 use crate::runtime::runtime;
 use crate::session_object::SessionObject;
@@ -87,7 +87,7 @@ pub fn session_get_num_psets(
     _: Option<&Info>,
     npset_names: Out<c_int>,
 ) -> Result<()> {
-    npset_names.set(PSETS.len() as c_int);
+    npset_names.set(psets::psets(runtime()?)?.len() as c_int);
     Ok(())
 }
 
@@ -100,11 +100,12 @@ pub unsafe fn session_get_nth_pset(
     pset_len: &mut c_int,
     pset_name: *mut c_char,
 ) -> Result<()> {
-    let found = usize::try_from(n).ok().and_then(|n| PSETS.get(n));
+    let all = psets::psets(runtime()?)?;
+    let found = usize::try_from(n).ok().and_then(|n| all.get(n));
     let Some((name, _)) = found else {
         let why = format!(
             "n is {n}; it must be from 0 to {}, less than MPI_Session_get_num_psets tells",
-            PSETS.len() - 1
+            all.len() - 1
         );
         return Err(Error::new(Class::Arg, why));
     };
@@ -129,7 +130,7 @@ pub fn session_get_pset_info(
     pset_name: &CStr,
     info: Out<MPI_Info>,
 ) -> Result<()> {
-    let pset = psets::pset(pset_name.to_bytes())?;
+    let pset = psets::pset(runtime()?, pset_name.to_bytes())?;
     let size = pset.group(runtime()?)?.size();
     let told = Info::new();
     told.set("mpi_size", size.to_string())?;
@@ -142,7 +143,7 @@ pub fn group_from_session_pset(
     pset_name: &CStr,
     newgroup: Out<MPI_Group>,
 ) -> Result<()> {
-    let pset = psets::pset(pset_name.to_bytes())?;
+    let pset = psets::pset(runtime()?, pset_name.to_bytes())?;
     sessions::get(session)?;
     let group = pset.group(runtime()?)?;
     newgroup.set(groups::insert_of(group, session)?);

@@ -2,6 +2,7 @@
 
 use super::buffers::Buffers;
 use super::call::Call;
+use super::quick;
 use super::registration::Collectives;
 use super::scheduled::call_with;
 use super::setup::make_slots;
@@ -25,6 +26,10 @@ pub unsafe fn call(
     let state = CommState::of(comm);
     if state.is_time_for_slots(comm) {
         make_slots(process, comm, state)?;
+    }
+    // SAFETY: as for this function.
+    if let Some(done) = unsafe { quick::call(process, comm, state, buffers, call) } {
+        return done;
     }
     // SAFETY: as for this function.
     unsafe { call_with(process, comm, state, buffers, call, true) }

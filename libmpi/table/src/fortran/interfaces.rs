@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::constants::{CALLBACKS, COMMON};
 use super::{Arg, Pass, Routine, routines};
 use crate::function::{Direction, Kind};
-use crate::{CType, Table};
+use crate::{Abi, CType, Table};
 
 /// The handles that have types of their own in `mpi_f08`.
 const HANDLES: &[&str] = &[
@@ -51,15 +51,21 @@ impl Table {
                 "  type, bind(C) :: {name}\n    integer :: MPI_VAL = 0\n  end type {name}"
             );
         }
-        text.push_str(
-            "  type, bind(C) :: MPI_Status\n    \
-             integer, private :: count_lo = 0\n    \
-             integer, private :: count_hi_and_cancelled = 0\n    \
-             integer :: MPI_SOURCE = 0\n    \
-             integer :: MPI_TAG = 0\n    \
-             integer :: MPI_ERROR = 0\n  \
-             end type MPI_Status\n\n",
-        );
+        text.push_str("  type, bind(C) :: MPI_Status\n");
+        let hidden = "    integer, private ::";
+        if self.abi == Abi::Mpich {
+            let _ = writeln!(
+                text,
+                "{hidden} count_lo = 0\n{hidden} count_hi_and_cancelled = 0"
+            );
+        }
+        for name in ["MPI_SOURCE", "MPI_TAG", "MPI_ERROR"] {
+            let _ = writeln!(text, "    integer :: {name} = 0");
+        }
+        if self.abi == Abi::Standard {
+            let _ = writeln!(text, "{hidden} MPI_internal(5)");
+        }
+        text.push_str("  end type MPI_Status\n\n");
         // Initial values would make variables in common blocks and uninitialized ones differ.
         text = text.replace(" = 0\n", "\n");
         for (operator, suffix) in [("==", "eq"), ("/=", "ne")] {

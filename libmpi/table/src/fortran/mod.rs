@@ -5,6 +5,7 @@ pub mod constants;
 pub mod interfaces;
 pub mod sections;
 pub mod shims;
+pub mod standard;
 
 use crate::Table;
 use crate::function::{Direction, Function, Kind, Param};
