@@ -7,7 +7,6 @@ use std::sync::atomic::Ordering;
 
 use crate::clock::{self, Moment, Scale};
 use crate::pmpi::{self, Handle, SUCCESS};
-use crate::real;
 use crate::record::{self, COUNTING, TRACING};
 use crate::{pvars, stats, trace};
 
@@ -31,7 +30,7 @@ pub struct Abi {
 
 impl Abi {
     fn get() -> Abi {
-        match real::is_standard_abi() {
+        match weft_pmpi::is_standard_abi() {
             false => Abi {
                 world: 0x4400_0000,
                 byte: 0x4c00_010d,
