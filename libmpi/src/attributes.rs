@@ -65,11 +65,11 @@ pub fn create(
                 Some((proxy, _)) => {
                     let bits = std::ptr::with_exposed_provenance_mut(value.bits() as usize);
                     let (out, flag) = (&raw mut out, &raw mut flag);
-                    let number = form.number();
+                    let (number, object) = (form.number(), kind.outward(*object).to_int());
                     // SAFETY: the companion library that made the key gave the proxy for the
                     // program's function; it takes these arguments.
                     let code = unsafe {
-                        proxy(function, *object, key, extra.get(), number, bits, out, flag)
+                        proxy(function, object, key, extra.get(), number, bits, out, flag)
                     };
                     (code, form)
                 }
@@ -101,9 +101,9 @@ pub fn create(
             let code = match others.get() {
                 Some((_, proxy)) => {
                     let bits = std::ptr::with_exposed_provenance_mut(value.bits() as usize);
-                    let form = value.form().number();
+                    let (form, object) = (value.form().number(), kind.outward(*object).to_int());
                     // SAFETY: as for copying.
-                    unsafe { proxy(function, *object, key, form, bits, extra.get()) }
+                    unsafe { proxy(function, object, key, form, bits, extra.get()) }
                 }
                 None => {
                     let object = kind.outward(*object);

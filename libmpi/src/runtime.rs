@@ -221,6 +221,15 @@ impl Runtime {
         }
     }
 
+    /// As [`Runtime::find_comm`] for those that most programs use; the others are found on the long ways.
+    #[inline(always)]
+    pub fn early_comm(&self, handle: MPI_Comm) -> Option<&CommObject> {
+        if handle == self.world_handle.load(Ordering::Relaxed) {
+            return Some(&self.world);
+        }
+        self.comms.get_early(handle)
+    }
+
     /// The communicator behind a handle.
     #[inline(always)]
     pub fn comm(&self, handle: MPI_Comm) -> Result<&CommObject> {

@@ -16,6 +16,15 @@ use crate::pmix::Pmix;
 use crate::wire::Lines;
 use crate::{PmiError, Spawn, text};
 
+/// A set of processes of the job that the launcher has a name for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ProcessSet {
+    /// The name.
+    pub name: String,
+    /// Its processes, by rank.
+    pub ranks: Vec<u32>,
+}
+
 /// How long names, keys and values may be, in bytes, the terminator of a C string included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -51,6 +60,7 @@ pub struct Client {
     link: Box<dyn Link>,
     appnum: OnceLock<Option<i32>>,
     universe_size: OnceLock<Option<u32>>,
+    psets: OnceLock<Vec<ProcessSet>>,
 }
 
 impl Client {
@@ -194,6 +204,7 @@ impl Client {
             link,
             appnum: OnceLock::new(),
             universe_size: OnceLock::new(),
+            psets: OnceLock::new(),
         }
     }
 
@@ -250,6 +261,18 @@ impl Client {
         }
         let size = self.link.universe_size()?;
         Ok(*self.universe_size.get_or_init(|| size))
+    }
+
+    /// The sets of processes of this job that the launcher has names for; PMIx's are the only ones.
+    ///
+    /// # Errors
+    /// After [`Client::finalize`], unless they were asked for before.
+    pub fn psets(&self) -> Result<&[ProcessSet], PmiError> {
+        if let Some(known) = self.psets.get() {
+            return Ok(known);
+        }
+        let found = self.link.psets()?;
+        Ok(self.psets.get_or_init(|| found))
     }
 
     /// Puts a value under `key`; others see it after the next [`Client::fence`]. Any text will do

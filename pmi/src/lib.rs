@@ -32,7 +32,7 @@ pub mod text;
 pub mod wire;
 pub mod wire2;
 
-pub use client::{Client, Limits};
+pub use client::{Client, Limits, ProcessSet};
 pub use environment::{Launch, Version, detect};
 pub use error::PmiError;
 pub use spawn::{Command, Spawn};

@@ -111,14 +111,19 @@ fn fortran(tree: &Tree, built: &Path) -> Result {
         tree.link("libmpifort.so.12", &format!("lib/{name}"))?;
     }
     tree.write(FORTRAN_WRAPPER, "bin/mpifort", 0o755)?;
-    for name in ["mpif90", "mpif77", "mpif08"] {
+    for name in ["mpif90", "mpif77", "mpif08", "mpifort_abi"] {
         tree.link("mpifort", &format!("bin/{name}"))?;
     }
+    let standard = "libmpifort_abi.so";
+    tree.copy(&built.join(standard), "lib/libmpifort_abi.so.1", 0o755)?;
+    tree.link("libmpifort_abi.so.1", &format!("lib/{standard}"))?;
     if is_there("gfortran") {
-        workspace::run(
-            Command::new(tree.path("bin/mpifort")).args(["-fc=gfortran", "-modules"]),
-            "compiling the Fortran modules for gfortran",
-        )?;
+        for name in ["mpifort", "mpifort_abi"] {
+            workspace::run(
+                Command::new(tree.path(&format!("bin/{name}"))).args(["-fc=gfortran", "-modules"]),
+                "compiling the Fortran modules for gfortran",
+            )?;
+        }
     }
     Ok(())
 }
@@ -188,7 +193,8 @@ fn is_there(compiler: &str) -> bool {
 fn build(dev: bool) -> Result<PathBuf> {
     let mut command = workspace::cargo();
     command.args(["build", "--package", "libmpi", "--package", "libmpi-abi"]);
-    command.args(["--package", "mpifort", "--package", "weft-profile"]);
+    command.args(["--package", "mpifort", "--package", "libmpifort-abi"]);
+    command.args(["--package", "weft-profile"]);
     command.args(["--package", "weft-check"]);
     for (package, _) in PROGRAMS {
         if workspace::has_package(package) {

@@ -5,6 +5,7 @@ mod deny;
 mod dist;
 mod docs;
 mod fresh;
+mod handle_count;
 mod headers;
 mod install;
 mod instructions;

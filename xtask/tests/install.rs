@@ -110,7 +110,11 @@ fn everything_is_in_its_place() {
         "include/mpif.h",
         "include/mpi.f90",
         "include/mpi_f08.f90",
+        "include/abi/mpif.h",
+        "include/abi/mpi_f08.f90",
+        "lib/libmpifort_abi.so.1",
         "bin/mpifort",
+        "bin/mpifort_abi",
         "bin/mpif90",
         "bin/mpif77",
         "bin/mpicc",
@@ -545,10 +549,30 @@ fn mpifort_compiles_and_links() {
         run(command.arg("-o").arg(&program).arg(source));
         assert_eq!(run(&mut Command::new(&program)), "5.0\n");
     };
-    for name in ["mpifort", "mpif90", "mpif77", "mpif08"] {
+    for name in ["mpifort", "mpif90", "mpif77", "mpif08", "mpifort_abi"] {
         build(&installed().join("bin").join(name), &source);
     }
     build(&installed().join("bin/mpif77"), &old);
+    build(&installed().join("bin/mpifort_abi"), &old);
+
+    // Fortran's library knows handles of Weft's library only.
+    let stranger = dir.0.join("stranger.c");
+    let text = "#include <string.h>\nint PMPI_Get_library_version(char *text, int *length) {\n\
+                strcpy(text, \"Stranger 1.0\");\n*length = 12;\nreturn 0;\n}\n";
+    fs::write(&stranger, text).expect("a source");
+    let library = dir.0.join("stranger.so");
+    run(Command::new("cc")
+        .args(["-shared", "-fPIC", "-o"])
+        .arg(&library)
+        .arg(&stranger));
+    // A preloaded library's path must have no blanks.
+    let mut command = Command::new(&program);
+    command
+        .env("LD_LIBRARY_PATH", &dir.0)
+        .env("LD_PRELOAD", "stranger.so");
+    let (success, text) = attempt(&mut command);
+    let told = text.contains("libmpifort_abi.so.1") && text.contains("Stranger 1.0");
+    assert!(!success && told, "{text}");
 
     // After a move, and for a compiler that is new, where the installation can't be written.
     let moved = dir.0.join("elsewhere");
@@ -612,7 +636,14 @@ fn cmake_finds_fortran() {
 /// Every routine has all names that compilers give it, and nothing else is exported.
 #[test]
 fn fortran_library_has_all_names() {
-    let library = installed().join("lib/libmpifort.so.12");
+    let table = mpi_table::Table::load().expect("a good table");
+    has_all_names(&table, "libmpifort.so.12", "libmpi.so.12");
+    let table = table.for_standard_fortran();
+    has_all_names(&table, "libmpifort_abi.so.1", "libmpi_abi.so.1");
+}
+
+fn has_all_names(table: &mpi_table::Table, name: &str, needs: &str) {
+    let library = installed().join("lib").join(name);
     let text = run(Command::new("nm")
         .args(["--dynamic", "--defined-only"])
         .arg(&library));
@@ -621,7 +652,6 @@ fn fortran_library_has_all_names() {
         .filter_map(|line| line.split_whitespace().nth(2))
         .collect();
     found.sort_unstable();
-    let table = mpi_table::Table::load().expect("a good table");
     let aliases = table.fortran_aliases();
     assert!(aliases.len() > 2500, "{}", aliases.len());
     for (alias, target) in &aliases {
@@ -630,7 +660,7 @@ fn fortran_library_has_all_names() {
             assert!(there, "{name} is missing");
         }
     }
-    for routine in mpi_table::fortran::routines(&table) {
+    for routine in mpi_table::fortran::routines(table) {
         // Large counts are in `mpi_f08` alone, under the generic names.
         if routine.is_large() {
             continue;
@@ -650,12 +680,20 @@ fn fortran_library_has_all_names() {
         }
     }
     for name in &found {
-        let ours = ["mpi", "pmpi", "MPI_", "PMPI_", "weft_", "__mpi_"];
+        let ours = [
+            "mpi",
+            "pmpi",
+            "MPI_",
+            "PMPI_",
+            "weft_",
+            "__mpi_",
+            "MPIR_F08_",
+        ];
         assert!(ours.iter().any(|start| name.starts_with(start)), "{name}");
     }
     let text = run(Command::new("readelf").arg("-d").arg(&library));
-    for part in ["[libmpifort.so.12]", "[libmpi.so.12]", "[$ORIGIN]"] {
-        assert!(text.contains(part), "{part} is missing:\n{text}");
+    for part in [name, needs, "$ORIGIN"].map(|part| format!("[{part}]")) {
+        assert!(text.contains(&part), "{part} is missing:\n{text}");
     }
     assert!(!text.contains("gfortran"), "{text}");
 }

@@ -16,8 +16,11 @@ use crate::raise::{On, raise};
 use crate::runtime::runtime;
 use crate::{errhandler, ops, requests, types, wins};
 
-/// Fortran's number of a predefined key is C's and one.
+/// Fortran's number of a predefined key is C's and one; in the standard ABI it is the same.
 fn key_of_c(keyval: c_int) -> c_int {
+    if cfg!(standard_abi) {
+        return keyval;
+    }
     let predefined = (MPI_TAG_UB..=MPI_APPNUM + 1).contains(&keyval)
         || (MPI_WIN_BASE..=MPI_WIN_MODEL + 1).contains(&keyval);
     if predefined && keyval & 1 == 0 {

@@ -18,7 +18,7 @@ use crate::errhandler::{self, Attached, Handler};
 use crate::hints::MEMORY_KINDS;
 use crate::raise::{self, On};
 use crate::runtime::runtime;
-use crate::sessions::{self, LEVELS, PSETS, SessionObject};
+use crate::sessions::{self, LEVELS, SessionObject};
 use crate::{groups, init};
 
 /// An error handler that fits a session.
@@ -84,7 +84,7 @@ pub fn session_get_num_psets(
     _: Option<&Info>,
     npset_names: Out<c_int>,
 ) -> Result<()> {
-    npset_names.set(PSETS.len() as c_int);
+    npset_names.set(sessions::psets(runtime()?)?.len() as c_int);
     Ok(())
 }
 
@@ -97,11 +97,12 @@ pub unsafe fn session_get_nth_pset(
     pset_len: &mut c_int,
     pset_name: *mut c_char,
 ) -> Result<()> {
-    let found = usize::try_from(n).ok().and_then(|n| PSETS.get(n));
+    let psets = sessions::psets(runtime()?)?;
+    let found = usize::try_from(n).ok().and_then(|n| psets.get(n));
     let Some((name, _)) = found else {
         let why = format!(
             "n is {n}; it must be from 0 to {}, less than MPI_Session_get_num_psets tells",
-            PSETS.len() - 1
+            psets.len() - 1
         );
         return Err(Error::new(Class::Arg, why));
     };
@@ -126,7 +127,7 @@ pub fn session_get_pset_info(
     pset_name: &CStr,
     info: Out<MPI_Info>,
 ) -> Result<()> {
-    let pset = sessions::pset(pset_name.to_bytes())?;
+    let pset = sessions::pset(runtime()?, pset_name.to_bytes())?;
     let size = pset.group(runtime()?)?.size();
     let told = Info::new();
     told.set("mpi_size", size.to_string())?;
@@ -139,7 +140,7 @@ pub fn group_from_session_pset(
     pset_name: &CStr,
     newgroup: Out<MPI_Group>,
 ) -> Result<()> {
-    let pset = sessions::pset(pset_name.to_bytes())?;
+    let pset = sessions::pset(runtime()?, pset_name.to_bytes())?;
     sessions::get(session)?;
     let group = pset.group(runtime()?)?;
     newgroup.set(groups::insert_of(group, session)?);

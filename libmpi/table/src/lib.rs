@@ -42,6 +42,8 @@ pub struct Table {
     pub constants: Constants,
     /// What is otherwise in the standard ABI.
     pub standard: Standard,
+    /// The ABI whose values `constants` has.
+    pub abi: Abi,
 }
 
 impl Table {
@@ -54,6 +56,7 @@ impl Table {
             functions: Functions::parse("functions.mpi", FUNCTIONS)?,
             constants: Constants::parse("constants.mpi", CONSTANTS)?,
             standard: Standard::parse("abi_constants.mpi", STANDARD)?,
+            abi: Abi::Mpich,
         })
     }
 }

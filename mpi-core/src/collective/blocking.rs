@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use super::Buffers;
 use super::call::Call;
+use super::quick;
 use super::scheduled::call_with;
 use super::setup::make_slots;
 use super::state::CommState;
@@ -26,6 +27,10 @@ pub unsafe fn call(
     let state = CommState::of(comm);
     if state.is_time_for_slots(comm) {
         make_slots(process, comm, state)?;
+    }
+    // SAFETY: as for this function.
+    if let Some(done) = unsafe { quick::call(process, comm, state, buffers, call) } {
+        return done;
     }
     // SAFETY: as for this function.
     unsafe { call_with(process, comm, state, buffers, call, true) }

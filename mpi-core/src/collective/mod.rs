@@ -16,6 +16,7 @@ mod network;
 mod nonblocking;
 pub mod persistent;
 mod port;
+mod quick;
 mod registration;
 mod run;
 mod scheduled;

@@ -57,6 +57,9 @@ pub(super) unsafe fn call_with(
             describe_choice(call, &site, kept.run.schedule().phases());
         }
     }
+    if by_slots && state.shared_slots().is_some() && kept.run.schedule().phases() == 1 {
+        state.quick.note(call, kept.signature);
+    }
     let tag = comm.next_collective();
     // SAFETY: as for this function.
     unsafe {

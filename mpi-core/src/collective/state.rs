@@ -11,6 +11,7 @@ use super::call::Call;
 use super::inquiry::CallNotes;
 use super::network::NetworkSlots;
 use super::nonblocking::NonblockingSlots;
+use super::quick::QuickCalls;
 use super::registration::Collectives;
 use super::shared::SharedSlots;
 use crate::comm::Comm;
@@ -35,6 +36,8 @@ pub(crate) struct CommState {
         reason = "they are large, and taken out and put back by every call"
     )]
     runs: Guarded<Vec<Box<CommRun>>>,
+    /// Calls that need none.
+    pub(super) quick: QuickCalls,
     /// How often all of them were to be built anew.
     era: AtomicU32,
     /// Blocking collective calls, up to those that it takes for slots to be made.
@@ -105,6 +108,7 @@ impl CommState {
         let mut runs = self.runs.lock();
         self.era.fetch_add(1, Ordering::Relaxed);
         runs.clear();
+        self.quick.forget();
     }
 
     /// The slots that its members share, if they do.
@@ -201,7 +205,10 @@ impl CommState {
     /// Calls on it don't overlap.
     pub(crate) unsafe fn set_alone(&self) {
         // SAFETY: as for this function.
-        unsafe { self.runs.set_alone() };
+        unsafe {
+            self.runs.set_alone();
+            self.quick.set_alone();
+        }
     }
 
     /// Keeps the slots.

@@ -91,8 +91,8 @@ pub struct Process {
     crowded: AtomicBool,
     /// The last sleep was a very short one: more is about to come.
     woken_early: AtomicBool,
-    /// Tests and probes that found nothing.
-    fruitless_tests: AtomicU32,
+    /// Tests and probes that found nothing, counted apart by threads.
+    fruitless_tests: Box<[CachePadded<AtomicU32>; 16]>,
     /// Threads that have been waiting for a while.
     waiters: CachePadded<AtomicU32>,
     /// Wakes the thread that sleeps, when another thread has brought something about.
@@ -160,7 +160,7 @@ impl Process {
             wait_oversubscribed: config.wait.oversubscribed(),
             crowded: AtomicBool::new(false),
             woken_early: AtomicBool::new(false),
-            fruitless_tests: AtomicU32::new(1),
+            fruitless_tests: Box::new(std::array::from_fn(|_| AtomicU32::new(1).into())),
             waiters: CachePadded::new(AtomicU32::new(0)),
             wakeup,
             eager_limit: config.eager_limit,

@@ -13,7 +13,8 @@ pub use file::{SharedFile, Way};
 pub use form::{Collective, Shape};
 pub use partitioned::Partitioned;
 pub use table::{
-    Accumulate, CompareAndSwap, FetchAndOp, Get, Irecv, Isend, Put, Request, Table, Wait, WinTwo,
+    Accumulate, Allreduce, Barrier, CompareAndSwap, FetchAndOp, Get, Irecv, Isend, Put, Recv,
+    Request, Table, Wait, WinTwo,
 };
 pub use window::{Epochs, Memory, Window};
 pub use world::{Combine, World, library_version};
