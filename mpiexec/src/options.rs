@@ -141,6 +141,7 @@ const KNOWN: &[&str] = &[
     "stats",
     "trace",
     "valgrind",
+    "check",
 ];
 
 /// For ourselves only; see [`Request::Probe`].
@@ -206,6 +207,7 @@ pub fn parse(
         drafts.push(draft);
     }
 
+    profile::refuse_both(&everywhere.set)?;
     for (index, draft) in drafts.into_iter().enumerate() {
         job.sections.push(draft.finish(index, &everywhere)?);
     }
@@ -339,6 +341,7 @@ fn option<'a>(
         "initial-errhandler" => everywhere.set.push(initial_errhandler(&value("a name")?)?),
         "memory-alloc-kinds" => memory_kinds(&value("kinds of memory")?)?,
         "stats" => everywhere.set.extend(profile::stats()?),
+        "check" => everywhere.set.extend(profile::check()?),
         "trace" => everywhere.set.extend(profile::trace(&value("a file")?)?),
         "valgrind" => everywhere.before = profile::valgrind()?,
         "configfile" => {

@@ -1,5 +1,5 @@
-//! Where a job's time goes: a library that is put before MPI's, and what it is told. And valgrind, which is put
-//! before the programs.
+//! Where a job's time goes, and whether it uses MPI rightly: libraries that are put before MPI's, and what they are
+//! told. And valgrind, which is put before the programs.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -29,10 +29,9 @@ pub fn valgrind() -> Result<Vec<OsString>, String> {
     Ok(vec!["valgrind".into(), option])
 }
 
-/// Puts the library before all others, those of `preloaded` among them.
-fn preload(preloaded: Option<OsString>) -> Result<Setting, String> {
-    let what_for = "-stats and -trace (WEFT_STATS, WEFT_TRACE)";
-    let mut list = installed("lib/libweft_profile.so", what_for)?.into_os_string();
+/// Puts a library before all others, those of `preloaded` among them.
+fn preload(name: &str, what_for: &str, preloaded: Option<OsString>) -> Result<Setting, String> {
+    let mut list = installed(name, what_for)?.into_os_string();
     if let Some(others) = preloaded.filter(|others| !others.is_empty()) {
         list.push(":");
         list.push(others);
@@ -40,15 +39,30 @@ fn preload(preloaded: Option<OsString>) -> Result<Setting, String> {
     Ok(("LD_PRELOAD".into(), list))
 }
 
+fn profiler(preloaded: Option<OsString>) -> Result<Setting, String> {
+    let what_for = "-stats and -trace (WEFT_STATS, WEFT_TRACE)";
+    preload("lib/libweft_profile.so", what_for, preloaded)
+}
+
+fn checker(preloaded: Option<OsString>) -> Result<Setting, String> {
+    let what_for = "checks by -check (WEFT_CHECK)";
+    preload("lib/libweft_check.so", what_for, preloaded)
+}
+
 /// What `-stats` sets.
 pub fn stats() -> Result<Vec<Setting>, String> {
-    Ok(vec![("WEFT_STATS".into(), "1".into()), preload(own())?])
+    Ok(vec![("WEFT_STATS".into(), "1".into()), profiler(own())?])
 }
 
 /// What `-trace FILE` sets. Rank 0 may have another working directory.
 pub fn trace(file: &OsStr) -> Result<Vec<Setting>, String> {
     let path = std::path::absolute(file).map_err(|error| format!("option -trace: {error}"))?;
-    Ok(vec![("WEFT_TRACE".into(), path.into()), preload(own())?])
+    Ok(vec![("WEFT_TRACE".into(), path.into()), profiler(own())?])
+}
+
+/// What `-check` sets.
+pub fn check() -> Result<Vec<Setting>, String> {
+    Ok(vec![("WEFT_CHECK".into(), "1".into()), checker(own())?])
 }
 
 /// What is to be set where our environment asks for it: ranks inherit the variables.
@@ -56,10 +70,26 @@ pub fn by_environment(
     variable: &impl Fn(&str) -> Option<OsString>,
 ) -> Result<Vec<Setting>, String> {
     let wants = |name| variable(name).is_some_and(|value| !value.is_empty() && value != "0");
+    let preloaded = variable("LD_PRELOAD");
+    if wants("WEFT_CHECK") {
+        return Ok(vec![checker(preloaded)?]);
+    }
     if wants("WEFT_TRACE") || wants("WEFT_STATS") {
-        return Ok(vec![preload(variable("LD_PRELOAD"))?]);
+        return Ok(vec![profiler(preloaded)?]);
     }
     Ok(Vec::new())
+}
+
+/// Measuring and checking are different runs: each library would hide the other.
+pub fn refuse_both(set: &[Setting]) -> Result<(), String> {
+    let has = |name: &str| set.iter().any(|(variable, _)| variable == name);
+    if has("WEFT_CHECK") && (has("WEFT_STATS") || has("WEFT_TRACE")) {
+        return Err(
+            "-check can't be used together with -stats or -trace: it changes what takes how long"
+                .to_owned(),
+        );
+    }
+    Ok(())
 }
 
 fn own() -> Option<OsString> {

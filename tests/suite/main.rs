@@ -12,6 +12,7 @@
 //! - `WEFT_TEST_ALLOW_SKIP`: what may be left out where the machine lacks something for it, by names.
 //! - `WEFT_TEST_PATIENCE`: multiplies all time limits, for slow or busy machines.
 
+mod checks;
 mod hosts;
 mod job;
 mod lacks;
@@ -84,14 +85,16 @@ fn trials() -> Result<Vec<Trial>> {
     let mut trials = Vec::new();
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut programs = Program::all(&here.join("c"))?;
+    let checked = checks::twins(&programs);
     programs.extend(Program::all(&here.join("f"))?);
-    let unknown = standard_abi::unknown(&programs);
+    let unknown = [standard_abi::unknown(&programs), checks::unknown(&programs)].concat();
     if !unknown.is_empty() {
         return Err(format!(
-            "standard_abi.rs names programs that aren't there: {unknown:?}"
+            "standard_abi.rs or checks.rs names programs that aren't there: {unknown:?}"
         ));
     }
     programs.extend(standard_abi::twins(&programs));
+    programs.extend(checked);
     for program in programs {
         let program = Arc::new(program);
         trials.extend(providers::trials(&program));

@@ -3,7 +3,6 @@
 use std::ffi::c_int;
 
 use crate::pmpi::Handle;
-use crate::real;
 
 /// Constants that differ between the ABIs.
 pub struct Abi {
@@ -22,7 +21,7 @@ pub struct Abi {
 impl Abi {
     /// Those of the library that the program uses.
     pub fn get() -> Abi {
-        match real::is_standard_abi() {
+        match weft_pmpi::is_standard_abi() {
             false => Abi {
                 world: 0x4400_0000,
                 byte: 0x4c00_010d,

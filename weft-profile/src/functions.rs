@@ -2,7 +2,7 @@
 #![allow(clippy::missing_safety_doc, non_snake_case)]
 
 use crate::pmpi::bytes;
-use crate::real::Real;
 use crate::record::{enter, leave};
+use weft_pmpi::Real;
 
 include!(concat!(env!("OUT_DIR"), "/shims.rs"));

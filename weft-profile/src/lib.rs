@@ -16,14 +16,13 @@ mod job;
 mod names;
 mod pmpi;
 mod pvars;
-mod real;
 mod record;
 mod stats;
 mod trace;
 
 use std::ffi::{c_int, c_void};
 
-use real::Real;
+use weft_pmpi::Real;
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn MPI_Init(argc: *mut c_int, argv: *mut c_void) -> c_int {

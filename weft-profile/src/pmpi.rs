@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::mem::transmute;
 
-use crate::real::Real;
+use weft_pmpi::Real;
 
 /// `MPI_SUCCESS`.
 pub const SUCCESS: c_int = 0;

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use crate::abi::Abi;
 use crate::pmpi::SUCCESS;
-use crate::real::Real;
+use weft_pmpi::Real;
 
 /// Room for a name.
 const ROOM: usize = 256;

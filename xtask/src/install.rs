@@ -44,8 +44,9 @@ pub fn run_as(prefix: &Path, told: &Path, dev: bool) -> Result {
     }
     tree.copy(&built.join("libmpi_abi.so"), "lib/libmpi_abi.so.1", 0o755)?;
     tree.link("libmpi_abi.so.1", "lib/libmpi_abi.so")?;
-    let profile = "libweft_profile.so";
-    tree.copy(&built.join(profile), &format!("lib/{profile}"), 0o755)?;
+    for tool in ["libweft_profile.so", "libweft_check.so"] {
+        tree.copy(&built.join(tool), &format!("lib/{tool}"), 0o755)?;
+    }
     let table = Table::load().map_err(|error| format!("libmpi/table/{error}"))?;
     for (name, text) in headers::files(&table) {
         tree.write(&text, &format!("include/{name}"), 0o644)?;
@@ -204,6 +205,7 @@ fn build(dev: bool) -> Result<PathBuf> {
     command.args(["build", "--package", "libmpi", "--package", "libmpi-abi"]);
     command.args(["--package", "mpifort", "--package", "libmpifort-abi"]);
     command.args(["--package", "weft-profile"]);
+    command.args(["--package", "weft-check"]);
     for (package, _) in PROGRAMS {
         if workspace::has_package(package) {
             command.args(["--package", package]);

@@ -1,4 +1,4 @@
-//! The library behind this one.
+//! What libraries between a program and MPI have in common: the library behind them, of either ABI.
 
 use std::ffi::{CStr, c_void};
 use std::ptr;
@@ -53,7 +53,7 @@ impl Real {
         if found.is_null() {
             eprintln!(
                 "Weft: {} was called, but no MPI library of the process has it; run the program without \
-                 -stats and -trace",
+                 -stats, -trace and -check",
                 self.name.to_string_lossy()
             );
             std::process::abort();

@@ -1,0 +1,212 @@
+//! Generates a function in front of each of MPI's that is looked at, and what the table knows of it.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::{env, fs};
+
+use mpi_table::{CType, Direction, Function, Item, Kind, Table, Value};
+
+/// Collectives without a buffer: those with one are found by their parameters.
+const OTHERS: [&str; 6] = [
+    "MPI_Init",
+    "MPI_Init_thread",
+    "MPI_Finalize",
+    "MPI_Barrier",
+    "MPI_Win_create",
+    "MPI_Cancel",
+];
+
+/// Handles of objects that are made and ended, as `Kind` has them here.
+fn object(kind: Kind) -> Option<&'static str> {
+    Some(match kind {
+        Kind::Comm => "Comm",
+        Kind::Group => "Group",
+        Kind::Datatype => "Datatype",
+        Kind::Op => "Op",
+        Kind::Request => "Request",
+        Kind::Message => "Message",
+        Kind::Errhandler => "Errhandler",
+        Kind::Info => "Info",
+        Kind::Win => "Win",
+        Kind::Session => "Session",
+        Kind::File => "File",
+        _ => return None,
+    })
+}
+
+/// Whether there is something to find out about calls of this function.
+fn is_looked_at(function: &Function) -> bool {
+    let returns_a_code = function.result.base == "int" && function.result.pointers == 0;
+    let is_plain = function.variadic
+        || function.is_macro
+        || function.is_companion
+        || function.name.starts_with("MPI_T_")
+        || !function.name.starts_with("MPI_")
+        || function.name.ends_with("_toint")
+        || function.name.ends_with("_fromint");
+    let makes_or_ends = |param: &mpi_table::Param| {
+        object(param.kind).is_some() && param.ctype.is_pointer() && param.direction != Direction::In
+    };
+    let has = |kind| function.params.iter().any(|param| param.kind == kind);
+    let moves = has(Kind::Comm) && has(Kind::Buffer);
+    let is_other = OTHERS.contains(&function.name.as_str());
+    returns_a_code && !is_plain && (moves || is_other || function.params.iter().any(makes_or_ends))
+}
+
+/// The integers that the library needs.
+fn is_number(name: &str, ctype: &CType) -> bool {
+    let names = [
+        "MPI_ANY_SOURCE",
+        "MPI_ANY_TAG",
+        "MPI_PROC_NULL",
+        "MPI_ROOT",
+        "MPI_UNDEFINED",
+    ];
+    ctype.base == "int" && (names.contains(&name) || name.starts_with("MPI_COMBINER_"))
+}
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    let table = Table::load().unwrap_or_else(|error| panic!("libmpi/table/{error}"));
+    let mut text = String::new();
+    let mut functions = String::new();
+    let mut index = 0;
+    for function in table
+        .functions
+        .present()
+        .filter(|function| is_looked_at(function))
+    {
+        let name = &function.name;
+        let count = function.params.len();
+        let params: String = (0..count).map(|i| format!("a{i}: usize, ")).collect();
+        let types = "usize, ".repeat(count);
+        let own: String = (0..count).map(|i| format!("a{i}, ")).collect();
+        let passed: String = (0..count).map(|i| format!("args[{i}], ")).collect();
+        write!(
+            text,
+            "#[unsafe(no_mangle)]\n\
+             unsafe extern \"C\" fn {name}({params}) -> usize {{\n    \
+                 static REAL: Real = Real::new(c\"P{name}\");\n    \
+                 // SAFETY: this is the type of the function in registers; see the module.\n    \
+                 let real: unsafe extern \"C\" fn({types}) -> usize = unsafe {{ std::mem::transmute(REAL.get()) }};\n    \
+                 let mut args: [usize; {count}] = [{own}];\n    \
+                 let before = before({index}, &mut args);\n    \
+                 // SAFETY: the arguments are those that the program gave to this very function.\n    \
+                 let result = unsafe {{ real({passed}) }};\n    \
+                 after(before, {index}, &args, result);\n    \
+                 result\n\
+             }}\n\n"
+        )
+        .expect("memory");
+        let params: String = function
+            .params
+            .iter()
+            .map(|param| {
+                let kind = match param.kind {
+                    Kind::Buffer => "Some(Kind::Buffer)".to_owned(),
+                    kind => format!("{:?}", object(kind))
+                        .replace("Some(\"", "Some(Kind::")
+                        .replace("\")", ")"),
+                };
+                format!(
+                    "Param {{ name: {:?}, kind: {kind}, pointer: {}, array: {}, written: {}, read: {}, wide: {} }}, ",
+                    param.name,
+                    param.ctype.is_pointer(),
+                    !param.ctype.dimensions.is_empty(),
+                    param.direction != Direction::In,
+                    param.direction != Direction::Out,
+                    matches!(param.kind, Kind::Aint | Kind::Offset | Kind::BigCount)
+                        || param.ctype.base == "MPI_Count" || param.ctype.base == "MPI_Aint",
+                )
+            })
+            .collect();
+        let base = function.narrow_name().unwrap_or(name);
+        writeln!(
+            functions,
+            "    Function {{ name: {name:?}, base: {base:?}, params: &[{params}] }},"
+        )
+        .expect("memory");
+        index += 1;
+    }
+    write!(
+        text,
+        "/// The functions that are looked at, in the order of their numbers.\n\
+         pub static FUNCTIONS: [Function; {index}] = [\n{functions}];\n\n"
+    )
+    .expect("memory");
+    constants(&table, &mut text);
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("shims.rs");
+    fs::write(&out, text).unwrap_or_else(|error| panic!("{}: {error}", out.display()));
+}
+
+/// Predefined handles and a few numbers, in both ABIs.
+fn constants(table: &Table, text: &mut String) {
+    let mut handles = String::new();
+    let mut numbers = String::new();
+    for item in table.constants.items() {
+        let Item::Constant {
+            name,
+            ctype,
+            value: Value::Integer { number, .. },
+        } = item
+        else {
+            continue;
+        };
+        let other = table
+            .standard
+            .constants
+            .items()
+            .find_map(|item| match item {
+                Item::Constant {
+                    name: other,
+                    value: Value::Integer { number, .. },
+                    ..
+                } if other == name => Some(*number),
+                _ => None,
+            });
+        if let Some(kind) = ctype.base.strip_prefix("MPI_")
+            && table.constants.is_handle(&ctype.base)
+            && [
+                "Comm",
+                "Group",
+                "Datatype",
+                "Op",
+                "Request",
+                "Message",
+                "Errhandler",
+                "Info",
+                "Win",
+                "Session",
+                "File",
+            ]
+            .contains(&kind)
+        {
+            let mpich = if kind == "File" {
+                *number
+            } else {
+                i64::from(*number as u32)
+            };
+            writeln!(
+                handles,
+                "    (Kind::{kind}, {name:?}, [{mpich}, {}]),",
+                other.unwrap_or(-1)
+            )
+            .expect("memory");
+        } else if is_number(name, ctype) {
+            writeln!(
+                numbers,
+                "    ({name:?}, [{number}, {}]),",
+                other.unwrap_or(i64::from(i32::MIN))
+            )
+            .expect("memory");
+        }
+    }
+    write!(
+        text,
+        "/// Predefined handles and null ones: kind, name, values in both ABIs.\n\
+         pub static HANDLES: &[(Kind, &str, [i64; 2])] = &[\n{handles}];\n\n\
+         /// Numbers: name, values in both ABIs.\n\
+         pub static NUMBERS: &[(&str, [i64; 2])] = &[\n{numbers}];\n"
+    )
+    .expect("memory");
+}

@@ -1,0 +1,145 @@
+//! What differs between the ABIs: the width of handles, statuses, constants.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use crate::calls::{HANDLES, Kind, NUMBERS};
+
+/// The ABI of the program.
+pub struct Abi {
+    standard: bool,
+    predefined: HashMap<(Kind, usize), &'static str>,
+    /// `MPI_ANY_SOURCE`.
+    pub any_source: i32,
+    /// `MPI_ANY_TAG`.
+    pub any_tag: i32,
+    /// `MPI_PROC_NULL`.
+    pub proc_null: i32,
+    /// `MPI_UNDEFINED`.
+    pub undefined: i32,
+    /// `MPI_COMM_WORLD`.
+    pub world: usize,
+    /// `MPI_COMM_SELF`.
+    pub comm_self: usize,
+    /// `MPI_BYTE`.
+    pub byte: usize,
+    /// `MPI_ERRORS_RETURN`.
+    pub errors_return: usize,
+    combiners: HashMap<i32, &'static str>,
+}
+
+/// The ABI of the library that is loaded.
+pub fn abi() -> &'static Abi {
+    static ABI: OnceLock<Abi> = OnceLock::new();
+    ABI.get_or_init(|| Abi::new(weft_pmpi::is_standard_abi()))
+}
+
+impl Abi {
+    fn new(standard: bool) -> Abi {
+        let which = usize::from(standard);
+        let number = |name: &str| {
+            let found = NUMBERS.iter().find(|(other, _)| *other == name);
+            found.map_or(i32::MIN, |(_, values)| values[which] as i32)
+        };
+        let handle = |name: &str| {
+            let found = HANDLES.iter().find(|(_, other, _)| *other == name);
+            found.map_or(0, |(_, _, values)| values[which] as usize)
+        };
+        let predefined = HANDLES
+            .iter()
+            .filter(|(_, _, values)| values[which] != -1)
+            .map(|(kind, name, values)| ((*kind, values[which] as usize), *name));
+        let combiners = NUMBERS.iter().filter_map(|(name, values)| {
+            Some((values[which] as i32, name.strip_prefix("MPI_COMBINER_")?))
+        });
+        Abi {
+            standard,
+            predefined: predefined.collect(),
+            any_source: number("MPI_ANY_SOURCE"),
+            any_tag: number("MPI_ANY_TAG"),
+            proc_null: number("MPI_PROC_NULL"),
+            undefined: number("MPI_UNDEFINED"),
+            world: handle("MPI_COMM_WORLD"),
+            comm_self: handle("MPI_COMM_SELF"),
+            byte: handle("MPI_BYTE"),
+            errors_return: handle("MPI_ERRORS_RETURN"),
+            combiners: combiners.collect(),
+        }
+    }
+
+    /// Whether handles of this kind have the width of an address.
+    fn is_wide(&self, kind: Kind) -> bool {
+        self.standard || kind == Kind::File
+    }
+
+    /// A handle as it is in a register.
+    pub fn by_value(&self, kind: Kind, raw: usize) -> usize {
+        if self.is_wide(kind) {
+            raw
+        } else {
+            raw as u32 as usize
+        }
+    }
+
+    /// Handles in memory.
+    pub fn handles(&self, kind: Kind, from: usize, count: usize) -> Vec<usize> {
+        if from == 0 {
+            return Vec::new();
+        }
+        let one = |index: usize| {
+            // SAFETY: the program says that there are so many handles at this place; the library reads or has written
+            // the same.
+            unsafe {
+                if self.is_wide(kind) {
+                    (from as *const usize).add(index).read_unaligned()
+                } else {
+                    (from as *const u32).add(index).read_unaligned() as usize
+                }
+            }
+        };
+        (0..count).map(one).collect()
+    }
+
+    /// Bytes from one handle to the next in an array.
+    pub fn stride(&self, kind: Kind) -> usize {
+        if self.is_wide(kind) { 8 } else { 4 }
+    }
+
+    /// The name of a handle that MPI itself has, or of a null one.
+    pub fn predefined(&self, kind: Kind, handle: usize) -> Option<&'static str> {
+        self.predefined.get(&(kind, handle)).copied()
+    }
+
+    /// Whether the address stands for something: `MPI_IN_PLACE`.
+    pub fn is_in_place(&self, address: usize) -> bool {
+        address == if self.standard { 1 } else { usize::MAX }
+    }
+
+    /// Whether this stands for no statuses.
+    pub fn ignores_status(&self, address: usize) -> bool {
+        address == if self.standard { 0 } else { 1 }
+    }
+
+    /// Bytes of a status.
+    pub fn status_size(&self) -> usize {
+        if self.standard { 32 } else { 20 }
+    }
+
+    /// Source and tag of a status in memory.
+    pub fn status(&self, address: usize) -> (i32, i32) {
+        let field = |place: usize| {
+            // SAFETY: a status of the ABI is there, which the library has written.
+            unsafe { (address as *const i32).add(place).read_unaligned() }
+        };
+        if self.standard {
+            (field(0), field(1))
+        } else {
+            (field(2), field(3))
+        }
+    }
+
+    /// The name of a combiner without its beginning: `VECTOR`.
+    pub fn combiner(&self, value: i32) -> &'static str {
+        self.combiners.get(&value).copied().unwrap_or("")
+    }
+}
