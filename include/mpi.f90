@@ -342,6 +342,7 @@ module mpi
   external :: MPI_WIN_NULL_DELETE_FN
   external :: MPI_WIN_DUP_FN
   external :: MPI_CONVERSION_FN_NULL
+  external :: MPI_CONVERSION_FN_NULL_C
 
   interface
     subroutine MPI_Send(buf, count, datatype, dest, tag, comm, ierror)
@@ -12330,6 +12331,34 @@ module mpi
       integer, intent(in) :: fh
       integer, intent(in) :: datatype
       integer(kind=MPI_ADDRESS_KIND), intent(out) :: extent
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine MPI_Register_datarep(datarep, read_conversion_fn, write_conversion_fn, &
+        dtype_file_extent_fn, extra_state, ierror)
+      import :: MPI_ADDRESS_KIND
+      implicit none
+      character(len=*), intent(in) :: datarep
+      external :: read_conversion_fn
+      external :: write_conversion_fn
+      external :: dtype_file_extent_fn
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: extra_state
+      integer, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface
+    subroutine PMPI_Register_datarep(datarep, read_conversion_fn, write_conversion_fn, &
+        dtype_file_extent_fn, extra_state, ierror)
+      import :: MPI_ADDRESS_KIND
+      implicit none
+      character(len=*), intent(in) :: datarep
+      external :: read_conversion_fn
+      external :: write_conversion_fn
+      external :: dtype_file_extent_fn
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: extra_state
       integer, intent(out) :: ierror
     end subroutine
   end interface

@@ -19,6 +19,22 @@ extern "C" {
 #define WEFT_VERSION "0.1.0"
 #define WEFT_NUMVERSION 1000
 
+/* The version of MPICH whose names, values and types these are. */
+#define MPICH 1
+#define MPICH_NAME 5
+#define MPICH_VERSION "5.0.2"
+#define MPICH_NUMVERSION 50002300
+#define MPICH_RELEASE_TYPE_ALPHA 0
+#define MPICH_RELEASE_TYPE_BETA 1
+#define MPICH_RELEASE_TYPE_RC 2
+#define MPICH_RELEASE_TYPE_PATCH 3
+#define MPICH_CALC_VERSION(MAJOR, MINOR, REVISION, TYPE, PATCH) \
+    ((MAJOR) * 10000000 + (MINOR) * 100000 + (REVISION) * 1000 + (TYPE) * 100 + (PATCH))
+#define HAVE_MPI_OFFSET
+#define MPI_FILE_DEFINED
+#define MPI_AINT_FMT_DEC_SPEC "%ld"
+#define MPI_AINT_FMT_HEX_SPEC "%lx"
+
 /* Types */
 typedef long MPI_Aint;
 typedef long MPI_Offset;
@@ -113,6 +129,7 @@ typedef void (MPI_Handler_function)(MPI_Comm *comm, int *errorcode, ...);
 typedef MPI_Comm_errhandler_function MPI_Comm_errhandler_fn;
 typedef MPI_Win_errhandler_function MPI_Win_errhandler_fn;
 typedef MPI_File_errhandler_function MPI_File_errhandler_fn;
+typedef MPI_Session_errhandler_function MPI_Session_errhandler_fn;
 
 /* Null handles */
 #define MPI_COMM_NULL ((MPI_Comm)0x04000000)

@@ -409,6 +409,31 @@ module mpi_f08
       logical :: complete
       integer :: ierror
     end subroutine
+    subroutine MPI_Datarep_extent_function(datatype, extent, extra_state, ierror)
+      import
+      type(MPI_Datatype) :: datatype
+      integer(kind=MPI_ADDRESS_KIND) :: extent, extra_state
+      integer :: ierror
+    end subroutine
+    subroutine MPI_Datarep_conversion_function(userbuf, datatype, count, filebuf, position, &
+        extra_state, ierror)
+      import
+      type(c_ptr), value :: userbuf, filebuf
+      type(MPI_Datatype) :: datatype
+      integer :: count, ierror
+      integer(kind=MPI_OFFSET_KIND) :: position
+      integer(kind=MPI_ADDRESS_KIND) :: extra_state
+    end subroutine
+    subroutine MPI_Datarep_conversion_function_c(userbuf, datatype, count, filebuf, position, &
+        extra_state, ierror)
+      import
+      type(c_ptr), value :: userbuf, filebuf
+      type(MPI_Datatype) :: datatype
+      integer(kind=MPI_COUNT_KIND) :: count
+      integer(kind=MPI_OFFSET_KIND) :: position
+      integer(kind=MPI_ADDRESS_KIND) :: extra_state
+      integer :: ierror
+    end subroutine
   end interface
 
   procedure(MPI_Comm_copy_attr_function) :: MPI_COMM_NULL_COPY_FN, MPI_COMM_DUP_FN
@@ -417,6 +442,8 @@ module mpi_f08
   procedure(MPI_Win_delete_attr_function) :: MPI_WIN_NULL_DELETE_FN
   procedure(MPI_Type_copy_attr_function) :: MPI_TYPE_NULL_COPY_FN, MPI_TYPE_DUP_FN
   procedure(MPI_Type_delete_attr_function) :: MPI_TYPE_NULL_DELETE_FN
+  procedure(MPI_Datarep_conversion_function) :: MPI_CONVERSION_FN_NULL
+  procedure(MPI_Datarep_conversion_function_c) :: MPI_CONVERSION_FN_NULL_C
 
   interface MPI_Send
     subroutine MPI_Send_f08ts(buf, count, datatype, dest, tag, comm, ierror) bind(C, &
@@ -14918,6 +14945,62 @@ module mpi_f08
       type(MPI_File), intent(in) :: fh
       type(MPI_Datatype), intent(in) :: datatype
       integer(kind=MPI_ADDRESS_KIND), intent(out) :: extent
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Register_datarep
+    subroutine MPI_Register_datarep_f08(datarep, read_conversion_fn, write_conversion_fn, &
+        dtype_file_extent_fn, extra_state, ierror)
+      import :: MPI_ADDRESS_KIND, MPI_Datarep_conversion_function, MPI_Datarep_extent_function
+      implicit none
+      character(len=*), intent(in) :: datarep
+      procedure(MPI_Datarep_conversion_function) :: read_conversion_fn
+      procedure(MPI_Datarep_conversion_function) :: write_conversion_fn
+      procedure(MPI_Datarep_extent_function) :: dtype_file_extent_fn
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: extra_state
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Register_datarep
+    subroutine PMPI_Register_datarep_f08(datarep, read_conversion_fn, write_conversion_fn, &
+        dtype_file_extent_fn, extra_state, ierror)
+      import :: MPI_ADDRESS_KIND, MPI_Datarep_conversion_function, MPI_Datarep_extent_function
+      implicit none
+      character(len=*), intent(in) :: datarep
+      procedure(MPI_Datarep_conversion_function) :: read_conversion_fn
+      procedure(MPI_Datarep_conversion_function) :: write_conversion_fn
+      procedure(MPI_Datarep_extent_function) :: dtype_file_extent_fn
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: extra_state
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface MPI_Register_datarep_c
+    subroutine MPI_Register_datarep_c_f08(datarep, read_conversion_fn, write_conversion_fn, &
+        dtype_file_extent_fn, extra_state, ierror)
+      import :: MPI_ADDRESS_KIND, MPI_Datarep_conversion_function_c, MPI_Datarep_extent_function
+      implicit none
+      character(len=*), intent(in) :: datarep
+      procedure(MPI_Datarep_conversion_function_c) :: read_conversion_fn
+      procedure(MPI_Datarep_conversion_function_c) :: write_conversion_fn
+      procedure(MPI_Datarep_extent_function) :: dtype_file_extent_fn
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: extra_state
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  interface PMPI_Register_datarep_c
+    subroutine PMPI_Register_datarep_c_f08(datarep, read_conversion_fn, write_conversion_fn, &
+        dtype_file_extent_fn, extra_state, ierror)
+      import :: MPI_ADDRESS_KIND, MPI_Datarep_conversion_function_c, MPI_Datarep_extent_function
+      implicit none
+      character(len=*), intent(in) :: datarep
+      procedure(MPI_Datarep_conversion_function_c) :: read_conversion_fn
+      procedure(MPI_Datarep_conversion_function_c) :: write_conversion_fn
+      procedure(MPI_Datarep_extent_function) :: dtype_file_extent_fn
+      integer(kind=MPI_ADDRESS_KIND), intent(in) :: extra_state
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface

@@ -15,27 +15,6 @@ namespace MPI {
             weft::raise_comm(handle, returned);    \
     } while (0)
 
-int Comm::Get_rank() const
-{
-    int rank = MPI_UNDEFINED;
-    CHECK(MPI_Comm_rank(handle, &rank));
-    return rank;
-}
-
-int Comm::Get_size() const
-{
-    int size = 0;
-    CHECK(MPI_Comm_size(handle, &size));
-    return size;
-}
-
-Group Comm::Get_group() const
-{
-    MPI_Group group = MPI_GROUP_NULL;
-    CHECK(MPI_Comm_group(handle, &group));
-    return group;
-}
-
 bool Comm::Is_inter() const
 {
     int flag = 0;
@@ -50,58 +29,9 @@ int Comm::Get_topology() const
     return topology;
 }
 
-void Comm::Abort(int errorcode) const
-{
-    CHECK(MPI_Abort(handle, errorcode));
-}
-
-void Comm::Free()
-{
-    CHECK(MPI_Comm_free(&handle));
-}
-
-void Comm::Disconnect()
-{
-    CHECK(CALL(MPI_Comm_disconnect, &handle));
-}
-
-void Comm::Set_errhandler(const Errhandler &errhandler)
-{
-    CHECK(MPI_Comm_set_errhandler(handle, errhandler));
-}
-
-Errhandler Comm::Get_errhandler() const
-{
-    MPI_Errhandler errhandler = MPI_ERRHANDLER_NULL;
-    CHECK(MPI_Comm_get_errhandler(handle, &errhandler));
-    return errhandler;
-}
-
-void Comm::Set_name(const char *comm_name)
-{
-    CHECK(MPI_Comm_set_name(handle, comm_name));
-}
-
-void Comm::Get_name(char *comm_name, int &resultlen) const
-{
-    CHECK(MPI_Comm_get_name(handle, comm_name, &resultlen));
-}
-
-bool Comm::Get_attr(int comm_keyval, void *attribute_val) const
-{
-    int flag = 0;
-    CHECK(MPI_Comm_get_attr(handle, comm_keyval, attribute_val, &flag));
-    return flag != 0;
-}
-
 void Comm::Set_attr(int comm_keyval, const void *attribute_val)
 {
     CHECK(MPI_Comm_set_attr(handle, comm_keyval, const_cast<void *>(attribute_val)));
-}
-
-void Comm::Delete_attr(int comm_keyval)
-{
-    CHECK(MPI_Comm_delete_attr(handle, comm_keyval));
 }
 
 int Comm::Compare(const Comm &comm1, const Comm &comm2)
@@ -179,31 +109,10 @@ Graphcomm &Graphcomm::Clone() const
     return *new Graphcomm(Dup());
 }
 
-Intracomm Intracomm::Create(const Group &group) const
-{
-    MPI_Comm comm = MPI_COMM_NULL;
-    CHECK(MPI_Comm_create(handle, group, &comm));
-    return comm;
-}
-
 Intercomm Intercomm::Create(const Group &group) const
 {
     MPI_Comm comm = MPI_COMM_NULL;
     CHECK(MPI_Comm_create(handle, group, &comm));
-    return comm;
-}
-
-Intracomm Intracomm::Split(int color, int key) const
-{
-    MPI_Comm comm = MPI_COMM_NULL;
-    CHECK(MPI_Comm_split(handle, color, key, &comm));
-    return comm;
-}
-
-Intercomm Intercomm::Split(int color, int key) const
-{
-    MPI_Comm comm = MPI_COMM_NULL;
-    CHECK(MPI_Comm_split(handle, color, key, &comm));
     return comm;
 }
 
@@ -213,27 +122,6 @@ Intercomm Intracomm::Create_intercomm(int local_leader, const Comm &peer_comm, i
     MPI_Comm comm = MPI_COMM_NULL;
     CHECK(MPI_Intercomm_create(handle, local_leader, peer_comm, remote_leader, tag, &comm));
     return comm;
-}
-
-Intracomm Intercomm::Merge(bool high) const
-{
-    MPI_Comm comm = MPI_COMM_NULL;
-    CHECK(MPI_Intercomm_merge(handle, high, &comm));
-    return comm;
-}
-
-Group Intercomm::Get_remote_group() const
-{
-    MPI_Group group = MPI_GROUP_NULL;
-    CHECK(MPI_Comm_remote_group(handle, &group));
-    return group;
-}
-
-int Intercomm::Get_remote_size() const
-{
-    int size = 0;
-    CHECK(MPI_Comm_remote_size(handle, &size));
-    return size;
 }
 
 Cartcomm Intracomm::Create_cart(int ndims, const int dims[], const bool periods[], bool reorder) const
@@ -274,16 +162,6 @@ int Cartcomm::Get_cart_rank(const int coords[]) const
     return rank;
 }
 
-void Cartcomm::Get_coords(int rank, int maxdims, int coords[]) const
-{
-    CHECK(MPI_Cart_coords(handle, rank, maxdims, coords));
-}
-
-void Cartcomm::Shift(int direction, int disp, int &rank_source, int &rank_dest) const
-{
-    CHECK(MPI_Cart_shift(handle, direction, disp, &rank_source, &rank_dest));
-}
-
 Cartcomm Cartcomm::Sub(const bool remain_dims[]) const
 {
     MPI_Comm comm = MPI_COMM_NULL;
@@ -310,39 +188,6 @@ void Graphcomm::Get_dims(int nnodes[], int nedges[]) const
 void Graphcomm::Get_topo(int maxindex, int maxedges, int index[], int edges[]) const
 {
     CHECK(MPI_Graph_get(handle, maxindex, maxedges, index, edges));
-}
-
-int Graphcomm::Get_neighbors_count(int rank) const
-{
-    int count = 0;
-    CHECK(MPI_Graph_neighbors_count(handle, rank, &count));
-    return count;
-}
-
-void Graphcomm::Get_neighbors(int rank, int maxneighbors, int neighbors[]) const
-{
-    CHECK(MPI_Graph_neighbors(handle, rank, maxneighbors, neighbors));
-}
-
-int Graphcomm::Map(int nnodes, const int index[], const int edges[]) const
-{
-    int rank = MPI_UNDEFINED;
-    CHECK(MPI_Graph_map(handle, nnodes, index, edges, &rank));
-    return rank;
-}
-
-Intercomm Intracomm::Accept(const char *port_name, const Info &info, int root) const
-{
-    MPI_Comm comm = MPI_COMM_NULL;
-    CHECK(CALL(MPI_Comm_accept, port_name, MPI_Info(info), root, handle, &comm));
-    return comm;
-}
-
-Intercomm Intracomm::Connect(const char *port_name, const Info &info, int root) const
-{
-    MPI_Comm comm = MPI_COMM_NULL;
-    CHECK(CALL(MPI_Comm_connect, port_name, MPI_Info(info), root, handle, &comm));
-    return comm;
 }
 
 Intercomm Intracomm::Spawn(const char *command, const char *argv[], int maxprocs, const Info &info,
@@ -376,20 +221,6 @@ Intercomm Intracomm::Spawn_multiple(int count, const char *commands[], const cha
     const int maxprocs[], const Info infos[], int root)
 {
     return Spawn_multiple(count, commands, argvs, maxprocs, infos, root, MPI_ERRCODES_IGNORE);
-}
-
-int Group::Get_size() const
-{
-    int size = 0;
-    check(MPI_Group_size(handle, &size));
-    return size;
-}
-
-int Group::Get_rank() const
-{
-    int rank = MPI_UNDEFINED;
-    check(MPI_Group_rank(handle, &rank));
-    return rank;
 }
 
 void Group::Translate_ranks(const Group &group1, int n, const int ranks1[], const Group &group2,
@@ -426,20 +257,6 @@ Group Group::Difference(const Group &group1, const Group &group2)
     return group;
 }
 
-Group Group::Incl(int n, const int ranks[]) const
-{
-    MPI_Group group = MPI_GROUP_NULL;
-    check(MPI_Group_incl(handle, n, ranks, &group));
-    return group;
-}
-
-Group Group::Excl(int n, const int ranks[]) const
-{
-    MPI_Group group = MPI_GROUP_NULL;
-    check(MPI_Group_excl(handle, n, ranks, &group));
-    return group;
-}
-
 Group Group::Range_incl(int n, const int ranges[][3]) const
 {
     MPI_Group group = MPI_GROUP_NULL;
@@ -452,11 +269,6 @@ Group Group::Range_excl(int n, const int ranges[][3]) const
     MPI_Group group = MPI_GROUP_NULL;
     check(MPI_Group_range_excl(handle, n, const_cast<int(*)[3]>(ranges), &group));
     return group;
-}
-
-void Group::Free()
-{
-    check(MPI_Group_free(&handle));
 }
 
 } // namespace MPI

@@ -1,5 +1,5 @@
 //! Generates entry points from the tables, and tells the linker what `libmpifort.so.12` exports and
-//! that it needs `libmpi.so.12`.
+//! that it needs `libmpi.so.12`. Package `libmpifort-abi` uses it, too: for the standard ABI.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -8,7 +8,19 @@ use std::{env, fs};
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rustc-check-cfg=cfg(standard_abi)");
     let table = mpi_table::Table::load().unwrap_or_else(|error| panic!("libmpi/table/{error}"));
+    let is_standard = env::var("CARGO_PKG_NAME").is_ok_and(|name| name == "libmpifort-abi");
+    let (table, imports, own, needed) = if is_standard {
+        println!("cargo::rustc-cfg=standard_abi");
+        let imports = table.fortran_standard_imports();
+        let imports = imports.unwrap_or_else(|error| panic!("libmpi/table/{error}"));
+        let names = ("libmpifort_abi.so.1", "mpi_abi");
+        (table.for_standard_fortran(), imports, names.0, names.1)
+    } else {
+        let imports = table.fortran_imports();
+        (table, imports, "libmpifort.so.12", "mpi")
+    };
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let write = |name: &str, text: String| -> PathBuf {
         let path = out.join(name);
@@ -16,12 +28,12 @@ fn main() {
         path
     };
     write("constants.rs", table.rust_constants());
-    write("imports.rs", table.fortran_imports());
+    write("imports.rs", imports);
     write("shims.rs", table.fortran_shims());
     write("predefined.rs", table.fortran_predefined());
     let script = write("exports.map", table.fortran_version_script());
 
-    // The linker has to see a libmpi.so.12 to note that it is needed, but cargo can't say that the
+    // The linker has to see that library to note that it is needed, but cargo can't say that the
     // real one be built before this: an empty one with the same names serves.
     let (functions, variables) = table.fortran_needs();
     let mut text = String::from(".text\n");
@@ -38,8 +50,10 @@ fn main() {
     text.push_str(".section .note.GNU-stack,\"\",%progbits\n");
     let source = write("needs.s", text);
     let status = Command::new(env::var_os("CC").unwrap_or_else(|| "cc".into()))
-        .args(["-shared", "-nostdlib", "-Wl,-soname,libmpi.so.12", "-o"])
-        .arg(out.join("libmpi.so"))
+        .args(["-shared", "-nostdlib"])
+        .arg(format!("-Wl,-soname,{}", soname(needed)))
+        .arg("-o")
+        .arg(out.join(format!("lib{needed}.so")))
         .arg(source)
         .status();
     assert!(
@@ -48,13 +62,20 @@ fn main() {
     );
     println!("cargo::rerun-if-env-changed=CC");
     println!("cargo::rustc-cdylib-link-arg=-L{}", out.display());
-    println!("cargo::rustc-cdylib-link-arg=-Wl,--no-as-needed,-lmpi");
+    println!("cargo::rustc-cdylib-link-arg=-Wl,--no-as-needed,-l{needed}");
     // As for libmpi: of the linkers only lld takes a second version script.
     println!("cargo::rustc-cdylib-link-arg=-fuse-ld=lld");
-    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libmpifort.so.12");
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,{own}");
     println!("cargo::rustc-cdylib-link-arg=-Wl,-rpath,$ORIGIN");
     println!(
         "cargo::rustc-cdylib-link-arg=-Wl,--version-script={}",
         script.display()
     );
+}
+
+fn soname(library: &str) -> &str {
+    match library {
+        "mpi" => "libmpi.so.12",
+        _ => "libmpi_abi.so.1",
+    }
 }

@@ -107,13 +107,14 @@ fn main() {
         .expect("memory");
         names.push(name);
     }
-    write!(
-        text,
+    let names = format!(
         "/// The functions that are counted, in the order of their numbers.\n\
          pub const NAMES: [&str; {}] = {names:?};\n",
         names.len()
-    )
-    .expect("memory");
-    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("shims.rs");
-    fs::write(&out, text).unwrap_or_else(|error| panic!("{}: {error}", out.display()));
+    );
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    for (file, text) in [("shims.rs", text), ("names.rs", names)] {
+        let path = out.join(file);
+        fs::write(&path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    }
 }

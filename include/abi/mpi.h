@@ -100,6 +100,7 @@ typedef int (MPI_Delete_function)(MPI_Comm comm, int keyval, void *attribute_val
 typedef MPI_Comm_errhandler_function MPI_Comm_errhandler_fn;
 typedef MPI_Win_errhandler_function MPI_Win_errhandler_fn;
 typedef MPI_File_errhandler_function MPI_File_errhandler_fn;
+typedef MPI_Session_errhandler_function MPI_Session_errhandler_fn;
 
 /* Types */
 typedef struct MPIX_Iov {

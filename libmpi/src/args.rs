@@ -36,10 +36,12 @@ use crate::abi::{
 use crate::api::null;
 use crate::comms::CommObject;
 use crate::counts::{IntOut, too_large};
-use crate::errhandler::{self, Attached};
+use crate::errhandler;
 use crate::files::{self, FileObject};
+use crate::handler::Attached;
 use crate::runtime::{Runtime, invalid_argument, runtime};
-use crate::sessions::{self, SessionObject};
+use crate::session_object::SessionObject;
+use crate::sessions;
 use crate::type_object::TypeObject;
 use crate::wins::{self, WinObject};
 use crate::{groups, infos, ops, status, types};

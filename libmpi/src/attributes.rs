@@ -65,11 +65,11 @@ pub fn create(
                 Some((proxy, _)) => {
                     let bits = std::ptr::with_exposed_provenance_mut(value.bits() as usize);
                     let (out, flag) = (&raw mut out, &raw mut flag);
-                    let number = form.number();
+                    let (number, object) = (form.number(), kind.outward(*object).to_int());
                     // SAFETY: the companion library that made the key gave the proxy for the
                     // program's function; it takes these arguments.
                     let code = unsafe {
-                        proxy(function, *object, key, extra.get(), number, bits, out, flag)
+                        proxy(function, object, key, extra.get(), number, bits, out, flag)
                     };
                     (code, form)
                 }
@@ -101,9 +101,9 @@ pub fn create(
             let code = match others.get() {
                 Some((_, proxy)) => {
                     let bits = std::ptr::with_exposed_provenance_mut(value.bits() as usize);
-                    let form = value.form().number();
+                    let (form, object) = (value.form().number(), kind.outward(*object).to_int());
                     // SAFETY: as for copying.
-                    unsafe { proxy(function, *object, key, form, bits, extra.get()) }
+                    unsafe { proxy(function, object, key, form, bits, extra.get()) }
                 }
                 None => {
                     let object = kind.outward(*object);
@@ -185,6 +185,17 @@ fn is_dup(function: MPI_Comm_copy_attr_function) -> bool {
         function as *const c_void,
         crate::shims::MPIR_Dup_fn as *const c_void,
     )
+}
+
+/// A function that copies attributes, as programs of the standard ABI give it; 1 stands for `MPI_COMM_DUP_FN` and its like.
+#[cfg(standard_abi)]
+pub fn copy_function(
+    function: Option<MPI_Comm_copy_attr_function>,
+) -> Option<MPI_Comm_copy_attr_function> {
+    match function {
+        Some(function) if function as usize == 1 => Some(DUP),
+        other => other,
+    }
 }
 
 /// Has the callbacks of a key called through functions that know their language. Once only.

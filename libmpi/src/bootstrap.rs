@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 use mpi_core::collective::Collectives;
 use mpi_core::process::source::Sources;
-use mpi_core::process::{Config, OneAtATime, Process, Router, Threads};
+use mpi_core::process::{Config, OneAtATime, Process, Router, Scheduling, Threads};
 use mpi_core::wait::WaitPolicy;
 use mpi_rma::Windows;
 use netmod::{OpenError, Peer, Resolver, Transport, VciId};
@@ -380,9 +380,9 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
         None if here == Some(size) => None, // all on one
         None => pmi.process_mapping().ok().flatten(),
     };
-    let mut process = Process::new(Config {
+    let config = Config {
         me,
-        transports: transports.clone(),
+        transports,
         router: cards.clone(),
         wait,
         clock: None,
@@ -402,9 +402,11 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
         sources: Sources::default()
             .with(Collectives::new(choices, settings.coll_print))
             .with(Windows::new(!settings.rma_native, settings.rma_atomics)),
-    })?;
-
-    if size > 1 {
+    };
+    let introduce = |transports: &[Arc<dyn Transport>]| {
+        if size == 1 {
+            return Ok(Scheduling::Together);
+        }
         let addresses = transports
             .iter()
             .map(|transport| (transport.name().to_string(), transport.address(0)))
@@ -424,13 +426,6 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
             Some(table) => table.is_apart(),
             None => crate::scheduling::is_alone(),
         };
-        if apart && settings.yields.is_none() && process.set_yield_useless() {
-            notes.push(
-                "ranks of this node are scheduled apart (sessions or cgroups): they sleep rather \
-                 than give up the core"
-                    .to_string(),
-            );
-        }
         if let Some(table) = table {
             // So that nobody of this node need ask the launcher, which may have been left by then.
             if let Found::Vacant(slot) = table.find(me) {
@@ -438,6 +433,18 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
             }
             let _ = cards.table.set(table);
         }
+        Ok(match apart && settings.yields.is_none() {
+            true => Scheduling::Apart,
+            false => Scheduling::Together,
+        })
+    };
+    let process = Process::introduced(config, introduce)?;
+    if process.sleeps_rather() {
+        notes.push(
+            "ranks of this node are scheduled apart (sessions or cgroups): they sleep rather \
+             than give up the core"
+                .to_string(),
+        );
     }
     Ok(Started {
         process,

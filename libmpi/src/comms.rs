@@ -9,10 +9,11 @@ use mpi_core::{Process, Result};
 use parking_lot::Mutex;
 
 use crate::abi::MPI_Comm;
-use crate::attributes::Store;
 use crate::bsend::Buffered;
-use crate::errhandler::{self, Attached};
+use crate::handler::Attached;
 use crate::hints::Hints;
+use crate::keyval::Store;
+use crate::settings;
 use crate::streams::CommStreams;
 
 /// A communicator that has a handle.
@@ -41,29 +42,13 @@ impl AsRef<Comm> for CommObject {
     }
 }
 
-/// How many processes this one sends to (or receives from) in an all-to-all exchange, or in one between
-/// neighbours.
-pub fn exchanged(comm: MPI_Comm, sends: bool, neighbors: bool) -> Option<usize> {
-    let comm = &crate::runtime::running()?.find_comm(comm)?.comm;
-    if !neighbors {
-        return Some(comm.targets() as usize);
-    }
-    let found = mpi_core::topo::neighbors(comm).ok()?;
-    let ranks = if sends {
-        found.destinations
-    } else {
-        found.sources
-    };
-    Some(ranks.len())
-}
-
 impl CommObject {
     /// With the initial error handler (section 8.3).
     pub fn new(comm: Comm, handle: MPI_Comm) -> Self {
         comm.set_owner(handle as u32);
         CommObject {
             comm,
-            errhandler: Mutex::new(errhandler::initial()),
+            errhandler: Mutex::new(settings::initial_errhandler()),
             attributes: Store::new(),
             hints: Mutex::default(),
             bsend: OnceLock::new(),
@@ -121,7 +106,7 @@ impl CommObject {
 
     /// Takes over hints without asking other members: the VCIs are those that it has.
     pub fn copy_hints(&self, process: &Process, parent: &CommObject) {
-        let mut hints = parent.hints.lock().clone();
+        let mut hints = parent.hints.lock().for_copy();
         hints.settle(process, &self.comm);
         *self.hints.lock() = hints;
     }
@@ -148,7 +133,7 @@ impl CommObject {
 
     /// Takes over the hints of the communicator that it is a duplicate of, all members together.
     pub fn duplicate_hints(&self, process: &Process, parent: &CommObject, vcis: u32) -> Result<()> {
-        let mut hints = parent.hints.lock().clone();
+        let mut hints = parent.hints.lock().for_copy();
         // Hints about VCIs are there only where all members have them.
         let wished = hints.wishes().any();
         if !wished && vcis > 0 {

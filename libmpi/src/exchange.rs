@@ -5,8 +5,7 @@ use mpi_core::process::loan::Loan;
 use mpi_core::{Class, Error, Process, RequestId, Result, Status};
 use parking_lot::Mutex;
 
-use crate::own_request::OwnRequest;
-use crate::requests::Ended;
+use crate::own_request::{Ended, OwnRequest};
 
 /// A send that was not complete when it was started.
 pub enum Sending {

@@ -10,7 +10,7 @@ use mpi_io::File;
 use parking_lot::Mutex;
 
 use crate::abi::{MPI_FILE_NULL, MPI_File};
-use crate::errhandler::Attached;
+use crate::handler::Attached;
 use crate::handles::{HandleTable, Type, made_index};
 
 /// A file that has a handle.

@@ -8,8 +8,7 @@ use mpi_core::{Class, Error, Process, RequestId, Result, Status};
 use parking_lot::Mutex;
 
 use crate::bsend::Buffered;
-use crate::own_request::OwnRequest;
-use crate::requests::Ended;
+use crate::own_request::{Ended, OwnRequest};
 
 /// Whose buffer it is.
 pub enum Owner {

@@ -1,13 +1,16 @@
-//! What error handlers are (section 8.3).
+//! What error handlers are, and how they are attached to objects (section 8.3).
 
 use std::ffi::{c_int, c_void};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 
 use crate::abi::{
-    MPI_Comm_errhandler_function, MPI_Errhandler, MPI_File_errhandler_function,
-    MPI_Session_errhandler_function, MPI_Win_errhandler_function,
+    MPI_Comm_errhandler_function, MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN,
+    MPI_Errhandler, MPI_File_errhandler_function, MPI_Session_errhandler_function,
+    MPI_Win_errhandler_function,
 };
+use crate::handles::HandleTable;
 
 /// An error handler.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +35,8 @@ pub enum Handler {
 /// program is given by `MPI_Comm_get_errhandler` and its like as often as it asks.
 pub(crate) struct Made {
     pub handler: Handler,
+    /// Where its handle is.
+    pub table: &'static HandleTable<Made>,
     pub uses: Mutex<Uses>,
 }
 
@@ -57,6 +62,114 @@ impl Handler {
             Handler::Win(function) => Some(function as usize),
             Handler::File(function) => Some(function as usize),
             Handler::Session(function) => Some(function as usize),
+        }
+    }
+}
+
+impl Made {
+    /// Takes note of a change; who gives up the last use takes the handle out of the table.
+    pub fn change(&self, change: impl FnOnce(&mut Uses)) -> MPI_Errhandler {
+        let mut uses = self.uses.lock();
+        change(&mut uses);
+        let (handle, over) = (uses.handle, uses.given == 0 && uses.attached == 0);
+        drop(uses);
+        if over {
+            self.table.remove(handle);
+        }
+        handle
+    }
+}
+
+/// One attachment of a handler of the program's.
+struct Hold(Arc<Made>);
+
+impl Hold {
+    fn new(made: Arc<Made>) -> Hold {
+        made.change(|uses| uses.attached += 1);
+        Hold(made)
+    }
+}
+
+impl Clone for Hold {
+    fn clone(&self) -> Self {
+        Hold::new(self.0.clone())
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.0.change(|uses| uses.attached -= 1);
+    }
+}
+
+/// An error handler attached to an object.
+#[derive(Clone)]
+pub struct Attached {
+    /// Of a predefined one.
+    handle: MPI_Errhandler,
+    /// Keeps a handler of the program's alive after its handle has been freed.
+    made: Option<Hold>,
+}
+
+/// `MPI_ERRORS_ARE_FATAL`, attached.
+pub const FATAL: Attached = Attached {
+    handle: MPI_ERRORS_ARE_FATAL,
+    made: None,
+};
+
+/// `MPI_ERRORS_RETURN`, attached.
+pub const RETURN: Attached = Attached {
+    handle: MPI_ERRORS_RETURN,
+    made: None,
+};
+
+/// `MPI_ERRORS_ABORT`, attached.
+pub const ABORT: Attached = Attached {
+    handle: MPI_ERRORS_ABORT,
+    made: None,
+};
+
+/// A predefined error handler by the name that it has in info objects and on command lines.
+pub fn named(name: &str) -> Option<Attached> {
+    match name {
+        "mpi_errors_are_fatal" => Some(FATAL),
+        "mpi_errors_abort" => Some(ABORT),
+        "mpi_errors_return" => Some(RETURN),
+        _ => None,
+    }
+}
+
+impl Attached {
+    /// A predefined one, by its handle.
+    pub fn predefined(handle: MPI_Errhandler) -> Attached {
+        Attached { handle, made: None }
+    }
+
+    /// One of the program's, by its handle.
+    pub(crate) fn made(handle: MPI_Errhandler, made: Arc<Made>) -> Attached {
+        Attached {
+            handle,
+            made: Some(Hold::new(made)),
+        }
+    }
+
+    /// What to do on an error.
+    pub fn handler(&self) -> Handler {
+        match &self.made {
+            Some(hold) => hold.0.handler,
+            None => match self.handle {
+                MPI_ERRORS_ARE_FATAL => Handler::Fatal,
+                MPI_ERRORS_ABORT => Handler::Abort,
+                _ => Handler::Return,
+            },
+        }
+    }
+
+    /// Its handle, to be freed by the program. It is the same each time.
+    pub fn handle(&self) -> MPI_Errhandler {
+        match &self.made {
+            Some(hold) => hold.0.change(|uses| uses.given += 1),
+            None => self.handle,
         }
     }
 }

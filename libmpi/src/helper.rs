@@ -4,14 +4,14 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::thread::{Builder, JoinHandle};
 
-use mpi_core::{Class, Error, Result};
+use mpi_core::{Class, Error, Process, Result};
 
-use crate::runtime::Runtime;
-
-/// Starts it. The runtime is there, and stays until [`end`].
-pub fn start(runtime: &'static Runtime) -> Result<()> {
-    let process = &runtime.process;
-    let thread = spawn("weft progress", || mpi_rma::keep_serving(process)).map_err(|error| {
+/// Starts it, to run until [`end`].
+///
+/// # Errors
+/// The system has no more threads for this process.
+pub fn start(process: &'static Process) -> Result<JoinHandle<()>> {
+    spawn("weft progress", || mpi_rma::keep_serving(process)).map_err(|error| {
         Error::new(
             Class::Other,
             format!(
@@ -19,9 +19,7 @@ pub fn start(runtime: &'static Runtime) -> Result<()> {
                  allow this process more threads, or set it to 0"
             ),
         )
-    })?;
-    *runtime.progress_thread.lock() = Some(thread);
-    Ok(())
+    })
 }
 
 /// Starts a thread of the library's own, which takes no signals.
@@ -44,11 +42,8 @@ pub fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Resul
 }
 
 /// Ends it.
-pub fn end(runtime: &Runtime) {
-    let Some(thread) = runtime.progress_thread.lock().take() else {
-        return;
-    };
-    mpi_rma::end_serving(&runtime.process);
+pub fn end(process: &Process, thread: JoinHandle<()>) {
+    mpi_rma::end_serving(process);
     // It has no result, and a panic has ended the process already.
     let _ = thread.join();
 }

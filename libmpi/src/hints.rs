@@ -199,6 +199,13 @@ impl Hints {
             .is_some()
     }
 
+    /// Those that a copy has from the beginning: what the program promises of one communicator it does not
+    /// promise of another, which a library may have made for itself (MPI-4.0 section 7.4.4).
+    pub fn for_copy(&self) -> Hints {
+        let own = |entry: &&Entry| !entry.0.starts_with(b"mpi_assert_");
+        Hints(self.0.iter().filter(own).cloned().collect())
+    }
+
     /// What they say about VCIs.
     pub fn wishes(&self) -> Wishes {
         Wishes {

@@ -20,7 +20,7 @@ use crate::abi::{
 use crate::bsend::Buffered;
 use crate::comms::CommObject;
 use crate::dynamic::{self, Dynamic};
-use crate::errhandler::RETURN;
+use crate::handler::RETURN;
 use crate::handles::{HandleTable, Type};
 use crate::library::LIBRARY;
 use crate::runtime::{self, NO_WORLD, Phase, Runtime};
@@ -104,7 +104,7 @@ fn open(threaded: bool) -> Result<&'static Runtime> {
     }
     let runtime = runtime::runtime()?;
     if runtime.async_progress {
-        helper::start(runtime)?;
+        *runtime.progress_thread.lock() = Some(helper::start(&runtime.process)?);
     }
     report::install();
     Ok(runtime)
@@ -167,7 +167,9 @@ fn make(threaded: bool) -> Result<Runtime> {
 /// Ends what runs by itself, and takes the runtime out of use.
 fn rest(runtime: &Runtime) {
     runtime.set_world(false);
-    helper::end(runtime);
+    if let Some(thread) = runtime.progress_thread.lock().take() {
+        helper::end(&runtime.process, thread);
+    }
     runtime.streams.forget();
     wins::forget();
     report::uninstall();

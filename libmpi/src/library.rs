@@ -19,11 +19,11 @@ use mpi_core::op::Op;
 use parking_lot::Mutex;
 
 use crate::abi::{MPI_ANY_SOURCE, MPI_Datatype, MPI_PROC_NULL, MPI_User_function};
-use crate::datareps::Registered;
+use crate::datarep_object::Registered;
 use crate::handler;
 use crate::handles::{HandleTable, Type};
 use crate::keyval::Key;
-use crate::sessions::SessionObject;
+use crate::session_object::SessionObject;
 use crate::type_object::TypeObject;
 
 /// All that there is one of in the library.

@@ -70,12 +70,12 @@ impl OutwardFile {
 /// What only the standard ABI needs.
 #[cfg(standard_abi)]
 mod standard {
-    use std::ffi::{c_int, c_void};
+    use std::ffi::c_int;
     use std::mem::MaybeUninit;
     use std::ptr;
 
     use super::{INWARD, OutwardFile};
-    use crate::abi::{MPI_Comm_copy_attr_function, MPI_FILE_NULL, MPI_File, MPI_IN_PLACE};
+    use crate::abi::{MPI_FILE_NULL, MPI_File};
 
     /// A handle as the program sees it.
     #[repr(transparent)]
@@ -282,25 +282,6 @@ mod standard {
                     }
                 }
             }
-        }
-    }
-
-    /// How many datatypes an all-to-all exchange on a communicator is given: none, if it doesn't exist or
-    /// the data is in place.
-    pub fn peers(comm: c_int, buffer: *const c_void, sends: bool, neighbors: bool) -> i64 {
-        if buffer == MPI_IN_PLACE.cast_const() {
-            return 0;
-        }
-        crate::comms::exchanged(comm, sends, neighbors).map_or(0, |number| number as i64)
-    }
-
-    /// A function that copies attributes; 1 stands for `MPI_COMM_DUP_FN` and its like.
-    pub fn copy_function(
-        function: Option<MPI_Comm_copy_attr_function>,
-    ) -> Option<MPI_Comm_copy_attr_function> {
-        match function {
-            Some(function) if function as usize == 1 => Some(crate::attributes::DUP),
-            other => other,
         }
     }
 }

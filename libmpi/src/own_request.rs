@@ -4,7 +4,22 @@ use mpi_core::process::Vcis;
 use mpi_core::{Class, Error, Process, Result, Status};
 
 use crate::partitioned::Partitioned;
-use crate::requests::Ended;
+
+/// How a completed operation ended.
+pub struct Ended {
+    /// Its status.
+    pub status: Status,
+    /// Its error.
+    pub error: Option<Error>,
+}
+
+impl Ended {
+    /// Without a result.
+    pub const EMPTY: Ended = Ended {
+        status: Status::EMPTY,
+        error: None,
+    };
+}
 
 /// A request of a kind of its own, behind a handle.
 pub trait OwnRequest: Send + Sync {

@@ -7,8 +7,7 @@ use mpi_core::partitioned::{PartitionedReceive, PartitionedSend};
 use mpi_core::process::Vcis;
 use mpi_core::{Class, Error, Process, Result, Status};
 
-use crate::own_request::OwnRequest;
-use crate::requests::Ended;
+use crate::own_request::{Ended, OwnRequest};
 
 /// A partitioned request.
 pub enum Partitioned {

@@ -6,8 +6,7 @@ use mpi_core::collective::persistent::PersistentCollective;
 use mpi_core::process::Vcis;
 use mpi_core::{Class, Error, Process, Result, Status};
 
-use crate::own_request::{ACTIVE, OwnRequest};
-use crate::requests::Ended;
+use crate::own_request::{ACTIVE, Ended, OwnRequest};
 
 /// A persistent collective.
 pub struct Repeated(pub Arc<PersistentCollective>);

@@ -12,13 +12,14 @@ use crate::abi::{
     MPI_PROC_NULL, MPI_ROOT, MPI_SESSION_NULL, MPI_SUCCESS, MPI_Session, MPI_WIN_NULL, MPI_Win,
     error_name, handle_name,
 };
-use crate::errhandler::{self, Handler};
+use crate::errhandler;
+use crate::handler::Handler;
 use crate::identity::Identity;
 use crate::outward::{Outward, OutwardFile};
 use crate::runtime::runtime;
 use crate::tool::events;
 use crate::wins::WinObject;
-use crate::{codes, fatal, files, sessions, wins};
+use crate::{codes, fatal, files, sessions, settings, wins};
 
 /// The object that an error is raised on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -147,7 +148,7 @@ fn exists(comm: MPI_Comm) -> bool {
 /// exists, the initial one. With the communicator that it is called for.
 fn of_process() -> (Handler, MPI_Comm) {
     let Some(runtime) = runtime().ok().filter(|runtime| runtime.has_world()) else {
-        return (errhandler::initial().handler(), MPI_COMM_NULL);
+        return (settings::initial_errhandler().handler(), MPI_COMM_NULL);
     };
     let (object, comm) = if runtime.self_handler_chosen.load(Ordering::Relaxed) {
         (&runtime.self_comm, MPI_COMM_SELF)

@@ -13,8 +13,9 @@ use mpi_core::{Class, Error, RequestId, Result, Status};
 use crate::abi::{MPI_REQUEST_NULL, MPI_Request};
 use crate::grequests::Generalized;
 use crate::handles::{HandleTable, Type, made, made_index};
-use crate::own_request::OwnRequest;
-use crate::persistent::{Active, Persistent};
+use crate::own_request::Ended;
+use crate::persistent::Active;
+use crate::request_object::Object;
 use crate::runtime::{Runtime, running, runtime};
 
 /// The handle of operations that were complete when they were started.
@@ -31,16 +32,6 @@ pub fn handle(started: Option<RequestId>) -> MPI_Request {
 
 /// Set in the numbers of the ABI's own kinds.
 const OWN: MPI_Request = RequestId::LIMIT as MPI_Request;
-
-/// A request of one of the ABI's own kinds.
-pub enum Object {
-    /// One that can be started again and again (section 3.9).
-    Persistent(Persistent),
-    /// One that the program completes (section 12.2).
-    Generalized(Generalized),
-    /// Any other.
-    Other(Box<dyn OwnRequest>),
-}
 
 /// Requests of the ABI's own kinds, by their handles without [`OWN`], while MPI is up.
 fn objects() -> Option<&'static HandleTable<Object>> {
@@ -139,22 +130,6 @@ impl Named {
             _ => false,
         }
     }
-}
-
-/// How a completed operation ended.
-pub struct Ended {
-    /// Its status.
-    pub status: Status,
-    /// Its error.
-    pub error: Option<Error>,
-}
-
-impl Ended {
-    /// Without a result.
-    pub const EMPTY: Ended = Ended {
-        status: Status::EMPTY,
-        error: None,
-    };
 }
 
 impl Runtime {

@@ -19,9 +19,9 @@ use crate::bootstrap::Neighbours;
 use crate::bsend::Buffered;
 use crate::comms::CommObject;
 use crate::dynamic::Dynamic;
-use crate::errhandler::Attached;
+use crate::handler::Attached;
 use crate::handles::HandleTable;
-use crate::requests::Object;
+use crate::request_object::Object;
 use crate::streams::Streams;
 use crate::tool::events;
 
@@ -219,6 +219,15 @@ impl Runtime {
             None if handle == MPI_COMM_SELF && self.has_world() => Some(&self.self_comm),
             found => found,
         }
+    }
+
+    /// As [`Runtime::find_comm`] for those that most programs use; the others are found on the long ways.
+    #[inline(always)]
+    pub fn early_comm(&self, handle: MPI_Comm) -> Option<&CommObject> {
+        if handle == self.world_handle.load(Ordering::Relaxed) {
+            return Some(&self.world);
+        }
+        self.comms.get_early(handle)
     }
 
     /// The communicator behind a handle.

@@ -16,6 +16,7 @@ mod algorithms;
 
 pub use algorithms::{add_choices, choices, choices_with_table};
 
+use crate::handler::{self, Attached};
 use crate::netmods::{self, Choice, NETMODS};
 
 /// Values that were given by the tool interface, which take the place of the environment's.
@@ -36,6 +37,13 @@ pub fn raw(name: &str) -> Option<String> {
         None => look_up(name),
     }
     .filter(|value| !value.is_empty())
+}
+
+/// The initial error handler (MPI-4.1 section 9.3), which whoever starts the program may choose; by its
+/// name in `WEFT_INITIAL_ERRHANDLER`.
+pub fn initial_errhandler() -> Attached {
+    let named = raw(INITIAL_ERRHANDLER).and_then(|name| handler::named(&name));
+    named.unwrap_or(handler::FATAL)
 }
 
 /// Whether `MPI_Init` has read the variables, so that they can't be changed any more.
@@ -359,7 +367,7 @@ impl Settings {
         }
         reader.flag("WEFT_SINGLETON", false)?;
         let initial = reader.text(INITIAL_ERRHANDLER);
-        if let Some(other) = initial.filter(|name| crate::errhandler::named(name).is_none()) {
+        if let Some(other) = initial.filter(|name| handler::named(name).is_none()) {
             return Err(format!(
                 "{INITIAL_ERRHANDLER} is {other:?}; it can be mpi_errors_are_fatal, \
                  mpi_errors_abort or mpi_errors_return"

@@ -74,6 +74,24 @@ pub unsafe fn write(out: *mut MPI_Status, status: &Status) {
     }
 }
 
+/// As [`write()`] of a message from a rank with a tag.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+pub unsafe fn write_received(out: *mut MPI_Status, source: c_int, tag: c_int, bytes: usize) {
+    if ignored(out) {
+        return;
+    }
+    // SAFETY: as for `write`.
+    unsafe {
+        (&raw mut (*out).count_lo).write(bytes as u32 as c_int);
+        (&raw mut (*out).count_hi_and_cancelled).write(((bytes >> 32) as u32 as c_int) << 1);
+        (&raw mut (*out).MPI_SOURCE).write(source);
+        (&raw mut (*out).MPI_TAG).write(tag);
+    }
+}
+
 /// Writes the error field of one of several statuses.
 ///
 /// # Safety

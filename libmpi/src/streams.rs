@@ -7,13 +7,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use mpi_core::creation::streams::{Stream, Ways};
-use mpi_core::{Class, Error, Result};
+use mpi_core::{Class, Error, Process, Result};
 use parking_lot::Mutex;
 
 use crate::abi::{MPIX_STREAM_NULL, MPIX_Stream};
 use crate::handles::{HandleTable, Type};
 use crate::helper;
-use crate::runtime::Runtime;
 
 /// So many fruitless polls, and a progress thread naps.
 const POLLS: u32 = 1000;
@@ -107,7 +106,7 @@ impl Streams {
     ///
     /// # Errors
     /// The stream does not exist, there is a thread for it, or no more can be started.
-    pub fn start_thread(&self, runtime: &'static Runtime, handle: MPIX_Stream) -> Result<()> {
+    pub fn start_thread(&self, process: &'static Process, handle: MPIX_Stream) -> Result<()> {
         let vci = self.get(handle)?.map(|stream| stream.vci());
         let mut threads = self.threads.lock();
         if threads.iter().any(|one| one.stream == handle) {
@@ -120,8 +119,8 @@ impl Streams {
             let mut fruitless = 0;
             while !told.load(Ordering::Acquire) {
                 let any = match vci {
-                    Some(vci) => runtime.process.poll(vci),
-                    None => runtime.process.poll_all(),
+                    Some(vci) => process.poll(vci),
+                    None => process.poll_all(),
                 };
                 // Who waits for what has failed is told of it.
                 fruitless = if any.unwrap_or(false) {

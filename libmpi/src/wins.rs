@@ -16,7 +16,7 @@ use crate::abi::{
     MPI_WIN_MODEL, MPI_WIN_NULL, MPI_WIN_SIZE, MPI_WIN_UNIFIED, MPI_Win,
 };
 use crate::attributes::Store;
-use crate::errhandler::{Attached, FATAL};
+use crate::handler::{Attached, FATAL};
 use crate::handles::{self, HandleTable, Type};
 use crate::hints::Hints;
 

@@ -14,9 +14,11 @@ use netmod::IoVec;
 use parking_lot::Mutex;
 
 use crate::amode::Amode;
+use crate::combine::Combiner;
 use crate::datarep::Representation;
+use crate::direction::Direction;
 use crate::driver::Storage;
-use crate::file::Direction;
+use crate::exchange::Runs;
 use crate::hints::{Choice, Hints};
 use crate::locks::{Locked, Locks};
 use crate::memory::Memory;
@@ -32,6 +34,9 @@ pub(crate) struct Shared {
     pub storage: Box<dyn Storage>,
     pub locks: Locks,
     pub writers: Writers,
+    pub combiner: Combiner,
+    /// Of data sieving, kept for the next access.
+    pub window: Mutex<Vec<u8>>,
     pub hints: Mutex<Arc<Hints>>,
     pub atomic: AtomicBool,
 }
@@ -125,6 +130,30 @@ impl Shared {
         }
         let locked = self.locks.lock(&*self.storage, range, true)?;
         Ok(Allowed::Locked(locked))
+    }
+
+    /// Writes at the shared pointer, where others write next to it at the same time: together with them if that
+    /// can be done.
+    pub fn append(&self, view: &View, position: u64, memory: &mut Memory) -> Result<u64> {
+        let len = memory.buffer.len() as u64;
+        if len > 0
+            && !self.is_atomic()
+            && view.representation.is_plain()
+            && view.is_one_run(position, len)
+            && let Some(start) = memory.buffer.as_ptr()
+        {
+            let mut runs = Runs::default();
+            runs.push(Run {
+                at: view.place(position),
+                len,
+            });
+            if let Some(written) = self.combiner.write(self, runs, start) {
+                return written
+                    .map(|()| len)
+                    .map_err(|error| self.failed("writing to", &error));
+            }
+        }
+        self.transfer(view, position, memory, Direction::Write)
     }
 
     fn move_unlocked(

@@ -21,12 +21,14 @@ use mpi_types::{Class, Error, Result};
 
 use crate::access::{Converted, move_plain};
 use crate::agree;
+use crate::direction::Direction;
 use crate::domains::Domains;
 use crate::exchange::{DATA, HEAD, LIST, Messages, REPLY, Runs, WORDS};
-use crate::file::{At, Direction, File, Place};
+use crate::file::{At, File, Place};
 use crate::files::status;
 use crate::hints::Choice;
 use crate::memory::Memory;
+use crate::sieve;
 use crate::system;
 use crate::view::Run;
 
@@ -512,27 +514,20 @@ impl Phases<'_> {
             .iter()
             .flat_map(|part| part.runs.list.iter().copied())
             .collect();
-        runs.sort_unstable_by_key(|run| run.at);
+        // The lists are in order each.
+        runs.sort_by_key(|run| run.at);
+        let mut stretches: Vec<Run> = Vec::new();
+        for run in runs {
+            match stretches.last_mut() {
+                Some(last) if run.at <= last.end() => {
+                    last.len = last.len.max(run.end() - last.at);
+                }
+                _ => stretches.push(run),
+            }
+        }
         let shared = self.file.shared();
-        let mut next = runs.into_iter().peekable();
-        while let Some(mut stretch) = next.next() {
-            while let Some(run) = next.next_if(|run| run.at <= stretch.end()) {
-                stretch.len = stretch.len.max(run.end() - stretch.at);
-            }
-            let from = self
-                .window
-                .as_mut_ptr()
-                .wrapping_add((stretch.at - reach.start) as usize);
-            let written = shared
-                .allow_write(stretch.at..stretch.end())
-                // SAFETY: the stretch lies in the window.
-                .and_then(|_allowed| unsafe {
-                    move_plain(&*shared.storage, stretch, from, Direction::Write)
-                });
-            if let Err(error) = written {
-                self.refused = Err(shared.failed("writing to", &error));
-                return;
-            }
+        if let Err(error) = sieve::store(shared, &stretches, &self.window, reach.start) {
+            self.refused = Err(shared.failed("writing to", &error));
         }
     }
 

@@ -4,11 +4,13 @@ use std::ffi::CString;
 use std::io;
 use std::mem::MaybeUninit;
 use std::ops::Range;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use libc::iovec;
 
+use crate::direction::Direction;
 use crate::nfs::Nfs;
 use crate::posix::Posix;
 use crate::system;
@@ -76,6 +78,9 @@ pub trait Storage: Send + Sync {
     /// locks are cheap: so on file systems of one machine.
     fn is_local(&self) -> bool;
 
+    /// What a call that moves few bytes costs, in bytes that data sieving would move meanwhile.
+    fn call_cost(&self, direction: Direction) -> u64;
+
     /// What tells the file from others of the machine.
     fn identity(&self) -> io::Result<(u64, u64)>;
 }
@@ -122,6 +127,19 @@ fn magic(path: &Path) -> io::Result<i64> {
     // SAFETY: the path ends in NUL; the structure is filled where the call succeeds.
     unsafe {
         match libc::statfs(path.as_ptr(), told.as_mut_ptr()) {
+            0 => Ok(told.assume_init().f_type),
+            _ => Err(system::last()),
+        }
+    }
+}
+
+/// The kind of the file system that an open file is on.
+#[allow(unsafe_code, reason = "a call of the C library")]
+pub(crate) fn magic_of(file: &std::fs::File) -> io::Result<i64> {
+    let mut told = MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: the descriptor is open; the structure is filled where the call succeeds.
+    unsafe {
+        match libc::fstatfs(file.as_raw_fd(), told.as_mut_ptr()) {
             0 => Ok(told.assume_init().f_type),
             _ => Err(system::last()),
         }

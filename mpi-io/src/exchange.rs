@@ -126,7 +126,8 @@ pub(crate) struct Runs {
 
 impl Runs {
     pub fn push(&mut self, run: Run) {
-        self.bytes += run.len;
+        // What comes from outside may be nonsense, which is found later.
+        self.bytes = self.bytes.saturating_add(run.len);
         self.list.push(run);
     }
 
@@ -187,7 +188,7 @@ impl Runs {
             return runs;
         }
         runs.push(Run { at, len });
-        let mut next = (at + len).wrapping_add(step.wrapping_sub(whole));
+        let mut next = at.wrapping_add(len).wrapping_add(step.wrapping_sub(whole));
         for _ in 1..count {
             let len = whole.min(bytes.saturating_sub(runs.bytes));
             runs.push(Run { at: next, len });

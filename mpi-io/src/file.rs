@@ -15,20 +15,13 @@ use crate::access::Shared;
 use crate::agree;
 use crate::amode::Amode;
 use crate::datarep::Representation;
+use crate::direction::Direction;
 use crate::domains;
 use crate::files::{Files, status};
 use crate::memory::Memory;
 use crate::shared_pointer::SharedPointer;
 use crate::split::Split;
 use crate::view::View;
-
-/// Which way data goes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "the names say it")]
-pub enum Direction {
-    Read,
-    Write,
-}
 
 /// Where an access begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -421,9 +414,11 @@ impl File {
     /// Where the access mode forbids it, the arguments are wrong, or the system refuses.
     pub fn access(&self, at: At, mut memory: Memory, direction: Direction) -> Result<Status> {
         let place = self.place(at, &memory, direction)?;
-        let moved = self
-            .shared
-            .transfer(&place.view, place.position, &mut memory, direction);
+        let (shared, view) = (&self.shared, &place.view);
+        let moved = match (at, direction) {
+            (At::Shared, Direction::Write) => shared.append(view, place.position, &mut memory),
+            _ => shared.transfer(view, place.position, &mut memory, direction),
+        };
         let had = moved.as_ref().map_or(0, |moved| *moved);
         self.correct(at, &place, &memory, had)?;
         moved.map(status)

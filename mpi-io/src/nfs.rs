@@ -9,6 +9,7 @@ use std::path::Path;
 
 use libc::iovec;
 
+use crate::direction::Direction;
 use crate::driver::{Driver, How, Storage};
 use crate::posix::PosixFile;
 
@@ -123,6 +124,10 @@ impl Storage for NfsFile {
 
     fn is_local(&self) -> bool {
         false
+    }
+
+    fn call_cost(&self, direction: Direction) -> u64 {
+        self.file.call_cost(direction)
     }
 
     fn identity(&self) -> io::Result<(u64, u64)> {

@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use crate::access::Shared;
 use crate::agree;
 use crate::amode::Amode;
+use crate::combine::Combiner;
 use crate::domains;
 use crate::driver::{self, How, Storage};
 use crate::file::File;
@@ -96,12 +97,15 @@ impl File {
         if amode.append {
             collective::broadcast_u64(process, &comm, &mut end)?;
         }
+        let (me, members) = (comm.rank() as usize, comm.size() as usize);
         let shared = Shared {
             path,
             amode,
+            combiner: Combiner::new(pointer.piece(), me, members, &*storage),
             storage,
             locks: Locks::default(),
-            writers: Writers::new(pointer.piece(), comm.rank() as usize, comm.size() as usize),
+            writers: Writers::new(pointer.piece(), me, members),
+            window: Mutex::default(),
             hints: Mutex::new(Arc::new(hints)),
             atomic: AtomicBool::new(false),
         };

@@ -14,7 +14,8 @@ use std::path::Path;
 
 use libc::iovec;
 
-use crate::driver::{Driver, How, Storage};
+use crate::direction::Direction;
+use crate::driver::{self, Driver, How, Storage};
 use crate::system;
 
 /// The driver.
@@ -24,10 +25,15 @@ pub(crate) struct Posix;
 pub(crate) struct PosixFile {
     file: File,
     can_read: bool,
+    /// Whether the file system is one of memory (tmpfs).
+    in_memory: bool,
 }
 
 /// Pieces in one call, at most (`IOV_MAX` of Linux).
 pub(crate) const MOST_PIECES: usize = 1024;
+
+/// The `f_type` of file systems of memory (`TMPFS_MAGIC` and `RAMFS_MAGIC` of statfs(2)).
+const IN_MEMORY: &[i64] = &[0x0102_1994, 0x8584_58f6];
 
 impl PosixFile {
     pub fn open(path: &Path, how: &How) -> io::Result<PosixFile> {
@@ -52,7 +58,12 @@ impl PosixFile {
         if is_folder {
             return Err(io::Error::from_raw_os_error(libc::EISDIR));
         }
-        Ok(PosixFile { file, can_read })
+        let in_memory = driver::magic_of(&file).is_ok_and(|magic| IN_MEMORY.contains(&magic));
+        Ok(PosixFile {
+            file,
+            can_read,
+            in_memory,
+        })
     }
 }
 
@@ -167,6 +178,15 @@ impl Storage for PosixFile {
 
     fn is_local(&self) -> bool {
         true
+    }
+
+    fn call_cost(&self, direction: Direction) -> u64 {
+        match direction {
+            Direction::Read => 8 << 10,
+            Direction::Write if self.in_memory => 8 << 10,
+            // Each call takes a place in the journal.
+            Direction::Write => 28 << 10,
+        }
     }
 
     fn identity(&self) -> io::Result<(u64, u64)> {

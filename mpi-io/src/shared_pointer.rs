@@ -24,12 +24,13 @@ use netmod::{RemoteKey, SharedSegment};
 use parking_lot::Mutex;
 
 use crate::access::move_plain;
+use crate::combine::piece_len;
+use crate::direction::Direction;
 use crate::driver::{How, Storage};
-use crate::file::Direction;
 use crate::posix::PosixFile;
 use crate::system;
 use crate::view::Run;
-use crate::writers::piece_len;
+use crate::writers::words_len;
 
 /// Where the pointer is.
 pub(crate) enum SharedPointer {
@@ -195,7 +196,7 @@ fn share(process: &Process, comm: &Comm) -> Result<Option<Arc<dyn SharedSegment>
     let (mut made, mut key) = (None, [0; 4]);
     if comm.rank() == 0
         && let Ok(piece) = shared.create(len)
-        && piece.reserve(0, len).is_ok()
+        && piece.reserve(0, words_len(comm.size() as usize)).is_ok()
     {
         let RemoteKey { address, words } = piece.key();
         key = [1, address, words[0], words[1]];

@@ -3,7 +3,8 @@
 //!
 //! Writing back is sound only if nobody else writes in between at the same time. So whoever sieves holds
 //! a lock on the bytes, and all who write do: where `romio_ds_write` says so from the beginning, otherwise from
-//! when one has announced it (`writers`), which only members of one node can.
+//! when one has announced it (`writers`), which only members of one node can. These also write for each other
+//! (`combine`), so that a stretch in which all have pieces is written once.
 
 #![allow(unsafe_code, reason = "memory of the program is read and written")]
 
@@ -11,12 +12,14 @@ use std::io;
 use std::ops::Range;
 
 use crate::access::{Shared, move_plain};
-use crate::file::Direction;
+use crate::combine::ROOM;
+use crate::direction::Direction;
+use crate::exchange::Runs;
 use crate::hints::{Choice, Hints};
 use crate::view::{Run, View};
 
-/// What a call of the system's costs, in bytes that are copied meanwhile.
-const CALL: u64 = 8192;
+/// Bytes that are read at a time from a file system of the machine: the window stays in a core's cache.
+const LOCAL_READ: u64 = 128 << 10;
 
 /// How many runs are looked at to find out how dense they are.
 const LOOKED_AT: usize = 32;
@@ -40,10 +43,7 @@ pub(crate) fn is_better(
     if choice == Choice::Enable {
         return true;
     }
-    // Others who write must know.
-    if direction == Direction::Write
-        && !(shared.writers.can_announce() && shared.storage.is_local())
-    {
+    if direction == Direction::Write && !may_write(shared) {
         return false;
     }
     let (mut runs, mut first, mut end) = (0, 0, 0);
@@ -54,7 +54,77 @@ pub(crate) fn is_better(
         runs += 1;
         end = run.end();
     }
-    runs > 1 && end - first < runs * CALL
+    runs > 1 && end - first < runs * shared.storage.call_cost(direction)
+}
+
+/// Whether others who write would know of it.
+fn may_write(shared: &Shared) -> bool {
+    shared.writers.can_announce() && shared.storage.is_local()
+}
+
+/// Writes stretches of the file that `data`, which is the file from byte `base` on, holds: those that lie near each
+/// other together with what is between them.
+pub(crate) fn store(shared: &Shared, stretches: &[Run], data: &[u8], base: u64) -> io::Result<()> {
+    let hints = shared.hints();
+    let sieves = match hints.ds_write {
+        Choice::Disable => false,
+        Choice::Enable => true,
+        Choice::Automatic => may_write(shared),
+    };
+    let sieves = sieves && shared.storage.can_read() && stretches.len() > 1;
+    let near = shared.storage.call_cost(Direction::Write);
+    let (mut rest, mut window) = (stretches, Vec::new());
+    while let Some(first) = rest.first() {
+        let joined = |run: &&Run| sieves && run.end() - first.at <= hints.ind_wr_buffer_size;
+        let count = rest.iter().take_while(joined).count().max(1);
+        let (group, after) = rest.split_at(count);
+        rest = after;
+        let len = group[count - 1].end() - first.at;
+        if count > 1 && (hints.ds_write == Choice::Enable || len < count as u64 * near) {
+            if window.is_empty() {
+                shared.writers.announce();
+            }
+            window.resize(window.len().max(len as usize), 0);
+            replace(shared, group, data, base, &mut window[..len as usize])?;
+            continue;
+        }
+        for run in group {
+            let from = data[(run.at - base) as usize..][..run.len as usize].as_ptr();
+            let _allowed = shared.allow_write(run.at..run.end())?;
+            // SAFETY: the memory is as long as the run.
+            unsafe { move_plain(&*shared.storage, *run, from.cast_mut(), Direction::Write)? };
+        }
+    }
+    Ok(())
+}
+
+/// Reads what stands from the first to the last of some stretches, replaces these, and writes it back.
+fn replace(
+    shared: &Shared,
+    group: &[Run],
+    data: &[u8],
+    base: u64,
+    window: &mut [u8],
+) -> io::Result<()> {
+    let storage = &*shared.storage;
+    let covered = Run {
+        at: group[0].at,
+        len: window.len() as u64,
+    };
+    let _locked = shared
+        .locks
+        .lock(storage, covered.at..covered.end(), true)?;
+    // SAFETY: the window is as long as what is covered.
+    let there = unsafe { move_plain(storage, covered, window.as_mut_ptr(), Direction::Read)? };
+    // Beyond the end of the file there are zeros.
+    window[there as usize..].fill(0);
+    for run in group {
+        let from = &data[(run.at - base) as usize..][..run.len as usize];
+        window[(run.at - covered.at) as usize..][..run.len as usize].copy_from_slice(from);
+    }
+    // SAFETY: as above.
+    unsafe { move_plain(storage, covered, window.as_mut_ptr(), Direction::Write)? };
+    Ok(())
 }
 
 /// Moves `len` bytes of gapless memory to or from the runs of a view. `start` is valid for them.
@@ -68,25 +138,47 @@ pub(crate) fn transfer(
     direction: Direction,
 ) -> io::Result<u64> {
     let room = match direction {
+        Direction::Read if shared.storage.is_local() => hints.ind_rd_buffer_size.min(LOCAL_READ),
         Direction::Read => hints.ind_rd_buffer_size,
         Direction::Write => hints.ind_wr_buffer_size,
     };
+    let together = direction == Direction::Write && !shared.is_atomic();
+    let together = together && shared.combiner.is_there();
+    let _sieving = together.then(|| shared.combiner.sieve());
     if direction == Direction::Write {
         shared.writers.announce();
     }
     let span = view.span(position, len);
-    let mut window = vec![0_u8; room.min(span.end - span.start) as usize];
+    let room = room.min(span.end - span.start);
+    let mut own = Vec::new();
+    // Another thread may have the one that is kept.
+    let mut kept = shared.window.try_lock();
+    let window = kept.as_deref_mut().unwrap_or(&mut own);
+    if window.len() < room as usize {
+        window.resize(room as usize, 0);
+    }
     let (mut next, end) = (position, position + len);
     while next < end {
         // As much as the window has room for.
         let first = view.place(next);
-        let after = view.bytes_before(first + window.len() as u64, next + 1, end);
+        let most = end.min(next.saturating_add(room));
+        let mut after = view.bytes_before(first + room, next + 1, most);
+        let here = start.wrapping_add((next - position) as usize);
+        if together {
+            after = after.min(next + ROOM as u64);
+            let mut runs = Runs::default();
+            view.runs(next, after - next).for_each(|run| runs.push(run));
+            if let Some(written) = shared.combiner.write(shared, runs, here) {
+                written?;
+                next = after;
+                continue;
+            }
+        }
         let covered = Run {
             at: first,
             len: view.place(after - 1) + 1 - first,
         };
         let window = &mut window[..covered.len as usize];
-        let here = start.wrapping_add((next - position) as usize);
         let stream = next..after;
         let moved = match direction {
             // SAFETY: the memory reaches to the end of the stream's part.

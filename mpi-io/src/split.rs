@@ -3,7 +3,8 @@
 use mpi_core::{Process, Status};
 use mpi_types::{Class, Error, Result};
 
-use crate::file::{At, Direction, File};
+use crate::direction::Direction;
+use crate::file::{At, File};
 use crate::memory::Memory;
 
 /// Which pair of functions.
@@ -54,7 +55,7 @@ impl File {
         match &*self.split.lock() {
             None => Ok(()),
             Some(split) => Err(Error::new(
-                Class::Other,
+                Class::Io,
                 format!(
                     "{}_begin is under way on the file; call {0}_end first",
                     split.kind.name()
@@ -93,20 +94,20 @@ impl File {
     /// Ends what was begun.
     ///
     /// # Errors
-    /// `MPI_ERR_OTHER` if nothing was begun, or something else; `MPI_ERR_BUFFER` for another buffer.
+    /// `MPI_ERR_IO` if nothing was begun, or something else; `MPI_ERR_BUFFER` for another buffer.
     pub fn end(&self, kind: SplitKind, buffer: *const u8) -> Result<Status> {
         let mut split = self.split.lock();
         let begun = match &*split {
             None => {
                 let why = format!("there was no {}_begin on the file", kind.name());
-                return Err(Error::new(Class::Other, why));
+                return Err(Error::new(Class::Io, why));
             }
             Some(begun) if begun.kind != kind => {
                 let why = format!(
                     "{}_begin is under way on the file; it is ended by {0}_end",
                     begun.kind.name()
                 );
-                return Err(Error::new(Class::Other, why));
+                return Err(Error::new(Class::Io, why));
             }
             Some(begun) if begun.buffer != buffer.addr() => {
                 let why = format!(

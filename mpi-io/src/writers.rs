@@ -20,8 +20,8 @@ const SIEVED: usize = 64;
 const MEMBERS: usize = 128;
 const LINE: usize = 64;
 
-/// Bytes of a piece for so many members, the shared pointer in front included.
-pub(crate) fn piece_len(members: usize) -> usize {
+/// Bytes that the words of so many members take, the shared pointer in front included.
+pub(crate) fn words_len(members: usize) -> usize {
     (MEMBERS + LINE * members).next_multiple_of(4096)
 }
 
@@ -51,7 +51,7 @@ impl Drop for Entered<'_> {
 }
 
 impl Writers {
-    /// `piece` is as long as [`piece_len`] says, and was zero at first.
+    /// `piece` is as long as [`words_len`] says, and was zero at first.
     pub fn new(piece: Option<Arc<dyn SharedSegment>>, me: usize, members: usize) -> Writers {
         let writers = Writers {
             piece,
@@ -133,7 +133,7 @@ impl Writers {
 }
 
 /// Whether a process of this node has ended.
-fn is_gone(process: u32) -> bool {
+pub(crate) fn is_gone(process: u32) -> bool {
     let Ok(process) = libc::pid_t::try_from(process) else {
         return false;
     };

@@ -225,26 +225,28 @@ impl Window {
         (member.size, member.unit)
     }
 
-    /// Where a member's memory is here (`MPI_Win_shared_query`); without a rank, that of the first
-    /// that has some. `None` for windows that are not shared.
+    /// Where a member's memory is here (`MPI_Win_shared_query`, MPI-4.1 section 12.2.3), with its size and
+    /// unit; without a rank, that of the first that has some that can be used here. What can't be used
+    /// here has the size 0. `None` for dynamic windows.
     pub fn shared_query(&self, rank: Option<u32>) -> Option<(*mut u8, u64, i64)> {
-        if !matches!(self.flavor, Flavor::Shared { .. }) {
+        if matches!(self.flavor, Flavor::Dynamic) {
             return None;
         }
+        let here = |rank: &u32| {
+            let member = self.members.get(*rank);
+            member.size > 0 && matches!(member.reach, Reach::Here(_))
+        };
         let rank = match rank {
             Some(rank) if rank >= self.size() => return None,
             Some(rank) => rank,
-            None => (0..self.size())
-                .find(|rank| self.members.get(*rank).size > 0)
-                .unwrap_or(0),
+            None => (0..self.size()).find(here).unwrap_or(0),
         };
         let member = self.members.get(rank);
-        match member.reach {
-            // Who has no memory has no address.
-            Reach::Here(_) if member.size == 0 => Some((std::ptr::null_mut(), 0, member.unit)),
-            Reach::Here(here) => Some((here, member.size, member.unit)),
-            _ => None,
-        }
+        Some(match member.reach {
+            Reach::Here(here) if member.size > 0 => (here, member.size, member.unit),
+            // Who has no memory, or none that can be used here, has no address.
+            _ => (std::ptr::null_mut(), 0, member.unit),
+        })
     }
 
     /// Adds memory to a dynamic window (`MPI_Win_attach`).

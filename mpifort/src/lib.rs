@@ -4,15 +4,19 @@
 //!
 //! Entry points are generated from `libmpi/table/functions.mpi`. Each converts its arguments and calls
 //! the C function `MPI_X` of `libmpi.so.12`, so that a tool that replaces that sees Fortran programs,
-//! too. [`special`] has what doesn't correspond one by one. Nothing here depends on a Fortran
+//! too. Package `libmpifort-abi` is made of this source a second time: `libmpifort_abi.so.1`, over
+//! `libmpi_abi.so.1`. [`special`] has what doesn't correspond one by one. Nothing here depends on a Fortran
 //! run-time library.
 
 pub mod convert;
+pub mod datareps;
 pub mod detach;
 pub mod predefined;
 pub mod sections;
 pub mod sentinels;
 pub mod special;
+#[cfg(standard_abi)]
+pub mod widths;
 
 /// Types and constants of `mpi.h`.
 #[allow(
@@ -28,16 +32,24 @@ pub mod abi {
     include!(concat!(env!("OUT_DIR"), "/constants.rs"));
 }
 
-/// The C functions of `libmpi.so.12`.
+/// The C functions of `libmpi.so.12`; those of the standard ABI with handles as integers.
 #[allow(
     missing_docs,
     dead_code,
+    non_snake_case,
+    clippy::missing_safety_doc,
+    clippy::too_many_arguments,
     reason = "generated; explained in the standard"
 )]
 pub mod imports {
     #[allow(clippy::wildcard_imports, reason = "all types of mpi.h")]
     use crate::abi::*;
+    #[cfg(standard_abi)]
+    use crate::widths::{self, Pointer};
     use std::ffi::{c_char, c_double, c_int, c_void};
+
+    #[cfg(standard_abi)]
+    pub use crate::widths::{MPI_File_c2f, MPI_File_f2c, MPI_Status_f2f08, MPI_Status_f082f};
 
     include!(concat!(env!("OUT_DIR"), "/imports.rs"));
 }

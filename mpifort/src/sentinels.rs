@@ -10,7 +10,9 @@
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
 
-use crate::abi::{MPI_F08_status, MPI_Fint};
+use crate::abi::MPI_F08_status;
+#[cfg(not(standard_abi))]
+use crate::abi::MPI_Fint;
 
 /// Memory of Fortran's that is never looked at. Programs that keep a copy of it expect its size to be
 /// exactly the variable's.
@@ -51,12 +53,15 @@ impl<const SIZE: usize> Letters<SIZE> {
     }
 }
 
+/// The size of a status.
+const STATUS: usize = size_of::<MPI_F08_status>();
+
 /// `MPI_BOTTOM`, `MPI_IN_PLACE`, `MPI_STATUS_IGNORE`.
 #[unsafe(no_mangle)]
-pub static mpipriv1_: Block<28> = Block::new();
+pub static mpipriv1_: Block<{ 8 + STATUS }> = Block::new();
 /// `MPI_STATUSES_IGNORE`, `MPI_ERRCODES_IGNORE`.
 #[unsafe(no_mangle)]
-pub static mpipriv2_: Block<24> = Block::new();
+pub static mpipriv2_: Block<{ STATUS + 4 }> = Block::new();
 /// `MPI_ARGVS_NULL`, `MPI_ARGV_NULL`.
 #[unsafe(no_mangle)]
 pub static mpiprivc_: Letters<2> = Letters::new();
@@ -92,18 +97,40 @@ pub static OWN_ARGVS_NULL: Letters<1> = Letters::new();
 #[unsafe(export_name = "__mpi_f08_link_constants_MOD_mpi_argvs_null")]
 pub static F08_ARGVS_NULL: Letters<1> = Letters::new();
 
+#[cfg(standard_abi)]
+use crate::abi::{MPI_UNWEIGHTED, MPI_WEIGHTS_EMPTY};
+
+/// `MPI_STATUS_IGNORE` of `mpi_f08`. The standard ABI has no variables for Fortran.
+#[cfg(standard_abi)]
+#[unsafe(no_mangle)]
+static MPIR_F08_MPI_STATUS_IGNORE_OBJ: Block<STATUS> = Block::new();
+/// `MPI_STATUSES_IGNORE`.
+#[cfg(standard_abi)]
+#[unsafe(no_mangle)]
+static MPIR_F08_MPI_STATUSES_IGNORE_OBJ: Block<STATUS> = Block::new();
+/// `MPI_IN_PLACE`.
+#[cfg(standard_abi)]
+#[unsafe(no_mangle)]
+static MPIR_F08_MPI_IN_PLACE: Block<4> = Block::new();
+/// `MPI_BOTTOM`.
+#[cfg(standard_abi)]
+#[unsafe(no_mangle)]
+static MPIR_F08_MPI_BOTTOM: Block<4> = Block::new();
+
+#[cfg(not(standard_abi))]
 unsafe extern "C" {
     static mut MPI_F_STATUS_IGNORE: *mut MPI_Fint;
     static mut MPI_F_STATUSES_IGNORE: *mut MPI_Fint;
     static mut MPI_UNWEIGHTED: *mut c_int;
     static mut MPI_WEIGHTS_EMPTY: *mut c_int;
-    static mut MPIR_F08_MPI_STATUS_IGNORE_OBJ: MPI_F08_status;
-    static mut MPIR_F08_MPI_STATUSES_IGNORE_OBJ: [MPI_F08_status; 1];
-    static mut MPIR_F08_MPI_IN_PLACE: c_int;
-    static mut MPIR_F08_MPI_BOTTOM: c_int;
+    static MPIR_F08_MPI_STATUS_IGNORE_OBJ: Block<STATUS>;
+    static MPIR_F08_MPI_STATUSES_IGNORE_OBJ: Block<STATUS>;
+    static MPIR_F08_MPI_IN_PLACE: Block<4>;
+    static MPIR_F08_MPI_BOTTOM: Block<4>;
 }
 
 /// Tells C where Fortran's ignored statuses are (section 17.2.5), before the program runs.
+#[cfg(not(standard_abi))]
 extern "C" fn tell_c() {
     // SAFETY: variables of libmpi for just this; no other thread runs yet.
     unsafe {
@@ -112,6 +139,7 @@ extern "C" fn tell_c() {
     }
 }
 
+#[cfg(not(standard_abi))]
 #[used]
 #[unsafe(link_section = ".init_array")]
 static TELL_C: extern "C" fn() = tell_c;
@@ -119,13 +147,13 @@ static TELL_C: extern "C" fn() = tell_c;
 /// Whether it is `MPI_BOTTOM`.
 #[inline(always)]
 pub fn is_bottom(address: *mut c_void) -> bool {
-    address == mpipriv1_.at(0) || address == (&raw mut MPIR_F08_MPI_BOTTOM).cast()
+    address == mpipriv1_.at(0) || address == (&raw const MPIR_F08_MPI_BOTTOM).cast_mut().cast()
 }
 
 /// Whether it is `MPI_IN_PLACE`.
 #[inline(always)]
 pub fn is_in_place(address: *mut c_void) -> bool {
-    address == mpipriv1_.at(4) || address == (&raw mut MPIR_F08_MPI_IN_PLACE).cast()
+    address == mpipriv1_.at(4) || address == (&raw const MPIR_F08_MPI_IN_PLACE).cast_mut().cast()
 }
 
 /// Whether it is `MPI_STATUS_IGNORE` or `MPI_STATUSES_IGNORE`.
@@ -133,13 +161,20 @@ pub fn is_in_place(address: *mut c_void) -> bool {
 pub fn is_ignored(address: *mut c_void) -> bool {
     address == mpipriv1_.at(8)
         || address == mpipriv2_.at(0)
-        || address == (&raw mut MPIR_F08_MPI_STATUS_IGNORE_OBJ).cast()
-        || address == (&raw mut MPIR_F08_MPI_STATUSES_IGNORE_OBJ).cast()
+        || address
+            == (&raw const MPIR_F08_MPI_STATUS_IGNORE_OBJ)
+                .cast_mut()
+                .cast()
+        || address
+            == (&raw const MPIR_F08_MPI_STATUSES_IGNORE_OBJ)
+                .cast_mut()
+                .cast()
 }
 
 /// What C takes for these weights.
 pub fn weights(address: *mut c_int) -> *mut c_int {
     let place = address.cast();
+    #[cfg_attr(standard_abi, allow(unused_unsafe, reason = "constants"))]
     // SAFETY: variables of libmpi that nobody writes.
     unsafe {
         if place == mpifcmb5_.at(0) || place == F08_UNWEIGHTED.at(0) {
@@ -154,7 +189,7 @@ pub fn weights(address: *mut c_int) -> *mut c_int {
 
 /// Whether it is `MPI_ERRCODES_IGNORE`.
 pub fn is_no_error_codes(address: *mut c_void) -> bool {
-    address == mpipriv2_.at(20)
+    address == mpipriv2_.at(STATUS)
         || address == F08_ERRCODES_IGNORE.at(0)
         || address == OWN_ERRCODES_IGNORE.at(0)
 }

@@ -13,6 +13,7 @@ use crate::abi::{
     MPI_SUCCESS, MPI_Session, MPI_Status,
 };
 use crate::convert::{Text, callback, error_codes, give};
+pub use crate::datareps::{register_datarep, register_datarep_c};
 use crate::imports as c;
 use crate::sentinels;
 

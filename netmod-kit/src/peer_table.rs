@@ -80,6 +80,12 @@ impl<T: Default> PeerTable<T> {
         if vci != self.own {
             return None;
         }
+        self.peek_own(peer)
+    }
+
+    /// As [`PeerTable::peek`] for a VCI that is known to be of the table's own number.
+    #[inline(always)]
+    pub fn peek_own(&mut self, peer: Peer) -> Option<&mut T> {
         match self.straight.get_mut(peer as usize / CHUNK) {
             Some(Some(values)) => Some(&mut values[peer as usize % CHUNK]),
             _ => None,

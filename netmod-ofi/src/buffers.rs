@@ -1,7 +1,7 @@
 //! Eager buffers and the contexts that libfabric hands back with completions.
 
 use crate::ffi::{FI_READ, FI_RECV, FI_SEND, FI_WRITE};
-use crate::transport::{Region, Shared};
+use crate::shared::{Region, Shared};
 use netmod::{OpenError, Token};
 use std::cell::UnsafeCell;
 use std::ffi::c_void;

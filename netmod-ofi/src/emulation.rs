@@ -1,15 +1,10 @@
 //! Get, put and atomics by messages (see [`netmod_kit::emulation`]): how requests and answers travel.
 
 use crate::lane::{Notice, OfiLane};
+use crate::ops::Reply;
 use crate::wire::{self, Kind, Prefix};
 use netmod::LaneError;
-use netmod_kit::emulation::{self, Answer, Ask, Request};
-
-/// An answer owed.
-pub(crate) struct Reply {
-    pub(crate) endpoint: u32,
-    answer: Answer,
-}
+use netmod_kit::emulation::{self, Ask, Request};
 
 impl OfiLane {
     /// Sends a message of the emulation.

@@ -1,14 +1,14 @@
 //! A lane: endpoint, completion queue and address vector of one VCI; sending.
 
+use crate::address::tagged_address;
 use crate::buffers::{Buffers, Role};
-use crate::connect::tagged_address;
-use crate::emulation::Reply;
 use crate::ffi::*;
 use crate::links;
 use crate::objects::{Objects, open_cq};
-use crate::ops::Op;
+use crate::ops::{Op, Reply};
 use crate::peers::Peers;
-use crate::transport::Shared;
+use crate::probe::can_probe;
+use crate::shared::Shared;
 use crate::watch::Watched;
 use crate::wire::{self, Kind, Prefix};
 use netmod::{
@@ -175,7 +175,7 @@ impl OfiLane {
             peers: Peers::default(),
             vci,
             wake_up,
-            probes: Self::can_probe(&shared.provider, shared.info.addr_format()),
+            probes: can_probe(&shared.provider, shared.info.addr_format()),
             watched: HashMap::new(),
             port: links::port(&name[..len]).unwrap_or(0),
             listener: links::port(&name[..len]).and_then(links::listener),

@@ -21,6 +21,7 @@
 //! Memory that is exposed must be real memory of this process; a peer that asks for anything beyond
 //! what is exposed gets an error.
 
+mod address;
 mod buffers;
 mod bundling;
 mod config;
@@ -31,6 +32,7 @@ mod ffi;
 mod lane;
 mod library;
 mod links;
+mod loss;
 mod objects;
 mod ops;
 mod peers;
@@ -39,6 +41,7 @@ mod progress;
 mod registration;
 mod remote;
 mod select;
+mod shared;
 mod transport;
 mod watch;
 mod wire;

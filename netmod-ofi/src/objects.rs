@@ -6,7 +6,7 @@ use std::os::fd::RawFd;
 use std::ptr::null_mut;
 
 use crate::ffi::*;
-use crate::transport::Shared;
+use crate::shared::Shared;
 
 /// libfabric's objects of a lane.
 pub(crate) struct Objects {

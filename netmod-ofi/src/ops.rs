@@ -1,8 +1,9 @@
-//! Operations on remote memory under way.
+//! Operations on remote memory under way, here and for peers.
 
-use crate::transport::Region;
+use crate::shared::Region;
 use netmod::{LaneError, RemoteAddr, Token};
 use netmod_kit::Action;
+use netmod_kit::emulation::Answer;
 
 /// An operation under way, possibly in several parts.
 pub(crate) struct Op {
@@ -27,4 +28,10 @@ pub(crate) struct Op {
     /// keeping it would need notice of memory that is unmapped, which the providers that want
     /// registrations have in their own caches.
     pub(crate) region: Option<Region>,
+}
+
+/// An answer owed.
+pub(crate) struct Reply {
+    pub(crate) endpoint: u32,
+    pub(crate) answer: Answer,
 }

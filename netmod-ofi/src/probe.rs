@@ -7,7 +7,6 @@
 //! messages flow, and only where addresses are those of TCP sockets.
 
 use crate::ffi::{FI_SOCKADDR_IN, FI_SOCKADDR_IN6};
-use crate::lane::OfiLane;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -35,75 +34,65 @@ pub(crate) enum Verdict {
     Gone(i32),
 }
 
-impl OfiLane {
-    /// Whether addresses are those of TCP sockets.
-    pub(crate) fn can_probe(provider: &str, addr_format: u32) -> bool {
-        let base = provider.split(';').next().unwrap_or_default();
-        matches!(base, "tcp" | "net" | "sockets")
-            && matches!(addr_format, FI_SOCKADDR_IN | FI_SOCKADDR_IN6)
+impl Stuck {
+    /// Of an endpoint that has no room for the first time; it is asked at once when `leaving`.
+    pub(crate) fn new(leaving: bool) -> Stuck {
+        let clock = Instant::now();
+        Stuck {
+            since: clock,
+            next: if leaving { clock } else { clock + FIRST },
+            pause: FIRST,
+            question: None,
+        }
     }
 
-    /// Notes that there was no room for an endpoint, which is asked if that has lasted. When
-    /// `leaving`, it is asked at once, and given up after a while if it can't be asked: all that is
-    /// wanted then is a sign that earlier messages have left. Returns the reason if its process is
-    /// gone.
-    #[cold]
-    pub(crate) fn no_room(&mut self, endpoint: u32, leaving: bool) -> Option<String> {
-        let number = self.peers.peer_of(endpoint).number;
-        if let Some(why) = self.shared.lost(number) {
-            return Some(why);
-        }
-        if !self.probes && !leaving {
-            return None;
-        }
+    /// Whether it has lasted so long that who leaves waits no longer.
+    pub(crate) fn is_hopeless(&self) -> bool {
+        self.since.elapsed() > PATIENCE
+    }
+
+    /// Asks at its address when it is time. Returns an error number if nobody is there.
+    pub(crate) fn step(&mut self, address: &[u8]) -> Option<i32> {
         let clock = Instant::now();
-        let probes = self.probes;
-        let state = self.peers.endpoint(endpoint);
-        let stuck = state.stuck.get_or_insert_with(|| {
-            let next = if leaving { clock } else { clock + FIRST };
-            Box::new(Stuck {
-                since: clock,
-                next,
-                pause: FIRST,
-                question: None,
-            })
-        });
-        if !probes {
-            let given_up = clock.duration_since(stuck.since) > PATIENCE;
-            return given_up.then(|| "takes nothing any longer".to_string());
-        }
-        if clock < stuck.next {
+        if clock < self.next {
             return None;
         }
-        let verdict = match &stuck.question {
+        let verdict = match &self.question {
             Some(socket) => answer(socket),
-            None => match ask(&state.address) {
+            None => match ask(address) {
                 Err(number) => Verdict::Gone(number),
                 Ok(socket) => {
                     let verdict = answer(&socket);
-                    stuck.question = Some(socket);
+                    self.question = Some(socket);
                     verdict
                 }
             },
         };
         match verdict {
             Verdict::Unknown => {
-                stuck.next = clock + Duration::from_millis(10);
+                self.next = clock + Duration::from_millis(10);
                 None
             }
             Verdict::Alive => {
-                stuck.question = None;
-                stuck.next = clock + stuck.pause;
-                stuck.pause = (2 * stuck.pause).min(LONGEST);
+                self.question = None;
+                self.next = clock + self.pause;
+                self.pause = (2 * self.pause).min(LONGEST);
                 None
             }
             Verdict::Gone(number) => {
-                stuck.question = None;
-                stuck.next = clock + stuck.pause;
-                is_gone(number).then(|| self.shared.lib.error_text(number))
+                self.question = None;
+                self.next = clock + self.pause;
+                is_gone(number).then_some(number)
             }
         }
     }
+}
+
+/// Whether addresses are those of TCP sockets.
+pub(crate) fn can_probe(provider: &str, addr_format: u32) -> bool {
+    let base = provider.split(';').next().unwrap_or_default();
+    matches!(base, "tcp" | "net" | "sockets")
+        && matches!(addr_format, FI_SOCKADDR_IN | FI_SOCKADDR_IN6)
 }
 
 /// Whether an error of a connection says that nobody is there; others (no descriptors left, say)

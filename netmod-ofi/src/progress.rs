@@ -3,7 +3,7 @@
 use crate::buffers::{self, Role};
 use crate::ffi::*;
 use crate::lane::{Notice, OfiLane};
-use crate::transport::completion_error;
+use crate::shared::completion_error;
 use crate::wire::{self, Kind, Prefix};
 use netmod::{Header, LaneError, Sink};
 use std::mem::MaybeUninit;

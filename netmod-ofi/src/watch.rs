@@ -12,10 +12,6 @@
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use netmod::{Peer, Sink};
-
-use crate::connect::untagged_address;
-use crate::lane::OfiLane;
 use crate::links;
 use crate::probe::{Verdict, answer, ask, is_gone};
 
@@ -85,7 +81,7 @@ impl Asked {
 }
 
 impl Watched {
-    fn new(address: Vec<u8>, now: Instant) -> Watched {
+    pub(crate) fn new(address: Vec<u8>, now: Instant) -> Watched {
         Watched {
             address,
             process: Asked::default(),
@@ -98,7 +94,7 @@ impl Watched {
     }
 
     /// Takes note of answers, and asks nothing.
-    fn settle(&mut self, now: Instant) {
+    pub(crate) fn settle(&mut self, now: Instant) {
         for (asked, is_host) in [(&mut self.process, false), (&mut self.host, true)] {
             let Some(socket) = &asked.question else {
                 continue;
@@ -134,7 +130,7 @@ impl Watched {
     }
 
     /// Why the peer is gone, if it is.
-    fn step(
+    pub(crate) fn step(
         &mut self,
         now: Instant,
         port: u16,
@@ -171,70 +167,5 @@ impl Watched {
                 SILENCE.as_secs()
             )
         })
-    }
-}
-
-impl OfiLane {
-    /// See [`netmod::Lane::check_peers`].
-    pub(crate) fn look_after(&mut self, awaited: &[Peer], sink: &mut dyn Sink) {
-        if !self.probes {
-            return;
-        }
-        let closed = self
-            .listener
-            .is_some_and(|listener| !links::is_at(listener, self.port));
-        if closed {
-            let why = "the descriptors of this process's connections have been closed by the program; \
-                       it must close only those that it has opened itself";
-            for &peer in awaited {
-                self.shared.set_lost(peer, why);
-                sink.peer_lost(peer, format!("{}: {why}", self.shared.provider));
-            }
-            return;
-        }
-        let now = Instant::now();
-        for (_, watched) in self
-            .watched
-            .iter_mut()
-            .filter(|(peer, _)| !awaited.contains(peer))
-        {
-            watched.settle(now);
-        }
-        for &peer in awaited {
-            if self.shared.lost(peer).is_some() {
-                continue;
-            }
-            if !self.watched.contains_key(&peer) {
-                let Ok(address) = self.shared.resolver.resolve(peer, 0) else {
-                    continue;
-                };
-                // An IPv4 address is the shorter one.
-                let name = untagged_address(&address).map(|(_, name)| name);
-                let Some(name) = name.filter(|name| name.len() >= 16) else {
-                    continue;
-                };
-                let watched = Watched::new(name.to_vec(), now);
-                self.watched.insert(peer, watched);
-            }
-            let (lib, port) = (self.shared.lib, self.port);
-            let gone = self
-                .watched
-                .get_mut(&peer)
-                .and_then(|watched| watched.step(now, port, |number| lib.error_text(number)));
-            let Some(why) = gone else { continue };
-            self.watched.remove(&peer);
-            match self.peers.find(peer, 0) {
-                Some(endpoint) => self.fail_peer(endpoint, "looking after the peer", &why),
-                None => self.shared.set_lost(peer, &why),
-            }
-            sink.peer_lost(
-                peer,
-                format!(
-                    "{}: {why}; it has ended or the network to it is down: look for its own \
-                     message first, then at the interface (WEFT_OFI_INTERFACE)",
-                    self.shared.provider
-                ),
-            );
-        }
     }
 }

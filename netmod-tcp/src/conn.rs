@@ -14,6 +14,9 @@ use rustix::net::{SendAncillaryBuffer, SendFlags};
 use crate::exposure::Exposures;
 use crate::wire::{self, Kind, MAX_FIXED};
 
+/// The token of what nobody is told of.
+pub(crate) const NOBODY: Token = Token(u64::MAX);
+
 /// Frames up to this size are put together in one piece before they are written; of longer ones the
 /// data stays where it is.
 pub(crate) const COPY: usize = 4 << 10;

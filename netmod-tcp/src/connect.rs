@@ -4,23 +4,21 @@
 //! lower number counts (of the lower VCI, within a process): the one called decides that once the
 //! caller has proved itself, and a caller that yields waits for the other's.
 
-use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use netmod::{LaneError, Peer};
 use rustix::event::epoll::{self, EventFlags};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+use rustix::net::sockopt;
 
-use crate::conn::{Conn, Out};
+use crate::calls::{Attempt, Guest, Phase, Reading, connect, explain, read, say, set_options};
+use crate::conn::{Conn, NOBODY, Out};
 use crate::lane::{Notice, State, TcpLane, about, event};
-use crate::proof::{self, CHALLENGE, Call, HELLO, PROOF, Secret, VERDICT, Verdict};
+use crate::proof::{self, CHALLENGE, Call, HELLO, PROOF, VERDICT, Verdict};
 use crate::record::Record;
-use crate::remote::NOBODY;
+use crate::shared::allow_descriptors;
 use crate::streams;
-use crate::transport::allow_descriptors;
 
 /// How long one address is tried.
 const ADDRESS: Duration = Duration::from_secs(3);
@@ -36,130 +34,6 @@ const GUEST: Duration = Duration::from_secs(5);
 const PROVING: Duration = Duration::from_secs(60);
 /// Strangers at a time.
 const GUESTS: usize = 1024;
-/// How long a host may be silent, in milliseconds.
-const SILENCE: u32 = 10_000;
-
-/// How far a call is.
-enum Phase {
-    /// The kernel connects.
-    Connecting,
-    /// The hello was sent.
-    Challenged,
-    /// The proof was sent.
-    Judged,
-    /// Nothing, until then.
-    Pausing(Instant),
-}
-
-/// A call of this side's.
-pub(crate) struct Attempt {
-    secret: Secret,
-    places: Vec<SocketAddr>,
-    next: usize,
-    stream: Option<TcpStream>,
-    phase: Phase,
-    hello: [u8; HELLO],
-    buffer: [u8; CHALLENGE],
-    got: usize,
-    /// Why addresses did not do, the last of each.
-    refusals: Vec<(SocketAddr, String)>,
-    /// All refusals of this round say that nobody listens.
-    nobody: bool,
-    /// In this round somebody was connected to who said nothing in time.
-    silent: bool,
-    rounds: u32,
-    began: Instant,
-    since: Instant,
-}
-
-impl Attempt {
-    fn note(&mut self, why: String, nobody: bool) {
-        self.nobody &= nobody;
-        self.stream = None;
-        if let Some(place) = self.places.get(self.next.wrapping_sub(1)) {
-            let place = *place;
-            self.refusals.retain(|(other, _)| *other != place);
-            self.refusals.push((place, why));
-        }
-    }
-}
-
-/// Somebody who has called.
-pub(crate) struct Guest {
-    stream: TcpStream,
-    /// The hello and who it is from, once it was understood, and what was answered.
-    known: Option<(Call, [u8; HELLO], [u8; CHALLENGE])>,
-    buffer: [u8; HELLO],
-    got: usize,
-    since: Instant,
-}
-
-/// What reading a fixed number of bytes has come to.
-enum Reading {
-    Whole,
-    Part,
-    Ended(String),
-}
-
-/// Reads until `buffer` is full, and no byte more.
-fn read(mut stream: &TcpStream, buffer: &mut [u8], got: &mut usize) -> Reading {
-    while *got < buffer.len() {
-        match stream.read(&mut buffer[*got..]) {
-            Ok(0) => return Reading::Ended("the connection was closed".to_string()),
-            Ok(some) => *got += some,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Reading::Part,
-            Err(error) => return Reading::Ended(error.to_string()),
-        }
-    }
-    Reading::Whole
-}
-
-/// Writes a few bytes to a fresh connection, which has room.
-fn say(mut stream: &TcpStream, bytes: &[u8]) -> Result<(), String> {
-    match stream.write(bytes) {
-        Ok(all) if all == bytes.len() => Ok(()),
-        Ok(_) => Err("the kernel took a few bytes only in part".to_string()),
-        Err(error) => Err(error.to_string()),
-    }
-}
-
-/// What every connection needs: no delays, and an end if the other host is silent.
-fn set_options(stream: &TcpStream) -> Result<(), Errno> {
-    sockopt::set_tcp_nodelay(stream, true)?;
-    sockopt::set_socket_keepalive(stream, true)?;
-    sockopt::set_tcp_keepidle(stream, Duration::from_secs(4))?;
-    sockopt::set_tcp_keepintvl(stream, Duration::from_secs(2))?;
-    sockopt::set_tcp_keepcnt(stream, 3)?;
-    sockopt::set_tcp_user_timeout(stream, SILENCE)
-}
-
-/// Begins to connect.
-fn connect(place: SocketAddr) -> Result<TcpStream, Errno> {
-    let family = match place {
-        SocketAddr::V4(_) => AddressFamily::INET,
-        SocketAddr::V6(_) => AddressFamily::INET6,
-    };
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let make = || rustix::net::socket_with(family, SocketType::STREAM, flags, None);
-    let socket: OwnedFd = match make() {
-        Err(Errno::MFILE) if allow_descriptors() => make()?,
-        other => other?,
-    };
-    match rustix::net::connect(&socket, &place) {
-        Ok(()) | Err(Errno::INPROGRESS) => Ok(TcpStream::from(socket)),
-        Err(error) => Err(error),
-    }
-}
-
-/// An error of connecting, for people.
-fn explain(error: Errno) -> String {
-    match error {
-        Errno::CONNREFUSED => "nobody listens there (the process has ended?)".to_string(),
-        Errno::MFILE => "this process has no more descriptors (ulimit -n)".to_string(),
-        other => std::io::Error::from(other).to_string(),
-    }
-}
 
 impl TcpLane {
     /// Calls a peer's VCI.

@@ -12,11 +12,10 @@ use netmod::{
 use netmod_kit::{PeerTable, bundle};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
-use crate::conn::{COPY, Conn, Out};
-use crate::connect::{Attempt, Guest};
+use crate::calls::{Attempt, Guest};
+use crate::conn::{COPY, Conn, NOBODY, Out};
 use crate::ops::Ops;
-use crate::remote::NOBODY;
-use crate::transport::Shared;
+use crate::shared::Shared;
 use crate::wire::{self, Kind, MAX_PAYLOAD};
 
 /// Bytes that one read brings at most, besides what goes to its place at once.

@@ -22,6 +22,7 @@
 
 #![deny(unsafe_code)]
 
+mod calls;
 mod config;
 mod conn;
 mod connect;
@@ -40,6 +41,7 @@ mod record;
 mod registration;
 #[allow(unsafe_code, reason = "memory that programs lend")]
 mod remote;
+mod shared;
 #[allow(unsafe_code, reason = "memory that programs lend")]
 mod streams;
 mod subnet;

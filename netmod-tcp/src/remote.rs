@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use netmod::{AtomicOp, Issued, LaneError, MAX_WORDS, Peer, RemoteAddr, Token, VciId};
 
-use crate::conn::{COPY, Out};
+use crate::conn::{COPY, NOBODY, Out};
 use crate::lane::{Endpoint, State, TcpLane};
 use crate::ops::{Act, Op};
 use crate::receive::not_exposed;
@@ -437,6 +437,3 @@ fn keep_last_token(out: &mut std::collections::VecDeque<Out>, token: Token) {
         }
     }
 }
-
-/// The token of what nobody is told of.
-pub(crate) const NOBODY: Token = Token(u64::MAX);

@@ -7,11 +7,11 @@ use std::net::SocketAddr;
 
 use netmod::{Peer, RemoteAddr, Token};
 
+use crate::conn::NOBODY;
 use crate::interfaces::Interface;
 use crate::lane::{Endpoint, Notice, State, TcpLane};
 use crate::ops::{Act, Op, Rest};
 use crate::receive::not_exposed;
-use crate::remote::NOBODY;
 use crate::wire::{Kind, words};
 
 /// Gets from this size on are shared.

@@ -1,17 +1,17 @@
-//! The transport: what all lanes of a process have in common.
+//! The transport: how it is opened, and what it says of itself.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use netmod::{Atomics, Lane, Limits, OpenError, RemoteKey, Resolver, Signals, Transport, VciId};
 
-use crate::config::{Config, PORTS};
+use crate::config::Config;
 use crate::exposure::Exposures;
-use crate::interfaces::{self, Interface};
+use crate::interfaces;
 use crate::lane::TcpLane;
-use crate::proof::{self, Secret};
+use crate::proof;
 use crate::record::Record;
+use crate::shared::Shared;
 use crate::wire::{MAX_PAYLOAD, MAX_SIGNAL};
 
 /// Messages up to this size are sent before the receiver asks for them.
@@ -19,68 +19,6 @@ const EAGER: usize = 64 << 10;
 
 /// Messages from this size on are sent from where they lie, until the kernel has taken them.
 const BORROW: usize = 16 << 10;
-
-/// What lanes share. Nothing in it is written on the way of a message.
-pub(crate) struct Shared {
-    pub config: Config,
-    pub secret: Secret,
-    pub resolver: Arc<dyn Resolver>,
-    /// The interfaces that are used.
-    pub interfaces: Vec<Interface>,
-    pub exposures: Exposures,
-}
-
-impl Shared {
-    /// A socket that accepts connections.
-    fn listen(&self) -> Result<TcpListener, OpenError> {
-        let any = match self.interfaces.as_slice() {
-            [one] => one.address,
-            several if several.iter().any(|it| it.address.is_ipv6()) => {
-                Ipv6Addr::UNSPECIFIED.into()
-            }
-            _ => Ipv4Addr::UNSPECIFIED.into(),
-        };
-        let listen = |address: IpAddr| {
-            let Some((first, last)) = self.config.ports else {
-                return TcpListener::bind(SocketAddr::new(address, 0));
-            };
-            // Ranks of a node begin at different places, so as not to try the same all the time.
-            let count = u32::from(last - first) + 1;
-            let start = self.config.peer.wrapping_mul(7) % count;
-            let mut result = Err(std::io::ErrorKind::AddrInUse.into());
-            for step in 0..count {
-                let port = u32::from(first) + (start + step) % count;
-                result = TcpListener::bind(SocketAddr::new(address, port as u16));
-                match &result {
-                    Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {}
-                    _ => break,
-                }
-            }
-            result
-        };
-        let mut listener = listen(any);
-        if listener.is_err() && any == IpAddr::from(Ipv6Addr::UNSPECIFIED) {
-            // A kernel without IPv6.
-            listener = listen(Ipv4Addr::UNSPECIFIED.into());
-        }
-        let listener = listener.and_then(|it| it.set_nonblocking(true).map(|()| it));
-        listener.map_err(|error| {
-            let hint = match (error.raw_os_error(), self.config.ports) {
-                (Some(libc::EMFILE | libc::ENFILE), _) => {
-                    "; raise the limit on open files (ulimit -n)".to_string()
-                }
-                (Some(libc::EADDRINUSE), Some((first, last))) => format!(
-                    "; all ports from {first} to {last} are taken: give {} more",
-                    PORTS.name
-                ),
-                _ => String::new(),
-            };
-            OpenError(format!(
-                "tcp: no socket to accept connections at {any}: {error}{hint}"
-            ))
-        })
-    }
-}
 
 /// TCP between processes; see the crate.
 pub struct TcpTransport {
@@ -116,19 +54,6 @@ impl TcpTransport {
             addresses: Mutex::default(),
         })
     }
-}
-
-/// Takes as many descriptors as the administrator allows, when there are no more: each peer that is
-/// talked to needs one. (Not before: programs that use select(2) can't hold large ones.) Returns
-/// whether there are more now.
-pub(crate) fn allow_descriptors() -> bool {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    let most = Rlimit {
-        current: limit.maximum,
-        ..limit
-    };
-    limit.current != limit.maximum && setrlimit(Resource::Nofile, most).is_ok()
 }
 
 impl Transport for TcpTransport {

@@ -1,5 +1,6 @@
 //! First contact, and what becomes of a peer whose connection breaks.
 
+use crate::address::unmarked;
 use crate::ffi::*;
 use crate::inbox::{Tie, on_break, on_end};
 use crate::lane::{Notice, UcxLane};
@@ -10,17 +11,9 @@ use std::collections::HashMap;
 use std::ptr::{null, null_mut};
 use std::time::{Duration, Instant};
 
-/// In front of UCX's address, so that another transport's is noticed.
-const MARK: &[u8] = b"UCX1";
-
 /// How long a broken connection may be explained by a good-bye that is still on its way, over
 /// another connection, or by the launcher, which knows best how a process has ended and ends the job.
 const GRACE: Duration = Duration::from_secs(1);
-
-/// UCX's address as peers get it.
-pub(crate) fn marked(address: &[u8]) -> Vec<u8> {
-    [MARK, address].concat()
-}
 
 fn no_address() -> ucs_sock_addr {
     ucs_sock_addr {
@@ -61,7 +54,7 @@ impl UcxLane {
         }
         let address = self.shared.resolver.resolve(peer, vci);
         let address = address.map_err(|error| fail(error.to_string()))?;
-        let Some(address) = address.strip_prefix(MARK) else {
+        let Some(address) = unmarked(&address) else {
             return Err(fail(format!(
                 "the address of its VCI {vci} ({} bytes) is not one of UCX; do all processes use \
                  the same build and the same transport?",

@@ -1,12 +1,12 @@
 //! A lane: the worker of one VCI; sending and polling.
 
-use crate::connect::marked;
+use crate::address::marked;
 use crate::ffi::*;
 use crate::inbox::{Event, Inbox, Note, Work, on_end, on_message};
+use crate::ops::{Flush, Ops};
 use crate::peers::Peers;
-use crate::pull::Pulls;
-use crate::remote::{Flush, Ops};
-use crate::transport::Shared;
+use crate::pulls::Pulls;
+use crate::shared::Shared;
 use crate::wire::{HEAD, Head, Kind};
 use netmod::{
     AtomicOp, Header, Issued, Lane, LaneError, OpenError, Peer, RemoteAddr, Sink, Token, VciId,

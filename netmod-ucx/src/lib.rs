@@ -16,6 +16,7 @@
 //! - **Loss of a peer** is UCX's error handling for peers. A process that ends in good order says so
 //!   first (when it has drained): a connection that breaks without that is a loss.
 
+mod address;
 mod bundling;
 mod config;
 mod connect;
@@ -26,11 +27,14 @@ mod inbox;
 mod keys;
 mod lane;
 mod library;
+mod ops;
 mod order;
 mod peers;
 mod pull;
+mod pulls;
 mod registration;
 mod remote;
+mod shared;
 mod transport;
 mod wire;
 

@@ -5,44 +5,10 @@
 use crate::ffi::*;
 use crate::inbox::{on_end, on_received};
 use crate::lane::{AM_ID, Notice, UcxLane};
+use crate::pulls::Wish;
 use crate::wire::{HEAD, Head, Kind};
 use netmod::{Header, Issued, LaneError, Peer, RemoteAddr, RemoteKey, Token, VciId};
-use std::collections::{HashMap, VecDeque};
 use std::ffi::c_void;
-
-/// Gets from this size on, in bytes, go this way.
-pub(crate) const LEAST: usize = 16 << 10;
-
-/// A wish: the key's three words, offset, length, and a number that names the operation.
-type Wish = [u64; 6];
-
-/// What a lane has asked for and has been asked for.
-#[derive(Default)]
-pub(crate) struct Pulls {
-    next: u64,
-    /// Operations whose data has not come, by the number that was given with the wish.
-    open: HashMap<u64, u32>,
-    /// What others wish.
-    wishes: VecDeque<(Peer, VciId, Wish)>,
-}
-
-impl Pulls {
-    /// Somebody asks. What is garbled is dropped.
-    pub(crate) fn asked(&mut self, peer: Peer, vci: VciId, data: &[u8]) {
-        let mut wish = Wish::default();
-        if data.len() == size_of::<Wish>() {
-            for (word, bytes) in wish.iter_mut().zip(data.chunks_exact(8)) {
-                *word = bytes.try_into().map_or(0, u64::from_ne_bytes);
-            }
-            self.wishes.push_back((peer, vci, wish));
-        }
-    }
-
-    /// Whether somebody waits for an answer.
-    pub(crate) fn are_asked(&self) -> bool {
-        !self.wishes.is_empty()
-    }
-}
 
 impl UcxLane {
     /// Asks for `len` bytes of a peer's memory. What `local` must be is the contract of `Lane::get`.

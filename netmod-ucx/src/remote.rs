@@ -1,129 +1,14 @@
 //! Get, put, atomics and flush.
 
 use crate::ffi::*;
-use crate::inbox::{Inbox, Note, Work, on_end};
+use crate::inbox::{Note, Work, on_end};
 use crate::keys::{self, Key};
 use crate::lane::{Drain, Notice, UcxLane};
-use crate::pull;
+use crate::ops::{Action, Flush, Op};
+use crate::pulls;
 use crate::wire::Kind;
 use netmod::{AtomicOp, Issued, LaneError, Peer, RemoteAddr, Token, VciId};
-use std::ffi::c_void;
 use std::ptr::null_mut;
-
-/// What an operation does.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Action {
-    Get,
-    Put,
-    Atomic(AtomicOp),
-}
-
-/// An operation under way.
-struct Op {
-    action: Action,
-    token: Token,
-    endpoint: u32,
-    /// Where data comes from or goes to; for atomics the place of the result.
-    local: *mut u8,
-    len: usize,
-    remote: RemoteAddr,
-    /// Its key, if it is nobody else's, to be destroyed with the operation.
-    own_key: *mut ucp_rkey,
-    /// It waits for its key.
-    waits: bool,
-}
-
-/// A bounded table of operations.
-pub(crate) struct Ops {
-    ops: Vec<Option<Op>>,
-    notes: Box<[Note]>,
-    /// Operand or comparand, and result, of atomics.
-    words: Box<[[u64; 2]]>,
-    free: Vec<u32>,
-    /// Operations that wait for their keys.
-    waiting: Vec<u32>,
-}
-
-impl Ops {
-    pub(crate) fn new(inbox: *const Inbox, count: usize) -> Self {
-        Ops {
-            ops: (0..count).map(|_| None).collect(),
-            notes: (0..count as u32)
-                .map(|index| Note {
-                    inbox,
-                    work: Work::Op(index),
-                })
-                .collect(),
-            words: vec![[0; 2]; count].into_boxed_slice(),
-            free: (0..count as u32).rev().collect(),
-            waiting: Vec::new(),
-        }
-    }
-
-    fn get(&mut self, index: u32) -> Option<&mut Op> {
-        self.ops.get_mut(index as usize)?.as_mut()
-    }
-
-    /// The place for the next operation, if there is one.
-    pub(crate) fn next(&self) -> Option<u32> {
-        self.free.last().copied()
-    }
-
-    /// Notes a get that a message asks for; gives its place.
-    pub(crate) fn add_pull(
-        &mut self,
-        endpoint: u32,
-        local: *mut u8,
-        len: usize,
-        remote: RemoteAddr,
-        token: Token,
-    ) {
-        if let Some(index) = self.free.pop() {
-            self.ops[index as usize] = Some(Op {
-                action: Action::Get,
-                token,
-                endpoint,
-                local,
-                len,
-                remote,
-                own_key: null_mut(),
-                waits: false,
-            });
-        }
-    }
-
-    /// Where the data of a get goes, and how much of it; and the argument for the callback.
-    pub(crate) fn pull_place(&mut self, index: u32) -> Option<(*mut u8, usize, *mut c_void)> {
-        let arg = self.notes.get(index as usize)?.arg();
-        let op = self.get(index)?;
-        Some((op.local, op.len, arg))
-    }
-
-    /// The endpoint of an operation.
-    pub(crate) fn endpoint(&mut self, index: u32) -> Option<u32> {
-        self.get(index).map(|op| op.endpoint)
-    }
-
-    fn remove(&mut self, index: u32) -> Option<Op> {
-        let op = self.ops.get_mut(index as usize)?.take()?;
-        self.free.push(index);
-        if op.waits {
-            self.waiting.retain(|&other| other != index);
-        }
-        Some(op)
-    }
-}
-
-/// A flush under way, at a fixed place.
-pub(crate) struct Flush {
-    note: Note,
-    /// Its parts under way; 0 if it is not in use.
-    parts: u32,
-    token: Token,
-    peer: Peer,
-    error: Option<LaneError>,
-    endpoints: Vec<u32>,
-}
 
 /// What came of looking for a key.
 enum Found {
@@ -147,7 +32,7 @@ impl UcxLane {
         remote: RemoteAddr,
         token: Token,
     ) -> Result<Issued, LaneError> {
-        if len >= pull::LEAST && self.shared.tcp {
+        if len >= pulls::LEAST && self.shared.tcp {
             return self.pull(peer, vci, local, len, remote, token);
         }
         self.start(peer, vci, Action::Get, local, len, remote, token)

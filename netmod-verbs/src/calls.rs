@@ -184,3 +184,14 @@ pub(crate) fn errno() -> i32 {
 pub(crate) fn errno_text(number: i32) -> String {
     std::io::Error::from_raw_os_error(number).to_string()
 }
+
+/// A work request that sends.
+#[inline]
+pub(crate) fn work(opcode: ibv_wr_opcode, sge: &mut ibv_sge) -> ibv_send_wr {
+    // SAFETY: all fields are numbers and pointers, for which zero is a value.
+    let mut wr: ibv_send_wr = unsafe { std::mem::zeroed() };
+    wr.opcode = opcode;
+    wr.sg_list = sge;
+    wr.num_sge = 1;
+    wr
+}

@@ -2,19 +2,13 @@
 //! answers travel.
 
 use crate::engine::Engine;
+use crate::ops::Reply;
 use crate::peers::State;
 use crate::remote::Stop;
 use crate::wire::{Kind, Prefix};
-use netmod::{LaneError, VciId};
+use netmod::LaneError;
 use netmod_kit::Action;
-use netmod_kit::emulation::{self, Answer, Ask, MOST_REQUESTS, Request};
-
-/// An answer owed to a request of the emulation.
-pub(crate) struct Reply {
-    pub(crate) connection: u32,
-    to: VciId,
-    answer: Answer,
-}
+use netmod_kit::emulation::{self, Ask, MOST_REQUESTS, Request};
 
 impl Engine {
     /// Sends the request for an emulated atomic.

@@ -1,18 +1,18 @@
 //! An engine: the queues of one VCI (of all, where they share a queue pair), and sending.
 
 use crate::buffers::{RecvBuffers, SendBuffers};
-use crate::calls::{errno_text, post_list, post_send};
+use crate::calls::{errno_text, post_list, post_send, work};
 use crate::config::Sharing;
-use crate::connect::Datagrams;
+use crate::datagrams::{Datagrams, random};
 use crate::device::Context;
-use crate::emulation::Reply;
 use crate::ffi::*;
 use crate::memory::Registry;
+use crate::names as name;
 use crate::objects::{Counted, Qp, QpPlan, Srq, ThreadDomain};
-use crate::ops::Op;
+use crate::ops::{Op, Reply};
 use crate::peers::{Connection, NO_BUFFER, Peers, Slot, State};
 use crate::queue::Queue;
-use crate::transport::Shared;
+use crate::shared::Shared;
 use crate::wire::{self, Kind, Prefix};
 use netmod::{Header, LaneError, OpenError, Peer, Token, VciId};
 use netmod_kit::{Operations, PeerTable};
@@ -29,21 +29,6 @@ const INLINE: [u32; 6] = [256, 192, 128, 96, 64, 0];
 
 /// One work request in so many tells of its end.
 const SIGNAL_EVERY: u32 = 64;
-
-/// What a completion is about, in bits 48 to 51 of its name. Bits 52 on are the engine's number
-/// where several share a queue.
-pub(crate) mod name {
-    /// A work request of a connection: its number, and the low 24 bits of the request's.
-    pub(crate) const SEND: u64 = 0;
-    /// A buffer of the shared receive queue.
-    pub(crate) const RECV: u64 = 1 << 48;
-    /// A received datagram.
-    pub(crate) const DATAGRAM: u64 = 2 << 48;
-    /// A sent datagram.
-    pub(crate) const DATAGRAM_SENT: u64 = 3 << 48;
-    /// All of the bits.
-    pub(crate) const MASK: u64 = 0xf << 48;
-}
 
 /// Something to tell a sink.
 pub(crate) enum Notice {
@@ -202,7 +187,7 @@ impl Engine {
             inline: 0,
             depth,
             signal_every: SIGNAL_EVERY.min(depth / 2),
-            cookie: crate::connect::random(),
+            cookie: random(),
             scratch: [0; SCRATCH / 8],
             counted,
             registry,
@@ -391,17 +376,6 @@ impl Engine {
         self.lost(index)
     }
 
-    /// A work request that sends.
-    #[inline]
-    pub(crate) fn work(opcode: ibv_wr_opcode, sge: &mut ibv_sge) -> ibv_send_wr {
-        // SAFETY: all fields are numbers and pointers, for which zero is a value.
-        let mut wr: ibv_send_wr = unsafe { std::mem::zeroed() };
-        wr.opcode = opcode;
-        wr.sg_list = sge;
-        wr.num_sge = 1;
-        wr
-    }
-
     /// The prefix of a message to a VCI, which says how many messages were taken.
     #[inline]
     fn prefix(&self, index: u32, kind: Kind, code: u8, to: VciId) -> [u8; wire::PREFIX] {
@@ -465,7 +439,7 @@ impl Engine {
             flags = 0;
             signal = self.send.are_few();
         }
-        let mut wr = Self::work(IBV_WR_SEND, &mut sge);
+        let mut wr = work(IBV_WR_SEND, &mut sge);
         wr.send_flags = flags;
         match self.post(index, &mut wr, slot, signal) {
             Ok(()) => {
@@ -517,7 +491,7 @@ impl Engine {
             length: 0,
             lkey: 0,
         };
-        let mut wr = Self::work(IBV_WR_RDMA_WRITE, &mut sge);
+        let mut wr = work(IBV_WR_RDMA_WRITE, &mut sge);
         wr.sg_list = null_mut();
         wr.num_sge = 0;
         self.post(index, &mut wr, Slot::Plain, true).is_ok()

@@ -1,8 +1,9 @@
-//! Operations on remote memory under way.
+//! Operations on remote memory under way, here and for peers.
 
 use crate::memory::Region;
 use netmod::{AtomicOp, LaneError, RemoteAddr, Token, VciId};
 use netmod_kit::Action;
+use netmod_kit::emulation::Answer;
 use std::sync::Arc;
 
 /// An operation under way, possibly in several parts.
@@ -37,4 +38,11 @@ impl Op {
         let direct = |op| matches!(op, AtomicOp::Load | AtomicOp::Add | AtomicOp::CompareSwap);
         !self.emulated && matches!(self.action, Action::Atomic { op, .. } if !direct(op))
     }
+}
+
+/// An answer owed to a request of the emulation.
+pub(crate) struct Reply {
+    pub(crate) connection: u32,
+    pub(crate) to: VciId,
+    pub(crate) answer: Answer,
 }

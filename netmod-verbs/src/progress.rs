@@ -1,7 +1,8 @@
 //! Taking in completions, and what becomes of failures.
 
-use crate::engine::{Engine, Notice, name};
+use crate::engine::{Engine, Notice};
 use crate::ffi::*;
+use crate::names as name;
 use crate::peers::{NO_BUFFER, Slot, State};
 use crate::queue::BATCH;
 use crate::wire::{Kind, Prefix};

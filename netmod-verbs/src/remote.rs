@@ -1,6 +1,7 @@
 //! Get, put and atomics by the adapter.
 
-use crate::config::{Atomics, Sharing};
+use crate::calls::work;
+use crate::config::Sharing;
 use crate::engine::{Engine, Notice};
 use crate::ffi::*;
 use crate::ops::Op;
@@ -250,7 +251,7 @@ impl Engine {
         remote: &RemoteAddr,
         skip: usize,
     ) -> ibv_send_wr {
-        let mut wr = Self::work(opcode, sge);
+        let mut wr = work(opcode, sge);
         wr.wr.rdma = ibv_send_wr__bindgen_ty_2__bindgen_ty_1 {
             remote_addr: remote
                 .key
@@ -468,7 +469,7 @@ impl Engine {
             length: 8,
             lkey: self.send.lkey(),
         };
-        let mut wr = Self::work(opcode, &mut sge);
+        let mut wr = work(opcode, &mut sge);
         wr.wr.atomic = ibv_send_wr__bindgen_ty_2__bindgen_ty_2 {
             remote_addr: remote.key.address.wrapping_add(remote.offset),
             compare_add: first,
@@ -592,9 +593,4 @@ fn wanted(op: AtomicOp, operand: u64, value: u64) -> u64 {
         AtomicOp::Add => value.wrapping_add(operand),
         AtomicOp::Load => value,
     }
-}
-
-/// Whether atomics are the adapter's.
-pub(crate) fn uses_native(choice: Atomics, offered: bool) -> bool {
-    choice == Atomics::Auto && offered
 }

@@ -1,67 +1,19 @@
-//! The transport: one device for all lanes, and the memory exposed to peers.
+//! The transport: how it is opened, and what it says of itself.
 
 use crate::config::{Config, Sharing};
-use crate::device::{self, Context, Port};
+use crate::device;
 use crate::engine::Engine;
 use crate::lane::{Together, VerbsLane};
 use crate::library::Library;
-use crate::memory::{Region, Registry, refusal};
+use crate::memory::{Registry, refusal};
 use crate::objects::{Counted, Counts, ThreadDomain};
 use crate::queue::SharedQueue;
-use crate::remote::uses_native;
-use netmod::{Lane, Limits, OpenError, Peer, RemoteKey, Resolver, Transport, VciId};
+use crate::shared::Shared;
+use netmod::{Lane, Limits, OpenError, RemoteKey, Resolver, Transport, VciId};
 use netmod_kit::{Exposures, LostPeers};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// What lanes share.
-pub(crate) struct Shared {
-    pub(crate) config: Config,
-    pub(crate) resolver: Arc<dyn Resolver>,
-    pub(crate) port: Port,
-    /// What is shared, as far as the device can.
-    pub(crate) sharing: Sharing,
-    /// Why it is not what was asked for.
-    note: Option<String>,
-    /// Memory that peers may use, with its registrations.
-    pub(crate) exposures: Exposures<Option<Arc<Region>>>,
-    /// Processes that some lane found lost, and why: the other lanes learn it when they connect.
-    lost: LostPeers,
-    /// The completion queue of all lanes, where they share one.
-    pub(crate) queue: Option<Arc<SharedQueue>>,
-    pub(crate) counts: Arc<Counts>,
-    _counted: Vec<Counted>,
-    /// Registrations in the context of VCI 0, in which memory is exposed.
-    pub(crate) registry: Arc<Registry>,
-}
-
-impl Shared {
-    /// The device context for a VCI.
-    pub(crate) fn home(&self, vci: VciId) -> Result<Arc<Context>, OpenError> {
-        let base = &self.registry.context;
-        if self.sharing != Sharing::Context || vci == 0 {
-            return Ok(base.clone());
-        }
-        device::reopen(base, &self.port.device)
-            .map_err(|why| OpenError(format!("another context of {}: {why}", self.port.device)))
-    }
-
-    /// Whether atomics are the adapter's.
-    pub(crate) fn native_atomics(&self) -> bool {
-        uses_native(self.config.atomics, self.port.atomics)
-    }
-
-    /// Why a process is lost, if a lane found that.
-    pub(crate) fn lost(&self, peer: Peer) -> Option<String> {
-        self.lost.why(peer)
-    }
-
-    /// Tells the other lanes that a process is lost.
-    pub(crate) fn set_lost(&self, peer: Peer, why: &str) {
-        self.lost.add(peer, why);
-    }
-}
 
 /// What a transport uses of its adapter at the moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -29,7 +29,11 @@
 
 use std::fmt;
 use std::os::fd::RawFd;
+use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32;
+
+pub mod ring;
+mod sync;
 
 /// A process of the job, numbered as its launcher does (the rank in `MPI_COMM_WORLD` for processes
 /// that were started together).
@@ -518,6 +522,20 @@ pub trait Lane: Send {
 
     /// Completes when all puts and atomics issued before it to `peer` are visible there.
     fn flush(&mut self, peer: Peer, token: Token) -> Result<Issued, LaneError>;
+
+    /// The queue by which a VCI of a peer receives, if it is such a one: short messages may then be put there
+    /// without a call of the lane, and keep their order with those that [`Lane::send`] sends. What it
+    /// points to stays until the lane is dropped or reports the peer lost; it is used under the VCI's lock,
+    /// and not during a call of the lane.
+    fn mailbox(&mut self, _to: Peer, _vci: VciId) -> Option<NonNull<ring::Mailbox>> {
+        None
+    }
+
+    /// The queue by which this lane receives, if it has one: messages at its front may then be taken without a
+    /// call of the lane. What it points to stays until the lane is dropped; used as said above.
+    fn inbox(&mut self) -> Option<NonNull<ring::Inbox>> {
+        None
+    }
 
     /// Whether everything accepted by [`Lane::send`] has left this process, so that it may end.
     fn drained(&mut self) -> bool;

@@ -1,11 +1,10 @@
 //! Which MPI library is measured where none is named: the one in `LD_LIBRARY_PATH`, the one that was
-//! installed with this program, or the one that the loader finds.
+//! installed with this program, or the one that the loader finds; and what it is called.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::library::this_program;
 
 /// The names under which the library is looked for, in this order.
 pub const LIBRARY_NAMES: [&str; 2] = ["libmpi.so.12", "libmpich.so.12"];
@@ -17,6 +16,11 @@ const SYSTEM: [&str; 4] = [
     "/usr/lib64",
     "/usr/lib",
 ];
+
+/// This program's file.
+pub fn this_program() -> Result<PathBuf> {
+    Ok(env::current_exe()?)
+}
 
 /// The library's file in `dir`, if there is one.
 fn file_in(dir: &Path) -> Option<PathBuf> {
@@ -48,4 +52,22 @@ pub fn folder() -> Result<PathBuf> {
         .ok_or_else(|| {
             Error::new("found no libmpi.so.12; name its folder with --lib DIR or LD_LIBRARY_PATH")
         })
+}
+
+/// The first line of a version text, and the device if one is named, with single spaces.
+pub fn one_line(version: &str) -> String {
+    let squeeze = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let first = version
+        .lines()
+        .map(squeeze)
+        .find(|line| !line.is_empty())
+        .unwrap_or_default();
+    let first = first.replace("MPICH Version:", "MPICH");
+    match version
+        .lines()
+        .find_map(|line| line.strip_prefix("MPICH Device:"))
+    {
+        Some(device) => format!("{first} ({})", squeeze(device)),
+        None => first,
+    }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::compare::Loops;
 use crate::error::{Error, Result};
-use crate::find::LIBRARY_NAMES;
+use crate::find::{LIBRARY_NAMES, one_line, this_program};
 use crate::process;
 
 /// The limit for asking a library or a launcher for its version.
@@ -190,11 +190,6 @@ pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// This program's file.
-pub fn this_program() -> Result<PathBuf> {
-    Ok(env::current_exe()?)
-}
-
 /// The launcher for a library: the one installed with it (`DIR/../bin`), else the one beside
 /// this program, else the first `mpiexec.hydra` or `mpiexec` in `PATH`.
 fn find_launcher(dir: &Path) -> Result<PathBuf> {
@@ -310,24 +305,6 @@ fn family(version: &str) -> Family {
         Family::MpichUcx
     } else {
         Family::MpichOfi
-    }
-}
-
-/// The first line of a version text, and the device if one is named, with single spaces.
-pub fn one_line(version: &str) -> String {
-    let squeeze = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
-    let first = version
-        .lines()
-        .map(squeeze)
-        .find(|line| !line.is_empty())
-        .unwrap_or_default();
-    let first = first.replace("MPICH Version:", "MPICH");
-    match version
-        .lines()
-        .find_map(|line| line.strip_prefix("MPICH Device:"))
-    {
-        Some(device) => format!("{first} ({})", squeeze(device)),
-        None => first,
     }
 }
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::error::{Error, Result};
-use crate::library::{Library, this_program};
+use crate::find::this_program;
+use crate::library::Library;
 use crate::mpi::{Combine, Table, World};
 use crate::{output, process};
 

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use clap::Args;
 
 use crate::error::{Error, Result};
-use crate::library::{cores, this_program};
+use crate::find::this_program;
+use crate::library::cores;
 use crate::output::{self, Field};
 
 /// Options of `tcp-floor`.

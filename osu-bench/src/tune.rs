@@ -12,7 +12,8 @@ use clap::Args;
 use crate::bench::Name;
 use crate::error::{Error, Result};
 use crate::find;
-use crate::library::{Library, this_program};
+use crate::find::this_program;
+use crate::library::Library;
 use crate::{output, process};
 
 /// What `tune` and `consistency` have in common.

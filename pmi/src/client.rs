@@ -9,34 +9,14 @@ use crate::alone::Alone;
 use crate::channel::Channel;
 use crate::connection::Connection;
 use crate::environment::{self, Launch, Version, detect};
+use crate::limits::Limits;
 use crate::link::Link;
 use crate::pmi1::{self, Pmi1};
 use crate::pmi2::Pmi2;
 use crate::pmix::Pmix;
+use crate::process_set::ProcessSet;
 use crate::wire::Lines;
 use crate::{PmiError, Spawn, text};
-
-/// How long names, keys and values may be, in bytes, the terminator of a C string included.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// The name of the key-value space.
-    pub kvs_name: usize,
-    /// A key.
-    pub key: usize,
-    /// A value, after [`text::protect`] where that is needed.
-    pub value: usize,
-}
-
-impl Default for Limits {
-    /// The customary limits of PMI-1.
-    fn default() -> Self {
-        Limits {
-            kvs_name: 256,
-            key: 64,
-            value: 1024,
-        }
-    }
-}
 
 /// A rank's connection to its launcher. All methods may be called from any thread; over PMI-1 and
 /// PMI-2 they take turns, so a thread that looks something up waits while another is in
@@ -51,6 +31,7 @@ pub struct Client {
     link: Box<dyn Link>,
     appnum: OnceLock<Option<i32>>,
     universe_size: OnceLock<Option<u32>>,
+    psets: OnceLock<Vec<ProcessSet>>,
 }
 
 impl Client {
@@ -194,6 +175,7 @@ impl Client {
             link,
             appnum: OnceLock::new(),
             universe_size: OnceLock::new(),
+            psets: OnceLock::new(),
         }
     }
 
@@ -250,6 +232,18 @@ impl Client {
         }
         let size = self.link.universe_size()?;
         Ok(*self.universe_size.get_or_init(|| size))
+    }
+
+    /// The sets of processes of this job that the launcher has names for; PMIx's are the only ones.
+    ///
+    /// # Errors
+    /// After [`Client::finalize`], unless they were asked for before.
+    pub fn psets(&self) -> Result<&[ProcessSet], PmiError> {
+        if let Some(known) = self.psets.get() {
+            return Ok(known);
+        }
+        let found = self.link.psets()?;
+        Ok(self.psets.get_or_init(|| found))
     }
 
     /// Puts a value under `key`; others see it after the next [`Client::fence`]. Any text will do

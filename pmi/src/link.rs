@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use crate::{Limits, PmiError, Spawn};
+use crate::{Limits, PmiError, ProcessSet, Spawn};
 
 /// One way of talking to a launcher. Keys, values and names have been checked and made words by
 /// [`crate::Client`] before they come here.
@@ -49,6 +49,10 @@ pub(crate) trait Link: Debug + Send + Sync {
     fn appnum(&self) -> Result<Option<i32>, PmiError>;
     /// `MPI_UNIVERSE_SIZE`.
     fn universe_size(&self) -> Result<Option<u32>, PmiError>;
+    /// The sets of processes that the launcher has names for.
+    fn psets(&self) -> Result<Vec<ProcessSet>, PmiError> {
+        Ok(Vec::new())
+    }
     /// The node of each rank, numbered from 0.
     fn nodes(&self, size: u32) -> Result<Option<Vec<u32>>, PmiError>;
 }

@@ -7,6 +7,7 @@
 
 mod apps;
 mod ffi;
+mod psets;
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char, c_int};
@@ -16,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ffi::{Data, Info, Library, Proc, Published, Value};
 
 use crate::link::Link;
-use crate::{Limits, PmiError, Spawn};
+use crate::{Limits, PmiError, ProcessSet, Spawn};
 
 /// The connection to a PMIx server, of which a process has one.
 pub(crate) struct Pmix {
@@ -320,6 +321,10 @@ impl Link for Pmix {
             Some(Answer::Number(number)) => Ok(u32::try_from(number).ok().filter(|&n| n > 0)),
             _ => Ok(None),
         }
+    }
+
+    fn psets(&self) -> Result<Vec<ProcessSet>, PmiError> {
+        self.named_sets()
     }
 
     fn nodes(&self, size: u32) -> Result<Option<Vec<u32>>, PmiError> {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 mod above;
 
-use crate::client::Limits;
+use crate::limits::Limits;
 use crate::names::Names;
 use crate::spawn::{Blocks, Spawn};
 use crate::wire::{Line, Lines, escape};

@@ -1,75 +1,35 @@
 //! A VCI's lane: its own queue to receive from, and peers' queues to send to.
 
 use std::collections::{HashMap, HashSet};
+use std::ptr::NonNull;
 use std::sync::Arc;
 
+use netmod::ring::{CELLS, INLINE, Inbox, Mailbox, Sent, claim, publish};
 use netmod::{
     AtomicOp, DirectCopy, Header, IoVec, Issued, Lane, LaneError, Peer, RemoteAddr, RemoteKey,
     Resolver, Sink, Token, VciId, WakeUp,
 };
 use netmod_kit::PeerTable;
 
-use crate::ring::{self, INLINE, ReceiverView, SenderView};
-use crate::segment::{BODY, CELLS, Location, Segment};
+use crate::ends::End;
+use crate::segment::{BODY, Location, STRIDE, Segment};
 use crate::single_copy::{self, Direction, NotCopied};
-use crate::sync::AtomicU32;
 use crate::wake_up;
 
 /// A peer's queue.
 struct Remote {
+    mailbox: End<Mailbox>,
+    /// Dropped after the mailbox, which points into it.
     segment: Segment,
-    view: SenderView,
     at: Location,
     /// Whether its memory can be copied directly; `None` until tried.
     single_copy: Option<bool>,
 }
 
-/// Payloads up to this length are copied by a few instructions in line. Their way through `send` then
-/// makes no call at all, and so needs no stack frame.
-const SHORT: usize = 16;
-
 impl Remote {
-    #[inline(always)]
-    fn send_short(
-        &mut self,
-        me: Peer,
-        senders_fence: bool,
-        header: &Header,
-        payload: &[u8],
-    ) -> Result<(), LaneError> {
-        let front = self.segment.front();
-        let Some(position) = ring::claim(&front.ends, CELLS, &mut self.view) else {
-            return again();
-        };
-        let cell = &self.segment.cells()[position as usize & (CELLS - 1)];
-        let [a, b, c] = header.0;
-        let len = payload.len();
-        // SAFETY: the cell is claimed, so nobody else touches it until it is published, and has
-        // room for a short payload.
-        unsafe {
-            cell.envelope
-                .get()
-                .write([u64::from(me) | (len as u64) << 32, a, b, c]);
-            std::hint::assert_unchecked(len <= SHORT);
-            netmod_kit::copy(payload.as_ptr(), cell.inline.get().cast(), len);
-        }
-        ring::publish(cell, position);
-        if wake_up::is_silent(&front.wake_up.0, senders_fence) {
-            Ok(())
-        } else {
-            woken(&front.wake_up.0)
-        }
-    }
-
     #[inline(never)]
-    fn send_long(
-        &mut self,
-        me: Peer,
-        senders_fence: bool,
-        header: &Header,
-        payload: &[u8],
-    ) -> Result<(), LaneError> {
-        self.put(me, senders_fence, header, payload.len(), |out| {
+    fn send_long(&mut self, me: Peer, header: &Header, payload: &[u8]) -> Result<(), LaneError> {
+        self.put(me, header, payload.len(), |out| {
             // SAFETY: `put` gives the place of the payload, apart from all else.
             unsafe { netmod_kit::copy(payload.as_ptr(), out, payload.len()) };
         })
@@ -80,7 +40,6 @@ impl Remote {
     fn put(
         &mut self,
         me: Peer,
-        senders_fence: bool,
         header: &Header,
         len: usize,
         fill: impl FnOnce(*mut u8),
@@ -89,7 +48,7 @@ impl Remote {
             return too_long();
         }
         let front = self.segment.front();
-        let Some(position) = ring::claim(&front.ends, CELLS, &mut self.view) else {
+        let Some(position) = claim(&front.ends, CELLS, &mut self.mailbox.get().view) else {
             return Err(LaneError::Again);
         };
         let number = position as usize & (CELLS - 1);
@@ -107,11 +66,12 @@ impl Remote {
                 .write([u64::from(me) | (len as u64) << 32, a, b, c])
         };
         fill(payload);
-        ring::publish(cell, position);
-        if wake_up::is_silent(&front.wake_up.0, senders_fence) {
+        publish(cell, position);
+        let mailbox = self.mailbox.get();
+        if mailbox.is_silent() {
             Ok(())
         } else {
-            woken(&front.wake_up.0)
+            woken(mailbox)
         }
     }
 }
@@ -131,19 +91,19 @@ fn too_long() -> Result<(), LaneError> {
 /// Wakes the receiver; the message has been sent.
 #[cold]
 #[inline(never)]
-fn woken(wake_up: &AtomicU32) -> Result<(), LaneError> {
-    wake_up::wake(wake_up);
+fn woken(mailbox: &Mailbox) -> Result<(), LaneError> {
+    mailbox.wake();
     Ok(())
 }
 
 pub(crate) struct ShmLane {
     me: Peer,
+    inbox: End<Inbox>,
+    /// Dropped after the inbox, which points into it.
     own: Arc<Segment>,
-    view: ReceiverView,
     remotes: PeerTable<Option<Box<Remote>>>,
     resolver: Arc<dyn Resolver>,
     single_copy: bool,
-    senders_fence: bool,
     /// Whether they live is looked at: where those are that were sent to or waited for.
     watched: HashMap<Peer, u32>,
     /// Peers whose process was found ended once.
@@ -193,14 +153,16 @@ impl ShmLane {
         resolver: Arc<dyn Resolver>,
         single_copy: bool,
     ) -> Self {
+        let (ends, cells, _) = own.parts();
+        // SAFETY: the segment is kept beside it, and has a body of that size for each cell.
+        let inbox = unsafe { Inbox::new(ends, cells, own.body(0), STRIDE, BODY) };
         ShmLane {
             me,
+            inbox: End::new(inbox),
             own,
-            view: ReceiverView::default(),
             remotes: PeerTable::new(vci),
             resolver,
             single_copy,
-            senders_fence: wake_up::senders_fence(),
             watched: HashMap::new(),
             ended: HashSet::new(),
             dead: HashSet::new(),
@@ -212,7 +174,7 @@ impl ShmLane {
     fn remote(&mut self, peer: Peer, vci: VciId) -> Result<&mut Remote, LaneError> {
         let slot = self.remotes.get(peer, vci);
         if slot.is_none() {
-            let remote = attach(&*self.resolver, peer, vci)?;
+            let remote = attach(&*self.resolver, self.me, peer, vci)?;
             let pid = remote.at.pid;
             if self.dead.contains(&peer) {
                 return Err(LaneError::lost(peer, gone(peer, pid)));
@@ -236,9 +198,8 @@ impl ShmLane {
         header: &Header,
         payload: &[u8],
     ) -> Result<(), LaneError> {
-        let (me, senders_fence) = (self.me, self.senders_fence);
-        self.remote(to, vci)?
-            .send_long(me, senders_fence, header, payload)
+        let me = self.me;
+        self.remote(to, vci)?.send_long(me, header, payload)
     }
 
     /// The process number of a peer whose memory can be copied directly; tried at first contact.
@@ -301,15 +262,24 @@ fn not_copied(peer: Peer, pid: u32, place: u64, error: NotCopied) -> LaneError {
 }
 
 #[cold]
-fn attach(resolver: &dyn Resolver, peer: Peer, vci: VciId) -> Result<Box<Remote>, LaneError> {
+fn attach(
+    resolver: &dyn Resolver,
+    me: Peer,
+    peer: Peer,
+    vci: VciId,
+) -> Result<Box<Remote>, LaneError> {
     let lost = |why: String| LaneError::lost(peer, why);
     let bytes = resolver.resolve(peer, vci).map_err(|error| lost(error.0))?;
     let at = Location::parse(&bytes)
         .ok_or_else(|| lost("its shared-memory address can't be read".to_string()))?;
     let segment = Segment::attach(&at).map_err(|error| lost(error.0))?;
+    let (ends, cells, word) = segment.parts();
+    let fence = wake_up::senders_fence();
+    // SAFETY: the segment is kept beside it.
+    let mailbox = unsafe { Mailbox::new(me, ends, cells, word, wake_up::wake, fence) };
     Ok(Box::new(Remote {
+        mailbox: End::new(mailbox),
         segment,
-        view: SenderView::default(),
         at,
         single_copy: None,
     }))
@@ -325,10 +295,16 @@ impl Lane for ShmLane {
         payload: &[u8],
     ) -> Result<(), LaneError> {
         match self.remotes.peek(to, vci) {
-            Some(Some(remote)) if payload.len() <= SHORT => {
-                remote.send_short(self.me, self.senders_fence, header, payload)
+            Some(Some(remote)) if payload.len() <= INLINE => {
+                let mailbox = remote.mailbox.get();
+                // SAFETY: a slice, no longer than a cell takes.
+                match unsafe { mailbox.send(*header, payload.as_ptr(), payload.len()) } {
+                    Sent::Silent => Ok(()),
+                    Sent::Asleep => woken(mailbox),
+                    Sent::NoRoom => again(),
+                }
             }
-            Some(Some(remote)) => remote.send_long(self.me, self.senders_fence, header, payload),
+            Some(Some(remote)) => remote.send_long(self.me, header, payload),
             _ => self.send_first(to, vci, header, payload),
         }
     }
@@ -341,38 +317,27 @@ impl Lane for ShmLane {
         len: usize,
         fill: &mut dyn FnMut(&mut [u8]),
     ) -> Result<(), LaneError> {
-        let (me, senders_fence) = (self.me, self.senders_fence);
-        self.remote(to, vci)?
-            .put(me, senders_fence, header, len, |out| {
-                // SAFETY: `put` gives the place of the payload, which nobody else touches.
-                fill(unsafe { std::slice::from_raw_parts_mut(out, len) });
-            })
+        let me = self.me;
+        self.remote(to, vci)?.put(me, header, len, |out| {
+            // SAFETY: `put` gives the place of the payload, which nobody else touches.
+            fill(unsafe { std::slice::from_raw_parts_mut(out, len) });
+        })
     }
 
     #[inline]
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> bool {
-        let (ends, cells) = (&self.own.front().ends, self.own.cells());
+        let inbox = self.inbox.get();
         for done in 0..budget {
-            let Some(position) = self.view.peek(cells) else {
+            let Some(front) = inbox.peek() else {
                 return done > 0;
             };
-            let number = position as usize & (CELLS - 1);
-            let cell = &cells[number];
-            // SAFETY: published for this position, and senders leave it alone until `advance` lets
-            // them; the length is bounded before it is used.
-            unsafe {
-                let [first, a, b, c] = *cell.envelope.get();
-                let len = (first >> 32) as usize;
-                assert!(len <= BODY);
-                let payload: *const u8 = if len <= INLINE {
-                    cell.inline.get().cast()
-                } else {
-                    self.own.body(number)
-                };
-                let payload = std::slice::from_raw_parts(payload, len);
-                sink.message(first as u32, &Header([a, b, c]), payload);
-            }
-            self.view.advance(ends, cells);
+            let (from, header, len) = (front.from(), front.header(), front.len());
+            assert!(len <= BODY);
+            // SAFETY: published, and senders leave it alone until `advance` lets them; the length has been
+            // bounded.
+            let payload = unsafe { std::slice::from_raw_parts(inbox.payload(front), len) };
+            sink.message(from, &header, payload);
+            inbox.advance();
         }
         true
     }
@@ -449,11 +414,19 @@ impl Lane for ShmLane {
 
     fn arm(&mut self) -> bool {
         wake_up::arm(&self.own.front().wake_up.0);
-        self.view.peek(self.own.cells()).is_none()
+        self.inbox.get().peek().is_none()
     }
 
     fn disarm(&mut self) {
         wake_up::disarm(&self.own.front().wake_up.0);
+    }
+
+    fn mailbox(&mut self, to: Peer, vci: VciId) -> Option<NonNull<Mailbox>> {
+        Some(self.remote(to, vci).ok()?.mailbox.pointer())
+    }
+
+    fn inbox(&mut self) -> Option<NonNull<Inbox>> {
+        Some(self.inbox.pointer())
     }
 
     fn direct_copy(&mut self) -> Option<&mut dyn DirectCopy> {

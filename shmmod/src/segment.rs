@@ -9,14 +9,11 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::ptr::NonNull;
 use std::slice;
+use std::sync::atomic::Ordering;
 
 use netmod::OpenError;
+use netmod::ring::{AtomicU32, AtomicU64, CELLS, Cell, Ends, Padded};
 
-use crate::ring::{Cell, Ends, Padded};
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
-
-/// Cells of a queue; a power of two.
-pub(crate) const CELLS: usize = 256;
 /// Bytes of a message that doesn't fit into its cell: 8 KiB, which programs like, and what goes before.
 pub(crate) const BODY: usize = 8192 + 128;
 
@@ -37,7 +34,7 @@ const CELLS_AT: usize = 4096;
 const BODIES_AT: usize = CELLS_AT + CELLS * size_of::<Cell>();
 /// From one body to the next: an odd number of cache lines, so that the beginnings of bodies do not
 /// compete for the same few places in the caches.
-const STRIDE: usize = BODY + 64;
+pub(crate) const STRIDE: usize = BODY + 64;
 const LENGTH: usize = BODIES_AT + CELLS * STRIDE;
 const _: () = assert!(size_of::<Front>() <= CELLS_AT && BODIES_AT.is_multiple_of(4096));
 
@@ -173,6 +170,13 @@ impl Segment {
         // SAFETY: the mapping is page-aligned, longer than a `Front`, lives as long as `self`, and a
         // `Front` is made of atomics, for which any bytes will do.
         unsafe { self.base.cast().as_ref() }
+    }
+
+    /// What the queue's ends are made of.
+    pub fn parts(&self) -> (NonNull<Ends>, NonNull<Cell>, NonNull<AtomicU32>) {
+        let front = self.front();
+        let cells = NonNull::from(self.cells()).cast();
+        ((&front.ends).into(), cells, (&front.wake_up.0).into())
     }
 
     #[inline(always)]

@@ -6,9 +6,9 @@
 //! instead the sleeper, who has time, has the kernel put a barrier into all running processes
 //! (`membarrier`). Where the kernel can't, senders use a fence.
 
-use std::sync::atomic::{AtomicBool, Ordering, compiler_fence, fence};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 
-use crate::sync::AtomicU32;
+use netmod::ring::AtomicU32;
 
 const QUERY: libc::c_int = 0;
 const GLOBAL_EXPEDITED: libc::c_int = 1 << 1;
@@ -28,19 +28,6 @@ pub(crate) fn register() {
     if offered >= 0 && offered & wanted == wanted && membarrier(REGISTER_GLOBAL_EXPEDITED) == 0 {
         SENDERS_FENCE.store(false, Ordering::Relaxed);
     }
-}
-
-/// After a message has been published: whether the receiver is awake, so that nothing needs be done.
-#[inline(always)]
-pub(crate) fn is_silent(wake_up: &AtomicU32, senders_fence: bool) -> bool {
-    if senders_fence {
-        fence(Ordering::SeqCst);
-    } else {
-        // The sleeper's barrier orders what the processor does; the compiler must not exchange the
-        // message's store and this load either.
-        compiler_fence(Ordering::SeqCst);
-    }
-    wake_up.load(Ordering::Relaxed) == 0
 }
 
 /// Whether senders of this process must fence.

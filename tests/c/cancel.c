@@ -14,9 +14,25 @@ static int cancelled(const MPI_Status *status) {
     return flag;
 }
 
+/* A message to oneself has been sent before. */
+static void to_oneself(void) {
+    MPI_Request request;
+    MPI_Status status;
+    int out = 5, in = 0, count;
+    OK(MPI_Irecv(&in, 1, MPI_INT, 0, 1, MPI_COMM_SELF, &request));
+    OK(MPI_Send(&out, 1, MPI_INT, 0, 1, MPI_COMM_SELF));
+    OK(MPI_Cancel(&request));
+    OK(MPI_Wait(&request, &status));
+    CHECK_EQ(cancelled(&status), 0);
+    OK(MPI_Get_count(&status, MPI_INT, &count));
+    CHECK_EQ(count, 1);
+    CHECK_EQ(in, 5);
+}
+
 static void receives(int rank) {
     MPI_Request request;
     MPI_Status status;
+    to_oneself();
     for (int i = 0; i < SIZES; i++) {
         int bytes = sizes[i], count;
         if (rank == 0) {

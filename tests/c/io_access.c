@@ -176,10 +176,10 @@ static void split(void) {
     prepare(10);
     OK(MPI_File_write_at_all_begin(file, at, out, N, MPI_INT));
     /* One at a time, ended by its own function with its own buffer. */
-    FAILS(MPI_File_write_all_begin(file, out, N, MPI_INT), MPI_ERR_OTHER);
-    FAILS(MPI_File_write_all(file, out, N, MPI_INT, &status), MPI_ERR_OTHER);
+    FAILS(MPI_File_write_all_begin(file, out, N, MPI_INT), MPI_ERR_IO);
+    FAILS(MPI_File_write_all(file, out, N, MPI_INT, &status), MPI_ERR_IO);
     FAILS(MPI_File_close(&file), MPI_ERR_OTHER);
-    FAILS(MPI_File_write_all_end(file, out, &status), MPI_ERR_OTHER);
+    FAILS(MPI_File_write_all_end(file, out, &status), MPI_ERR_IO);
     FAILS(MPI_File_write_at_all_end(file, in, &status), MPI_ERR_BUFFER);
     OK(MPI_File_write_at_all_end(file, out, &status));
     CHECK_EQ(io_count(&status, MPI_INT), N);
@@ -192,13 +192,13 @@ static void split(void) {
     OK(MPI_File_write_all_end(file, out, &status));
     OK(MPI_File_seek(file, at, MPI_SEEK_SET));
     OK(MPI_File_read_all_begin(file, in, N, MPI_INT));
-    FAILS(MPI_File_read_at_all_end(file, in, &status), MPI_ERR_OTHER);
+    FAILS(MPI_File_read_at_all_end(file, in, &status), MPI_ERR_IO);
     OK(MPI_File_read_all_end(file, in, &status));
     compare(&status, 11);
-    FAILS(MPI_File_read_all_end(file, in, &status), MPI_ERR_OTHER);
-    FAILS(MPI_File_read_ordered_end(file, in, &status), MPI_ERR_OTHER);
-    FAILS(MPI_File_write_ordered_end(file, in, &status), MPI_ERR_OTHER);
-    FAILS(MPI_File_write_at_all_end(file, in, &status), MPI_ERR_OTHER);
+    FAILS(MPI_File_read_all_end(file, in, &status), MPI_ERR_IO);
+    FAILS(MPI_File_read_ordered_end(file, in, &status), MPI_ERR_IO);
+    FAILS(MPI_File_write_ordered_end(file, in, &status), MPI_ERR_IO);
+    FAILS(MPI_File_write_at_all_end(file, in, &status), MPI_ERR_IO);
     FAILS(MPI_File_write_at_all_begin(file, -1, out, N, MPI_INT), MPI_ERR_ARG);
     FAILS(MPI_File_read_at_all_begin(file, 0, in, -1, MPI_INT), MPI_ERR_COUNT);
     FAILS(MPI_File_write_all_begin(file, NULL, N, MPI_INT), MPI_ERR_BUFFER);

@@ -88,7 +88,9 @@ int main(int argc, char **argv)
     FAILS(MPI_Win_fence(MPI_MODE_NOPRECEDE, win), MPI_ERR_ASSERT);
     OK(MPI_Win_fence(MPI_MODE_NOSUCCEED, win));
     CHECK_EQ(base[0], 1);
-    FAILS(MPI_Win_shared_query(win, 0, &bytes, &unit, &base), MPI_ERR_RMA_FLAVOR);
+    int *asked;
+    FAILS(MPI_Win_shared_query(win, size, &bytes, &unit, &asked), MPI_ERR_RANK);
+    FAILS(MPI_Win_shared_query(win, 0, NULL, &unit, &asked), MPI_ERR_ARG);
     FAILS(MPI_Win_attach(win, data, sizeof data), MPI_ERR_RMA_FLAVOR);
     OK(MPI_Win_get_group(win, &group));
     OK(MPI_Win_post(group, 0, win));

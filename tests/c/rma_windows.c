@@ -158,6 +158,52 @@ static void shared(int rank, int size, int apart)
     OK(MPI_Win_free(&win));
 }
 
+/* Since MPI-4.1 (section 12.2.3) windows of other kinds tell what of their memory can be used here: one's
+ * own always. */
+static void queried(int rank, int size)
+{
+    MPI_Win wins[3];
+    int *own[2], mine[10], *other, unit;
+    MPI_Aint bytes;
+    for (int i = 0; i < 10; i++) {
+        mine[i] = 100 * rank + i;
+    }
+    OK(MPI_Win_allocate(sizeof mine, 4, MPI_INFO_NULL, MPI_COMM_WORLD, &own[0], &wins[0]));
+    OK(MPI_Win_create(own[1] = mine, sizeof mine, 4, MPI_INFO_NULL, MPI_COMM_WORLD, &wins[1]));
+    for (int w = 0; w < 2; w++) {
+        OK(MPI_Win_lock_all(0, wins[w]));
+        for (int i = 0; i < 10; i++) {
+            own[w][i] = 100 * rank + i;
+        }
+        OK(MPI_Win_sync(wins[w]));
+        OK(MPI_Barrier(MPI_COMM_WORLD));
+        OK(MPI_Win_sync(wins[w]));
+        int first = 0;
+        for (int r = 0; r < size; r++) {
+            OK(MPI_Win_shared_query(wins[w], r, &bytes, &unit, &other));
+            CHECK_EQ(unit, 4);
+            CHECK(r == rank ? bytes == sizeof mine && other == own[w] : bytes == 0 || other != own[w]);
+            CHECK((bytes == 0) == (other == NULL));
+            for (int i = 0; i < (int)bytes / 4; i++) {
+                CHECK_EQ(other[i], 100 * r + i);
+            }
+            first += bytes > 0 && first == 0 ? r + 1 : 0;
+        }
+        OK(MPI_Win_shared_query(wins[w], MPI_PROC_NULL, &bytes, &unit, &other));
+        CHECK(bytes == sizeof mine && other[3] == 100 * (first - 1) + 3);
+        OK(MPI_Win_unlock_all(wins[w]));
+        OK(MPI_Win_free(&wins[w]));
+    }
+    OK(MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &wins[2]));
+    OK(MPI_Win_set_errhandler(wins[2], MPI_ERRORS_RETURN));
+    FAILS(MPI_Win_shared_query(wins[2], 0, &bytes, &unit, &other), MPI_ERR_RMA_FLAVOR);
+    OK(MPI_Win_free(&wins[2]));
+    OK(MPI_Win_allocate(0, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &own[0], &wins[0]));
+    OK(MPI_Win_shared_query(wins[0], MPI_PROC_NULL, &bytes, &unit, &other));
+    CHECK(bytes == 0 && other == NULL);
+    OK(MPI_Win_free(&wins[0]));
+}
+
 /* Sizes and units that differ, and communicators that are not the world. */
 static void various(int rank, int size)
 {
@@ -224,6 +270,7 @@ int main(int argc, char **argv)
     int rank = world_rank(), size = world_size();
     attributes();
     hints();
+    queried(rank, size);
     shared(rank, size, 0);
     shared(rank, size, 1);
     various(rank, size);

@@ -251,10 +251,16 @@ contains
 end program
 
 subroutine add_up(invec, inoutvec, len, datatype)
+#ifdef MPIF
   implicit none
+  include 'mpif.h'
+#else
+  use mpi, only: MPI_INTEGER
+  implicit none
+#endif
   integer :: len, datatype, invec(len), inoutvec(len)
   external :: check
-  call check(datatype == 1275069467, 'datatype of an operation')
+  call check(datatype == MPI_INTEGER, 'datatype of an operation')
   inoutvec = inoutvec + invec
 end subroutine
 
@@ -315,14 +321,20 @@ subroutine on_error(comm, code)
 end subroutine
 
 subroutine query(extra, status, ierr)
+#ifdef MPIF
   implicit none
-  integer :: status(5), ierr
+  include 'mpif.h'
+#else
+  use mpi, only: MPI_INTEGER, MPI_STATUS_SIZE, MPI_SOURCE, MPI_TAG
+  implicit none
+#endif
+  integer :: status(MPI_STATUS_SIZE), ierr
   integer*8 :: extra
   external :: MPI_STATUS_SET_ELEMENTS, MPI_STATUS_SET_CANCELLED
-  call MPI_STATUS_SET_ELEMENTS(status, 1275069467, int(extra), ierr)
+  call MPI_STATUS_SET_ELEMENTS(status, MPI_INTEGER, int(extra), ierr)
   call MPI_STATUS_SET_CANCELLED(status, .false., ierr)
-  status(3) = 1
-  status(4) = 4
+  status(MPI_SOURCE) = 1
+  status(MPI_TAG) = 4
   ierr = 0
 end subroutine
 

@@ -4,7 +4,7 @@
 use crate::job::Variant;
 use crate::program::Program;
 
-const NAMES: [&str; 32] = [
+const NAMES: [&str; 31] = [
     "attr_comm",
     "attr_type",
     "bsend",
@@ -18,7 +18,6 @@ const NAMES: [&str; 32] = [
     "comm",
     "comm_create",
     "comm_intercomm",
-    "comm_threads",
     "completion",
     "group_sets",
     "info_basics",

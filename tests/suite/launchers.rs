@@ -49,6 +49,7 @@ pub fn trials() -> Vec<Trial> {
         trial("prrte/4", &[&PRRTE], prrte),
         trial("hydra-spawn/3", &[&HYDRA], hydra_spawns),
         trial("prrte-spawn/4", &[&PRRTE], prrte_spawns),
+        trial("prrte-psets/3", &[&PRRTE], prrte_psets),
         trial(
             "slurm-spawn/3",
             &[&hosts[..], &[&SLURM]].concat(),
@@ -259,7 +260,7 @@ fn prrte() -> Result {
     run(&room, &mut command, &four(4))
 }
 
-/// A job of one that spawns two.
+/// A job that prints these lines.
 fn spawned(lines: &[&str]) -> Case {
     Case {
         stdout: lines.iter().map(|line| (*line).to_owned()).collect(),
@@ -291,6 +292,29 @@ fn prrte_spawns() -> Result {
     command.args(["--map-by", ":OVERSUBSCRIBE", "-n", "1"]);
     command.arg(tool("spawner")?).args(["again", "2"]);
     run(&room, &mut command, &spawned(&["children: ", "children: "]))
+}
+
+/// Sets of processes that PMIx has names for are a session's, too (MPI-4.1 section 11.3.2).
+fn prrte_psets() -> Result {
+    let room = Room::new()?;
+    let mut command = room.command(Path::new(&weft_needs::prterun()));
+    clear(&mut command);
+    command
+        .env("PRTE_ALLOW_RUN_AS_ROOT", "1")
+        .env("PRTE_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    let program = tool("psets")?;
+    command.args(["--map-by", ":OVERSUBSCRIBE", "--pset", "left", "-n", "2"]);
+    command.arg(&program);
+    command
+        .args([":", "--pset", "right", "-n", "1"])
+        .arg(&program);
+    let lines = [
+        "rank 0 of 2 in left",
+        "rank 1 of 2 in left",
+        "rank 0 of 1 in right",
+        "2 sets",
+    ];
+    run(&room, &mut command, &spawned(&lines))
 }
 
 /// Slurm spawns for PMI-2; its PMIx does not, and says so.

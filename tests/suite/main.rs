@@ -86,15 +86,16 @@ fn trials() -> Result<Vec<Trial>> {
     let mut trials = Vec::new();
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut programs = Program::all(&here.join("c"))?;
+    let checked = checks::twins(&programs);
+    programs.extend(Program::all(&here.join("f"))?);
     let unknown = [standard_abi::unknown(&programs), checks::unknown(&programs)].concat();
     if !unknown.is_empty() {
         return Err(format!(
             "standard_abi.rs or checks.rs names programs that aren't there: {unknown:?}"
         ));
     }
-    let twins = [standard_abi::twins(&programs), checks::twins(&programs)];
-    programs.extend(twins.into_iter().flatten());
-    programs.extend(Program::all(&here.join("f"))?);
+    programs.extend(standard_abi::twins(&programs));
+    programs.extend(checked);
     for program in programs {
         let program = Arc::new(program);
         trials.extend(providers::trials(&program));

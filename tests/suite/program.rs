@@ -387,6 +387,8 @@ impl Program {
         let object = modules.join("with.o");
         if let Some(with) = &with {
             let mut command = Command::new(c);
+            let abi = self.cflags.iter().filter(|flag| flag.starts_with("-abi="));
+            command.args(abi);
             compile(command.arg("-c").arg("-o").arg(&object).arg(with))?;
         }
         let mut command = Command::new(fortran);

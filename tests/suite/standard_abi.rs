@@ -1,4 +1,4 @@
-//! Programs of `tests/c` that are compiled and run a second time, with the header and library of the
+//! Programs of `tests/c` and `tests/f` that are compiled and run a second time, with the header and library of the
 //! standard ABI.
 //!
 //! All that only use what is in both ABIs, and no integers as handles, could be among them; these use
@@ -7,7 +7,7 @@
 use crate::job::Variant;
 use crate::program::Program;
 
-const NAMES: [&str; 44] = [
+const NAMES: [&str; 61] = [
     "attr_comm",
     "attr_finalize",
     "attr_type",
@@ -52,6 +52,24 @@ const NAMES: [&str; 44] = [
     "truncate",
     "vcis_hints",
     "win_alloc_mem",
+    "wrong_uses",
+    // Fortran
+    "basics-mpif",
+    "basics-mpi",
+    "callbacks-mpif",
+    "callbacks-mpi",
+    "dyn_spawn_fortran",
+    "extra_state-f08",
+    "f08-own",
+    "f08_large",
+    "f08_profiling-own",
+    "handle_arrays",
+    "files-mpif",
+    "files-f08",
+    "persistent_f08",
+    "sessions-f08",
+    "sessions-mpi",
+    "sessions-mpif",
 ];
 
 /// The same programs for the standard ABI: named `NAME-abi`, over shared memory.

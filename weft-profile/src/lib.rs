@@ -8,9 +8,12 @@
 //! pass on what both ABIs have there, numbers of 32 bits and pointers (no function of theirs takes a
 //! floating-point number or a structure by value), to whichever of both libraries the program uses.
 
+mod abi;
 mod clock;
 mod collect;
 mod functions;
+mod job;
+mod names;
 mod pmpi;
 mod pvars;
 mod record;

@@ -6,7 +6,7 @@ use std::ptr;
 
 use parking_lot::Mutex;
 
-use crate::collect::Abi;
+use crate::abi::Abi;
 use crate::pmpi::SUCCESS;
 use weft_pmpi::Real;
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use crate::clock;
-use crate::functions::NAMES;
+use crate::names::NAMES;
 
 /// Calls of one thread that are kept for the timeline, at most.
 const EVENTS: usize = 1 << 20;
@@ -122,4 +122,17 @@ fn begin() -> &'static Thread {
 /// All threads that have called MPI, in the order in which they first did.
 pub fn threads() -> Vec<&'static Thread> {
     THREADS.lock().clone()
+}
+
+/// Sums over all threads of this process.
+pub fn sums() -> Vec<[u64; 3]> {
+    let mut sums = vec![[0; 3]; NAMES.len()];
+    for thread in threads() {
+        for (sum, counter) in sums.iter_mut().zip(&thread.counters) {
+            sum[0] += counter.calls.load(Ordering::Relaxed);
+            sum[1] += counter.ticks.load(Ordering::Relaxed);
+            sum[2] += counter.bytes.load(Ordering::Relaxed);
+        }
+    }
+    sums
 }

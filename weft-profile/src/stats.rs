@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::fmt::Write as _;
 
 use crate::clock::Scale;
-use crate::functions::NAMES;
-use crate::{collect, pvars};
+use crate::names::NAMES;
+use crate::{pvars, record};
 
 /// Functions that the table shows; the others are added up in a line.
 const LINES: usize = 20;
@@ -14,7 +14,7 @@ const LINES: usize = 20;
 /// library has counted.
 pub fn own(scale: &Scale, counted: &[u64]) -> Vec<u64> {
     let mut own = vec![scale.elapsed];
-    for [calls, ticks, bytes] in collect::sums() {
+    for [calls, ticks, bytes] in record::sums() {
         own.extend([calls, scale.span(ticks), bytes]);
     }
     own.extend(counted);

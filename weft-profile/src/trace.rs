@@ -8,8 +8,8 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use crate::clock::{Moment, Scale};
-use crate::collect::Job;
-use crate::functions::NAMES;
+use crate::job::Job;
+use crate::names::NAMES;
 use crate::record;
 
 /// Bytes that go to rank 0 at once.

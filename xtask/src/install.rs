@@ -135,7 +135,10 @@ fn manuals(tree: &Tree, table: &Table) -> Result {
                 "mpicxx_abi",
             ][..],
         ),
-        ("mpifort.1", &["mpifort", "mpif90", "mpif77", "mpif08"]),
+        (
+            "mpifort.1",
+            &["mpifort", "mpif90", "mpif77", "mpif08", "mpifort_abi"],
+        ),
     ] {
         let source = workspace::root().join("docs").join(page);
         for name in names {
@@ -189,14 +192,19 @@ fn fortran(tree: &Tree, built: &Path) -> Result {
         tree.link("libmpifort.so.12", &format!("lib/{name}"))?;
     }
     tree.write(FORTRAN_WRAPPER, "bin/mpifort", 0o755)?;
-    for name in ["mpif90", "mpif77", "mpif08"] {
+    for name in ["mpif90", "mpif77", "mpif08", "mpifort_abi"] {
         tree.link("mpifort", &format!("bin/{name}"))?;
     }
+    let standard = "libmpifort_abi.so";
+    tree.copy(&built.join(standard), "lib/libmpifort_abi.so.1", 0o755)?;
+    tree.link("libmpifort_abi.so.1", &format!("lib/{standard}"))?;
     if is_there("gfortran") {
-        workspace::run(
-            Command::new(tree.path("bin/mpifort")).args(["-fc=gfortran", "-modules"]),
-            "compiling the Fortran modules for gfortran",
-        )?;
+        for name in ["mpifort", "mpifort_abi"] {
+            workspace::run(
+                Command::new(tree.path(&format!("bin/{name}"))).args(["-fc=gfortran", "-modules"]),
+                "compiling the Fortran modules for gfortran",
+            )?;
+        }
     }
     Ok(())
 }
@@ -231,6 +239,14 @@ fn compile_cxx(tree: &Tree, table: &Table, root: &Path, compiler: &str, work: &P
         .map_err(|error| format!("{}: {error}", folder.display()))?;
     sources.retain(|path| path.extension().is_some_and(|ending| ending == "cpp"));
     sources.sort();
+    let read = |path: &PathBuf| {
+        fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+    };
+    let by_hand = sources.iter().map(read).collect::<Result<String>>()?;
+    let header = read(&root.join("include/mpicxx.h"))?;
+    let generated = work.join("generated.cpp");
+    fs::write(&generated, table.cxx(&header, &by_hand)).map_err(failed)?;
+    sources.push(generated);
 
     let library = work.join("libmpicxx.so.12");
     workspace::run(
@@ -239,6 +255,8 @@ fn compile_cxx(tree: &Tree, table: &Table, root: &Path, compiler: &str, work: &P
             .arg("-Wl,-soname,libmpicxx.so.12,-rpath,$ORIGIN,-z,relro")
             .arg("-I")
             .arg(work)
+            .arg("-I")
+            .arg(&folder)
             .arg("-I")
             .arg(tree.path("include"))
             .arg("-o")
@@ -266,7 +284,8 @@ fn is_there(compiler: &str) -> bool {
 fn build(dev: bool) -> Result<PathBuf> {
     let mut command = workspace::cargo();
     command.args(["build", "--package", "libmpi", "--package", "libmpi-abi"]);
-    command.args(["--package", "mpifort", "--package", "weft-profile"]);
+    command.args(["--package", "mpifort", "--package", "libmpifort-abi"]);
+    command.args(["--package", "weft-profile"]);
     command.args(["--package", "weft-check"]);
     for (package, _) in PROGRAMS {
         if workspace::has_package(package) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::process::{Command, Stdio};
 
-use crate::{Result, workspace};
+use crate::{Result, handle_count, workspace};
 
 /// What a count may be above its bound: the C library has other copies for other processors.
 const SLACK: f64 = 2.0;
@@ -83,8 +83,15 @@ fn parse(text: &str) -> Result<BTreeMap<String, f64>> {
 /// The smallest counts by name.
 fn counts() -> Result<BTreeMap<String, f64>> {
     workspace::run(
-        workspace::cargo().args(["build", "--release", "--package", "libmpi"]),
-        "building the library",
+        workspace::cargo().args([
+            "build",
+            "--release",
+            "--package",
+            "libmpi",
+            "--package",
+            "libmpi-abi",
+        ]),
+        "building the libraries",
     )?;
     workspace::run(
         workspace::cargo().args(["build", "--package", "mpiexec", "--package", "osu-bench"]),
@@ -94,9 +101,14 @@ fn counts() -> Result<BTreeMap<String, f64>> {
     let lib = target.join("counted");
     let failed = |error: std::io::Error| format!("{}: {error}", lib.display());
     fs::create_dir_all(&lib).map_err(failed)?;
-    let built = target.join("release/libmpi.so");
-    fs::copy(&built, lib.join("libmpi.so.12")).map_err(failed)?;
-    let mut counts = BTreeMap::new();
+    for (built, name) in [
+        ("libmpi.so", "libmpi.so.12"),
+        ("libmpi_abi.so", "libmpi_abi.so.1"),
+    ] {
+        let built = target.join("release").join(built);
+        fs::copy(&built, lib.join(name)).map_err(failed)?;
+    }
+    let mut counts: BTreeMap<String, f64> = handle_count::counts(&lib)?.into_iter().collect();
     for kind in ["isend-count", "put-count"] {
         println!("xtask: counting instructions by osu-bench {kind}");
         let output = Command::new(target.join("debug/osu-bench"))

@@ -9,7 +9,7 @@ const PREEMPTIONS: &str = "3";
 pub fn run() -> Result {
     let target = workspace::target()?.join("loom");
     for (package, rest) in [
-        ("shmmod", &["--lib"][..]),
+        ("netmod", &["--lib"][..]),
         ("mpi-core", &["--lib", "loom_tests"]),
         ("mpi-rma", &["--lib", "loom_tests"]),
     ] {

@@ -5,12 +5,14 @@ mod deny;
 mod dist;
 mod docs;
 mod fresh;
+mod handle_count;
 mod headers;
 mod install;
 mod instructions;
 mod loom;
 mod packages;
 mod races;
+mod result;
 mod test;
 mod vm;
 mod workspace;
@@ -19,6 +21,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
+
+pub(crate) use result::Result;
 
 /// Builds, installs and tests Weft.
 #[derive(Parser)]
@@ -98,9 +102,6 @@ struct Place {
     #[arg(long)]
     dev: bool,
 }
-
-/// What a task gives: the text says what went wrong and what to do.
-type Result<T = ()> = std::result::Result<T, String>;
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().task {

@@ -12,7 +12,8 @@ use crate::args::LiveComm;
 use crate::bsend::Buffered;
 use crate::counts::IntOut;
 use crate::flushing::{Flushing, Owner};
-use crate::requests::{self, Object};
+use crate::request_object::Object;
+use crate::requests;
 use crate::runtime::runtime;
 use crate::sessions;
 

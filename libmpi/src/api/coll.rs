@@ -19,7 +19,7 @@ use crate::abi::{
 use crate::comms::CommObject;
 use crate::counts::IntArray;
 use crate::persistent_collective::Repeated;
-use crate::requests::Object;
+use crate::request_object::Object;
 use crate::runtime::{Runtime, runtime};
 use crate::{infos, requests, types};
 
@@ -232,7 +232,12 @@ fn negative(name: &str, index: Option<usize>, count: MPI_Count) -> Error {
 
 /// Refuses NULL for data.
 #[inline]
-fn address(side: &str, buf: *const c_void, count: usize, datatype: &Datatype) -> Result<()> {
+pub(super) fn address(
+    side: &str,
+    buf: *const c_void,
+    count: usize,
+    datatype: &Datatype,
+) -> Result<()> {
     match buf.is_null() && count > 0 {
         true => types::check_address(buf, count, datatype).map_err(|error| match side {
             "" => error,

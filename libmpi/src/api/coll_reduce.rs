@@ -53,7 +53,11 @@ fn vector(
             recvbuf,
             "in a reduction; sendbuf can be MPI_IN_PLACE",
         )?;
-        site.part("recv", recvbuf, received, datatype)?;
+        match received == count {
+            // The same datatype has been looked at.
+            true => coll::address("recv", recvbuf, part.count, part.datatype)?,
+            false => site.part("recv", recvbuf, received, datatype).map(drop)?,
+        }
         demand_apart(sendbuf, recvbuf, part.bytes(), BUFFERS)?;
     }
     Ok(Vector { part, op, in_place })

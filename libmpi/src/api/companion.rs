@@ -16,8 +16,11 @@ use crate::raise::{On, raise};
 use crate::runtime::runtime;
 use crate::{errhandler, ops, requests, types, wins};
 
-/// Fortran's number of a predefined key is C's and one.
+/// Fortran's number of a predefined key is C's and one; in the standard ABI it is the same.
 fn key_of_c(keyval: c_int) -> c_int {
+    if cfg!(standard_abi) {
+        return keyval;
+    }
     let predefined = (MPI_TAG_UB..=MPI_APPNUM + 1).contains(&keyval)
         || (MPI_WIN_BASE..=MPI_WIN_MODEL + 1).contains(&keyval);
     if predefined && keyval & 1 == 0 {
@@ -199,7 +202,7 @@ pub unsafe fn op_set_cxx(op: MPI_Op, call: *mut c_void) {
 pub unsafe fn errhandler_set_cxx(handler: MPI_Errhandler, call: *mut c_void) {
     if !call.is_null() {
         // SAFETY: the caller's contract; not NULL.
-        let call = unsafe { std::mem::transmute::<*mut c_void, errhandler::Proxy>(call) };
+        let call = unsafe { std::mem::transmute::<*mut c_void, crate::handler::Proxy>(call) };
         // As for keys.
         let _ = errhandler::set_proxy(handler, call);
     }

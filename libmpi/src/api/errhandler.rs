@@ -9,7 +9,8 @@ use crate::abi::{
     MPI_COMM_SELF, MPI_Comm_errhandler_function, MPI_ERRHANDLER_NULL, MPI_Errhandler,
 };
 use crate::args::{LiveComm, Out};
-use crate::errhandler::{self, Attached, Handler};
+use crate::errhandler;
+use crate::handler::{Attached, Handler};
 use crate::raise::{self, On};
 
 /// `MPI_Comm_create_errhandler` (section 8.3.1).

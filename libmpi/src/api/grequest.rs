@@ -10,7 +10,8 @@ use crate::abi::{
     MPI_Request, MPI_Status,
 };
 use crate::grequests::{Callbacks, Generalized};
-use crate::requests::{self, Object};
+use crate::request_object::Object;
+use crate::requests;
 use crate::runtime::runtime;
 use crate::status;
 

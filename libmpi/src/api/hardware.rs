@@ -94,7 +94,12 @@ fn by_pset(runtime: &Runtime, pset: &str) -> Option<u64> {
         "mpi://WORLD" => Some(0),
         "mpi://SELF" => Some(runtime.process.me().into()),
         "mpix://SHARED_MEMORY" => Some(runtime.node >> 1),
-        _ => None,
+        other => {
+            let me = runtime.world.comm.rank();
+            let sets = runtime.pmi.psets().ok()?;
+            let set = sets.iter().find(|set| set.name == other)?;
+            set.ranks.contains(&me).then_some(0)
+        }
     }
 }
 

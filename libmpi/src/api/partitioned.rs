@@ -11,7 +11,8 @@ use super::pt2pt::check::{bad_tag, check_send};
 use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Info, MPI_REQUEST_NULL, MPI_Request};
 use crate::args::Out;
 use crate::partitioned::{Nothing, Partitioned};
-use crate::requests::{self, Object};
+use crate::request_object::Object;
+use crate::requests;
 use crate::runtime::runtime;
 use crate::{infos, types};
 

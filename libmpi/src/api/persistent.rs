@@ -10,7 +10,8 @@ use super::pt2pt::check::{check_send, check_source};
 use super::request::array;
 use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_REQUEST_NULL, MPI_Request};
 use crate::persistent::{Persistent, What};
-use crate::requests::{self, Object};
+use crate::request_object::Object;
+use crate::requests;
 use crate::runtime::{Runtime, runtime};
 use crate::{own_request, types};
 

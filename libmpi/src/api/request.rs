@@ -4,30 +4,28 @@ use std::ffi::c_int;
 
 use mpi_core::{Class, Error, Result, Status};
 
-use super::{null, put};
+use super::null;
 use crate::abi::{
     MPI_ERR_PENDING, MPI_REQUEST_NULL, MPI_Request, MPI_SUCCESS, MPI_Status, MPI_UNDEFINED,
 };
+use crate::args::{Out, StatusOut};
+use crate::own_request::Ended;
 use crate::raise;
-use crate::requests::{Ended, Named, READY};
+use crate::requests::{Named, READY};
 use crate::runtime::{Runtime, running, runtime};
 use crate::status;
 
 /// Completes one request of a single-completion call: frees it, nulls the handle, tells the status.
-///
-/// # Safety
-/// `status` is valid or ignored.
 #[inline]
-unsafe fn conclude(
+fn conclude(
     runtime: &Runtime,
     named: Named,
     request: &mut MPI_Request,
-    status: *mut MPI_Status,
+    status: &StatusOut,
 ) -> Result<()> {
     if let Some(found) = runtime.take_well(named) {
         *request = MPI_REQUEST_NULL;
-        // SAFETY: the caller's contract.
-        unsafe { status::write(status, &found) };
+        status.set(&found);
         return Ok(());
     }
     let Ended {
@@ -37,8 +35,7 @@ unsafe fn conclude(
     if !named.stays() {
         *request = MPI_REQUEST_NULL;
     }
-    // SAFETY: the caller's contract.
-    unsafe { status::write(status, &found) };
+    status.set(&found);
     error.map_or(Ok(()), Err)
 }
 
@@ -62,70 +59,47 @@ pub(crate) unsafe fn wait_fast(
 
 /// `MPI_Wait`.
 #[inline]
-pub unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) -> Result<()> {
+pub fn wait(request: &mut MPI_Request, status: StatusOut) -> Result<()> {
     let runtime = runtime()?;
-    // SAFETY: the caller's contract.
-    let Some(request) = (unsafe { request.as_mut() }) else {
-        return Err(null("request"));
-    };
     let named = runtime.named(*request)?;
     if let Named::Own(handle) = named {
-        // SAFETY: the caller's contract.
-        return unsafe { wait_own(runtime, handle, request, status) };
+        return wait_own(runtime, handle, request, &status);
     }
     runtime.wait_for(named)?;
-    // SAFETY: the caller's contract.
-    unsafe { conclude(runtime, named, request, status) }
+    conclude(runtime, named, request, &status)
 }
 
 /// `MPI_Wait` for a request of the ABI's own kinds.
-///
-/// # Safety
-/// `status` is valid or ignored.
 #[inline(never)]
-unsafe fn wait_own(
+fn wait_own(
     runtime: &Runtime,
     handle: MPI_Request,
     request: &mut MPI_Request,
-    status: *mut MPI_Status,
+    status: &StatusOut,
 ) -> Result<()> {
     let Some(ended) = runtime.complete_other(handle) else {
         let named = Named::Own(handle);
         runtime.wait_for(named)?;
-        // SAFETY: the caller's contract.
-        return unsafe { conclude(runtime, named, request, status) };
+        return conclude(runtime, named, request, status);
     };
     let (ended, stays) = ended?;
     if !stays {
         *request = MPI_REQUEST_NULL;
     }
-    // SAFETY: the caller's contract.
-    unsafe { status::write(status, &ended.status) };
+    status.set(&ended.status);
     ended.error.map_or(Ok(()), Err)
 }
 
 /// `MPI_Test`.
-pub unsafe fn test(
-    request: *mut MPI_Request,
-    flag: *mut c_int,
-    status: *mut MPI_Status,
-) -> Result<()> {
+pub fn test(request: &mut MPI_Request, flag: Out<c_int>, status: StatusOut) -> Result<()> {
     let runtime = runtime()?;
-    // SAFETY: the caller's contract.
-    let Some(request) = (unsafe { request.as_mut() }) else {
-        return Err(null("request"));
-    };
     let named = runtime.named(*request)?;
     let done = is_complete_after_poll(runtime, &[named], |runtime| runtime.is_complete(named))?;
-    // SAFETY: the caller's contract.
-    unsafe {
-        put(flag, "flag", c_int::from(done))?;
-        if done {
-            conclude(runtime, named, request, status)
-        } else {
-            Ok(())
-        }
+    flag.set(c_int::from(done));
+    if done {
+        conclude(runtime, named, request, &status)?;
     }
+    Ok(())
 }
 
 /// Whether `complete` holds, at once or after one round of progress.
@@ -146,12 +120,8 @@ pub(super) fn is_complete_after_poll(
 }
 
 /// `MPI_Request_free`.
-pub unsafe fn request_free(request: *mut MPI_Request) -> Result<()> {
+pub fn request_free(request: &mut MPI_Request) -> Result<()> {
     let runtime = runtime()?;
-    // SAFETY: the caller's contract.
-    let Some(request) = (unsafe { request.as_mut() }) else {
-        return Err(null("request"));
-    };
     runtime.let_go(runtime.named(*request)?)?;
     *request = MPI_REQUEST_NULL;
     // A send that waits to travel with others leaves now: nobody will wait for it.
@@ -160,20 +130,13 @@ pub unsafe fn request_free(request: *mut MPI_Request) -> Result<()> {
 }
 
 /// `MPI_Request_get_status` (section 3.7.6).
-pub unsafe fn request_get_status(
-    request: MPI_Request,
-    flag: *mut c_int,
-    status: *mut MPI_Status,
-) -> Result<()> {
+pub fn request_get_status(request: MPI_Request, flag: Out<c_int>, status: StatusOut) -> Result<()> {
     let runtime = runtime()?;
     let named = runtime.named(request)?;
     let done = is_complete_after_poll(runtime, &[named], |runtime| runtime.is_complete(named))?;
-    // SAFETY: the caller's contract.
-    unsafe {
-        put(flag, "flag", c_int::from(done))?;
-        if done {
-            status::write(status, &runtime.peek(named)?);
-        }
+    flag.set(c_int::from(done));
+    if done {
+        status.set(&runtime.peek(named)?);
     }
     Ok(())
 }
@@ -228,60 +191,52 @@ pub(super) fn all_idle(all: &[Named]) -> bool {
 pub unsafe fn waitany(
     count: c_int,
     array_of_requests: *mut MPI_Request,
-    index: *mut c_int,
-    status: *mut MPI_Status,
+    index: Out<c_int>,
+    status: StatusOut,
 ) -> Result<()> {
     let runtime = runtime()?;
     // SAFETY: the caller's contract.
     let requests = unsafe { array(count, array_of_requests)? };
     let all = name_all(runtime, requests)?;
-    // SAFETY: the caller's contract.
-    unsafe {
-        if all_idle(&all) {
-            status::write(status, &Status::EMPTY);
-            return put(index, "index", MPI_UNDEFINED);
-        }
-        let vcis = runtime.vcis_of(&all);
-        let found = runtime
-            .process
-            .wait_until_among(&vcis, || Ok(any_complete(runtime, &all)))?;
-        put(index, "index", found as c_int)?;
-        conclude(runtime, all[found], &mut requests[found], status)
+    if all_idle(&all) {
+        status.set(&Status::EMPTY);
+        index.set(MPI_UNDEFINED);
+        return Ok(());
     }
+    let vcis = runtime.vcis_of(&all);
+    let found = runtime
+        .process
+        .wait_until_among(&vcis, || Ok(any_complete(runtime, &all)))?;
+    index.set(found as c_int);
+    conclude(runtime, all[found], &mut requests[found], &status)
 }
 
 /// `MPI_Testany`.
 pub unsafe fn testany(
     count: c_int,
     array_of_requests: *mut MPI_Request,
-    index: *mut c_int,
-    flag: *mut c_int,
-    status: *mut MPI_Status,
+    index: Out<c_int>,
+    flag: Out<c_int>,
+    status: StatusOut,
 ) -> Result<()> {
     let runtime = runtime()?;
     // SAFETY: the caller's contract.
     let requests = unsafe { array(count, array_of_requests)? };
     let all = name_all(runtime, requests)?;
-    // SAFETY: the caller's contract.
-    unsafe {
-        if all_idle(&all) {
-            put(index, "index", MPI_UNDEFINED)?;
-            status::write(status, &Status::EMPTY);
-            return put(flag, "flag", 1);
-        }
-        let complete = |runtime: &Runtime| any_complete(runtime, &all).is_some();
-        is_complete_after_poll(runtime, &all, complete)?;
-        match any_complete(runtime, &all) {
-            Some(found) => {
-                put(flag, "flag", 1)?;
-                put(index, "index", found as c_int)?;
-                conclude(runtime, all[found], &mut requests[found], status)
-            }
-            None => {
-                put(flag, "flag", 0)?;
-                put(index, "index", MPI_UNDEFINED)
-            }
-        }
+    if all_idle(&all) {
+        index.set(MPI_UNDEFINED);
+        status.set(&Status::EMPTY);
+        flag.set(1);
+        return Ok(());
+    }
+    let complete = |runtime: &Runtime| any_complete(runtime, &all).is_some();
+    is_complete_after_poll(runtime, &all, complete)?;
+    let found = any_complete(runtime, &all);
+    flag.set(c_int::from(found.is_some()));
+    index.set(found.map_or(MPI_UNDEFINED, |found| found as c_int));
+    match found {
+        Some(found) => conclude(runtime, all[found], &mut requests[found], &status),
+        None => Ok(()),
     }
 }
 
@@ -435,7 +390,7 @@ unsafe fn waitall_failed(
 pub unsafe fn testall(
     count: c_int,
     array_of_requests: *mut MPI_Request,
-    flag: *mut c_int,
+    flag: Out<c_int>,
     array_of_statuses: *mut MPI_Status,
 ) -> Result<()> {
     let runtime = runtime()?;
@@ -444,13 +399,11 @@ pub unsafe fn testall(
     let all = name_all(runtime, requests)?;
     let complete = |runtime: &Runtime| all.iter().all(|named| runtime.is_complete(*named));
     let done = is_complete_after_poll(runtime, &all, complete)?;
-    // SAFETY: the caller's contract.
-    unsafe {
-        put(flag, "flag", c_int::from(done))?;
-        if done {
-            let each = all.iter().copied().enumerate();
-            conclude_many(runtime, each, requests, array_of_statuses)?;
-        }
+    flag.set(c_int::from(done));
+    if done {
+        let each = all.iter().copied().enumerate();
+        // SAFETY: the caller's contract.
+        unsafe { conclude_many(runtime, each, requests, array_of_statuses)? };
     }
     Ok(())
 }
@@ -468,16 +421,16 @@ unsafe fn conclude_some(
     all: &[Named],
     found: &[usize],
     requests: &mut [MPI_Request],
-    outcount: *mut c_int,
+    outcount: &Out<c_int>,
     indices: *mut c_int,
     statuses: *mut MPI_Status,
 ) -> Result<()> {
+    outcount.set(found.len() as c_int);
+    if !found.is_empty() && indices.is_null() {
+        return Err(null("array_of_indices"));
+    }
     // SAFETY: the caller's contract: room for as many as there are requests.
     unsafe {
-        put(outcount, "outcount", found.len() as c_int)?;
-        if !found.is_empty() && indices.is_null() {
-            return Err(null("array_of_indices"));
-        }
         for (place, index) in found.iter().enumerate() {
             indices.add(place).write(*index as c_int);
         }
@@ -490,7 +443,7 @@ unsafe fn conclude_some(
 pub unsafe fn waitsome(
     incount: c_int,
     array_of_requests: *mut MPI_Request,
-    outcount: *mut c_int,
+    outcount: Out<c_int>,
     array_of_indices: *mut c_int,
     array_of_statuses: *mut MPI_Status,
 ) -> Result<()> {
@@ -499,8 +452,8 @@ pub unsafe fn waitsome(
     let requests = unsafe { array(incount, array_of_requests)? };
     let all = name_all(runtime, requests)?;
     if all_idle(&all) {
-        // SAFETY: the caller's contract.
-        return unsafe { put(outcount, "outcount", MPI_UNDEFINED) };
+        outcount.set(MPI_UNDEFINED);
+        return Ok(());
     }
     let vcis = runtime.vcis_of(&all);
     runtime
@@ -514,7 +467,7 @@ pub unsafe fn waitsome(
             &all,
             &found,
             requests,
-            outcount,
+            &outcount,
             array_of_indices,
             array_of_statuses,
         )
@@ -525,7 +478,7 @@ pub unsafe fn waitsome(
 pub unsafe fn testsome(
     incount: c_int,
     array_of_requests: *mut MPI_Request,
-    outcount: *mut c_int,
+    outcount: Out<c_int>,
     array_of_indices: *mut c_int,
     array_of_statuses: *mut MPI_Status,
 ) -> Result<()> {
@@ -534,8 +487,8 @@ pub unsafe fn testsome(
     let requests = unsafe { array(incount, array_of_requests)? };
     let all = name_all(runtime, requests)?;
     if all_idle(&all) {
-        // SAFETY: the caller's contract.
-        return unsafe { put(outcount, "outcount", MPI_UNDEFINED) };
+        outcount.set(MPI_UNDEFINED);
+        return Ok(());
     }
     let complete = |runtime: &Runtime| any_complete(runtime, &all).is_some();
     is_complete_after_poll(runtime, &all, complete)?;
@@ -547,7 +500,7 @@ pub unsafe fn testsome(
             &all,
             &found,
             requests,
-            outcount,
+            &outcount,
             array_of_indices,
             array_of_statuses,
         )

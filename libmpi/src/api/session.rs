@@ -14,11 +14,14 @@ use crate::abi::{
     MPI_Session_errhandler_function, MPI_THREAD_SINGLE,
 };
 use crate::args::Out;
-use crate::errhandler::{self, Attached, Handler};
+use crate::errhandler;
+use crate::handler::{Attached, Handler};
 use crate::hints::MEMORY_KINDS;
+use crate::psets;
 use crate::raise::{self, On};
 use crate::runtime::runtime;
-use crate::sessions::{self, LEVELS, PSETS, SessionObject};
+use crate::session_object::SessionObject;
+use crate::sessions::{self, LEVELS};
 use crate::{groups, init};
 
 /// An error handler that fits a session.
@@ -84,7 +87,7 @@ pub fn session_get_num_psets(
     _: Option<&Info>,
     npset_names: Out<c_int>,
 ) -> Result<()> {
-    npset_names.set(PSETS.len() as c_int);
+    npset_names.set(psets::psets(runtime()?)?.len() as c_int);
     Ok(())
 }
 
@@ -97,11 +100,12 @@ pub unsafe fn session_get_nth_pset(
     pset_len: &mut c_int,
     pset_name: *mut c_char,
 ) -> Result<()> {
-    let found = usize::try_from(n).ok().and_then(|n| PSETS.get(n));
+    let all = psets::psets(runtime()?)?;
+    let found = usize::try_from(n).ok().and_then(|n| all.get(n));
     let Some((name, _)) = found else {
         let why = format!(
             "n is {n}; it must be from 0 to {}, less than MPI_Session_get_num_psets tells",
-            PSETS.len() - 1
+            all.len() - 1
         );
         return Err(Error::new(Class::Arg, why));
     };
@@ -126,7 +130,7 @@ pub fn session_get_pset_info(
     pset_name: &CStr,
     info: Out<MPI_Info>,
 ) -> Result<()> {
-    let pset = sessions::pset(pset_name.to_bytes())?;
+    let pset = psets::pset(runtime()?, pset_name.to_bytes())?;
     let size = pset.group(runtime()?)?.size();
     let told = Info::new();
     told.set("mpi_size", size.to_string())?;
@@ -139,7 +143,7 @@ pub fn group_from_session_pset(
     pset_name: &CStr,
     newgroup: Out<MPI_Group>,
 ) -> Result<()> {
-    let pset = sessions::pset(pset_name.to_bytes())?;
+    let pset = psets::pset(runtime()?, pset_name.to_bytes())?;
     sessions::get(session)?;
     let group = pset.group(runtime()?)?;
     newgroup.set(groups::insert_of(group, session)?);

@@ -13,7 +13,7 @@ use super::pt2pt::check::bad_rank;
 use crate::abi::{MPI_COMM_NULL, MPI_Comm, MPI_Group, MPI_MAX_STRINGTAG_LEN};
 use crate::args::{LiveGroup, Out};
 use crate::comms::CommObject;
-use crate::errhandler::{Attached, Handler};
+use crate::handler::{Attached, Handler};
 use crate::runtime::{self, Phase, Runtime};
 use crate::{groups, sessions};
 

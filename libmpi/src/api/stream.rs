@@ -172,7 +172,7 @@ pub fn start_progress_thread(stream: MPIX_Stream) -> Result<()> {
         let why = "a progress thread needs MPI_THREAD_MULTIPLE from MPI_Init_thread";
         return Err(Error::new(Class::Other, why));
     }
-    runtime.streams.start_thread(runtime, stream)
+    runtime.streams.start_thread(&runtime.process, stream)
 }
 
 /// `MPIX_Stop_progress_thread`.

@@ -15,7 +15,8 @@ use crate::abi::{
 };
 use crate::args::{LiveWin, Out, OutInt};
 use crate::attributes::{self, Form, Kind, Value};
-use crate::errhandler::{self, Attached, Handler};
+use crate::errhandler;
+use crate::handler::{Attached, Handler};
 use crate::hints::Hints;
 use crate::raise::{self, On};
 use crate::runtime::runtime;
@@ -152,7 +153,7 @@ pub unsafe fn win_allocate_shared(
     }
 }
 
-/// `MPI_Win_shared_query` (section 11.2.3).
+/// `MPI_Win_shared_query` (MPI-4.1 section 12.2.3): of all windows but dynamic ones.
 pub fn win_shared_query(
     win: LiveWin,
     rank: c_int,
@@ -168,7 +169,7 @@ pub fn win_shared_query(
     let (base, bytes, unit) = window.shared_query(rank).ok_or_else(|| {
         Error::new(
             Class::RmaFlavor,
-            "the window was not made by MPI_Win_allocate_shared, which this function needs",
+            "the window is dynamic: it has no memory of its own that could be asked for",
         )
     })?;
     size.set(bytes as MPI_Aint);

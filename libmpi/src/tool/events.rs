@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 
-use super::state::Result;
+use super::result::Result;
 use crate::abi::{
     MPI_Count, MPI_T_CB_REQUIRE_ASYNC_SIGNAL_SAFE, MPI_T_CB_REQUIRE_MPI_RESTRICTED,
     MPI_T_CB_REQUIRE_NONE, MPI_T_CB_REQUIRE_THREAD_SAFE, MPI_T_ERR_INVALID,

@@ -7,6 +7,7 @@ pub mod categories;
 pub mod cvars;
 pub mod events;
 pub mod pvars;
+mod result;
 mod sessions;
 mod state;
 
@@ -20,9 +21,10 @@ use crate::abi::{
     MPI_THREAD_SERIALIZED,
 };
 use crate::runtime::{self, Runtime};
+pub use result::Result;
 pub use sessions::{Select, Session};
 use state::TOOL;
-pub use state::{Result, Tool};
+pub use state::Tool;
 
 /// The interface.
 ///

@@ -1,16 +1,13 @@
 //! What the tool interface holds while it is initialised: sessions and handles.
 
 use std::collections::BTreeMap;
-use std::ffi::c_int;
 
 use parking_lot::Mutex;
 
 use super::cvars;
+use super::result::Result;
 use super::sessions::Session;
 use crate::abi::MPI_T_ERR_INVALID_HANDLE;
-
-/// An error of the tool interface: a return code, since there are no error handlers here.
-pub type Result<T = ()> = std::result::Result<T, c_int>;
 
 /// What exists while the interface is initialised.
 pub struct Tool {

@@ -233,6 +233,15 @@ impl Constants {
         self.items()
             .any(|item| matches!(item, Item::Handle { name: other, .. } if other == name))
     }
+
+    /// The type of a constant, also by another name of it.
+    pub fn type_of(&self, name: &str) -> Option<&CType> {
+        match self.items().find(|item| item.name() == name)? {
+            Item::Constant { ctype, .. } => Some(ctype),
+            Item::Alias { target, .. } => self.type_of(target),
+            _ => None,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! The function table: prototypes by chapter, and what each parameter means.
 
 use crate::ctype::CType;
-use crate::large::Form;
 use crate::source::{ParseError, Tokens, statements};
 
 /// All functions.
@@ -55,6 +54,17 @@ pub struct Function {
     pub section: String,
     /// The line of the table.
     pub line: usize,
+}
+
+/// One of the two forms of a function.
+#[derive(Clone, Debug)]
+pub struct Form {
+    /// Whether this is the form with large counts.
+    pub is_large: bool,
+    /// Whether the Rust function is told first which form was called.
+    pub told: bool,
+    /// The types of the other form's parameters, in order.
+    pub other: Vec<CType>,
 }
 
 /// What the Rust function behind a C function returns.

@@ -6,6 +6,26 @@ use crate::constant::{Item, Value};
 use crate::function::{Function, prototype_text};
 use crate::{Chapter, Group, Table};
 
+/// What programs ask of MPICH's header: which version's names, values and types they find.
+const AS_MPICH: &str = "\
+/* The version of MPICH whose names, values and types these are. */
+#define MPICH 1
+#define MPICH_NAME 5
+#define MPICH_VERSION \"5.0.2\"
+#define MPICH_NUMVERSION 50002300
+#define MPICH_RELEASE_TYPE_ALPHA 0
+#define MPICH_RELEASE_TYPE_BETA 1
+#define MPICH_RELEASE_TYPE_RC 2
+#define MPICH_RELEASE_TYPE_PATCH 3
+#define MPICH_CALC_VERSION(MAJOR, MINOR, REVISION, TYPE, PATCH) \\
+    ((MAJOR) * 10000000 + (MINOR) * 100000 + (REVISION) * 1000 + (TYPE) * 100 + (PATCH))
+#define HAVE_MPI_OFFSET
+#define MPI_FILE_DEFINED
+#define MPI_AINT_FMT_DEC_SPEC \"%ld\"
+#define MPI_AINT_FMT_HEX_SPEC \"%lx\"
+
+";
+
 /// Longest line of the header.
 const WIDTH: usize = 100;
 
@@ -16,6 +36,7 @@ impl Table {
             "Types and values are those of the MPICH ABI (libmpi.so.12): a program that is compiled\n \
              * with this header runs with any library of that ABI, and the reverse.",
         );
+        text.push_str(AS_MPICH);
         for group in &self.constants.groups {
             self.group(&mut text, group);
         }

@@ -7,19 +7,8 @@
 //! `counts::IntOut`, so nothing is copied.
 
 use crate::ctype::CType;
-use crate::function::{Function, Kind, Param};
+use crate::function::{Form, Function, Kind, Param};
 use crate::rust::rust_name;
-
-/// One of the two forms of a function.
-#[derive(Clone, Debug)]
-pub struct Form {
-    /// Whether this is the form with large counts.
-    pub is_large: bool,
-    /// Whether the Rust function is told first which form was called.
-    pub told: bool,
-    /// The types of the other form's parameters, in order.
-    pub other: Vec<CType>,
-}
 
 /// How a parameter of one of two forms reaches the Rust function that both share.
 enum Way {

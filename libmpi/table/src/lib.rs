@@ -8,6 +8,7 @@
 pub mod constant;
 mod conversions;
 pub mod ctype;
+mod cxx;
 pub mod fortran;
 pub mod function;
 pub mod header;
@@ -22,8 +23,7 @@ pub mod standard_shims;
 
 pub use constant::{Constants, Group, Item, Value};
 pub use ctype::CType;
-pub use function::{Chapter, Direction, Function, Functions, Kind, Param, Style};
-pub use large::Form;
+pub use function::{Chapter, Direction, Form, Function, Functions, Kind, Param, Style};
 pub use source::ParseError;
 pub use standard::{Abi, Standard};
 
@@ -43,6 +43,8 @@ pub struct Table {
     pub constants: Constants,
     /// What is otherwise in the standard ABI.
     pub standard: Standard,
+    /// The ABI whose values `constants` has.
+    pub abi: Abi,
 }
 
 impl Table {
@@ -55,6 +57,7 @@ impl Table {
             functions: Functions::parse("functions.mpi", FUNCTIONS)?,
             constants: Constants::parse("constants.mpi", CONSTANTS)?,
             standard: Standard::parse("abi_constants.mpi", STANDARD)?,
+            abi: Abi::Mpich,
         })
     }
 }

@@ -14,6 +14,17 @@ pub enum Abi {
     Standard,
 }
 
+/// What `libmpifort_abi` needs beyond the standard.
+const STANDARD_COMPANIONS: &[&str] = &[
+    "MPII_Comm_set_attr",
+    "MPII_Comm_get_attr",
+    "MPII_Type_set_attr",
+    "MPII_Type_get_attr",
+    "MPII_Win_set_attr",
+    "MPII_Win_get_attr",
+    "MPII_Keyval_set_proxy",
+];
+
 /// The table of the standard ABI.
 #[derive(Debug)]
 pub struct Standard {
@@ -56,11 +67,20 @@ impl Standard {
         })
     }
 
-    fn find(&self, name: &str) -> Option<&Item> {
+    /// A table of nothing.
+    pub(crate) fn none() -> Self {
+        Standard {
+            constants: Constants { groups: Vec::new() },
+            same: Vec::new(),
+            without: Vec::new(),
+        }
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<&Item> {
         self.constants.items().find(|item| item.name() == name)
     }
 
-    fn is_without(&self, name: &str) -> bool {
+    pub(crate) fn is_without(&self, name: &str) -> bool {
         self.without.iter().any(|other| other == name) || name.starts_with("MPIR_")
     }
 }
@@ -245,5 +265,11 @@ impl Function {
         let result = self.result.base == "MPI_Fint";
         let converts = result || self.params.iter().any(|param| fortran(param.kind));
         self.is_standard() && !self.removed && !converts
+    }
+
+    /// Whether the library of the standard ABI has it: it also has what Fortran's library needs for attributes, by
+    /// which a value that one language has set is told to the other.
+    pub fn in_standard_library(&self) -> bool {
+        self.in_standard_abi() || STANDARD_COMPANIONS.contains(&self.name.as_str())
     }
 }

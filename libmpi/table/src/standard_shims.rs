@@ -36,7 +36,7 @@ impl Table {
         for chapter in &self.functions.chapters {
             for function in &chapter.functions {
                 if let Some(implementation) = &function.implementation
-                    && function.in_standard_abi()
+                    && function.in_standard_library()
                 {
                     self.standard_shim(&mut text, chapter, function, implementation)?;
                 }
@@ -286,10 +286,12 @@ impl Table {
         match (ctype.pointers, ctype.dimensions.as_slice()) {
             (0, []) => Ok(Way::Handle),
             (1, []) if !ctype.is_const => Ok(Way::Place),
-            (0, [size]) if size.is_empty() => match length(function, param) {
-                Some(length) => Ok(Way::Array(length)),
-                None => lacks("an array whose length is not known"),
-            },
+            (0, [size]) if size.is_empty() => {
+                match length(function, param, "crate::peers::count(inner_comm") {
+                    Some(length) => Ok(Way::Array(length)),
+                    None => lacks("an array whose length is not known"),
+                }
+            }
             _ => lacks("not a handle, nor the address of one, nor an array"),
         }
     }
@@ -308,7 +310,7 @@ impl Table {
                 Way::Handle => writeln!(text, "    let inner_{plain} = {name}.inward();"),
                 Way::Copy => writeln!(
                     text,
-                    "    let inner_{plain} = outward::copy_function({name});"
+                    "    let inner_{plain} = crate::attributes::copy_function({name});"
                 ),
                 Way::Place => {
                     let none = match param.kind {
@@ -396,8 +398,9 @@ fn inside(function: &Function, ways: &[Way], expression: &str) -> String {
     format!("{text}{expression} }}")
 }
 
-/// The Rust expression that tells how many elements an array of handles has.
-fn length(function: &Function, array: &Param) -> Option<String> {
+/// The Rust expression that tells how many elements an array of handles has. Where that depends on
+/// the communicator it is a call that begins with `peers`.
+pub(crate) fn length(function: &Function, array: &Param, peers: &str) -> Option<String> {
     let find = |name: &str| function.params.iter().find(|param| param.name == name);
     let has = |name: &str| find(name).is_some();
     let first = |names: &[&str]| -> Option<String> {
@@ -424,9 +427,7 @@ fn length(function: &Function, array: &Param) -> Option<String> {
             } else {
                 "recvbuf.cast_const()"
             };
-            Some(format!(
-                "outward::peers(inner_comm, {buffer}, {sends}, {neighbors})"
-            ))
+            Some(format!("{peers}, {buffer}, {sends}, {neighbors})"))
         }
         _ => None,
     }

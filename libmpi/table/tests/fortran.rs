@@ -42,11 +42,19 @@ fn run(command: &mut Command) -> String {
 
 #[test]
 fn modules_with_all_functions_compile() {
+    modules_compile("modules", &complete());
+}
+
+#[test]
+fn modules_of_the_standard_abi_compile() {
+    modules_compile("standard", &complete().for_standard_fortran());
+}
+
+fn modules_compile(name: &str, table: &Table) {
     if !has("gfortran") {
         return;
     }
-    let dir = folder("modules");
-    let table = complete();
+    let dir = folder(name);
     for (name, text) in [
         ("mpi_f08_types.f90", table.f08_types()),
         ("mpi.f90", table.mpi_f90()),

@@ -1,9 +1,9 @@
 //! Blocking collective calls.
 
-use std::sync::LazyLock;
-
-use super::Buffers;
+use super::buffers::Buffers;
 use super::call::Call;
+use super::quick;
+use super::registration::Collectives;
 use super::scheduled::call_with;
 use super::setup::make_slots;
 use super::state::CommState;
@@ -28,6 +28,10 @@ pub unsafe fn call(
         make_slots(process, comm, state)?;
     }
     // SAFETY: as for this function.
+    if let Some(done) = unsafe { quick::call(process, comm, state, buffers, call) } {
+        return done;
+    }
+    // SAFETY: as for this function.
     unsafe { call_with(process, comm, state, buffers, call, true) }
 }
 
@@ -39,7 +43,7 @@ pub fn barrier(process: &Process, comm: &Comm) -> Result<()> {
 
 /// Replaces each number by the greatest of all members of an intracommunicator.
 pub fn greatest_u64(process: &Process, comm: &Comm, data: &mut [u64]) -> Result<()> {
-    static MAX: LazyLock<Op> = LazyLock::new(|| Op::predefined(PredefinedOp::Max));
+    let greatest = &process.source::<Collectives>().greatest;
     let word = Datatype::predefined(crate::datatype::Predefined::Uint64T);
     let part = mpi_coll::Part {
         count: data.len(),
@@ -52,7 +56,7 @@ pub fn greatest_u64(process: &Process, comm: &Comm, data: &mut [u64]) -> Result<
     let call = Call::Allreduce {
         in_place: true,
         part,
-        op: &MAX,
+        op: greatest.get_or_init(|| Op::predefined(PredefinedOp::Max)),
     };
     // SAFETY: the call reads and writes `data`, which is borrowed exclusively.
     unsafe { self::call(process, comm, buffers, &call) }

@@ -1,7 +1,7 @@
 //! Schedules kept for calls that come again.
 
-use super::Message;
 use super::agreement::CallSignature;
+use super::buffers::Message;
 use super::call::{Call, Root};
 use crate::datatype::Datatype;
 use crate::op::Op;

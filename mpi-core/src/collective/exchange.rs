@@ -1,6 +1,6 @@
 //! What the library itself has the members of a communicator tell each other.
 
-use super::Buffers;
+use super::buffers::Buffers;
 use super::call::{Call, Root};
 use super::scheduled::call_with;
 use super::state::CommState;

@@ -16,10 +16,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use netmod::VciId;
 use parking_lot::Mutex;
 
-use super::Message;
 use super::agreement::{CallSignature, ENDED};
-use super::registration::Collectives;
-use super::state::CommState;
+use super::buffers::Message;
 use crate::comm::{Comm, Purpose};
 use crate::error::{Class, Error, Result};
 use crate::process::Process;
@@ -271,9 +269,15 @@ impl CallNotes {
     }
 }
 
+/// What is known of the calls of a process, for those who ask.
+#[derive(Default)]
+pub(super) struct Inquiries {
+    registry: Mutex<Registry>,
+}
+
 /// What is known of calls, by the context in which they receive.
 #[derive(Default)]
-pub(super) struct Registry {
+struct Registry {
     known: HashMap<u64, (u64, Arc<CallNotes>)>,
     /// Counts those that were made known.
     made: u64,
@@ -299,7 +303,7 @@ impl Registry {
     }
 }
 
-impl Collectives {
+impl Inquiries {
     /// Makes the notes of a communicator, and makes them known.
     #[cold]
     pub(super) fn make_notes(&self, process: &Process, comm: &Comm) -> Arc<CallNotes> {
@@ -396,6 +400,7 @@ impl Inquiry {
             notes,
             tag,
             signature,
+            is_end: end,
         } = *waiter;
         self.checks = process.checks();
         while let Some(heard) = {
@@ -404,7 +409,6 @@ impl Inquiry {
             place.map(|place| letters.heard.swap_remove(place).1)
         } {
             if self.is_end(waiter, run, heard) {
-                let end = CommState::of(comm).network_slots().is_some();
                 notes.give_up(process, tag, heard, end);
                 return Err(match (heard.kind, heard.theirs.is_none()) {
                     (Kind::Over, _) => over_error(heard.of),
@@ -462,6 +466,9 @@ pub(super) struct Waiter<'a> {
     pub notes: &'a CallNotes,
     pub tag: u32,
     pub signature: CallSignature,
+    /// Whether nothing comes after this call if it is given up: others write to slots, and
+    /// nobody knows what of theirs is still to come.
+    pub is_end: bool,
 }
 
 /// The ranks that a run waits for.

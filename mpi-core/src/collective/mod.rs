@@ -8,6 +8,7 @@
 
 mod agreement;
 mod blocking;
+mod buffers;
 mod cache;
 mod call;
 mod exchange;
@@ -16,7 +17,9 @@ mod network;
 mod nonblocking;
 pub mod persistent;
 mod port;
+mod quick;
 mod registration;
+mod rounds;
 mod run;
 mod scheduled;
 mod setup;
@@ -27,44 +30,10 @@ pub mod started;
 mod state;
 mod words;
 
-use std::sync::Arc;
-
-use crate::comm::Comm;
-use crate::pt2pt::request::RequestId;
-use mpi_coll::Choices;
-
 pub use blocking::{barrier, call, greatest_u64};
+pub use buffers::{Buffers, Holder};
 pub use call::{Call, Root};
 pub use exchange::{broadcast_u64, gather_all_u64};
 pub use registration::{Collectives, choices};
 pub use run::{collective, collective_for};
-use state::CommState;
-
-/// A collective's message: none if its send was complete at once.
-type Message = Option<RequestId>;
-
-/// Where a collective's data is.
-#[derive(Clone, Copy, Debug)]
-pub struct Buffers {
-    /// The send buffer, if the schedule uses one.
-    pub send: *const u8,
-    /// The receive buffer, if the schedule uses one.
-    pub recv: *mut u8,
-}
-
-impl Buffers {
-    /// For schedules without data.
-    pub const NONE: Buffers = Buffers {
-        send: std::ptr::null(),
-        recv: std::ptr::null_mut(),
-    };
-}
-
-/// Something that keeps a communicator alive.
-pub type Holder = Arc<dyn AsRef<Comm> + Send + Sync>;
-
-/// Sets which algorithms the collectives of a communicator take; none for those of the process. All
-/// members must set the same.
-pub fn set_comm_choices(comm: &Comm, choices: Option<Choices>) {
-    CommState::of(comm).set_choices(choices);
-}
+pub use state::set_comm_choices;

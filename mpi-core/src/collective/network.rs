@@ -223,7 +223,7 @@ impl NetworkSlots {
         cell: u32,
         number: u64,
         data: &[u8],
-    ) -> Result<Put<super::Message>> {
+    ) -> Result<Put<super::buffers::Message>> {
         let key = self.keys[to as usize];
         let at = self.reach.place(cell, number);
         let place = |at: usize| RemoteAddr {

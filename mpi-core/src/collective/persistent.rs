@@ -13,20 +13,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use super::agreement::CallSignature;
+use super::buffers::{Buffers, Holder};
 use super::cache::CommRun;
 use super::call::Call;
 use super::exchange::gather_all_u64;
 use super::port::{CommPort, NoSlots, SharedPort};
 use super::registration::Collectives;
+use super::rounds::Rounds;
 use super::run::give_up;
+use super::setup;
 use super::share::{PERSISTENT_WITH_SLOTS, Share};
 use super::shared::SharedSlots;
 use super::state::CommState;
-use super::{Buffers, Holder, setup};
 use crate::comm::{Comm, Purpose};
 use crate::error::{Class, Error, Result};
 use crate::lock::Guarded;
 use crate::process::Process;
+use crate::process::source::{PERSISTENT_COLLECTIVES, ProgressSource, Source, Work};
 use mpi_coll::{Progress, Slots};
 use netmod::VciId;
 
@@ -135,11 +138,6 @@ impl PersistentCollective {
         self.state.load(Ordering::Acquire) == ACTIVE
     }
 
-    /// Whether it goes by slots, which others write by stores.
-    pub(super) fn has_slots(&self) -> bool {
-        self.slots.is_some()
-    }
-
     fn comm(&self) -> &Comm {
         (*self.holder).as_ref()
     }
@@ -183,24 +181,20 @@ impl PersistentCollective {
     /// Has those that make progress carry it on.
     #[inline(never)]
     fn enlist(self: &Arc<Self>, process: &Process) {
-        let collectives = process.source::<Collectives>();
-        let runs = collectives.runs.lock();
+        let mut list = process.source::<Persistent>().list.lock();
         if !self.listed.swap(true, Ordering::Relaxed) {
-            collectives.persistent.lock().push(self.clone());
+            list.push(self.clone());
         }
-        Collectives::tell(process, &runs);
+        Persistent::tell(process, &list);
     }
 
     /// Those that make progress needn't look at it any more.
     pub fn retire(self: &Arc<Self>, process: &Process) {
         if self.listed.load(Ordering::Relaxed) {
-            let collectives = process.source::<Collectives>();
-            let runs = collectives.runs.lock();
+            let mut list = process.source::<Persistent>().list.lock();
             self.listed.store(false, Ordering::SeqCst);
-            let mut list = collectives.persistent.lock();
             list.retain(|one| !Arc::ptr_eq(one, self));
-            drop(list);
-            Collectives::tell(process, &runs);
+            Persistent::tell(process, &list);
         }
     }
 
@@ -336,10 +330,7 @@ fn build(
     kept: &mut CommRun,
 ) {
     let own = state.choices();
-    let site =
-        process
-            .source::<Collectives>()
-            .site(process, comm, state, slots, None, own.as_deref());
+    let site = state.site(process, comm, slots, None, own.as_deref());
     call.build(&site, kept.run.rebuild());
 }
 
@@ -410,37 +401,84 @@ fn others_disagree(of: usize) -> Error {
     )
 }
 
-/// Takes all that are under way as far as they go, and forgets those that are not. Returns whether one was
-/// completed.
-pub(super) fn advance_all(process: &Process) -> Result<bool> {
-    let mut list = process.source::<Collectives>().persistent.lock();
-    let (mut any, mut failed) = (false, None);
-    list.retain(|one| {
-        if one.is_active() {
-            match one.look(process, 1) {
-                Ok(false) => return true,
-                Ok(true) => any = true,
-                Err(error) => {
-                    failed = Some(error);
-                    return true;
-                }
-            }
-        }
-        one.listed.store(false, Ordering::SeqCst);
-        // Another thread may have started it meanwhile, and seen that it was listed.
-        one.state.load(Ordering::SeqCst) == ACTIVE && !one.listed.swap(true, Ordering::SeqCst)
-    });
-    failed.map_or(Ok(any), Err)
+/// The persistent collectives of a process of which some are under way, as a source of progress.
+#[derive(Default)]
+struct Persistent {
+    list: Guarded<Vec<Arc<PersistentCollective>>>,
+    rounds: Rounds,
 }
 
-/// For people who ask where a program hangs: those that are under way, a line each.
-pub(super) fn report(collectives: &Collectives, text: &mut String) {
-    let Some(list) = collectives.persistent.try_lock() else {
-        return;
-    };
-    for one in list.iter().filter(|one| one.is_active()) {
-        if let Some(inner) = one.inner.try_lock() {
-            let _ = writeln!(text, "  persistent collective: {:?}", inner.kept.run);
+impl Persistent {
+    /// Tells those who don't have the lock what is under way.
+    fn tell(process: &Process, list: &[Arc<PersistentCollective>]) {
+        process.set_work::<Persistent>(Work {
+            any: !list.is_empty(),
+            stores: list.iter().any(|one| one.slots.is_some()),
+        });
+    }
+
+    /// Takes all that are under way as far as they go, and forgets those that are not. Returns whether one
+    /// was completed.
+    #[cold]
+    fn advance_all(&self, process: &Process) -> Result<bool> {
+        // Whoever holds the lock is at it; user functions that call MPI come here again.
+        let Some(mut list) = self.list.try_lock() else {
+            return Ok(false);
+        };
+        let (mut any, mut failed) = (false, None);
+        list.retain(|one| {
+            if one.is_active() {
+                match one.look(process, 1) {
+                    Ok(false) => return true,
+                    Ok(true) => any = true,
+                    Err(error) => {
+                        failed = Some(error);
+                        return true;
+                    }
+                }
+            }
+            one.listed.store(false, Ordering::SeqCst);
+            // Another thread may have started it meanwhile, and seen that it was listed.
+            one.state.load(Ordering::SeqCst) == ACTIVE && !one.listed.swap(true, Ordering::SeqCst)
+        });
+        Persistent::tell(process, &list);
+        failed.map_or(Ok(any), Err)
+    }
+}
+
+impl Source for Persistent {
+    const PLACE: usize = PERSISTENT_COLLECTIVES;
+
+    fn new(_process: &Process) -> Self {
+        Persistent::default()
+    }
+}
+
+impl ProgressSource for Persistent {
+    fn attached(&self, process: &Process) {
+        if !process.is_threaded() {
+            // SAFETY: calls don't overlap then, as VCIs count on too.
+            unsafe { self.list.set_alone() };
+        }
+    }
+
+    /// Takes all as far as they go. Returns whether one was completed, and that is enough for this round.
+    fn advance_by_stores(&self, process: &Process) -> Result<bool> {
+        Ok(self.advance_all(process)? && self.rounds.is_enough())
+    }
+
+    fn advance(&self, process: &Process) -> Result<bool> {
+        self.advance_all(process)
+    }
+
+    fn report(&self, text: &mut String) {
+        let Some(list) = self.list.try_lock() else {
+            return;
+        };
+        for one in list.iter().filter(|one| one.is_active()) {
+            if let Some(inner) = one.inner.try_lock() {
+                let _ = writeln!(text, "  persistent collective: {:?}", inner.kept.run);
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! How a run reaches other ranks: messages, and one kind of slots.
 
-use super::Message;
 use super::agreement::CallSignature;
+use super::buffers::Message;
 use super::network::NetworkSlots;
 use super::nonblocking::NonblockingSlots;
 use super::shared::SharedSlots;

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
-use super::Buffers;
 use super::agreement::CallSignature;
+use super::buffers::Buffers;
 use super::cache::{CommRun, Shape};
 use super::inquiry::{Inquiry, Waiter};
 use super::network::NetworkSlots;
@@ -101,6 +101,7 @@ pub(super) unsafe fn run(
         notes,
         tag,
         signature,
+        is_end: state.network_slots().is_some(),
     });
     // SAFETY: as for this function.
     let result = unsafe { call.run(state, buffers, kept) };

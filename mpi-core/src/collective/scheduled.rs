@@ -1,7 +1,7 @@
 //! Finding or building the schedule of a call, and running it.
 
-use super::Buffers;
 use super::agreement::CallSignature;
+use super::buffers::Buffers;
 use super::call::{Call, Site};
 use super::registration::Collectives;
 use super::run::run;
@@ -40,14 +40,7 @@ pub(super) unsafe fn call_with(
     if !shape.as_ref().is_some_and(|shape| kept.fits(shape)) {
         kept.remember(shape.as_ref());
         let own = state.choices();
-        let site = process.source::<Collectives>().site(
-            process,
-            comm,
-            state,
-            slots,
-            reach,
-            own.as_deref(),
-        );
+        let site = state.site(process, comm, slots, reach, own.as_deref());
         call.build(&site, kept.run.rebuild());
         kept.signature = match by_slots {
             true => CommState::signature(comm, call, kept.run.schedule().phases()),
@@ -56,6 +49,9 @@ pub(super) unsafe fn call_with(
         if process.source::<Collectives>().tells && comm.rank() == 0 {
             describe_choice(call, &site, kept.run.schedule().phases());
         }
+    }
+    if by_slots && state.shared_slots().is_some() && kept.run.schedule().phases() == 1 {
+        state.quick.note(call, kept.signature);
     }
     let tag = comm.next_collective();
     // SAFETY: as for this function.

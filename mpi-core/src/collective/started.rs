@@ -1,87 +1,80 @@
 //! Nonblocking collectives: started by a call, carried on by whoever makes progress, in any order.
 
-use std::sync::atomic::Ordering;
-
 use super::agreement::CallSignature;
+use super::buffers::{Buffers, Holder};
 use super::cache::CommRun;
 use super::call::Call;
 use super::inquiry::{Inquiry, Waiter};
-use super::persistent;
 use super::port::{CommPort, NoSlots, NonblockingPort};
-use super::registration::{Active, Collectives};
+use super::rounds::Rounds;
 use super::run::give_up;
 use super::state::CommState;
-use super::{Buffers, Holder};
 use crate::comm::{Comm, Purpose};
-use crate::error::Result;
-use netmod::{Peer, VciId};
-
+use crate::error::{Error, Result};
+use crate::lock::Guarded;
 use crate::process::Process;
-use crate::process::source::{COLLECTIVES, ProgressSource, Source, Work};
-use crate::pt2pt::letter::Letter;
+use crate::process::source::{NONBLOCKING_COLLECTIVES, ProgressSource, Source, Work};
 use crate::pt2pt::request::{RequestId, Status};
 use mpi_coll::{Progress, Schedule};
 
-/// Rounds of progress, each of which completes a collective, of which one looks for messages.
-const ROUNDS: u32 = 16;
+/// A nonblocking collective under way.
+struct Active {
+    /// None once it is done.
+    run: Option<Box<CommRun>>,
+    comm: Holder,
+    request: RequestId,
+    /// The number of its first phase, if it goes by slots.
+    number: Option<u64>,
+    /// Its number among the communicator's collectives.
+    tag: u32,
+    /// How often it was looked at in vain.
+    polls: u32,
+    /// What it asks others, if it goes by messages.
+    inquiry: Option<Inquiry>,
+    /// Why it was given up. Its request is complete when the buffers are the program's again.
+    failed: Option<Error>,
+}
 
-impl Collectives {
+/// The nonblocking collectives of a process, as a source of progress.
+#[derive(Default)]
+struct Nonblocking {
+    runs: Guarded<Vec<Active>>,
+    rounds: Rounds,
+}
+
+impl Nonblocking {
     /// Tells those who don't have the lock what is under way.
-    pub(super) fn tell(process: &Process, runs: &[Active]) {
-        let persistent = process.source::<Collectives>().persistent.lock();
-        process.set_work::<Collectives>(Work {
-            any: !runs.is_empty() || !persistent.is_empty(),
-            stores: runs.iter().any(|active| active.number.is_some())
-                || persistent.iter().any(|one| one.has_slots()),
+    fn tell(process: &Process, runs: &[Active]) {
+        process.set_work::<Nonblocking>(Work {
+            any: !runs.is_empty(),
+            stores: runs.iter().any(|active| active.number.is_some()),
         });
     }
 }
 
-impl Source for Collectives {
-    const PLACE: usize = COLLECTIVES;
+impl Source for Nonblocking {
+    const PLACE: usize = NONBLOCKING_COLLECTIVES;
 
     fn new(_process: &Process) -> Self {
-        Collectives::default()
+        Nonblocking::default()
     }
 }
 
-impl ProgressSource for Collectives {
+impl ProgressSource for Nonblocking {
     fn attached(&self, process: &Process) {
         if !process.is_threaded() {
             // SAFETY: calls don't overlap then, as VCIs count on too.
-            unsafe {
-                self.runs.set_alone();
-                self.persistent.set_alone();
-            };
+            unsafe { self.runs.set_alone() };
         }
     }
 
-    /// Takes all nonblocking collectives as far as they go. Returns whether one was completed, and that
-    /// is enough for this round of progress: of so many in turn one goes on all the same, since there
-    /// may be messages that others wait for.
+    /// Takes all as far as they go. Returns whether one was completed, and that is enough for this round.
     fn advance_by_stores(&self, process: &Process) -> Result<bool> {
-        if !advance_all(process)? {
-            return Ok(false);
-        }
-        let next = self.rounds.load(Ordering::Relaxed).wrapping_add(1);
-        self.rounds.store(next, Ordering::Relaxed);
-        Ok(!next.is_multiple_of(ROUNDS))
+        Ok(advance_all(process)? && self.rounds.is_enough())
     }
 
     fn advance(&self, process: &Process) -> Result<bool> {
         advance_all(process)
-    }
-
-    fn read_letter(&self, process: &Process, vci: VciId, letter: &Letter) {
-        self.take_letter(process, vci, letter);
-    }
-
-    fn report(&self, text: &mut String) {
-        persistent::report(self, text);
-    }
-
-    fn awaited_on(&self, vci: VciId) -> Vec<Peer> {
-        self.awaited_peers_on(vci)
     }
 }
 
@@ -138,11 +131,7 @@ fn build_started(
     schedule: &mut Schedule,
 ) {
     let own = state.choices();
-    let site = |slots| {
-        process
-            .source::<Collectives>()
-            .site(process, comm, state, slots, None, own.as_deref())
-    };
+    let site = |slots| state.site(process, comm, slots, None, own.as_deref());
     if let Some(nonblocking) = state.nonblocking_slots() {
         call.build(&site(Some(nonblocking.slots)), schedule);
         if schedule.phases() <= nonblocking.most_phases() {
@@ -204,9 +193,9 @@ unsafe fn start_run(
         failed: None,
     };
     if !advance(process, &mut active, false)? {
-        let mut runs = process.source::<Collectives>().runs.lock();
+        let mut runs = process.source::<Nonblocking>().runs.lock();
         runs.push(active);
-        Collectives::tell(process, &runs);
+        Nonblocking::tell(process, &runs);
     }
     Ok(request)
 }
@@ -269,6 +258,7 @@ fn advance(process: &Process, active: &mut Active, looks: bool) -> Result<bool> 
                 notes: state.notes(process, comm),
                 tag: active.tag,
                 signature: kept.signature,
+                is_end: state.network_slots().is_some(),
             };
             inquiry.look(&waiter, &kept.run).map(|()| Progress::Pending)
         }
@@ -324,7 +314,7 @@ fn end_failed(process: &Process, active: &mut Active) -> Result<bool> {
 #[cold]
 fn advance_all(process: &Process) -> Result<bool> {
     // Whoever holds the lock is at it; user functions that call MPI come here again.
-    let Some(mut guard) = process.source::<Collectives>().runs.try_lock() else {
+    let Some(mut guard) = process.source::<Nonblocking>().runs.try_lock() else {
         return Ok(false);
     };
     let mut runs = std::mem::take(&mut *guard);
@@ -340,7 +330,6 @@ fn advance_all(process: &Process) -> Result<bool> {
         stays
     });
     *guard = runs;
-    let persistent = persistent::advance_all(process);
-    Collectives::tell(process, &guard);
-    Ok(result? | persistent?)
+    Nonblocking::tell(process, &guard);
+    result
 }

@@ -3,14 +3,15 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use mpi_coll::{Choices, Nodes};
+use mpi_coll::{Choices, Nodes, Reach, Slots};
 
 use super::agreement::CallSignature;
 use super::cache::{CommRun, Shape};
-use super::call::Call;
+use super::call::{Call, Site};
 use super::inquiry::CallNotes;
 use super::network::NetworkSlots;
 use super::nonblocking::NonblockingSlots;
+use super::quick::QuickCalls;
 use super::registration::Collectives;
 use super::shared::SharedSlots;
 use crate::comm::Comm;
@@ -35,6 +36,8 @@ pub(crate) struct CommState {
         reason = "they are large, and taken out and put back by every call"
     )]
     runs: Guarded<Vec<Box<CommRun>>>,
+    /// Calls that need none.
+    pub(super) quick: QuickCalls,
     /// How often all of them were to be built anew.
     era: AtomicU32,
     /// Blocking collective calls, up to those that it takes for slots to be made.
@@ -75,6 +78,28 @@ impl CommState {
         self.nodes.get_or_init(find).as_deref()
     }
 
+    /// What the builders need to know about the communicator.
+    #[inline]
+    pub(super) fn site<'a>(
+        &'a self,
+        process: &'a Process,
+        comm: &'a Comm,
+        slots: Option<Slots>,
+        reach: Option<(Reach, usize)>,
+        own: Option<&'a Choices>,
+    ) -> Site<'a> {
+        Site {
+            comm,
+            slots,
+            reach,
+            choices: own.unwrap_or(&process.source::<Collectives>().choices),
+            nodes: match process.nodes() {
+                [] => None,
+                nodes => self.nodes(comm, nodes),
+            },
+        }
+    }
+
     /// A run to build a schedule on, or one whose schedule is that of such a call.
     pub(crate) fn take_run(&self, shape: Option<&Shape<'_>>) -> Box<CommRun> {
         let new = || {
@@ -105,6 +130,7 @@ impl CommState {
         let mut runs = self.runs.lock();
         self.era.fetch_add(1, Ordering::Relaxed);
         runs.clear();
+        self.quick.forget();
     }
 
     /// The slots that its members share, if they do.
@@ -141,7 +167,10 @@ impl CommState {
     /// Where its calls are noted for those who ask.
     #[inline]
     pub(crate) fn notes(&self, process: &Process, comm: &Comm) -> &CallNotes {
-        let make = || process.source::<Collectives>().make_notes(process, comm);
+        let make = || {
+            let inquiries = &process.source::<Collectives>().inquiries;
+            inquiries.make_notes(process, comm)
+        };
         self.notes.get_or_init(make)
     }
 
@@ -201,7 +230,10 @@ impl CommState {
     /// Calls on it don't overlap.
     pub(crate) unsafe fn set_alone(&self) {
         // SAFETY: as for this function.
-        unsafe { self.runs.set_alone() };
+        unsafe {
+            self.runs.set_alone();
+            self.quick.set_alone();
+        }
     }
 
     /// Keeps the slots.
@@ -215,4 +247,10 @@ impl CommState {
         let _ = self.network.set(network.map(Box::new));
         self.forget_runs();
     }
+}
+
+/// Sets which algorithms the collectives of a communicator take; none for those of the process. All
+/// members must set the same.
+pub fn set_comm_choices(comm: &Comm, choices: Option<Choices>) {
+    CommState::of(comm).set_choices(choices);
 }

@@ -13,6 +13,7 @@ pub mod vci_map;
 use netmod::{Peer, VciId};
 
 pub(crate) use self::pt2pt::send_to_member;
+pub use self::pt2pt::{Sent, mail, take_plain, take_soon, wake};
 pub use self::pt2pt::{matched_probe_on, probe_on, receive_bytes, receive_on, send_on, send_plain};
 pub use self::pt2pt::{receive_by, send_by, try_matched_probe_by};
 use crate::comm::attachment::Attachment;
@@ -240,6 +241,13 @@ impl Comm {
             return self.others().peer(rank);
         }
         first.wrapping_add(rank.wrapping_mul(step))
+    }
+
+    /// As [`Comm::target`], where it takes no look at the group.
+    #[inline(always)]
+    fn regular_target(&self, rank: u32) -> Option<Peer> {
+        let Targets { first, step, .. } = self.targets;
+        (!self.targets.irregular).then_some(first.wrapping_add(rank.wrapping_mul(step)))
     }
 
     /// How many ranks send and receive calls can name.

@@ -4,11 +4,13 @@
 use std::sync::atomic::Ordering;
 
 use netmod::VciId;
+pub use netmod::ring::Sent;
 
 use super::{Comm, Purpose};
 use crate::error::Result;
 use crate::process::{Mode, Process};
 use crate::pt2pt::buffer::Buffer;
+use crate::pt2pt::wire::Key;
 use crate::{MatchedMessage, PROC_NULL, RequestId, Status};
 
 /// Starts a send to `rank`. `None`: it is complete.
@@ -106,6 +108,91 @@ pub unsafe fn send_plain(
     }
     // SAFETY: the caller's contract.
     unsafe { send_anyway(process, comm, data, rank, tag) }
+}
+
+/// As [`send_plain`] for the shortest messages: `len` bytes at `data` are put into the mailbox of their
+/// destination, if nothing is in the way. The caller [wakes](wake) the receiver.
+///
+/// # Safety
+/// They are valid for reads.
+#[inline(always)]
+pub unsafe fn mail(
+    process: &Process,
+    comm: &Comm,
+    data: *const u8,
+    len: usize,
+    rank: u32,
+    tag: i32,
+) -> Sent {
+    let key = Key {
+        context: comm.context().of(Purpose::PointToPoint),
+        source: comm.rank as i32,
+        tag,
+    };
+    let Some(peer) = comm.regular_target(rank) else {
+        return Sent::NoRoom;
+    };
+    let vci = comm.sends.load(Ordering::Relaxed);
+    // SAFETY: the caller's contract.
+    unsafe { process.try_mail(vci, peer, key, data, len) }
+}
+
+/// Wakes the receiver of what [`mail`] has sent.
+#[cold]
+#[inline(never)]
+pub fn wake(process: &Process, comm: &Comm, rank: u32) {
+    process.wake_mailbox(comm.sends.load(Ordering::Relaxed), comm.target(rank));
+}
+
+/// Receives a short message from a rank with a tag that is there already, past all queues. `None`: nothing
+/// was done. Otherwise its bytes.
+///
+/// # Safety
+/// `room` bytes at `place` are the program's receive buffer.
+#[inline(always)]
+pub unsafe fn take_plain(
+    process: &Process,
+    comm: &Comm,
+    place: *mut u8,
+    room: usize,
+    rank: u32,
+    tag: i32,
+) -> Option<usize> {
+    let key = Key {
+        context: comm.context().of(Purpose::PointToPoint),
+        source: rank as i32,
+        tag,
+    };
+    let vci = comm.receives.load(Ordering::Relaxed);
+    // SAFETY: the caller's contract.
+    let taken = unsafe { process.try_take(vci, key, place, room) };
+    taken.map(|(_, len)| len)
+}
+
+/// As [`take_plain`], from a rank or any with a tag or any, of any length, and if it comes within a few
+/// microseconds.
+///
+/// # Safety
+/// As there.
+#[inline]
+pub unsafe fn take_soon(
+    process: &Process,
+    comm: &Comm,
+    place: *mut u8,
+    room: usize,
+    rank: i32,
+    tag: i32,
+) -> Option<Status> {
+    let from = comm.from(rank, tag, Purpose::PointToPoint);
+    let vci = comm.receives.load(Ordering::Relaxed);
+    // SAFETY: the caller's contract.
+    let (names, len) = unsafe { process.take_soon(vci, from.peer, from.key(), place, room)? };
+    Some(Status {
+        source: names as u32 as i32,
+        tag: (names >> 32) as u32 as i32,
+        bytes: len as u64,
+        ..Status::EMPTY
+    })
 }
 
 /// What [`send_plain`] does when the message can't leave at once.

@@ -43,6 +43,15 @@ pub struct Config {
     pub sources: Sources,
 }
 
+/// How the ranks of a node are scheduled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scheduling {
+    /// Who yields its core gives it to another one of them, if there are more than cores.
+    Together,
+    /// Each by itself (by sessions or control groups): a yield is no more than a poll.
+    Apart,
+}
+
 /// Who calls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Threads {

@@ -25,7 +25,7 @@ use crossbeam_utils::CachePadded;
 use netmod::{OpenError, Peer, SharedMemory, Transport, VciId};
 use parking_lot::Mutex;
 
-pub use self::config::{Config, OneAtATime, Threads};
+pub use self::config::{Config, OneAtATime, Scheduling, Threads};
 use self::foreign::Foreign;
 pub use self::names::{Destination, Source, Vcis};
 use self::source::Sources;
@@ -92,8 +92,8 @@ pub struct Process {
     crowded: AtomicBool,
     /// The last sleep was a very short one: more is about to come.
     woken_early: AtomicBool,
-    /// Tests and probes that found nothing.
-    fruitless_tests: AtomicU32,
+    /// Tests and probes that found nothing, counted apart by threads.
+    fruitless_tests: Box<[CachePadded<AtomicU32>; 16]>,
     /// Threads that have been waiting for a while.
     waiters: CachePadded<AtomicU32>,
     /// Wakes the thread that sleeps, when another thread has brought something about.
@@ -132,7 +132,23 @@ pub struct Process {
 
 impl Process {
     /// Makes the process and opens its VCI 0.
+    ///
+    /// # Errors
+    /// The VCI can't be opened.
     pub fn new(config: Config) -> Result<Process, OpenError> {
+        Process::introduced(config, |_| Ok(Scheduling::Together))
+    }
+
+    /// As [`Process::new`], where others are to learn of this process before it is used: once VCI 0 has
+    /// addresses, `introduce` is given the transports to others. It says how the ranks of the node are
+    /// scheduled, which they may find out by that.
+    ///
+    /// # Errors
+    /// As for [`Process::new`], and those of `introduce`.
+    pub fn introduced(
+        config: Config,
+        introduce: impl FnOnce(&[Arc<dyn Transport>]) -> Result<Scheduling, OpenError>,
+    ) -> Result<Process, OpenError> {
         let wakeup: Arc<CachePadded<LocalWakeup>> = Arc::default();
         let mut transports: Vec<Arc<dyn Transport>> =
             vec![Arc::new(Loopback::new(config.me, wakeup.clone()))];
@@ -147,7 +163,7 @@ impl Process {
             None => Arc::new(Monotonic::start()),
         };
         let check_due = clock.now() + CHECK_EVERY;
-        let process = Process {
+        let mut process = Process {
             me: config.me,
             open: AtomicUsize::new(0),
             requests: RequestTable::with_caches(config.request_caches),
@@ -163,7 +179,7 @@ impl Process {
             wait_oversubscribed: config.wait.oversubscribed(),
             crowded: AtomicBool::new(false),
             woken_early: AtomicBool::new(false),
-            fruitless_tests: AtomicU32::new(1),
+            fruitless_tests: Box::new(std::array::from_fn(|_| AtomicU32::new(1).into())),
             waiters: CachePadded::new(AtomicU32::new(0)),
             wakeup,
             eager_limit: config.eager_limit,
@@ -197,15 +213,16 @@ impl Process {
             .sources
             .iter()
             .for_each(|source| source.attached(&process));
+        if introduce(&process.transports[1..])? == Scheduling::Apart {
+            process.wait.set_yield_useless();
+            process.wait_oversubscribed = process.wait.oversubscribed();
+        }
         Ok(process)
     }
 
-    /// Says that ranks of the node are scheduled apart from each other: see [`WaitPolicy`]. Before
-    /// others may call. Returns whether that changes anything.
-    pub fn set_yield_useless(&mut self) -> bool {
-        self.wait.set_yield_useless();
-        self.wait_oversubscribed = self.wait.oversubscribed();
-        self.is_oversubscribed()
+    /// Whether a core is better left by a sleep than by a yield: see [`WaitPolicy`].
+    pub fn sleeps_rather(&self) -> bool {
+        self.wait.yield_useless && self.is_oversubscribed()
     }
 
     /// This process's number.

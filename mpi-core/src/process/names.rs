@@ -39,7 +39,7 @@ pub struct Source {
 }
 
 impl Source {
-    pub(super) fn key(&self) -> Key {
+    pub(crate) fn key(&self) -> Key {
         Key {
             context: self.context,
             source: self.rank,

@@ -1,14 +1,18 @@
 //! Sends, receives and probes.
 
+use netmod::ring::Sent;
 use netmod::{Peer, VciId};
 
-use super::{Destination, Process, Source};
+use super::{Destination, NOBODY, Process, Source};
 use crate::Result;
 use crate::pt2pt::buffer::Buffer;
 use crate::pt2pt::engine::{Address, MatchedMessage, probe_status};
 use crate::pt2pt::request::{RequestId, Status};
 use crate::pt2pt::wire::Key;
-use crate::vci::{Mode, NO_LOCK, VciSlot};
+use crate::vci::{Looked, Mode, NO_LOCK, VciSlot};
+
+/// Looks into the inbox by a receive before it waits as all do: a few microseconds.
+const LOOKS: u32 = 200;
 
 impl Process {
     /// Starts a send from `vci`. `None`: it is complete.
@@ -65,6 +69,98 @@ impl Process {
             unsafe { slot.unlocked() }.send_now(to, key, data)
         } else {
             slot.under_own_lock(|state| state.send_now(to, key, data))
+        }
+    }
+
+    /// Sends `len` bytes at `data` as [`Process::try_send`] does, where no lock is taken and the peer has a
+    /// mailbox.
+    ///
+    /// # Safety
+    /// They are valid for reads.
+    #[inline(always)]
+    pub(crate) unsafe fn try_mail(
+        &self,
+        vci: u32,
+        peer: Peer,
+        key: Key,
+        data: *const u8,
+        len: usize,
+    ) -> Sent {
+        let slot = self.fast_vcis.get(vci as usize).and_then(VciSlot::get);
+        let Some(slot) = slot.filter(|slot| slot.which_lock() == NO_LOCK) else {
+            return Sent::NoRoom;
+        };
+        let vci = vci as VciId;
+        let to = Address { peer, vci };
+        // SAFETY: of the access as in `try_send`; of the data, the caller's contract.
+        unsafe { slot.unlocked().mail(to, key, data, len) }
+    }
+
+    /// Wakes the receiver of what [`Process::try_mail`] has sent.
+    #[cold]
+    pub(crate) fn wake_mailbox(&self, vci: u32, peer: Peer) {
+        if let Ok(mut state) = self.lock(vci as VciId) {
+            state.wake(peer, vci as VciId);
+        }
+    }
+
+    /// Takes a message from the inbox of `vci` if that is what `key` asks for and no lock is taken.
+    ///
+    /// # Safety
+    /// `room` bytes at `place` are the program's receive buffer.
+    #[inline(always)]
+    pub(crate) unsafe fn try_take(
+        &self,
+        vci: u32,
+        key: Key,
+        place: *mut u8,
+        room: usize,
+    ) -> Option<(u64, usize)> {
+        let slot = self.fast_vcis.get(vci as usize).and_then(VciSlot::get)?;
+        if slot.which_lock() != NO_LOCK {
+            return None;
+        }
+        // SAFETY: of the access as in `try_send`; of the place, the caller's contract.
+        match unsafe { slot.unlocked().take_now::<false>(key, place, room) } {
+            Looked::Taken(names, len) => Some((names, len)),
+            _ => None,
+        }
+    }
+
+    /// As [`Process::try_take`], for messages of any length, and if locks are taken; waits a little for a
+    /// message of `peer`'s if each rank has a core and nothing else is under way.
+    ///
+    /// # Safety
+    /// As there.
+    pub(crate) unsafe fn take_soon(
+        &self,
+        vci: u32,
+        peer: Peer,
+        key: Key,
+        place: *mut u8,
+        room: usize,
+    ) -> Option<(u64, usize)> {
+        let slot = self.fast_vcis.get(vci as usize).and_then(VciSlot::get)?;
+        let mut found = Looked::Other;
+        if slot.which_lock() != NO_LOCK {
+            slot.under_own_lock(|state| {
+                // SAFETY: the caller's contract.
+                found = unsafe { state.take_now::<true>(key, place, room) };
+                true
+            });
+        } else {
+            // SAFETY: as in `try_send`.
+            let mut state = unsafe { slot.unlocked() };
+            let patient = peer != NOBODY && !self.is_oversubscribed() && !self.sources.have_work();
+            if patient && state.is_by_inbox(peer) {
+                state.watch_inbox(LOOKS);
+            }
+            // SAFETY: the caller's contract.
+            found = unsafe { state.take_now::<true>(key, place, room) };
+        }
+        match found {
+            Looked::Taken(names, len) => Some((names, len)),
+            Looked::Nothing | Looked::Other => None,
         }
     }
 

@@ -110,7 +110,7 @@ impl Process {
     #[inline]
     pub fn has_unexpected(&self, vci: VciId) -> Result<bool> {
         let state = self.vci(vci)?.try_lock();
-        Ok(state.is_some_and(|state| state.engine.unexpected.len() != 0))
+        Ok(state.is_some_and(|state| !state.engine.unexpected.is_empty()))
     }
 
     /// As [`Process::improbe`], without progress, and only if no other thread has the VCI, which
@@ -123,7 +123,7 @@ impl Process {
         let Some(mut state) = self.vci(vci)?.try_lock() else {
             return Ok(None);
         };
-        if state.engine.unexpected.len() == 0 {
+        if state.engine.unexpected.is_empty() {
             return Ok(None);
         }
         let found = state.engine.unexpected.take(&from.key());

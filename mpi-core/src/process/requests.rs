@@ -65,11 +65,13 @@ impl Process {
         Ok(())
     }
 
-    /// Asks for an operation to be cancelled (MPI-3.1 section 3.8.4).
+    /// Asks for an operation to be cancelled (MPI-3.1 section 3.8.4). A message that has arrived already is looked
+    /// for first, so that a receive whose message was sent before, by this process too, completes.
     pub fn cancel(&self, id: RequestId) -> Result<()> {
         let Some(request) = self.requests.get(id) else {
             return Ok(());
         };
+        self.poll(request.vci())?;
         self.lock(request.vci())?.cancel(id);
         self.wakeup.notify();
         Ok(())

@@ -59,9 +59,9 @@ pub trait Source: ProgressSource + Sized {
 }
 
 /// How many kinds of sources there can be.
-pub const SOURCES: usize = 4;
+pub const SOURCES: usize = 6;
 
-/// The place of collectives.
+/// The place of what all collectives share.
 pub const COLLECTIVES: usize = 0;
 /// The place of windows.
 pub const WINDOWS: usize = 1;
@@ -69,6 +69,10 @@ pub const WINDOWS: usize = 1;
 pub const FILES: usize = 2;
 /// The place of partitioned receives.
 pub const PARTITIONED: usize = 3;
+/// The place of nonblocking collectives.
+pub const NONBLOCKING_COLLECTIVES: usize = 4;
+/// The place of persistent collectives.
+pub const PERSISTENT_COLLECTIVES: usize = 5;
 
 /// What a source has to do.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

@@ -656,6 +656,9 @@ impl Sink for Engine {
     }
 
     fn peer_lost(&mut self, peer: Peer, why: String) {
+        if let Some(stream) = self.streams.peek(peer, self.vci) {
+            (stream.mailbox, stream.short) = (None, 0);
+        }
         if !self.lost.iter().any(|(lost, _)| *lost == peer) {
             self.lost.push((peer, why));
             self.news = true;

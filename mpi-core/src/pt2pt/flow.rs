@@ -9,9 +9,13 @@
 
 #![deny(unsafe_code)]
 
+use crate::pt2pt::mailbox::Mailbox;
+
 /// One direction pair of traffic with a VCI of a peer.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Stream {
+    /// The peer's queue, where messages shorter than `short` may be put at once.
+    pub mailbox: Option<Mailbox>,
     /// Eager bytes sent and not returned.
     pub in_flight: u32,
     /// Credit to be returned.
@@ -20,6 +24,8 @@ pub(crate) struct Stream {
     pub route: u16,
     /// Whether messages to it wait in the pending queue, behind which others must line up.
     pub pending: bool,
+    /// One more than the bytes of data that may go by the mailbox.
+    pub short: u8,
     /// Whether a message that says nothing went there, to have a connection.
     pub connected: bool,
 }

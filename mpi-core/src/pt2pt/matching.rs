@@ -153,6 +153,12 @@ impl<T> PostedQueue<T> {
         }
     }
 
+    /// Whether none waits.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.entries.len() == self.free.len()
+    }
+
     /// The number of waiting receives.
     pub fn len(&self) -> usize {
         self.entries.len() - self.free.len()
@@ -369,6 +375,12 @@ impl<T> UnexpectedQueue<T> {
             arrival: EMPTY,
             wild: None,
         }
+    }
+
+    /// Whether there is none.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.entries.len() == self.free.len()
     }
 
     /// The number of messages.

@@ -6,6 +6,7 @@ pub mod context;
 pub(crate) mod engine;
 pub(crate) mod flow;
 pub mod letter;
+pub(crate) mod mailbox;
 pub(crate) mod matching;
 pub mod operations;
 pub mod request;

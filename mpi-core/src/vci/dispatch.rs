@@ -125,7 +125,7 @@ impl VciState {
                 len,
                 ..
             } => match self.in_role(request, Role::Receiving) {
-                Some(id) => self.fetch(to, id, remote, len),
+                Some(id) => self.fetch(to, id, remote, len, any),
                 None => Ok(()),
             },
             Action::Withdraw(_, id, status) => {

@@ -6,10 +6,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use netmod::ring::INLINE;
 use netmod::{Lane, LaneError, Limits, OpenError, Peer, Transport, VciId, WakeUp};
 
 use crate::error::Result;
 use crate::pt2pt::engine::{Action, Address, Counters, Engine};
+use crate::pt2pt::mailbox::{Inbox, Mailbox};
 use crate::pt2pt::request::{Records, RequestTable};
 use crate::wait::Backoff;
 
@@ -24,12 +26,14 @@ pub(crate) mod loopback;
 mod loss;
 mod pieces;
 pub mod pool;
+mod quick;
 mod remote;
 mod rendezvous;
 mod send;
 
 pub(crate) use ending::Ending;
 pub(crate) use guard::{NO_LOCK, SharedLock, Vci, VciGuard, VciSlot};
+pub(crate) use quick::Looked;
 pub use remote::Started;
 pub use send::Mode;
 
@@ -87,6 +91,14 @@ impl Route {
 pub(crate) struct VciState {
     pub engine: Engine,
     routes: Vec<Route>,
+    /// The queue by which the lane of one route receives, and which.
+    inbox: Option<(Inbox, usize)>,
+    /// Messages sent to mailboxes, which are that route's.
+    mailed: u64,
+    /// A short message has been sent to the process itself since its lane was polled.
+    own_sent: bool,
+    /// Counts messages taken from the inbox without a look at other lanes.
+    taken: u8,
     router: Arc<dyn Router>,
     /// Actions that found no room, in order per address. Addresses take turns in an order that
     /// depends on nothing but them, so that runs over the simulated transport can be repeated.
@@ -113,10 +125,18 @@ impl VciState {
         for transport in transports {
             routes.push(Route::open(vci, transport, eager_limit)?);
         }
+        let inbox = |(index, route): (usize, &mut Route)| {
+            Inbox::of(&mut *route.lane).map(|inbox| (inbox, index))
+        };
+        let inbox = routes.iter_mut().enumerate().find_map(inbox);
         let engine = Engine::new(vci, Records::new(table, vci), window);
         Ok(VciState {
             engine,
             routes,
+            inbox,
+            mailed: 0,
+            own_sent: false,
+            taken: 0,
             router,
             waiting: BTreeMap::new(),
             scratch: Vec::new(),
@@ -128,7 +148,12 @@ impl VciState {
     /// What has been counted so far.
     pub fn counters(&self) -> Counters {
         Counters {
-            eager_sent: self.routes.iter().map(|route| route.eager_sent).sum(),
+            eager_sent: self
+                .routes
+                .iter()
+                .map(|route| route.eager_sent)
+                .sum::<u64>()
+                + self.mailed,
             posted: self.engine.posted.len() as u64,
             unexpected: self.engine.unexpected.len() as u64,
             ..self.engine.counters
@@ -137,9 +162,13 @@ impl VciState {
 
     /// Messages sent eagerly over a transport.
     pub fn eager_sent(&self, transport: usize) -> u64 {
+        let mailed = match self.inbox {
+            Some((_, index)) if index == transport => self.mailed,
+            _ => 0,
+        };
         self.routes
             .get(transport)
-            .map_or(0, |route| route.eager_sent)
+            .map_or(0, |route| route.eager_sent + mailed)
     }
 
     /// The peak of unexpected bytes since the last time, which begins anew at what there is now.
@@ -164,6 +193,14 @@ impl VciState {
                 return Err(LaneError::lost(to.peer, why));
             }
             stream.route = index as u16 + 1;
+            let by_inbox = |(_, own): &(Inbox, usize)| *own == index;
+            if to.vci == self.engine.vci && self.inbox.as_ref().is_some_and(by_inbox) {
+                let route = &mut self.routes[index];
+                if let Some(mailbox) = Mailbox::of(&mut *route.lane, to.peer, to.vci) {
+                    stream.mailbox = Some(mailbox);
+                    stream.short = route.copy_max.min(INLINE) as u8 + 1;
+                }
+            }
         }
         Ok(usize::from(stream.route) - 1)
     }
@@ -176,11 +213,24 @@ impl VciState {
     }
 
     /// Takes in what arrived and sends what is due. Returns whether anything happened.
+    ///
+    /// What the inbox has, and what the VCI has sent to itself, is enough for one round, but for one in many.
     #[inline]
     pub fn progress(&mut self) -> bool {
-        let mut any = false;
-        for route in &mut self.routes {
-            any |= route.lane.poll(&mut self.engine, POLL_BUDGET);
+        let mut any = self.take_in();
+        let (own, brief) = match &self.inbox {
+            Some((_, own)) => (*own, any && self.taken != 0),
+            None => (usize::MAX, false),
+        };
+        let routes = match brief {
+            true => usize::from(self.own_sent),
+            false => self.routes.len(),
+        };
+        self.own_sent = false;
+        for (index, route) in self.routes.iter_mut().take(routes).enumerate() {
+            if index != own {
+                any |= route.lane.poll(&mut self.engine, POLL_BUDGET);
+            }
         }
         if !self.engine.outbox.is_empty() || !self.waiting.is_empty() {
             any |= self.dispatch();

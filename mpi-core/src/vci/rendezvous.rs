@@ -11,6 +11,9 @@ use crate::pt2pt::wire::{self, Control, Cts, Name, PacketKind, Rts};
 
 /// Data that goes where an offer would go: with the name of the request it is as long.
 const SMALL: usize = Rts::SIZE - Name::SIZE;
+/// The most bytes that one call of the lane reads from a process of the node: in between other threads may have
+/// the VCI, and other messages are taken in.
+const FETCHED_AT_ONCE: usize = 4 << 20;
 /// Beyond so much, what small messages count is lost count of.
 const MOST_IN_FLIGHT: u32 = 1 << 31;
 
@@ -102,9 +105,11 @@ impl VciState {
         to: Address,
         id: RequestId,
     ) -> Result<(), LaneError> {
-        let route = self.route_to(to)?;
-        let (transport, can_get) = (route.transport.clone(), route.limits.get);
-        let Some(record) = self.engine.records.get(id) else {
+        self.route_to(to)?;
+        let route = self.route_index(to)?;
+        let VciState { engine, routes, .. } = &mut *self;
+        let (transport, can_get) = (&routes[route].transport, routes[route].limits.get);
+        let Some(record) = engine.records.get(id) else {
             return Ok(());
         };
         let len = record.total;
@@ -164,6 +169,7 @@ impl VciState {
         id: RequestId,
         remote: RemoteAddr,
         len: usize,
+        any: &mut bool,
     ) -> Result<(), LaneError> {
         let route = self.route_index(from)?;
         let VciState { engine, routes, .. } = self;
@@ -178,9 +184,10 @@ impl VciState {
         let Some(local) = record.buffer.as_ptr() else {
             return self.fetch_pieces(from, id, remote, len);
         };
-        if routes[route].transport.shared_memory().is_none() {
-            bad_memory::check(local, len)?;
+        if routes[route].transport.shared_memory().is_some() {
+            return self.fetch_directly(from, id, remote, len, any);
         }
+        bad_memory::check(local, len)?;
         let token = Token(u64::from(id.index()));
         let Address { peer, vci } = from;
         // SAFETY: the receive's buffer holds `len` bytes (`start_transfer` took the lesser of both)
@@ -192,6 +199,49 @@ impl VciState {
                     record.fetching = true;
                 }
             }
+            Err(LaneError::Unsupported) => engine.ask_for_data(id),
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// As [`VciState::fetch`] from the memory of a process of the node: a part of it, and the rest when the VCI
+    /// has been free.
+    fn fetch_directly(
+        &mut self,
+        from: Address,
+        id: RequestId,
+        remote: RemoteAddr,
+        len: usize,
+        any: &mut bool,
+    ) -> Result<(), LaneError> {
+        let route = self.route_index(from)?;
+        let VciState { engine, routes, .. } = self;
+        let Some(record) = engine.records.get(id) else {
+            return Ok(());
+        };
+        let Some(local) = record.buffer.as_ptr() else {
+            return Ok(());
+        };
+        let done = record.moved as usize;
+        let part = (len - done).min(FETCHED_AT_ONCE);
+        let (local, offset) = (local.wrapping_add(done), remote.offset + done as u64);
+        let remote = RemoteAddr { offset, ..remote };
+        let token = Token(u64::from(id.index()));
+        let Address { peer, vci } = from;
+        // SAFETY: as in `fetch`, and the part lies within those bytes.
+        match unsafe {
+            routes[route]
+                .lane
+                .get(peer, vci, local, part, remote, token)
+        } {
+            Ok(Issued::Done) if done + part == len => engine.finish_fetch(id),
+            Ok(Issued::Done) => {
+                record.moved = (done + part) as u64;
+                *any = true;
+                return Err(LaneError::Again);
+            }
+            Ok(Issued::Pending) => record.fetching = true,
             Err(LaneError::Unsupported) => engine.ask_for_data(id),
             Err(error) => return Err(error),
         }

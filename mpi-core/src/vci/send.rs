@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use netmod::{LaneError, VciId};
 
-use super::{Route, VciState};
+use super::{OWN, Route, VciState};
 use crate::error::{Class, Error, Result};
 use crate::pt2pt::buffer::Buffer;
 use crate::pt2pt::engine::{Action, Address};
@@ -38,6 +38,7 @@ impl VciState {
             routes: &mut self.routes,
             window: self.engine.window,
             from_vci: self.engine.vci,
+            own_sent: &mut self.own_sent,
         };
         fast.send(stream, to, key, data)
     }
@@ -52,6 +53,7 @@ impl VciState {
             routes: &mut self.routes,
             window: self.engine.window,
             from_vci: self.engine.vci,
+            own_sent: &mut self.own_sent,
         };
         let stream = self.engine.streams.get(to.peer, to.vci);
         fast.send(stream, to, key, data)
@@ -188,12 +190,14 @@ struct FastPath<'a> {
     routes: &'a mut [Route],
     window: u32,
     from_vci: VciId,
+    own_sent: &'a mut bool,
 }
 
 impl FastPath<'_> {
     #[inline(always)]
     fn send(self, stream: &mut Stream, to: Address, key: Key, data: &[u8]) -> bool {
         let route = usize::from(stream.route).wrapping_sub(1);
+        *self.own_sent |= route == OWN;
         let Some(route) = self.routes.get_mut(route) else {
             return false;
         };

@@ -6,6 +6,9 @@
 
 use std::sync::Arc;
 
+/// Up to so many levels the stack is used.
+pub(super) const SHALLOW: u32 = 64;
+
 /// Bytes of a buffer in the order in which they are packed; offsets are in bytes.
 ///
 /// Offsets wrap: an intermediate one may lie outside of the address space where the data itself

@@ -4,10 +4,8 @@
 use std::sync::Arc;
 
 use super::contents::Constructor;
+use super::layout::SHALLOW;
 use super::{Datatype, Inner, Predefined, Program, Repr};
-
-/// Up to so many levels the stack is used.
-pub(super) const SHALLOW: u32 = 64;
 
 impl Inner {
     /// Compiles the type, and before it those that it is made of.

@@ -5,8 +5,7 @@
 
 use std::sync::Arc;
 
-use super::layout::{Mark, Node};
-use super::nesting::SHALLOW;
+use super::layout::{Mark, Node, SHALLOW};
 
 /// What is done with the bytes. Offsets are from the buffer's address. Each method returns
 /// whether to go on.

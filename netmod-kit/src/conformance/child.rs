@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use netmod::{AtomicOp, Header, Issued, Lane, LaneError, RemoteAddr, RemoteKey, Token};
 
 use super::node::{Directory, LIMIT, Node, Random, is_woken};
-use super::{End, Opening, Told, Variant};
+use super::variant::{End, Opening, Told, Variant};
 
 // The children's environment.
 pub(super) const ROLE: &str = "WEFT_CONFORMANCE_ROLE";

@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use netmod::{Header, LaneError, WakeUp};
 
+use super::case::{Case, always, wakes};
 use super::node::{
     Directory, LIMIT, Node, PEERS, Random, connect, is_woken, node, pair, poll_until,
 };
-use super::{Case, End, Topic, Variant, always, wakes};
+use super::variant::{End, Topic, Variant};
 
 pub(super) const CASES: &[Case] = &[
     Case::new(

@@ -2,8 +2,9 @@
 
 use netmod::{Header, IoVec, Issued, LaneError, MAX_IOVECS, RemoteAddr};
 
+use super::case::{Case, Claims, Need, has_get};
 use super::node::{PEERS, Random, connect, finish, flush, pair, poll_until, send_polling};
-use super::{Case, Claims, Need, Topic, Variant, has_get};
+use super::variant::{Topic, Variant};
 
 const fn case(name: &'static str, run: fn(&Variant)) -> Case {
     Case::new(name, Topic::Memory, has_get, run)

@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use netmod::{Header, Issued, LaneError};
 
+use super::case::{Case, Claims, Need, always};
 use super::node::{LIMIT, PEERS, Random, connect, pair, poll_until, send_polling};
-use super::{Case, Claims, Need, Topic, Variant, always};
+use super::variant::{Topic, Variant};
 
 const fn case(name: &'static str, run: fn(&Variant)) -> Case {
     Case::new(name, Topic::Messages, always, run)

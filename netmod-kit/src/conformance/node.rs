@@ -9,7 +9,7 @@ use netmod::{
     VciId, WakeUp,
 };
 
-use super::{End, Opening, Variant};
+use super::variant::{End, Opening, Variant};
 
 /// Time that anything may take.
 pub const LIMIT: Duration = Duration::from_secs(60);

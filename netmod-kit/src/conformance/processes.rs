@@ -7,10 +7,11 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
+use super::case::{Case, Claims, Need, always, has_get, wakes};
 use super::child::{self, Scenario};
 use super::namespaces::Namespaces;
 use super::node::LIMIT;
-use super::{Case, Claims, Need, Topic, Variant, always, has_get, wakes};
+use super::variant::{Topic, Variant};
 
 pub(super) const CASES: &[Case] = &[
     Case::new(

@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use netmod::{AtomicOp, LaneError, MAX_WORDS, RemoteAddr, RemoteKey};
 
+use super::case::{Case, Claims, Need, has_atomics};
 use super::node::{PEERS, Random, finish, flush, pair, poll_until};
-use super::{Case, Claims, Need, Topic, Variant, has_atomics};
+use super::variant::{Topic, Variant};
 
 pub(super) const CASES: &[Case] = &[
     Case::new(

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::Bench;
+use super::timing::Bench;
 use crate::error::Result;
 use crate::mpi::Combine;
 use crate::output::Field;

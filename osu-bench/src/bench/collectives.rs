@@ -1,7 +1,8 @@
 //! The collective benchmarks: which buffers each has, its call, and what must come out.
 
 use super::collective::{Case, Times};
-use super::{Bench, Name, fill, matches, pattern};
+use super::name::Name;
+use super::timing::{Bench, fill, matches, pattern};
 use crate::error::{Error, Result};
 use crate::mpi::World;
 use crate::options::{Defaults, Options};

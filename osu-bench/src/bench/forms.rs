@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum as _;
 
 use super::collective::Times;
-use super::{Bench, Name, fill, matches};
+use super::name::Name;
+use super::timing::{Bench, fill, matches};
 use crate::error::{Error, Result};
 use crate::mpi::{Collective, Combine, Shape, World};
 use crate::options::{Defaults, Options};

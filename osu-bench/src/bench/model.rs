@@ -5,7 +5,8 @@
 use std::time::{Duration, Instant};
 
 use super::pt2pt::LATENCY;
-use super::{Bench, Error, Result};
+use super::timing::Bench;
+use crate::error::{Error, Result};
 use crate::mpi::{Combine, Epochs, Memory, Window, World};
 use crate::options::Options;
 

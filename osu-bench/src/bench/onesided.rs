@@ -1,8 +1,9 @@
 //! One-sided benchmarks: rank 0 reads and writes the memory of rank 1, which waits in a barrier.
 //! Each access (or window of accesses) ends as `--sync` says: with a flush, if nothing is said.
 
+use super::name::Name;
 use super::pt2pt::{BANDWIDTH, LATENCY, megabytes_per_second, two_ranks};
-use super::{Bench, Name, fill, matches};
+use super::timing::{Bench, fill, matches};
 use crate::error::{Error, Result};
 use crate::mpi::{Window, World};
 use crate::options::{Defaults, Options};

@@ -1,7 +1,7 @@
 //! Several pairs of ranks at once: bandwidth with message rate, and latency.
 
-use super::Bench;
 use super::pt2pt::{BANDWIDTH, LATENCY, Window, check_ping_pong, ping_pong};
+use super::timing::Bench;
 use crate::error::{Error, Result};
 use crate::mpi::{Combine, World};
 use crate::options::Options;

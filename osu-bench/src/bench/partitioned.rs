@@ -5,7 +5,7 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::Bench;
+use super::timing::Bench;
 use crate::error::{Error, Result};
 use crate::mpi::{Combine, Partitioned, World};
 use crate::options::{Defaults, Options};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Bench, fill, matches};
+use super::timing::{Bench, fill, matches};
 use crate::error::{Error, Result};
 use crate::mpi::{Request, World};
 use crate::options::{Defaults, Options};

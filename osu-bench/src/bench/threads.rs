@@ -5,9 +5,9 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::Bench;
 use super::pairs::{Role, pairs, role};
 use super::pt2pt::{BANDWIDTH, Window};
+use super::timing::Bench;
 use crate::error::{Error, Result};
 use crate::mpi::{Combine, World};
 use crate::options::Options;

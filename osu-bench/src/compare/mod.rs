@@ -18,7 +18,8 @@ use clap::Args;
 
 use crate::bench::{self, Name};
 use crate::error::{Error, Result};
-use crate::library::{Library, cores, this_program};
+use crate::find::this_program;
+use crate::library::{Library, cores};
 use crate::stats::Summary;
 use crate::{output, process};
 use hosts::Hosts;

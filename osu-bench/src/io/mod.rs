@@ -12,7 +12,8 @@ pub use rank::RankOptions;
 pub use rank::run as run_rank;
 
 use crate::error::{Error, Result};
-use crate::library::{Library, this_program};
+use crate::find::this_program;
+use crate::library::Library;
 use crate::stats::Summary;
 use crate::{output, process};
 

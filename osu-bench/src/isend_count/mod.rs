@@ -7,6 +7,7 @@
 //! per call, free of start-up and of the loop. It repeats exactly where the library's path does
 //! not depend on timing.
 
+mod blocking;
 mod counted;
 mod page;
 mod plan;
@@ -21,7 +22,8 @@ use serde_json::{Map, json};
 
 use crate::error::{Error, Result};
 use crate::find;
-use crate::library::{Library, this_program};
+use crate::find::this_program;
+use crate::library::Library;
 use crate::{output, process};
 use plan::{BATCH, Side};
 
@@ -105,6 +107,7 @@ pub fn run(options: &CountOptions) -> Result<()> {
             Side::Receive,
             ["Irecv+Wait, posted", "Irecv", "Wait (receive)"],
         ));
+        sides.push((Side::Blocking, blocking::NAMES));
     }
     let mut counts = Map::new();
     for (side, names) in sides {
@@ -185,6 +188,7 @@ fn count(
     let (side_name, counted) = match side {
         Side::Send => ("send", 0),
         Side::Receive => ("receive", 1),
+        Side::Blocking => ("blocking", 1),
     };
     let mut arguments = vec![
         "isend-count-rank".to_owned(),
@@ -204,11 +208,17 @@ fn count(
         library,
         counted,
         &arguments,
-        plan::phases(few, many).len(),
+        match side {
+            Side::Blocking => blocking::PHASES,
+            Side::Send | Side::Receive => plan::phases(few, many).len(),
+        },
         limit,
     )?;
-    plan::per_iteration(&counts, few, many)
-        .ok_or_else(|| Error::new("callgrind wrote fewer counts than there were phases"))
+    let found = match side {
+        Side::Blocking => blocking::counts(&counts),
+        Side::Send | Side::Receive => plan::per_iteration(&counts, few, many),
+    };
+    found.ok_or_else(|| Error::new("callgrind wrote fewer counts than there were phases"))
 }
 
 /// Runs two ranks of this program, one of them counted, and returns the instructions that were

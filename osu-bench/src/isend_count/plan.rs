@@ -9,6 +9,8 @@ pub enum Side {
     Send,
     /// The receiver, rank 1.
     Receive,
+    /// Rank 1 of blocking calls.
+    Blocking,
 }
 
 /// Which calls of an iteration are counted.

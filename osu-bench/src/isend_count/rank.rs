@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::blocking;
 use super::counted::{
     Calls, Message, SIZE, TAG, irecv, isend, osu_bench_counted_irecv, osu_bench_counted_isend,
     osu_bench_counted_isend_wait, osu_bench_counted_wait, osu_bench_mark, wait,
@@ -43,6 +44,7 @@ pub fn run(options: &RankOptions) -> Result<()> {
         irecv: table.irecv.get()?,
         wait: table.wait.get()?,
     };
+    let blocking = blocking::Calls::of(table)?;
     let world = World::init(table, options.multiple)?;
     let phases = phases(options.few, options.many);
     let outcome = match (world.size, world.rank, options.side) {
@@ -50,6 +52,7 @@ pub fn run(options: &RankOptions) -> Result<()> {
         (2, _, Side::Send) => take(&world, messages(&phases)),
         (2, 0, Side::Receive) => give(&world, &page, messages(&phases)),
         (2, _, Side::Receive) => count_receives(&calls, &page, &phases),
+        (2, _, Side::Blocking) => blocking::run(&world, &page, &blocking),
         (size, ..) => Err(Error::new(format!(
             "counting needs 2 ranks and the job has {size}"
         ))),

@@ -1,78 +1,14 @@
 //! Files: the calls that benchmarks of them make.
 
-use std::ffi::{CString, c_char, c_int, c_void};
+use std::ffi::{CString, c_int};
 use std::path::Path;
 
-use libloading::os::unix::Library;
-
 use super::constants::{BYTE, INFO_NULL, STATUS_IGNORE};
-use super::table::{Entry, Request, Table};
+use super::entry::Request;
+use super::file_table::Handle;
+use super::table::Table;
 use super::world::{World, check, count};
 use crate::error::{Error, Result};
-
-/// An `MPI_File`, which is a pointer in this ABI.
-type Handle = *mut c_void;
-
-/// `MPI_File_open`: communicator, name, access mode, hints, file.
-type Open = unsafe extern "C" fn(c_int, *const c_char, c_int, c_int, *mut Handle) -> c_int;
-/// `MPI_File_close`.
-type Close = unsafe extern "C" fn(*mut Handle) -> c_int;
-/// `MPI_File_delete`: name, hints.
-type Delete = unsafe extern "C" fn(*const c_char, c_int) -> c_int;
-/// `MPI_File_set_view`: file, displacement, etype, filetype, representation, hints.
-type SetView = unsafe extern "C" fn(Handle, i64, c_int, c_int, *const c_char, c_int) -> c_int;
-/// `MPI_File_write_at`, `MPI_File_read_at` and their `_all` forms: file, offset, buffer, count, datatype,
-/// status.
-type At = unsafe extern "C" fn(Handle, i64, *mut c_void, c_int, c_int, *mut c_void) -> c_int;
-/// `MPI_File_write_shared`: file, buffer, count, datatype, status.
-type Shared = unsafe extern "C" fn(Handle, *mut c_void, c_int, c_int, *mut c_void) -> c_int;
-/// `MPI_File_iwrite_at_all`: as [`At`] with a request in the status's place.
-type IAt = unsafe extern "C" fn(Handle, i64, *mut c_void, c_int, c_int, *mut Request) -> c_int;
-/// `MPI_Type_vector`: count, block length, stride, datatype, new datatype.
-type Vector = unsafe extern "C" fn(c_int, c_int, c_int, c_int, *mut c_int) -> c_int;
-/// `MPI_Type_commit`, `MPI_Type_free`.
-type TypeOne = unsafe extern "C" fn(*mut c_int) -> c_int;
-
-/// The functions; each field is the one of its name.
-pub struct FileTable {
-    open: Entry<Open>,
-    close: Entry<Close>,
-    delete: Entry<Delete>,
-    set_view: Entry<SetView>,
-    write_at: Entry<At>,
-    read_at: Entry<At>,
-    write_at_all: Entry<At>,
-    read_at_all: Entry<At>,
-    write_shared: Entry<Shared>,
-    iwrite_at_all: Entry<IAt>,
-    type_vector: Entry<Vector>,
-    type_commit: Entry<TypeOne>,
-    type_free: Entry<TypeOne>,
-}
-
-impl FileTable {
-    /// Looks them up.
-    pub(super) fn find(library: &'static Library) -> Self {
-        // SAFETY: each field's type is the C prototype of the function named beside it.
-        unsafe {
-            Self {
-                open: Entry::find(library, "MPI_File_open"),
-                close: Entry::find(library, "MPI_File_close"),
-                delete: Entry::find(library, "MPI_File_delete"),
-                set_view: Entry::find(library, "MPI_File_set_view"),
-                write_at: Entry::find(library, "MPI_File_write_at"),
-                read_at: Entry::find(library, "MPI_File_read_at"),
-                write_at_all: Entry::find(library, "MPI_File_write_at_all"),
-                read_at_all: Entry::find(library, "MPI_File_read_at_all"),
-                write_shared: Entry::find(library, "MPI_File_write_shared"),
-                iwrite_at_all: Entry::find(library, "MPI_File_iwrite_at_all"),
-                type_vector: Entry::find(library, "MPI_Type_vector"),
-                type_commit: Entry::find(library, "MPI_Type_commit"),
-                type_free: Entry::find(library, "MPI_Type_free"),
-            }
-        }
-    }
-}
 
 /// `MPI_MODE_CREATE | MPI_MODE_RDWR`.
 const CREATE_AND_USE: c_int = 1 | 8;

@@ -4,7 +4,7 @@
 use std::ffi::{CString, c_int, c_void};
 
 use super::constants::{BYTE, COMM_WORLD, FLOAT, REQUEST_NULL, STATUS_IGNORE, SUM};
-use super::table::Request;
+use super::entry::Request;
 use super::world::{World, check, count};
 use crate::error::{Error, Result};
 

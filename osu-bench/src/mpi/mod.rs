@@ -2,18 +2,22 @@
 //! calls that the benchmarks make.
 
 pub mod constants;
+mod entry;
 mod file;
+mod file_table;
 mod form;
 mod partitioned;
 mod table;
 mod window;
 mod world;
 
+pub use entry::Request;
 pub use file::{SharedFile, Way};
 pub use form::{Collective, Shape};
 pub use partitioned::Partitioned;
 pub use table::{
-    Accumulate, CompareAndSwap, FetchAndOp, Get, Irecv, Isend, Put, Request, Table, Wait, WinTwo,
+    Accumulate, Allreduce, Barrier, CompareAndSwap, FetchAndOp, Get, Irecv, Isend, Put, Recv,
+    Table, Wait, WinTwo,
 };
 pub use window::{Epochs, Memory, Window};
 pub use world::{Combine, World, library_version};

@@ -3,7 +3,8 @@
 use std::ffi::c_int;
 
 use super::constants::{BYTE, INFO_NULL, STATUS_IGNORE};
-use super::table::{Request, Table};
+use super::entry::Request;
+use super::table::Table;
 use super::world::{World, check, count};
 use crate::error::Result;
 

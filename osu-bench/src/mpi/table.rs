@@ -8,55 +8,14 @@ use std::path::PathBuf;
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 
-use super::file::FileTable;
-use super::world::library_version;
+use super::entry::{Entry, Request};
+use super::file_table::FileTable;
 use crate::error::{Error, Result};
 use crate::find::{self, LIBRARY_NAMES};
-use crate::library::one_line;
-
-/// An `MPI_Request`.
-pub type Request = c_int;
 
 type Buffer = *mut c_void;
 type ConstBuffer = *const c_void;
 type Status = *mut c_void;
-
-/// A function that the library may lack.
-pub struct Entry<F> {
-    name: &'static str,
-    function: Option<F>,
-}
-
-impl<F: Copy> Entry<F> {
-    /// Looks `name` up in `library`.
-    ///
-    /// # Safety
-    /// `F` must be the type of the function of that name in the MPICH ABI.
-    pub(super) unsafe fn find(library: &Library, name: &'static str) -> Self {
-        // SAFETY: the caller vouches for the type; the address stays valid because the table
-        // keeps the library open for good.
-        let function = unsafe { library.get::<F>(name) }.ok().map(|symbol| *symbol);
-        Self { name, function }
-    }
-
-    /// The function, or an error that names it.
-    #[inline]
-    pub fn get(&self) -> Result<F> {
-        match self.function {
-            Some(function) => Ok(function),
-            None => Err(self.missing()),
-        }
-    }
-
-    #[cold]
-    fn missing(&self) -> Error {
-        Error::new(format!(
-            "the MPI library lacks {}, which this benchmark needs; run another benchmark or \
-             choose another library with LD_LIBRARY_PATH",
-            self.name
-        ))
-    }
-}
 
 /// `int f(void)`.
 pub type Plain = unsafe extern "C" fn() -> c_int;
@@ -318,12 +277,6 @@ impl Table {
         )))
     }
 
-    /// What the first line of the output says of the library: its version and its file.
-    pub fn label(&self) -> Result<String> {
-        let version = one_line(&library_version(self)?);
-        Ok(format!("{version}, {}", self.file()?.display()))
-    }
-
     /// The file that was opened, as the loader names it.
     pub fn file(&self) -> Result<PathBuf> {
         let address = self.init.get()? as *const c_void;
@@ -406,24 +359,5 @@ impl Table {
                 files: FileTable::find(library),
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_missing_function_is_named() {
-        let entry: Entry<Barrier> = Entry {
-            name: "MPI_Barrier",
-            function: None,
-        };
-        let text = entry
-            .get()
-            .err()
-            .map(|error| error.to_string())
-            .unwrap_or_default();
-        assert!(text.contains("lacks MPI_Barrier"), "{text}");
     }
 }

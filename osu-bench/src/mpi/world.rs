@@ -7,8 +7,10 @@ use super::constants::{
     BYTE, COMM_WORLD, DOUBLE, FLOAT, INFO_NULL, MAX, MAX_LIBRARY_VERSION_STRING, MIN, REQUEST_NULL,
     STATUS_IGNORE, SUM, THREAD_MULTIPLE,
 };
-use super::table::{Request, Table};
+use super::entry::Request;
+use super::table::Table;
 use crate::error::{Error, Result};
+use crate::find::one_line;
 
 /// The job, from `MPI_Init` to `MPI_Finalize`, seen through one communicator of all ranks.
 pub struct World {
@@ -100,7 +102,7 @@ fn require(holds: bool, what: &'static str) -> Result<()> {
 impl World {
     /// The first line of a benchmark's output.
     pub fn title(&self, name: &str) -> String {
-        let library = self.table.label();
+        let library = label(self.table);
         let library = library.unwrap_or_else(|error| error.to_string());
         crate::output::title(name, &library)
     }
@@ -571,4 +573,10 @@ pub fn library_version(table: &Table) -> Result<String> {
     // SAFETY: the last byte was never handed out as part of the text and is zero.
     let text = unsafe { CStr::from_ptr(text.as_ptr()) };
     Ok(text.to_string_lossy().into_owned())
+}
+
+/// What the first line of the output says of the library: its version and its file.
+fn label(table: &Table) -> Result<String> {
+    let version = one_line(&library_version(table)?);
+    Ok(format!("{version}, {}", table.file()?.display()))
 }

@@ -13,8 +13,9 @@ use clap::Args;
 
 use crate::error::{Error, Result};
 use crate::find;
+use crate::find::this_program;
 use crate::isend_count::variable;
-use crate::library::{Library, cores, this_program};
+use crate::library::{Library, cores};
 use crate::{output, process};
 use mode::Mode;
 use plot::Series;

@@ -26,6 +26,7 @@ pub(super) const UINT16: u16 = 13;
 pub(super) const UINT32: u16 = 14;
 pub(super) const UINT64: u16 = 15;
 pub(super) const PROC: u16 = 22;
+pub(super) const DATA_ARRAY: u16 = 39;
 pub(super) const PROC_RANK: u16 = 40;
 
 pub(super) const RANK_WILDCARD: u32 = u32::MAX - 1;
@@ -70,6 +71,22 @@ pub(super) struct Info {
     pub(super) value: Value,
 }
 
+/// `pmix_query_t`.
+#[repr(C)]
+pub(super) struct Query {
+    pub(super) keys: *mut *mut c_char,
+    pub(super) qualifiers: *mut Info,
+    pub(super) number: usize,
+}
+
+/// `pmix_data_array_t`.
+#[repr(C)]
+pub(super) struct DataArray {
+    pub(super) kind: u16,
+    pub(super) size: usize,
+    pub(super) items: *mut c_void,
+}
+
 /// `pmix_app_t`.
 #[repr(C)]
 pub(super) struct App {
@@ -95,6 +112,8 @@ const _: () = assert!(size_of::<Value>() == 32);
 const _: () = assert!(size_of::<Info>() == 552);
 const _: () = assert!(size_of::<Published>() == 808);
 const _: () = assert!(size_of::<App>() == 56);
+const _: () = assert!(size_of::<Query>() == 24);
+const _: () = assert!(size_of::<DataArray>() == 24);
 
 /// The functions of the library.
 #[derive(Clone, Copy)]
@@ -120,6 +139,9 @@ pub(super) struct Library {
     pub(super) resolve_nodes: unsafe extern "C" fn(*const c_char, *mut *mut c_char) -> c_int,
     pub(super) resolve_peers:
         unsafe extern "C" fn(*const c_char, *const c_char, *mut *mut Proc, *mut usize) -> c_int,
+    /// `PMIx_Query_info`, which came with version 4.
+    pub(super) query:
+        Option<unsafe extern "C" fn(*const Query, usize, *mut *mut Info, *mut usize) -> c_int>,
     pub(super) error_string: unsafe extern "C" fn(c_int) -> *const c_char,
     pub(super) version: unsafe extern "C" fn() -> *const c_char,
 }
@@ -159,6 +181,7 @@ impl Library {
                 spawn: find(handle, c"PMIx_Spawn")?,
                 resolve_nodes: find(handle, c"PMIx_Resolve_nodes")?,
                 resolve_peers: find(handle, c"PMIx_Resolve_peers")?,
+                query: find(handle, c"PMIx_Query_info").ok(),
                 error_string: find(handle, c"PMIx_Error_string")?,
                 version: find(handle, c"PMIx_Get_version")?,
             })

@@ -9,8 +9,9 @@ use mpi_core::{Class, Error, Result};
 
 use crate::abi::{MPI_Errhandler, MPI_FILE_NULL, MPI_File, MPI_File_errhandler_function};
 use crate::args::Out;
-use crate::errhandler::{self, Attached, Handler};
+use crate::errhandler;
 use crate::files;
+use crate::handler::{Attached, Handler};
 use crate::raise::{self, On};
 use crate::runtime::runtime;
 

@@ -14,7 +14,8 @@ use crate::abi::{
     MPI_Offset,
 };
 use crate::args::{LiveFile, Out};
-use crate::datareps::{self, Conversion, Functions};
+use crate::datarep_object::{Conversion, Functions};
+use crate::datareps;
 use crate::runtime::runtime;
 use crate::{infos, types};
 

@@ -15,7 +15,8 @@ use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request};
 use crate::api::null;
 use crate::comms::CommObject;
 use crate::exchange::{Exchange, Sending};
-use crate::requests::{self, Object};
+use crate::request_object::Object;
+use crate::requests;
 use crate::runtime::{Runtime, runtime};
 use crate::types;
 

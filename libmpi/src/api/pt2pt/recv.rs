@@ -7,7 +7,9 @@ use mpi_core::comm::Purpose;
 use mpi_core::{RequestId, Result, Status};
 
 use super::check::check_source;
-use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Message, MPI_Request, MPI_Status};
+use crate::abi::{
+    MPI_Comm, MPI_Count, MPI_Datatype, MPI_Message, MPI_Request, MPI_SUCCESS, MPI_Status,
+};
 use crate::api::null;
 use crate::comms::CommObject;
 use crate::runtime::{Runtime, running, runtime};
@@ -115,6 +117,67 @@ pub(crate) fn null_receive(
     Ok(id)
 }
 
+/// The short way of `MPI_Recv`: the message is there, and nothing is older.
+#[inline(always)]
+pub(crate) unsafe fn recv_fast(
+    buf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> Option<c_int> {
+    let runtime = running()?;
+    let comm = &runtime.early_comm(comm)?.comm;
+    let len = types::plain_len(buf, count, datatype)?;
+    if (source as u32) >= comm.targets() || tag < 0 {
+        return None;
+    }
+    // SAFETY: the caller's contract.
+    unsafe {
+        let (process, rank) = (&runtime.process, source as u32);
+        let bytes = mpi_core::comm::take_plain(process, comm, buf.cast(), len, rank, tag)?;
+        status::write_received(status, source, tag, bytes);
+    }
+    Some(MPI_SUCCESS)
+}
+
+/// The short way of `MPI_Recv_c`.
+#[inline(always)]
+pub(crate) unsafe fn recv_c_fast(
+    buf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> Option<c_int> {
+    // SAFETY: the caller's contract.
+    unsafe { recv_fast(buf, count, datatype, source, tag, comm, status) }
+}
+
+/// Gapless data that comes soon is received past all queues.
+///
+/// # Safety
+/// As for [`types::buffer`].
+#[inline(always)]
+unsafe fn receive_soon(
+    runtime: &Runtime,
+    comm: &CommObject,
+    buf: *mut c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    source: c_int,
+    tag: c_int,
+) -> Option<Status> {
+    let room = types::plain_len_large(buf, count, datatype)?;
+    let (process, buf) = (&runtime.process, buf.cast());
+    // SAFETY: the caller's contract.
+    unsafe { mpi_core::comm::take_soon(process, &comm.comm, buf, room, source, tag) }
+}
+
 /// `MPI_Recv` (section 3.2.4).
 #[inline(always)]
 pub unsafe fn recv(
@@ -130,6 +193,13 @@ pub unsafe fn recv(
     let (comm, source, tag) = check_source(runtime, source, tag, comm)?;
     let (found, error) = match source {
         Some(source) => {
+            // SAFETY: the caller's contract.
+            let soon = unsafe { receive_soon(runtime, comm, buf, count, datatype, source, tag) };
+            if let Some(found) = soon {
+                // SAFETY: the caller's contract.
+                unsafe { status::write(status, &found) };
+                return Ok(());
+            }
             // SAFETY: the caller's contract.
             let id = unsafe { start_receive(comm, buf, count, datatype, source, tag)? };
             runtime.process.wait_for(id)?;

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use mpi_core::comm::Purpose;
+use mpi_core::comm::{Purpose, Sent};
 use mpi_core::process::Mode;
 use mpi_core::{Buffer, Error, RequestId, Result};
 
@@ -11,7 +11,7 @@ use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request, MPI_SUCCESS};
 use crate::api::null;
 use crate::comms::CommObject;
 use crate::raise::{Arg, On, raise};
-use crate::requests;
+use crate::requests::{self, READY};
 use crate::runtime::{Runtime, running, runtime};
 use crate::types;
 
@@ -50,10 +50,47 @@ pub(super) fn plain_send(
     dest: c_int,
     tag: c_int,
     comm: MPI_Comm,
-) -> Option<(&'static CommObject, usize)> {
-    let comm = running()?.find_comm(comm)?;
+) -> Option<(&'static Runtime, &'static CommObject, usize)> {
+    let runtime = running()?;
+    let comm = runtime.early_comm(comm)?;
     let len = types::plain_len(buf, count, datatype)?;
-    ((dest as u32) < comm.comm.targets() && tag >= 0).then_some((comm, len))
+    ((dest as u32) < comm.comm.targets() && tag >= 0).then_some((runtime, comm, len))
+}
+
+/// Puts such a message into the mailbox of its destination, if it is short and nothing is in the way.
+///
+/// # Safety
+/// As for [`start_plain`].
+#[inline(always)]
+unsafe fn mail(
+    runtime: &Runtime,
+    comm: &CommObject,
+    buf: *const c_void,
+    len: usize,
+    dest: c_int,
+    tag: c_int,
+) -> Sent {
+    let process = &runtime.process;
+    // SAFETY: the caller's contract.
+    unsafe { mpi_core::comm::mail(process, &comm.comm, buf.cast(), len, dest as u32, tag) }
+}
+
+/// What is left to do then.
+#[inline(always)]
+fn finish_mail(sent: Sent, comm: &CommObject, dest: c_int) -> c_int {
+    match sent {
+        Sent::Silent => MPI_SUCCESS,
+        _ => wake(comm, dest),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn wake(comm: &CommObject, dest: c_int) -> c_int {
+    if let Some(runtime) = running() {
+        mpi_core::comm::wake(&runtime.process, &comm.comm, dest as u32);
+    }
+    MPI_SUCCESS
 }
 
 /// Starts such a send.
@@ -134,12 +171,22 @@ unsafe fn isend_fast_as<const LARGE: bool>(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> Option<c_int> {
-    let (comm, len) = plain_send(buf, count, datatype, dest, tag, comm)?;
+    let (runtime, comm, len) = plain_send(buf, count, datatype, dest, tag, comm)?;
     if request.is_null() {
         return None;
     }
     // SAFETY: the caller's contract.
-    Some(unsafe { isend_plain::<LARGE>(comm, buf, len, dest, tag, request) })
+    match unsafe { mail(runtime, comm, buf, len, dest, tag) } {
+        Sent::NoRoom => {
+            // SAFETY: the caller's contract.
+            Some(unsafe { isend_plain::<LARGE>(comm, buf, len, dest, tag, request) })
+        }
+        sent => {
+            // SAFETY: the caller's contract.
+            unsafe { request.write(READY) };
+            Some(finish_mail(sent, comm, dest))
+        }
+    }
 }
 
 /// # Safety
@@ -205,9 +252,13 @@ unsafe fn send_fast_as<const LARGE: bool>(
     tag: c_int,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    let (comm, len) = plain_send(buf, count, datatype, dest, tag, comm)?;
+    let (runtime, comm, len) = plain_send(buf, count, datatype, dest, tag, comm)?;
     // SAFETY: the caller's contract.
-    Some(unsafe { send_plain::<LARGE>(comm, buf, len, dest, tag) })
+    match unsafe { mail(runtime, comm, buf, len, dest, tag) } {
+        // SAFETY: the caller's contract.
+        Sent::NoRoom => Some(unsafe { send_plain::<LARGE>(comm, buf, len, dest, tag) }),
+        sent => Some(finish_mail(sent, comm, dest)),
+    }
 }
 
 /// # Safety

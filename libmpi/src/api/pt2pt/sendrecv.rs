@@ -30,7 +30,7 @@ pub unsafe fn sendrecv(
 ) -> Result<()> {
     let runtime = runtime()?;
     if let Ok(count) = c_int::try_from(sendcount)
-        && let Some((to, len)) = plain_send(sendbuf, count, sendtype, dest, sendtag, comm)
+        && let Some((_, to, len)) = plain_send(sendbuf, count, sendtype, dest, sendtag, comm)
         && let Some(room) = types::plain_len_large(recvbuf, recvcount, recvtype)
         && let (_, Some(source), recvtag) = check_source(runtime, source, recvtag, comm)?
     {

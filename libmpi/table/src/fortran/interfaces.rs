@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::constants::{CALLBACKS, COMMON};
 use super::{Arg, Pass, Routine, routines};
 use crate::function::{Direction, Kind};
-use crate::{CType, Table};
+use crate::{Abi, CType, Table};
 
 /// The handles that have types of their own in `mpi_f08`.
 const HANDLES: &[&str] = &[
@@ -51,15 +51,21 @@ impl Table {
                 "  type, bind(C) :: {name}\n    integer :: MPI_VAL = 0\n  end type {name}"
             );
         }
-        text.push_str(
-            "  type, bind(C) :: MPI_Status\n    \
-             integer, private :: count_lo = 0\n    \
-             integer, private :: count_hi_and_cancelled = 0\n    \
-             integer :: MPI_SOURCE = 0\n    \
-             integer :: MPI_TAG = 0\n    \
-             integer :: MPI_ERROR = 0\n  \
-             end type MPI_Status\n\n",
-        );
+        text.push_str("  type, bind(C) :: MPI_Status\n");
+        let hidden = "    integer, private ::";
+        if self.abi == Abi::Mpich {
+            let _ = writeln!(
+                text,
+                "{hidden} count_lo = 0\n{hidden} count_hi_and_cancelled = 0"
+            );
+        }
+        for name in ["MPI_SOURCE", "MPI_TAG", "MPI_ERROR"] {
+            let _ = writeln!(text, "    integer :: {name} = 0");
+        }
+        if self.abi == Abi::Standard {
+            let _ = writeln!(text, "{hidden} MPI_internal(5)");
+        }
+        text.push_str("  end type MPI_Status\n\n");
         // Initial values would make variables in common blocks and uninitialized ones differ.
         text = text.replace(" = 0\n", "\n");
         for (operator, suffix) in [("==", "eq"), ("/=", "ne")] {
@@ -319,6 +325,31 @@ const F08_CALLBACKS: &str = "
       logical :: complete
       integer :: ierror
     end subroutine
+    subroutine MPI_Datarep_extent_function(datatype, extent, extra_state, ierror)
+      import
+      type(MPI_Datatype) :: datatype
+      integer(kind=MPI_ADDRESS_KIND) :: extent, extra_state
+      integer :: ierror
+    end subroutine
+    subroutine MPI_Datarep_conversion_function(userbuf, datatype, count, filebuf, position, &
+        extra_state, ierror)
+      import
+      type(c_ptr), value :: userbuf, filebuf
+      type(MPI_Datatype) :: datatype
+      integer :: count, ierror
+      integer(kind=MPI_OFFSET_KIND) :: position
+      integer(kind=MPI_ADDRESS_KIND) :: extra_state
+    end subroutine
+    subroutine MPI_Datarep_conversion_function_c(userbuf, datatype, count, filebuf, position, &
+        extra_state, ierror)
+      import
+      type(c_ptr), value :: userbuf, filebuf
+      type(MPI_Datatype) :: datatype
+      integer(kind=MPI_COUNT_KIND) :: count
+      integer(kind=MPI_OFFSET_KIND) :: position
+      integer(kind=MPI_ADDRESS_KIND) :: extra_state
+      integer :: ierror
+    end subroutine
   end interface
 
   procedure(MPI_Comm_copy_attr_function) :: MPI_COMM_NULL_COPY_FN, MPI_COMM_DUP_FN
@@ -327,6 +358,8 @@ const F08_CALLBACKS: &str = "
   procedure(MPI_Win_delete_attr_function) :: MPI_WIN_NULL_DELETE_FN
   procedure(MPI_Type_copy_attr_function) :: MPI_TYPE_NULL_COPY_FN, MPI_TYPE_DUP_FN
   procedure(MPI_Type_delete_attr_function) :: MPI_TYPE_NULL_DELETE_FN
+  procedure(MPI_Datarep_conversion_function) :: MPI_CONVERSION_FN_NULL
+  procedure(MPI_Datarep_conversion_function_c) :: MPI_CONVERSION_FN_NULL_C
 ";
 
 /// `MPI_Sizeof` is generic in any variable.

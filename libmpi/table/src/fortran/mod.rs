@@ -5,6 +5,7 @@ pub mod constants;
 pub mod interfaces;
 pub mod sections;
 pub mod shims;
+pub mod standard;
 
 use crate::Table;
 use crate::function::{Direction, Function, Kind, Param};
@@ -205,14 +206,13 @@ pub fn routines(table: &Table) -> Vec<Routine<'_>> {
         .collect()
 }
 
-/// Whether Fortran has it: tools, conversions for C and callbacks that only C can write are left
-/// out.
+/// Whether Fortran has it: tools and conversions for C are left out.
 fn is_routine(function: &Function) -> bool {
     let name = function.name.as_str();
     let converts = ["_c2f", "_f2c", "_f082c", "_c2f08", "_toint", "_fromint"]
         .iter()
         .any(|end| name.ends_with(end));
-    !name.starts_with("MPI_T_") && !converts && !name.starts_with("MPI_Register_datarep")
+    !name.starts_with("MPI_T_") && !converts
 }
 
 fn special(name: &str) -> Option<&'static str> {
@@ -236,6 +236,8 @@ fn special(name: &str) -> Option<&'static str> {
         "MPI_Info_get" => "info_get",
         "MPI_Info_get_string" => "info_get_string",
         "MPI_Session_get_nth_pset" => "session_get_nth_pset",
+        "MPI_Register_datarep" => "register_datarep",
+        "MPI_Register_datarep_c" => "register_datarep_c",
         "MPI_Comm_spawn" => "comm_spawn",
         "MPI_Comm_spawn_multiple" => "comm_spawn_multiple",
         _ => return None,

@@ -23,6 +23,7 @@ const PREDEFINED_CALLBACKS: &[(&str, &str)] = &[
     ("mpi_type_dup_fn", "mpi_comm_dup_fn_"),
     ("mpi_win_dup_fn", "mpi_comm_dup_fn_"),
     ("mpi_conversion_fn_null", "mpi_conversion_fn_null_"),
+    ("mpi_conversion_fn_null_c", "mpi_conversion_fn_null_"),
 ];
 
 /// Assembly that gives functions other names.

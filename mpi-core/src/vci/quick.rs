@@ -1,0 +1,205 @@
+//! Short messages between processes of a node, past the lane: to a peer's mailbox, and from the own inbox
+//! straight to the receive that waits for just this one.
+//!
+//! Whatever is not plain is left as it is, for the general way to find and do.
+
+use netmod::ring::{INLINE, Sent, copy_short};
+use netmod::{Peer, Sink, VciId};
+
+use super::{POLL_BUDGET, VciState};
+use crate::pt2pt::engine::Address;
+use crate::pt2pt::flow::cost;
+use crate::pt2pt::wire::{self, Key, PacketKind, Trailer};
+use crate::{ANY_SOURCE, ANY_TAG};
+
+/// What a look into the inbox has brought.
+pub(crate) enum Looked {
+    /// The message; source and tag as its header has them, and its bytes.
+    Taken(u64, usize),
+    /// There is none.
+    Nothing,
+    /// The general way must be gone.
+    Other,
+}
+
+impl VciState {
+    /// Sends a message of `len` bytes to the mailbox of its destination, a VCI of the same number, if it can leave
+    /// at once. The caller wakes the receiver.
+    ///
+    /// # Safety
+    /// `len` bytes at `data` are valid for reads.
+    #[inline(always)]
+    pub unsafe fn mail(&mut self, to: Address, key: Key, data: *const u8, len: usize) -> Sent {
+        debug_assert_eq!(to.vci, self.engine.vci);
+        let Some(stream) = self.engine.streams.peek_own(to.peer) else {
+            return Sent::NoRoom;
+        };
+        if len >= usize::from(stream.short) || stream.pending {
+            return Sent::NoRoom;
+        }
+        let after = stream.in_flight.wrapping_add(cost(len));
+        let Some(mailbox) = &mut stream.mailbox else {
+            return Sent::NoRoom;
+        };
+        if after > self.engine.window {
+            return Sent::NoRoom;
+        }
+        let trailer = Trailer {
+            kind: PacketKind::Eager,
+            from_vci: to.vci,
+            credit: stream.owed,
+        };
+        let header = wire::matched(key, trailer);
+        // SAFETY: the lane lives as long as this, and of lost peers the mailbox is forgotten; the length is
+        // below `short`, which is at most one more than `INLINE`.
+        let sent = unsafe { mailbox.get().send(header, data, len) };
+        if sent != Sent::NoRoom {
+            stream.in_flight = after;
+            stream.owed = 0;
+            self.mailed += 1;
+        }
+        sent
+    }
+
+    /// Wakes the receiver of what [`VciState::mail`] has sent.
+    #[cold]
+    pub fn wake(&mut self, peer: Peer, vci: VciId) {
+        if let Some(stream) = self.engine.streams.peek(peer, vci)
+            && let Some(mailbox) = &mut stream.mailbox
+        {
+            // SAFETY: as in `mail`.
+            unsafe { mailbox.get() }.wake();
+        }
+    }
+
+    /// Whether messages from a peer come into the inbox, as far as is known.
+    pub fn is_by_inbox(&mut self, peer: Peer) -> bool {
+        let vci = self.engine.vci;
+        let stream = self.engine.streams.peek(peer, vci);
+        stream.is_some_and(|stream| stream.mailbox.is_some())
+    }
+
+    /// Takes in what lies in the inbox. Returns whether there was something.
+    #[inline(always)]
+    pub(super) fn take_in(&mut self) -> bool {
+        let Some((inbox, _)) = &mut self.inbox else {
+            return false;
+        };
+        // SAFETY: the lane lives as long as this, and is not being called.
+        let inbox = unsafe { inbox.get() };
+        if inbox.peek().is_none() {
+            return false;
+        }
+        self.taken = self.taken.wrapping_add(1);
+        for _ in 0..POLL_BUDGET {
+            let Some(front) = inbox.peek() else { break };
+            let (from, header, len) = (front.from(), front.header(), front.len());
+            assert!(len <= inbox.longest());
+            // SAFETY: published, and senders leave it alone until `advance` lets them; the length has been
+            // bounded.
+            let payload = unsafe { std::slice::from_raw_parts(inbox.payload(front), len) };
+            self.engine.message(from, &header, payload);
+            inbox.advance();
+        }
+        true
+    }
+
+    /// Looks so often whether there is a message in the inbox.
+    #[inline(always)]
+    pub fn watch_inbox(&mut self, looks: u32) {
+        let Some((inbox, _)) = &mut self.inbox else {
+            return;
+        };
+        // SAFETY: the lane lives as long as this, and is not being called.
+        let inbox = unsafe { inbox.get() };
+        for _ in 0..looks {
+            if inbox.peek().is_some() {
+                break;
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Takes the message at the front of the inbox if no other receive and no other message is older, and it is
+    /// what `key` asks for, whole and for `room` bytes. With `ANY` of any length, and the key may have wildcards;
+    /// otherwise of what a cell holds.
+    ///
+    /// Invariant: order. What has arrived and has not been matched lies in the unexpected queue, which is
+    /// empty, or behind this message in the inbox, or comes by another lane and so from another sender.
+    ///
+    /// # Safety
+    /// `room` bytes at `place` are the program's receive buffer.
+    #[inline(always)]
+    pub unsafe fn take_now<const ANY: bool>(
+        &mut self,
+        key: Key,
+        place: *mut u8,
+        room: usize,
+    ) -> Looked {
+        let engine = &mut self.engine;
+        let Some((inbox, _)) = &mut self.inbox else {
+            return Looked::Other;
+        };
+        if !engine.posted.is_empty() || !engine.unexpected.is_empty() {
+            return Looked::Other;
+        }
+        // SAFETY: the lane lives as long as this, and is not being called.
+        let inbox = unsafe { inbox.get() };
+        let Some(front) = inbox.peek() else {
+            return Looked::Nothing;
+        };
+        let plain = PacketKind::Eager as u32 | u32::from(engine.vci) << 16;
+        let (names, last, len) = (front.word(1), front.word(2), front.len());
+        if front.word(0) != key.context || last as u32 != plain || !is_asked_for::<ANY>(key, names)
+        {
+            return Looked::Other;
+        }
+        if len > room || (!ANY && len > INLINE) || (ANY && len > inbox.longest()) {
+            return Looked::Other;
+        }
+        let Some(stream) = engine.streams.peek_own(front.from()) else {
+            return Looked::Other;
+        };
+        // When much is owed, credit is returned; and now and then other lanes must be looked at.
+        let owed = stream.owed.wrapping_add(cost(len));
+        let taken = self.taken.wrapping_add(1);
+        if owed >= engine.window / 4 || taken == 0 {
+            self.taken = 1;
+            return Looked::Other;
+        }
+        self.taken = taken;
+        stream.owed = owed;
+        stream.in_flight = stream.in_flight.saturating_sub((last >> 32) as u32);
+        engine.counters.eager_bytes_received += len as u64;
+        let payload = match ANY {
+            true => inbox.payload(front),
+            false => inbox.short_payload(front),
+        };
+        // SAFETY: published, and the sender's promise that so many bytes are there is bounded by the room,
+        // which the caller promises.
+        unsafe {
+            if ANY && len > INLINE {
+                std::ptr::copy_nonoverlapping(payload, place, len);
+            } else {
+                copy_short(payload, place, len);
+            }
+        }
+        inbox.advance();
+        Looked::Taken(names, len)
+    }
+}
+
+/// Whether a receive with this key takes a message of the same context from this source with this tag, as a
+/// header has them.
+#[inline(always)]
+fn is_asked_for<const WILD: bool>(key: Key, names: u64) -> bool {
+    let mut asked = !0;
+    if WILD && key.source == ANY_SOURCE {
+        asked &= !0 << 32;
+    }
+    if WILD && key.tag == ANY_TAG {
+        asked &= u64::from(u32::MAX);
+    }
+    let wanted = u64::from(key.source as u32) | u64::from(key.tag as u32) << 32;
+    (names ^ wanted) & asked == 0
+}

@@ -1,0 +1,217 @@
+//! `MPI_REGISTER_DATAREP`: the program's subroutines behind functions of C (section 13.5.3).
+
+use std::ffi::{c_char, c_int, c_void};
+
+use crate::abi::{
+    MPI_Aint, MPI_Count, MPI_Datarep_conversion_function, MPI_Datarep_conversion_function_c,
+    MPI_Datatype, MPI_Offset, MPI_SUCCESS,
+};
+use crate::convert::{Text, callback};
+use crate::imports as c;
+use crate::predefined::mpi_conversion_fn_null_;
+
+/// A conversion subroutine that is told the number of elements as an `N`.
+type Convert<N> = unsafe extern "C" fn(
+    *mut c_void,
+    *mut MPI_Datatype,
+    *mut N,
+    *mut c_void,
+    *mut MPI_Offset,
+    *mut MPI_Aint,
+    *mut c_int,
+);
+
+/// A subroutine that tells how long a value is in the file.
+type Extent = unsafe extern "C" fn(*mut MPI_Datatype, *mut MPI_Aint, *mut MPI_Aint, *mut c_int);
+
+/// What a representation was registered with, as long as the process lives.
+struct Subroutines<N> {
+    read: Option<Convert<N>>,
+    write: Option<Convert<N>>,
+    extent: Option<Extent>,
+    extra: *mut MPI_Aint,
+}
+
+/// # Safety
+/// `subroutine` is one of the program's, the other arguments are those of the C function.
+unsafe fn convert<N>(
+    subroutine: Option<Convert<N>>,
+    userbuf: *mut c_void,
+    mut datatype: MPI_Datatype,
+    mut count: N,
+    filebuf: *mut c_void,
+    mut position: MPI_Offset,
+    extra: *mut MPI_Aint,
+) -> c_int {
+    let mut code = MPI_SUCCESS;
+    let Some(subroutine) = subroutine else {
+        return code;
+    };
+    // SAFETY: the caller's contract; the rest are local variables.
+    unsafe {
+        subroutine(
+            userbuf,
+            &raw mut datatype,
+            &raw mut count,
+            filebuf,
+            &raw mut position,
+            extra,
+            &raw mut code,
+        );
+    }
+    code
+}
+
+unsafe extern "C" fn read<N>(
+    userbuf: *mut c_void,
+    datatype: MPI_Datatype,
+    count: N,
+    filebuf: *mut c_void,
+    position: MPI_Offset,
+    state: *mut c_void,
+) -> c_int {
+    // SAFETY: `register` made the state, which stays; the arguments are those of such a function.
+    unsafe {
+        let state = &*state.cast::<Subroutines<N>>();
+        convert(
+            state.read,
+            userbuf,
+            datatype,
+            count,
+            filebuf,
+            position,
+            state.extra,
+        )
+    }
+}
+
+unsafe extern "C" fn write<N>(
+    userbuf: *mut c_void,
+    datatype: MPI_Datatype,
+    count: N,
+    filebuf: *mut c_void,
+    position: MPI_Offset,
+    state: *mut c_void,
+) -> c_int {
+    // SAFETY: as for `read`.
+    unsafe {
+        let state = &*state.cast::<Subroutines<N>>();
+        convert(
+            state.write,
+            userbuf,
+            datatype,
+            count,
+            filebuf,
+            position,
+            state.extra,
+        )
+    }
+}
+
+unsafe extern "C" fn extent<N>(
+    mut datatype: MPI_Datatype,
+    extent: *mut MPI_Aint,
+    state: *mut c_void,
+) -> c_int {
+    let mut code = MPI_SUCCESS;
+    // SAFETY: as for `read`.
+    unsafe {
+        let state = &*state.cast::<Subroutines<N>>();
+        if let Some(subroutine) = state.extent {
+            subroutine(&raw mut datatype, extent, state.extra, &raw mut code);
+        }
+    }
+    code
+}
+
+/// Whether a subroutine is `MPI_CONVERSION_FN_NULL`.
+fn is_none(subroutine: *mut c_void) -> bool {
+    subroutine.is_null() || subroutine == mpi_conversion_fn_null_ as *mut c_void
+}
+
+/// Registers by `call`, which takes whether there are functions for reading and writing.
+///
+/// # Safety
+/// The contract of this module.
+unsafe fn register<N>(
+    subroutines: [*mut c_void; 3],
+    extra: *mut c_void,
+    call: impl FnOnce(*mut c_void) -> c_int,
+) -> c_int {
+    // SAFETY: subroutines of the program's with such arguments.
+    let made = Box::into_raw(Box::new(unsafe {
+        Subroutines::<N> {
+            read: callback(subroutines[0]),
+            write: callback(subroutines[1]),
+            extent: callback(subroutines[2]),
+            extra: extra.cast(),
+        }
+    }));
+    let code = call(made.cast());
+    if code != MPI_SUCCESS {
+        // SAFETY: made above; nobody has it.
+        drop(unsafe { Box::from_raw(made) });
+    }
+    code
+}
+
+/// `MPI_REGISTER_DATAREP`.
+///
+/// # Safety
+/// The arguments are as the standard asks.
+pub unsafe fn register_datarep(
+    datarep: *const c_char,
+    read_conversion_fn: *mut c_void,
+    write_conversion_fn: *mut c_void,
+    dtype_file_extent_fn: *mut c_void,
+    extra_state: *mut c_void,
+    datarep_len: usize,
+) -> c_int {
+    let own: MPI_Datarep_conversion_function = read::<c_int>;
+    let read = (!is_none(read_conversion_fn)).then_some(own);
+    let own: MPI_Datarep_conversion_function = write::<c_int>;
+    let write = (!is_none(write_conversion_fn)).then_some(own);
+    let subroutines = [
+        read_conversion_fn,
+        write_conversion_fn,
+        dtype_file_extent_fn,
+    ];
+    // SAFETY: the caller's contract.
+    unsafe {
+        let name = Text::new(datarep, datarep_len);
+        register::<c_int>(subroutines, extra_state, |state| {
+            c::MPI_Register_datarep(name.as_ptr(), read, write, Some(extent::<c_int>), state)
+        })
+    }
+}
+
+/// `MPI_REGISTER_DATAREP` with large counts (MPI-4.0 section 14.5.3).
+///
+/// # Safety
+/// The arguments are as the standard asks.
+pub unsafe fn register_datarep_c(
+    datarep: *const c_char,
+    read_conversion_fn: *mut c_void,
+    write_conversion_fn: *mut c_void,
+    dtype_file_extent_fn: *mut c_void,
+    extra_state: *mut c_void,
+    datarep_len: usize,
+) -> c_int {
+    let own: MPI_Datarep_conversion_function_c = read::<MPI_Count>;
+    let read = (!is_none(read_conversion_fn)).then_some(own);
+    let own: MPI_Datarep_conversion_function_c = write::<MPI_Count>;
+    let write = (!is_none(write_conversion_fn)).then_some(own);
+    let subroutines = [
+        read_conversion_fn,
+        write_conversion_fn,
+        dtype_file_extent_fn,
+    ];
+    // SAFETY: the caller's contract.
+    unsafe {
+        let name = Text::new(datarep, datarep_len);
+        register::<MPI_Count>(subroutines, extra_state, |state| {
+            let extent = extent::<MPI_Count>;
+            c::MPI_Register_datarep_c(name.as_ptr(), read, write, Some(extent), state)
+        })
+    }
+}

@@ -1,0 +1,101 @@
+//! Peers that may be lost: those that take nothing, and those from which something is awaited.
+
+use std::time::Instant;
+
+use netmod::{Peer, Sink};
+
+use crate::address::untagged_address;
+use crate::lane::OfiLane;
+use crate::links;
+use crate::probe::Stuck;
+use crate::watch::Watched;
+
+impl OfiLane {
+    /// Notes that there was no room for an endpoint, which is asked if that has lasted. When
+    /// `leaving`, it is asked at once, and given up after a while if it can't be asked: all that is
+    /// wanted then is a sign that earlier messages have left. Returns the reason if its process is
+    /// gone.
+    #[cold]
+    pub(crate) fn no_room(&mut self, endpoint: u32, leaving: bool) -> Option<String> {
+        let number = self.peers.peer_of(endpoint).number;
+        if let Some(why) = self.shared.lost(number) {
+            return Some(why);
+        }
+        if !self.probes && !leaving {
+            return None;
+        }
+        let probes = self.probes;
+        let state = self.peers.endpoint(endpoint);
+        let new = || Box::new(Stuck::new(leaving));
+        let stuck = state.stuck.get_or_insert_with(new);
+        if !probes {
+            let why = || "takes nothing any longer".to_string();
+            return stuck.is_hopeless().then(why);
+        }
+        let number = stuck.step(&state.address)?;
+        Some(self.shared.lib.error_text(number))
+    }
+
+    /// See [`netmod::Lane::check_peers`].
+    pub(crate) fn look_after(&mut self, awaited: &[Peer], sink: &mut dyn Sink) {
+        if !self.probes {
+            return;
+        }
+        let closed = self
+            .listener
+            .is_some_and(|listener| !links::is_at(listener, self.port));
+        if closed {
+            let why = "the descriptors of this process's connections have been closed by the program; \
+                       it must close only those that it has opened itself";
+            for &peer in awaited {
+                self.shared.set_lost(peer, why);
+                sink.peer_lost(peer, format!("{}: {why}", self.shared.provider));
+            }
+            return;
+        }
+        let now = Instant::now();
+        for (_, watched) in self
+            .watched
+            .iter_mut()
+            .filter(|(peer, _)| !awaited.contains(peer))
+        {
+            watched.settle(now);
+        }
+        for &peer in awaited {
+            if self.shared.lost(peer).is_some() {
+                continue;
+            }
+            if !self.watched.contains_key(&peer) {
+                let Ok(address) = self.shared.resolver.resolve(peer, 0) else {
+                    continue;
+                };
+                // An IPv4 address is the shorter one.
+                let name = untagged_address(&address).map(|(_, name)| name);
+                let Some(name) = name.filter(|name| name.len() >= 16) else {
+                    continue;
+                };
+                let watched = Watched::new(name.to_vec(), now);
+                self.watched.insert(peer, watched);
+            }
+            let (lib, port) = (self.shared.lib, self.port);
+            let gone = self
+                .watched
+                .get_mut(&peer)
+                .and_then(|watched| watched.step(now, port, |number| lib.error_text(number)));
+            let Some(why) = gone else { continue };
+            self.watched.remove(&peer);
+            match self.peers.find(peer, 0) {
+                Some(endpoint) => self.fail_peer(endpoint, "looking after the peer", &why),
+                None => self.shared.set_lost(peer, &why),
+            }
+            sink.peer_lost(
+                peer,
+                format!(
+                    "{}: {why}; it has ended or the network to it is down: look for its own \
+                     message first, then at the interface (WEFT_OFI_INTERFACE)",
+                    self.shared.provider
+                ),
+            );
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! What a completion is about, in bits 48 to 51 of its name. Bits 52 on are the engine's number
+//! where several share a queue.
+
+/// A work request of a connection: its number, and the low 24 bits of the request's.
+pub(crate) const SEND: u64 = 0;
+/// A buffer of the shared receive queue.
+pub(crate) const RECV: u64 = 1 << 48;
+/// A received datagram.
+pub(crate) const DATAGRAM: u64 = 2 << 48;
+/// A sent datagram.
+pub(crate) const DATAGRAM_SENT: u64 = 3 << 48;
+/// All of the bits.
+pub(crate) const MASK: u64 = 0xf << 48;

@@ -1,0 +1,193 @@
+//! Blocking calls that find what they wait for: a receive whose message is there, a barrier and an allreduce
+//! to which the other rank has come.
+//!
+//! Whether the other has come is a matter of time, so each call is counted by itself, some after a nap, and the
+//! least counts.
+
+use std::ffi::c_int;
+use std::hint::black_box;
+use std::thread;
+use std::time::Duration;
+
+use super::counted::{TAG, osu_bench_mark};
+use super::page::Page;
+use crate::error::{Error, Result};
+use crate::mpi::constants::{COMM_WORLD, INT64, STATUS_IGNORE, SUM};
+use crate::mpi::{Allreduce, Barrier, Recv, Table, World};
+
+/// Their names in the table.
+pub const NAMES: [&str; 3] = ["Recv, there", "Barrier, last", "Allreduce, last"];
+
+/// Calls of a kind that only warm up: communicators get what makes calls quick after a few.
+const WARM_UP: u64 = 64;
+/// Calls of a kind that are counted.
+const COUNTED: u64 = 10;
+/// How long the other has to come to a call.
+const NAP: Duration = Duration::from_millis(20);
+
+/// Marks that are passed: after warming up, then for each kind one around an empty function and the counted ones.
+pub const PHASES: usize = 1 + NAMES.len() * (1 + COUNTED as usize);
+
+/// The functions, or empty ones of the same types.
+#[derive(Clone, Copy)]
+pub struct Calls {
+    recv: Recv,
+    barrier: Barrier,
+    allreduce: Allreduce,
+}
+
+impl Calls {
+    /// Those of the library.
+    pub fn of(table: &Table) -> Result<Calls> {
+        Ok(Calls {
+            recv: table.recv.get()?,
+            barrier: table.barrier.get()?,
+            allreduce: table.allreduce.get()?,
+        })
+    }
+
+    fn empty() -> Calls {
+        Calls {
+            recv: empty_recv,
+            barrier: empty_barrier,
+            allreduce: empty_allreduce,
+        }
+    }
+}
+
+/// Counts a call of one of the three.
+///
+/// # Safety
+/// The functions are those of their types.
+#[unsafe(no_mangle)]
+#[inline(never)]
+unsafe extern "C" fn osu_bench_counted_blocking(
+    calls: &Calls,
+    kind: usize,
+    data: &mut i64,
+) -> c_int {
+    let (given, place) = (1_i64, (&raw mut *data).cast());
+    // SAFETY: by the caller; each buffer holds the one number that it is said to.
+    let code = unsafe {
+        match kind {
+            0 => (calls.recv)(place, 1, INT64, 0, TAG, COMM_WORLD, STATUS_IGNORE),
+            1 => (calls.barrier)(COMM_WORLD),
+            _ => (calls.allreduce)((&raw const given).cast(), place, 1, INT64, SUM, COMM_WORLD),
+        }
+    };
+    black_box(code)
+}
+
+/// Runs one rank; rank 1 is counted.
+pub fn run(world: &World, page: &Page, calls: &Calls) -> Result<()> {
+    let empty = Calls::empty();
+    let mut number = 0;
+    let mut mark = 0;
+    let mut end_phase = || {
+        osu_bench_mark(mark);
+        mark += 1;
+    };
+    for counted in [false, true] {
+        for kind in 0..NAMES.len() {
+            if counted && world.rank == 1 {
+                call(black_box(&empty), kind)?;
+                end_phase();
+            }
+            for _ in 0..if counted { COUNTED } else { WARM_UP } {
+                number += 1;
+                if world.rank == 0 {
+                    if kind == 0 {
+                        world.send(&[1; 8], 1, TAG)?;
+                    }
+                    page.send(number);
+                    if kind == 0 {
+                        page.await_posted(number);
+                    } else {
+                        call(calls, kind)?;
+                    }
+                } else {
+                    page.await_sent(number);
+                    if counted {
+                        thread::sleep(NAP);
+                    }
+                    call(black_box(calls), kind)?;
+                    page.post(number);
+                    if counted {
+                        end_phase();
+                    }
+                }
+            }
+        }
+        if !counted && world.rank == 1 {
+            end_phase();
+        }
+    }
+    Ok(())
+}
+
+fn call(calls: &Calls, kind: usize) -> Result<()> {
+    let mut data = 0;
+    // SAFETY: MPI is up, and both ranks make the same calls.
+    match unsafe { osu_bench_counted_blocking(calls, kind, &mut data) } {
+        0 => Ok(()),
+        code => Err(Error::new(format!("MPI returned the code {code}"))),
+    }
+}
+
+/// Instructions of each kind, from what was collected up to the marks.
+pub fn counts(collected: &[u64]) -> Option<[f64; 3]> {
+    let kinds = collected.get(1..)?.chunks_exact(1 + COUNTED as usize);
+    let least = |kind: &[u64]| Some(kind[1..].iter().min()?.checked_sub(kind[0])? as f64);
+    let counts: Vec<f64> = kinds.map(least).collect::<Option<_>>()?;
+    counts.try_into().ok()
+}
+
+unsafe extern "C" fn empty_recv(
+    _: *mut std::ffi::c_void,
+    _: c_int,
+    _: c_int,
+    _: c_int,
+    _: c_int,
+    _: c_int,
+    _: *mut std::ffi::c_void,
+) -> c_int {
+    0
+}
+
+unsafe extern "C" fn empty_barrier(_: c_int) -> c_int {
+    0
+}
+
+unsafe extern "C" fn empty_allreduce(
+    _: *const std::ffi::c_void,
+    _: *mut std::ffi::c_void,
+    _: c_int,
+    _: c_int,
+    _: c_int,
+    _: c_int,
+) -> c_int {
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_of_each_kind_counts() {
+        let mut collected = vec![0; PHASES];
+        for kind in 0..3 {
+            let at = 1 + kind * (1 + COUNTED as usize);
+            collected[at] = 10;
+            for (place, value) in collected[at + 1..]
+                .iter_mut()
+                .take(COUNTED as usize)
+                .enumerate()
+            {
+                *value = 110 + 100 * kind as u64 + if place == 3 { 0 } else { 5000 };
+            }
+        }
+        assert_eq!(counts(&collected), Some([100.0, 200.0, 300.0]));
+        assert_eq!(counts(&[]), None);
+    }
+}

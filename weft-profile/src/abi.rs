@@ -1,0 +1,41 @@
+//! What differs between the two ABIs.
+
+use std::ffi::c_int;
+
+use crate::pmpi::Handle;
+
+/// Constants that differ between the ABIs.
+pub struct Abi {
+    /// `MPI_COMM_WORLD`.
+    pub world: Handle,
+    /// `MPI_BYTE`.
+    pub byte: Handle,
+    /// `MPI_UNSIGNED_LONG`.
+    pub unsigned_long: Handle,
+    /// `MPI_STATUS_IGNORE`.
+    pub status_ignore: Handle,
+    /// Classes of performance variables that count up: counter, aggregate.
+    pub counters: [c_int; 2],
+}
+
+impl Abi {
+    /// Those of the library that the program uses.
+    pub fn get() -> Abi {
+        match weft_pmpi::is_standard_abi() {
+            false => Abi {
+                world: 0x4400_0000,
+                byte: 0x4c00_010d,
+                unsigned_long: 0x4c00_0808,
+                status_ignore: 1,
+                counters: [246, 247],
+            },
+            true => Abi {
+                world: 0x101,
+                byte: 0x247,
+                unsigned_long: 0x20e,
+                status_ignore: 0,
+                counters: [7, 8],
+            },
+        }
+    }
+}

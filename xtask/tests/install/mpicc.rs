@@ -1,0 +1,131 @@
+//! The compiler wrapper for C.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::process::Command;
+
+use super::{Dir, PROGRAM, attempt, installed, mpicc, run};
+
+#[test]
+fn mpicc_compiles_and_links() {
+    let dir = Dir::new("mpicc");
+    let source = dir.0.join("a program.c");
+    fs::write(&source, PROGRAM).expect("a source");
+    let program = dir.0.join("program");
+    run(Command::new(mpicc()).arg("-o").arg(&program).arg(&source));
+    assert_eq!(run(&mut Command::new(&program)), "5.0\n");
+
+    // In two steps, and as C++.
+    let object = dir.0.join("object.o");
+    run(Command::new(mpicc())
+        .arg("-c")
+        .arg(&source)
+        .arg("-o")
+        .arg(&object));
+    run(Command::new(mpicc()).arg(&object).arg("-o").arg(&program));
+    assert_eq!(run(&mut Command::new(&program)), "5.0\n");
+    let mpicxx = installed().join("bin/mpicxx");
+    run(Command::new(mpicxx)
+        .args(["-x", "c++"])
+        .arg(&source)
+        .args(["-x", "none", "-o"])
+        .arg(&program));
+    assert_eq!(run(&mut Command::new(&program)), "5.0\n");
+
+    // A mistake is the compiler's to report.
+    fs::write(
+        &source,
+        "#include <mpi.h>\nint main(void) { return MPI_Nothing(; }\n",
+    )
+    .expect("a source");
+    let (success, text) = attempt(Command::new(mpicc()).arg("-c").arg(&source));
+    assert!(!success && text.contains("error"), "{text}");
+}
+
+#[test]
+fn mpicc_works_from_a_link_and_after_a_move() {
+    let dir = Dir::new("moved");
+    let source = dir.0.join("program.c");
+    fs::write(&source, PROGRAM).expect("a source");
+    let program = dir.0.join("program");
+
+    let link = dir.0.join("mpicc");
+    symlink(mpicc(), &link).expect("a link");
+    run(Command::new(&link).arg("-o").arg(&program).arg(&source));
+    assert_eq!(run(&mut Command::new(&program)), "5.0\n");
+
+    let moved = dir.0.join("elsewhere");
+    run(Command::new("cp").arg("-a").arg(installed()).arg(&moved));
+    let there = moved.join("bin/mpicc");
+    let shown = run(Command::new(&there).arg("-show"));
+    assert!(shown.contains("elsewhere/lib"), "{shown}");
+    run(Command::new(&there).arg("-o").arg(&program).arg(&source));
+    assert_eq!(run(&mut Command::new(&program)), "5.0\n");
+}
+
+#[test]
+fn mpicc_tells_what_it_does() {
+    let prefix = installed().display();
+    let show = |options: &[&str]| run(Command::new(mpicc()).args(options));
+    let compile = format!("-I{prefix}/include");
+    let link = format!("-L{prefix}/lib -Wl,-rpath,{prefix}/lib -lmpi");
+    for (options, expected) in [
+        (vec!["-show"], format!("cc {compile} {link}\n")),
+        (vec!["-show", "-c", "a.c"], format!("cc -c a.c {compile}\n")),
+        (
+            vec!["-show", "a.c", "-O2"],
+            format!("cc a.c -O2 {compile} {link}\n"),
+        ),
+        (vec!["-compile_info"], format!("cc {compile}\n")),
+        (vec!["-link_info"], format!("cc {compile} {link}\n")),
+        (
+            vec!["-cc=clang", "-show"],
+            format!("clang {compile} {link}\n"),
+        ),
+    ] {
+        assert_eq!(show(&options), expected, "{options:?}");
+    }
+    let text = run(Command::new(mpicc())
+        .arg("-show")
+        .env("WEFT_CC", "gcc -m64"));
+    assert_eq!(text, format!("gcc -m64 {compile} {link}\n"));
+    for variable in ["MPICH_CC", "OMPI_CC", "I_MPI_CC"] {
+        let text = run(Command::new(mpicc()).arg("--showme").env(variable, "tcc"));
+        assert_eq!(text, format!("tcc {compile} {link}\n"));
+    }
+    for (part, expected) in [
+        ("compile", compile.clone()),
+        ("link", link.clone()),
+        ("incdirs", format!("{prefix}/include")),
+        ("libdirs", format!("{prefix}/lib")),
+        ("libs", "mpi".to_owned()),
+        ("command", "cc".to_owned()),
+    ] {
+        assert_eq!(
+            show(&[&format!("--showme:{part}")]),
+            format!("{expected}\n")
+        );
+    }
+    assert!(show(&["--showme:version"]).contains("Weft"));
+    let profiled = show(&["-profile=trace", "-show", "a.c"]);
+    assert!(profiled.ends_with(" -ltrace -lmpi\n"), "{profiled}");
+    for (option, word) in [
+        ("--showme:nothing", "incdirs"),
+        ("-static_mpi", "shared library only"),
+        ("-config=/nowhere", "can't be read"),
+    ] {
+        let (success, text) = attempt(Command::new(mpicc()).args([option, "a.c"]));
+        assert!(!success && text.contains(word), "{option}: {text}");
+    }
+    let dir = Dir::new("mpicc config");
+    fs::write(dir.0.join("mine"), "CC='gcc -pipe'\n").expect("a file");
+    let text = run(Command::new(mpicc())
+        .args(["-config=mine", "-show", "-c", "a.c"])
+        .current_dir(&dir.0));
+    assert_eq!(text, format!("gcc -pipe -c a.c {compile}\n"));
+    let echoed = run(Command::new(mpicc()).args(["-echo", "-E", "-x", "c", "/dev/null"]));
+    assert!(echoed.starts_with("cc -E -x c /dev/null"), "{echoed}");
+    // Questions to the compiler are no programs to link.
+    assert!(run(Command::new(mpicc()).arg("-v")).contains("version"));
+    assert!(show(&["-help"]).contains("WEFT_CC"));
+}

@@ -1,0 +1,114 @@
+//! The tools that are installed with it.
+
+use std::path::Path;
+use std::process::Command;
+
+use super::{Dir, attempt, installed, run};
+
+/// Debian's MPICH, a library of the same ABI that the loader would find first.
+const MPICH: &str = "/usr/lib/x86_64-linux-gnu";
+
+#[test]
+fn weft_info_tells_what_is_installed() {
+    let bin = installed().join("bin");
+    let text = run(&mut Command::new(bin.join("mpichversion")));
+    assert!(text.contains("MPI standard: "), "{text}");
+
+    let mut info = Command::new(bin.join("weft-info"));
+    let text = run(info.env("WEFT_SPIN", "77").env_remove("WEFT_YIELD"));
+    for part in ["libmpi_abi.so.1", "library:   ", "\n* WEFT_SPIN ", " 77\n"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+
+    let text = run(info.args(["--json", "--no-start"]));
+    let found: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(found["standard"][0], 5);
+    let variables = found["variables"].as_array().expect("a list");
+    let variable = |name: &str| variables.iter().find(|variable| variable["name"] == name);
+    let set = variable("WEFT_SPIN").expect("a variable");
+    assert_eq!(
+        (&set["value"], &set["origin"]),
+        (&"77".into(), &"environment".into())
+    );
+    let unset = variable("WEFT_YIELD").expect("a variable");
+    assert_eq!(unset["origin"], "default");
+    assert!(unset["value"].is_null(), "{unset}");
+    assert!(variables.len() > 30, "{}", variables.len());
+}
+
+#[test]
+fn weft_info_says_what_it_lacks() {
+    let dir = Dir::new("weft-info");
+    let mut info = Command::new(installed().join("bin/weft-info"));
+    let (success, text) = attempt(info.arg("--prefix").arg(&dir.0));
+    assert!(!success);
+    assert!(
+        text.contains("libmpi.so.12 is not there; name the prefix"),
+        "{text}"
+    );
+}
+
+#[test]
+fn osu_bench_measures_the_library_beside_it() {
+    let bin = installed().join("bin");
+    let library = installed().join("lib/libmpi.so.12");
+    let osu_bench = || {
+        let mut command = Command::new(bin.join("osu-bench"));
+        command.env_remove("LD_LIBRARY_PATH");
+        command
+    };
+    let text = run(osu_bench().arg("library"));
+    let file = format!("file: {}\n", library.display());
+    assert!(text.starts_with(&file) && text.contains("Weft"), "{text}");
+
+    let mut job = Command::new(bin.join("mpiexec"));
+    job.args(["-timeout", "60", "-n", "2"])
+        .arg(bin.join("osu-bench"))
+        .args(["latency", "-m", "8:8", "-i", "10", "-x", "1", "-c"]);
+    let text = run(job.env_remove("LD_LIBRARY_PATH"));
+    let first = text.lines().next().unwrap_or_default();
+    assert!(first.contains(&format!("{}", library.display())), "{text}");
+    assert!(text.contains("Pass"), "{text}");
+
+    // Studies start their own jobs, with the library and the launcher beside them.
+    let dir = Dir::new("studies");
+    let study = |name: &str| {
+        let mut command = osu_bench();
+        command
+            .args([name, "-t", "1", "--repeat", "1", "--budget", "5", "-o"])
+            .arg(dir.0.join("picture.svg"));
+        command
+    };
+    for name in ["vci-rate", "stencil", "ebms", "bspmm", "vci-ablation"] {
+        let text = run(&mut study(name));
+        let first = text.lines().next().unwrap_or_default();
+        let named = format!("{}", library.parent().expect("a folder").display());
+        assert!(first.starts_with(&format!("# {name}")), "{text}");
+        assert!(first.contains("Weft") && first.contains(&named), "{text}");
+    }
+
+    if !Path::new(MPICH).join("libmpich.so.12").exists() {
+        println!("left out: Debian's MPICH is not installed");
+        return;
+    }
+    let text = run(osu_bench().arg("library").env("LD_LIBRARY_PATH", MPICH));
+    assert!(text.contains("MPICH"), "LD_LIBRARY_PATH counts: {text}");
+    for name in ["vci-ablation", "tune"] {
+        let mut command = osu_bench();
+        command.args([name, "--lib", MPICH]);
+        match name {
+            "tune" => command.args(["-n", "2"]).arg(dir.0.join("table")),
+            _ => command.arg("-o").arg(dir.0.join("picture.svg")),
+        };
+        let (success, text) = attempt(&mut command);
+        assert!(!success && text.contains("only Weft has"), "{name}: {text}");
+    }
+}
+
+/// Studies give each rank as many cores as it has threads where there are enough.
+#[test]
+fn ranks_can_have_several_cores() {
+    let mut job = Command::new(installed().join("bin/mpiexec"));
+    job.args(["-bind-to", "core:2", "-n", "2", "echo", "started"]);
+    assert_eq!(run(&mut job), "started\nstarted\n");
+}
