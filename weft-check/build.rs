@@ -128,15 +128,19 @@ fn main() {
         .expect("memory");
         index += 1;
     }
+    let mut tables = String::new();
     write!(
-        text,
+        tables,
         "/// The functions that are looked at, in the order of their numbers.\n\
          pub static FUNCTIONS: [Function; {index}] = [\n{functions}];\n\n"
     )
     .expect("memory");
-    constants(&table, &mut text);
-    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("shims.rs");
-    fs::write(&out, text).unwrap_or_else(|error| panic!("{}: {error}", out.display()));
+    constants(&table, &mut tables);
+    let dir = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    for (name, text) in [("shims.rs", text), ("tables.rs", tables)] {
+        let out = dir.join(name);
+        fs::write(&out, text).unwrap_or_else(|error| panic!("{}: {error}", out.display()));
+    }
 }
 
 /// Predefined handles and a few numbers, in both ABIs.

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use crate::calls::{HANDLES, Kind, NUMBERS};
+use crate::calls::Kind;
+use crate::tables::{HANDLES, NUMBERS};
 
 /// The ABI of the program.
 pub struct Abi {

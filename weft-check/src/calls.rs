@@ -1,9 +1,4 @@
-//! The functions in front of MPI's, which are generated, and what the table says of them.
-#![allow(clippy::missing_safety_doc, non_snake_case)]
-
-use weft_pmpi::Real;
-
-use crate::checker::{after, before};
+//! What the table says of functions, and a call of one.
 
 /// A function of MPI.
 pub struct Function {
@@ -124,5 +119,3 @@ impl Call<'_> {
         Some((0..count).map(number).collect())
     }
 }
-
-include!(concat!(env!("OUT_DIR"), "/shims.rs"));

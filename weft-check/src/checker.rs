@@ -7,13 +7,14 @@ use parking_lot::Mutex;
 
 use crate::abi::abi;
 use crate::buffers::Region;
-use crate::calls::{Call, FUNCTIONS, Kind};
+use crate::calls::{Call, Kind};
 use crate::collectives::{Collective, Collectives};
 use crate::comms::Comms;
 use crate::messages::{Data, Messages};
 use crate::objects::{self, Objects};
 use crate::place::Place;
 use crate::requests::{Message, Operation, Requests};
+use crate::tables::FUNCTIONS;
 use crate::types::Types;
 use crate::uses::uses;
 use crate::{pmpi, say};

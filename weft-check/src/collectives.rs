@@ -526,7 +526,7 @@ fn misfit(records: &[Record]) -> Option<(usize, usize, Signature, Signature)> {
 }
 
 fn kind_of(base: &str) -> Option<&'static str> {
-    let known = crate::calls::FUNCTIONS
+    let known = crate::tables::FUNCTIONS
         .iter()
         .find(|function| function.base == base)?;
     kind(known.base)

@@ -22,5 +22,7 @@ mod place;
 mod pmpi;
 mod requests;
 mod say;
+mod shims;
+mod tables;
 mod types;
 mod uses;

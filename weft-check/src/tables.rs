@@ -1,0 +1,5 @@
+//! What the table says of the functions that are looked at, and values of both ABIs: generated.
+
+use crate::calls::{Function, Kind, Param};
+
+include!(concat!(env!("OUT_DIR"), "/tables.rs"));
