@@ -381,6 +381,7 @@ impl OutInt<'_> {
 }
 
 /// Where the program wants a status, if it does.
+#[derive(Clone, Copy)]
 pub struct StatusOut<'a> {
     place: *mut MPI_Status,
     _of: PhantomData<&'a mut MPI_Status>,

@@ -34,9 +34,9 @@ pub const CELLS: usize = 256;
 pub struct Cell {
     sequence: AtomicU32,
     /// Source, length and header.
-    pub envelope: UnsafeCell<Envelope>,
+    envelope: UnsafeCell<Envelope>,
     /// A short payload.
-    pub inline: UnsafeCell<[u8; INLINE]>,
+    inline: UnsafeCell<[u8; INLINE]>,
 }
 
 #[cfg(not(loom))]
@@ -411,11 +411,13 @@ impl Cell {
         self.sequence.load(Ordering::Acquire) == (position as u32).wrapping_add(1)
     }
 
+    /// Writes source, length and header.
+    ///
     /// # Safety
     /// The cell has been claimed.
     #[cfg(not(loom))]
     #[inline(always)]
-    unsafe fn set_envelope(&self, envelope: Envelope) {
+    pub unsafe fn set_envelope(&self, envelope: Envelope) {
         // SAFETY: the caller's contract.
         unsafe { self.envelope.get().write(envelope) };
     }
@@ -428,18 +430,22 @@ impl Cell {
         unsafe { (*self.envelope.get())[number] }
     }
 
+    /// Where a short payload is.
+    ///
     /// # Safety
     /// The cell is the caller's: claimed, or published and not released.
     #[cfg(not(loom))]
     #[inline(always)]
-    unsafe fn payload(&self) -> *mut u8 {
+    pub unsafe fn payload(&self) -> *mut u8 {
         self.inline.get().cast()
     }
 
+    /// Writes source, length and header.
+    ///
     /// # Safety
     /// As above.
     #[cfg(loom)]
-    unsafe fn set_envelope(&self, envelope: Envelope) {
+    pub unsafe fn set_envelope(&self, envelope: Envelope) {
         // SAFETY: the caller's contract.
         self.envelope.with_mut(|place| unsafe { *place = envelope });
     }
@@ -450,10 +456,12 @@ impl Cell {
         self.envelope.with(|place| unsafe { (*place)[number] })
     }
 
+    /// Where a short payload is.
+    ///
     /// # Safety
     /// As above.
     #[cfg(loom)]
-    unsafe fn payload(&self) -> *mut u8 {
+    pub unsafe fn payload(&self) -> *mut u8 {
         self.inline.with_mut(|place| place.cast())
     }
 

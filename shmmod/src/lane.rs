@@ -53,17 +53,16 @@ impl Remote {
         };
         let number = position as usize & (CELLS - 1);
         let cell = &self.segment.cells()[number];
-        let payload = if len <= INLINE {
-            cell.inline.get().cast()
-        } else {
-            self.segment.body(number)
-        };
         let [a, b, c] = header.0;
         // SAFETY: the cell is claimed, so nobody else touches it until it is published.
-        unsafe {
-            cell.envelope
-                .get()
-                .write([u64::from(me) | (len as u64) << 32, a, b, c])
+        let short = unsafe {
+            cell.set_envelope([u64::from(me) | (len as u64) << 32, a, b, c]);
+            cell.payload()
+        };
+        let payload = if len <= INLINE {
+            short
+        } else {
+            self.segment.body(number)
         };
         fill(payload);
         publish(cell, position);

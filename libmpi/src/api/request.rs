@@ -21,7 +21,7 @@ fn conclude(
     runtime: &Runtime,
     named: Named,
     request: &mut MPI_Request,
-    status: &StatusOut,
+    status: StatusOut<'_>,
 ) -> Result<()> {
     if let Some(found) = runtime.take_well(named) {
         *request = MPI_REQUEST_NULL;
@@ -63,10 +63,10 @@ pub fn wait(request: &mut MPI_Request, status: StatusOut) -> Result<()> {
     let runtime = runtime()?;
     let named = runtime.named(*request)?;
     if let Named::Own(handle) = named {
-        return wait_own(runtime, handle, request, &status);
+        return wait_own(runtime, handle, request, status);
     }
     runtime.wait_for(named)?;
-    conclude(runtime, named, request, &status)
+    conclude(runtime, named, request, status)
 }
 
 /// `MPI_Wait` for a request of the ABI's own kinds.
@@ -75,7 +75,7 @@ fn wait_own(
     runtime: &Runtime,
     handle: MPI_Request,
     request: &mut MPI_Request,
-    status: &StatusOut,
+    status: StatusOut<'_>,
 ) -> Result<()> {
     let Some(ended) = runtime.complete_other(handle) else {
         let named = Named::Own(handle);
@@ -97,7 +97,7 @@ pub fn test(request: &mut MPI_Request, flag: Out<c_int>, status: StatusOut) -> R
     let done = is_complete_after_poll(runtime, &[named], |runtime| runtime.is_complete(named))?;
     flag.set(c_int::from(done));
     if done {
-        conclude(runtime, named, request, &status)?;
+        conclude(runtime, named, request, status)?;
     }
     Ok(())
 }
@@ -208,7 +208,7 @@ pub unsafe fn waitany(
         .process
         .wait_until_among(&vcis, || Ok(any_complete(runtime, &all)))?;
     index.set(found as c_int);
-    conclude(runtime, all[found], &mut requests[found], &status)
+    conclude(runtime, all[found], &mut requests[found], status)
 }
 
 /// `MPI_Testany`.
@@ -235,7 +235,7 @@ pub unsafe fn testany(
     flag.set(c_int::from(found.is_some()));
     index.set(found.map_or(MPI_UNDEFINED, |found| found as c_int));
     match found {
-        Some(found) => conclude(runtime, all[found], &mut requests[found], &status),
+        Some(found) => conclude(runtime, all[found], &mut requests[found], status),
         None => Ok(()),
     }
 }
