@@ -224,7 +224,7 @@ fn all_options_of_intel_and_open_mpi_are_known() {
     // What their own help and manuals list, with how many words follow.
     for (names, values) in [
         (
-            "aps mps gdb silent-abort nolocal print-rank-map prepend-timestamp prot \
+            "aps mps silent-abort nolocal print-rank-map prepend-timestamp prot \
              quiet display-map display-allocation output-proctable novm oversubscribe \
              nooversubscribe bycore byslot bynode pernode bind-to-core bind-to-socket report-bindings \
              merge-stderr-to-stdout tag-output timestamp-output xml noprefix preload-binary \
