@@ -98,9 +98,20 @@ pub fn summary<'a>(texts: impl Iterator<Item = &'a [u8]>) -> Option<String> {
     Some(text)
 }
 
+/// A report as far as it has been read.
+struct Report {
+    words: Words,
+    /// Whom its operations wait for.
+    awaited: Vec<usize>,
+    /// How many operations there are.
+    operations: usize,
+    /// Their communicators, if they have names.
+    comms: Vec<Option<String>>,
+}
+
 /// The reports in what one rank has printed (`mpi_core::process::Process::report`).
 fn parse(text: &str) -> Vec<Words> {
-    let mut said: Vec<(Words, Vec<usize>, usize, Vec<Option<String>>)> = Vec::new();
+    let mut said: Vec<Report> = Vec::new();
     for line in text.lines() {
         // Lines may begin with a label.
         if let Some((_, rest)) = line.split_once("Weft: process ")
@@ -111,40 +122,42 @@ fn parse(text: &str) -> Vec<Words> {
                 .split_once(". Pending operations:")
                 .map_or("", |(place, _)| place);
             let place = place.trim().to_owned();
-            said.push((
-                Words {
+            said.push(Report {
+                words: Words {
                     rank,
                     place,
                     awaited: None,
                 },
-                Vec::new(),
-                0,
-                Vec::new(),
-            ));
+                awaited: Vec::new(),
+                operations: 0,
+                comms: Vec::new(),
+            });
             continue;
         }
-        let Some((_, awaited, operations, comms)) = said.last_mut() else {
+        let Some(report) = said.last_mut() else {
             continue;
         };
         let is_operation = ["receive, ", "send, ", ": waits for ", "collective or"];
         if line.contains("VCI ") && is_operation.iter().any(|what| line.contains(what)) {
-            *operations += 1;
-            awaited.extend(partner(line));
-            comms.push(communicator(line));
+            report.operations += 1;
+            report.awaited.extend(partner(line));
+            report.comms.push(communicator(line));
         }
     }
     said.into_iter()
-        .map(|(words, awaited, operations, comms)| Words {
-            awaited: (operations == 1)
-                .then(|| awaited.first().copied())
-                .flatten(),
-            place: match comms.first() {
-                Some(Some(name)) if comms.iter().all(|other| other.as_ref() == Some(name)) => {
-                    on(&words.place, name)
-                }
+        .map(|report| {
+            let Report { words, comms, .. } = report;
+            let alone = report.operations == 1;
+            let same = |name: &String| comms.iter().all(|other| other.as_ref() == Some(name));
+            let place = match comms.first() {
+                Some(Some(name)) if same(name) => on(&words.place, name),
                 _ => words.place,
-            },
-            ..words
+            };
+            Words {
+                awaited: report.awaited.first().copied().filter(|_| alone),
+                place,
+                ..words
+            }
         })
         .collect()
 }
