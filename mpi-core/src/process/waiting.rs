@@ -333,6 +333,10 @@ impl Process {
             if self.wait.yield_useless && slept() < wait::SHORT_NAP {
                 self.woken_early.store(true, Ordering::Relaxed);
             }
+        } else if matches!(value, Ok(None)) {
+            // A lane that can't be slept on has something to do that nothing has come of for long, such as a
+            // message that waits for its connection: whoever is to make that may need this core.
+            self.clock().sleep(nap.min(wait::SHORT_NAP));
         }
         for number in armed {
             let slot = self.vci(number)?;
