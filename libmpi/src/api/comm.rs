@@ -358,6 +358,7 @@ fn release(runtime: &Runtime, handle: &mut MPI_Comm) -> Result<()> {
     match runtime.comms.get(*handle) {
         Some(still) if std::ptr::eq(still, &raw const *object) => {
             runtime.comms.remove(*handle);
+            runtime.process.name_context(object.comm.context(), "");
         }
         _ => return Err(invalid_comm(*handle)),
     }

@@ -52,11 +52,15 @@ impl Process {
         text
     }
 
-    /// The program has given a communicator a name.
+    /// The program has given a communicator a name, or taken it away: by an empty one, or by
+    /// freeing the communicator.
     pub fn name_context(&self, context: ContextId, name: &str) {
-        self.context_names
-            .lock()
-            .insert(context.to_bits(), name.to_owned());
+        let mut names = self.context_names.lock();
+        if name.is_empty() {
+            names.remove(&context.to_bits());
+        } else {
+            names.insert(context.to_bits(), name.to_owned());
+        }
     }
 
     /// The counters of an open VCI, unless one thread has it for itself.
