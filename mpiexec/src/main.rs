@@ -29,6 +29,7 @@ mod program;
 mod rank;
 mod report;
 mod spawned;
+mod standstill;
 mod stdin;
 mod strays;
 mod system;

@@ -268,6 +268,13 @@ impl SharedSlots {
         Ok(())
     }
 
+    /// The ranks among some that have not raised their flags of a phase.
+    #[cold]
+    pub fn missing(&self, among: Range<u32>, number: u64) -> Vec<u32> {
+        let is_missing = |rank: &u32| matches!(self.is_up(*rank, number, 1, None), Flag::Down);
+        among.filter(is_missing).collect()
+    }
+
     /// Whether all others call the same as call number `tag`, as far as they have come. For who has come
     /// to its end by messages, which don't say.
     #[cold]
