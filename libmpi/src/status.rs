@@ -162,12 +162,17 @@ mod form {
     }
 }
 
-/// The same: two fields.
+/// The same: two fields. The number of bytes is one of 64 bits in C, and two integers of an array in Fortran, which may
+/// begin anywhere an integer can.
 #[cfg(openmpi_abi)]
 mod form {
-    use std::ffi::{c_int, c_long};
+    use std::ffi::c_int;
 
     use crate::abi::MPI_Status;
+
+    fn halves(bytes: u64) -> [c_int; 2] {
+        [bytes as u32 as c_int, (bytes >> 32) as u32 as c_int]
+    }
 
     /// Writes both; the flag is 0 or 1.
     ///
@@ -178,14 +183,14 @@ mod form {
         // SAFETY: the caller's contract.
         unsafe {
             (&raw mut (*out).cancelled).write(flag as c_int);
-            // Statuses of Fortran are arrays of integers, which may be anywhere.
-            (&raw mut (*out).bytes).write_unaligned(bytes as c_long);
+            (&raw mut (*out).bytes).write(halves(bytes));
         }
     }
 
     /// Bytes received.
     pub fn bytes(status: &MPI_Status) -> u64 {
-        status.bytes as u64
+        let [low, high] = status.bytes.map(|half| u64::from(half as u32));
+        high << 32 | low
     }
 
     /// Whether the operation was cancelled.
@@ -195,7 +200,7 @@ mod form {
 
     /// Sets the number of bytes.
     pub fn set_bytes(status: &mut MPI_Status, bytes: u64) {
-        status.bytes = bytes as c_long;
+        status.bytes = halves(bytes);
     }
 
     /// Sets whether the operation was cancelled.
@@ -208,7 +213,7 @@ mod form {
 const _: () = assert!(size_of::<MPI_Status>() == 32 && align_of::<MPI_Status>() == 4);
 
 #[cfg(openmpi_abi)]
-const _: () = assert!(size_of::<MPI_Status>() == 24);
+const _: () = assert!(size_of::<MPI_Status>() == 24 && align_of::<MPI_Status>() == 4);
 
 #[cfg(test)]
 mod tests {
