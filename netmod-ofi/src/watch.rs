@@ -24,9 +24,9 @@ const HOST_EVERY: Duration = Duration::from_secs(1);
 /// Time between two looks at a connection.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How long a host that has answered may be silent.
-const SILENCE: Duration = Duration::from_secs(10);
+const SILENCE: Duration = Duration::from_secs(9);
 /// For so long of that time it must have been asked: nobody asks while nobody waits.
-const ASKED: Duration = Duration::from_secs(8);
+const ASKED: Duration = Duration::from_secs(7);
 
 /// The TCP port multiplexer's: next to nobody offers it.
 const UNUSED_PORT: u16 = 1;

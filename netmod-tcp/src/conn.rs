@@ -56,6 +56,8 @@ pub(crate) enum Target {
     Placed { ptr: *mut u8, token: Token },
     /// Pieces of a receive's buffer, those that are full left out.
     Pieces { list: VecDeque<IoVec>, token: Token },
+    /// Nowhere; when all has come, a receive is told that its memory can't be written at this address.
+    Spoilt { token: Token, address: u64 },
     /// Nowhere.
     Nowhere,
 }

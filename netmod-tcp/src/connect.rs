@@ -481,7 +481,8 @@ impl TcpLane {
                 let incoming = conn.incoming.map(|incoming| incoming.target);
                 if let Some(
                     crate::conn::Target::Placed { token, .. }
-                    | crate::conn::Target::Pieces { token, .. },
+                    | crate::conn::Target::Pieces { token, .. }
+                    | crate::conn::Target::Spoilt { token, .. },
                 ) = incoming
                 {
                     self.notices.push_back(Notice::Complete(token, error()));

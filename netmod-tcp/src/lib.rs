@@ -34,6 +34,8 @@ mod lane;
 mod look;
 mod ops;
 mod park;
+#[allow(unsafe_code, reason = "memory that programs lend")]
+mod places;
 mod proof;
 #[allow(unsafe_code, reason = "memory that programs lend")]
 mod receive;

@@ -1,9 +1,8 @@
 //! Reading connections: what comes goes to the sink, to memory, or into an answer.
 
-use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSliceMut, Read};
 
-use netmod::{Header, IoVec, LaneError, MAX_IOVECS, Sink};
+use netmod::{BadMemory, Header, LaneError, Sink};
 
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
@@ -12,6 +11,7 @@ use crate::conn::{Conn, Incoming, Park, Target};
 use crate::exposure::Exposures;
 use crate::lane::{Endpoint, Notice, State, TcpLane};
 use crate::ops::{Act, Ops};
+use crate::places::{fill_pieces, place_pieces};
 use crate::wire::{self, Kind, MAX_FIXED, MAX_PAYLOAD, Next, PREFIX};
 
 /// Reads of one connection in one poll, at most.
@@ -31,11 +31,11 @@ const ROOM: usize = 16 << 10;
 const LITTLE: usize = 1 << 10;
 
 /// What a read has brought.
-struct Brought {
+pub(crate) struct Brought {
     /// Bytes at the beginning of the buffer.
-    bytes: usize,
+    pub bytes: usize,
     /// There was no room for more, so there may be more.
-    full: bool,
+    pub full: bool,
 }
 
 impl Incoming {
@@ -78,12 +78,18 @@ impl Incoming {
                 }))
             }
             // Several places: see `Incoming::fill` and `Conn::read_pieces`.
-            Target::Pieces { .. } | Target::Nowhere => None,
+            Target::Pieces { .. } | Target::Spoilt { .. } | Target::Nowhere => None,
         }
     }
 
     /// Copies the first bytes, which have come with what was before, to their place.
-    fn fill(&mut self, data: &[u8], peer: netmod::Peer, exposures: &Exposures, ops: &mut Ops) {
+    pub(crate) fn fill(
+        &mut self,
+        data: &[u8],
+        peer: netmod::Peer,
+        exposures: &Exposures,
+        ops: &mut Ops,
+    ) {
         if let Target::Pieces { list, .. } = &mut self.target {
             fill_pieces(list, data);
         } else {
@@ -94,7 +100,7 @@ impl Incoming {
     }
 
     /// So many bytes have come to their place.
-    fn advance(&mut self, count: usize, peer: netmod::Peer, ops: &mut Ops) {
+    pub(crate) fn advance(&mut self, count: usize, peer: netmod::Peer, ops: &mut Ops) {
         self.filled += count;
         if let Target::Get { cookie } = self.target
             && let Some(op) = ops.get(cookie, peer)
@@ -105,97 +111,7 @@ impl Incoming {
     }
 }
 
-/// The pieces of memory that a message belongs in, if it is known.
-#[cold]
-fn place_pieces(
-    peer: netmod::Peer,
-    header: &Header,
-    len: usize,
-    sink: &mut dyn Sink,
-) -> Option<Target> {
-    let nothing = IoVec {
-        ptr: std::ptr::null_mut(),
-        len: 0,
-    };
-    let mut all = [nothing; MAX_IOVECS];
-    let (count, token) = sink.place_pieces(peer, header, len, &mut all)?;
-    let list = all[..count].iter().copied().collect();
-    Some(Target::Pieces { list, token })
-}
-
-/// Copies to the first pieces, and leaves out what is full then.
-fn fill_pieces(list: &mut VecDeque<IoVec>, data: &[u8]) {
-    let mut rest = data;
-    while let (Some(first), false) = (list.front(), rest.is_empty()) {
-        let count = first.len.min(rest.len());
-        // SAFETY: the sink has given room for so many bytes, which stays until completion.
-        unsafe { netmod_kit::copy(rest.as_ptr(), first.ptr, count) };
-        rest = &rest[count..];
-        skip_pieces(list, count);
-    }
-}
-
-/// So many bytes are in their place.
-fn skip_pieces(list: &mut VecDeque<IoVec>, mut count: usize) {
-    while let Some(first) = list.front_mut() {
-        if count < first.len {
-            first.ptr = first.ptr.wrapping_add(count);
-            first.len -= count;
-            return;
-        }
-        count -= first.len;
-        list.pop_front();
-    }
-}
-
 impl Conn {
-    /// Reads once into the pieces of what is half read, `left` bytes, and into `buffer` what comes behind.
-    fn read_pieces(&mut self, left: usize, buffer: &mut [u8]) -> io::Result<Brought> {
-        let Some(Incoming {
-            target: Target::Pieces { list, .. },
-            filled,
-            ..
-        }) = &mut self.incoming
-        else {
-            return Err(ErrorKind::WouldBlock.into());
-        };
-        let room = if left > buffer.len() { 0 } else { buffer.len() };
-        let mut places: [IoSliceMut<'_>; MAX_IOVECS + 1] =
-            std::array::from_fn(|_| IoSliceMut::new(&mut []));
-        for (place, piece) in places.iter_mut().zip(&*list) {
-            // SAFETY: the sink has given room for so many bytes, which stays until completion.
-            *place =
-                IoSliceMut::new(unsafe { std::slice::from_raw_parts_mut(piece.ptr, piece.len) });
-        }
-        let count = list.len().min(MAX_IOVECS);
-        places[count] = IoSliceMut::new(&mut buffer[..room]);
-        let got = match rustix::io::readv(&*self.stream, &mut places[..=count]) {
-            // Memory that is not there: the copy meets it, in the program's own name.
-            Err(Errno::FAULT) => {
-                let most = left.min(buffer.len());
-                let got = rustix::io::read(&*self.stream, &mut buffer[..most])?;
-                fill_pieces(list, &buffer[..got]);
-                *filled += got;
-                return match got {
-                    0 => Err(ErrorKind::UnexpectedEof.into()),
-                    _ => Ok(Brought {
-                        bytes: 0,
-                        full: true,
-                    }),
-                };
-            }
-            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-            got => got?,
-        };
-        let placed = got.min(left);
-        skip_pieces(list, placed);
-        *filled += placed;
-        Ok(Brought {
-            bytes: got - placed,
-            full: got == left + room,
-        })
-    }
-
     /// Whether no frame has come in part.
     #[inline(always)]
     fn is_between(&self) -> bool {
@@ -221,7 +137,7 @@ impl Conn {
     }
 
     /// Reads once.
-    fn read(
+    pub(crate) fn read(
         &mut self,
         peer: netmod::Peer,
         exposures: &Exposures,
@@ -258,9 +174,11 @@ impl Conn {
         let (got, offered) = match read {
             Some(read) if left > room => (read?, left),
             Some(read) => (read?, left + room),
-            // Nobody wants it any more.
+            // Nobody wants it any more, or it has no place.
             None => {
-                incoming.target = Target::Nowhere;
+                if !matches!(incoming.target, Target::Spoilt { .. }) {
+                    incoming.target = Target::Nowhere;
+                }
                 let most = left.min(room);
                 (stream.read(&mut buffer[..most])?, most)
             }
@@ -331,7 +249,15 @@ impl TcpLane {
                 .map(|it| &mut it.state)
             {
                 Some(State::Open(conn)) => {
-                    Some(conn.read(peer, &shared.exposures, &mut self.ops, &mut buffer))
+                    let (exposures, ops) = (&shared.exposures, &mut self.ops);
+                    let read = conn.read(peer, exposures, ops, &mut buffer);
+                    let is_fault = |error: &io::Error| error.raw_os_error() == Some(libc::EFAULT);
+                    Some(match read {
+                        Err(error) if is_fault(&error) => {
+                            conn.read_around(peer, exposures, ops, &mut buffer)
+                        }
+                        read => read,
+                    })
                 }
                 _ => None,
             };
@@ -437,6 +363,10 @@ impl TcpLane {
             Target::Get { cookie } => self.got(index, cookie),
             Target::Placed { token, .. } | Target::Pieces { token, .. } => {
                 sink.complete(token, Ok(()));
+            }
+            Target::Spoilt { token, address } => {
+                let bad = BadMemory { own: true, address };
+                sink.complete(token, Err(LaneError::BadMemory(Box::new(bad))));
             }
             Target::Exposed { .. } | Target::Nowhere => {}
         }

@@ -523,6 +523,36 @@ fn long_messages_go_straight_to_their_place() {
 }
 
 #[test]
+fn a_place_that_can_not_be_written_is_told_of_and_the_peer_lives() {
+    const LEN: usize = 256 << 10;
+    const PAGE: usize = 4096;
+    let mut nodes = pair(1);
+    let to = nodes[1].peer;
+    let mut place = vec![0u8; LEN];
+    let closed = place[LEN / 2..].as_mut_ptr();
+    let closed = closed.with_addr(closed.addr().next_multiple_of(PAGE));
+    // SAFETY: a page of `place`, which nobody reads or writes before it is open again.
+    let protect = |rights| unsafe { libc::mprotect(closed.cast(), PAGE, rights) };
+    assert_eq!(protect(libc::PROT_NONE), 0);
+    nodes[1].sinks[0].places = vec![place];
+    send(&mut nodes, 0, to, Header([1; 3]), &vec![7; LEN]);
+    // The next comes behind it, on the same connection.
+    send(&mut nodes, 0, to, Header([2; 3]), &[5; 100]);
+    poll_until(&mut nodes, "messages", |nodes| {
+        !nodes[1].sinks[0].messages.is_empty()
+    });
+    assert_eq!(protect(libc::PROT_READ | libc::PROT_WRITE), 0);
+    let sink = &nodes[1].sinks[0];
+    let results: Vec<_> = sink.completed.values().collect();
+    assert!(
+        matches!(results[..], [Err(netmod::LaneError::BadMemory(bad))] if bad.own),
+        "{results:?}"
+    );
+    assert_eq!(sink.messages[0].2, [5; 100]);
+    assert!(sink.lost.is_empty());
+}
+
+#[test]
 fn a_sender_that_dies_within_a_message_gives_its_place_back() {
     let mut nodes = pair(1);
     let to = nodes[0].peer;

@@ -1,6 +1,6 @@
 /* A buffer that is not all there is an error of the operations that use it, on both sides where both lack the data;
  * nobody is taken for dead, and later messages arrive.
- * variants: shm shm-2copy ofi
+ * variants: shm shm-2copy tcp ofi
  * timeout: 20
  */
 #include "check.h"
@@ -24,10 +24,10 @@ static void check_text(int code, const char *part) {
     CHECK(strstr(text, part) != NULL);
 }
 
-/* Rank 0 sends to rank 1, which rank has the bad buffer. */
-static void transfer(int rank, int whose, int nonblocking) {
+/* Rank 0 sends to rank 1, which rank has the bad buffer: with a page that is not there, or closed. */
+static void transfer(int rank, int whose, int nonblocking, int closed) {
     char *good = memory(), *bad = memory(), *mine = rank == whose ? bad : good;
-    CHECK_EQ(munmap(bad + HOLE, PAGE), 0);
+    CHECK_EQ(closed ? mprotect(bad + HOLE, PAGE, PROT_NONE) : munmap(bad + HOLE, PAGE), 0);
     int code;
     MPI_Request request;
     if (nonblocking) {
@@ -56,11 +56,8 @@ static void transfer(int rank, int whose, int nonblocking) {
     char *other = memory();
     OK(MPI_Sendrecv(good, LEN, MPI_BYTE, 1 - rank, 6, other, LEN, MPI_BYTE, 1 - rank, 6, MPI_COMM_WORLD,
                     MPI_STATUS_IGNORE));
-    CHECK_EQ(munmap(other, LEN), 0);
     OK(MPI_Barrier(MPI_COMM_WORLD));
-    CHECK_EQ(munmap(bad, HOLE), 0);
-    CHECK_EQ(munmap(bad + HOLE + PAGE, LEN - HOLE - PAGE), 0);
-    CHECK_EQ(munmap(good, LEN), 0);
+    /* The memory stays mapped: a page closed in the midst of a range that was in use isn't always noticed. */
 }
 
 int main(int argc, char **argv) {
@@ -69,7 +66,8 @@ int main(int argc, char **argv) {
     OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     for (int whose = 0; whose < 2; whose++)
         for (int nonblocking = 0; nonblocking < 2; nonblocking++)
-            transfer(rank, whose, nonblocking);
+            for (int closed = 0; closed < 2; closed++)
+                transfer(rank, whose, nonblocking, closed);
     OK(MPI_Finalize());
     return 0;
 }

@@ -13,6 +13,7 @@
 //! - `WEFT_TEST_PATIENCE`: multiplies all time limits, for slow or busy machines.
 
 mod checks;
+mod documented;
 mod hosts;
 mod installed;
 mod job;
@@ -115,6 +116,7 @@ fn trials() -> Result<Vec<Trial>> {
     trials.extend(tools::trials());
     trials.extend(profile::trials());
     trials.extend(tutorial::trials());
+    trials.extend(documented::trials());
     trials.extend(installed::trials());
     trials.extend(launchers::trials());
     trials.extend(many::trials());

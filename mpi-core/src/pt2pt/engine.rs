@@ -14,19 +14,20 @@ use netmod_kit::PeerTable;
 
 use crate::error::{Class, Error, Result};
 use crate::pt2pt::NOBODY;
-use crate::pt2pt::bad_memory;
 use crate::pt2pt::buffer::Buffer;
 use crate::pt2pt::flow::{Stream, cost};
 use crate::pt2pt::letter::Letter;
 use crate::pt2pt::matching::{PostedQueue, UnexpectedQueue};
 use crate::pt2pt::operations::Ops;
 use crate::pt2pt::request::{Cancelled, Records, RequestId, Role, Status};
+use crate::pt2pt::usable::Usable;
 use crate::pt2pt::wire::{self, Control, Key, Name, PacketKind, Rts, Trailer};
 use crate::{ANY_SOURCE, ANY_TAG};
 
 mod answers;
 mod counters;
 mod place;
+mod sends;
 pub use counters::Counters;
 
 /// One VCI of one process.
@@ -171,6 +172,8 @@ pub(crate) struct Engine {
     pub remote: Ops,
     /// Bytes of eager messages a stream may hold at its receiver.
     pub window: u32,
+    /// Memory of the program's that transports may have.
+    pub usable: Usable,
     /// Peers found lost, with the reason.
     pub lost: Vec<(Peer, String)>,
     /// What lost processes of other jobs were members of, as requests name it.
@@ -195,6 +198,7 @@ impl Engine {
             counters: Counters::default(),
             remote: Ops::default(),
             window,
+            usable: Usable::default(),
             lost: Vec::new(),
             lost_members: Vec::new(),
             lost_reported: 0,
@@ -412,90 +416,6 @@ impl Engine {
             self.posted.remove(place);
         }
         self.records.complete(id, status, Some(error));
-    }
-
-    /// Completes a send: its data has left, or has been read.
-    pub fn finish_send(&mut self, id: RequestId) {
-        self.end_send(id, Status::EMPTY);
-    }
-
-    /// Completes a send that was given back.
-    pub fn finish_cancelled(&mut self, id: RequestId) {
-        let status = Status {
-            cancelled: Cancelled::Yes,
-            ..Status::EMPTY
-        };
-        self.end_send(id, status);
-    }
-
-    fn end_send(&mut self, id: RequestId, status: Status) {
-        let Some(record) = self.records.get(id) else {
-            return;
-        };
-        if record.exposed.is_none() {
-            return self.records.complete(id, status, None);
-        }
-        let to = Address {
-            peer: record.peer,
-            vci: record.peer_vci,
-        };
-        record.role = Role::Ending;
-        self.outbox.push(Action::Withdraw(to, id, status));
-    }
-
-    /// Ends a send whose memory its receiver could not read, at an address.
-    #[cold]
-    fn fail_send(&mut self, id: RequestId, address: u64) {
-        if let Some(record) = self.records.get(id) {
-            record.error = Some(bad_memory::own_send(record, address));
-            let to = Address {
-                peer: record.peer,
-                vci: record.peer_vci,
-            };
-            record.role = Role::Ending;
-            self.outbox.push(Action::Withdraw(to, id, Status::EMPTY));
-        }
-    }
-
-    /// The transport has taken a send from the program's memory.
-    fn has_left(&mut self, id: RequestId, result: std::result::Result<(), LaneError>) {
-        match result {
-            Ok(()) => self.finish_send(id),
-            Err(error) => self.fail(id, Error::new(Class::ProcFailed, error.to_string())),
-        }
-    }
-
-    /// Cancels a receive if it has not matched, asks the receiver to give a send back if it has not
-    /// been completed (section 3.8.4).
-    ///
-    /// Invariant: either the request completes as cancelled, or as if nothing had been asked, never
-    /// both. For a send the receiver decides: a message that it finds unexpected is taken out of
-    /// matching and given back, any other has been matched and is answered for as usual.
-    pub fn cancel(&mut self, id: RequestId) {
-        let Some(record) = self.records.get(id) else {
-            return;
-        };
-        let to = Address {
-            peer: record.peer,
-            vci: record.peer_vci,
-        };
-        match record.role {
-            Role::Posted(place) => {
-                self.posted.remove(place);
-                let status = Status {
-                    cancelled: Cancelled::Yes,
-                    ..Status::EMPTY
-                };
-                self.records.complete(id, status, None);
-            }
-            Role::AwaitingAck | Role::AwaitingReceiver if !record.asked_back => {
-                record.asked_back = true;
-                let name = self.records.name(id);
-                self.outbox.push(Action::Recall(to, name));
-            }
-            // Complete or about to be. (Queued sends are taken back by the VCI, which has them.)
-            _ => {}
-        }
     }
 
     fn acknowledge(&mut self, to: Address, request: Name) {

@@ -7,43 +7,19 @@ use crate::error::Error;
 use crate::pt2pt::bad_memory::{own_receive, own_send, their_send};
 use crate::pt2pt::engine::{Action, Address};
 use crate::pt2pt::request::RequestId;
+use crate::pt2pt::usable::{Access, Usable};
 use crate::pt2pt::wire::{Control, PacketKind};
 
-/// Whether nothing is mapped in some part of these bytes. (What is mapped may still be protected.) One short system
-/// call; only long messages ask.
-fn has_hole(start: *const u8, len: usize) -> bool {
-    const PAGE: usize = 4096;
-    let first = start.addr() & !(PAGE - 1);
-    let len = (start.addr() - first).saturating_add(len);
-    // SAFETY: with MS_ASYNC nothing is written or changed; whatever the addresses are, the kernel checks them.
-    let rc = unsafe {
-        libc::msync(
-            start.with_addr(first).cast_mut().cast(),
-            len,
-            libc::MS_ASYNC,
-        )
-    };
-    rc != 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::ENOMEM)
-}
-
-/// The error of memory that has a hole.
-pub(super) fn check(start: *const u8, len: usize) -> Result<(), LaneError> {
-    if !has_hole(start, len) {
-        return Ok(());
-    }
-    // The first page that is missing, found by halves.
-    let (mut good, mut bad) = (0, len);
-    while bad - good > 1 {
-        let middle = good + (bad - good) / 2;
-        match has_hole(start, middle) {
-            true => bad = middle,
-            false => good = middle,
-        }
-    }
-    Err(LaneError::BadMemory(Box::new(BadMemory {
-        own: true,
-        address: (start.addr() + good) as u64,
-    })))
+/// The error of memory that can't be used.
+pub(super) fn check(
+    usable: &mut Usable,
+    start: *const u8,
+    len: usize,
+    access: Access,
+) -> Result<(), LaneError> {
+    usable
+        .check(start, len, access)
+        .map_err(|address| LaneError::BadMemory(Box::new(BadMemory { own: true, address })))
 }
 
 impl VciState {

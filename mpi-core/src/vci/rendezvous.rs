@@ -4,9 +4,10 @@ use netmod::{Issued, LaneError, MAX_IOVECS, RemoteAddr, Token};
 
 use super::pieces::NONE;
 use super::{VciState, bad_memory};
-use crate::pt2pt::engine::Address;
+use crate::pt2pt::engine::{Address, Engine};
 use crate::pt2pt::flow::cost;
 use crate::pt2pt::request::{Record, RequestId, Role};
+use crate::pt2pt::usable::Access;
 use crate::pt2pt::wire::{self, Control, Cts, Name, PacketKind, Rts};
 
 /// Data that goes where an offer would go: with the name of the request it is as long.
@@ -31,11 +32,14 @@ impl VciState {
             // What the transport takes from the program's memory must be there: a provider that meets a hole
             // takes it for the loss of the peer. As an offer, the receiver asks for it, and hears of it.
             let borrowed = len >= self.route_to(to)?.limits.zcopy_min;
-            let whole = |record: &mut Record| {
+            let Engine {
+                records, usable, ..
+            } = &mut self.engine;
+            let mut is_usable = |record: &mut Record| {
                 let start = record.buffer.as_ptr();
-                start.is_none_or(|start| bad_memory::check(start, len).is_ok())
+                start.is_none_or(|start| usable.check(start, len, Access::Read).is_ok())
             };
-            if borrowed && !self.engine.records.get(id).is_none_or(whole) {
+            if borrowed && !records.get(id).is_none_or(&mut is_usable) {
                 return self.launch_rendezvous(to, id);
             }
             if !self.launch_lent(to, id, len)? {
@@ -109,16 +113,20 @@ impl VciState {
         let route = self.route_index(to)?;
         let VciState { engine, routes, .. } = &mut *self;
         let (transport, can_get) = (&routes[route].transport, routes[route].limits.get);
-        let Some(record) = engine.records.get(id) else {
+        let Engine {
+            records, usable, ..
+        } = engine;
+        let Some(record) = records.get(id) else {
             return Ok(());
         };
         let len = record.total;
         // What is not all there isn't offered: the receiver asks for it, and hears of it.
-        let whole = |ptr| {
-            transport.shared_memory().is_some() || bad_memory::check(ptr, len as usize).is_ok()
+        let mut is_usable = |ptr| {
+            transport.shared_memory().is_some()
+                || usable.check(ptr, len as usize, Access::Read).is_ok()
         };
         if let (Some(ptr), true, None) = (record.buffer.as_ptr(), can_get, record.exposed)
-            && whole(ptr)
+            && is_usable(ptr)
         {
             // SAFETY: the program has lent the memory until the send completes, and completion
             // withdraws the exposure.
@@ -187,7 +195,7 @@ impl VciState {
         if routes[route].transport.shared_memory().is_some() {
             return self.fetch_directly(from, id, remote, len, any);
         }
-        bad_memory::check(local, len)?;
+        bad_memory::check(&mut engine.usable, local, len, Access::Write)?;
         let token = Token(u64::from(id.index()));
         let Address { peer, vci } = from;
         // SAFETY: the receive's buffer holds `len` bytes (`start_transfer` took the lesser of both)
@@ -254,7 +262,10 @@ impl VciState {
             return Ok(());
         }
         let is_local = self.route_to(to)?.transport.shared_memory().is_some();
-        let Some(record) = self.engine.records.named(name) else {
+        let Engine {
+            records, usable, ..
+        } = &mut self.engine;
+        let Some(record) = records.named(name) else {
             return Ok(());
         };
         if record.buffer.is_empty() {
@@ -264,7 +275,7 @@ impl VciState {
             return Ok(());
         }
         if let Some(ptr) = record.buffer.as_ptr() {
-            bad_memory::check(ptr, record.total as usize)?;
+            bad_memory::check(usable, ptr, record.total as usize, Access::Write)?;
         }
         let place = record.buffer.as_ptr().filter(|_| is_local);
         record.place = place.map(|ptr| ptr as u64);
@@ -293,10 +304,13 @@ impl VciState {
             self.engine.finish_send(id);
             return Ok(());
         }
-        if let Some(record) = self.engine.records.get(id)
+        let Engine {
+            records, usable, ..
+        } = &mut self.engine;
+        if let Some(record) = records.get(id)
             && let (Some(ptr), 0) = (record.buffer.as_ptr(), record.moved)
         {
-            bad_memory::check(ptr, record.total as usize)?;
+            bad_memory::check(usable, ptr, record.total as usize, Access::Read)?;
         }
         let record = self.engine.records.get(id);
         let mut by_pieces = record.is_some_and(|record| record.buffer.is_listable());

@@ -298,3 +298,50 @@ fn all_options_of_hydra_are_known() {
         }
     }
 }
+
+/// The options that a text names: words that begin with a dash or two and are no numbers.
+fn options_in(text: &str) -> Vec<String> {
+    let words = text.split(|c: char| c.is_whitespace() || "`,;()|".contains(c));
+    let words = words.filter_map(|word| word.strip_prefix('-'));
+    let words = words.map(|word| word.strip_prefix('-').unwrap_or(word));
+    let words = words.map(|word| word.split('=').next().unwrap_or_default());
+    let words = words.map(|word| word.trim_end_matches(['.', ':']));
+    let is_name = |word: &&str| word.starts_with(|c: char| c.is_ascii_alphabetic());
+    words.filter(is_name).map(str::to_owned).collect()
+}
+
+#[test]
+fn pages_and_the_short_help_name_no_option_that_nobody_knows() {
+    let is_known = |name: &str| names().contains(&name) || foreign::find(name).is_some();
+    for name in options_in(crate::help::HELP) {
+        // Of another program's command line.
+        assert!(is_known(&name) || name == "mpi", "-h names -{name}");
+    }
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let pages = std::fs::read_dir(format!("{root}/docs")).unwrap();
+    let pages = pages.map(|entry| entry.unwrap().path());
+    let pages = pages.filter(|path| path.extension().is_some_and(|ending| ending == "md"));
+    let mut count = 0;
+    for page in pages.chain([format!("{root}/README.md").into()]) {
+        let text = std::fs::read_to_string(&page).unwrap();
+        for line in text.lines() {
+            for line in line.split('`') {
+                let Some((_, line)) = ["mpiexec ", "mpirun "]
+                    .iter()
+                    .find_map(|name| line.split_once(name))
+                else {
+                    continue;
+                };
+                count += 1;
+                if let Err(error) = read(line) {
+                    assert!(
+                        !error.contains("unknown option"),
+                        "{}: {error}",
+                        page.display()
+                    );
+                }
+            }
+        }
+    }
+    assert!(count > 60, "only {count} lines were found");
+}

@@ -8,12 +8,28 @@ use netmod::{Header, IoVec, LaneError, MAX_IOVECS, Peer, Token};
 
 use super::{Address, Engine, PLACED, SCATTERED};
 use crate::error::{Class, Error};
+use crate::pt2pt::bad_memory::own_receive;
 use crate::pt2pt::request::{Record, RequestId, Role};
+use crate::pt2pt::usable::{Access, first_bad};
 use crate::pt2pt::wire::{self, Control, PacketKind, Trailer};
 
 /// Mean length of runs, in bytes, from which the kernel writes them to their places itself. Shorter ones cost
 /// it more than it costs to unpack them from a buffer that the processor's cache still holds.
 const SCATTERED_RUN: usize = 16 << 10;
+
+/// Why what came for a receive is not in its buffer.
+#[cold]
+fn not_written(record: &Record, error: LaneError) -> Error {
+    let LaneError::BadMemory(bad) = error else {
+        return Error::new(Class::ProcFailed, error.to_string());
+    };
+    // The transport knows only about where it was when it met the page.
+    let address = match record.buffer.as_ptr() {
+        Some(start) => first_bad(start, record.total as usize, Access::Write),
+        None => bad.address,
+    };
+    own_receive(record, address)
+}
 
 impl Engine {
     /// The place for the `len` bytes of a message, if its receive is posted and has room for all of
@@ -54,13 +70,19 @@ impl Engine {
         let Some(record) = self.records.get(id) else {
             return;
         };
-        if let Err(error) = result {
-            return self.fail(id, Error::new(Class::ProcFailed, error.to_string()));
-        }
         let (len, peer, vci) = (record.total, record.peer, record.peer_vci);
-        self.counters.eager_bytes_received += len;
-        self.consumed(Address { peer, vci }, len as usize);
-        self.finish_transfer(id);
+        let error = result.err().map(|error| not_written(record, error));
+        if error
+            .as_ref()
+            .is_none_or(|error| error.class() == Class::Buffer)
+        {
+            self.counters.eager_bytes_received += len;
+            self.consumed(Address { peer, vci }, len as usize);
+        }
+        match error {
+            None => self.finish_transfer(id),
+            Some(error) => self.fail(id, error),
+        }
     }
 
     /// The places in a receive's buffer with gaps for a part of a rendezvous message's data. (They were
@@ -111,7 +133,8 @@ impl Engine {
         };
         record.fetching = false;
         if let Err(error) = result {
-            return self.fail(id, Error::new(Class::ProcFailed, error.to_string()));
+            let error = not_written(record, error);
+            return self.fail(id, error);
         }
         if record.moved == record.total {
             self.finish_transfer(id);

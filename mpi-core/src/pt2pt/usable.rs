@@ -1,0 +1,205 @@
+//! Whether memory of the program's can be read or written. It is asked before a transport gets the memory,
+//! which would take a hole in it for the loss of the peer, or wait for ever.
+
+use std::io::{BufRead, BufReader};
+
+/// What is to be done with the memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Access {
+    Read,
+    Write,
+}
+
+/// Ranges that were found usable, so that they need not be walked through page by page again.
+#[derive(Default)]
+pub(crate) struct Usable {
+    /// First address and the one behind the last.
+    ranges: [(usize, usize, Option<Access>); RANGES],
+    next: usize,
+}
+
+const RANGES: usize = 8;
+const PAGE: usize = 4096;
+
+impl Usable {
+    /// The first address of these bytes that can't be used, if there is one.
+    ///
+    /// Whether something is mapped is asked each time, by one short system call. Whether it may be accessed
+    /// costs a look at each page (30 ns). So of a range that is one of the last few only the last page is
+    /// looked at, which is the one that isn't there where a buffer is too short: a page that is closed in the
+    /// midst of a buffer that has been in use is not noticed here.
+    pub fn check(&mut self, start: *const u8, len: usize, access: Access) -> Result<(), u64> {
+        let (first, end) = (start.addr(), start.addr().saturating_add(len));
+        let covers = |&(from, to, what): &(usize, usize, Option<Access>)| {
+            from <= first && end <= to && (what == Some(access) || what == Some(Access::Write))
+        };
+        let known = self.ranges.iter().any(covers);
+        let (from, count) = match known {
+            true => (start.wrapping_add(len.saturating_sub(1)), 1),
+            false => (start, len),
+        };
+        if !has_hole(start, len) && allows(from, count, access) {
+            if !known {
+                self.ranges[self.next] = (first, end, Some(access));
+                self.next = (self.next + 1) % RANGES;
+            }
+            return Ok(());
+        }
+        self.ranges = Default::default();
+        Err(first_bad(start, len, access))
+    }
+}
+
+/// The first address that can't be used of bytes that can't all be, found by halves.
+#[cold]
+pub(crate) fn first_bad(start: *const u8, len: usize, access: Access) -> u64 {
+    let (mut good, mut bad) = (0, len);
+    while bad - good > 1 {
+        let middle = good + (bad - good) / 2;
+        match has_hole(start, middle) || !allows(start, middle, access) {
+            true => bad = middle,
+            false => good = middle,
+        }
+    }
+    (start.addr() + good) as u64
+}
+
+/// The pages that these bytes are in: the first's address, and their length.
+fn pages(start: *const u8, len: usize) -> (*mut libc::c_void, usize) {
+    let first = start.addr() & !(PAGE - 1);
+    let len = (start.addr() - first).saturating_add(len);
+    (start.with_addr(first).cast_mut().cast(), len)
+}
+
+fn errno() -> Option<i32> {
+    std::io::Error::last_os_error().raw_os_error()
+}
+
+/// Whether nothing is mapped in some part of these bytes. (What is mapped may still be protected.)
+fn has_hole(start: *const u8, len: usize) -> bool {
+    let (first, len) = pages(start, len);
+    // SAFETY: with MS_ASYNC nothing is written or changed; whatever the addresses are, the kernel checks them.
+    let rc = unsafe { libc::msync(first, len, libc::MS_ASYNC) };
+    rc != 0 && errno() == Some(libc::ENOMEM)
+}
+
+/// Whether the kernel would let a transport access these bytes, which are all mapped. Pages that were
+/// never touched come into being, as they would by the access.
+fn allows(start: *const u8, len: usize, access: Access) -> bool {
+    let (first, len) = pages(start, len);
+    let advice = match access {
+        Access::Read => libc::MADV_POPULATE_READ,
+        Access::Write => libc::MADV_POPULATE_WRITE,
+    };
+    // SAFETY: pages are faulted in and no byte changes; the kernel checks the addresses.
+    let rc = unsafe { libc::madvise(first, len, advice) };
+    match (rc, errno()) {
+        (0, _) => true,
+        (_, Some(libc::EFAULT)) => false,
+        // Protected; or an older kernel (before 5.14), or a device's memory.
+        (_, Some(libc::EINVAL)) => maps_allow(first.addr(), len, access),
+        // Whoever accesses it will see.
+        _ => true,
+    }
+}
+
+/// What the list of mappings says.
+#[cold]
+fn maps_allow(first: usize, len: usize, access: Access) -> bool {
+    let Ok(maps) = std::fs::File::open("/proc/self/maps") else {
+        return true;
+    };
+    let lines = BufReader::new(maps).lines().map_while(Result::ok);
+    let parsed = lines.filter_map(|line| Mapping::parse(&line));
+    let end = first.saturating_add(len);
+    parsed
+        .filter(|mapping| mapping.start < end && first < mapping.end)
+        .all(|mapping| match access {
+            Access::Read => mapping.readable,
+            Access::Write => mapping.writable,
+        })
+}
+
+/// A line of `/proc/self/maps`.
+struct Mapping {
+    start: usize,
+    end: usize,
+    readable: bool,
+    writable: bool,
+}
+
+impl Mapping {
+    fn parse(line: &str) -> Option<Mapping> {
+        let (range, rest) = line.split_once(' ')?;
+        let (start, end) = range.split_once('-')?;
+        let mut rights = rest.bytes();
+        Some(Mapping {
+            start: usize::from_str_radix(start, 16).ok()?,
+            end: usize::from_str_radix(end, 16).ok()?,
+            readable: rights.next()? == b'r',
+            writable: rights.next()? == b'w',
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEN: usize = 16 * PAGE;
+
+    /// Memory of which one page has other rights.
+    fn memory(rights: i32) -> *mut u8 {
+        // SAFETY: new memory, of which nobody else knows.
+        unsafe {
+            let start = libc::mmap(
+                std::ptr::null_mut(),
+                LEN,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            );
+            assert_ne!(start, libc::MAP_FAILED);
+            assert_eq!(libc::mprotect(start.add(5 * PAGE), PAGE, rights), 0);
+            start.cast()
+        }
+    }
+
+    #[test]
+    fn rights_of_each_page_count() {
+        let mut usable = Usable::default();
+        for (rights, read, write) in [
+            (libc::PROT_READ | libc::PROT_WRITE, true, true),
+            (libc::PROT_READ, true, false),
+            (libc::PROT_NONE, false, false),
+        ] {
+            let start = memory(rights);
+            let bad = (start.addr() + 5 * PAGE) as u64;
+            for (access, good) in [(Access::Write, write), (Access::Read, read)] {
+                let expected = if good { Ok(()) } else { Err(bad) };
+                let from = start.wrapping_add(3);
+                assert_eq!(usable.check(from, LEN - 3, access), expected);
+                // Again, as what is known.
+                assert_eq!(usable.check(from, LEN - 3, access), expected);
+                assert_eq!(usable.check(from, 4 * PAGE, access), Ok(()));
+            }
+            // SAFETY: ours; nobody uses it any more.
+            unsafe { libc::munmap(start.cast(), LEN) };
+            assert_eq!(
+                usable.check(start, LEN, Access::Read),
+                Err(start.addr() as u64)
+            );
+        }
+    }
+
+    #[test]
+    fn the_list_of_mappings_says_the_same() {
+        let start = memory(libc::PROT_READ);
+        assert!(maps_allow(start.addr(), LEN, Access::Read));
+        assert!(!maps_allow(start.addr(), LEN, Access::Write));
+        assert!(maps_allow(start.addr(), 5 * PAGE, Access::Write));
+        // SAFETY: ours; nobody uses it any more.
+        unsafe { libc::munmap(start.cast(), LEN) };
+    }
+}

@@ -1,0 +1,226 @@
+//! What the documentation names is there, and what is there to be named is documented: links, environment variables,
+//! hints and commands of xtask. The commands of the pages are run by `tests/suite/documented.rs`; options of mpiexec
+//! are looked at by its own tests.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// All files below a folder with one of these endings, but for what is built or hidden.
+fn files(dir: &Path, endings: &[&str], found: &mut Vec<PathBuf>) {
+    let entries = fs::read_dir(dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
+    for entry in entries {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.starts_with('.') || name == "target" {
+            continue;
+        }
+        if path.is_dir() {
+            files(&path, endings, found);
+        } else if endings
+            .iter()
+            .any(|ending| path.to_string_lossy().ends_with(ending))
+        {
+            found.push(path);
+        }
+    }
+}
+
+/// Files by their paths from the root on.
+fn texts(endings: &[&str]) -> BTreeMap<String, String> {
+    let mut found = Vec::new();
+    files(&root(), endings, &mut found);
+    let read = |path: PathBuf| {
+        let text = fs::read_to_string(&path).expect("a text");
+        let name = path.strip_prefix(root()).expect("a path below the root");
+        (name.display().to_string(), text)
+    };
+    found.into_iter().map(read).collect()
+}
+
+fn pages() -> BTreeMap<String, String> {
+    let mut pages = texts(&[".md"]);
+    pages.retain(|name, _| !name.contains('/') || name.starts_with("docs/"));
+    pages
+}
+
+/// Words that begin so, of letters, digits and underscores.
+fn words(text: &str, start: &str) -> BTreeSet<String> {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let words = text.split(|c| !is_word(c));
+    let words = words.filter(|word| word.starts_with(start) && !word.ends_with('_'));
+    words.map(str::to_owned).collect()
+}
+
+/// A source without its tests.
+fn code<'a>(name: &str, text: &'a str) -> &'a str {
+    let parts: Vec<&str> = name.split('/').collect();
+    if parts
+        .iter()
+        .any(|part| matches!(*part, "tests" | "tests.rs" | "examples"))
+    {
+        return "";
+    }
+    text.split("#[cfg(test)]\nmod tests {")
+        .next()
+        .unwrap_or_default()
+}
+
+/// What a heading is linked by: small letters, digits and dashes.
+fn anchor(heading: &str) -> String {
+    let kept = heading.trim().chars().filter_map(|c| match c {
+        ' ' => Some('-'),
+        '-' | '_' => Some(c),
+        c if c.is_alphanumeric() => Some(c.to_ascii_lowercase()),
+        _ => None,
+    });
+    kept.collect()
+}
+
+#[test]
+fn no_link_is_dead() {
+    let pages = pages();
+    let anchors = |text: &str| -> Vec<String> {
+        let headings = text.lines().filter_map(|line| line.strip_prefix('#'));
+        headings
+            .map(|line| anchor(line.trim_start_matches('#')))
+            .collect()
+    };
+    let mut dead = Vec::new();
+    let mut count = 0;
+    for (name, text) in &pages {
+        for rest in text.split("](").skip(1) {
+            let target = rest.split([')', ' ']).next().unwrap_or_default();
+            if target.contains("://") || target.is_empty() {
+                continue;
+            }
+            count += 1;
+            let (file, part) = target.split_once('#').unwrap_or((target, ""));
+            let folder = Path::new(name).parent().unwrap_or(Path::new(""));
+            let path = match file {
+                "" => PathBuf::from(name),
+                file => folder.join(file),
+            };
+            let there = fs::canonicalize(root().join(&path));
+            let text = there.ok().and_then(|path| match path.is_dir() {
+                true => Some(String::new()),
+                false => fs::read_to_string(path).ok(),
+            });
+            let alive = text.is_some_and(|text| {
+                part.is_empty() || anchors(&text).iter().any(|one| one == part)
+            });
+            if !alive {
+                dead.push(format!("{name}: {target}"));
+            }
+        }
+    }
+    assert!(dead.is_empty(), "dead links: {dead:#?}");
+    assert!(count > 40, "only {count} links were found");
+}
+
+/// Variables of the environment that Weft's parts use among themselves, and the beginnings of some, with where.
+const INNER: &[(&str, &str)] = &[
+    (
+        "WEFT_CONFORMANCE_",
+        "the suite of transports, for its children",
+    ),
+    (
+        "WEFT_EAGER",
+        "a category of the tool interface, by the beginning of names",
+    ),
+    ("WEFT_LOCAL_RANK", "mpiexec, for its ranks"),
+    ("WEFT_PINGPONG_CHILD", "osu-bench, for its children"),
+    ("WEFT_PROGRESS", "a category of the tool interface"),
+];
+
+#[test]
+fn environment_variables_are_documented_and_documented_ones_exist() {
+    let sources = texts(&[".rs", ".c", "/mpicc", "/mpifort"]);
+    let mut documented = BTreeSet::new();
+    let mut manuals = texts(&[".1"]);
+    manuals.extend(pages());
+    for text in manuals.values() {
+        documented.extend(words(
+            &text.replace("\\-", "-").replace("\\_", "_"),
+            "WEFT_",
+        ));
+    }
+    let mut read = BTreeMap::new();
+    let mut known = BTreeSet::new();
+    for (name, text) in &sources {
+        known.extend(words(text, "WEFT_"));
+        for quoted in code(name, text).split('"') {
+            let is_name = quoted.starts_with("WEFT_") && words(quoted, "WEFT_").contains(quoted);
+            if is_name {
+                read.insert(quoted.to_owned(), name.clone());
+            }
+        }
+    }
+    let is_inner = |name: &str| {
+        let mut inner = INNER.iter().map(|(inner, _)| *inner);
+        inner.any(|inner| inner == name || inner.ends_with('_') && name.starts_with(inner))
+    };
+    read.retain(|name, _| !documented.contains(name) && !is_inner(name));
+    assert!(read.is_empty(), "no page tells of {read:#?}");
+    let ghosts: Vec<&String> = documented.difference(&known).collect();
+    assert!(
+        ghosts.is_empty(),
+        "pages tell of {ghosts:?}, which nothing reads"
+    );
+    assert!(documented.len() > 50, "only {} variables", documented.len());
+}
+
+#[test]
+fn hints_are_documented_and_documented_ones_exist() {
+    let hints = fs::read_to_string(root().join("libmpi/src/hints.rs")).expect("hints");
+    let names = words(code("", &hints), "weft_");
+    assert!(names.len() >= 6, "{names:?}");
+    let all: String = pages().into_values().collect::<Vec<_>>().join("\n");
+    let told = words(&all, "weft_");
+    let missing: Vec<&String> = names.difference(&told).collect();
+    assert!(missing.is_empty(), "no page tells of the hints {missing:?}");
+    // Other words that begin so are libraries and Rust's names of crates.
+    let others = ["weft_check", "weft_profile", "weft_VERSION_ARCHITECTURE"];
+    let ghosts: Vec<&String> = told
+        .difference(&names)
+        .filter(|name| !others.contains(&name.as_str()))
+        .collect();
+    assert!(
+        ghosts.is_empty(),
+        "pages tell of hints {ghosts:?}, which nobody knows"
+    );
+}
+
+#[test]
+fn commands_of_xtask_exist() {
+    let output = Command::new(env!("CARGO_BIN_EXE_xtask"))
+        .arg("help")
+        .output()
+        .expect("xtask");
+    let help = String::from_utf8_lossy(&output.stdout).into_owned();
+    let known: BTreeSet<&str> = help
+        .lines()
+        .filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next())
+        .collect();
+    assert!(known.contains("install"), "{help}");
+    for (name, text) in pages() {
+        for rest in text.split("cargo xtask").skip(1) {
+            let Some(rest) = rest.strip_prefix(' ') else {
+                continue;
+            };
+            let command = rest
+                .split(|c: char| !c.is_ascii_alphanumeric() && c != '-')
+                .next();
+            let command = command.unwrap_or_default();
+            assert!(
+                command.is_empty() || known.contains(command),
+                "{name}: cargo xtask {command}"
+            );
+        }
+    }
+}
