@@ -241,8 +241,8 @@ impl Job<'_> {
             // It is on no network.
             command.env_remove("WEFT_OFI_INTERFACE");
         }
-        let finds = self.program.is_openmpi()
-            && !matches!(self.variant, Variant::Hydra | Variant::Single);
+        let finds =
+            self.program.is_openmpi() && !matches!(self.variant, Variant::Hydra | Variant::Single);
         if self.program.is_foreign() && !finds {
             command.env("LD_LIBRARY_PATH", self.program.libraries(prefix)?);
         }

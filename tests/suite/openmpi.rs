@@ -87,5 +87,9 @@ pub fn twins(programs: &[Program]) -> Vec<Program> {
 /// The names that no program has.
 pub fn unknown(programs: &[Program]) -> Vec<&'static str> {
     let is_there = |name: &&str| programs.iter().any(|program| program.name == **name);
-    NAMES.iter().copied().filter(|name| !is_there(name)).collect()
+    NAMES
+        .iter()
+        .copied()
+        .filter(|name| !is_there(name))
+        .collect()
 }

@@ -126,9 +126,7 @@ impl Table {
                     }
                     item.clone()
                 }
-                (Item::Struct { .. }, Some(other @ Item::Struct { .. }))
-                    if abi == Abi::OpenMpi =>
-                {
+                (Item::Struct { .. }, Some(other @ Item::Struct { .. })) if abi == Abi::OpenMpi => {
                     other.clone()
                 }
                 (Item::Struct { name, fields }, Some(Item::Struct { fields: other, .. })) => {

@@ -9,7 +9,9 @@ use std::fmt::Write as _;
 use crate::function::{Direction, Function, Param};
 use crate::rust::{rust_name, rust_param, rust_result};
 use crate::standard_shims::length;
-use crate::{Abi, CType, Chapter, Constants, Functions, Group, Item, OpenMpi, Standard, Table, Value};
+use crate::{
+    Abi, CType, Chapter, Constants, Functions, Group, Item, OpenMpi, Standard, Table, Value,
+};
 
 /// What the library calls that the C interface of the standard ABI doesn't have; `libmpifort` has it itself.
 const BY_HAND: &[&str] = &[
