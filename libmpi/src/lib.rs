@@ -61,6 +61,7 @@ mod scheduling;
 pub mod session_object;
 pub mod sessions;
 pub mod settings;
+mod standstill;
 pub mod status;
 pub mod streams;
 pub mod tool;

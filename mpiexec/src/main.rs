@@ -30,6 +30,7 @@ mod program;
 mod rank;
 mod report;
 mod spawned;
+mod standstill;
 mod stdin;
 mod strays;
 mod system;
