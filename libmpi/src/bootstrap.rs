@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 use mpi_core::collective::Collectives;
 use mpi_core::process::source::Sources;
-use mpi_core::process::{Config, OneAtATime, Process, Router, Scheduling, Threads};
+use mpi_core::process::{Config, OneAtATime, Process, Router, Scheduling, Threads, Watch};
 use mpi_core::wait::WaitPolicy;
 use mpi_rma::Windows;
 use netmod::{OpenError, Peer, Resolver, Transport, VciId};
@@ -22,6 +22,7 @@ use pmi::Client;
 use crate::netmods::{self, Choice, Place};
 use crate::node_table::{self, Found, Table};
 use crate::settings::{Info, Settings};
+use crate::standstill::Teller;
 
 /// How many cards the launcher was asked for.
 static ASKED: AtomicU64 = AtomicU64::new(0);
@@ -400,6 +401,9 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
         router: cards.clone(),
         wait,
         clock: None,
+        watch: settings
+            .hang
+            .map(|seconds| -> Arc<dyn Watch> { Arc::new(Teller::new(pmi.clone(), seconds)) }),
         eager_limit: settings.eager_limit,
         window: settings.eager_window.unwrap_or(window.max(16 << 10)),
         max_vcis: settings.num_vcis,

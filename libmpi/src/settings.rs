@@ -289,6 +289,14 @@ const OWN: &[Variable] = &[
                way to each other. mpiexec sets it.",
     },
     Variable {
+        name: "WEFT_HANG",
+        kind: "count",
+        default: "not at all",
+        help: "Seconds: after so long without anything happening in any process of the job, all of which wait, mpiexec \
+               prints who waits where and for whom, and the job goes on. The same on all ranks; started by \
+               other launchers, nothing is printed.",
+    },
+    Variable {
         name: "WEFT_INFO",
         kind: "off, on or all",
         default: "off",
@@ -325,6 +333,7 @@ pub struct Settings {
     pub coll_node: Option<u32>,
     pub local_size: Option<usize>,
     pub local_cores: Option<usize>,
+    pub hang: Option<u64>,
     pub info: Info,
 }
 
@@ -448,6 +457,7 @@ impl Settings {
             local_cores: reader
                 .number("WEFT_LOCAL_CORES", 1..=1 << 30)?
                 .map(|count| count as usize),
+            hang: reader.number("WEFT_HANG", 1..=1 << 30)?,
             info: match reader.text("WEFT_INFO").as_deref() {
                 None | Some("off" | "0" | "no" | "false") => Info::None,
                 Some("on" | "1" | "yes" | "true") => Info::Used,
@@ -493,6 +503,7 @@ mod tests {
             ("WEFT_OFI_BUFFERS", "3"),
             ("WEFT_TCP_PORTS", "9-8"),
             ("WEFT_TCP_INTERFACE", "10.0.0.0/40"),
+            ("WEFT_HANG", "soon"),
             ("WEFT_INFO", "2"),
             ("WEFT_CRITICAL_SECTION", "locks"),
             ("WEFT_COLL", "bcast"),

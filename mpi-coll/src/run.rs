@@ -239,6 +239,17 @@ impl<R: Copy> Run<R> {
         }
     }
 
+    /// The round that the run is in, and how many there are: how often it waits for others.
+    pub fn round(&self) -> (u32, u32) {
+        let waits = |steps: &[Step]| {
+            let waits = |step: &&Step| matches!(step, Step::Wait { .. } | Step::Await { .. });
+            steps.iter().filter(waits).count() as u32
+        };
+        let steps = self.schedule.steps();
+        let here = steps.len().min(self.next + 1);
+        (waits(&steps[..here]), waits(steps))
+    }
+
     /// The ranks that the run has to do with at the moment, with the message that is not known to be complete;
     /// none for those whose flags it waits for.
     pub fn others(&self) -> impl Iterator<Item = (u32, Option<R>)> {

@@ -174,6 +174,11 @@ impl Backoff {
         self.naps = NAPS_AFTER_SPURIOUS;
     }
 
+    /// How many polls brought nothing, in a row.
+    pub fn fruitless(&self) -> u32 {
+        self.fruitless
+    }
+
     /// After a poll that brought something.
     #[inline(always)]
     pub fn reset(&mut self) {

@@ -68,6 +68,7 @@ fn process(size: u32) -> (usize, impl Sized) {
             router: Arc::new(Nobody),
             wait: WaitPolicy::for_share(64, 64),
             clock: None,
+            watch: None,
             eager_limit: None,
             window: 1 << 20,
             max_vcis: 64,

@@ -79,6 +79,7 @@ fn process(book: &Book, me: Peer, vcis: u16, single_copy: bool) -> Process {
         router: Arc::new(First),
         wait: WaitPolicy::for_share(8, 2),
         clock: None,
+        watch: None,
         eager_limit: Some(1000),
         window: 10_000,
         max_vcis: usize::from(vcis),

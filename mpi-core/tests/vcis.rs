@@ -60,6 +60,7 @@ fn processes<const N: usize>(pool: usize) -> [Process; N] {
             router: Arc::new(Only(known)),
             wait: WaitPolicy::for_share(8, 2),
             clock: None,
+            watch: None,
             eager_limit: Some(1000),
             window: 100_000,
             max_vcis: pool,

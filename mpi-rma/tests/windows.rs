@@ -50,6 +50,7 @@ fn process(
         router: Arc::new(First),
         wait: WaitPolicy::for_share(8, 2),
         clock: None,
+        watch: None,
         eager_limit: Some(300),
         window: 5_000,
         max_vcis: 1,

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use crate::standstill;
+
 /// Time for the ranks to say where they are.
 pub const LAST_WORDS: Duration = Duration::from_millis(500);
 /// The same for ranks within MPI that have not said it: on a machine that is busy they take longer.
@@ -13,6 +15,8 @@ pub const LOOK_FOR_WORDS: Duration = Duration::from_millis(50);
 /// Ranks were asked where they are, and go on afterwards.
 #[derive(Clone, Copy)]
 pub struct Inquiry {
+    /// For how many seconds ranks stood still, if that is why they were asked.
+    still: Option<u64>,
     /// They get time until then,
     least: Instant,
     /// and until then if not all have answered.
@@ -24,8 +28,28 @@ impl Inquiry {
     pub fn new() -> Inquiry {
         let now = Instant::now();
         Inquiry {
+            still: None,
             least: now + LAST_WORDS,
             most: now + LAST_WORDS_OF_ALL,
+        }
+    }
+
+    /// One that ranks are told of when they next say that they stand still.
+    pub fn of_standstill(seconds: u64) -> Inquiry {
+        let now = Instant::now();
+        Inquiry {
+            still: Some(seconds),
+            least: now + 2 * LAST_WORDS,
+            most: now + LAST_WORDS_OF_ALL,
+        }
+    }
+
+    /// What is said at its end.
+    pub fn answer<'a>(&self, texts: impl Iterator<Item = &'a [u8]>) -> String {
+        let waits = summary(texts).unwrap_or_else(|| "no rank waits in MPI".to_owned());
+        match self.still {
+            Some(seconds) => format!("{}\n{waits}", standstill::text(seconds)),
+            None => waits,
         }
     }
 
@@ -44,11 +68,6 @@ impl Inquiry {
         let now = Instant::now();
         now >= self.most || now >= self.least && all()
     }
-}
-
-/// What is said at the end of an inquiry.
-pub fn answer<'a>(texts: impl Iterator<Item = &'a [u8]>) -> String {
-    summary(texts).unwrap_or_else(|| "no rank waits in MPI".to_owned())
 }
 
 /// What one rank has said.
@@ -103,6 +122,8 @@ struct Report {
     words: Words,
     /// Whom its operations wait for.
     awaited: Vec<usize>,
+    /// Whom its collective waits for, if that is one alone.
+    collective: Option<usize>,
     /// How many operations there are.
     operations: usize,
     /// Their communicators, if they have names.
@@ -129,6 +150,7 @@ fn parse(text: &str) -> Vec<Words> {
                     awaited: None,
                 },
                 awaited: Vec::new(),
+                collective: None,
                 operations: 0,
                 comms: Vec::new(),
             });
@@ -137,6 +159,10 @@ fn parse(text: &str) -> Vec<Words> {
         let Some(report) = said.last_mut() else {
             continue;
         };
+        if let Some((_, rest)) = line.split_once(" of the collective: waits for rank ") {
+            report.collective = alone(rest);
+            continue;
+        }
         let is_operation = ["receive, ", "send, ", ": waits for ", "collective or"];
         if line.contains("VCI ") && is_operation.iter().any(|what| line.contains(what)) {
             report.operations += 1;
@@ -148,18 +174,27 @@ fn parse(text: &str) -> Vec<Words> {
         .map(|report| {
             let Report { words, comms, .. } = report;
             let alone = report.operations == 1;
+            let awaited = report.awaited.first().copied().filter(|_| alone);
             let same = |name: &String| comms.iter().all(|other| other.as_ref() == Some(name));
             let place = match comms.first() {
                 Some(Some(name)) if same(name) => on(&words.place, name),
                 _ => words.place,
             };
             Words {
-                awaited: report.awaited.first().copied().filter(|_| alone),
+                awaited: report.collective.or(awaited),
                 place,
                 ..words
             }
         })
         .collect()
+}
+
+/// The process of `5 (process 7)`, unless others are waited for as well.
+fn alone(text: &str) -> Option<usize> {
+    let (_, rest) = text.split_once("(process ")?;
+    let (process, rest) = rest.split_once(')')?;
+    let others = rest.starts_with(" and ");
+    process.parse().ok().filter(|_| !others)
 }
 
 /// The name of the communicator of an operation, if it has one that the program gave.
@@ -256,6 +291,22 @@ mod tests {
                  main at a.c:2. They wait for each other: 1 -> 3 -> 1"
             )
         );
+    }
+
+    #[test]
+    fn collectives_wait_for_processes() {
+        let text = |rank: usize, rest: &str| {
+            format!(
+                "Weft: process {rank} is waiting in MPI_Barrier. Pending operations:\n  \
+                 VCI 0: 0 receives posted, 0 messages unexpected\n  \
+                 round 1 of 2 of the collective: waits for rank 0 (process {rest}, on 'halves'\n"
+            )
+        };
+        let both = of(&[&text(4, "5)"), &text(5, "4)")]);
+        let expected = "ranks 4-5 wait in MPI_Barrier. They wait for each other: 4 -> 5 -> 4";
+        assert_eq!(both.as_deref(), Some(expected));
+        let several = of(&[&text(4, "5)"), &text(5, "4) and 1 other")]);
+        assert_eq!(several.as_deref(), Some("ranks 4-5 wait in MPI_Barrier"));
     }
 
     #[test]

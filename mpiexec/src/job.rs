@@ -26,6 +26,7 @@ use crate::program::{NOT_FOUND, NOT_RUNNABLE, Program, Unfit};
 use crate::rank::{Place, Rank};
 use crate::report::host;
 use crate::spawned::{Offspring, Whose};
+use crate::standstill::Standstill;
 use crate::stdin::{Typing, for_rank_0};
 use crate::strays;
 use crate::system::{self, Pid, Signals};
@@ -87,6 +88,7 @@ struct Job {
     phase: Phase,
     /// Whether ranks were asked where they are, and the answer is still to be told.
     inquiry: Option<Inquiry>,
+    standstill: Standstill,
     /// Why the job ends early.
     cause: Option<Cause>,
     /// Of the ranks that had to be ended: how many went how.
@@ -184,6 +186,7 @@ impl Job {
                 .and_then(|limit| Some((began.checked_add(limit)?, limit))),
             phase: Phase::Running,
             inquiry: None,
+            standstill: Standstill::default(),
             cause: None,
             ended: Ended::default(),
             code: 0,
@@ -480,6 +483,7 @@ impl Job {
                 self.offspring.ask(Asker::Rank(rank), &line, &mut actions);
                 actions.into_iter().for_each(|action| self.act(action));
             }
+            Action::Still { rank, seconds } => self.hear_of_standstill(rank, seconds),
             Action::Violation { rank, detail } => {
                 let who = self.name(rank);
                 let text = format!(

@@ -68,6 +68,11 @@ impl<F: Frames> Channel<F> {
         self.connection.send(request, command)
     }
 
+    /// Whether nobody waits for an answer at the moment.
+    pub(crate) fn is_free(&self) -> bool {
+        self.talk.try_lock().is_ok_and(|talk| talk.over.is_none())
+    }
+
     /// Whether [`Channel::finish`] was called.
     pub(crate) fn is_finalized(&self) -> bool {
         lock(&self.talk).over.as_deref() == Some(FINALIZED)

@@ -304,6 +304,15 @@ impl Client {
         self.link.spawn(spawn)
     }
 
+    /// Tells Weft's own launcher that this process waits and that nothing has happened for so many seconds; others
+    /// are told nothing. Returns whether the process is to say what it waits for.
+    ///
+    /// # Errors
+    /// The launcher doesn't answer.
+    pub fn stands_still(&self, seconds: u64) -> Result<bool, PmiError> {
+        self.link.stands_still(seconds)
+    }
+
     /// Asks the launcher to end the whole job with exit code `code`. It doesn't wait for other
     /// threads' exchanges and returns when the request is on its way; the caller then exits.
     pub fn abort(&self, code: i32, message: &str) -> Result<(), PmiError> {

@@ -41,6 +41,10 @@ pub(crate) trait Link: Debug + Send + Sync {
     fn preput(&self, key: &str) -> Result<Option<String>, PmiError> {
         self.get(0, key)
     }
+    /// Tells the launcher that nothing happens here. Returns whether it wants a report.
+    fn stands_still(&self, _seconds: u64) -> Result<bool, PmiError> {
+        Ok(false)
+    }
     /// Asks for the end of the job; doesn't wait for other threads' exchanges.
     fn abort(&self, code: i32, message: &str) -> Result<(), PmiError>;
     /// Takes leave.

@@ -28,6 +28,8 @@ pub(crate) struct Pmi1 {
     space: String,
     limits: Limits,
     how: String,
+    /// Whether the launcher is Weft's.
+    ours: bool,
 }
 
 /// The exchange at a port starts with our number, to which rank and size are the answer.
@@ -117,6 +119,8 @@ impl Pmi1 {
             space: String::new(),
             limits: Limits::default(),
             how,
+            // Nobody else tells it unasked.
+            ours: hello.space.is_some(),
         };
         if let Some((space, limits)) = hello.space {
             (link.space, link.limits) = (space, limits);
@@ -246,6 +250,17 @@ impl Link for Pmi1 {
                     reason: format!("a process could not be started (code {code})"),
                 }),
             }
+        })
+    }
+
+    fn stands_still(&self, seconds: u64) -> Result<bool, PmiError> {
+        // Another thread may be in a fence for long.
+        if !self.ours || !self.channel.is_free() {
+            return Ok(false);
+        }
+        let line = format!("cmd=weft_still seconds={seconds}\n");
+        self.exchange("weft_still", line.as_bytes(), "weft_still_result", |line| {
+            Ok(line.raw("report") == Some(b"1"))
         })
     }
 

@@ -44,6 +44,13 @@ pub enum Action {
         /// What to ask, the newline included.
         line: Vec<u8>,
     },
+    /// `rank` waits, and nothing has happened there for so many seconds; [`Server::report_wanted`] takes the answer.
+    Still {
+        /// Who waits.
+        rank: usize,
+        /// How long nothing has happened.
+        seconds: u64,
+    },
     /// `rank` sent something that is not the protocol and can't be answered.
     Violation {
         /// Who sent it.
@@ -169,6 +176,12 @@ impl Server {
         }
     }
 
+    /// Answers [`Action::Still`]: whether the rank is to say what it waits for.
+    pub fn report_wanted(&self, rank: usize, wanted: bool, actions: &mut Vec<Action>) {
+        let text = format!("cmd=weft_still_result rc=0 report={}", u8::from(wanted));
+        reply(actions, rank, &text);
+    }
+
     /// Which of the commands a rank runs.
     pub fn appnum(&self, rank: usize) -> u32 {
         self.ranks[rank].appnum
@@ -282,6 +295,10 @@ impl Server {
                     .text("message")
                     .or_else(|| line.text("error_msg"))
                     .unwrap_or_default(),
+            }),
+            b"weft_still" => actions.push(Action::Still {
+                rank,
+                seconds: line.number("seconds").unwrap_or(0),
             }),
             b"finalize" => {
                 self.ranks[rank].stage = Stage::Finalized;

@@ -472,7 +472,7 @@ pub(super) struct Waiter<'a> {
 }
 
 /// The ranks that a run waits for.
-fn awaited(process: &Process, run: &Run<Message>) -> Vec<u32> {
+pub(super) fn awaited(process: &Process, run: &Run<Message>) -> Vec<u32> {
     let under_way = |message: Option<Message>| match message {
         Some(Some(id)) => process.request(id).is_some_and(|one| !one.is_done()),
         Some(None) => false,

@@ -17,6 +17,7 @@ mod network;
 mod nonblocking;
 pub mod persistent;
 mod port;
+mod progress_note;
 mod quick;
 mod registration;
 mod rounds;

@@ -10,6 +10,7 @@ use mpi_coll::schedule::slot_offset;
 use super::agreement::CallSignature;
 use super::buffers::Buffers;
 use super::call::Call;
+use super::progress_note::ProgressNote;
 use super::shared::SharedSlots;
 use super::state::CommState;
 use crate::comm::Comm;
@@ -264,6 +265,7 @@ impl<'a> Phase<'a> {
         } = *self;
         let (looks, crowded) = (process.looks(), process.is_oversubscribed());
         let mut polls = 0;
+        let mut note = ProgressNote::new(process);
         process.wait_for_stores(comm.vci(), || {
             // With a member lost nothing goes on, lest what is missing be taken for the result.
             if let Some(error) = process.loss_among(|peer| comm.has_member(peer)) {
@@ -275,6 +277,9 @@ impl<'a> Phase<'a> {
                 }
                 shared.check_agreement(self.tag, self.signature, &mut polls)?;
                 let all = missing..shared.slots.size;
+                note.look(process, comm, || {
+                    ((1, 1), shared.missing(all.clone(), number))
+                });
                 if !crowded || !shared.spin_unless_needed(all, number) {
                     return Ok(None);
                 }

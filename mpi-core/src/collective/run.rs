@@ -5,9 +5,10 @@ use std::sync::atomic::Ordering;
 use super::agreement::CallSignature;
 use super::buffers::Buffers;
 use super::cache::{CommRun, Shape};
-use super::inquiry::{Inquiry, Waiter};
+use super::inquiry::{Inquiry, Waiter, awaited};
 use super::network::NetworkSlots;
 use super::port::{CommPort, NetworkPort, NoSlots, SharedPort, no_slots};
+use super::progress_note::ProgressNote;
 use super::shared::SharedSlots;
 use super::state::CommState;
 use crate::comm::{Comm, Purpose};
@@ -195,11 +196,20 @@ impl<'a> Underway<'a> {
         }
     }
 
+    /// Notes now and then where it stands.
+    #[inline]
+    fn note(&self, note: &mut ProgressNote<'a>, kept: &CommRun) {
+        note.look(self.process, self.comm, || {
+            (kept.run.round(), awaited(self.process, &kept.run))
+        });
+    }
+
     fn by_messages(&self, kept: &mut CommRun, shared: Option<&SharedSlots>) -> Result<()> {
         let Underway { tag, signature, .. } = *self;
         let mut port = self.port(NoSlots);
         let mut polls = 0;
         let mut inquiry = Inquiry::new(self.process);
+        let mut note = ProgressNote::new(self.process);
         self.process.wait_despite_loss(self.comm.vci(), || {
             self.check_members()?;
             if kept.run.advance(&mut port)? == Progress::Done {
@@ -209,6 +219,7 @@ impl<'a> Underway<'a> {
                 shared.check_agreement(tag, signature, &mut polls)?;
             }
             self.look(&mut inquiry, kept)?;
+            self.note(&mut note, kept);
             Ok(None)
         })?;
         match shared {
@@ -228,6 +239,7 @@ impl<'a> Underway<'a> {
         });
         let mut polls = 0;
         let crowded = self.process.is_oversubscribed();
+        let mut note = ProgressNote::new(self.process);
         self.process.wait_for_stores(self.comm.vci(), || {
             self.check_members()?;
             loop {
@@ -235,6 +247,13 @@ impl<'a> Underway<'a> {
                     return Ok(Some(()));
                 }
                 shared.check_agreement(tag, signature, &mut polls)?;
+                note.look(self.process, self.comm, || {
+                    let awaited = match kept.run.awaited() {
+                        Some((ranks, number)) => shared.missing(ranks, number),
+                        None => awaited(self.process, &kept.run),
+                    };
+                    (kept.run.round(), awaited)
+                });
                 let spins = |(ranks, number)| shared.spin_unless_needed(ranks, number);
                 if !crowded || !kept.run.awaited().is_some_and(spins) {
                     return Ok(None);
@@ -251,6 +270,7 @@ impl<'a> Underway<'a> {
             looks: network.looks(self.process.looks()),
         });
         let mut inquiry = Inquiry::new(self.process);
+        let mut note = ProgressNote::new(self.process);
         network.awaited.waits.store(true, Ordering::Relaxed);
         let result = self.process.wait_for_stores(self.comm.vci(), || {
             self.check_members()?;
@@ -258,6 +278,7 @@ impl<'a> Underway<'a> {
                 return Ok(Some(()));
             }
             self.look(&mut inquiry, kept)?;
+            self.note(&mut note, kept);
             Ok(None)
         });
         network.awaited.waits.store(false, Ordering::Relaxed);
@@ -299,6 +320,9 @@ fn synchronize_ranks(
         kept.signature = CallSignature::default();
         let schedule = kept.run.rebuild();
         rdma::barrier(schedule, network.reach, rdma::Signals::Dissemination);
+        if let Some(leaders) = &network.leaders {
+            schedule.rename_slots(0, leaders);
+        }
     }
     let call = Underway {
         process,

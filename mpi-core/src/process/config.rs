@@ -5,6 +5,7 @@ use std::sync::Arc;
 use netmod::{Peer, SharedMemory, Transport};
 
 use super::source::Sources;
+use super::stillness::Watch;
 use crate::vci::{CriticalSections, Router};
 use crate::wait::{Clock, WaitPolicy};
 
@@ -21,6 +22,8 @@ pub struct Config {
     pub wait: WaitPolicy,
     /// What tells the time to waits and loss checks. `None`: the machine's monotonic clock.
     pub clock: Option<Arc<dyn Clock>>,
+    /// Who is told how long nothing happens in waits.
+    pub watch: Option<Arc<dyn Watch>>,
     /// The longest message sent eagerly, in bytes; transports may allow less. `None`: as is best for
     /// each transport ([`netmod::Limits::eager`]).
     pub eager_limit: Option<usize>,

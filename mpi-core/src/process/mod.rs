@@ -13,6 +13,7 @@ mod remote;
 mod report;
 mod requests;
 pub mod source;
+mod stillness;
 pub mod threads;
 mod waiting;
 
@@ -29,6 +30,8 @@ pub use self::config::{Config, OneAtATime, Scheduling, Threads};
 use self::foreign::Foreign;
 pub use self::names::{Destination, Source, Vcis};
 use self::source::Sources;
+use self::stillness::Stillness;
+pub use self::stillness::Watch;
 use crate::error::{Class, Error, Result};
 use crate::lock::Lock;
 use crate::process::notes::Notes;
@@ -119,6 +122,8 @@ pub struct Process {
     next_context: AtomicU32,
     /// Set (by a signal handler, say) to have the next waiter print what it waits for.
     report_wanted: AtomicBool,
+    /// Looks how long nothing happens, if somebody wants to know.
+    stillness: Option<Stillness>,
     pub(crate) notes: Notes,
     /// What the program calls its communicators, by their contexts, for reports.
     context_names: Mutex<BTreeMap<u64, String>>,
@@ -203,6 +208,7 @@ impl Process {
             shared_memory: config.shared_memory,
             next_context: AtomicU32::new(0),
             report_wanted: AtomicBool::new(false),
+            stillness: config.watch.map(Stillness::new),
             notes: Notes::default(),
             context_names: Mutex::default(),
             lost: Mutex::default(),

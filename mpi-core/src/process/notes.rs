@@ -31,6 +31,21 @@ pub enum Awaited {
         /// How many.
         origins: u32,
     },
+    /// Others in a collective.
+    Collective(Round),
+}
+
+/// How far a collective has come, and for whom it waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Round {
+    /// Where its messages are, or would be.
+    pub context: u64,
+    /// The round and how many there are.
+    pub round: (u32, u32),
+    /// A rank that it waits for, and its process.
+    pub rank: (u32, Peer),
+    /// How many others it waits for besides.
+    pub others: u32,
 }
 
 impl fmt::Display for Awaited {
@@ -55,6 +70,22 @@ impl fmt::Display for Awaited {
                     f,
                     "MPI_Win_wait: waits for MPI_Win_complete of {origins} origins"
                 )
+            }
+            Awaited::Collective(Round {
+                round: (round, of),
+                rank: (rank, peer),
+                others,
+                ..
+            }) => {
+                write!(
+                    f,
+                    "round {round} of {of} of the collective: waits for rank {rank} (process {peer})"
+                )?;
+                match others {
+                    0 => Ok(()),
+                    1 => f.write_str(" and 1 other"),
+                    others => write!(f, " and {others} others"),
+                }
             }
         }
     }

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 
 use netmod::VciId;
 
+use super::notes::Awaited;
 use super::{Process, caller};
 use crate::pt2pt::context::ContextId;
 use crate::pt2pt::engine::{Counters, describe_key};
@@ -46,8 +47,16 @@ impl Process {
         self.sources
             .iter()
             .for_each(|source| source.report(&mut text));
+        let names = self.context_names.lock();
         for what in self.notes.all() {
-            let _ = writeln!(text, "  {what}");
+            let name = match what {
+                Awaited::Collective(round) => {
+                    names.get(&ContextId::of_message(round.context).to_bits())
+                }
+                _ => None,
+            };
+            let on = name.map_or(String::new(), |name| format!(", on '{name}'"));
+            let _ = writeln!(text, "  {what}{on}");
         }
         text
     }

@@ -283,6 +283,11 @@ impl Process {
         waiting: &Waiting<'_>,
         done: &mut dyn FnMut() -> Result<Option<T>>,
     ) -> Result<Option<T>> {
+        if let Some(stillness) = &self.stillness
+            && stillness.look(self.clock().now(), backoff)
+        {
+            self.want_report();
+        }
         self.report_if_wanted();
         self.check_peers();
         let nap = match self.sources.await_stores() {

@@ -24,6 +24,7 @@ fn process() -> Process {
         router: Arc::new(Nowhere),
         wait: WaitPolicy::for_share(1, 1),
         clock: None,
+        watch: None,
         eager_limit: None,
         window: 5000,
         max_vcis: 1,

@@ -125,6 +125,7 @@ fn process(sim: &Arc<Simulation>, me: Peer, setup: Setup) -> Process {
         router: Arc::new(OnlyWay),
         wait: WaitPolicy::for_share(2, 1),
         clock: Some(Arc::new(VirtualClock(sim.clone()))),
+        watch: None,
         eager_limit: Some(setup.eager_limit),
         window: setup.window,
         max_vcis: usize::from(setup.vcis),

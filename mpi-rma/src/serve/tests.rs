@@ -55,6 +55,7 @@ impl Target {
             router: Arc::new(OnlyWay),
             wait: WaitPolicy::for_share(1, 1),
             clock: None,
+            watch: None,
             eager_limit: Some(512),
             window: 1 << 20,
             max_vcis: 1,

@@ -312,6 +312,29 @@ impl Job {
         }
     }
 
+    /// A rank stands still: when all do, they are asked where they are.
+    pub(super) fn hear_of_standstill(&mut self, rank: usize, seconds: u64) {
+        let free = self.phase == Phase::Running && self.inquiry.is_none();
+        // Spawned processes and those that have spawned them wait for each other, which nobody sees together; and
+        // who has not called MPI_Init does something else.
+        let known = !self.is_spawned && !self.offspring.any();
+        let runs = |rank: &usize| self.ranks[*rank].ending.is_none();
+        let running = (0..self.ranks.len()).filter(runs);
+        let stages: Vec<(usize, Stage)> =
+            running.map(|one| (one, self.server.stage(one))).collect();
+        let silent = stages.iter().any(|(_, stage)| *stage == Stage::Silent);
+        let active = stages.iter().filter(|(_, stage)| *stage == Stage::Active);
+        let in_mpi = (known && !silent).then(|| active.map(|(one, _)| *one).collect());
+        let heard = self.standstill.hear(rank, Instant::now(), in_mpi);
+        if heard.hang && free {
+            self.listen();
+            self.inquiry = Some(Inquiry::of_standstill(seconds));
+        }
+        let mut actions = Vec::new();
+        self.server.report_wanted(rank, heard.asked, &mut actions);
+        actions.into_iter().for_each(|action| self.act(action));
+    }
+
     /// Says who waits where, once all have answered.
     fn look_for_answers(&mut self) {
         let Some(inquiry) = self.inquiry else { return };
@@ -321,7 +344,7 @@ impl Job {
                 .ranks
                 .iter()
                 .filter_map(|rank| rank.sources[1].as_ref());
-            let text = hang::answer(sources.map(Source::heard));
+            let text = inquiry.answer(sources.map(Source::heard));
             message(&mut self.sinks[1], &text);
         }
     }

@@ -26,6 +26,7 @@ use crate::options::Options;
 use crate::output::message;
 use crate::report::exit_codes;
 use crate::spawned::{Offspring, Whose};
+use crate::standstill::Standstill;
 use crate::system::{self, Ending, Pid, Signals};
 
 /// Signals that this program handles itself.
@@ -114,6 +115,7 @@ struct Root {
     phase: Phase,
     /// Whether ranks were asked where they are, and the answer is still to be told.
     inquiry: Option<Inquiry>,
+    standstill: Standstill,
     cause: Option<Cause>,
     ended: Ended,
     code: u8,
@@ -207,6 +209,7 @@ impl Root {
                 .and_then(|limit| Some((began.checked_add(limit)?, limit))),
             phase: Phase::Running,
             inquiry: None,
+            standstill: Standstill::default(),
             cause: None,
             ended: Ended::default(),
             code: 0,
@@ -463,6 +466,7 @@ impl Root {
                 self.offspring.ask(Asker::Rank(rank), &line, &mut actions);
                 actions.into_iter().for_each(|action| self.act(action));
             }
+            Action::Still { rank, seconds } => self.hear_of_standstill(rank, seconds),
             // Lines came through an agent, which passes on what it knows to be for us.
             Action::Violation { .. } | Action::Fence { .. } | Action::Up { .. } => {}
         }

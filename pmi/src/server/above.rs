@@ -21,7 +21,13 @@ pub(super) struct Above {
 }
 
 /// Commands that the server above answers.
-const ITS: &[&[u8]] = &[b"publish_name", b"unpublish_name", b"lookup_name", b"spawn"];
+const ITS: &[&[u8]] = &[
+    b"publish_name",
+    b"unpublish_name",
+    b"lookup_name",
+    b"spawn",
+    b"weft_still",
+];
 
 impl Server {
     /// Makes this the server of a part of a job.

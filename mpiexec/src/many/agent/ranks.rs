@@ -336,7 +336,7 @@ impl Agent {
                 self.tell_fence(complete);
             }
             // The server above is asked for these.
-            Action::Spawn { .. } | Action::Ask { .. } => {}
+            Action::Spawn { .. } | Action::Ask { .. } | Action::Still { .. } => {}
             Action::Up { rank, line } => {
                 let (rank, line) = (self.me.ranks[rank], Bytes(line));
                 self.parent.send(&Up::Line { rank, line });

@@ -349,13 +349,32 @@ impl Root {
         self.children.send(&Down::Where {});
     }
 
+    /// As on one machine. Which of those that run have not called MPI_Init, or have finalized, isn't known here:
+    /// they say nothing, so that nobody takes that for a hang.
+    pub(super) fn hear_of_standstill(&mut self, rank: usize, seconds: u64) {
+        let free = self.phase == Phase::Running && self.inquiry.is_none();
+        let known = !self.is_spawned && !self.offspring.any();
+        let runs = |rank: &usize| self.ranks[*rank].ending.is_none();
+        let in_mpi = known.then(|| (0..self.ranks.len()).filter(runs).collect());
+        let heard = self.standstill.hear(rank, Instant::now(), in_mpi);
+        if heard.hang && free {
+            // Agents would say when all have answered, if they had asked them.
+            self.hosts.iter_mut().for_each(|host| host.spoken = false);
+            self.output.listen();
+            self.inquiry = Some(Inquiry::of_standstill(seconds));
+        }
+        let mut actions = Vec::new();
+        self.server.report_wanted(rank, heard.asked, &mut actions);
+        actions.into_iter().for_each(|action| self.act(action));
+    }
+
     pub(super) fn look_at_clock(&mut self) {
         let now = Instant::now();
         if let Some(inquiry) = self.inquiry
             && inquiry.is_over(|| self.hosts.iter().all(|host| host.spoken))
         {
             self.inquiry = None;
-            let text = hang::answer(self.output.heard());
+            let text = inquiry.answer(self.output.heard());
             message(&mut self.output.sinks[1], &text);
         }
         self.look_at_loss(now);
