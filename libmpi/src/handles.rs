@@ -65,8 +65,9 @@ pub const fn predefined_index(handle: c_int, object: Type) -> Option<u32> {
     }
 }
 
-const FIRST: u32 = 64;
-const SEGMENTS: usize = 21;
+/// Objects of the first segment, which the shortest ways look in alone: more than programs have of most types.
+const FIRST: u32 = 512;
+const SEGMENTS: usize = 18;
 
 /// The objects of one type that were made at run time, by index.
 ///

@@ -179,6 +179,9 @@ impl Library {
                 "core".to_owned()
             };
             command.arg("-bind-to").arg(target);
+        } else if self.family == Family::Weft {
+            // It binds by itself where each rank has a core, also if its threads have not.
+            command.args(["-bind-to", "none"]);
         }
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
         command
