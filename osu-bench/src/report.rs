@@ -13,7 +13,8 @@ use crate::{find, output};
 /// Options of `report`.
 #[derive(Args, Debug)]
 pub struct ReportOptions {
-    /// A further library, as for compare; besides this program's, Debian's MPICH and Open MPI, and I_MPI_ROOT's.
+    /// A further library, as for compare; besides this program's ("Weft", or "here" if LD_LIBRARY_PATH names one), Debian's
+    /// MPICH and Open MPI, and I_MPI_ROOT's.
     #[arg(long = "lib", value_name = "NAME=DIR")]
     libs: Vec<String>,
     /// The launcher of a library, as for compare.
@@ -57,9 +58,16 @@ const BENCHES: &str = "latency,bw,bibw,mbw_mr,barrier,bcast,allreduce,reduce,all
 
 /// Measures, and writes the page.
 pub fn run(options: &ReportOptions) -> Result<()> {
-    let mut libs = vec![format!("Weft={}", find::folder()?.display())];
+    let own = find::folder()?;
+    // Another one may have been named on purpose.
+    let name = if find::beside().is_some() {
+        "Weft"
+    } else {
+        "here"
+    };
+    let mut libs = vec![format!("{name}={}", own.display())];
     let mut launchers = options.launchers.clone();
-    for peer in find::peers() {
+    for peer in find::peers().into_iter().filter(|peer| peer.folder != own) {
         libs.push(format!("{}={}", peer.name, peer.folder.display()));
         launchers.extend(
             peer.launcher

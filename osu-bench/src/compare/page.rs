@@ -9,7 +9,7 @@ use crate::stats::Summary;
 
 const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;color:#222;background:#fff;max-width:1240px;margin:2em auto;padding:0 1em}\
 h1{font-size:1.7em;margin-bottom:.2em}h2{margin-top:1.8em;border-bottom:1px solid #ccc}h3{margin:.2em 0;font-size:1.05em}\
-.all{display:grid;grid-template-columns:repeat(auto-fit,minmax(520px,1fr));gap:1.4em}\
+.all{display:grid;grid-template-columns:repeat(auto-fit,minmax(520px,1fr));gap:1.4em;align-items:start}small{font-weight:normal;color:#555}\
 .one{border:1px solid #ddd;border-radius:6px;padding:.8em 1em;min-width:0}\
 svg{width:100%;height:auto;font:12px system-ui,sans-serif}svg text{fill:#333}svg text.x{text-anchor:middle}svg text.y{text-anchor:end}\
 svg polyline{fill:none;stroke-width:1.8}svg .grid{stroke:#c4c4c4}svg .minor{stroke:#ececec}\
