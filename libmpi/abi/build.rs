@@ -9,6 +9,7 @@ use mpi_table::{Abi, Table};
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rustc-cfg=standard_abi");
+    println!("cargo::rustc-cfg=pointer_abi");
     let table = Table::load().unwrap_or_else(|error| panic!("libmpi/table/{error}"));
     let wrong = |error: String| -> String { panic!("libmpi/table/{error}") };
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));

@@ -1,4 +1,4 @@
-//! The libraries of the two ABIs don't go together in one process (MPI-5.0 section 21.2.1): whoever of
+//! The libraries of the ABIs don't go together in one process (MPI-5.0 section 21.2.1): whoever of
 //! the program's parts was built for the other one would call functions that take its handles for something
 //! else, and the job would have each process twice.
 
@@ -6,24 +6,28 @@ use std::ffi::{CStr, c_int, c_void};
 
 use mpi_core::{Class, Error, Result};
 
-/// The names of this library and of the other one, with their ABIs.
-#[cfg(not(standard_abi))]
-const NAMES: [(&CStr, &str); 2] = [MPICH, STANDARD];
+/// The names of this library and of the others, with their ABIs.
+#[cfg(not(pointer_abi))]
+const NAMES: [(&CStr, &str); 3] = [MPICH, STANDARD, OPENMPI];
 #[cfg(standard_abi)]
-const NAMES: [(&CStr, &str); 2] = [STANDARD, MPICH];
+const NAMES: [(&CStr, &str); 3] = [STANDARD, MPICH, OPENMPI];
+#[cfg(openmpi_abi)]
+const NAMES: [(&CStr, &str); 3] = [OPENMPI, MPICH, STANDARD];
 
 const MPICH: (&CStr, &str) = (c"libmpi.so.12", "the ABI of MPICH");
 const STANDARD: (&CStr, &str) = (c"libmpi_abi.so.1", "the standard ABI of MPI-5.0");
+const OPENMPI: (&CStr, &str) = (c"libmpi.so.40", "the ABI of Open MPI");
 
-/// Looks for the other library in this process.
+/// Looks for the other libraries in this process.
 ///
 /// # Errors
-/// It is there.
+/// One is there.
 pub fn check() -> Result<()> {
-    let [(this, this_abi), (other, other_abi)] = NAMES;
-    if !is_loaded(other) {
+    let [(this, this_abi), others @ ..] = NAMES;
+    let found = others.into_iter().find(|(other, _)| is_loaded(other));
+    let Some((other, other_abi)) = found else {
         return Ok(());
-    }
+    };
     let (this, other) = (this.to_string_lossy(), other.to_string_lossy());
     Err(Error::new(
         Class::Other,

@@ -65,7 +65,7 @@ pub fn create(
                 Some((proxy, _)) => {
                     let bits = std::ptr::with_exposed_provenance_mut(value.bits() as usize);
                     let (out, flag) = (&raw mut out, &raw mut flag);
-                    let (number, object) = (form.number(), kind.outward(*object).to_int());
+                    let (number, object) = (form.number(), kind.number(*object));
                     // SAFETY: the companion library that made the key gave the proxy for the
                     // program's function; it takes these arguments.
                     let code = unsafe {
@@ -101,7 +101,7 @@ pub fn create(
             let code = match others.get() {
                 Some((_, proxy)) => {
                     let bits = std::ptr::with_exposed_provenance_mut(value.bits() as usize);
-                    let (form, object) = (value.form().number(), kind.outward(*object).to_int());
+                    let (form, object) = (value.form().number(), kind.number(*object));
                     // SAFETY: as for copying.
                     unsafe { proxy(function, object, key, form, bits, extra.get()) }
                 }
@@ -173,13 +173,13 @@ unsafe extern "C" fn dup(
 pub const DUP: MPI_Comm_copy_attr_function = dup;
 
 /// Whether a copy callback is the predefined one that copies.
-#[cfg(standard_abi)]
+#[cfg(pointer_abi)]
 fn is_dup(function: MPI_Comm_copy_attr_function) -> bool {
     std::ptr::fn_addr_eq(function, DUP)
 }
 
 /// Whether a copy callback is the predefined one that copies.
-#[cfg(not(standard_abi))]
+#[cfg(not(pointer_abi))]
 fn is_dup(function: MPI_Comm_copy_attr_function) -> bool {
     std::ptr::eq(
         function as *const c_void,
@@ -242,6 +242,21 @@ pub fn free(handle: c_int, kind: Kind) -> Result<()> {
     Ok(())
 }
 
+/// A function that copies attributes, as programs of Open MPI's ABI give it: `MPI_COMM_DUP_FN` and its like are functions
+/// of this library there.
+#[cfg(openmpi_abi)]
+pub fn copy_function(
+    function: Option<MPI_Comm_copy_attr_function>,
+) -> Option<MPI_Comm_copy_attr_function> {
+    let is_given = |own: &MPI_Comm_copy_attr_function| {
+        function.is_some_and(|given| std::ptr::fn_addr_eq(given, *own))
+    };
+    match crate::shims::DUP_FUNCTIONS.iter().any(is_given) {
+        true => Some(DUP),
+        false => function,
+    }
+}
+
 fn is_predefined(handle: c_int) -> bool {
     const ALL: [c_int; 12] = [
         abi::MPI_TAG_UB,
@@ -258,7 +273,7 @@ fn is_predefined(handle: c_int) -> bool {
         abi::MPI_WIN_MODEL,
     ];
     // In the MPICH ABI all of them look alike, also those of other languages.
-    let alike = cfg!(not(standard_abi)) && predefined_index(handle, Type::Keyval).is_some();
+    let alike = cfg!(not(pointer_abi)) && predefined_index(handle, Type::Keyval).is_some();
     alike || ALL.contains(&handle)
 }
 

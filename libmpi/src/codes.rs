@@ -3,6 +3,9 @@
 //! A code that this library returns has its error class in the low 7 bits and above bit 8 a number
 //! by which the text of this very error is found, as long as it is among the last [`KEPT`]; later
 //! the code still tells its class. Classes and codes that the program adds come after all of these.
+//!
+//! In Open MPI's ABI codes are classes: there is no room for more below its `MPI_ERR_LASTCODE`, and programs compare codes with
+//! classes. The text of a class is that of its last error.
 
 use std::ffi::c_int;
 
@@ -12,6 +15,9 @@ use crate::library::{Added, LIBRARY, Recent};
 
 /// How many errors are remembered.
 pub const KEPT: usize = 1024;
+
+/// Whether codes are classes.
+const PLAIN: bool = cfg!(openmpi_abi);
 
 const CLASS_BITS: u32 = 7;
 const NUMBER_SHIFT: u32 = 8;
@@ -46,12 +52,15 @@ pub fn remember(class: c_int, text: impl FnOnce() -> String) -> c_int {
     }
     let text = text();
     let mut recent = LIBRARY.recent_errors.lock();
-    let number = recent.number();
+    let number = if PLAIN { class as u32 } else { recent.number() };
     let place = number as usize % KEPT;
     if recent.texts.len() <= place {
         recent.texts.resize_with(place + 1, || (0, String::new()));
     }
     recent.texts[place] = (number, text);
+    if PLAIN {
+        return class;
+    }
     class | (number << NUMBER_SHIFT) as c_int
 }
 
@@ -77,7 +86,10 @@ pub fn text_of(code: c_int) -> Option<String> {
         return of_added(code, |added| added.text.clone());
     }
     let class = class_of(code)?;
-    let number = code as u32 >> NUMBER_SHIFT;
+    let number = match PLAIN {
+        true => class as u32,
+        false => code as u32 >> NUMBER_SHIFT,
+    };
     let recent = LIBRARY.recent_errors.lock();
     match recent.texts.get(number as usize % KEPT) {
         Some((of, text)) if *of == number && number != 0 => Some(text.clone()),

@@ -35,16 +35,11 @@ impl<T> Variable<T> {
     }
 }
 
-const NO_STATUS: MPI_F08_status = MPI_F08_status {
-    count_lo: 0,
-    count_hi_and_cancelled: 0,
-    MPI_SOURCE: 0,
-    MPI_TAG: 0,
-    MPI_ERROR: 0,
-};
+// SAFETY: a status is integers.
+const NO_STATUS: MPI_F08_status = unsafe { std::mem::zeroed() };
 
-/// Where constants point: in the MPICH ABI to places of their own, in the standard ABI to numbers.
-#[cfg(not(standard_abi))]
+/// Where constants point: in the MPICH ABI to places of their own, in the others to numbers.
+#[cfg(not(pointer_abi))]
 mod places {
     use super::{MPIR_T_pvar_handle_s, Variable, ptr};
 
@@ -69,9 +64,19 @@ mod places {
     pub const ALL_HANDLES: *mut MPIR_T_pvar_handle_s = ptr::without_provenance_mut(1);
 }
 
-#[cfg_attr(not(standard_abi), unsafe(no_mangle))]
+/// As above (`mpi.h` of Open MPI).
+#[cfg(openmpi_abi)]
+mod places {
+    use super::{MPIR_T_pvar_handle_s, ptr};
+
+    pub const UNWEIGHTED: *mut i32 = ptr::without_provenance_mut(2);
+    pub const WEIGHTS_EMPTY: *mut i32 = ptr::without_provenance_mut(3);
+    pub const ALL_HANDLES: *mut MPIR_T_pvar_handle_s = ptr::without_provenance_mut(usize::MAX);
+}
+
+#[cfg_attr(not(pointer_abi), unsafe(no_mangle))]
 pub static MPI_UNWEIGHTED: Variable<*mut i32> = Variable::new(places::UNWEIGHTED);
-#[cfg_attr(not(standard_abi), unsafe(no_mangle))]
+#[cfg_attr(not(pointer_abi), unsafe(no_mangle))]
 pub static MPI_WEIGHTS_EMPTY: Variable<*mut i32> = Variable::new(places::WEIGHTS_EMPTY);
 
 #[cfg_attr(not(standard_abi), unsafe(no_mangle))]
@@ -79,23 +84,23 @@ pub static MPI_F_STATUS_IGNORE: Variable<*mut MPI_Fint> = Variable::new(null_mut
 #[cfg_attr(not(standard_abi), unsafe(no_mangle))]
 pub static MPI_F_STATUSES_IGNORE: Variable<*mut MPI_Fint> = Variable::new(null_mut());
 
-#[cfg_attr(not(standard_abi), unsafe(no_mangle))]
+#[cfg_attr(not(pointer_abi), unsafe(no_mangle))]
 pub static MPIR_F08_MPI_STATUS_IGNORE_OBJ: Variable<MPI_F08_status> = Variable::new(NO_STATUS);
-#[cfg_attr(not(standard_abi), unsafe(no_mangle))]
+#[cfg_attr(not(pointer_abi), unsafe(no_mangle))]
 pub static MPIR_F08_MPI_STATUSES_IGNORE_OBJ: Variable<[MPI_F08_status; 1]> =
     Variable::new([NO_STATUS]);
-#[cfg_attr(not(standard_abi), unsafe(no_mangle))]
+#[cfg_attr(not(pointer_abi), unsafe(no_mangle))]
 pub static MPIR_F08_MPI_IN_PLACE: Variable<i32> = Variable::new(0);
-#[cfg_attr(not(standard_abi), unsafe(no_mangle))]
+#[cfg_attr(not(pointer_abi), unsafe(no_mangle))]
 pub static MPIR_F08_MPI_BOTTOM: Variable<i32> = Variable::new(0);
 
-#[cfg_attr(not(standard_abi), unsafe(no_mangle))]
+#[cfg_attr(not(pointer_abi), unsafe(no_mangle))]
 pub static MPI_F08_STATUS_IGNORE: Variable<*mut MPI_F08_status> =
     Variable::new(MPIR_F08_MPI_STATUS_IGNORE_OBJ.get());
-#[cfg_attr(not(standard_abi), unsafe(no_mangle))]
+#[cfg_attr(not(pointer_abi), unsafe(no_mangle))]
 pub static MPI_F08_STATUSES_IGNORE: Variable<*mut MPI_F08_status> =
     Variable::new(MPIR_F08_MPI_STATUSES_IGNORE_OBJ.get().cast());
 
-#[cfg_attr(not(standard_abi), unsafe(no_mangle))]
+#[cfg_attr(not(pointer_abi), unsafe(no_mangle))]
 pub static MPI_T_PVAR_ALL_HANDLES: Variable<*mut MPIR_T_pvar_handle_s> =
     Variable::new(places::ALL_HANDLES);

@@ -13,7 +13,15 @@ pub(crate) const LIBRARY_VERSION: &str = concat!(
 );
 
 /// What `MPI_Get_library_version` says.
-#[cfg(not(standard_abi))]
+#[cfg(openmpi_abi)]
+pub(crate) const LIBRARY_VERSION: &str = concat!(
+    "Weft ",
+    env!("CARGO_PKG_VERSION"),
+    " (MPI 5.0, ABI of Open MPI: libmpi.so.40)"
+);
+
+/// What `MPI_Get_library_version` says.
+#[cfg(not(pointer_abi))]
 pub(crate) const LIBRARY_VERSION: &str = concat!(
     "Weft ",
     env!("CARGO_PKG_VERSION"),

@@ -143,6 +143,15 @@ impl Kind {
         }
     }
 
+    /// An object as callbacks of Fortran get it.
+    pub(crate) fn number(self, object: c_int) -> c_int {
+        match self {
+            Kind::Comm => Outward::comm_to_int(object),
+            Kind::Type => Outward::datatype_to_int(object),
+            Kind::Win => Outward::win_to_int(object),
+        }
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Kind::Comm => "communicators",

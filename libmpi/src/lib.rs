@@ -1,5 +1,6 @@
-//! The C ABI of Weft: `libmpi.so.12`, the MPICH ABI, and compiled a second time by the package
-//! `libmpi-abi`, with `cfg(standard_abi)`: `libmpi_abi.so.1`, the standard ABI of MPI-5.0.
+//! The C ABI of Weft: `libmpi.so.12`, the MPICH ABI, and compiled again by other packages: by
+//! `libmpi-abi`, with `cfg(standard_abi)`, for `libmpi_abi.so.1`, the standard ABI of MPI-5.0; by `libmpi-ompi`, with
+//! `cfg(openmpi_abi)`, for `libmpi.so.40`, the ABI of Open MPI. Both have `cfg(pointer_abi)`: handles are pointers there.
 //!
 //! Here are no MPI semantics: handles become references, arguments are checked, `mpi-core` does
 //! the work, and a `Result` becomes an error handler call. The exported functions ("shims") are
@@ -46,7 +47,7 @@ pub mod ops;
 pub mod outward;
 pub mod own_request;
 pub mod partitioned;
-#[cfg(standard_abi)]
+#[cfg(pointer_abi)]
 pub mod peers;
 pub mod persistent;
 pub mod persistent_collective;
@@ -82,7 +83,7 @@ mod shims {
     use crate::abi::*;
     use crate::args::{given, kind};
     use crate::counts::{IntArray, IntOut};
-    #[cfg(standard_abi)]
+    #[cfg(pointer_abi)]
     use crate::outward::{self, Outward, OutwardFile};
     use crate::raise::{Arg, On, raise};
     use std::ffi::{c_char, c_double, c_int, c_void};

@@ -65,10 +65,7 @@ pub unsafe fn write(out: *mut MPI_Status, status: &Status) {
     // SAFETY: valid by the contract of this function. Field by field, because the error field may
     // be uninitialised.
     unsafe {
-        (&raw mut (*out).count_lo).write(status.bytes as u32 as c_int);
-        let high = (status.bytes >> 32) as u32;
-        let flags = high << 1 | status.cancelled as u32;
-        (&raw mut (*out).count_hi_and_cancelled).write(flags as c_int);
+        form::write(out, status.bytes, status.cancelled as u32);
         (&raw mut (*out).MPI_SOURCE).write(outer_source(status.source));
         (&raw mut (*out).MPI_TAG).write(outer_tag(status.tag));
     }
@@ -85,8 +82,7 @@ pub unsafe fn write_received(out: *mut MPI_Status, source: c_int, tag: c_int, by
     }
     // SAFETY: as for `write`.
     unsafe {
-        (&raw mut (*out).count_lo).write(bytes as u32 as c_int);
-        (&raw mut (*out).count_hi_and_cancelled).write(((bytes >> 32) as u32 as c_int) << 1);
+        form::write(out, bytes as u64, 0);
         (&raw mut (*out).MPI_SOURCE).write(source);
         (&raw mut (*out).MPI_TAG).write(tag);
     }
@@ -119,30 +115,105 @@ pub fn at(array: *mut MPI_Status, index: usize) -> *mut MPI_Status {
     }
 }
 
-/// Bytes received.
-pub fn bytes(status: &MPI_Status) -> u64 {
-    u64::from(status.count_lo as u32) | u64::from(status.count_hi_and_cancelled as u32 >> 1) << 32
+pub use form::{bytes, cancelled, set_bytes, set_cancelled};
+
+/// Where bytes and flag are: 63 and 1 bits in two integers.
+#[cfg(not(openmpi_abi))]
+mod form {
+    use std::ffi::c_int;
+
+    use crate::abi::MPI_Status;
+
+    /// Writes both; the flag is 0 or 1.
+    ///
+    /// # Safety
+    /// `out` is valid for writes.
+    #[inline(always)]
+    pub(super) unsafe fn write(out: *mut MPI_Status, bytes: u64, flag: u32) {
+        // SAFETY: the caller's contract.
+        unsafe {
+            (&raw mut (*out).count_lo).write(bytes as u32 as c_int);
+            let flags = ((bytes >> 32) as u32) << 1 | flag;
+            (&raw mut (*out).count_hi_and_cancelled).write(flags as c_int);
+        }
+    }
+
+    /// Bytes received.
+    pub fn bytes(status: &MPI_Status) -> u64 {
+        u64::from(status.count_lo as u32)
+            | u64::from(status.count_hi_and_cancelled as u32 >> 1) << 32
+    }
+
+    /// Whether the operation was cancelled.
+    pub fn cancelled(status: &MPI_Status) -> bool {
+        status.count_hi_and_cancelled & 1 != 0
+    }
+
+    /// Sets the number of bytes.
+    pub fn set_bytes(status: &mut MPI_Status, bytes: u64) {
+        status.count_lo = bytes as u32 as c_int;
+        let flag = status.count_hi_and_cancelled & 1;
+        status.count_hi_and_cancelled = (((bytes >> 32) as u32) << 1) as c_int | flag;
+    }
+
+    /// Sets whether the operation was cancelled.
+    pub fn set_cancelled(status: &mut MPI_Status, cancelled: bool) {
+        status.count_hi_and_cancelled = status.count_hi_and_cancelled & !1 | c_int::from(cancelled);
+    }
 }
 
-/// Whether the operation was cancelled.
-pub fn cancelled(status: &MPI_Status) -> bool {
-    status.count_hi_and_cancelled & 1 != 0
-}
+/// The same: two fields. The number of bytes is one of 64 bits in C, and two integers of an array in Fortran, which may
+/// begin anywhere an integer can.
+#[cfg(openmpi_abi)]
+mod form {
+    use std::ffi::c_int;
 
-/// Sets the number of bytes.
-pub fn set_bytes(status: &mut MPI_Status, bytes: u64) {
-    status.count_lo = bytes as u32 as c_int;
-    let flag = status.count_hi_and_cancelled & 1;
-    status.count_hi_and_cancelled = (((bytes >> 32) as u32) << 1) as c_int | flag;
-}
+    use crate::abi::MPI_Status;
 
-/// Sets whether the operation was cancelled.
-pub fn set_cancelled(status: &mut MPI_Status, cancelled: bool) {
-    status.count_hi_and_cancelled = status.count_hi_and_cancelled & !1 | c_int::from(cancelled);
+    fn halves(bytes: u64) -> [c_int; 2] {
+        [bytes as u32 as c_int, (bytes >> 32) as u32 as c_int]
+    }
+
+    /// Writes both; the flag is 0 or 1.
+    ///
+    /// # Safety
+    /// `out` is valid for writes.
+    #[inline(always)]
+    pub(super) unsafe fn write(out: *mut MPI_Status, bytes: u64, flag: u32) {
+        // SAFETY: the caller's contract.
+        unsafe {
+            (&raw mut (*out).cancelled).write(flag as c_int);
+            (&raw mut (*out).bytes).write(halves(bytes));
+        }
+    }
+
+    /// Bytes received.
+    pub fn bytes(status: &MPI_Status) -> u64 {
+        let [low, high] = status.bytes.map(|half| u64::from(half as u32));
+        high << 32 | low
+    }
+
+    /// Whether the operation was cancelled.
+    pub fn cancelled(status: &MPI_Status) -> bool {
+        status.cancelled != 0
+    }
+
+    /// Sets the number of bytes.
+    pub fn set_bytes(status: &mut MPI_Status, bytes: u64) {
+        status.bytes = halves(bytes);
+    }
+
+    /// Sets whether the operation was cancelled.
+    pub fn set_cancelled(status: &mut MPI_Status, cancelled: bool) {
+        status.cancelled = c_int::from(cancelled);
+    }
 }
 
 #[cfg(standard_abi)]
 const _: () = assert!(size_of::<MPI_Status>() == 32 && align_of::<MPI_Status>() == 4);
+
+#[cfg(openmpi_abi)]
+const _: () = assert!(size_of::<MPI_Status>() == 24 && align_of::<MPI_Status>() == 4);
 
 #[cfg(test)]
 mod tests {

@@ -21,6 +21,7 @@ mod label;
 mod lines;
 mod many;
 mod names;
+mod openmpi;
 mod options;
 mod output;
 mod probe;

@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use crate::openmpi;
 use crate::options::{Inherit, Section};
 
 /// Why a section can't be started.
@@ -47,7 +48,8 @@ impl Program {
                 });
             }
         }
-        let environment = environment(section);
+        let mut environment = environment(section);
+        openmpi::offer(&mut environment);
         // A PATH given with -env counts; without one in the program's environment, ours does.
         let path = environment
             .iter()

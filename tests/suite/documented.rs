@@ -107,6 +107,13 @@ fn prepare(dir: &Path, prefix: &Path, text: &str) -> Result {
     for name in ["a", "b", "hello", "program-built-with-mpich"] {
         fs::copy(&program, dir.join(name)).map_err(failed)?;
     }
+    let of_open_mpi = dir.join("program-built-with-open-mpi");
+    if weft_needs::OPENMPI.met() {
+        let mut mpicc = Command::new("mpicc.openmpi");
+        compile(mpicc.arg("-o").arg(&of_open_mpi).arg(dir.join("hello.c")))?;
+    } else {
+        fs::copy(&program, &of_open_mpi).map_err(failed)?;
+    }
     fs::write(dir.join("FILE"), "-n 1 ./a\n-n 2 ./b\n").map_err(failed)?;
     let fortran = "program hello\n  use mpi\n  integer :: error\n  call MPI_Init(error)\n  \
                    call MPI_Finalize(error)\nend program\n";

@@ -241,7 +241,9 @@ impl Job<'_> {
             // It is on no network.
             command.env_remove("WEFT_OFI_INTERFACE");
         }
-        if self.program.is_foreign() {
+        let finds =
+            self.program.is_openmpi() && !matches!(self.variant, Variant::Hydra | Variant::Single);
+        if self.program.is_foreign() && !finds {
             command.env("LD_LIBRARY_PATH", self.program.libraries(prefix)?);
         }
         match &hosts {

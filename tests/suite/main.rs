@@ -20,6 +20,7 @@ mod job;
 mod lacks;
 mod launchers;
 mod many;
+mod openmpi;
 mod outcome;
 mod prefix;
 mod profile;
@@ -89,13 +90,15 @@ fn trials() -> Result<Vec<Trial>> {
     let mut programs = Program::all(&here.join("c"))?;
     let checked = checks::twins(&programs);
     programs.extend(Program::all(&here.join("f"))?);
-    let unknown = [standard_abi::unknown(&programs), checks::unknown(&programs)].concat();
+    let unknown = [standard_abi::unknown, checks::unknown, openmpi::unknown];
+    let unknown = unknown.map(|unknown| unknown(&programs)).concat();
     if !unknown.is_empty() {
         return Err(format!(
-            "standard_abi.rs or checks.rs names programs that aren't there: {unknown:?}"
+            "standard_abi.rs, checks.rs or openmpi.rs names programs that aren't there: {unknown:?}"
         ));
     }
-    programs.extend(standard_abi::twins(&programs));
+    let twins = [standard_abi::twins(&programs), openmpi::twins(&programs)];
+    programs.extend(twins.into_iter().flatten());
     programs.extend(checked);
     for program in programs {
         let program = Arc::new(program);

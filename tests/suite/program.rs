@@ -267,13 +267,22 @@ impl Program {
     /// What it needs to be compiled.
     pub fn needs(&self) -> Vec<&'static Need> {
         let fortran = self.is_fortran().then_some(&weft_needs::FORTRAN);
-        let foreign = self.is_foreign().then_some(&weft_needs::MPICH);
+        let foreign = self.is_foreign().then(|| match self.is_openmpi() {
+            true => &weft_needs::OPENMPI,
+            false => &weft_needs::MPICH,
+        });
         fortran.into_iter().chain(foreign).collect()
     }
 
     /// Whether the program was compiled against another library, in whose place ours is put.
     pub fn is_foreign(&self) -> bool {
         self.compiler.is_some()
+    }
+
+    /// Whether it was compiled against Open MPI. Our launcher knows where our library for that is.
+    pub fn is_openmpi(&self) -> bool {
+        let compiler = self.compiler.as_deref();
+        compiler.is_some_and(|compiler| compiler.ends_with(".openmpi"))
     }
 
     /// What a case wants preloaded, compiled with the program.
@@ -288,6 +297,9 @@ impl Program {
 
     /// The folder with the libraries that a program of another library's gets instead.
     pub fn libraries(&self, prefix: &Path) -> Result<PathBuf> {
+        if self.is_openmpi() {
+            return Ok(prefix.join("lib/weft/openmpi"));
+        }
         if !self.companion {
             return Ok(prefix.join("lib"));
         }

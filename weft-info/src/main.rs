@@ -13,9 +13,13 @@ use library::{Facts, Variable};
 use serde_json::{Value, json};
 
 /// Libraries that a prefix can have, and what they are for.
-const LIBRARIES: [(&str, &str); 4] = [
+const LIBRARIES: [(&str, &str); 5] = [
     ("libmpi.so.12", "C, the MPICH ABI"),
     ("libmpi_abi.so.1", "C, the standard ABI of MPI-5.0"),
+    (
+        "weft/openmpi/libmpi.so.40",
+        "C, the ABI of Open MPI, for programs under mpiexec",
+    ),
     ("libmpifort.so.12", "Fortran: mpif.h, mpi, mpi_f08"),
     ("libmpicxx.so.12", "the C++ bindings of MPI-2.2"),
 ];

@@ -44,6 +44,11 @@ pub fn run_as(prefix: &Path, told: &Path, dev: bool) -> Result {
     }
     tree.copy(&built.join("libmpi_abi.so"), "lib/libmpi_abi.so.1", 0o755)?;
     tree.link("libmpi_abi.so.1", "lib/libmpi_abi.so")?;
+    tree.copy(
+        &built.join("libmpi_ompi.so"),
+        "lib/weft/openmpi/libmpi.so.40",
+        0o755,
+    )?;
     for tool in ["libweft_profile.so", "libweft_check.so"] {
         tree.copy(&built.join(tool), &format!("lib/{tool}"), 0o755)?;
     }
@@ -284,6 +289,7 @@ fn is_there(compiler: &str) -> bool {
 fn build(dev: bool) -> Result<PathBuf> {
     let mut command = workspace::cargo();
     command.args(["build", "--package", "libmpi", "--package", "libmpi-abi"]);
+    command.args(["--package", "libmpi-ompi"]);
     command.args(["--package", "mpifort", "--package", "libmpifort-abi"]);
     command.args(["--package", "weft-profile"]);
     command.args(["--package", "weft-check"]);

@@ -34,6 +34,7 @@ const OPTIONAL: &[(&str, &[Package])] = &[
             ("libhdf5-mpich-dev", "/usr/include/hdf5/mpich/hdf5.h"),
         ],
     ),
+    ("openmpi", &[("libopenmpi-dev", "/usr/bin/mpicc.openmpi")]),
     ("libfabric", &[("libfabric1", "/usr/lib/*/libfabric.so.1")]),
     ("ucx", &[("libucx0", "/usr/lib/*/libucp.so.0")]),
     ("valgrind", &[("valgrind", "/usr/bin/valgrind")]),

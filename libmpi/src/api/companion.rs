@@ -18,7 +18,7 @@ use crate::{errhandler, ops, requests, types, wins};
 
 /// Fortran's number of a predefined key is C's and one; in the standard ABI it is the same.
 fn key_of_c(keyval: c_int) -> c_int {
-    if cfg!(standard_abi) {
+    if cfg!(pointer_abi) {
         return keyval;
     }
     let predefined = (MPI_TAG_UB..=MPI_APPNUM + 1).contains(&keyval)

@@ -1,7 +1,7 @@
 //! The one table that names every MPI function and every constant once, and the generators that
 //! turn it into a C header, Rust constants, exported symbols and a coverage report.
 //!
-//! `functions.mpi`, `constants.mpi` and `abi_constants.mpi` explain their formats in their first lines. To add a
+//! `functions.mpi`, `constants.mpi`, `abi_constants.mpi` and `openmpi_constants.mpi` explain their formats in their first lines. To add a
 //! function to the library, write it under `libmpi/src/api` and name it after `->` behind its
 //! prototype in `functions.mpi`.
 
@@ -14,6 +14,7 @@ pub mod function;
 pub mod header;
 pub mod large;
 pub mod man;
+pub mod openmpi;
 pub mod report;
 pub mod rust;
 pub mod shims;
@@ -24,6 +25,7 @@ pub mod standard_shims;
 pub use constant::{Constants, Group, Item, Value};
 pub use ctype::CType;
 pub use function::{Chapter, Direction, Form, Function, Functions, Kind, Param, Style};
+pub use openmpi::OpenMpi;
 pub use source::ParseError;
 pub use standard::{Abi, Standard};
 
@@ -34,6 +36,9 @@ pub const CONSTANTS: &str = include_str!("../constants.mpi");
 /// The text of the table of the standard ABI.
 pub const STANDARD: &str = include_str!("../abi_constants.mpi");
 
+/// The text of the table of Open MPI's ABI.
+pub const OPENMPI: &str = include_str!("../openmpi_constants.mpi");
+
 /// The tables, parsed.
 #[derive(Debug)]
 pub struct Table {
@@ -43,6 +48,8 @@ pub struct Table {
     pub constants: Constants,
     /// What is otherwise in the standard ABI.
     pub standard: Standard,
+    /// What is otherwise in Open MPI's ABI.
+    pub openmpi: OpenMpi,
     /// The ABI whose values `constants` has.
     pub abi: Abi,
 }
@@ -57,6 +64,7 @@ impl Table {
             functions: Functions::parse("functions.mpi", FUNCTIONS)?,
             constants: Constants::parse("constants.mpi", CONSTANTS)?,
             standard: Standard::parse("abi_constants.mpi", STANDARD)?,
+            openmpi: OpenMpi::parse("openmpi_constants.mpi", OPENMPI)?,
             abi: Abi::Mpich,
         })
     }

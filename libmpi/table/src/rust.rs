@@ -20,12 +20,12 @@ impl Table {
     /// have the values of the ABI.
     ///
     /// # Errors
-    /// A constant that the table of the standard ABI does not know.
+    /// A constant that the table of that ABI does not know.
     pub fn library_constants(&self, abi: Abi) -> Result<String, String> {
         let outward = |param: &Param| self.outward_param(param);
         Ok(match abi {
             Abi::Mpich => self.rust_items(self.constants.items(), &outward),
-            Abi::Standard => self.rust_items(self.inner_constants()?.iter(), &outward),
+            other => self.rust_items(self.inner_constants(other)?.iter(), &outward),
         })
     }
 

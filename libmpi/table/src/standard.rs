@@ -12,6 +12,8 @@ pub enum Abi {
     Mpich,
     /// That of the standard: `libmpi_abi.so.1`.
     Standard,
+    /// That of Open MPI: `libmpi.so.40`.
+    OpenMpi,
 }
 
 /// What `libmpifort_abi` needs beyond the standard.
@@ -94,13 +96,16 @@ pub(crate) struct Predefined<'a> {
 }
 
 impl Table {
-    /// The constants that the library itself is compiled with for the standard ABI: handles are those
-    /// of the MPICH ABI, all else has the standard's values.
+    /// The constants that the library itself is compiled with for another ABI: handles are those
+    /// of the MPICH ABI, all else has the values of that ABI.
     ///
     /// # Errors
-    /// A constant that the table of the standard ABI does not know.
-    pub fn inner_constants(&self) -> Result<Vec<Item>, String> {
-        let standard = &self.standard;
+    /// A constant that the table of that ABI does not know.
+    pub fn inner_constants(&self, abi: Abi) -> Result<Vec<Item>, String> {
+        let (standard, file) = match abi {
+            Abi::OpenMpi => (&self.openmpi.values, "openmpi_constants.mpi"),
+            _ => (&self.standard, "abi_constants.mpi"),
+        };
         let mut items = Vec::new();
         for item in self.constants.items() {
             let other = standard.find(item.name());
@@ -115,11 +120,14 @@ impl Table {
                     let known = standard.same.contains(name) || standard.is_without(name);
                     if name.starts_with("MPI_") && !known {
                         return Err(format!(
-                            "abi_constants.mpi: {name} of constants.mpi is missing: give its value in \
-                             the standard ABI, or name it behind `same` or `without`"
+                            "{file}: {name} of constants.mpi is missing: give its value in \
+                             that ABI, or name it behind `same` or `without`"
                         ));
                     }
                     item.clone()
+                }
+                (Item::Struct { .. }, Some(other @ Item::Struct { .. })) if abi == Abi::OpenMpi => {
+                    other.clone()
                 }
                 (Item::Struct { name, fields }, Some(Item::Struct { fields: other, .. })) => {
                     Item::Struct {
@@ -212,7 +220,7 @@ impl Table {
     }
 
     /// The value of a constant of the MPICH ABI, and whether it is that of a null handle.
-    fn handle_value(&self, name: &str) -> Option<(bool, i64)> {
+    pub(crate) fn handle_value(&self, name: &str) -> Option<(bool, i64)> {
         let item = self.constants.items().find(|item| item.name() == name)?;
         match item {
             Item::Alias { target, .. } => self.handle_value(target),

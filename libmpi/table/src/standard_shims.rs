@@ -38,7 +38,7 @@ impl Table {
                 if let Some(implementation) = &function.implementation
                     && function.in_standard_library()
                 {
-                    self.standard_shim(&mut text, chapter, function, implementation)?;
+                    self.outward_shim(&mut text, chapter, function, implementation)?;
                 }
             }
         }
@@ -62,6 +62,9 @@ impl Table {
     /// The text of a Rust module that turns handles into those of the library and back, for
     /// `include!`. It expects `Outward` in scope.
     pub fn outward(&self, abi: Abi) -> String {
+        if abi == Abi::OpenMpi {
+            return self.openmpi_outward();
+        }
         let mut text = String::new();
         let predefined = self.predefined();
         if abi == Abi::Standard {
@@ -120,12 +123,21 @@ impl Table {
             } else {
                 text.push_str("        Outward(handle)\n    }\n");
             }
+            let _ = writeln!(
+                text,
+                "    /// The integer that stands for an `{name}` (MPI-5.0 section 21.4.4).\n    \
+                 pub const fn {method}_to_int(handle: c_int) -> c_int {{\n        \
+                 Outward::{method}(handle).to_int()\n    }}\n    \
+                 /// The `{name}` that an integer stands for.\n    \
+                 pub fn {method}_from_int(number: c_int) -> c_int {{\n        \
+                 Outward::from_int(number).inward()\n    }}"
+            );
         }
         text.push_str("}\n");
         text
     }
 
-    fn standard_shim(
+    pub(crate) fn outward_shim(
         &self,
         text: &mut String,
         chapter: &Chapter,
@@ -434,7 +446,7 @@ pub(crate) fn length(function: &Function, array: &Param, peers: &str) -> Option<
 }
 
 /// The method of `Outward` for handles of a type.
-fn method(handle: &str) -> String {
+pub(crate) fn method(handle: &str) -> String {
     handle.trim_start_matches("MPI_").to_lowercase()
 }
 

@@ -104,6 +104,12 @@ impl SharedSlots {
         for slot in 0..DEPTH.into() {
             shared.flag(rank, slot).reset(FIRST - 1);
         }
+        // Nothing is said about any call yet, call 0 included: what is said in a place is about another one
+        // than those that go there.
+        for place in 0..SAID {
+            let [which, _] = shared.said(rank, place);
+            which.store(u64::from(place + 1) << 32, Ordering::Relaxed);
+        }
         shared
     }
 
@@ -334,7 +340,9 @@ fn broken_by(found: u64) -> Error {
     Error::new(
         Class::Truncate,
         format!(
-            "ranks {one} and {other} disagree about a collective call on this communicator, this one or one              before it; all ranks must call the same ones in the same order, with the same root and with              counts and datatypes that describe the same data{ENDED}"
+            "ranks {one} and {other} disagree about a collective call on this communicator, this one or one \
+             before it; all ranks must call the same ones in the same order, with the same root and with \
+             counts and datatypes that describe the same data{ENDED}"
         ),
     )
 }

@@ -80,6 +80,11 @@ needs! {
             "/usr/include/hdf5/mpich/hdf5.h",
         ])
             .and_then(|()| library("libmpich.so.12"));
+    /// Open MPI's compiler and library.
+    OPENMPI: "openmpi",
+        "programs that were compiled against Open MPI",
+        "Debian: libopenmpi-dev",
+        || file("/usr/bin/mpicc.openmpi");
     /// A Fortran compiler.
     FORTRAN: "fortran", "all in Fortran", "Debian: gfortran", || file("/usr/bin/gfortran");
     /// Slurm with its plugins.

@@ -31,6 +31,7 @@ fn layout(abi: Abi) -> [(&'static str, i64); 4] {
     let (size, source, tag, error) = match abi {
         Abi::Mpich => (5, 3, 4, 5),
         Abi::Standard => (8, 1, 2, 3),
+        Abi::OpenMpi => (6, 1, 2, 3),
     };
     [
         ("MPI_STATUS_SIZE", size),
@@ -100,6 +101,7 @@ impl Table {
         let abi = match self.abi {
             Abi::Mpich => "MPICH",
             Abi::Standard => "standard",
+            Abi::OpenMpi => "Open MPI",
         };
         let mut text = format!(
             "!     mpif.h: the interface of Weft, an implementation of MPI-5.0, for\n\

@@ -9,7 +9,9 @@ use std::fmt::Write as _;
 use crate::function::{Direction, Function, Param};
 use crate::rust::{rust_name, rust_param, rust_result};
 use crate::standard_shims::length;
-use crate::{Abi, CType, Chapter, Constants, Functions, Group, Item, Standard, Table, Value};
+use crate::{
+    Abi, CType, Chapter, Constants, Functions, Group, Item, OpenMpi, Standard, Table, Value,
+};
 
 /// What the library calls that the C interface of the standard ABI doesn't have; `libmpifort` has it itself.
 const BY_HAND: &[&str] = &[
@@ -38,6 +40,7 @@ impl Table {
                 groups: groups.iter().map(|group| self.outer_group(group)).collect(),
             },
             standard: Standard::none(),
+            openmpi: OpenMpi::none(),
             abi: Abi::Standard,
         }
     }

@@ -1,0 +1,34 @@
+//! As libmpi's, for the ABI of Open MPI: generates other constants and functions, and the objects whose addresses are
+//! handles, and tells the linker what `libmpi.so.40` exports.
+
+use std::path::PathBuf;
+use std::{env, fs};
+
+use mpi_table::{Abi, Table};
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rustc-cfg=openmpi_abi");
+    println!("cargo::rustc-cfg=pointer_abi");
+    let table = Table::load().unwrap_or_else(|error| panic!("libmpi/table/{error}"));
+    let wrong = |error: String| -> String { panic!("libmpi/table/{error}") };
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let write = |name: &str, text: String| -> PathBuf {
+        let path = out.join(name);
+        fs::write(&path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        path
+    };
+    let constants = table.library_constants(Abi::OpenMpi);
+    write("constants.rs", constants.unwrap_or_else(wrong));
+    write("outward.rs", table.outward(Abi::OpenMpi));
+    write("shims.rs", table.openmpi_shims().unwrap_or_else(wrong));
+    let script = write("exports.map", table.openmpi_version_script());
+
+    // See libmpi/build.rs.
+    println!("cargo::rustc-cdylib-link-arg=-fuse-ld=lld");
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libmpi.so.40");
+    println!(
+        "cargo::rustc-cdylib-link-arg=-Wl,--version-script={}",
+        script.display()
+    );
+}

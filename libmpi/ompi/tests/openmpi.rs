@@ -1,0 +1,114 @@
+//! The library beside lists of what programs that were built for Open MPI ask of `libmpi.so.40`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::Command;
+
+use mpi_table::Table;
+
+const NAMES: &str = include_str!("names.txt");
+const OBJECTS: &str = include_str!("objects.txt");
+
+fn lines(text: &'static str) -> impl Iterator<Item = &'static str> {
+    text.lines().filter(|line| !line.starts_with('#'))
+}
+
+fn stdout(command: &mut Command) -> String {
+    let output = command.output().expect("a program to run");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {errors}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+fn library() -> PathBuf {
+    let test = std::env::current_exe().expect("a running test has a path");
+    test.with_file_name("libmpi_ompi.so")
+}
+
+/// What the library exports, with sizes.
+fn exported() -> BTreeMap<String, usize> {
+    let text = stdout(
+        Command::new("readelf")
+            .args(["--dyn-syms", "--wide"])
+            .arg(library()),
+    );
+    let symbol = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            [_, _, size, _, "GLOBAL" | "WEAK", _, section, name] if section != "UND" => {
+                // Large sizes are told as hexadecimal numbers.
+                let size = match size.strip_prefix("0x") {
+                    Some(digits) => usize::from_str_radix(digits, 16),
+                    None => size.parse(),
+                };
+                Some((name.to_owned(), size.expect("a size")))
+            }
+            _ => None,
+        }
+    };
+    text.lines().filter_map(symbol).collect()
+}
+
+#[test]
+fn functions_have_both_names() {
+    let found = exported();
+    let mut problems = String::new();
+    for name in lines(NAMES) {
+        let names = match name.starts_with("MPI_") {
+            true => vec![name.to_owned(), format!("P{name}")],
+            false => vec![name.to_owned()],
+        };
+        for name in names {
+            if !found.contains_key(&name) {
+                let _ = writeln!(problems, "{name} is missing");
+            }
+        }
+    }
+    assert!(problems.is_empty(), "{problems}");
+}
+
+/// Programs that are not position-independent have copies of the objects; the dynamic linker complains if
+/// those are of another size.
+#[test]
+fn objects_have_the_sizes_that_programs_know() {
+    let found = exported();
+    let mut problems = String::new();
+    let mut known = BTreeSet::new();
+    for line in lines(OBJECTS) {
+        let (name, size) = line.split_once(' ').expect("name and size");
+        known.insert(name);
+        let size: usize = size.parse().expect("a number");
+        if found.get(name) != Some(&size) {
+            let _ = writeln!(problems, "{name}: {:?}, not {size}", found.get(name));
+        }
+    }
+    for name in found.keys().filter(|name| name.starts_with("ompi_")) {
+        if !known.contains(name.as_str()) {
+            let _ = writeln!(problems, "{name} is no object of Open MPI's");
+        }
+    }
+    assert!(problems.is_empty(), "{problems}");
+}
+
+#[test]
+fn nothing_else_is_exported() {
+    let table = Table::load().expect("good tables");
+    let names: BTreeSet<&str> = table.openmpi_names().collect();
+    let is_known = |name: &str| {
+        names.contains(name.strip_prefix('P').unwrap_or(name))
+            || ["ompi_", "OMPI_C_MPI_", "MPII_", "MPI_F_STATUS"]
+                .iter()
+                .any(|start| name.starts_with(start))
+    };
+    let found = exported();
+    let others: Vec<&String> = found.keys().filter(|name| !is_known(name)).collect();
+    assert!(others.is_empty(), "{others:?}");
+}
+
+#[test]
+fn soname_is_that_of_open_mpi() {
+    let text = stdout(Command::new("readelf").arg("-d").arg(library()));
+    assert!(text.contains("[libmpi.so.40]"), "{text}");
+    assert!(!text.contains("VERDEF"), "{text}");
+}

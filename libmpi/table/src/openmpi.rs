@@ -1,0 +1,310 @@
+//! Open MPI's ABI: handles are addresses of objects that the library exports, and Fortran has numbers for them.
+
+use std::fmt::Write as _;
+
+use crate::function::{Function, Kind};
+use crate::shims::{aliases, version_script};
+use crate::source::{ParseError, statements};
+use crate::standard_shims::method;
+use crate::{Standard, Table};
+
+/// What the names of predefined functions for attributes have in them.
+const OBJECTS: [&str; 4] = ["", "COMM_", "TYPE_", "WIN_"];
+
+/// The table of Open MPI's ABI.
+#[derive(Debug)]
+pub struct OpenMpi {
+    /// Its status and constants.
+    pub values: Standard,
+    /// How large the objects of each type of handles are.
+    sizes: Vec<(String, usize)>,
+    /// The predefined objects.
+    pub objects: Vec<Object>,
+}
+
+/// A predefined object.
+#[derive(Debug)]
+pub struct Object {
+    /// The handle's name, `MPI_COMM_WORLD`.
+    pub name: String,
+    /// The variable whose address it is, `ompi_mpi_comm_world`.
+    pub symbol: String,
+    /// Fortran's integer for it.
+    pub number: i32,
+}
+
+/// A predefined object with what the library knows of its handle.
+struct Known<'t> {
+    object: &'t Object,
+    handle: &'t str,
+    inner: u32,
+    size: usize,
+}
+
+impl OpenMpi {
+    /// Parses the table; `file` is the name for messages.
+    ///
+    /// # Errors
+    /// The first mistake.
+    pub fn parse(file: &str, text: &str) -> Result<Self, ParseError> {
+        let (mut sizes, mut objects) = (Vec::new(), Vec::new());
+        for statement in statements(file, text)? {
+            let line = statement.text();
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let wrong = || ParseError {
+                file: file.to_owned(),
+                line: statement.line,
+                what: format!("`{line}` is not of the form that the table's head explains"),
+            };
+            match words[..] {
+                ["size", handle, bytes] => {
+                    sizes.push((handle.to_owned(), bytes.parse().map_err(|_| wrong())?));
+                }
+                ["object", name, symbol, number] => objects.push(Object {
+                    name: name.to_owned(),
+                    symbol: symbol.to_owned(),
+                    number: number.parse().map_err(|_| wrong())?,
+                }),
+                ["size" | "object", ..] => return Err(wrong()),
+                _ => {}
+            }
+        }
+        // Line numbers in messages stay right.
+        let rest: String = text
+            .lines()
+            .map(|line| match line.split(' ').next() {
+                Some("size" | "object") => "\n".to_owned(),
+                _ => format!("{line}\n"),
+            })
+            .collect();
+        Ok(OpenMpi {
+            values: Standard::parse(file, &rest)?,
+            sizes,
+            objects,
+        })
+    }
+
+    /// A table of nothing.
+    pub(crate) fn none() -> Self {
+        OpenMpi {
+            values: Standard::none(),
+            sizes: Vec::new(),
+            objects: Vec::new(),
+        }
+    }
+}
+
+impl Table {
+    /// As [`Table::shims`], for Open MPI's ABI.
+    ///
+    /// # Errors
+    /// A function with a parameter that there is no rule for.
+    pub fn openmpi_shims(&self) -> Result<String, String> {
+        let mut text = String::new();
+        for chapter in &self.functions.chapters {
+            for function in &chapter.functions {
+                if let Some(implementation) = &function.implementation
+                    && function.in_openmpi_library()
+                {
+                    let implementation = conversion(function, implementation);
+                    self.outward_shim(&mut text, chapter, function, &implementation)?;
+                }
+            }
+        }
+        text.push_str(&attribute_functions());
+        aliases(&mut text, self.openmpi_names());
+        Ok(text)
+    }
+
+    /// The weak symbols of the library of Open MPI's ABI: `MPI_Send` …
+    pub fn openmpi_names(&self) -> impl Iterator<Item = &str> {
+        self.functions
+            .present()
+            .filter(|function| function.is_standard())
+            .map(|function| function.name.as_str())
+    }
+
+    /// As [`Table::version_script`], for Open MPI's ABI.
+    pub fn openmpi_version_script(&self) -> String {
+        version_script(self.openmpi_names())
+    }
+
+    /// The predefined objects that the library exports.
+    fn known_objects(&self) -> Vec<Known<'_>> {
+        let find = |object| self.known_object(object);
+        self.openmpi.objects.iter().filter_map(find).collect()
+    }
+
+    fn known_object<'t>(&'t self, object: &'t Object) -> Option<Known<'t>> {
+        let handle = self.constants.type_of(&object.name)?.base.as_str();
+        let (_, inner) = self.handle_value(&object.name)?;
+        let size = self.openmpi.sizes.iter().find(|(name, _)| name == handle)?;
+        Some(Known {
+            object,
+            handle,
+            inner: inner as u32,
+            size: size.1,
+        })
+    }
+
+    /// The names of the variables whose addresses are handles, with their sizes.
+    pub fn openmpi_objects(&self) -> Vec<(&str, usize)> {
+        let known = self.known_objects().into_iter();
+        known
+            .map(|known| (known.object.symbol.as_str(), known.size))
+            .collect()
+    }
+
+    /// As [`Table::outward`]: the objects, and how handles are found by them and they by handles.
+    pub(crate) fn openmpi_outward(&self) -> String {
+        let known = self.known_objects();
+        let mut text = String::from(
+            "/// The optional datatypes that the library lacks: nothing is exported for them.\n\
+             pub const ABSENT: &[c_int] = &[];\n",
+        );
+        for one in &known {
+            let (symbol, size, name) = (&one.object.symbol, one.size, &one.object.name);
+            let _ = writeln!(
+                text,
+                "/// Its address is `{name}`.\n\
+                 #[unsafe(no_mangle)]\n\
+                 pub static {symbol}: Object<{size}> = Object::new();"
+            );
+        }
+        let handles = known.iter().filter(|one| one.handle != "MPI_File");
+        let list: Vec<String> = handles
+            .clone()
+            .map(|one| {
+                format!(
+                    "    (Address((&raw const {}).cast()), {:#x}),\n",
+                    one.object.symbol, one.inner
+                )
+            })
+            .collect();
+        let _ = writeln!(
+            text,
+            "/// The objects, and the library's handles for them.\n\
+             static OBJECTS: [(Address, u32); {}] = [\n{}];",
+            list.len(),
+            list.concat()
+        );
+        text.push_str("impl Outward {\n");
+        for item in self.constants.items() {
+            let crate::Item::Handle { name, ctype } = item else {
+                continue;
+            };
+            if !self.is_outward(name) || ctype.is_pointer() {
+                continue;
+            }
+            let own: Vec<&Known<'_>> = known.iter().filter(|one| one.handle == name).collect();
+            outward_methods(&mut text, name, &own);
+        }
+        text.push_str("}\n");
+        text
+    }
+}
+
+/// What turns one type of handles into what C and Fortran have for them.
+fn outward_methods(text: &mut String, name: &str, own: &[&Known<'_>]) {
+    let method = method(name);
+    let arms = |arm: &dyn Fn(&Known<'_>) -> String| -> String {
+        let each = own.iter().map(|one| format!("            {},\n", arm(one)));
+        each.collect()
+    };
+    let objects = arms(&|one| {
+        format!(
+            "{:#x} => Outward((&raw const {}).addr())",
+            one.inner, one.object.symbol
+        )
+    });
+    let numbers = arms(&|one| format!("{:#x} => {}", one.inner, one.object.number));
+    let handles = arms(&|one| format!("{} => {:#x}_u32 as c_int", one.object.number, one.inner));
+    let _ = writeln!(
+        text,
+        "    /// An `{name}`.\n    \
+         #[inline(always)]\n    \
+         pub fn {method}(handle: c_int) -> Outward {{\n        \
+         match handle as u32 {{\n{objects}            \
+         made => Outward::made(made),\n        }}\n    }}\n    \
+         /// The integer that stands for an `{name}` in Fortran.\n    \
+         pub fn {method}_to_int(handle: c_int) -> c_int {{\n        \
+         match handle as u32 {{\n{numbers}            \
+         made => made as c_int,\n        }}\n    }}\n    \
+         /// The `{name}` that an integer stands for.\n    \
+         pub fn {method}_from_int(number: c_int) -> c_int {{\n        \
+         match number {{\n{handles}            \
+         made if made < 0 => made,\n            _ => 0,\n        }}\n    }}"
+    );
+}
+
+impl Function {
+    /// Whether the library of Open MPI's ABI has it: all but what libraries of other languages of the MPICH ABI need.
+    pub fn in_openmpi_library(&self) -> bool {
+        let attributes = self.name.starts_with("MPII_");
+        self.is_standard() || attributes && self.in_standard_library()
+    }
+}
+
+/// What a conversion between the languages calls: handles are not the same in both, as they are in the MPICH ABI.
+fn conversion(function: &Function, implementation: &str) -> String {
+    if implementation != "convert::same" {
+        return implementation.to_owned();
+    }
+    let name = function.name.trim_start_matches("MPI_").to_lowercase();
+    let name = match name.strip_suffix("_c2f") {
+        Some(handle) => format!("{handle}_toint"),
+        None => name.replace("_f2c", "_fromint"),
+    };
+    debug_assert!(
+        function.result.base == "MPI_Fint" || function.params[0].kind == Kind::Fint,
+        "{} is no conversion",
+        function.name
+    );
+    format!("standard_abi::{name}")
+}
+
+/// The functions that `mpi.h` has for `MPI_COMM_DUP_FN` and its like.
+fn attribute_functions() -> String {
+    let mut text = String::new();
+    let mut add = |name: &str, params: &str, body: &str| {
+        let _ = writeln!(
+            text,
+            "/// One of the predefined functions for attributes (MPI-3.1 section 6.7).\n\
+             ///\n\
+             /// # Safety\n\
+             /// The arguments are as the standard says.\n\
+             #[unsafe(no_mangle)]\n\
+             pub unsafe extern \"C\" fn OMPI_C_MPI_{name}({params}) -> c_int {{\n    \
+             // SAFETY: the arguments are those of such a function.\n    \
+             {body}\n}}\n"
+        );
+    };
+    let copies = "_object: Outward, _keyval: c_int, _extra_state: *mut c_void, \
+                  value_in: *mut c_void, value_out: *mut c_void, flag: *mut c_int";
+    for object in OBJECTS {
+        add(
+            &format!("{object}DUP_FN"),
+            copies,
+            "unsafe { crate::attributes::dup_fn(0, 0, std::ptr::null_mut(), value_in, value_out, flag) }",
+        );
+        add(
+            &format!("{object}NULL_COPY_FN"),
+            copies,
+            "unsafe { flag.write(0) };\n    let _ = (value_in, value_out);\n    MPI_SUCCESS",
+        );
+        add(
+            &format!("{object}NULL_DELETE_FN"),
+            "_object: Outward, _keyval: c_int, _value: *mut c_void, _extra_state: *mut c_void",
+            "MPI_SUCCESS",
+        );
+    }
+    let list = OBJECTS.map(|object| format!("OMPI_C_MPI_{object}DUP_FN"));
+    let _ = writeln!(
+        text,
+        "/// Those that copy.\n\
+         pub static DUP_FUNCTIONS: [MPI_Comm_copy_attr_function; {}] = [{}];",
+        list.len(),
+        list.join(", ")
+    );
+    text
+}

@@ -1,0 +1,95 @@
+//! Programs of `tests/c` that are compiled a second time by Open MPI's `mpicc`, and run on our `libmpi.so.40`.
+//!
+//! All that only use what Open MPI 4 has, and no integers as handles, could be among them; these use something of every
+//! chapter and take little time.
+
+use crate::job::Variant;
+use crate::program::Program;
+
+const NAMES: &[&str] = &[
+    "attr_comm",
+    "attr_finalize",
+    "attr_lifetime",
+    "attr_type",
+    "bad_buffer",
+    "bottom_displacements",
+    "bsend",
+    "cancel",
+    "coll_disagree",
+    "coll_errors",
+    "coll_inter",
+    "coll_lengths",
+    "coll_neighbor",
+    "coll_nonblocking",
+    "coll_reduce",
+    "coll_types",
+    "comm",
+    "comm_create",
+    "comm_intercomm",
+    "completion",
+    "count_limits",
+    "dyn_connect",
+    "dyn_join",
+    "dyn_names",
+    "dyn_spawn",
+    "errhandler",
+    "gaps_long",
+    "grequest",
+    "io_access",
+    "io_deleted",
+    "io_errors",
+    "io_mounts",
+    "io_quota",
+    "io_shared",
+    "levels",
+    "mpi_t_cvars",
+    "mpi_t_pvars",
+    "op_beyond",
+    "op_char",
+    "persistent",
+    "proc_null",
+    "requests_collective",
+    "ring",
+    "rma_attached",
+    "rma_epochs",
+    "rma_memory",
+    "rma_mixed",
+    "rma_transfer",
+    "rma_windows",
+    "rma_words",
+    "sendrecv",
+    "topo_cart",
+    "topo_graph",
+    "truncate",
+    "vcis_hints",
+    "vcis_init",
+    "win_alloc_mem",
+];
+
+/// What Open MPI's compiler is asked besides: its header warns of what is deprecated, and of `MPI_UNWEIGHTED`.
+const FLAGS: [&str; 2] = ["compiler=mpicc.openmpi", "-Wno-error"];
+
+/// The same programs for Open MPI's ABI: named `NAME-openmpi`, over shared memory and TCP.
+pub fn twins(programs: &[Program]) -> Vec<Program> {
+    let wanted = programs
+        .iter()
+        .filter(|program| NAMES.contains(&program.name.as_str()));
+    wanted
+        .map(|program| {
+            let mut twin = program.build("openmpi", &FLAGS.map(str::to_owned));
+            twin.variants = vec![Variant::Shm];
+            twin.ranks.drain(..twin.ranks.len() - 1);
+            twin
+        })
+        .collect()
+}
+
+/// The names that no program has.
+pub fn unknown(programs: &[Program]) -> Vec<&'static str> {
+    let is_there = |name: &&str| programs.iter().any(|program| program.name == **name);
+    NAMES
+        .iter()
+        .copied()
+        .filter(|name| !is_there(name))
+        .collect()
+}
