@@ -262,6 +262,18 @@ fn cores_here(settings: &Settings) -> usize {
     settings.local_cores.unwrap_or(seen)
 }
 
+/// How many cores this rank has for its threads. Where it may use all of the machine, the ranks of the node
+/// share them, and it can still have two at times.
+fn own_cores(ranks: usize) -> usize {
+    let allowed = std::thread::available_parallelism().map_or(1, usize::from);
+    // SAFETY: reads a system constant.
+    let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }.max(1) as usize;
+    match allowed < online.max(2) {
+        true => allowed,
+        false => (online / ranks.max(1)).max(2),
+    }
+}
+
 /// A started process and the notes on what was chosen.
 pub struct Started {
     /// The process.
@@ -270,6 +282,8 @@ pub struct Started {
     pub node: u64,
     /// Finds the processes of this node.
     pub neighbours: Neighbours,
+    /// Cores for the threads of this rank.
+    pub own_cores: usize,
     /// What was opened and what was refused, for people.
     pub notes: Vec<String>,
 }
@@ -454,6 +468,7 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
         process,
         node,
         neighbours: Neighbours(cards),
+        own_cores: own_cores(here.unwrap_or(1)),
         notes,
     })
 }

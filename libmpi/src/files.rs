@@ -16,7 +16,7 @@ use crate::handles::{HandleTable, Type, made_index};
 /// A file that has a handle.
 pub struct FileObject {
     /// The file.
-    pub file: File,
+    pub file: Arc<File>,
     /// Its error handler.
     pub errhandler: Mutex<Attached>,
 }

@@ -39,6 +39,7 @@ pub fn start(thread_level: c_int, threaded: bool) -> Result<()> {
     }
     let runtime = open(threaded)?;
     runtime.thread_level.store(thread_level, Ordering::Relaxed);
+    expect_threads(runtime, thread_level);
     *runtime.main_thread.lock() = Some(std::thread::current().id());
     infos::set_env(runtime.pmi.size(), level_name(thread_level));
     runtime.set_world(true);
@@ -54,12 +55,20 @@ pub fn open_session(wanted: c_int) -> Result<c_int> {
     let mut users = LIBRARY.users.lock();
     // Other sessions, of other threads, may come.
     let runtime = open(true)?;
+    expect_threads(runtime, wanted);
     users.sessions += 1;
     Ok(if runtime.process.is_threaded() {
         wanted
     } else {
         wanted.min(MPI_THREAD_SERIALIZED)
     })
+}
+
+/// Where a program says that its threads call at once, its communicators are spread over VCIs.
+fn expect_threads(runtime: &Runtime, level: c_int) {
+    if level == MPI_THREAD_MULTIPLE && runtime.spread > 1 {
+        runtime.process.spread_over(runtime.spread);
+    }
 }
 
 /// Closes one. With the last there is no MPI any more, unless the world is there.
@@ -151,7 +160,11 @@ fn make(threaded: bool) -> Result<Runtime> {
         thread_level: AtomicI32::new(MPI_THREAD_MULTIPLE),
         main_thread: Mutex::new(None),
         async_progress: settings.async_progress,
-        dup_vcis: settings.dup_vcis,
+        dup_vcis: settings.dup_vcis.unwrap_or(0),
+        spread: match settings.dup_vcis {
+            None => started.own_cores,
+            Some(_) => 0,
+        },
         shared_alloc: settings.alloc_shared && size > 1,
         file_errhandler: Mutex::new(RETURN),
         messages: HandleTable::new(Type::Message),

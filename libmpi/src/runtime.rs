@@ -55,6 +55,8 @@ pub struct Runtime {
     pub async_progress: bool,
     /// VCIs that a duplicate gets without hints; 0: those of all.
     pub dup_vcis: u32,
+    /// VCIs beside VCI 0 that communicators get without hints, if threads call at once.
+    pub spread: usize,
     /// Whether `MPI_Alloc_mem` gives memory that others of the node can map.
     pub shared_alloc: bool,
     /// For errors on files that are not open (section 13.7).

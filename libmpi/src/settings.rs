@@ -118,11 +118,12 @@ const OWN: &[Variable] = &[
     },
     Variable {
         name: "WEFT_DUP_VCIS",
-        kind: "count",
-        default: "0",
-        help: "VCIs that a communicator from MPI_Comm_dup gets without asking for them by hints, the \
-               same on all ranks: 1 gives each its own, for programs whose threads have \
-               communicators of their own and that can't be changed. See docs/vcis.md.",
+        kind: "auto or count",
+        default: "auto",
+        help: "VCIs that a communicator gets without asking for them by hints, the same on all ranks. With \
+               auto, and MPI_THREAD_MULTIPLE, each that a program makes gets one of as many as the process \
+               has cores, in turn. 0: all have VCI 0. 1 gives each from MPI_Comm_dup one of its own \
+               while there are some. See docs/vcis.md.",
     },
     Variable {
         name: "WEFT_CRITICAL_SECTION",
@@ -313,7 +314,7 @@ pub struct Settings {
     pub eager_limit: Option<usize>,
     pub eager_window: Option<u32>,
     pub num_vcis: usize,
-    pub dup_vcis: u32,
+    pub dup_vcis: Option<u32>,
     pub critical_sections: CriticalSections,
     pub request_caches: bool,
     pub progress_round: Option<u32>,
@@ -393,7 +394,12 @@ impl Settings {
             num_vcis: reader
                 .number("WEFT_NUM_VCIS", 1..=mpi_core::vci::pool::MAX_VCIS as u64)?
                 .unwrap_or(64) as usize,
-            dup_vcis: reader.number("WEFT_DUP_VCIS", 0..=4096)?.unwrap_or(0) as u32,
+            dup_vcis: match reader.text("WEFT_DUP_VCIS").as_deref() {
+                None | Some("auto") => None,
+                Some(_) => reader
+                    .number("WEFT_DUP_VCIS", 0..=4096)?
+                    .map(|count| count as u32),
+            },
             request_caches: reader.flag("WEFT_REQUEST_CACHE", true)?,
             critical_sections: match reader.text("WEFT_CRITICAL_SECTION").as_deref() {
                 None | Some("per-vci") => CriticalSections::PerVci,

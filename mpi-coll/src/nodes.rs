@@ -1,9 +1,11 @@
-//! Collectives in two levels: within each node, and between one rank of each node.
+//! Collectives in two levels: within each node, and between one rank of each node, by messages or by
+//! writes to each other's memory.
 
 use super::allreduce::{self, Allreduce};
 use super::barrier::Barrier;
 use super::barrier::{arrive, barrier as flat_barrier, release};
 use super::bcast::binomial;
+use super::rdma::{self, Reach};
 use super::reduce::reduce_blocks;
 use super::schedule::{Block, Buf, Schedule};
 use super::team::{Part, Team};
@@ -80,6 +82,11 @@ impl Nodes {
         Team::some(place as usize, list)
     }
 
+    /// The ranks that lead the nodes, in ascending order.
+    pub fn leader_ranks(&self) -> &[u32] {
+        &self.leaders
+    }
+
     /// The leaders of the nodes, if this rank is one.
     pub fn leaders(&self) -> Option<Team<'_>> {
         let (node, place) = self.places[self.rank as usize];
@@ -87,18 +94,53 @@ impl Nodes {
     }
 }
 
+/// How the leaders of nodes reach each other. What the other ranks do is the same.
+#[derive(Clone, Copy, Debug)]
+pub enum Between<A> {
+    /// By messages, as said.
+    Messages(A),
+    /// By writes to slots; a leader's number among these ranks is its node's. With the degree of the
+    /// tree of a reduction; 0 means pairs.
+    Writes(Reach, u32),
+}
+
+/// Builds what leaders do by writes.
+fn by_writes(schedule: &mut Schedule, nodes: &Nodes, build: impl FnOnce(&mut Schedule)) {
+    let first = schedule.here();
+    build(schedule);
+    schedule.rename_slots(first, &nodes.leaders);
+}
+
+/// Builds a barrier between the leaders, by writes.
+pub fn leaders_barrier(schedule: &mut Schedule, nodes: &Nodes, reach: Reach) {
+    let how = rdma::Signals::Dissemination;
+    by_writes(schedule, nodes, |schedule| {
+        rdma::barrier(schedule, reach, how);
+    });
+}
+
 /// Builds a barrier.
-pub fn barrier(schedule: &mut Schedule, nodes: &Nodes) {
+pub fn barrier(schedule: &mut Schedule, nodes: &Nodes, between: Between<()>) {
     arrive(schedule, nodes.node());
-    if let Some(leaders) = nodes.leaders() {
-        flat_barrier(schedule, leaders, Barrier::Dissemination);
+    match (nodes.leaders(), between) {
+        (None, _) => {}
+        (Some(_), Between::Writes(reach, _)) => leaders_barrier(schedule, nodes, reach),
+        (Some(leaders), Between::Messages(())) => {
+            flat_barrier(schedule, leaders, Barrier::Dissemination);
+        }
     }
     release(schedule, nodes.node());
 }
 
 /// Builds a broadcast from rank `root`: to the leaders, as if the root were its node's, then
-/// within the nodes.
-pub fn bcast(schedule: &mut Schedule, nodes: &Nodes, root: u32, part: Part<'_>) {
+/// within the nodes. By writes it is of at most [`Reach::most`] bytes.
+pub fn bcast(
+    schedule: &mut Schedule,
+    nodes: &Nodes,
+    root: u32,
+    part: Part<'_>,
+    between: Between<()>,
+) {
     if part.bytes() == 0 || nodes.ranks.len() == 1 {
         return;
     }
@@ -111,8 +153,21 @@ pub fn bcast(schedule: &mut Schedule, nodes: &Nodes, root: u32, part: Part<'_>) 
     }
     if let Some(leaders) = leaders {
         let source = (nodes.rank == leader && root_place != 0).then_some(root);
-        let root_node = root_node as usize;
-        binomial(schedule, leaders, root_node, source, block, part.datatype);
+        match between {
+            Between::Messages(()) => {
+                let root_node = root_node as usize;
+                binomial(schedule, leaders, root_node, source, block, part.datatype);
+            }
+            Between::Writes(reach, _) => {
+                if let Some(root) = source {
+                    let come = schedule.recv(root, block);
+                    schedule.wait_for(come);
+                }
+                by_writes(schedule, nodes, |schedule| {
+                    rdma::bcast(schedule, reach, root_node, part);
+                });
+            }
+        }
     }
     if nodes.places[nodes.rank as usize].0 != root_node || root_place == 0 {
         binomial(schedule, node, 0, None, block, part.datatype);
@@ -136,8 +191,8 @@ fn below(schedule: &mut Schedule, node: Team<'_>, root: usize, block: Block, par
     binomial(schedule, team, 0, None, block, part.datatype);
 }
 
-/// Builds an allreduce: within each node to its leader, between the leaders by `algorithm`, and
-/// within the nodes again.
+/// Builds an allreduce: within each node to its leader, between the leaders, and within the nodes
+/// again. By writes it is of data that can be reduced in slots and fits one.
 ///
 /// Where the operation doesn't commute, [`Nodes::in_order`] must hold.
 pub fn allreduce(
@@ -146,7 +201,7 @@ pub fn allreduce(
     in_place: bool,
     part: Part<'_>,
     op: &Op,
-    algorithm: Allreduce,
+    between: Between<Allreduce>,
 ) {
     if part.count == 0 {
         return;
@@ -163,10 +218,16 @@ pub fn allreduce(
     reduce_blocks(schedule, node, 0, send, target, part, op.is_commutative());
     // In place, what went to the leader came from where the result goes.
     schedule.wait(first..schedule.here());
-    if let Some(leaders) = leaders {
-        let first = schedule.here();
-        allreduce::allreduce(schedule, leaders, true, part, op, algorithm);
-        schedule.wait(first..schedule.here());
+    match (leaders, between) {
+        (None, _) => {}
+        (Some(leaders), Between::Messages(algorithm)) => {
+            let first = schedule.here();
+            allreduce::allreduce(schedule, leaders, true, part, op, algorithm);
+            schedule.wait(first..schedule.here());
+        }
+        (Some(_), Between::Writes(reach, tree)) => by_writes(schedule, nodes, |schedule| {
+            rdma::allreduce_by(schedule, reach, true, part, op, tree);
+        }),
     }
     binomial(schedule, node, 0, None, recv, part.datatype);
 }

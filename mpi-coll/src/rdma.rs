@@ -248,6 +248,21 @@ fn spread(schedule: &mut Schedule, reach: Reach, root: u32, bytes: Block, cell: 
     }
 }
 
+/// An allreduce as [`allreduce`], or with a degree of 0 as [`exchange`].
+pub fn allreduce_by(
+    schedule: &mut Schedule,
+    reach: Reach,
+    in_place: bool,
+    part: Part<'_>,
+    op: &Op,
+    tree: u32,
+) {
+    match tree {
+        0 => exchange(schedule, reach, in_place, part, op),
+        k => allreduce(schedule, reach, in_place, part, op, k),
+    }
+}
+
 /// An allreduce to the receive buffer of a vector that fits a slot: up a tree of degree `k` to rank 0,
 /// operands in the order of ranks, each result where its last operand arrived; then down as a
 /// broadcast.

@@ -475,6 +475,41 @@ impl Schedule {
         });
     }
 
+    /// Renames the ranks that have slots, in the steps from `first` on: what was built for some of a
+    /// communicator's ranks, by their numbers among themselves, is for these ranks then.
+    pub fn rename_slots(&mut self, first: u32, ranks: &[u32]) {
+        let named = |slot: Slot| Slot {
+            of: ranks[slot.of as usize],
+            ..slot
+        };
+        let renamed = |block: &mut Block| {
+            if let Buf::Slot(slot) = block.buf {
+                block.buf = Buf::Slot(named(slot));
+            }
+        };
+        for step in &mut self.steps[first as usize..] {
+            match step {
+                Step::Send { block, .. } | Step::Recv { block, .. } => renamed(block),
+                Step::Copy { from, to } => [from, to].into_iter().for_each(renamed),
+                Step::Reduce { input, inout } => [input, inout].into_iter().for_each(renamed),
+                Step::Put { slot, block } | Step::Direct { slot, block, .. } => {
+                    *slot = named(*slot);
+                    renamed(block);
+                }
+                Step::Lend { block, .. } => renamed(block),
+                Step::Await {
+                    first, last, by, ..
+                } => {
+                    debug_assert_eq!(*first + 1, *last, "others' flags are not waited for");
+                    *first = ranks[*first as usize];
+                    *last = *first + 1;
+                    *by = by.map(|by| ranks[by as usize]);
+                }
+                Step::Wait { .. } => {}
+            }
+        }
+    }
+
     /// What follows is issued when the messages in `steps` are complete.
     pub fn wait(&mut self, steps: Range<u32>) {
         let Range { start, end } = steps;

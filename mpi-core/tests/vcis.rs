@@ -2,17 +2,20 @@
 //! at once.
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
 use mpi_core::comm::vci_map::Wishes;
 use mpi_core::comm::{Comm, ContextId, Purpose};
+use mpi_core::creation;
 use mpi_core::group::Group;
 use mpi_core::process::source::Sources;
 use mpi_core::process::{Config, CriticalSections, Process, Router, Threads};
 use mpi_core::wait::WaitPolicy;
 use mpi_core::{ANY_SOURCE, ANY_TAG, Buffer, Class};
 use netmod::{OpenError, Peer, Resolver, Transport, VciId};
+use netmod_sim::Rng;
 
 type Book = Mutex<HashMap<(Peer, VciId), Vec<u8>>>;
 
@@ -232,6 +235,132 @@ fn exchange(process: &Process, comm: &Comm, tag: i32, rounds: u32) {
             process.wait(sent).unwrap();
         }
     }
+}
+
+/// A number to its right neighbour, received from anybody, and a barrier.
+fn go_around(process: &Process, comm: &Comm) {
+    let (me, size) = (comm.rank(), comm.size());
+    let mut room = [0; 4];
+    let into = buffer(&mut room);
+    let (purpose, right) = (Purpose::PointToPoint, (me + 1) % size);
+    let id = mpi_core::comm::receive_on(process, comm, purpose, into, ANY_SOURCE, 7).unwrap();
+    // SAFETY: the request is waited for below.
+    let sent = unsafe { mpi_core::comm::send_plain(process, comm, &me.to_ne_bytes(), right, 7) };
+    let (status, error) = process.wait(id).unwrap();
+    assert!(error.is_none());
+    let left = (me + size - 1) % size;
+    assert_eq!(
+        (status.source, u32::from_ne_bytes(room)),
+        (left as i32, left)
+    );
+    sent.unwrap().map(|sent| process.wait(sent).unwrap());
+    mpi_core::collective::barrier(process, comm).unwrap();
+}
+
+/// Makes communicators of communicators as the seed says, uses each and frees some. Returns the VCIs of those of
+/// all members.
+fn make_some(process: &Process, seed: u64) -> Vec<VciId> {
+    let mut rng = Rng::new(seed);
+    // Contexts 0 and 1 are led by nobody.
+    let world = comm(4, process.me(), 0);
+    go_around(process, &world);
+    let (mut comms, mut vcis) = (vec![Some(world)], Vec::new());
+    for _ in 0..12 {
+        let of = rng.below(comms.len() as u64) as usize;
+        let (way, mask, kept) = (rng.below(4), rng.below(16), rng.below(3) > 0);
+        let parent = comms[of].as_ref();
+        let made = parent.and_then(|parent| {
+            let members = (0..parent.size()).filter(|rank| mask >> rank & 1 == 1);
+            let group = parent.local().of_ranks(&members.collect::<Vec<_>>());
+            let me = group.rank_of(process.me());
+            match way {
+                0 => Some(creation::dup_comm_apart(process, parent).unwrap()),
+                1 => {
+                    let color = Some(mask >> parent.rank() & 1);
+                    let choice = creation::Choice { color, key: 0 };
+                    creation::split_comm(process, parent, choice).unwrap()
+                }
+                2 => creation::create_comm(process, parent, &group).unwrap(),
+                _ => me
+                    .and_then(|_| creation::create_comm_group(process, parent, &group, 3).unwrap()),
+            }
+        });
+        if let Some(made) = &made {
+            go_around(process, made);
+        }
+        if of == 0 && way == 0 {
+            vcis.extend(made.as_ref().map(Comm::vci));
+        }
+        comms.push(made.filter(|_| kept));
+    }
+    for comm in comms.iter().flatten() {
+        go_around(process, comm);
+    }
+    process.drain().unwrap();
+    vcis
+}
+
+/// The number of VCIs is that of the member that has fewest, and all agree whoever leads.
+#[test]
+fn communicators_get_vcis_without_hints_that_all_members_have() {
+    let start = std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64 >> 10;
+    for seed in start..start + 30 {
+        let processes = processes::<4>(6);
+        let mut rng = Rng::new(seed);
+        let cores: Vec<usize> = (0..4).map(|_| rng.below(5) as usize).collect();
+        let least = cores.iter().copied().min().unwrap();
+        let told: Vec<Vec<VciId>> = thread::scope(|scope| {
+            // The others would wait for ever for one that has failed.
+            let run = |process| {
+                scope.spawn(move || {
+                    catch_unwind(AssertUnwindSafe(|| make_some(process, seed))).unwrap_or_else(
+                        |_| {
+                            eprintln!("the seed was {seed}");
+                            std::process::abort()
+                        },
+                    )
+                })
+            };
+            let each = processes.iter().zip(&cores).map(|(process, cores)| {
+                process.spread_over(*cores);
+                run(process)
+            });
+            let all: Vec<_> = each.collect();
+            all.into_iter().map(|one| one.join().unwrap()).collect()
+        });
+        assert!(told.iter().all(|one| *one == told[0]), "{seed}: {told:?}");
+        let beyond = told[0].iter().any(|vci| usize::from(*vci) > least);
+        assert!(!beyond, "{seed}: {told:?} with cores {cores:?}");
+    }
+}
+
+#[test]
+fn without_hints_the_vci_that_is_used_least_is_taken_and_hints_replace_it() {
+    let [process] = processes::<1>(6);
+    let world = comm(1, 0, 0);
+    let dup = || creation::dup_comm_apart(&process, &world).unwrap();
+    assert_eq!(dup().vci(), 0, "nothing said that threads come");
+    process.spread_over(3);
+    let (one, two, three) = (dup(), dup(), dup());
+    assert_eq!([one.vci(), two.vci(), three.vci()], [1, 2, 3]);
+    assert_eq!(dup().vci(), 1);
+    drop(two);
+    assert_eq!(dup().vci(), 2);
+    assert_eq!(creation::dup_comm(&process, &one).unwrap().vci(), 0);
+    let wishes = Wishes {
+        count: Some(1),
+        lockless: true,
+        ..Wishes::default()
+    };
+    creation::vcis::agree_on_vcis(&process, &one, &wishes).unwrap();
+    assert_eq!(
+        one.vci(),
+        0,
+        "what is the thread's alone is not for collectives"
+    );
+    assert_eq!(dup().vci(), 1, "given back");
+    let vcis: Vec<VciId> = process.open_vcis().collect();
+    assert_eq!(vcis, [0, 1, 2, 3, 4], "one more for the hint");
 }
 
 /// A VCI that a hint names by number is opened alone: those below it may never be.

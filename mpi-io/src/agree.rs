@@ -13,7 +13,7 @@ use mpi_types::{Class, Error, Result};
 use crate::system;
 
 /// Bytes of an error's text that others are told.
-const TEXT: usize = 512;
+pub(crate) const TEXT: usize = 512;
 
 /// Sends bytes of one member to all.
 pub(crate) fn broadcast(process: &Process, comm: &Comm, root: u32, data: &mut [u8]) -> Result<()> {
@@ -33,39 +33,57 @@ pub(crate) fn broadcast(process: &Process, comm: &Comm, root: u32, data: &mut [u
     unsafe { collective::call(process, comm, buffers, &call) }
 }
 
+/// What a member tells of its result: 0 if it has one, or the class of its error and which member it is. The
+/// greatest is that of the first rank among those with the class of the greatest number.
+pub(crate) fn word<T>(comm: &Comm, own: &Result<T>) -> u64 {
+    match own {
+        Ok(_) => 0,
+        Err(error) => system::number(error.class()) << 32 | u64::from(comm.size() - comm.rank()),
+    }
+}
+
+/// The member whose word this is.
+pub(crate) fn root(comm: &Comm, word: u64) -> u32 {
+    comm.size() - (word & 0xffff_ffff) as u32
+}
+
+/// The text of an error, as it is told others.
+pub(crate) fn text<T>(own: &Result<T>) -> [u8; TEXT] {
+    let mut text = [0; TEXT];
+    if let Err(error) = own {
+        let detail = error.detail().as_bytes();
+        let len = detail.len().min(TEXT);
+        text[..len].copy_from_slice(&detail[..len]);
+    }
+    text
+}
+
+/// The error of another member, by its word and its text.
+pub(crate) fn of_other(root: u32, word: u64, text: &[u8; TEXT]) -> Error {
+    let end = text.iter().position(|byte| *byte == 0).unwrap_or(TEXT);
+    let text = String::from_utf8_lossy(&text[..end]);
+    let why = format!("rank {root} of the file: {text}");
+    Error::new(system::class(word >> 32), why)
+}
+
 /// The result of each member, if all have one; the error of one of them, if not.
 pub(crate) fn agree<T>(process: &Process, comm: &Comm, own: Result<T>) -> Result<T> {
     if comm.size() == 1 {
         return own;
     }
-    let size = u64::from(comm.size());
-    // The greatest is that of the first rank among those with the class of the greatest number.
-    let mut word = [match &own {
-        Ok(_) => 0,
-        Err(error) => system::number(error.class()) << 32 | (size - u64::from(comm.rank())),
-    }];
-    let told = collective::greatest_u64(process, comm, &mut word);
-    match (own, told) {
-        (own, Ok(())) if word[0] == 0 => own,
+    let mut told = [word(comm, &own)];
+    let done = collective::greatest_u64(process, comm, &mut told);
+    match (own, done) {
+        (own, Ok(())) if told[0] == 0 => own,
         (Err(error), Err(_)) => Err(error),
         (Ok(_), Err(error)) => Err(error),
         (own, Ok(())) => {
-            let root = (size - (word[0] & 0xffff_ffff)) as u32;
-            let mut text = [0; TEXT];
-            if let Err(error) = &own {
-                let detail = error.detail().as_bytes();
-                let len = detail.len().min(TEXT);
-                text[..len].copy_from_slice(&detail[..len]);
-            }
-            let told = broadcast(process, comm, root, &mut text);
-            match (own, told) {
+            let root = root(comm, told[0]);
+            let mut text = text(&own);
+            let told_all = broadcast(process, comm, root, &mut text);
+            match (own, told_all) {
                 (Err(error), _) | (Ok(_), Err(error)) => Err(error),
-                (Ok(_), Ok(())) => {
-                    let end = text.iter().position(|byte| *byte == 0).unwrap_or(TEXT);
-                    let text = String::from_utf8_lossy(&text[..end]);
-                    let why = format!("rank {root} of the file: {text}");
-                    Err(Error::new(system::class(word[0] >> 32), why))
-                }
+                (Ok(_), Ok(())) => Err(of_other(root, told[0], &text)),
             }
         }
     }

@@ -141,6 +141,7 @@ impl File {
     /// # Errors
     /// The error of a member's argument.
     pub fn set_info(&self, process: &Process, info: Result<Option<&Info>>) -> Result<()> {
+        Files::settle(process, self)?;
         let info = agree::agree(process, &self.comm, info)?;
         self.update_hints(process, info)
     }
@@ -172,6 +173,7 @@ impl File {
     /// `MPI_ERR_ARG` for a negative size, `MPI_ERR_READ_ONLY` and `MPI_ERR_UNSUPPORTED_OPERATION` where the
     /// access mode forbids it, `MPI_ERR_NOT_SAME` if members differ, and the system's.
     pub fn set_size(&self, process: &Process, size: i64, allocates: bool) -> Result<()> {
+        Files::settle(process, self)?;
         let check = || {
             let name = match allocates {
                 true => "MPI_File_preallocate",
@@ -206,6 +208,7 @@ impl File {
     /// # Errors
     /// The system's, of any member.
     pub fn sync(&self, process: &Process) -> Result<()> {
+        Files::settle(process, self)?;
         let synced = match self.shared.amode.can_write() {
             true => self.shared.storage.sync(),
             false => Ok(()),
@@ -219,6 +222,7 @@ impl File {
     /// # Errors
     /// `MPI_ERR_NOT_SAME` if members differ.
     pub fn set_atomicity(&self, process: &Process, atomic: bool) -> Result<()> {
+        Files::settle(process, self)?;
         let own = Ok((atomic, vec![u64::from(atomic)]));
         agree::same(process, &self.comm, "flag", own, 1)?;
         self.shared.atomic.store(atomic, Ordering::Release);
@@ -242,6 +246,7 @@ impl File {
         arguments: Result<(Option<i64>, Datatype, Datatype, Representation)>,
         info: Option<&Info>,
     ) -> Result<()> {
+        Files::settle(process, self)?;
         let own = arguments.and_then(|(displacement, etype, filetype, representation)| {
             let displacement = self.displacement(displacement)?;
             let name = representation.name().to_owned();

@@ -1,26 +1,53 @@
-//! The nonblocking accesses of a process, as a source of its progress.
+//! The nonblocking accesses of a process, as a source of its progress: those that a thread carries out, and
+//! operations of several steps, which are polled.
 
+#![allow(unsafe_code, reason = "operations go from thread to thread")]
+
+use std::future::Future;
+use std::mem;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
 
 use mpi_core::process::Process;
 use mpi_core::process::source::{FILES, ProgressSource, Source, Work};
 use mpi_core::{RequestId, Status};
-use mpi_types::{Error, Result};
+use mpi_types::{Class, Error, Result};
 use netmod::VciId;
 use parking_lot::Mutex;
 
+use crate::file::File;
+use crate::lent::Lent;
 use crate::pool::Pool;
 
-/// Accesses that threads carry out.
+/// Accesses under way.
 #[derive(Default)]
 pub struct Files {
     done: Arc<Done>,
     /// How many are under way.
     pending: Mutex<usize>,
+    operations: Mutex<Vec<Operation>>,
+    /// Those that are to come behind them, so that whoever starts one waits for nobody who polls.
+    begun: Mutex<Vec<Operation>>,
     /// Comes last: its threads end before the rest goes.
     pool: Pool,
 }
+
+/// A collective access that was started. Those of a file are carried out one after the other, in the order in
+/// which they were started: it is the same on all its members.
+struct Operation {
+    /// The address of the file, which its future keeps.
+    file: usize,
+    lent: Arc<Lent>,
+    work: Pin<Box<dyn Future<Output = Result<u64>>>>,
+    /// None if the call that started it has returned an error.
+    request: Option<RequestId>,
+}
+
+// SAFETY: an operation has addresses of the program's memory, which is lent to it until it is over, and of its own
+// future's; nothing in it belongs to a thread. One thread at a time polls it.
+unsafe impl Send for Operation {}
 
 /// Accesses that are over, and whose requests are to be completed by a thread that makes progress.
 #[derive(Default)]
@@ -64,18 +91,103 @@ impl Files {
         let files = process.source::<Files>();
         let request = process.start_outside(vci, owner)?;
         let done = files.done.clone();
-        {
-            let mut pending = files.pending.lock();
-            *pending += 1;
-            Files::tell(process, *pending);
-        }
-        let pushed = files
-            .pool
-            .push(Box::new(move || done.add(request, access())));
-        if let Err(job) = pushed {
-            job();
-        }
+        files.count(process, 1);
+        Files::apart(process, move || done.add(request, access()));
         Ok(request)
+    }
+
+    /// Has a thread do something, or does it here if there is no thread.
+    pub(crate) fn apart(process: &Process, work: impl FnOnce() + Send + 'static) {
+        let files = process.source::<Files>();
+        if let Err(work) = files.pool.push(Box::new(work)) {
+            work();
+        }
+    }
+
+    /// Starts an operation, which goes on whenever its process makes progress, with the process lent. One whose
+    /// error is `known` goes on without a request, for the others' sake.
+    pub(crate) fn begin<F>(
+        process: &Process,
+        file: &Arc<File>,
+        owner: u32,
+        known: Option<Error>,
+        make: impl FnOnce(Arc<Lent>) -> F,
+    ) -> Result<RequestId>
+    where
+        F: Future<Output = Result<u64>> + 'static,
+    {
+        let files = process.source::<Files>();
+        let lent = Arc::new(Lent::default());
+        let request = match &known {
+            None => Some(process.start_outside(file.comm().vci(), owner)?),
+            Some(_) => None,
+        };
+        files.begun.lock().push(Operation {
+            file: Arc::as_ptr(file).addr(),
+            work: Box::pin(make(lent.clone())),
+            lent,
+            request,
+        });
+        files.count(process, 1);
+        files.go_on(process)?;
+        match (known, request) {
+            (None, Some(request)) => Ok(request),
+            (known, _) => Err(known.unwrap_or_else(|| Error::new(Class::Intern, "no request"))),
+        }
+    }
+
+    /// Waits until no operation on a file is under way.
+    pub(crate) fn settle(process: &Process, file: &File) -> Result<()> {
+        let files = process.source::<Files>();
+        let address = std::ptr::from_ref(file).addr();
+        let is_through = || {
+            let has = |list: &Vec<Operation>| list.iter().any(|one| one.file == address);
+            !has(&files.begun.lock()) && !has(&files.operations.lock())
+        };
+        if *files.pending.lock() == 0 || is_through() {
+            return Ok(());
+        }
+        process.wait_despite_loss(file.comm().vci(), || Ok(is_through().then_some(())))
+    }
+
+    /// Counts accesses that have begun, or if there are fewer, ended.
+    fn count(&self, process: &Process, more: isize) {
+        let mut pending = self.pending.lock();
+        *pending = pending.saturating_add_signed(more);
+        Files::tell(process, *pending);
+    }
+
+    /// Goes on with the first operation of each file. Returns whether one has ended.
+    fn go_on(&self, process: &Process) -> Result<bool> {
+        // Steps of an operation may make progress themselves, and come back here.
+        let Some(mut operations) = self.operations.try_lock() else {
+            return Ok(false);
+        };
+        operations.append(&mut self.begun.lock());
+        let mut context = Context::from_waker(Waker::noop());
+        let (mut any, mut result) = (false, Ok(()));
+        let mut index = 0;
+        while let Some(operation) = operations.get(index) {
+            let file = operation.file;
+            if operations[..index].iter().any(|one| one.file == file) {
+                index += 1;
+                continue;
+            }
+            let Operation { work, lent, .. } = &mut operations[index];
+            match lent.lend(process, || work.as_mut().poll(&mut context)) {
+                Poll::Pending => index += 1,
+                Poll::Ready(outcome) => {
+                    any = true;
+                    // The next one of its file is looked at in its place.
+                    let operation = operations.remove(index);
+                    self.count(process, -1);
+                    if let Some(request) = operation.request {
+                        result = result.and(complete(process, request, outcome));
+                    }
+                }
+            }
+        }
+        result.map(|()| any)
     }
 
     /// A request of an access that is over already.
@@ -109,13 +221,27 @@ impl Source for Files {
 
 impl ProgressSource for Files {
     fn advance(&self, process: &Process) -> Result<bool> {
+        Ok(self.go_on(process)? | self.complete_done(process)?)
+    }
+
+    fn report(&self, text: &mut String) {
+        let pending = *self.pending.lock();
+        if pending > 0 {
+            text.push_str(&format!("  {pending} accesses to files are under way\n"));
+        }
+    }
+}
+
+impl Files {
+    /// Completes the requests of what threads have carried out.
+    fn complete_done(&self, process: &Process) -> Result<bool> {
         if self.done.count.load(Ordering::Acquire) == 0 {
             return Ok(false);
         }
         let ended = {
             let mut list = self.done.list.lock();
             self.done.count.store(0, Ordering::Release);
-            std::mem::take(&mut *list)
+            mem::take(&mut *list)
         };
         if ended.is_empty() {
             return Ok(false);
@@ -127,16 +253,15 @@ impl ProgressSource for Files {
                 result = Err(error);
             }
         }
-        let mut pending = self.pending.lock();
-        *pending = pending.saturating_sub(count);
-        Files::tell(process, *pending);
+        self.count(process, -(count as isize));
         result
     }
+}
 
-    fn report(&self, text: &mut String) {
-        let pending = *self.pending.lock();
-        if pending > 0 {
-            text.push_str(&format!("  {pending} accesses to files are under way\n"));
-        }
+impl Drop for Files {
+    fn drop(&mut self) {
+        // Messages of what is still under way may come to memory that is the operations'.
+        mem::forget(mem::take(&mut *self.operations.lock()));
+        mem::forget(mem::take(&mut *self.begun.lock()));
     }
 }

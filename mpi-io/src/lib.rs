@@ -8,7 +8,7 @@
 //! A walk: [`File`] checks what the access mode allows and where the access begins
 //! (`position`), the view says which bytes of the file these are (`view`), the data is converted if
 //! it has another representation in the file (`datarep`), and then moved: by this process alone
-//! (`access`), by threads (`pool`), or together with the others (`collective`, two phases with
+//! (`access`), by threads (`pool`), or together with the others (`collective`, and `phases`, two of them, with
 //! aggregators). What moves bytes between memory and the file is a [`driver::Storage`].
 
 mod access;
@@ -24,10 +24,12 @@ mod exchange;
 mod file;
 mod files;
 mod hints;
+mod lent;
 mod locks;
 mod memory;
 mod nfs;
 mod open;
+mod phases;
 mod pool;
 mod position;
 mod posix;
@@ -35,6 +37,7 @@ mod shared_pointer;
 mod sieve;
 mod split;
 mod system;
+mod talk;
 mod view;
 mod writers;
 

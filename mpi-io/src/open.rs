@@ -18,6 +18,7 @@ use crate::combine::Combiner;
 use crate::domains;
 use crate::driver::{self, How, Storage};
 use crate::file::File;
+use crate::files::Files;
 use crate::hints::Hints;
 use crate::locks::Locks;
 use crate::shared_pointer::SharedPointer;
@@ -124,8 +125,9 @@ impl File {
             let why = "a split collective access is under way; end it before the file is closed";
             return Err(Error::new(Class::Other, why));
         }
+        let settled = Files::settle(process, self);
         // All members are through with the file, and with the shared pointer.
-        let arrived = agree::agree(process, self.comm(), Ok(()));
+        let arrived = agree::agree(process, self.comm(), settled);
         let shared = self.shared();
         let deleted = if self.comm().rank() == 0 {
             self.pointer().remove();

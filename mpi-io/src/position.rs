@@ -5,6 +5,7 @@ use mpi_types::{Class, Error, Result};
 
 use crate::agree;
 use crate::file::File;
+use crate::files::Files;
 
 /// What a new position is counted from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,6 +86,7 @@ impl File {
         offset: i64,
         whence: Result<Whence>,
     ) -> Result<()> {
+        Files::settle(process, self)?;
         let own = whence.and_then(|whence| {
             self.demand_random("MPI_File_seek_shared")?;
             let target = self.target(offset, whence, self.pointer().get()?)?;

@@ -1,6 +1,8 @@
 //! Split collective access (MPI-3.1 section 13.4.5).
 
-use mpi_core::{Process, Status};
+use std::sync::Arc;
+
+use mpi_core::{Process, RequestId, Status};
 use mpi_types::{Class, Error, Result};
 
 use crate::direction::Direction;
@@ -46,7 +48,7 @@ impl SplitKind {
 pub(crate) struct Split {
     kind: SplitKind,
     buffer: usize,
-    status: Status,
+    request: RequestId,
 }
 
 impl File {
@@ -64,14 +66,14 @@ impl File {
         }
     }
 
-    /// Begins; all members call it. The access is carried out here, as the standard lets it be, because
-    /// all are at it now.
+    /// Begins; all members call it. Errors on the way are told by [`File::end`].
     ///
     /// # Errors
-    /// Those of the access.
+    /// Where the access mode forbids it or the arguments are wrong: then nothing has begun here.
     pub fn begin(
-        &self,
+        self: &Arc<File>,
         process: &Process,
+        owner: u32,
         kind: SplitKind,
         offset: i64,
         memory: Result<Memory>,
@@ -82,11 +84,11 @@ impl File {
             SplitKind::ReadAll | SplitKind::WriteAll => At::Individual,
             SplitKind::ReadOrdered | SplitKind::WriteOrdered => At::Shared,
         };
-        let status = self.access_all(process, at, memory, kind.direction())?;
+        let request = self.start_all(process, owner, at, memory, kind.direction(), true)?;
         *self.split.lock() = Some(Split {
             kind,
             buffer,
-            status,
+            request,
         });
         Ok(())
     }
@@ -94,10 +96,11 @@ impl File {
     /// Ends what was begun.
     ///
     /// # Errors
-    /// `MPI_ERR_IO` if nothing was begun, or something else; `MPI_ERR_BUFFER` for another buffer.
-    pub fn end(&self, kind: SplitKind, buffer: *const u8) -> Result<Status> {
+    /// `MPI_ERR_IO` if nothing was begun, or something else; `MPI_ERR_BUFFER` for another buffer; those of the
+    /// access, which has ended then.
+    pub fn end(&self, process: &Process, kind: SplitKind, buffer: *const u8) -> Result<Status> {
         let mut split = self.split.lock();
-        let begun = match &*split {
+        let request = match &*split {
             None => {
                 let why = format!("there was no {}_begin on the file", kind.name());
                 return Err(Error::new(Class::Io, why));
@@ -117,9 +120,14 @@ impl File {
                 );
                 return Err(Error::new(Class::Buffer, why));
             }
-            Some(begun) => begun.status,
+            Some(begun) => begun.request,
         };
         *split = None;
-        Ok(begun)
+        drop(split);
+        process.wait_for(request)?;
+        match process.finish(request)? {
+            (_, Some(error)) => Err(error),
+            (status, None) => Ok(status),
+        }
     }
 }

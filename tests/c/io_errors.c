@@ -78,7 +78,8 @@ static void full(int rank, int ranks) {
     MPI_Offset at = (MPI_Offset)rank * LEN;
     if (ranks > 1) {
         FAILS(MPI_File_write_at_all(file, at, data, rank ? LEN : 0, MPI_BYTE, &status), MPI_ERR_NO_SPACE);
-        FAILS(MPI_File_write_at_all_begin(file, at, data, LEN, MPI_BYTE), MPI_ERR_NO_SPACE);
+        OK(MPI_File_write_at_all_begin(file, at, data, LEN, MPI_BYTE));
+        FAILS(MPI_File_write_at_all_end(file, data, &status), MPI_ERR_NO_SPACE);
         FAILS(MPI_File_write_ordered(file, data, LEN, MPI_BYTE, &status), MPI_ERR_NO_SPACE);
     }
     OK(MPI_File_close(&file));

@@ -140,8 +140,19 @@ int main(int argc, char **argv) {
     FAILS(MPI_File_iread_shared(file, &one, 1, MPI_DATATYPE_NULL, &request), MPI_ERR_TYPE);
     FAILS(MPI_File_write_ordered(file, &one, last ? -1 : 1, MPI_INT, &status), MPI_ERR_COUNT);
     FAILS(MPI_File_read_ordered(file, last ? NULL : &one, 1, MPI_INT, &status), MPI_ERR_BUFFER);
-    FAILS(MPI_File_write_ordered_begin(file, &one, rank ? 1 : -1, MPI_INT), MPI_ERR_COUNT);
-    FAILS(MPI_File_read_ordered_begin(file, &one, 1, last ? MPI_DATATYPE_NULL : MPI_INT), MPI_ERR_TYPE);
+    /* Who has begun is told at the end. */
+    if (rank == 0) {
+        FAILS(MPI_File_write_ordered_begin(file, &one, -1, MPI_INT), MPI_ERR_COUNT);
+    } else {
+        OK(MPI_File_write_ordered_begin(file, &one, 1, MPI_INT));
+        FAILS(MPI_File_write_ordered_end(file, &one, &status), MPI_ERR_COUNT);
+    }
+    if (last) {
+        FAILS(MPI_File_read_ordered_begin(file, &one, 1, MPI_DATATYPE_NULL), MPI_ERR_TYPE);
+    } else {
+        OK(MPI_File_read_ordered_begin(file, &one, 1, MPI_INT));
+        FAILS(MPI_File_read_ordered_end(file, &one, &status), MPI_ERR_TYPE);
+    }
     OK(MPI_File_get_position_shared(file, &at));
     CHECK_EQ(at, all - 1);
     OK(MPI_File_close(&file));

@@ -160,7 +160,7 @@ int main(int argc, char **argv)
     if (!is_random)
         OK(MPI_Barrier(MPI_COMM_WORLD));
     if (rank == DEAD) {
-        nap(0.05); /* the others wait, by then */
+        nap(0.25); /* the others wait, by then, on a busy machine too */
         raise(SIGKILL);
     }
 

@@ -118,7 +118,8 @@ pub fn comm_dup(comm: LiveComm, newcomm: Out<MPI_Comm>) -> Result<()> {
     // Who doesn't look at the code finds no communicator.
     newcomm.set(MPI_COMM_NULL);
     let vcis = runtime.dup_vcis;
-    let copy = duplicate(runtime, parent, |copy| {
+    let asks = vcis > 0 || parent.hints.lock().wishes().any();
+    let copy = duplicate(runtime, parent, asks, |copy| {
         copy.duplicate_hints(&runtime.process, parent, vcis)
     })?;
     newcomm.set(copy);
@@ -134,17 +135,19 @@ pub fn comm_dup_with_info(
     let (runtime, parent) = (comm.runtime, comm.object);
     // Who doesn't look at the code finds no communicator.
     newcomm.set(MPI_COMM_NULL);
-    let copy = duplicate(runtime, parent, |copy| {
+    let copy = duplicate(runtime, parent, false, |copy| {
         copy.take_hints(&runtime.process, info)
     })?;
     newcomm.set(copy);
     Ok(())
 }
 
-/// Duplicates a communicator with its attributes; `hints` gives it hints.
+/// Duplicates a communicator with its attributes; `hints` gives it hints, by which it asks for VCIs where all
+/// members know that (`asks`).
 fn duplicate(
     runtime: &Runtime,
     parent: &CommObject,
+    asks: bool,
     hints: impl FnOnce(&CommObject) -> Result<()>,
 ) -> Result<MPI_Comm> {
     // Callbacks of attributes may free either.
@@ -152,7 +155,11 @@ fn duplicate(
     let handle = match parent.streams.get() {
         Some(streams) => super::stream::duplicate(runtime, parent, streams)?,
         None => {
-            let copy = mpi_core::creation::dup_comm(&runtime.process, &parent.comm)?;
+            let make = match asks {
+                true => mpi_core::creation::dup_comm,
+                false => mpi_core::creation::dup_comm_apart,
+            };
+            let copy = make(&runtime.process, &parent.comm)?;
             runtime.add_comm(copy, Some(parent))?
         }
     };

@@ -8,6 +8,7 @@
 mod barrier_bcast;
 mod engine;
 mod inter;
+mod leaders;
 mod movement;
 mod neighbor;
 mod nodes;

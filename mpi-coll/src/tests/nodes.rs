@@ -1,5 +1,5 @@
 use super::*;
-use crate::nodes::{self, Nodes};
+use crate::nodes::{self, Between, Nodes};
 use crate::{Allreduce, Part};
 
 /// Blocks of ranks on each node, ranks dealt out in turn, nodes at random.
@@ -53,7 +53,8 @@ fn by_nodes_is_right() {
                     .collect();
                 for root in roots(size) {
                     let build = |rank: usize, s: &mut Schedule| {
-                        nodes::bcast(s, &nodes[rank], root as u32, part);
+                        let between = Between::Messages(());
+                        nodes::bcast(s, &nodes[rank], root as u32, part, between);
                     };
                     let mut recv = vec![Buffer::of(count, datatype); size];
                     recv[root] = each[root].clone();
@@ -71,8 +72,8 @@ fn by_nodes_is_right() {
                     }
                     let op = operation(commutes);
                     let build = |rank: usize, s: &mut Schedule| {
-                        let algorithm = Allreduce::RecursiveDoubling;
-                        nodes::allreduce(s, &nodes[rank], in_place, part, &op, algorithm);
+                        let between = Between::Messages(Allreduce::RecursiveDoubling);
+                        nodes::allreduce(s, &nodes[rank], in_place, part, &op, between);
                     };
                     let mut recv = match in_place {
                         true => each.clone(),
@@ -100,7 +101,7 @@ fn barrier_by_nodes_waits_for_the_last() {
                         (0..100)
                             .for_each(|_| s.exchange(rank as u32, nothing, rank as u32, nothing));
                     }
-                    nodes::barrier(s, &Nodes::new(rank as u32, &node_of));
+                    nodes::barrier(s, &Nodes::new(rank as u32, &node_of), Between::Messages(()));
                 };
                 let mut none = vec![Buffer::new(0); size];
                 let cost = run_one(

@@ -2,6 +2,7 @@
 
 use crate::comm::Comm;
 use crate::op::Op;
+use mpi_coll::nodes::Between;
 use mpi_coll::{
     self, Choices, Inter, Layout, Neighbors, Nodes, Part, Reach, Rooted, Schedule, Situation,
     Slots, Team, inter, rdma, slots,
@@ -105,7 +106,7 @@ pub(super) struct Site<'a> {
     /// Slots that all ranks see, where there are.
     pub slots: Option<Slots>,
     /// Slots that are written to over a network, where there are, and up to how many bytes that is
-    /// quicker than messages.
+    /// quicker than messages: of all ranks, or of those that lead nodes.
     pub reach: Option<(Reach, usize)>,
 }
 
@@ -117,6 +118,47 @@ impl Site<'_> {
             (size, nodes) => nodes.map_or(size, Nodes::largest),
         }
     }
+
+    /// The slots of the ranks that lead nodes, if these have some and this is one of them.
+    fn leaders_reach(&self) -> Option<(Reach, usize)> {
+        self.reach
+            .filter(|(reach, _)| reach.size != self.comm.size())
+    }
+
+    /// Whether the slots are those of all ranks.
+    pub(super) fn all_reach(&self) -> Option<(Reach, usize)> {
+        self.reach
+            .filter(|(reach, _)| reach.size == self.comm.size())
+    }
+
+    /// How leaders reach each other in a collective of so many bytes, of which writes take `most`.
+    fn between<A>(
+        &self,
+        collective: &str,
+        bytes: usize,
+        most: impl FnOnce(Reach) -> usize,
+        messages: A,
+    ) -> Between<A> {
+        let Some((reach, quick)) = self.leaders_reach() else {
+            return Between::Messages(messages);
+        };
+        let situation = leaders(reach, bytes);
+        let choices = self.choices;
+        match choices.by_writes(collective, &situation, most(reach), quick) {
+            true => Between::Writes(reach, choices.tree(&situation)),
+            false => Between::Messages(messages),
+        }
+    }
+}
+
+/// A collective of those that have slots over a network.
+fn leaders(reach: Reach, bytes: usize) -> Situation {
+    Situation {
+        ranks: reach.size as usize,
+        per_node: 1,
+        bytes,
+        commutes: true,
+    }
 }
 
 impl Call<'_> {
@@ -126,7 +168,7 @@ impl Call<'_> {
         match comm.remote() {
             None => match site.slots {
                 Some(slots) if self.in_slots(slots, choices, schedule) => {}
-                _ => match site.reach {
+                _ => match site.all_reach() {
                     Some((reach, quick)) if self.by_writes(reach, quick, choices, schedule) => {}
                     _ => self.within(site, schedule),
                 },
@@ -231,8 +273,14 @@ impl Call<'_> {
             0 if comm.remote().is_some() => "between groups".to_string(),
             0 if site.nodes.is_some() && choices.by_nodes(&at(bytes)) => format!("{way} by nodes"),
             0 => way,
-            _ if site.reach.is_some() => self.describe_writes(choices, &at(bytes)),
-            _ => "slots".to_string(),
+            _ => match (site.all_reach(), site.leaders_reach()) {
+                (Some(_), _) => self.describe_writes(choices, &at(bytes)),
+                (None, Some((reach, _))) => {
+                    let between = self.describe_writes(choices, &leaders(reach, bytes));
+                    format!("by nodes, {between} between them")
+                }
+                (None, None) => "slots".to_string(),
+            },
         };
         Some(format!(
             "{name} of {bytes} bytes on {ranks} ranks, at most {per_node} of them on a node: {way}"
@@ -258,12 +306,7 @@ impl Call<'_> {
         choices: &Choices,
         schedule: &mut Schedule,
     ) -> bool {
-        let at = |bytes: usize| Situation {
-            ranks: reach.size as usize,
-            per_node: 1,
-            bytes,
-            commutes: true,
-        };
+        let at = |bytes: usize| leaders(reach, bytes);
         match *self {
             Call::Barrier if choices.by_writes("barrier", &at(0), usize::MAX, quick) => {
                 rdma::barrier(schedule, reach, rdma::Signals::Dissemination);
@@ -281,10 +324,8 @@ impl Call<'_> {
                 if slots::can_reduce(&part)
                     && choices.by_writes("allreduce", &at(part.bytes()), reach.room, quick) =>
             {
-                match choices.tree(&at(part.bytes())) {
-                    0 => rdma::exchange(schedule, reach, in_place, part, op),
-                    k => rdma::allreduce(schedule, reach, in_place, part, op, k),
-                }
+                let tree = choices.tree(&at(part.bytes()));
+                rdma::allreduce_by(schedule, reach, in_place, part, op, tree);
             }
             _ => return false,
         }
@@ -458,7 +499,8 @@ impl Call<'_> {
             Call::Nothing => {}
             Call::Barrier => match nodes {
                 Some(nodes) if choices.by_nodes(&plain(0)) => {
-                    mpi_coll::nodes::barrier(schedule, nodes);
+                    let between = site.between("barrier", 0, |_| usize::MAX, ());
+                    mpi_coll::nodes::barrier(schedule, nodes, between);
                 }
                 _ => mpi_coll::barrier(schedule, team, choices.barrier(&plain(0))),
             },
@@ -467,7 +509,9 @@ impl Call<'_> {
                 let root = number(root);
                 match nodes {
                     Some(nodes) if choices.by_nodes(&situation) => {
-                        mpi_coll::nodes::bcast(schedule, nodes, root as u32, part);
+                        let most = |reach: Reach| reach.most();
+                        let between = site.between("bcast", part.bytes(), most, ());
+                        mpi_coll::nodes::bcast(schedule, nodes, root as u32, part, between);
                     }
                     _ => mpi_coll::bcast(schedule, team, root, part, choices.bcast(&situation)),
                 }
@@ -529,7 +573,12 @@ impl Call<'_> {
                     Some(nodes)
                         if choices.by_nodes(&situation) && (commutes || nodes.in_order()) =>
                     {
-                        mpi_coll::nodes::allreduce(schedule, nodes, in_place, part, op, algorithm);
+                        let most = |reach: Reach| reach.room;
+                        let between = match slots::can_reduce(&part) {
+                            true => site.between("allreduce", part.bytes(), most, algorithm),
+                            false => Between::Messages(algorithm),
+                        };
+                        mpi_coll::nodes::allreduce(schedule, nodes, in_place, part, op, between);
                     }
                     _ => mpi_coll::allreduce(schedule, team, in_place, part, op, algorithm),
                 }

@@ -30,7 +30,7 @@ pub(super) const ROOM: usize = 8 << 10;
 pub(super) const ROOM_LEAST: usize = 1 << 10;
 /// Slots of the ring for broadcasts: a barrier is due after so many of one piece.
 pub(super) const DEPTH: u32 = 16;
-/// Ranks up to which a process keeps the keys of all.
+/// Ranks, or leaders of nodes, up to which a process keeps the keys of all.
 pub(super) const RANKS: u32 = 4096;
 /// The first phases of a communicator. Numbers may wrap, and soon do.
 pub(super) const FIRST: u64 = u64::MAX - 1000;
@@ -46,8 +46,10 @@ pub(crate) struct NetworkSlots {
     /// Up to how many bytes writes are quicker than messages.
     pub quick: usize,
     pub(super) memory: Memory,
-    /// Of each rank.
+    /// Of each rank that has slots.
     pub(super) keys: Box<[RemoteKey]>,
+    /// These ranks, if they aren't all: those that lead the communicator's nodes.
+    pub(super) leaders: Option<Box<[u32]>>,
     pub(super) transport: Arc<dyn Transport>,
     pub(super) exposed: RemoteKey,
     /// Whether writes arrive while nobody polls.
@@ -224,7 +226,13 @@ impl NetworkSlots {
         number: u64,
         data: &[u8],
     ) -> Result<Put<super::buffers::Message>> {
-        let key = self.keys[to as usize];
+        let place = match &self.leaders {
+            None => Some(to as usize),
+            Some(leaders) => leaders.binary_search(&to).ok(),
+        };
+        let Some(key) = place.and_then(|place| self.keys.get(place).copied()) else {
+            return Err(super::port::no_slots());
+        };
         let at = self.reach.place(cell, number);
         let place = |at: usize| RemoteAddr {
             key,

@@ -320,6 +320,9 @@ fn synchronize_ranks(
         kept.signature = CallSignature::default();
         let schedule = kept.run.rebuild();
         rdma::barrier(schedule, network.reach, rdma::Signals::Dissemination);
+        if let Some(leaders) = &network.leaders {
+            schedule.rename_slots(0, leaders);
+        }
     }
     let call = Underway {
         process,

@@ -43,6 +43,10 @@ pub(super) unsafe fn call_with(
         let site = state.site(process, comm, slots, reach, own.as_deref());
         call.build(&site, kept.run.rebuild());
         kept.signature = match by_slots {
+            // Only leaders of nodes go through phases where they alone write.
+            true if site.reach.is_some() && site.all_reach().is_none() => {
+                CommState::signature(comm, call, 0)
+            }
             true => CommState::signature(comm, call, kept.run.schedule().phases()),
             false => CallSignature::default(),
         };

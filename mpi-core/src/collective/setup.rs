@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use netmod::{OpenError, RemoteKey, SharedMemory, SharedSegment};
+use netmod::{OpenError, RemoteKey, SharedMemory, SharedSegment, Signals, Transport};
 use parking_lot::Mutex;
 
 use super::exchange::{broadcast_u64, gather_all_u64};
@@ -16,8 +16,8 @@ use super::state::CommState;
 use crate::comm::{Comm, single_copy};
 use crate::error::Result;
 use crate::process::Process;
-use mpi_coll::Reach;
 use mpi_coll::rdma::Pace;
+use mpi_coll::{Choices, Nodes, Reach};
 
 /// Gives a communicator the slots for which it is time.
 #[cold]
@@ -161,8 +161,9 @@ fn nonblocking(
     Ok(nonblocking.filter(|_| told.iter().all(|ready| ready[0] != 0)))
 }
 
-/// Makes the slots of an intracommunicator, all of whose members call this. None, on all of them,
-/// where not all can write to each other's memory over one network.
+/// Makes the slots of an intracommunicator, all of whose members call this: of all of them, if they can
+/// write to each other's memory over one network, or of those that lead nodes. None on those that have
+/// none.
 fn network(process: &Process, comm: &Comm, state: &CommState) -> Result<Option<NetworkSlots>> {
     let own = state.choices();
     let choices = own.as_deref().unwrap_or(choices(process));
@@ -170,49 +171,162 @@ fn network(process: &Process, comm: &Comm, state: &CommState) -> Result<Option<N
         return Ok(None); // nobody does
     }
     let (rank, size) = (comm.rank(), comm.size());
+    let all = Writers {
+        number: Some(rank),
+        count: size,
+        ranks: None,
+    };
+    let slots = writers_slots(process, comm, choices, &all)?;
+    if slots.is_some() {
+        return Ok(slots);
+    }
+    let Some(nodes) = find_nodes(process, comm)? else {
+        return Ok(None); // nobody finds others
+    };
+    let nodes = state.set_nodes(nodes);
+    let leaders = Writers {
+        number: nodes.leaders().map(|leaders| leaders.rank as u32),
+        count: nodes.count() as u32,
+        ranks: Some(nodes.leader_ranks()),
+    };
+    writers_slots(process, comm, choices, &leaders)
+}
+
+/// Which ranks share nodes, as they find it themselves: launchers don't always tell. None, on all of them,
+/// where there is but one node, or where nobody shares one.
+fn find_nodes(process: &Process, comm: &Comm) -> Result<Option<Nodes>> {
+    let is_here = |rank: &u32| {
+        let peer = comm.local().peer(*rank);
+        peer == process.me() || process.is_local(peer)
+    };
+    let first = (0..comm.size()).find(is_here).unwrap_or(comm.rank());
+    let firsts = gather_all_u64(process, comm, [u64::from(first)])?;
+    let node_of: Vec<u32> = firsts.iter().map(|first| first[0] as u32).collect();
+    let nodes = Nodes::new(comm.rank(), &node_of);
+    Ok((nodes.count() > 1 && nodes.largest() > 1).then_some(nodes))
+}
+
+/// Ranks of a communicator that are to write to each other's memory.
+struct Writers<'a> {
+    /// This rank's number among them, if it is one.
+    number: Option<u32>,
+    count: u32,
+    /// Which they are, if not all.
+    ranks: Option<&'a [u32]>,
+}
+
+impl Writers<'_> {
+    fn rank(&self, number: u32) -> u32 {
+        match self.ranks {
+            None => number,
+            Some(ranks) => ranks[number as usize],
+        }
+    }
+}
+
+/// What one of them has made ready.
+struct Ready {
+    transport: Arc<dyn Transport>,
+    signals: Signals,
+    memory: Memory,
+    exposed: RemoteKey,
+    share: Share,
+}
+
+/// Makes ready what this rank needs, if it can.
+fn make_ready(
+    process: &Process,
+    comm: &Comm,
+    choices: &Choices,
+    writers: &Writers<'_>,
+) -> Option<(Ready, Reach)> {
+    let number = writers.number?;
     let share = Share::take(&process.source::<Collectives>().with_slots);
-    let others = (0..size).filter(|other| *other != rank);
-    let way = process.common_transport(others.map(|other| comm.local().peer(other)));
-    let signals = way.as_ref().and_then(|way| way.limits().signals);
-    let signals = signals.filter(|signals| choices.wants_writes(signals.faster_up_to.is_some()));
+    let others = (0..writers.count).filter(|other| *other != number);
+    let peers = others.map(|other| comm.local().peer(writers.rank(other)));
+    let transport = process.common_transport(peers)?;
+    let signals = transport.limits().signals?;
+    if !choices.wants_writes(signals.faster_up_to.is_some()) {
+        return None;
+    }
     let reach = Reach {
-        rank,
-        size,
-        room: signals.map_or(0, |signals| signals.max_data.min(network::ROOM) & !63),
+        rank: number,
+        size: writers.count,
+        room: signals.max_data.min(network::ROOM) & !63,
         depth: network::DEPTH,
     };
-    let possible = (2..=network::RANKS).contains(&size)
+    let possible = (2..=network::RANKS).contains(&reach.size)
         && comm.points().is_none()
         && reach.room >= network::ROOM_LEAST;
-    let made = match (way, signals, share) {
-        (Some(transport), Some(signals), Some(share)) if possible => {
-            let len = reach.memory();
-            Memory::new(len).and_then(|memory| {
-                // SAFETY: withdrawn before the memory is freed, when the slots are dropped.
-                let exposed = unsafe { transport.expose(memory.base, len) }.ok()?;
-                Some((transport, signals, memory, exposed, share))
-            })
-        }
-        _ => None,
+    let (share, true) = (share?, possible) else {
+        return None;
     };
+    let memory = Memory::new(reach.memory())?;
+    // SAFETY: withdrawn before the memory is freed, when the slots are dropped.
+    let exposed = unsafe { transport.expose(memory.base, reach.memory()) }.ok()?;
+    let ready = Ready {
+        transport,
+        signals,
+        memory,
+        exposed,
+        share,
+    };
+    Some((ready, reach))
+}
+
+/// Makes slots of these ranks. All members of the communicator call this; none where not all of these ranks
+/// can have them, on all of them.
+fn writers_slots(
+    process: &Process,
+    comm: &Comm,
+    choices: &Choices,
+    writers: &Writers<'_>,
+) -> Result<Option<NetworkSlots>> {
+    let made = make_ready(process, comm, choices, writers);
     let own = match &made {
-        Some((transport, signals, _, key, _)) => {
-            let name = transport.name().bytes().fold(
-                reach.room as u64 ^ signals.faster_up_to.map_or(0, |quick| quick as u64 + 1),
+        Some((ready, reach)) => {
+            let quick = ready.signals.faster_up_to;
+            let name = ready.transport.name().bytes().fold(
+                reach.room as u64 ^ quick.map_or(0, |quick| quick as u64 + 1),
                 |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()),
             );
-            [name, key.address, key.words[0], key.words[1]]
+            let key = &ready.exposed;
+            [name.max(1), key.address, key.words[0], key.words[1]]
         }
         None => [0; 4],
     };
-    let told = gather_all_u64(process, comm, own)?;
-    let Some((transport, signals, memory, exposed, share)) = made else {
-        return Ok(None);
+    let told = gather_all_u64(process, comm, own).map(|told| {
+        let of = |number| told[writers.rank(number) as usize];
+        (0..writers.count).map(of).collect::<Vec<[u64; 4]>>()
+    });
+    let all_can = |told: &Vec<[u64; 4]>| {
+        let name = told[0][0];
+        name != 0 && told.iter().all(|member| member[0] == name)
     };
-    if told.iter().any(|member| member[0] != own[0]) {
-        transport.withdraw(&exposed);
+    if !told.as_ref().is_ok_and(all_can)
+        && let Some((ready, _)) = &made
+    {
+        ready.transport.withdraw(&ready.exposed);
+    }
+    let told = told?;
+    if !all_can(&told) {
         return Ok(None);
     }
+    let slots = made.map(|(ready, reach)| ready_slots(process, comm, writers, ready, reach, &told));
+    // Nobody writes before all are ready.
+    gather_all_u64(process, comm, [0])?;
+    Ok(slots)
+}
+
+/// The slots of a rank that has heard from all the others.
+fn ready_slots(
+    process: &Process,
+    comm: &Comm,
+    writers: &Writers<'_>,
+    ready: Ready,
+    reach: Reach,
+    told: &[[u64; 4]],
+) -> NetworkSlots {
     let key = |member: &[u64; 4]| RemoteKey {
         address: member[1],
         words: [member[2], member[3]],
@@ -220,20 +334,23 @@ fn network(process: &Process, comm: &Comm, state: &CommState) -> Result<Option<N
     let neighbours = reach.neighbours().into_iter();
     let awaited = Arc::new(AwaitedPeers {
         vci: comm.vci(),
-        peers: neighbours.map(|rank| comm.local().peer(rank)).collect(),
+        peers: neighbours
+            .map(|number| comm.local().peer(writers.rank(number)))
+            .collect(),
         waits: AtomicBool::new(false),
     });
     let network = NetworkSlots {
         reach,
-        quick: signals.faster_up_to.unwrap_or(0),
-        memory,
+        quick: ready.signals.faster_up_to.unwrap_or(0),
+        memory: ready.memory,
         keys: told.iter().map(key).collect(),
-        transport,
-        exposed,
-        unaided: signals.passive_target,
+        leaders: writers.ranks.map(Box::from),
+        transport: ready.transport,
+        exposed: ready.exposed,
+        unaided: ready.signals.passive_target,
         pace: Mutex::new(Pace::new(network::FIRST)),
         awaited,
-        _share: share,
+        _share: ready.share,
     };
     // Flags of barriers begin with a number that nobody waits for.
     for slot in 0..(reach.memory() / SIGNAL_LINE) {
@@ -248,8 +365,5 @@ fn network(process: &Process, comm: &Comm, state: &CommState) -> Result<Option<N
     let mut awaited_peers = awaited_peers.lock();
     awaited_peers.retain(|awaited| Arc::strong_count(awaited) > 1);
     awaited_peers.push(network.awaited.clone());
-    drop(awaited_peers);
-    // Nobody writes before all are ready.
-    gather_all_u64(process, comm, [0])?;
-    Ok(Some(network))
+    network
 }

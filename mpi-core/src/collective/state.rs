@@ -54,8 +54,10 @@ pub(crate) struct CommState {
     network: OnceLock<Option<Box<NetworkSlots>>>,
     /// What its calls are, once there was one that goes by messages.
     notes: OnceLock<Arc<CallNotes>>,
-    /// Which ranks share nodes, once that was asked for; none where it is of no use.
+    /// Which ranks share nodes as the launcher says, once that was asked for; none where it is of no use.
     nodes: OnceLock<Option<Box<Nodes>>>,
+    /// Which do, as they have found themselves.
+    found_nodes: OnceLock<Box<Nodes>>,
 }
 
 impl CommState {
@@ -78,6 +80,11 @@ impl CommState {
         self.nodes.get_or_init(find).as_deref()
     }
 
+    /// Keeps which ranks share nodes, as they have found themselves.
+    pub(super) fn set_nodes(&self, nodes: Nodes) -> &Nodes {
+        self.found_nodes.get_or_init(|| Box::new(nodes))
+    }
+
     /// What the builders need to know about the communicator.
     #[inline]
     pub(super) fn site<'a>(
@@ -93,9 +100,10 @@ impl CommState {
             slots,
             reach,
             choices: own.unwrap_or(&process.source::<Collectives>().choices),
-            nodes: match process.nodes() {
-                [] => None,
-                nodes => self.nodes(comm, nodes),
+            nodes: match (self.found_nodes.get(), process.nodes()) {
+                (Some(found), _) => Some(found),
+                (None, []) => None,
+                (None, nodes) => self.nodes(comm, nodes),
             },
         }
     }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, O
 use std::sync::{Arc, Mutex, OnceLock};
 
 pub mod attachment;
+pub(crate) mod automatic;
 pub(crate) mod points;
 mod pt2pt;
 pub mod single_copy;
@@ -17,6 +18,7 @@ pub use self::pt2pt::{Sent, mail, take_plain, take_soon, wake};
 pub use self::pt2pt::{matched_probe_on, probe_on, receive_bytes, receive_on, send_on, send_plain};
 pub use self::pt2pt::{receive_by, send_by, try_matched_probe_by};
 use crate::comm::attachment::Attachment;
+use crate::comm::automatic::Automatic;
 use crate::comm::points::Points;
 use crate::comm::vci_map::{VciMap, Wishes};
 use crate::error::{Class, Error, Result};
@@ -24,6 +26,7 @@ use crate::group::Group;
 use crate::process::{Destination, NOBODY, Source};
 pub use crate::pt2pt::context::{ContextId, Purpose};
 use crate::pt2pt::engine::Address;
+use crate::vci::pool::Users;
 use crate::{ANY_SOURCE, ANY_TAG};
 
 /// In place of a VCI's number: the communicator is not in use yet, or there are VCIs to choose from
@@ -79,6 +82,8 @@ pub struct Comm {
     used: AtomicBool,
     /// The VCIs that were agreed on.
     map: OnceLock<Arc<VciMap>>,
+    /// The one that it has without hints.
+    pub(crate) automatic: Automatic,
     /// Where the ranks are, if this is one of several in this process, and its VCI.
     points: Option<(Arc<Points>, [VciId; 1])>,
     /// Given to requests, so that the caller finds the communicator they belong to.
@@ -120,6 +125,7 @@ impl Comm {
             promises: AtomicU8::new(0),
             used: AtomicBool::new(false),
             map: OnceLock::new(),
+            automatic: Automatic::default(),
             points: None,
             owner: AtomicU32::new(0),
             collectives: AtomicU32::new(0),
@@ -167,7 +173,10 @@ impl Comm {
 
     /// A communicator of the same groups with the same topology in another context.
     pub(crate) fn same_in(&self, context: ContextId) -> Comm {
+        let automatic = Automatic::default();
+        automatic.inherit(&self.automatic);
         Comm {
+            automatic,
             targets: self.targets,
             remote: self.remote.clone(),
             first: self.first,
@@ -294,14 +303,27 @@ impl Comm {
         let common = map.common();
         if self.map.set(map).is_ok() {
             self.vci.store(common, Ordering::Relaxed);
+            self.automatic.let_go();
             self.find_quick_ways();
         }
+    }
+
+    /// Has its messages use this VCI, which its members have agreed on without hints; they may still ask for
+    /// others. It must not be in use. False if a thread has the VCI for itself.
+    pub(crate) fn use_own_vci(&self, vci: VciId, users: &Arc<Users>) -> bool {
+        let held = self.automatic.hold(vci, users);
+        if held {
+            self.vci.store(vci, Ordering::Relaxed);
+        }
+        held
     }
 
     /// Has its messages use the same VCIs as another's.
     pub(crate) fn share_vcis_of(&self, other: &Comm) {
         if let Some(map) = other.map.get() {
             self.use_vcis(map.clone());
+        } else if let Some(vci) = self.automatic.hold_as(&other.automatic) {
+            self.vci.store(vci, Ordering::Relaxed);
         }
     }
 
@@ -319,6 +341,14 @@ impl Comm {
                 Some((_, own)) => own,
                 None => &[0],
             },
+        }
+    }
+
+    /// The VCI by whose lane the calling thread reaches into members' memory.
+    pub(crate) fn copying_vci(&self) -> VciId {
+        match self.map.get() {
+            Some(_) => crate::process::threads::share_out(self.rma_vcis()),
+            None => self.vci(),
         }
     }
 

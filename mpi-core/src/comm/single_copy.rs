@@ -5,7 +5,6 @@ use netmod::LaneError;
 use crate::comm::Comm;
 use crate::error::{Class, Error, Result};
 use crate::process::Process;
-use crate::process::threads;
 use crate::pt2pt::engine::Address;
 
 /// Copies `len` bytes between `local` and the memory of a member of this node at `address`.
@@ -25,7 +24,7 @@ pub unsafe fn copy(
     len: usize,
     address: u64,
 ) -> Result<()> {
-    let vci = threads::share_out(comm.rma_vcis());
+    let vci = comm.copying_vci();
     let to = Address {
         peer: comm.local().peer(rank),
         vci,

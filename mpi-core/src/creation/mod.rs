@@ -6,6 +6,7 @@
 //! rank 0 leads; within each group messages go in a context of their own (`Comm::within`), and
 //! between the groups from one rank 0 to the other.
 
+pub(crate) mod automatic;
 pub mod endpoints;
 pub mod from_group;
 pub mod streams;
@@ -14,6 +15,7 @@ pub mod vcis;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use self::automatic::{Led, settle, settle_new, wish, wish_of_part};
 use crate::collective::{Buffers, Holder};
 use crate::comm::{Comm, ContextId, Purpose};
 use crate::datatype::{Datatype, Predefined};
@@ -164,23 +166,36 @@ fn trade_groups(process: &Process, comm: &Comm, own: &[u64]) -> Result<Vec<u64>>
     Ok(theirs)
 }
 
-/// Duplicates a communicator (`MPI_Comm_dup`), with its topology.
+/// Duplicates a communicator (`MPI_Comm_dup`), with its topology, for a program: threads that use both, if
+/// there are, don't meet in a VCI where there are several ([`automatic`]).
+pub fn dup_comm_apart(process: &Process, comm: &Comm) -> Result<Comm> {
+    dup(process, comm, wish(process, comm))
+}
+
+/// As [`dup_comm_apart`], on VCI 0, for what chooses its VCIs later or needs none.
 pub fn dup_comm(process: &Process, comm: &Comm) -> Result<Comm> {
+    dup(process, comm, 0)
+}
+
+fn dup(process: &Process, comm: &Comm, wish: u64) -> Result<Comm> {
     if let Some(points) = comm.points() {
         return crate::creation::endpoints::dup_endpoint(process, comm, points);
     }
-    let mut context = [offer(process, comm)];
+    let mut told = [offer(process, comm), wish];
     let buffers = Buffers {
         send: std::ptr::null(),
-        recv: context.as_mut_ptr().cast(),
+        recv: told.as_mut_ptr().cast(),
     };
-    // SAFETY: the schedule reads or writes the 8 bytes of `context`.
+    // SAFETY: the schedule reads or writes the bytes of `told`.
     unsafe {
         crate::collective::collective(process, comm, buffers, |schedule| {
-            tell_context(schedule, comm)
+            tell_words(schedule, comm, told.len())
         })?
     };
-    Ok(comm.same_in(ContextId::from_bits(context[0])))
+    let [context, word] = told;
+    let context = ContextId::from_bits(context);
+    let vci = settle(process, comm, word)?;
+    Led { context, vci }.apply(process, comm, comm.same_in(context))
 }
 
 /// Starts to duplicate a communicator (`MPI_Comm_idup`); the copy can be used once the request
@@ -213,17 +228,21 @@ pub fn start_dup_comm<T: AsRef<Comm>>(
             process,
             holder(&object),
             buffers,
-            |schedule| tell_context(schedule, comm),
+            |schedule| tell_words(schedule, comm, 1),
         )?
     };
     Ok((object, request))
 }
 
-/// A context that rank 0 of an intracommunicator chooses for something made of it.
-pub(crate) fn lead(process: &Process, comm: &Comm) -> Result<ContextId> {
-    let mut context = [offer(process, comm)];
-    tell(process, comm, 0, &mut context)?;
-    Ok(ContextId::from_bits(context[0]))
+/// A context and a VCI that rank 0 of an intracommunicator chooses for something made of it.
+pub(crate) fn lead(process: &Process, comm: &Comm) -> Result<Led> {
+    let mut told = [offer(process, comm), wish(process, comm)];
+    tell(process, comm, 0, &mut told)?;
+    let [context, word] = told;
+    Ok(Led {
+        context: ContextId::from_bits(context),
+        vci: settle(process, comm, word)?,
+    })
 }
 
 /// Whether this process chooses contexts for what is made of a communicator.
@@ -250,21 +269,24 @@ pub fn split_comm(process: &Process, comm: &Comm, choice: Choice) -> Result<Opti
         color,
         i64::from(choice.key) as u64,
         process.new_context().to_bits(),
+        wish(process, comm),
     ];
     let Some(remote) = comm.remote() else {
         let all = crate::collective::gather_all_u64(process, comm, own)?;
-        return Ok(choice.color.map(|color| {
-            let chosen = Chosen::of(&all, color);
-            Comm::new(
-                chosen.context,
-                chosen.group(comm.local()),
-                chosen.place(comm.rank()),
-            )
-        }));
+        // Also those who get no communicator are asked for their VCI.
+        let vci = settle(process, comm, all.first().map_or(0, |first| first[3]))?;
+        let Some(color) = choice.color else {
+            return Ok(None);
+        };
+        let chosen = Chosen::of(&all, color);
+        let (group, place) = (chosen.group(comm.local()), chosen.place(comm.rank()));
+        let context = chosen.context;
+        let made = Comm::new(context, group, place);
+        return Led { context, vci }.apply(process, comm, made).map(Some);
     };
     let all = crate::collective::gather_all_u64(process, &comm.within(), own)?;
     let theirs = trade_groups(process, comm, all.as_flattened())?;
-    let (theirs, _) = theirs.as_chunks::<3>();
+    let (theirs, _) = theirs.as_chunks::<4>();
     if theirs.len() != remote.size() as usize {
         return Err(Error::new(
             Class::Intern,
@@ -377,18 +399,20 @@ fn create_among(
     tag: u32,
 ) -> Result<Option<Comm>> {
     let Some(place) = place else { return Ok(None) };
-    let mut context = [if place == 0 {
-        process.new_context().to_bits()
-    } else {
-        0
-    }];
+    let all_call = purpose == Purpose::Collective;
+    let mut told = match (place, all_call) {
+        (0, true) => [process.new_context().to_bits(), wish(process, comm)],
+        (0, false) => [process.new_context().to_bits(), wish_of_part(process, comm)],
+        _ => [0; 2],
+    };
     let team = Team::some(place as usize, ranks);
-    tell_team(process, comm, team, 0, purpose, tag, &mut context)?;
-    Ok(Some(Comm::new(
-        ContextId::from_bits(context[0]),
-        group.clone(),
-        place,
-    )))
+    tell_team(process, comm, team, 0, purpose, tag, &mut told)?;
+    let [context, word] = told;
+    let made = Comm::new(ContextId::from_bits(context), group.clone(), place);
+    if all_call {
+        made.automatic.inherit(&comm.automatic);
+    }
+    settle_new(process, made, word).map(Some)
 }
 
 /// Joins two groups by an intercommunicator (`MPI_Intercomm_create`). `bridge` is, at the
@@ -561,14 +585,14 @@ pub fn settle_comm(process: &Process, comm: &Comm) -> Result<()> {
     }
 }
 
-/// Builds the way of a context from the leader to all members.
-fn tell_context(schedule: &mut Schedule, comm: &Comm) {
+/// Builds the way of words (a context first) from the leader to all members.
+fn tell_words(schedule: &mut Schedule, comm: &Comm, words: usize) {
     let bytes = Datatype::predefined(Predefined::Byte);
     let part = Part {
-        count: size_of::<u64>(),
+        count: words * size_of::<u64>(),
         datatype: &bytes,
     };
-    let word = Block::bytes(Buf::Recv, 0, size_of::<u64>());
+    let word = Block::bytes(Buf::Recv, 0, words * size_of::<u64>());
     let team = Team::all(comm.rank(), comm.size());
     if comm.remote().is_some() && comm.rank() == 0 {
         let other = comm.size();
@@ -589,7 +613,7 @@ struct Chosen {
 }
 
 impl Chosen {
-    fn of(all: &[[u64; 3]], color: u64) -> Chosen {
+    fn of(all: &[[u64; 4]], color: u64) -> Chosen {
         let of_color = all.iter().enumerate().filter(|(_, told)| told[0] == color);
         let mut chosen: Vec<(i64, u32)> = of_color
             .map(|(rank, told)| (told[1] as i64, rank as u32))

@@ -112,6 +112,18 @@ impl<M: Memory> Loan<M> {
         }
     }
 
+    /// Ends the operation as far as that goes without waiting: gives back the memory, or the loan, which is to be
+    /// asked again after progress.
+    ///
+    /// # Errors
+    /// The VCI is not open.
+    pub fn try_end(self, process: &Process) -> Result<std::result::Result<M, Loan<M>>> {
+        match try_end(process, self.id)? {
+            true => Ok(Ok(ManuallyDrop::into_inner(self.memory))),
+            false => Ok(Err(self)),
+        }
+    }
+
     /// Ends the operation, whatever has become of it, and gives back the memory.
     ///
     /// # Errors

@@ -110,6 +110,8 @@ pub struct Process {
     opening: Mutex<()>,
     /// Who uses which VCI.
     users: Arc<Users>,
+    /// So many VCIs beside VCI 0 are given to communicators without hints.
+    automatic: AtomicU32,
     /// Counts communicators that ask for VCIs.
     turn: AtomicU32,
     sources: Sources,
@@ -196,6 +198,7 @@ impl Process {
             users: Arc::new(Users::new(&vcis)),
             fast_vcis: if global { Arc::new([]) } else { vcis.clone() },
             vcis,
+            automatic: AtomicU32::new(0),
             turn: AtomicU32::new(0),
             sources: config.sources,
             nodes: match config.nodes.windows(2).any(|pair| pair[0] != pair[1]) {
@@ -283,6 +286,27 @@ impl Process {
     /// The greatest number of VCIs.
     pub fn pool(&self) -> usize {
         self.vcis.len()
+    }
+
+    /// From now on communicators get VCIs without hints, so many beside VCI 0 at most, because several threads
+    /// may call at once. Without threads nothing changes.
+    pub fn spread_over(&self, vcis: usize) {
+        let beside = vcis.min(self.pool() - 1);
+        if self.threaded {
+            self.automatic.store(beside as u32, Ordering::Relaxed);
+        }
+    }
+
+    /// How many VCIs beside VCI 0 communicators get without hints.
+    pub(crate) fn automatic_vcis(&self) -> u32 {
+        self.automatic.load(Ordering::Relaxed)
+    }
+
+    /// Opens a VCI for communicators without hints. False if this process can't have it.
+    pub(crate) fn reserve_vci(&self, vci: VciId) -> bool {
+        u32::from(vci) <= self.automatic_vcis()
+            && self.open_vci(vci).is_ok()
+            && self.users.reserve(vci)
     }
 
     /// Who uses which VCI.

@@ -8,6 +8,7 @@ use super::{
 use crate::collective::Buffers;
 use crate::comm::{Comm, ContextId};
 use crate::creation::Choice;
+use crate::creation::automatic::{self, Led};
 use crate::datatype::{Datatype, Predefined};
 use crate::group::Group;
 use crate::process::Process;
@@ -27,7 +28,7 @@ fn first_ranks(
     size: u32,
     topology: Topology,
 ) -> Result<Option<Comm>> {
-    let context = crate::creation::lead(process, comm)?;
+    let led = crate::creation::lead(process, comm)?;
     if comm.rank() >= size {
         return Ok(None);
     }
@@ -37,22 +38,27 @@ fn first_ranks(
         let ranks: Vec<u32> = (0..size).collect();
         comm.local().of_ranks(&ranks)
     };
-    let made = Comm::new(context, group, comm.rank());
+    let made = led.apply(process, comm, Comm::new(led.context, group, comm.rank()))?;
     Ok(Some(attach(made, topology)))
 }
 
 /// The nodes of the first `size` members, numbered in the order of their first ranks, if each
-/// tells the number of its own, and a context for a communicator of them.
-fn nodes_and_context(
+/// tells the number of its own, and what rank 0 chooses for a communicator of them.
+fn nodes_and_choice(
     process: &Process,
     comm: &Comm,
     size: u32,
     node: u64,
-) -> Result<(Vec<u32>, ContextId)> {
-    let told =
-        crate::collective::gather_all_u64(process, comm, [node, process.new_context().to_bits()])?;
-    let Some([_, context]) = told.first() else {
+) -> Result<(Vec<u32>, Led)> {
+    let context = process.new_context().to_bits();
+    let own = [node, context, automatic::wish(process, comm)];
+    let told = crate::collective::gather_all_u64(process, comm, own)?;
+    let Some([_, context, word]) = told.first() else {
         return Err(Error::new(Class::Intern, "a communicator without members"));
+    };
+    let led = Led {
+        context: ContextId::from_bits(*context),
+        vci: automatic::settle(process, comm, *word)?,
     };
     let mut numbers = HashMap::new();
     let mut number = |node: u64| {
@@ -60,8 +66,8 @@ fn nodes_and_context(
         *numbers.entry(node).or_insert(next)
     };
     let nodes = told.iter().take(size as usize);
-    let nodes = nodes.map(|[node, _]| number(*node)).collect();
-    Ok((nodes, ContextId::from_bits(*context)))
+    let nodes = nodes.map(|[node, ..]| number(*node)).collect();
+    Ok((nodes, led))
 }
 
 /// Makes a communicator with a Cartesian topology (`MPI_Cart_create`). With `node`, a number
@@ -78,11 +84,12 @@ pub fn create_cart(
     let Some(node) = node else {
         return first_ranks(process, comm, size, Topology::Cart(cart));
     };
-    let (nodes, context) = nodes_and_context(process, comm, size, node)?;
-    Ok((comm.rank() < size).then(|| {
+    let (nodes, led) = nodes_and_choice(process, comm, size, node)?;
+    let member = (comm.rank() < size).then(|| {
         let new_ranks = reorder(&cart, &nodes);
-        placed(comm, context, &new_ranks, Topology::Cart(cart))
-    }))
+        placed(process, comm, led, &new_ranks, Topology::Cart(cart))
+    });
+    member.transpose()
 }
 
 /// Makes communicators of the subgrids of a Cartesian topology (`MPI_Cart_sub`).
@@ -118,11 +125,12 @@ pub fn create_graph(
     let Some(node) = node else {
         return first_ranks(process, comm, size, Topology::Graph(graph));
     };
-    let (nodes, context) = nodes_and_context(process, comm, size, node)?;
-    Ok((comm.rank() < size).then(|| {
+    let (nodes, led) = nodes_and_choice(process, comm, size, node)?;
+    let member = (comm.rank() < size).then(|| {
         let new_ranks = reorder_graph(&graph.links(), &nodes);
-        placed(comm, context, &new_ranks, Topology::Graph(graph))
-    }))
+        placed(process, comm, led, &new_ranks, Topology::Graph(graph))
+    });
+    member.transpose()
 }
 
 /// Makes a communicator with a distributed graph topology of which each process gives its own
@@ -135,21 +143,22 @@ pub fn create_dist_graph(
     node: Option<u64>,
 ) -> Result<Comm> {
     comm.check_plain("MPI_Dist_graph_create_adjacent")?;
-    let keep = |context, graph| {
-        let made = Comm::new(context, comm.local().clone(), comm.rank());
-        attach(made, Topology::DistGraph(graph))
+    let keep = |led: Led, graph| {
+        let made = Comm::new(led.context, comm.local().clone(), comm.rank());
+        let made = led.apply(process, comm, made)?;
+        Ok(attach(made, Topology::DistGraph(graph)))
     };
     let Some(node) = node else {
-        return Ok(keep(crate::creation::lead(process, comm)?, graph));
+        return keep(crate::creation::lead(process, comm)?, graph);
     };
-    let (nodes, context) = nodes_and_context(process, comm, comm.size(), node)?;
+    let (nodes, led) = nodes_and_choice(process, comm, comm.size(), node)?;
     if nodes.iter().all(|node| *node == 0) {
-        return Ok(keep(context, graph));
+        return keep(led, graph);
     }
     let new_ranks = place(process, comm, &graph, &nodes)?;
     let graph = hand_over(process, comm, &graph, &new_ranks)?;
     let topology = Topology::DistGraph(graph);
-    Ok(placed(comm, context, &new_ranks, topology))
+    placed(process, comm, led, &new_ranks, topology)
 }
 
 /// New ranks for a distributed graph, which rank 0 finds for all.
@@ -310,14 +319,21 @@ fn exchange_counts(process: &Process, comm: &Comm, counts: &[u64]) -> Result<Vec
 }
 
 /// The communicator of those who have a new rank, which tell for each old rank the new one.
-fn placed(comm: &Comm, context: ContextId, new_ranks: &[u32], topology: Topology) -> Comm {
+fn placed(
+    process: &Process,
+    comm: &Comm,
+    led: Led,
+    new_ranks: &[u32],
+    topology: Topology,
+) -> Result<Comm> {
     let mut old_ranks = vec![0; new_ranks.len()];
     for (old, new) in new_ranks.iter().enumerate() {
         old_ranks[*new as usize] = old as u32;
     }
     let group: Group = comm.local().of_ranks(&old_ranks);
     let rank = new_ranks[comm.rank() as usize];
-    attach(Comm::new(context, group, rank), topology)
+    let made = led.apply(process, comm, Comm::new(led.context, group, rank))?;
+    Ok(attach(made, topology))
 }
 
 fn words_of(edge: Edge) -> [u64; WORDS] {

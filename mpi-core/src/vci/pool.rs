@@ -21,6 +21,8 @@ pub(crate) const MASK_WORDS: usize = 8;
 pub(crate) struct Users {
     /// How many communicators and windows use each VCI; VCI 0 always has a user.
     pub(super) counts: Box<[AtomicU32]>,
+    /// VCIs that communicators may get at any time without hints: these have one user more.
+    reserved: Mutex<[u64; MASK_WORDS]>,
     /// Held while VCIs are taken or given back.
     changing: Mutex<()>,
     slots: Weak<VciSlots>,
@@ -31,6 +33,7 @@ impl Users {
         let count = |vci| AtomicU32::new(u32::from(vci == 0));
         Users {
             counts: (0..slots.len()).map(count).collect(),
+            reserved: Mutex::default(),
             changing: Mutex::new(()),
             slots: Arc::downgrade(slots),
         }
@@ -41,6 +44,26 @@ impl Users {
         self.counts
             .iter()
             .map(|users| users.load(Ordering::Relaxed))
+    }
+
+    /// How many communicators and windows use a VCI, whether it is reserved or not.
+    pub fn count_beyond_reserve(&self, vci: VciId) -> u32 {
+        let (word, bit) = (usize::from(vci) / 64, vci % 64);
+        let reserved = self.reserved.lock()[word] >> bit & 1;
+        let users = self.counts[usize::from(vci)].load(Ordering::Relaxed);
+        users.saturating_sub(reserved as u32)
+    }
+
+    /// Keeps a VCI for communicators without hints, so that no thread gets it for itself. False if one has it.
+    pub fn reserve(&self, vci: VciId) -> bool {
+        let mut reserved = self.reserved.lock();
+        let (word, bit) = (usize::from(vci) / 64, vci % 64);
+        if reserved[word] >> bit & 1 == 1 {
+            return true;
+        }
+        let taken = self.take(&[vci], false).is_some();
+        reserved[word] |= u64::from(taken) << bit;
+        taken
     }
 
     /// Takes VCIs for a communicator, for one thread each if `lockless`. `None` if others have some
@@ -136,6 +159,20 @@ pub(crate) fn choose(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_reserved_stays_in_use_and_counts_as_free() {
+        let slots: Arc<VciSlots> = (0..4).map(|_| VciSlot::default()).collect();
+        let users = Users::new(&slots);
+        assert!(users.reserve(1) && users.reserve(1));
+        assert_eq!(users.count_beyond_reserve(1), 0);
+        assert_eq!(users.take_free(), Some(2), "1 is reserved");
+        users.take(&[1], false).unwrap();
+        assert_eq!(users.count_beyond_reserve(1), 1);
+        assert!(users.take(&[1], true).is_none());
+        users.give_back(&[1]);
+        assert_eq!(users.counts().nth(1), Some(1));
+    }
 
     #[test]
     fn free_vcis_come_first_and_then_the_others_in_turn() {

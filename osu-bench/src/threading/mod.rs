@@ -135,6 +135,7 @@ impl Study {
                 Mode::Processes,
                 Mode::OneOn1,
                 Mode::EachOn1,
+                Mode::EachAlone,
                 Mode::OneOnN,
                 Mode::EachOnN,
             ],

@@ -17,6 +17,8 @@ pub enum Mode {
     OneOn1,
     /// Threads, a communicator (or window) for each, all on one VCI.
     EachOn1,
+    /// Threads, a communicator (or window) for each, without hints.
+    EachAlone,
     /// Threads, one communicator whose tags name the threads (or one window), a VCI for each.
     OneOnN,
     /// Threads, a communicator (or window) for each, with a VCI of its own.
@@ -54,6 +56,10 @@ fn own_vci() -> Vec<(&'static CStr, String)> {
     vec![(c"weft_num_vcis", "1".to_owned())]
 }
 
+fn first_vci() -> Vec<(&'static CStr, String)> {
+    vec![(c"vci", "0".to_owned())]
+}
+
 impl Mode {
     /// The name on the command line and in tables.
     pub fn text(self) -> String {
@@ -67,6 +73,7 @@ impl Mode {
             Mode::Processes => "processes",
             Mode::OneOn1 => "one comm., 1 VCI",
             Mode::EachOn1 => "a comm. each, 1 VCI",
+            Mode::EachAlone => "a comm. each, no hint",
             Mode::OneOnN => "one comm., n VCIs",
             Mode::EachOnN => "a comm. each, n VCIs",
             Mode::Endpoints => "endpoints",
@@ -100,7 +107,8 @@ impl Mode {
         let worlds = match self {
             Mode::Processes => vec![world.view()],
             Mode::OneOn1 => vec![world.duplicate()?],
-            Mode::EachOn1 => each(&[])?,
+            Mode::EachOn1 => each(&first_vci())?,
+            Mode::EachAlone => each(&[])?,
             Mode::OneOnN => {
                 let bits = |shift: u32| format!("{shift}:{BITS}");
                 vec![world.duplicate_with(&[
@@ -144,7 +152,9 @@ impl Comms {
             Mode::Processes => (0, other, kind),
             Mode::Endpoints => (own, other, kind),
             Mode::OneOn1 | Mode::OneOnN => (0, other / self.threads, in_tag),
-            Mode::EachOn1 | Mode::EachOnN => (sender, other / self.threads, in_tag),
+            Mode::EachOn1 | Mode::EachAlone | Mode::EachOnN => {
+                (sender, other / self.threads, in_tag)
+            }
         };
         Link {
             world: &self.worlds[world],
@@ -166,7 +176,7 @@ impl Comms {
                     (c"accumulate_ordering", "none".to_owned()),
                 ],
             )?]),
-            Mode::EachOn1 | Mode::EachOnN => {
+            Mode::EachOn1 | Mode::EachAlone | Mode::EachOnN => {
                 let hints = match self.mode {
                     Mode::EachOnN => own_vci(),
                     _ => Vec::new(),

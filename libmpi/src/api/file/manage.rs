@@ -3,6 +3,7 @@
 use std::ffi::{CStr, OsStr, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
@@ -99,7 +100,7 @@ pub unsafe fn file_open(
     let file = File::open(&runtime.process, comm, opening())?;
     let errhandler = runtime.file_errhandler.lock().clone();
     let handle = files::insert(FileObject {
-        file,
+        file: Arc::new(file),
         errhandler: Mutex::new(errhandler),
     })?;
     // SAFETY: not NULL, and then valid by the contract of this function.

@@ -1,5 +1,4 @@
-//! Nonblocking access (sections 13.4.2 to 13.4.4). The collective ones don't wait for anybody: each process
-//! makes its own access.
+//! Nonblocking access (sections 13.4.2 to 13.4.4).
 
 use std::ffi::c_void;
 
@@ -79,14 +78,15 @@ pub unsafe fn file_iread_at_all(
     let owner = files::owner(fh.handle);
     // SAFETY: by the contract of this function.
     unsafe {
-        let memory = data(buf, count, datatype)?;
+        let memory = data(buf, count, datatype);
         give(request, || {
-            file.start(
+            file.start_all(
                 process,
                 owner,
                 At::Explicit(offset),
                 memory,
                 Direction::Read,
+                false,
             )
         })
     }
@@ -106,14 +106,15 @@ pub unsafe fn file_iwrite_at_all(
     let owner = files::owner(fh.handle);
     // SAFETY: by the contract of this function.
     unsafe {
-        let memory = data(buf, count, datatype)?;
+        let memory = data(buf, count, datatype);
         give(request, || {
-            file.start(
+            file.start_all(
                 process,
                 owner,
                 At::Explicit(offset),
                 memory,
                 Direction::Write,
+                false,
             )
         })
     }
@@ -172,9 +173,16 @@ pub unsafe fn file_iread_all(
     let owner = files::owner(fh.handle);
     // SAFETY: by the contract of this function.
     unsafe {
-        let memory = data(buf, count, datatype)?;
+        let memory = data(buf, count, datatype);
         give(request, || {
-            file.start(process, owner, At::Individual, memory, Direction::Read)
+            file.start_all(
+                process,
+                owner,
+                At::Individual,
+                memory,
+                Direction::Read,
+                false,
+            )
         })
     }
 }
@@ -192,9 +200,16 @@ pub unsafe fn file_iwrite_all(
     let owner = files::owner(fh.handle);
     // SAFETY: by the contract of this function.
     unsafe {
-        let memory = data(buf, count, datatype)?;
+        let memory = data(buf, count, datatype);
         give(request, || {
-            file.start(process, owner, At::Individual, memory, Direction::Write)
+            file.start_all(
+                process,
+                owner,
+                At::Individual,
+                memory,
+                Direction::Write,
+                false,
+            )
         })
     }
 }

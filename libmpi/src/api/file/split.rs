@@ -8,6 +8,7 @@ use mpi_io::SplitKind;
 use super::{data, tell};
 use crate::abi::{MPI_Count, MPI_Datatype, MPI_Offset};
 use crate::args::{LiveFile, StatusOut};
+use crate::files;
 
 /// `MPI_File_read_at_all_begin`.
 pub unsafe fn file_read_at_all_begin(
@@ -21,13 +22,20 @@ pub unsafe fn file_read_at_all_begin(
     let file = &fh.file;
     // SAFETY: by the contract of this function.
     let memory = unsafe { data(buf, count, datatype) };
-    file.begin(process, SplitKind::ReadAtAll, offset, memory)
+    file.begin(
+        process,
+        files::owner(fh.handle),
+        SplitKind::ReadAtAll,
+        offset,
+        memory,
+    )
 }
 
 /// `MPI_File_read_at_all_end`.
 pub fn file_read_at_all_end(fh: LiveFile, buf: *mut c_void, status: StatusOut) -> Result<()> {
+    let process = &fh.runtime.process;
     let file = &fh.file;
-    tell(status, file.end(SplitKind::ReadAtAll, buf.cast()))
+    tell(status, file.end(process, SplitKind::ReadAtAll, buf.cast()))
 }
 
 /// `MPI_File_write_at_all_begin`.
@@ -42,13 +50,20 @@ pub unsafe fn file_write_at_all_begin(
     let file = &fh.file;
     // SAFETY: by the contract of this function.
     let memory = unsafe { data(buf, count, datatype) };
-    file.begin(process, SplitKind::WriteAtAll, offset, memory)
+    file.begin(
+        process,
+        files::owner(fh.handle),
+        SplitKind::WriteAtAll,
+        offset,
+        memory,
+    )
 }
 
 /// `MPI_File_write_at_all_end`.
 pub fn file_write_at_all_end(fh: LiveFile, buf: *const c_void, status: StatusOut) -> Result<()> {
+    let process = &fh.runtime.process;
     let file = &fh.file;
-    tell(status, file.end(SplitKind::WriteAtAll, buf.cast()))
+    tell(status, file.end(process, SplitKind::WriteAtAll, buf.cast()))
 }
 
 /// `MPI_File_read_all_begin`.
@@ -62,13 +77,20 @@ pub unsafe fn file_read_all_begin(
     let file = &fh.file;
     // SAFETY: by the contract of this function.
     let memory = unsafe { data(buf, count, datatype) };
-    file.begin(process, SplitKind::ReadAll, 0, memory)
+    file.begin(
+        process,
+        files::owner(fh.handle),
+        SplitKind::ReadAll,
+        0,
+        memory,
+    )
 }
 
 /// `MPI_File_read_all_end`.
 pub fn file_read_all_end(fh: LiveFile, buf: *mut c_void, status: StatusOut) -> Result<()> {
+    let process = &fh.runtime.process;
     let file = &fh.file;
-    tell(status, file.end(SplitKind::ReadAll, buf.cast()))
+    tell(status, file.end(process, SplitKind::ReadAll, buf.cast()))
 }
 
 /// `MPI_File_write_all_begin`.
@@ -82,13 +104,20 @@ pub unsafe fn file_write_all_begin(
     let file = &fh.file;
     // SAFETY: by the contract of this function.
     let memory = unsafe { data(buf, count, datatype) };
-    file.begin(process, SplitKind::WriteAll, 0, memory)
+    file.begin(
+        process,
+        files::owner(fh.handle),
+        SplitKind::WriteAll,
+        0,
+        memory,
+    )
 }
 
 /// `MPI_File_write_all_end`.
 pub fn file_write_all_end(fh: LiveFile, buf: *const c_void, status: StatusOut) -> Result<()> {
+    let process = &fh.runtime.process;
     let file = &fh.file;
-    tell(status, file.end(SplitKind::WriteAll, buf.cast()))
+    tell(status, file.end(process, SplitKind::WriteAll, buf.cast()))
 }
 
 /// `MPI_File_read_ordered_begin`.
@@ -102,13 +131,23 @@ pub unsafe fn file_read_ordered_begin(
     let file = &fh.file;
     // SAFETY: by the contract of this function.
     let memory = unsafe { data(buf, count, datatype) };
-    file.begin(process, SplitKind::ReadOrdered, 0, memory)
+    file.begin(
+        process,
+        files::owner(fh.handle),
+        SplitKind::ReadOrdered,
+        0,
+        memory,
+    )
 }
 
 /// `MPI_File_read_ordered_end`.
 pub fn file_read_ordered_end(fh: LiveFile, buf: *mut c_void, status: StatusOut) -> Result<()> {
+    let process = &fh.runtime.process;
     let file = &fh.file;
-    tell(status, file.end(SplitKind::ReadOrdered, buf.cast()))
+    tell(
+        status,
+        file.end(process, SplitKind::ReadOrdered, buf.cast()),
+    )
 }
 
 /// `MPI_File_write_ordered_begin`.
@@ -122,11 +161,21 @@ pub unsafe fn file_write_ordered_begin(
     let file = &fh.file;
     // SAFETY: by the contract of this function.
     let memory = unsafe { data(buf, count, datatype) };
-    file.begin(process, SplitKind::WriteOrdered, 0, memory)
+    file.begin(
+        process,
+        files::owner(fh.handle),
+        SplitKind::WriteOrdered,
+        0,
+        memory,
+    )
 }
 
 /// `MPI_File_write_ordered_end`.
 pub fn file_write_ordered_end(fh: LiveFile, buf: *const c_void, status: StatusOut) -> Result<()> {
+    let process = &fh.runtime.process;
     let file = &fh.file;
-    tell(status, file.end(SplitKind::WriteOrdered, buf.cast()))
+    tell(
+        status,
+        file.end(process, SplitKind::WriteOrdered, buf.cast()),
+    )
 }

@@ -1,0 +1,189 @@
+//! Collectives in two levels, of which the upper one goes by writes between the nodes' leaders: right
+//! whatever comes after what.
+
+use super::*;
+use crate::nodes::{self, Between, Nodes};
+use crate::rdma::{Pace, Reach};
+use crate::sim::{DEPTH, FIRST, ROOM, run_late};
+use crate::{Allreduce, Part, Schedule};
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Barrier,
+    Bcast(usize),
+    /// The degree of the tree, whether in place and whether the operation commutes.
+    Allreduce(u32, bool, bool),
+}
+
+struct One {
+    kind: Kind,
+    /// By messages between leaders, too, now and then: what is too long goes that way.
+    writes: bool,
+    datatype: Datatype,
+    count: usize,
+    send: Vec<Buffer>,
+    recv: Vec<Buffer>,
+    expect: Vec<Buffer>,
+}
+
+fn reach(nodes: &Nodes) -> Option<Reach> {
+    nodes.leaders().map(|leaders| Reach {
+        rank: leaders.rank as u32,
+        size: nodes.count() as u32,
+        room: ROOM,
+        depth: DEPTH,
+    })
+}
+
+impl One {
+    fn any(rng: &mut Rng, nodes: &Nodes, size: usize) -> One {
+        let commutes = rng.below(2) == 0 || !nodes.in_order();
+        let kind = match rng.below(4) {
+            0 => Kind::Barrier,
+            1 | 2 => Kind::Bcast(rng.below(size as u64) as usize),
+            _ => Kind::Allreduce(
+                [0, 1, 3, 7, 15][rng.below(5) as usize],
+                rng.below(2) == 0,
+                commutes,
+            ),
+        };
+        let all = types();
+        let reduces = matches!(kind, Kind::Allreduce(..));
+        let which = rng.below(if reduces { 2 } else { all.len() as u64 });
+        let datatype = all[which as usize].clone();
+        let most = if reduces { ROOM } else { 2 * ROOM } / datatype.size();
+        let count = rng.below(most as u64 + 1) as usize;
+        let seed = rng.below(1 << 30);
+        let operands: Vec<_> = (0..size)
+            .map(|i| data(seed, i as u64, count * datatype.size()))
+            .collect();
+        let full = |packed: &Vec<u8>| Buffer::with(count, &datatype, packed);
+        let blank = Buffer::of(count, &datatype);
+        let vectors: Vec<Buffer> = operands.iter().map(full).collect();
+        let none = vec![Buffer::new(0); size];
+        let (send, recv, expect) = match kind {
+            Kind::Barrier => (none.clone(), none.clone(), none),
+            Kind::Bcast(root) => {
+                let mut recv = vec![blank; size];
+                recv[root] = vectors[root].clone();
+                (none, recv, vec![vectors[root].clone(); size])
+            }
+            Kind::Allreduce(_, in_place, commutes) => {
+                let sum = full(&reduced(commutes, operands.iter()));
+                let recv = match in_place {
+                    true => vectors.clone(),
+                    false => vec![blank; size],
+                };
+                (vectors, recv, vec![sum; size])
+            }
+        };
+        One {
+            kind,
+            writes: rng.below(5) > 0,
+            datatype,
+            count,
+            send,
+            recv,
+            expect,
+        }
+    }
+
+    fn build(&self, nodes: &Nodes, schedule: &mut Schedule) {
+        let (count, datatype) = (self.count, &self.datatype);
+        let part = Part { count, datatype };
+        let reach = reach(nodes).filter(|_| self.writes);
+        let between = match reach {
+            Some(reach) => Between::Writes(reach, 0),
+            None => Between::Messages(()),
+        };
+        match self.kind {
+            Kind::Barrier => nodes::barrier(schedule, nodes, between),
+            Kind::Bcast(root) => nodes::bcast(schedule, nodes, root as u32, part, between),
+            Kind::Allreduce(tree, in_place, commutes) => {
+                let between = match reach {
+                    Some(reach) => Between::Writes(reach, tree),
+                    None => Between::Messages(Allreduce::RecursiveDoubling),
+                };
+                let op = operation(commutes);
+                nodes::allreduce(schedule, nodes, in_place, part, &op, between);
+            }
+        }
+    }
+}
+
+/// One after the other, with the barriers that [`Pace`] asks for.
+fn in_turn(seed: u64, all: &[Nodes], late: usize, calls: &mut [One]) {
+    let mut runs: Vec<Vec<Run<usize>>> = Vec::new();
+    for (rank, nodes) in all.iter().enumerate() {
+        let mut pace = Pace::new(FIRST);
+        let mut list = Vec::new();
+        for (tag, call) in (0..).zip(calls.iter_mut()) {
+            let mut run = Run::new();
+            call.build(nodes, run.rebuild());
+            let (phases, meets) = (run.schedule().phases(), run.schedule().meets());
+            assert!(phases == 0 || nodes.leaders().is_some());
+            if let (Some(reach), false) = (reach(nodes), phases == 0) {
+                if !meets && !pace.allows(phases, DEPTH) {
+                    let mut first = Run::new();
+                    nodes::leaders_barrier(first.rebuild(), nodes, reach);
+                    first.set_number(pace.take(1, true));
+                    // SAFETY: no buffers are used.
+                    unsafe { first.start(std::ptr::null(), std::ptr::null_mut(), 0) }.unwrap();
+                    list.push(first);
+                }
+                run.set_number(pace.take(phases, meets));
+            }
+            // SAFETY: the buffers live until the runs are done, below.
+            unsafe { run.start(call.send[rank].ptr(), call.recv[rank].ptr(), tag) }.unwrap();
+            list.push(run);
+        }
+        runs.push(list);
+    }
+    let network = Network::Random(seed);
+    let leader = all.iter().find_map(reach).unwrap();
+    let rings = |cell| leader.ring(cell);
+    let (_, results) = run_late(&mut runs, network, &|_, to| to, &rings, Some(late));
+    assert!(results.iter().all(|result| result.is_ok()), "{results:?}");
+    for (place, call) in calls.iter().enumerate() {
+        let what = (
+            place,
+            call.kind,
+            call.count,
+            &call.datatype,
+            all.len(),
+            late,
+        );
+        compare(&what, &call.recv, &call.expect);
+    }
+}
+
+#[test]
+fn every_collective_after_every_other() {
+    let seed = seed();
+    for size in (3..=17).chain([31, 32, 48]) {
+        let mut rng = Rng::new(seed + size as u64);
+        for round in 0..4 {
+            // Runs of ranks per node, ranks dealt out in turn, nodes at random.
+            let per = 2 + rng.below(size as u64 / 2);
+            let count = (size as u64).div_ceil(per).max(2);
+            let node_of: Vec<u32> = (0..size as u64)
+                .map(|rank| match round {
+                    0 => rank / per,
+                    1 => rank % count,
+                    _ => rng.below(count),
+                } as u32)
+                .collect();
+            let all: Vec<Nodes> = (0..size).map(|r| Nodes::new(r as u32, &node_of)).collect();
+            if all[0].count() < 2 {
+                continue;
+            }
+            let calls = if size <= 17 { 30 } else { 10 };
+            let mut calls: Vec<One> = (0..calls)
+                .map(|_| One::any(&mut rng, &all[0], size))
+                .collect();
+            let late = rng.below(size as u64) as usize;
+            println!("{size} ranks, nodes {node_of:?}, rank {late} late");
+            in_turn(seed, &all, late, &mut calls);
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The VCI that a communicator gets without hints, in programs whose threads call at once
+//! (`creation/automatic.rs` says how its members agree on it), and which ones all members have.
+
+#![deny(unsafe_code)]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use netmod::VciId;
+
+use crate::vci::pool::Users;
+
+/// VCIs with numbers below this can be given by themselves.
+pub(crate) const MOST: u32 = u64::BITS;
+
+/// What a communicator keeps about it. All members have the same but for `own`'s count of users, since it
+/// changes in calls that all make in the same order.
+#[derive(Default)]
+pub(crate) struct Automatic {
+    /// VCIs that all members have open and know all addresses of, as bits.
+    known: AtomicU64,
+    /// VCIs that a member can't have.
+    refused: AtomicU64,
+    /// The one that this communicator has.
+    own: Mutex<Option<Held>>,
+}
+
+/// A VCI that is in use as long as this lives.
+struct Held {
+    vci: VciId,
+    users: Arc<Users>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.users.give_back(&[self.vci]);
+    }
+}
+
+impl Automatic {
+    /// Whether all members have a VCI and know its addresses.
+    pub fn knows(&self, vci: VciId) -> bool {
+        self.known.load(Ordering::Relaxed) & bit(vci) != 0
+    }
+
+    /// Whether a member can't have it.
+    pub fn refuses(&self, vci: VciId) -> bool {
+        self.refused.load(Ordering::Relaxed) & bit(vci) != 0
+    }
+
+    /// Takes note of what came of asking all members for a VCI.
+    pub fn note(&self, vci: VciId, had: bool) {
+        let which = if had { &self.known } else { &self.refused };
+        which.fetch_or(bit(vci), Ordering::Relaxed);
+    }
+
+    /// Takes over what is known of the members of another communicator, all of which are members of that one.
+    pub fn inherit(&self, other: &Automatic) {
+        let known = other.known.load(Ordering::Relaxed);
+        self.known.fetch_or(known, Ordering::Relaxed);
+    }
+
+    /// Takes a VCI. False if a thread has it for itself.
+    pub fn hold(&self, vci: VciId, users: &Arc<Users>) -> bool {
+        let taken = users.take(&[vci], false).is_some();
+        if taken {
+            let users = users.clone();
+            *self.own.lock().unwrap_or_else(PoisonError::into_inner) = Some(Held { vci, users });
+        }
+        taken
+    }
+
+    /// Takes the same VCI as another communicator, and returns it.
+    pub fn hold_as(&self, other: &Automatic) -> Option<VciId> {
+        let held = other.own.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = held.as_ref()?;
+        self.hold(held.vci, &held.users).then_some(held.vci)
+    }
+
+    /// Gives it back: the program has asked for others.
+    pub fn let_go(&self) {
+        *self.own.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+fn bit(vci: VciId) -> u64 {
+    1u64.checked_shl(vci.into()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vci::VciSlot;
+    use crate::vci::pool::VciSlots;
+
+    #[test]
+    fn what_is_held_is_given_back() {
+        let slots: Arc<VciSlots> = (0..4).map(|_| VciSlot::default()).collect();
+        let users = Arc::new(Users::new(&slots));
+        let (one, copy) = (Automatic::default(), Automatic::default());
+        assert_eq!(copy.hold_as(&one), None);
+        assert!(one.hold(2, &users));
+        assert_eq!(copy.hold_as(&one), Some(2));
+        assert_eq!(users.counts().nth(2), Some(2));
+        one.let_go();
+        drop(copy);
+        assert_eq!(users.counts().nth(2), Some(0));
+    }
+
+    #[test]
+    fn members_of_a_part_know_what_all_know_and_may_have_what_not_all_can() {
+        let all = Automatic::default();
+        all.note(1, true);
+        all.note(2, false);
+        assert!(all.knows(1) && !all.knows(2) && all.refuses(2));
+        let part = Automatic::default();
+        part.inherit(&all);
+        assert!(part.knows(1) && !part.refuses(2));
+        assert!(!part.knows(MOST as VciId) && !part.refuses(100));
+    }
+}
