@@ -80,6 +80,7 @@ static void views(MPI_File file, int rank, int ranks) {
           MPI_ERR_ARG);
     FAILS(MPI_File_set_view(file, 0, MPI_DOUBLE, vector, "native", MPI_INFO_NULL), MPI_ERR_TYPE);
     FAILS(MPI_File_set_view(file, 0, MPI_DATATYPE_NULL, vector, "native", MPI_INFO_NULL), MPI_ERR_TYPE);
+    OK(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "NATIVE", MPI_INFO_NULL)); /* as MPICH's */
     FAILS(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "no such", MPI_INFO_NULL),
           MPI_ERR_UNSUPPORTED_DATAREP);
     FAILS(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, NULL, MPI_INFO_NULL), MPI_ERR_ARG);
