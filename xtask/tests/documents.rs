@@ -250,3 +250,18 @@ fn recipes_are_of_this_version_and_can_be_read() {
         assert!(status.expect("python3").success());
     }
 }
+
+#[test]
+fn every_page_is_in_the_book_once() {
+    let summary = fs::read_to_string(root().join("docs/SUMMARY.md")).expect("a summary");
+    let listed: Vec<&str> = summary
+        .split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split(')').next())
+        .collect();
+    let pages = pages();
+    let pages = pages.keys().filter_map(|name| name.strip_prefix("docs/"));
+    let pages: BTreeSet<&str> = pages.filter(|name| *name != "SUMMARY.md").collect();
+    assert_eq!(listed.iter().copied().collect::<BTreeSet<_>>(), pages);
+    assert_eq!(listed.len(), pages.len(), "a page is listed twice");
+}
