@@ -96,6 +96,8 @@ fn section(text: &mut String, report: &Report) {
             benches.push(cell.bench);
         }
     }
+    // Those without a picture last.
+    benches.sort_by_key(|bench| !bench.has_sizes());
     for bench in benches {
         one(text, report, bench);
     }
