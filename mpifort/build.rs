@@ -1,5 +1,6 @@
 //! Generates entry points from the tables, and tells the linker what `libmpifort.so.12` exports and
-//! that it needs `libmpi.so.12`. Package `libmpifort-abi` uses it, too: for the standard ABI.
+//! that it needs `libmpi.so.12`. Packages `libmpifort-abi` and `libmpifort-ompi` use it, too: for the standard ABI, and for
+//! that of Open MPI.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -8,18 +9,30 @@ use std::{env, fs};
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rustc-check-cfg=cfg(standard_abi)");
+    println!("cargo::rustc-check-cfg=cfg(standard_abi, openmpi_abi, pointer_abi)");
     let table = mpi_table::Table::load().unwrap_or_else(|error| panic!("libmpi/table/{error}"));
-    let is_standard = env::var("CARGO_PKG_NAME").is_ok_and(|name| name == "libmpifort-abi");
-    let (table, imports, own, needed) = if is_standard {
-        println!("cargo::rustc-cfg=standard_abi");
-        let imports = table.fortran_standard_imports();
-        let imports = imports.unwrap_or_else(|error| panic!("libmpi/table/{error}"));
-        let names = ("libmpifort_abi.so.1", "mpi_abi");
-        (table.for_standard_fortran(), imports, names.0, names.1)
-    } else {
-        let imports = table.fortran_imports();
-        (table, imports, "libmpifort.so.12", "mpi")
+    let package = env::var("CARGO_PKG_NAME").unwrap_or_default();
+    let (table, imports, own, needed) = match package.as_str() {
+        "libmpifort-abi" => {
+            println!("cargo::rustc-cfg=standard_abi");
+            println!("cargo::rustc-cfg=pointer_abi");
+            let imports = table.fortran_standard_imports();
+            let imports = imports.unwrap_or_else(|error| panic!("libmpi/table/{error}"));
+            let names = ("libmpifort_abi.so.1", "libmpi_abi.so.1");
+            (table.for_standard_fortran(), imports, names.0, names.1)
+        }
+        "libmpifort-ompi" => {
+            println!("cargo::rustc-cfg=openmpi_abi");
+            println!("cargo::rustc-cfg=pointer_abi");
+            let imports = table.fortran_openmpi_imports();
+            let imports = imports.unwrap_or_else(|error| panic!("libmpi/table/{error}"));
+            let names = ("libmpi_mpifh.so.40", "libmpi.so.40");
+            (table.for_openmpi_fortran(), imports, names.0, names.1)
+        }
+        _ => {
+            let imports = table.fortran_imports();
+            (table, imports, "libmpifort.so.12", "libmpi.so.12")
+        }
     };
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let write = |name: &str, text: String| -> PathBuf {
@@ -51,9 +64,9 @@ fn main() {
     let source = write("needs.s", text);
     let status = Command::new(env::var_os("CC").unwrap_or_else(|| "cc".into()))
         .args(["-shared", "-nostdlib"])
-        .arg(format!("-Wl,-soname,{}", soname(needed)))
+        .arg(format!("-Wl,-soname,{needed}"))
         .arg("-o")
-        .arg(out.join(format!("lib{needed}.so")))
+        .arg(out.join(needed))
         .arg(source)
         .status();
     assert!(
@@ -62,7 +75,7 @@ fn main() {
     );
     println!("cargo::rerun-if-env-changed=CC");
     println!("cargo::rustc-cdylib-link-arg=-L{}", out.display());
-    println!("cargo::rustc-cdylib-link-arg=-Wl,--no-as-needed,-l{needed}");
+    println!("cargo::rustc-cdylib-link-arg=-Wl,--no-as-needed,-l:{needed}");
     // As for libmpi: of the linkers only lld takes a second version script.
     println!("cargo::rustc-cdylib-link-arg=-fuse-ld=lld");
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,{own}");
@@ -71,11 +84,4 @@ fn main() {
         "cargo::rustc-cdylib-link-arg=-Wl,--version-script={}",
         script.display()
     );
-}
-
-fn soname(library: &str) -> &str {
-    match library {
-        "mpi" => "libmpi.so.12",
-        _ => "libmpi_abi.so.1",
-    }
 }

@@ -112,6 +112,8 @@ impl UserFunction {
                     function(input.cast_mut().cast(), inout.cast(), &raw mut len, handle);
                 }
                 (UserFunction::Int(function), Some(proxy)) => {
+                    // Other languages have integers for handles.
+                    let handle = Outward::datatype_to_int(handle);
                     proxy(input.cast(), inout.cast(), len as c_int, handle, function);
                 }
                 (UserFunction::Large(function), _) => {

@@ -275,7 +275,8 @@ fn call(handler: Handler, on: On, code: c_int) -> c_int {
             unsafe { function(&raw mut session, &raw mut code) };
         }
     }
-    if proxy.is_some() {
+    // In Open MPI's ABI it is Fortran that has proxies.
+    if proxy.is_some() && cfg!(not(openmpi_abi)) {
         MPI_SUCCESS
     } else {
         returned

@@ -62,9 +62,9 @@ pub enum Representation {
 }
 
 impl Representation {
-    /// The predefined one with a name.
+    /// The predefined one with a name, in small or capital letters.
     pub fn predefined(name: &[u8]) -> Option<Representation> {
-        match name {
+        match name.to_ascii_lowercase().as_slice() {
             b"native" => Some(Representation::Native),
             b"internal" => Some(Representation::Internal),
             b"external32" => Some(Representation::External32),

@@ -130,10 +130,9 @@ impl File {
     /// # Errors
     /// None but those of info objects.
     pub fn info(&self) -> Result<Info> {
-        let aggregators = self.aggregators.len() as u32;
-        self.shared
-            .hints()
-            .to_info(&self.name, self.comm.size(), aggregators)
+        let (ranks, is_local) = (self.comm.size(), self.shared.storage.is_local());
+        let hints = self.shared.hints();
+        hints.to_info(&self.name, ranks, &self.aggregators, is_local)
     }
 
     /// `MPI_File_set_info`; all members call it.

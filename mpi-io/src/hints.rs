@@ -87,6 +87,33 @@ const STYLES: &[&str] = &[
     "random",
 ];
 
+/// What programs for MPICH look for among the hints of a file, and which is always so here.
+const FIXED: &[(&str, &str)] = &[
+    ("romio_cb_pfr", "disable"),
+    ("romio_cb_fr_types", "aar"),
+    ("romio_cb_fr_alignment", "1"),
+    ("romio_cb_ds_threshold", "0"),
+    ("romio_cb_alltoall", "automatic"),
+    ("romio_synchronized_flush", "disabled"),
+    ("romio_visibility_immediate", "true"),
+    ("start_iodevice", "0"),
+];
+
+/// Bytes of a value at most.
+const LONGEST: usize = 1000;
+
+/// Ranks as MPICH lists them, as many as a value has room for.
+fn list(ranks: &[u32]) -> String {
+    let mut text = String::new();
+    for rank in ranks {
+        if text.len() > LONGEST {
+            break;
+        }
+        text.push_str(&format!("{rank} "));
+    }
+    text
+}
+
 /// A number of bytes that makes sense for a buffer.
 fn size(text: &str) -> Option<u64> {
     let bytes: u64 = text.trim().parse().ok()?;
@@ -166,14 +193,27 @@ impl Hints {
         }
     }
 
-    /// What holds, as an info object.
-    pub fn to_info(&self, path: &str, ranks: u32, aggregators: u32) -> Result<Info> {
+    /// What holds, as an info object, for a file with this name, so many ranks and these aggregators.
+    pub fn to_info(
+        &self,
+        path: &str,
+        ranks: u32,
+        aggregators: &[u32],
+        is_local: bool,
+    ) -> Result<Info> {
         let info = Info::new();
         let collective = match (self.cb_read, self.cb_write) {
             (Choice::Disable, Choice::Disable) => "false",
             _ => "true",
         };
         let number = |value: u64| value.to_string();
+        let kind = match is_local {
+            true => "UFS: files of this machine",
+            false => "NFS: files that other machines change",
+        };
+        for (key, value) in FIXED {
+            info.set(key, value.as_bytes())?;
+        }
         let pairs = [
             ("filename", Some(path.chars().take(1024).collect())),
             ("nb_proc", Some(ranks.to_string())),
@@ -181,7 +221,7 @@ impl Hints {
             ("collective_buffering", Some(collective.to_owned())),
             ("cb_block_size", self.cb_block_size.map(number)),
             ("cb_buffer_size", Some(number(self.cb_buffer_size))),
-            ("cb_nodes", Some(aggregators.to_string())),
+            ("cb_nodes", Some(aggregators.len().to_string())),
             ("cb_config_list", Some(self.cb_config_list.clone())),
             ("romio_cb_read", Some(self.cb_read.name().to_owned())),
             ("romio_cb_write", Some(self.cb_write.name().to_owned())),
@@ -190,8 +230,16 @@ impl Hints {
             ("romio_ds_write", Some(self.ds_write.name().to_owned())),
             ("ind_rd_buffer_size", Some(number(self.ind_rd_buffer_size))),
             ("ind_wr_buffer_size", Some(number(self.ind_wr_buffer_size))),
-            ("striping_unit", self.striping_unit.map(number)),
-            ("striping_factor", self.striping_factor.map(number)),
+            (
+                "striping_unit",
+                Some(number(self.striping_unit.unwrap_or(0))),
+            ),
+            (
+                "striping_factor",
+                Some(number(self.striping_factor.unwrap_or(0))),
+            ),
+            ("romio_aggregator_list", Some(list(aggregators))),
+            ("romio_filesystem_type", Some(kind.to_owned())),
             ("file_perm", self.file_perm.map(|mode| format!("{mode:o}"))),
         ];
         for (key, value) in pairs {
@@ -228,7 +276,9 @@ mod tests {
         assert_eq!(hints.ind_rd_buffer_size, 4 << 20);
         hints.update(&info, true);
         assert_eq!((hints.cb_nodes, hints.file_perm), (3, Some(0o640)));
-        let told = hints.to_info("/a", 4, 2).unwrap();
+        let told = hints.to_info("/a", 4, &[0, 2], true).unwrap();
+        assert_eq!(told.hint("romio_aggregator_list").as_deref(), Some("0 2 "));
+        assert_eq!(told.hint("striping_factor").as_deref(), Some("0"));
         assert_eq!(told.hint("cb_buffer_size").as_deref(), Some("4096"));
         assert_eq!(told.hint("romio_cb_write").as_deref(), Some("enable"));
         assert_eq!(told.hint("file_perm").as_deref(), Some("640"));

@@ -1,5 +1,6 @@
 //! Opening, closing and deleting files (MPI-3.1 section 13.2).
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -49,7 +50,7 @@ impl File {
             opening.amode.check()?;
             if opening.name.as_os_str().is_empty() {
                 let why = "filename is empty; give the path of a file";
-                return Err(Error::new(Class::BadFile, why));
+                return Err(Error::new(Class::NoSuchFile, why));
             }
             let bits = opening.amode.bits();
             Ok((opening, vec![bits]))
@@ -132,8 +133,11 @@ impl File {
         let deleted = if self.comm().rank() == 0 {
             self.pointer().remove();
             match shared.amode.delete_on_close {
-                true => std::fs::remove_file(&shared.path)
-                    .map_err(|error| shared.failed("deleting", &error)),
+                true => match std::fs::remove_file(&shared.path) {
+                    // It is gone, as it is to be.
+                    Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+                    removed => removed.map_err(|error| shared.failed("deleting", &error)),
+                },
                 false => Ok(()),
             }
         } else {

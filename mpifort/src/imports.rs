@@ -10,7 +10,7 @@
 
 #[allow(clippy::wildcard_imports, reason = "all types of mpi.h")]
 use crate::abi::*;
-#[cfg(standard_abi)]
+#[cfg(pointer_abi)]
 use crate::widths::{self, Pointer};
 use std::ffi::{c_char, c_double, c_int, c_void};
 

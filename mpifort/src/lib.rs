@@ -5,18 +5,28 @@
 //! Entry points are generated from `libmpi/table/functions.mpi`. Each converts its arguments and calls
 //! the C function `MPI_X` of `libmpi.so.12`, so that a tool that replaces that sees Fortran programs,
 //! too. Package `libmpifort-abi` is made of this source a second time: `libmpifort_abi.so.1`, over
-//! `libmpi_abi.so.1`. [`special`] has what doesn't correspond one by one. Nothing here depends on a Fortran
+//! `libmpi_abi.so.1`; package `libmpifort-ompi` a third time: `libmpi_mpifh.so.40`, over `libmpi.so.40`. [`special`] has what doesn't correspond one by one. Nothing here depends on a Fortran
 //! run-time library.
 
 pub mod abi;
 pub mod convert;
+#[cfg(not(openmpi_abi))]
 pub mod datareps;
 pub mod detach;
+#[cfg(openmpi_abi)]
+pub mod handlers;
 pub mod imports;
 pub mod predefined;
 pub mod sections;
+#[cfg(not(openmpi_abi))]
+pub mod sentinels;
+#[cfg(openmpi_abi)]
+#[path = "sentinels_openmpi.rs"]
 pub mod sentinels;
 pub mod shims;
 pub mod special;
 #[cfg(standard_abi)]
+pub mod widths;
+#[cfg(openmpi_abi)]
+#[path = "widths_openmpi.rs"]
 pub mod widths;

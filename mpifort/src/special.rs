@@ -13,7 +13,12 @@ use crate::abi::{
     MPI_SUCCESS, MPI_Session, MPI_Status,
 };
 use crate::convert::{Text, callback, error_codes, give};
+#[cfg(not(openmpi_abi))]
 pub use crate::datareps::{register_datarep, register_datarep_c};
+#[cfg(openmpi_abi)]
+pub use crate::handlers::{
+    comm_create_errhandler, file_create_errhandler, op_create, win_create_errhandler,
+};
 use crate::imports as c;
 use crate::sentinels;
 

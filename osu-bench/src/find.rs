@@ -54,6 +54,51 @@ pub fn folder() -> Result<PathBuf> {
         })
 }
 
+/// Another library of this machine.
+pub struct Peer {
+    pub name: &'static str,
+    /// The folder of its library.
+    pub folder: PathBuf,
+    /// Its launcher, where that is not beside it.
+    pub launcher: Option<PathBuf>,
+}
+
+/// The other libraries that are where Debian or their own scripts put them.
+pub fn peers() -> Vec<Peer> {
+    let debian = format!("/usr/lib/{}-linux-gnu", env::consts::ARCH);
+    let at = |name, folder: PathBuf, library: &str, launcher: Option<&str>| {
+        let launcher = launcher.map(PathBuf::from);
+        let there =
+            folder.join(library).exists() && launcher.as_ref().is_none_or(|path| path.exists());
+        there.then_some(Peer {
+            name,
+            folder,
+            launcher,
+        })
+    };
+    let mpich = at(
+        "MPICH",
+        debian.clone().into(),
+        "libmpich.so.12",
+        Some("/usr/bin/mpiexec.hydra"),
+    );
+    let open = at(
+        "Open MPI",
+        format!("{debian}/openmpi/lib").into(),
+        "libmpi.so.40",
+        None,
+    );
+    let intel = env::var_os("I_MPI_ROOT").and_then(|root| {
+        at(
+            "Intel MPI",
+            Path::new(&root).join("lib"),
+            "libmpi.so.12",
+            None,
+        )
+    });
+    [mpich, open, intel].into_iter().flatten().collect()
+}
+
 /// The first line of a version text, and the device if one is named, with single spaces.
 pub fn one_line(version: &str) -> String {
     let squeeze = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");

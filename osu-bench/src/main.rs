@@ -17,6 +17,7 @@ mod options;
 mod output;
 mod process;
 mod put_count;
+mod report;
 mod startup;
 mod stats;
 mod tcp_floor;
@@ -122,6 +123,8 @@ enum Command {
     Consistency(tune::ConsistencyOptions),
     /// Run benchmarks under several MPI libraries in turn and print a Markdown table.
     Compare(compare::CompareOptions),
+    /// Run all benchmarks under all MPI libraries that are found, and write a page of HTML with pictures.
+    Report(report::ReportOptions),
     /// Count the instructions of an 8-byte MPI_Isend with its MPI_Wait, under callgrind.
     IsendCount(isend_count::CountOptions),
     /// Measure how long a job takes that only starts and ends, and a rank's memory, under several
@@ -201,6 +204,7 @@ fn run(command: &Command) -> Result<()> {
         Command::VerbsSharing(options) => return verbs_sharing::run(options),
         Command::TcpFloor(options) => return tcp_floor::run(options),
         Command::Compare(options) => return compare::run(options),
+        Command::Report(options) => return report::run(options),
         Command::Startup(options) => return startup::run(options),
         Command::StartupRank(options) => return startup::run_rank(options),
         Command::Io(options) => return io::run(options),

@@ -252,6 +252,45 @@ fn a_library_compares_with_itself() {
 }
 
 #[test]
+fn a_page_has_a_picture_of_each_benchmark_with_sizes() {
+    let Some(mpich) = mpich() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html");
+    let output = limited(Path::new(PROGRAM))
+        .args([
+            "report", "--rounds", "1", "--budget", "2", "--sizes", "8,1024",
+        ])
+        .args(["--bench", "latency,barrier", "--over", "shm", "--output"])
+        .arg(&page)
+        .args(["--launcher", &format!("here={}", mpich.launcher.display())])
+        .args(["--lib", &format!("a<b={}", mpich.library.display())])
+        .args(["--launcher", &format!("a<b={}", mpich.launcher.display())])
+        .env("LD_LIBRARY_PATH", &mpich.library)
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}{}",
+        stdout(&output),
+        stderr(&output)
+    );
+    let text = std::fs::read_to_string(page).unwrap();
+    assert_eq!(text.matches("<svg").count(), 1, "{text}");
+    assert!(text.contains("a&lt;b") && !text.contains("a<b"), "{text}");
+    for part in [
+        "<h3>latency ",
+        "<h3>barrier ",
+        ">1 Ki<",
+        "MPICH",
+        "load average",
+        "ratio",
+    ] {
+        assert!(text.contains(part), "no {part}: {text}");
+    }
+    assert!(!text.contains("http"), "it needs nothing from elsewhere");
+}
+
+#[test]
 fn a_side_that_fails_is_reported_beside_one_that_works() {
     let Some(mpich) = mpich() else { return };
     let output = limited(Path::new(PROGRAM))

@@ -29,10 +29,10 @@ static void handlers(const char *path) {
     OK(MPI_File_call_errhandler(file, MPI_ERR_IO));
     CHECK_EQ(calls, 2);
     /* The default one's is another, which new files inherit. */
-    FAILS(MPI_File_open(MPI_COMM_WORLD, "", MPI_MODE_RDWR, MPI_INFO_NULL, &other), MPI_ERR_BAD_FILE);
+    FAILS(MPI_File_open(MPI_COMM_WORLD, "", MPI_MODE_RDWR, MPI_INFO_NULL, &other), MPI_ERR_NO_SUCH_FILE);
     CHECK_EQ(calls, 2);
     OK(MPI_File_set_errhandler(MPI_FILE_NULL, mine));
-    FAILS(MPI_File_open(MPI_COMM_WORLD, "", MPI_MODE_RDWR, MPI_INFO_NULL, &other), MPI_ERR_BAD_FILE);
+    FAILS(MPI_File_open(MPI_COMM_WORLD, "", MPI_MODE_RDWR, MPI_INFO_NULL, &other), MPI_ERR_NO_SUCH_FILE);
     CHECK(calls == 3 && last == MPI_FILE_NULL);
     OK(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDONLY, MPI_INFO_NULL, &other));
     OK(MPI_File_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_RETURN));
@@ -114,9 +114,16 @@ static void limited(const char *path, int rank) {
     FAILS(MPI_File_delete(path, MPI_INFO_NULL), MPI_ERR_NO_SUCH_FILE);
     OK(MPI_File_open(MPI_COMM_SELF, path, MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE,
                      MPI_INFO_NULL, &file));
+    /* It is gone, as it is to be; what can't be deleted is an error. */
     CHECK(unlink(path) == 0);
+    OK(MPI_File_close(&file));
+    OK(MPI_File_open(MPI_COMM_SELF, path, MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE,
+                     MPI_INFO_NULL, &file));
+    CHECK(unlink(path) == 0 && mkdir(path, 0700) == 0);
     MPI_File copy = file;
-    FAILS(MPI_File_close(&file), MPI_ERR_NO_SUCH_FILE);
+    int code = MPI_File_close(&file);
+    CHECK(code != MPI_SUCCESS && file == MPI_FILE_NULL);
+    CHECK(rmdir(path) == 0);
     FAILS(MPI_File_close(&copy), MPI_ERR_FILE); /* it is closed all the same */
 }
 

@@ -11,6 +11,8 @@
  * case: member
  * case: aggregator
  * case: ordered
+ * case: started
+ * case: split
  */
 #include "io.h"
 #include <signal.h>
@@ -18,6 +20,22 @@
 enum { BLOCK = 4096, BLOCKS = 300, LEN = BLOCK * BLOCKS, ROUNDS = 3 };
 
 static unsigned char data[LEN], back[LEN];
+
+/* A write of all ranks, at an offset or at the shared pointer. */
+static int write_together(MPI_File file, const char *how, MPI_Offset at) {
+    MPI_Request request;
+    if (strcmp(how, "ordered") == 0)
+        return MPI_File_write_ordered(file, data, LEN, MPI_BYTE, MPI_STATUS_IGNORE);
+    if (strcmp(how, "started") == 0) {
+        int code = MPI_File_iwrite_at_all(file, at, data, LEN, MPI_BYTE, &request);
+        return code == MPI_SUCCESS ? MPI_Wait(&request, MPI_STATUS_IGNORE) : code;
+    }
+    if (strcmp(how, "split") == 0) {
+        int code = MPI_File_write_at_all_begin(file, at, data, LEN, MPI_BYTE);
+        return code == MPI_SUCCESS ? MPI_File_write_at_all_end(file, data, MPI_STATUS_IGNORE) : code;
+    }
+    return MPI_File_write_at_all(file, at, data, LEN, MPI_BYTE, MPI_STATUS_IGNORE);
+}
 
 int main(int argc, char **argv) {
     OK(MPI_Init(&argc, &argv));
@@ -57,24 +75,11 @@ int main(int argc, char **argv) {
                 kill(parent, SIGKILL);
                 _exit(0);
             }
-            for (int more = 0; more < 100000; more++) {
-                if (strcmp(argv[1], "ordered") == 0)
-                    MPI_File_write_ordered(file, data, LEN, MPI_BYTE, MPI_STATUS_IGNORE);
-                else
-                    MPI_File_write_at_all(file, 0, data, LEN, MPI_BYTE, MPI_STATUS_IGNORE);
-            }
+            for (int more = 0; more < 100000; more++)
+                write_together(file, argv[1], 0);
         }
         began = MPI_Wtime();
-        if (round < ROUNDS)
-            code = strcmp(argv[1], "ordered") == 0
-                       ? MPI_File_write_ordered(file, data, LEN, MPI_BYTE, MPI_STATUS_IGNORE)
-                       : MPI_File_write_at_all(file, (MPI_Offset)round * LEN, data, LEN, MPI_BYTE,
-                                               MPI_STATUS_IGNORE);
-        else if (strcmp(argv[1], "ordered") == 0)
-            code = MPI_File_write_ordered(file, data, LEN, MPI_BYTE, MPI_STATUS_IGNORE);
-        else
-            code = MPI_File_write_at_all(file, (MPI_Offset)ROUNDS * LEN, data, LEN, MPI_BYTE,
-                                         MPI_STATUS_IGNORE);
+        code = write_together(file, argv[1], (MPI_Offset)(round < ROUNDS ? round : ROUNDS) * LEN);
         if (code == MPI_SUCCESS && round < ROUNDS)
             good++;
     }

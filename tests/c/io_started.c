@@ -142,6 +142,25 @@ static void unlike(const char *path) {
     free(back);
 }
 
+/* A single run of each rank gets to the file while nobody is in MPI. */
+static void by_itself(const char *path) {
+    MPI_File file = open_file(path, MPI_MODE_RDWR | MPI_MODE_CREATE, "automatic");
+    MPI_Request request;
+    unsigned char *data = data_of(rank, 7), *back = allocate(MINE);
+    MPI_Offset at = (MPI_Offset)MINE * (2 * ranks + rank);
+    OK(MPI_File_iwrite_at_all(file, at, data, MINE, MPI_BYTE, &request));
+    int there = 0;
+    for (int i = 0; i < 2000 && !there; i++) {
+        nap(0.005);
+        there = io_slurp(path, back, MINE, at) == MINE && memcmp(back, data, MINE) == 0;
+    }
+    CHECK(there);
+    OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    OK(MPI_File_close(&file));
+    free(data);
+    free(back);
+}
+
 /* Data of another representation, in two files at once that ranks take in different order. */
 static void converted(const char *path) {
     char other[300];
@@ -240,6 +259,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < 3; i++)
         several(path, buffering[i]);
     unlike(path);
+    by_itself(path);
     wrong(path);
     OK(MPI_Barrier(MPI_COMM_WORLD));
     if (rank == 0)

@@ -64,10 +64,28 @@ const NAMES: &[&str] = &[
     "vcis_hints",
     "vcis_init",
     "win_alloc_mem",
+    // Fortran
+    "basics-mpif",
+    "basics-mpi",
+    "callbacks-mpif",
+    "callbacks-mpi",
+    "dyn_spawn_fortran",
+    "extra_state-mpi",
+    "extra_state-f08",
+    "f08_profiling-own",
+    "files-mpif",
+    "files-f08",
+    "handle_arrays",
 ];
 
-/// What Open MPI's compiler is asked besides: its header warns of what is deprecated, and of `MPI_UNWEIGHTED`.
+/// What Open MPI's compilers are asked besides: its header warns of what is deprecated, and of `MPI_UNWEIGHTED`; its Fortran
+/// compiler knows no buffers of different types, and takes whatever `libmpi.so` the system's folder has.
 const FLAGS: [&str; 2] = ["compiler=mpicc.openmpi", "-Wno-error"];
+const FORTRAN: [&str; 3] = [
+    "compiler=mpif90.openmpi",
+    "-fallow-argument-mismatch",
+    "-L/usr/lib/x86_64-linux-gnu/openmpi/lib",
+];
 
 /// The same programs for Open MPI's ABI: named `NAME-openmpi`, over shared memory and TCP.
 pub fn twins(programs: &[Program]) -> Vec<Program> {
@@ -76,7 +94,13 @@ pub fn twins(programs: &[Program]) -> Vec<Program> {
         .filter(|program| NAMES.contains(&program.name.as_str()));
     wanted
         .map(|program| {
-            let mut twin = program.build("openmpi", &FLAGS.map(str::to_owned));
+            let flags: &[&str] = if program.is_fortran() {
+                &FORTRAN
+            } else {
+                &FLAGS
+            };
+            let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+            let mut twin = program.build("openmpi", &flags);
             twin.variants = vec![Variant::Shm];
             twin.ranks.drain(..twin.ranks.len() - 1);
             twin

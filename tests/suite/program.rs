@@ -217,7 +217,8 @@ impl Program {
         program
     }
 
-    fn is_fortran(&self) -> bool {
+    /// Whether it is in Fortran.
+    pub fn is_fortran(&self) -> bool {
         let ending = self.source.extension().unwrap_or_default();
         ending == "f90" || ending == "F90"
     }
@@ -390,7 +391,8 @@ impl Program {
         }
         let own = |name| prefix.join("bin").join(name);
         let (fortran, c) = match &self.compiler {
-            Some(compiler) => (PathBuf::from(compiler), PathBuf::from("mpicc.mpich")),
+            Some(compiler) if self.is_openmpi() => (compiler.into(), "mpicc.openmpi".into()),
+            Some(compiler) => (compiler.into(), PathBuf::from("mpicc.mpich")),
             None => (own("mpifort"), own("mpicc")),
         };
         // Modules of programs that are compiled at the same time must not mix.

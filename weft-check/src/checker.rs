@@ -9,7 +9,7 @@ use crate::abi::abi;
 use crate::buffers::Region;
 use crate::calls::{Call, Kind};
 use crate::collectives::{Collective, Collectives};
-use crate::comms::Comms;
+use crate::comms::{Comms, Removed};
 use crate::messages::{Data, Messages};
 use crate::objects::{self, Objects};
 use crate::place::Place;
@@ -48,6 +48,8 @@ fn shadow() -> usize {
 pub struct Before {
     place: Place,
     ending: Option<(Kind, usize)>,
+    /// What was known of it, which is forgotten before the call: another thread may get its handle at once.
+    ended: Option<Ended>,
     new_comm: Option<u64>,
     /// Requests that the call may complete, and where they are.
     requests: Vec<usize>,
@@ -62,6 +64,12 @@ pub struct Before {
     receive: Option<(u64, u64)>,
 }
 
+/// What was known of an object that a call ends.
+struct Ended {
+    made: Option<Place>,
+    comm: Option<Removed>,
+}
+
 /// A call of function number `index` begins; arguments may be exchanged.
 pub fn before(index: usize, args: &mut [usize]) -> Option<Before> {
     if !CHECKING.load(Ordering::Relaxed) {
@@ -71,6 +79,7 @@ pub fn before(index: usize, args: &mut [usize]) -> Option<Before> {
     let mut before = Before {
         place: Place::here(function.name),
         ending: None,
+        ended: None,
         new_comm: None,
         requests: Vec::new(),
         variable: 0,
@@ -118,6 +127,9 @@ pub fn before(index: usize, args: &mut [usize]) -> Option<Before> {
             checker.data(call, &mut before);
             checker.requests.collide(&before.regions, before.place);
         }
+        before.ended = before
+            .ending
+            .map(|(kind, handle)| checker.forget(kind, handle));
     }
     // Without the lock, since others are waited for.
     if let Some(collective) = meeting {
@@ -170,21 +182,15 @@ pub fn after(before: Option<Before>, index: usize, args: &[usize], result: usize
         "MPI_Finalize" => return end(),
         _ => {}
     }
-    let Some(before) = before else { return };
+    let Some(mut before) = before else { return };
     let mut guard = CHECKER.lock();
     let Some(checker) = guard.as_mut() else {
         return;
     };
     if is_good {
         checker.made(call, before.place, before.new_comm);
-        if let Some((kind, handle)) = before.ending {
-            checker.objects.remove(kind, handle);
-            match kind {
-                Kind::Datatype => checker.types.forget(handle),
-                Kind::Comm => checker.comms.remove(handle),
-                _ => {}
-            }
-        }
+    } else if let (Some((kind, handle)), Some(ended)) = (before.ending, before.ended.take()) {
+        checker.remember(kind, handle, ended);
     }
     if shadow() != 0 {
         checker.completed(call, &before, is_good);
@@ -241,6 +247,27 @@ impl Checker {
             }
             _ => true,
         })
+    }
+
+    /// Before a call that ends an object.
+    fn forget(&mut self, kind: Kind, handle: usize) -> Ended {
+        if kind == Kind::Datatype {
+            self.types.forget(handle);
+        }
+        Ended {
+            made: self.objects.remove(kind, handle),
+            comm: (kind == Kind::Comm).then(|| self.comms.remove(handle)),
+        }
+    }
+
+    /// An object was not ended, because the call has failed.
+    fn remember(&mut self, kind: Kind, handle: usize, ended: Ended) {
+        if let Some(place) = ended.made {
+            self.objects.add(kind, handle, place);
+        }
+        if let Some(comm) = ended.comm {
+            self.comms.put_back(handle, comm);
+        }
     }
 
     /// Objects that a call has made.

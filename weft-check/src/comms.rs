@@ -24,6 +24,12 @@ pub struct Comm {
     children: u64,
 }
 
+/// What was known of a communicator that is given back.
+pub struct Removed {
+    known: Option<Comm>,
+    new: Option<u64>,
+}
+
 /// The communicators of the program.
 #[derive(Default)]
 pub struct Comms {
@@ -114,9 +120,21 @@ impl Comms {
         }
     }
 
-    /// A communicator was given back.
-    pub fn remove(&mut self, handle: usize) {
-        self.known.remove(&handle);
-        self.new.remove(&handle);
+    /// A communicator is given back.
+    pub fn remove(&mut self, handle: usize) -> Removed {
+        Removed {
+            known: self.known.remove(&handle),
+            new: self.new.remove(&handle),
+        }
+    }
+
+    /// A communicator was not given back after all.
+    pub fn put_back(&mut self, handle: usize, removed: Removed) {
+        if let Some(comm) = removed.known {
+            self.known.insert(handle, comm);
+        }
+        if let Some(id) = removed.new {
+            self.new.insert(handle, id);
+        }
     }
 }

@@ -106,14 +106,14 @@ impl Objects {
         self.0.entry((kind, handle)).or_default().push(place);
     }
 
-    /// Something was ended.
-    pub fn remove(&mut self, kind: Kind, handle: usize) {
-        if let Some(places) = self.0.get_mut(&(kind, handle)) {
-            places.pop();
-            if places.is_empty() {
-                self.0.remove(&(kind, handle));
-            }
+    /// Something is ended. Returns where it was made.
+    pub fn remove(&mut self, kind: Kind, handle: usize) -> Option<Place> {
+        let places = self.0.get_mut(&(kind, handle))?;
+        let place = places.pop();
+        if places.is_empty() {
+            self.0.remove(&(kind, handle));
         }
+        place
     }
 
     /// Whether it is there.

@@ -105,7 +105,7 @@ impl Requests {
             .0
             .values()
             .flatten()
-            .filter(|operation| operation.active)
+            .filter(|operation| operation.active && !operation.unsure)
         {
             let hit = regions.iter().find_map(|region| {
                 let hit = other.regions.iter().find(|other| region.collides(other))?;

@@ -1,8 +1,9 @@
-//! Packs an installation for other machines: an archive to unpack anywhere, a wheel for pip, and a Debian
-//! package.
+//! Packs an installation for other machines: an archive to unpack anywhere, a wheel for pip, and packages of Debian
+//! and for rpm.
+
+mod systems;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -10,18 +11,12 @@ use crate::{Result, install, workspace};
 
 /// Makes the wheel; Python has all that it takes.
 const WHEEL: &str = include_str!("../files/wheel.py");
-const CONTROL: &str = include_str!("../files/control");
-/// What dpkg runs after unpacking and before removal.
-const SCRIPTS: &[(&str, &str)] = &[
-    ("postinst", include_str!("../files/postinst")),
-    ("prerm", include_str!("../files/prerm")),
-];
-/// Where the Debian package puts everything.
-const DEBIAN_PREFIX: &str = "usr/lib/weft";
+/// Where the packages of systems put everything.
+const PREFIX: &str = "usr/lib/weft";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Makes `weft-VERSION-ARCHITECTURE-linux.tar.gz`, `weft-VERSION-py3-none-PLATFORM.whl` and
-/// `weft_VERSION_ARCHITECTURE.deb` in `to`, by default the folder `dist` in cargo's target folder.
+/// Makes `weft-VERSION-ARCHITECTURE-linux.tar.gz`, `weft-VERSION-py3-none-PLATFORM.whl`,
+/// `weft_VERSION_ARCHITECTURE.deb`, `weft-VERSION-1.ARCHITECTURE.rpm`, and the same of `weft-dev` and `weft-devel`, in `to`, by default the folder `dist` in cargo's target folder.
 pub fn run(to: Option<&Path>, dev: bool) -> Result {
     let to = match to {
         Some(to) => to.to_owned(),
@@ -36,9 +31,9 @@ pub fn run(to: Option<&Path>, dev: bool) -> Result {
 }
 
 fn pack(to: &Path, aside: &Path, dev: bool) -> Result {
-    let root = aside.join("debian");
-    let prefix = root.join(DEBIAN_PREFIX);
-    let told = Path::new("/").join(DEBIAN_PREFIX);
+    let root = aside.join("system");
+    let prefix = root.join(PREFIX);
+    let told = Path::new("/").join(PREFIX);
     install::run_as(&prefix, &told, dev)?;
 
     let archive = archive(to, aside, &prefix)?;
@@ -48,12 +43,20 @@ fn pack(to: &Path, aside: &Path, dev: bool) -> Result {
     } else {
         println!("xtask: {}", wheel(to, &prefix)?);
     }
-    if text_of("dpkg-deb", &["--version"]).is_err() {
-        println!("xtask: no dpkg-deb here, so no Debian package");
-        return Ok(());
+    let roots = [root, aside.join("development")];
+    systems::divide(&roots[0], &roots[1])?;
+    let mut packages = Vec::new();
+    match text_of("dpkg-deb", &["--version"]) {
+        Ok(_) => packages.extend(systems::debian(to, &roots)?),
+        Err(_) => println!("xtask: no dpkg-deb here, so no Debian packages"),
     }
-    let package = package(to, &root)?;
-    println!("xtask: {}", package.display());
+    match text_of("rpmbuild", &["--version"]) {
+        Ok(_) => packages.extend(systems::rpm(to, aside, &roots)?),
+        Err(_) => println!("xtask: no rpmbuild here, so no packages for rpm"),
+    }
+    for package in packages {
+        println!("xtask: {}", package.display());
+    }
     Ok(())
 }
 
@@ -83,48 +86,6 @@ fn wheel(to: &Path, prefix: &Path) -> Result<String> {
     let [prefix, to] = [prefix, to].map(|path| path.to_string_lossy().into_owned());
     let arguments = ["-c", WHEEL, &prefix, &to, VERSION, std::env::consts::ARCH];
     text_of("python3", &arguments)
-}
-
-/// The Debian package of the tree below `root`.
-fn package(to: &Path, root: &Path) -> Result<PathBuf> {
-    let architecture = text_of("dpkg", &["--print-architecture"])?;
-    let glibc = text_of("getconf", &["GNU_LIBC_VERSION"])?;
-    let glibc = glibc.rsplit(' ').next().unwrap_or_default();
-    let sizes = Command::new("du")
-        .args(["-sk", "usr"])
-        .current_dir(root)
-        .output();
-    let size = sizes
-        .ok()
-        .and_then(|output| String::from_utf8(output.stdout).ok())
-        .and_then(|text| text.split_whitespace().next().map(str::to_owned))
-        .ok_or("du can't tell how large the tree is")?;
-
-    let dir = root.join("DEBIAN");
-    fs::create_dir_all(&dir).map_err(|error| failed(&dir, error))?;
-    let control = CONTROL
-        .replace("@VERSION@", VERSION)
-        .replace("@ARCHITECTURE@", &architecture)
-        .replace("@SIZE@", &size)
-        .replace("@GLIBC@", glibc);
-    write(&dir.join("control"), &control, 0o644)?;
-    for (name, text) in SCRIPTS {
-        write(&dir.join(name), text, 0o755)?;
-    }
-    let file = to.join(format!("weft_{VERSION}_{architecture}.deb"));
-    let mut command = Command::new("dpkg-deb");
-    command
-        .args(["--root-owner-group", "--build"])
-        .arg(root)
-        .arg(&file);
-    workspace::run(&mut command, "packing the Debian package")?;
-    Ok(file)
-}
-
-fn write(path: &Path, text: &str, mode: u32) -> Result {
-    fs::write(path, text)
-        .and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(mode)))
-        .map_err(|error| failed(path, error))
 }
 
 /// What a command prints, without the end of the line.

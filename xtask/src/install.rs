@@ -203,6 +203,13 @@ fn fortran(tree: &Tree, built: &Path) -> Result {
     let standard = "libmpifort_abi.so";
     tree.copy(&built.join(standard), "lib/libmpifort_abi.so.1", 0o755)?;
     tree.link("libmpifort_abi.so.1", &format!("lib/{standard}"))?;
+    // All is in one library: a module's programs ask for others besides, in which nothing more would be.
+    let own = "lib/weft/openmpi/libmpi_mpifh.so.40";
+    tree.copy(&built.join("libmpifort_ompi.so"), own, 0o755)?;
+    for module in ["usempif08", "usempi_ignore_tkr"] {
+        let name = format!("lib/weft/openmpi/libmpi_{module}.so.40");
+        tree.link("libmpi_mpifh.so.40", &name)?;
+    }
     if is_there("gfortran") {
         for name in ["mpifort", "mpifort_abi"] {
             workspace::run(
@@ -289,7 +296,7 @@ fn is_there(compiler: &str) -> bool {
 fn build(dev: bool) -> Result<PathBuf> {
     let mut command = workspace::cargo();
     command.args(["build", "--package", "libmpi", "--package", "libmpi-abi"]);
-    command.args(["--package", "libmpi-ompi"]);
+    command.args(["--package", "libmpi-ompi", "--package", "libmpifort-ompi"]);
     command.args(["--package", "mpifort", "--package", "libmpifort-abi"]);
     command.args(["--package", "weft-profile"]);
     command.args(["--package", "weft-check"]);

@@ -68,6 +68,7 @@ const OPTIONAL: &[(&str, &[Package])] = &[
             ("ca-certificates", "/etc/ssl/certs/ca-certificates.crt"),
         ],
     ),
+    ("rpm", &[("rpm", "/usr/bin/rpmbuild")]),
     (
         "environment-modules",
         &[("environment-modules", "/usr/bin/modulecmd")],

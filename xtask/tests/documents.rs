@@ -208,7 +208,18 @@ fn commands_of_xtask_exist() {
         .filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next())
         .collect();
     assert!(known.contains("install"), "{help}");
-    for (name, text) in pages() {
+    let recipes = texts(&["/meta.yaml", "/Containerfile", "packaging/README.md"]);
+    assert_eq!(recipes.len(), 3);
+    let recipe =
+        fs::read_to_string(root().join("packaging/spack/weft/package.py")).expect("a recipe");
+    let recipe = recipe
+        .replace(r#""cargo")(""#, "cargo ")
+        .replace(r#"", ""#, " ");
+    assert!(recipe.contains("cargo xtask install --prefix"), "{recipe}");
+    let recipes = recipes
+        .into_iter()
+        .chain([("package.py".to_owned(), recipe)]);
+    for (name, text) in pages().into_iter().chain(recipes) {
         for rest in text.split("cargo xtask").skip(1) {
             let Some(rest) = rest.strip_prefix(' ') else {
                 continue;
@@ -223,4 +234,34 @@ fn commands_of_xtask_exist() {
             );
         }
     }
+}
+
+#[test]
+fn recipes_are_of_this_version_and_can_be_read() {
+    let conda = fs::read_to_string(root().join("packaging/conda/meta.yaml")).expect("a recipe");
+    let version = format!("{{% set version = \"{}\" %}}", env!("CARGO_PKG_VERSION"));
+    assert!(conda.contains(&version), "not {version}");
+    if weft_needs::PYTHON.met() {
+        // Not `-m py_compile`, which would write beside it.
+        let script = "import ast, sys; ast.parse(open(sys.argv[1]).read())";
+        let mut python = Command::new("python3");
+        let recipe = root().join("packaging/spack/weft/package.py");
+        let status = python.args(["-c", script]).arg(recipe).status();
+        assert!(status.expect("python3").success());
+    }
+}
+
+#[test]
+fn every_page_is_in_the_book_once() {
+    let summary = fs::read_to_string(root().join("docs/SUMMARY.md")).expect("a summary");
+    let listed: Vec<&str> = summary
+        .split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split(')').next())
+        .collect();
+    let pages = pages();
+    let pages = pages.keys().filter_map(|name| name.strip_prefix("docs/"));
+    let pages: BTreeSet<&str> = pages.filter(|name| *name != "SUMMARY.md").collect();
+    assert_eq!(listed.iter().copied().collect::<BTreeSet<_>>(), pages);
+    assert_eq!(listed.len(), pages.len(), "a page is listed twice");
 }

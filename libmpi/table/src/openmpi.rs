@@ -233,15 +233,17 @@ fn outward_methods(text: &mut String, name: &str, own: &[&Known<'_>]) {
          /// The `{name}` that an integer stands for.\n    \
          pub fn {method}_from_int(number: c_int) -> c_int {{\n        \
          match number {{\n{handles}            \
-         made if made < 0 => made,\n            _ => 0,\n        }}\n    }}"
+         other => other,\n        }}\n    }}"
     );
 }
 
+/// What Fortran's library needs beyond what that of the standard ABI does: its callbacks get integers for handles.
+const COMPANIONS: [&str; 2] = ["MPII_Op_set_cxx", "MPII_Errhandler_set_cxx"];
+
 impl Function {
-    /// Whether the library of Open MPI's ABI has it: all but what libraries of other languages of the MPICH ABI need.
+    /// Whether the library of Open MPI's ABI has it: all but what only libraries of other languages of the MPICH ABI need.
     pub fn in_openmpi_library(&self) -> bool {
-        let attributes = self.name.starts_with("MPII_");
-        self.is_standard() || attributes && self.in_standard_library()
+        self.is_standard() || self.in_standard_library() || COMPANIONS.contains(&self.name.as_str())
     }
 }
 

@@ -3,12 +3,17 @@
 mod hosts;
 mod loops;
 mod machine;
+mod page;
+mod plot;
 mod report;
 mod switch;
 
 pub use loops::Loops;
+pub use page::html as page;
+pub use report::Report;
 
 use std::fs;
+use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 use std::process::Command;
 use std::str::FromStr;
@@ -24,7 +29,7 @@ use crate::stats::Summary;
 use crate::{output, process};
 use hosts::Hosts;
 use machine::Moment;
-use report::{Cell, Conditions, Priority, Report};
+use report::{Cell, Conditions, Priority};
 
 /// Options of `compare`.
 #[derive(Args, Debug)]
@@ -201,6 +206,22 @@ struct Side {
 
 /// Runs the comparison; an error if any run failed.
 pub fn run(options: &CompareOptions) -> Result<()> {
+    let report = measured(options)?;
+    output::say(&report.markdown());
+    if let Some(file) = &options.json {
+        fs::write(file, format!("{:#}\n", report.json()))
+            .map_err(|error| Error::new(format!("{}: {error}", file.display())))?;
+    }
+    match report.failures.len() {
+        0 => Ok(()),
+        n => Err(Error::new(format!(
+            "{n} runs failed; they are listed below the table"
+        ))),
+    }
+}
+
+/// Runs the comparison, and says on a terminal how far it is.
+pub fn measured(options: &CompareOptions) -> Result<Report> {
     process::prepare()?;
     let sides = sides(options)?;
     let benches = cells(options)?;
@@ -240,6 +261,10 @@ pub fn run(options: &CompareOptions) -> Result<()> {
         }
         for (bench, sizes) in &benches {
             for (place, side) in sides.iter().enumerate() {
+                if io::stderr().is_terminal() {
+                    let (rounds, bench) = (options.rounds, bench.text());
+                    eprint!("\r\x1b[Kround {round} of {rounds}: {bench}, {}", side.name);
+                }
                 let loops = side.library.loops.as_deref();
                 if loops.is_some_and(|loops| !loops.offers(*bench)) {
                     continue;
@@ -290,17 +315,10 @@ pub fn run(options: &CompareOptions) -> Result<()> {
             stolen: after.stolen_since(&before),
         },
     };
-    output::say(&report.markdown());
-    if let Some(file) = &options.json {
-        fs::write(file, format!("{:#}\n", report.json()))
-            .map_err(|error| Error::new(format!("{}: {error}", file.display())))?;
+    if io::stderr().is_terminal() {
+        eprint!("\r\x1b[K");
     }
-    match report.failures.len() {
-        0 => Ok(()),
-        n => Err(Error::new(format!(
-            "{n} runs failed; they are listed below the table"
-        ))),
-    }
+    Ok(report)
 }
 
 /// The libraries, in order; a copy of the first where noise is to be shown.

@@ -80,7 +80,7 @@ pub struct Report {
 }
 
 impl Unit {
-    fn text(self) -> &'static str {
+    pub(super) fn text(self) -> &'static str {
         match self {
             Self::Microseconds => "µs",
             Self::Milliseconds => "ms",
@@ -94,7 +94,7 @@ impl Unit {
 }
 
 /// A value with about three significant digits.
-fn number(value: f64) -> String {
+pub(super) fn number(value: f64) -> String {
     match value.abs() {
         v if v >= 100.0 => format!("{value:.0}"),
         v if v >= 10.0 => format!("{value:.1}"),
@@ -104,7 +104,7 @@ fn number(value: f64) -> String {
 }
 
 /// A ratio: two decimals, more digits for small ones, fewer for large ones.
-fn ratio(value: f64) -> String {
+pub(super) fn ratio(value: f64) -> String {
     match value.abs() {
         v if v >= 10.0 => number(value),
         v if v >= 0.1 => format!("{value:.2}"),
@@ -113,7 +113,7 @@ fn ratio(value: f64) -> String {
 }
 
 /// How `other` does against `base`, in words.
-fn verdict(unit: Unit, base: &Summary, other: &Summary) -> &'static str {
+pub(super) fn verdict(unit: Unit, base: &Summary, other: &Summary) -> &'static str {
     if !base.apart_from(other) {
         "within noise"
     } else if (other.median > base.median) == unit.more_is_better() {
@@ -142,6 +142,13 @@ impl Report {
             let _ = writeln!(text, "- FAILED: {}", failure.replace('\n', "\n  "));
         }
         text.truncate(text.trim_end().len());
+        text
+    }
+
+    /// Under which circumstances the values came about, a line each.
+    pub(super) fn circumstances(&self) -> String {
+        let mut text = String::new();
+        self.write_conditions(&mut text);
         text
     }
 

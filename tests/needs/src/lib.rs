@@ -107,6 +107,9 @@ needs! {
         || file("/usr/bin/valgrind");
     /// Python with its environments.
     PYTHON: "python", "the wheel for pip", "Debian: python3-venv", python;
+    /// rpm's tools.
+    RPM: "rpm", "the packages for rpm", "Debian: rpm",
+        || all(&["/usr/bin/rpmbuild", "/usr/bin/rpm"]);
     /// Environment modules.
     MODULES: "environment-modules", "the module file of an installation",
         "Debian: environment-modules",

@@ -1,4 +1,4 @@
-//! Archive, wheel and Debian package.
+//! Archive, wheel, and packages of Debian and for rpm.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,6 +28,21 @@ fn package(ending: &str) -> PathBuf {
     let package = found.next().expect("a package");
     assert!(found.next().is_none(), "several packages *{ending}");
     package
+}
+
+/// The folder with the package for running programs and that for compiling them, unpacked below a root.
+fn both(names: [&str; 2]) -> [PathBuf; 2] {
+    names.map(|name| {
+        let architecture = std::env::consts::ARCH;
+        let debian = if architecture == "x86_64" {
+            "amd64"
+        } else {
+            "arm64"
+        };
+        let version = env!("CARGO_PKG_VERSION");
+        let name = name.replace("ARCH", architecture).replace("DEBIAN", debian);
+        packed().join(name.replace("VERSION", version))
+    })
 }
 
 /// Compiles a program with what is installed at `bin`, and runs it there.
@@ -121,8 +136,14 @@ fn the_debian_package_installs_and_goes() {
             .args(["--force-depends", "--force-script-chrootless"]);
         command
     };
-    run(dpkg().arg("--install").arg(package(".deb")));
+    let [runtime, development] = both(["weft_VERSION_DEBIAN.deb", "weft-dev_VERSION_DEBIAN.deb"]);
+    run(dpkg().arg("--install").arg(runtime));
     let prefix = root.join("usr/lib/weft");
+    for name in ["bin/mpicc", "include", "lib/libmpi.so", "share/man/man3"] {
+        assert!(!prefix.join(name).exists(), "{name} is for development");
+    }
+    run(&mut Command::new(prefix.join("bin/weft-info")));
+    run(dpkg().arg("--install").arg(development));
     try_out(&prefix.join("bin"), &dir.0);
 
     let points_to = |link: &str, target: &str| {
@@ -136,9 +157,38 @@ fn the_debian_package_installs_and_goes() {
     points_to("etc/alternatives/mpirun", "/usr/lib/weft/bin/mpirun");
     points_to("etc/alternatives/mpiexec", "/usr/lib/weft/bin/mpiexec");
 
-    run(dpkg().args(["--remove", "weft"]));
+    run(dpkg().args(["--remove", "weft-dev", "weft"]));
     for name in ["usr/bin/mpicc", "etc/alternatives/mpi", "usr/lib/weft"] {
         let left = fs::symlink_metadata(root.join(name)).is_ok();
         assert!(!left, "{name} was left behind");
     }
+}
+
+#[test]
+fn the_packages_for_rpm_install() {
+    if !weft_needs::RPM.met() || run(Command::new("id").arg("-u")) != "0\n" {
+        println!("left out: needs rpm, and root");
+        return;
+    }
+    let files = both(["weft-VERSION-1.ARCH.rpm", "weft-devel-VERSION-1.ARCH.rpm"]);
+    let told = |file: &Path, what: &str| run(Command::new("rpm").args(["-qp", what]).arg(file));
+    let [runtime, development] = [0, 1].map(|at: usize| told(&files[at], "-l"));
+    assert!(runtime.contains("/usr/lib/weft/lib/libmpi.so.12\n") && !runtime.contains("mpicc"));
+    assert!(
+        development.contains("/usr/lib/weft/bin/mpicc\n")
+            && development.contains("man3/MPI_Send.3")
+    );
+    let needs = told(&files[1], "--requires");
+    assert!(
+        needs.contains(concat!("weft = ", env!("CARGO_PKG_VERSION"))),
+        "{needs}"
+    );
+
+    let dir = Dir::new("rpm");
+    let root = dir.0.join("root");
+    fs::create_dir_all(&root).expect("a folder");
+    let mut rpm = Command::new("rpm");
+    rpm.args(["--install", "--nodeps", "--root"]).arg(&root);
+    run(rpm.args(&files));
+    try_out(&root.join("usr/lib/weft/bin"), &dir.0);
 }

@@ -82,6 +82,11 @@ pub unsafe fn file_open(
 ) -> Result<()> {
     let runtime = comm.runtime;
     let comm = &comm.comm;
+    if !fh.is_null() {
+        // Who finds no file finds no handle, whatever was in its variable.
+        // SAFETY: not NULL, and then valid by the contract of this function.
+        unsafe { fh.write(MPI_FILE_NULL) };
+    }
     if comm.remote().is_some() {
         let why = "comm is an intercommunicator; files are opened by intracommunicators only";
         return Err(Error::new(Class::Comm, why));

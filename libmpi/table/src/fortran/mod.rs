@@ -7,8 +7,8 @@ pub mod sections;
 pub mod shims;
 pub mod standard;
 
-use crate::Table;
 use crate::function::{Direction, Function, Kind, Param};
+use crate::{Abi, Table};
 
 /// A Fortran routine.
 #[derive(Debug)]
@@ -201,7 +201,10 @@ pub fn routines(table: &Table) -> Vec<Routine<'_>> {
                     pass: pass(function, param),
                 })
                 .collect(),
-            special: special(&function.name),
+            special: special(&function.name).or_else(|| match table.abi {
+                Abi::OpenMpi => special_of_openmpi(&function.name),
+                _ => None,
+            }),
         })
         .collect()
 }
@@ -240,6 +243,17 @@ fn special(name: &str) -> Option<&'static str> {
         "MPI_Register_datarep_c" => "register_datarep_c",
         "MPI_Comm_spawn" => "comm_spawn",
         "MPI_Comm_spawn_multiple" => "comm_spawn_multiple",
+        _ => return None,
+    })
+}
+
+/// Callbacks that get handles, which are not the same integers there.
+fn special_of_openmpi(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "MPI_Op_create" => "op_create",
+        "MPI_Comm_create_errhandler" | "MPI_Errhandler_create" => "comm_create_errhandler",
+        "MPI_Win_create_errhandler" => "win_create_errhandler",
+        "MPI_File_create_errhandler" => "file_create_errhandler",
         _ => return None,
     })
 }

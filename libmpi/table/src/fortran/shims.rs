@@ -4,8 +4,8 @@
 use std::fmt::Write as _;
 
 use super::{Arg, Pass, Routine, routines, sections};
-use crate::Table;
 use crate::rust::{rust_name, rust_param, rust_result};
+use crate::{Abi, Table};
 
 /// The predefined callbacks (sections 6.7.2 and 13.5.3), with the functions that the library has for
 /// them.
@@ -71,7 +71,8 @@ impl Table {
                 continue;
             }
             shim(&mut text, &routine);
-            if routine.has_buffers() {
+            // Choice buffers are addresses in all of Open MPI's modules.
+            if routine.has_buffers() && self.abi != Abi::OpenMpi {
                 sections::shim(&mut text, &routine);
             }
         }
@@ -81,7 +82,14 @@ impl Table {
 
     /// The text with the names of the predefined callbacks, to be included where those are.
     pub fn fortran_predefined(&self) -> String {
-        assembly(&predefined_aliases())
+        let mut text = assembly(&predefined_aliases(self.abi));
+        for (name, value) in self.module_constants() {
+            let _ = writeln!(
+                text,
+                "#[unsafe(no_mangle)]\nstatic {name}: std::ffi::c_int = {value};"
+            );
+        }
+        text
     }
 
     /// Names that stand for functions of the generated module, with these.
@@ -101,7 +109,8 @@ impl Table {
                     ],
                 };
                 let detached = routine.detaches();
-                if routine.in_f08() && !routine.has_buffers() {
+                let whole = !routine.has_buffers() || self.abi == Abi::OpenMpi;
+                if routine.in_f08() && whole {
                     names.push(format!("{lower}_f08_"));
                     if prefix == "p" && !routine.is_large() {
                         names.push(sections::others_profiling(&routine, "_f08_"));
@@ -118,7 +127,7 @@ impl Table {
                 }
                 names.retain(|name| *name != strong && !(detached && name.contains("f08")));
                 aliases.extend(names.into_iter().map(|name| (name, strong.clone())));
-                if routine.has_buffers() && prefix == "p" {
+                if !whole && prefix == "p" {
                     for (one, other) in sections::aliases(&routine) {
                         aliases.push((one, other));
                     }
@@ -128,13 +137,28 @@ impl Table {
         aliases
     }
 
+    /// The constants of Open MPI's module `mpi_f08` that are variables for gfortran, with their values: handles.
+    fn module_constants(&self) -> Vec<(String, i64)> {
+        if self.abi != Abi::OpenMpi {
+            return Vec::new();
+        }
+        let constants = self.fortran_constants().into_iter();
+        constants
+            .filter(|one| one.handle.is_some() && !one.name.starts_with("MPI_T_"))
+            .map(|one| {
+                let name = format!("__mpi_f08_types_MOD_{}", one.name.to_lowercase());
+                (name, one.value)
+            })
+            .collect()
+    }
+
     /// A linker's version script that exports the names that only assembler knows.
     pub fn fortran_version_script(&self) -> String {
         let mut text = String::from("{\n  global:\n");
         for (name, _) in self
             .fortran_aliases()
             .into_iter()
-            .chain(predefined_aliases())
+            .chain(predefined_aliases(self.abi))
         {
             let _ = writeln!(text, "    {name};");
         }
@@ -180,7 +204,7 @@ const SIZES: &[(u32, &[&str])] = &[
     (32, &["xcomplex128"]),
 ];
 
-fn predefined_aliases() -> Vec<(String, String)> {
+fn predefined_aliases(abi: Abi) -> Vec<(String, String)> {
     let mut aliases = Vec::new();
     for handle in COMPARED {
         for (end, target) in [("eq", "weft_handles_eq"), ("neq", "weft_handles_neq")] {
@@ -191,6 +215,11 @@ fn predefined_aliases() -> Vec<(String, String)> {
                 format!("{f08}_f_{end}_f08"),
                 format!("__mpi_constants_MOD_{handle}{end}"),
             ] {
+                aliases.push((name, target.to_owned()));
+            }
+            if abi == Abi::OpenMpi {
+                let end = end.replace("neq", "ne");
+                let name = format!("__mpi_f08_types_MOD_ompi_{handle}_op_{end}");
                 aliases.push((name, target.to_owned()));
             }
         }
@@ -206,6 +235,9 @@ fn predefined_aliases() -> Vec<(String, String)> {
         ] {
             aliases.push((name, "weft_nothing".to_owned()));
         }
+    }
+    if abi == Abi::OpenMpi {
+        aliases.extend(openmpi_aliases());
     }
     let sync = "pmpir_f_sync_reg_f08ts_".to_owned();
     aliases.push((sync, "weft_nothing".to_owned()));
@@ -234,6 +266,39 @@ fn predefined_aliases() -> Vec<(String, String)> {
         ];
         let others = names.into_iter().filter(|name| name != target);
         aliases.extend(others.map(|name| (name, (*target).to_owned())));
+    }
+    aliases
+}
+
+/// What `MPI_Sizeof` of Open MPI's modules tells apart besides the number of dimensions, with sizes.
+const OPENMPI_SIZES: &[(&str, u32)] = &[
+    ("character", 1),
+    ("logical", 4),
+    ("int8", 1),
+    ("int16", 2),
+    ("int32", 4),
+    ("int64", 8),
+    ("real32", 4),
+    ("real64", 8),
+    ("real128", 16),
+    ("complex32", 8),
+    ("complex64", 16),
+    ("complex128", 32),
+];
+
+/// Procedures of Open MPI's modules that are no routines of C.
+fn openmpi_aliases() -> Vec<(String, String)> {
+    let mut aliases = Vec::new();
+    for prefix in ["", "p"] {
+        let sync = format!("{prefix}mpi_f_sync_reg_f08_");
+        aliases.push((sync, "weft_nothing".to_owned()));
+        for (kind, size) in OPENMPI_SIZES {
+            let shapes = (1..=15).map(|rank| format!("r{rank}"));
+            for shape in shapes.chain(["scalar".to_owned()]) {
+                let name = format!("{prefix}mpi_sizeof_{kind}_{shape}_");
+                aliases.push((name, format!("weft_sizeof_{size}")));
+            }
+        }
     }
     aliases
 }

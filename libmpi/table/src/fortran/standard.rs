@@ -1,14 +1,15 @@
-//! Fortran for the standard ABI: the table that the generators of this folder take for it, and the C
+//! Fortran for the standard ABI and for Open MPI's: the table that the generators of this folder take for it, and the C
 //! functions as they are called there.
 //!
 //! A handle of Fortran is the integer that `MPI_Comm_toint` and its like give (MPI-5.0 section 21.4.4). A pointer's low
-//! half is that integer, its high half is 0, so nothing but the width is converted, here and in callbacks.
+//! half is that integer, its high half is 0, so nothing but the width is converted, here and in callbacks. In Open MPI's ABI
+//! integers and pointers have nothing in common: the library is asked, by `MPI_Comm_c2f` and its like.
 
 use std::fmt::Write as _;
 
 use crate::function::{Direction, Function, Param};
 use crate::rust::{rust_name, rust_param, rust_result};
-use crate::standard_shims::length;
+use crate::standard_shims::{length, method};
 use crate::{
     Abi, CType, Chapter, Constants, Functions, Group, Item, OpenMpi, Standard, Table, Value,
 };
@@ -26,48 +27,77 @@ impl Table {
     /// the standard's values.
     #[must_use]
     pub fn for_standard_fortran(&self) -> Table {
+        self.for_fortran(Abi::Standard)
+    }
+
+    /// The same for Open MPI's ABI.
+    #[must_use]
+    pub fn for_openmpi_fortran(&self) -> Table {
+        self.for_fortran(Abi::OpenMpi)
+    }
+
+    fn for_fortran(&self, abi: Abi) -> Table {
         let chapter = |chapter: &Chapter| Chapter {
             number: chapter.number,
             title: chapter.title.clone(),
-            functions: chapter.functions.iter().map(kept).collect(),
+            functions: chapter.functions.iter().map(|one| kept(one, abi)).collect(),
         };
         let groups = &self.constants.groups;
+        let outer = Outer { table: self, abi };
         Table {
             functions: Functions {
                 chapters: self.functions.chapters.iter().map(chapter).collect(),
             },
             constants: Constants {
-                groups: groups.iter().map(|group| self.outer_group(group)).collect(),
+                groups: groups.iter().map(|group| outer.group(group)).collect(),
             },
             standard: Standard::none(),
             openmpi: OpenMpi::none(),
-            abi: Abi::Standard,
+            abi,
+        }
+    }
+}
+
+/// Types and constants as an ABI has them.
+struct Outer<'t> {
+    table: &'t Table,
+    abi: Abi,
+}
+
+impl Outer<'_> {
+    fn values(&self) -> &Standard {
+        match self.abi {
+            Abi::OpenMpi => &self.table.openmpi.values,
+            _ => &self.table.standard,
         }
     }
 
-    fn outer_group(&self, group: &Group) -> Group {
+    fn group(&self, group: &Group) -> Group {
         Group {
             title: group.title.clone(),
             items: group
                 .items
                 .iter()
-                .filter_map(|item| self.outer_item(item))
+                .filter_map(|item| self.item(item))
                 .collect(),
         }
     }
 
-    /// A type or constant with its value in the standard ABI, if it is there.
-    fn outer_item(&self, item: &Item) -> Option<Item> {
+    /// A type or constant with its value in the ABI, if it is there.
+    fn item(&self, item: &Item) -> Option<Item> {
         match item {
-            Item::Data { name, .. } => match self.standard.find(name) {
+            Item::Data { name, .. } => match self.values().find(name) {
                 Some(constant @ Item::Constant { .. }) => Some(constant.clone()),
+                _ if self.abi == Abi::OpenMpi && name.starts_with("MPI_F_STATUS") => {
+                    Some(item.clone())
+                }
                 _ => None,
             },
-            Item::Alias { name, target } if self.outer_value(name) == self.outer_value(target) => {
-                self.outer_value(name).map(|_| item.clone())
+            Item::Alias { name, target } if self.value(name) == self.value(target) => {
+                self.value(name).map(|_| item.clone())
             }
             Item::Struct { name, .. } if name == "MPI_Status" || name == "MPI_F08_status" => {
-                let status = self.standard.find("MPI_Status")?;
+                let status = self.values().find("MPI_Status")?;
                 let Item::Struct { fields, .. } = status else {
                     return None;
                 };
@@ -77,10 +107,10 @@ impl Table {
                 })
             }
             Item::Constant { name, .. } | Item::Alias { name, .. } => {
-                let ctype = self.constants.type_of(name)?.clone();
+                let ctype = self.table.constants.type_of(name)?.clone();
                 Some(Item::Constant {
                     name: name.clone(),
-                    value: self.outer_value(name)?,
+                    value: self.value(name)?,
                     ctype,
                 })
             }
@@ -88,19 +118,31 @@ impl Table {
         }
     }
 
-    /// The value of a constant in the standard ABI.
-    fn outer_value(&self, name: &str) -> Option<Value> {
-        let own = |name: &str| self.constants.items().find(|item| item.name() == name);
-        if self.standard.is_without(name) {
+    /// The value of a constant in the ABI; of a handle the integer that Fortran has for it.
+    fn value(&self, name: &str) -> Option<Value> {
+        let table = self.table;
+        let own = |name: &str| table.constants.items().find(|item| item.name() == name);
+        if self.values().is_without(name) {
             return None;
         }
-        match self.standard.find(name).or_else(|| own(name))? {
+        let mut objects = table.openmpi.objects.iter();
+        if self.abi == Abi::OpenMpi
+            && let Some(object) = objects.find(|object| object.name == name)
+        {
+            return Some(Value::Integer {
+                number: i64::from(object.number),
+                text: object.number.to_string(),
+            });
+        }
+        match self.values().find(name).or_else(|| own(name))? {
             Item::Constant { value, .. } => Some(value.clone()),
-            Item::Alias { target, .. } => self.outer_value(target),
+            Item::Alias { target, .. } => self.value(target),
             _ => None,
         }
     }
+}
 
+impl Table {
     /// The C functions that Fortran's library calls, with the standard ABI's handles turned to and from
     /// integers; for `include!`, as [`Table::fortran_imports`] of the MPICH ABI. Of this table, not of
     /// [`Table::for_standard_fortran`].
@@ -108,10 +150,22 @@ impl Table {
     /// # Errors
     /// A function with a parameter that there is no rule for.
     pub fn fortran_standard_imports(&self) -> Result<String, String> {
+        self.pointer_imports(Abi::Standard)
+    }
+
+    /// The same for Open MPI's ABI.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn fortran_openmpi_imports(&self) -> Result<String, String> {
+        self.pointer_imports(Abi::OpenMpi)
+    }
+
+    fn pointer_imports(&self, abi: Abi) -> Result<String, String> {
         let mut outer = String::new();
         let mut text = String::new();
         let wanted = |function: &&Function| {
-            function.in_standard_library()
+            is_in(function, abi)
                 && !function.name.starts_with("MPI_T_")
                 && (function.name.starts_with("MPI_File_") || !converts(function))
         };
@@ -134,7 +188,7 @@ impl Table {
                 function.name,
                 params.join(", "),
             );
-            self.import(&mut text, function, &result)?;
+            self.import(&mut text, function, &result, abi)?;
         }
         Ok(format!(
             "/// The functions as C has them.\n\
@@ -147,13 +201,19 @@ impl Table {
         self.is_outward(&ctype.base) && ctype.base != "MPI_File" && !ctype.is_callback()
     }
 
-    fn import(&self, text: &mut String, function: &Function, result: &str) -> Result<(), String> {
+    fn import(
+        &self,
+        text: &mut String,
+        function: &Function,
+        result: &str,
+        abi: Abi,
+    ) -> Result<(), String> {
         let mut before = String::new();
         let mut after = String::new();
         let mut args = Vec::new();
         for param in &function.params {
             args.push(if self.has_width(&param.ctype) {
-                convert(function, param, &mut before, &mut after)?
+                convert(function, param, abi, &mut before, &mut after)?
             } else {
                 rust_name(&param.name)
             });
@@ -177,36 +237,55 @@ impl Table {
     }
 }
 
+/// Whether the C library of an ABI has it.
+fn is_in(function: &Function, abi: Abi) -> bool {
+    match abi {
+        Abi::OpenMpi => function.in_openmpi_library() && !function.name.starts_with("MPIX_"),
+        _ => function.in_standard_library(),
+    }
+}
+
 /// A function as Fortran has it: none is declared that the library lacks.
-fn kept(function: &Function) -> Function {
+fn kept(function: &Function, abi: Abi) -> Function {
     let mut function = function.clone();
-    if !function.in_standard_library() && !BY_HAND.contains(&function.name.as_str()) {
+    let name = function.name.as_str();
+    let by_hand = abi == Abi::Standard && BY_HAND.contains(&name);
+    // The functions that it would be given get handles, which no proxy converts.
+    let cannot = abi == Abi::OpenMpi && name.starts_with("MPI_Register_datarep");
+    if cannot || !is_in(&function, abi) && !by_hand {
         function.implementation = None;
     }
     function
 }
 
-/// Whether it is one of `MPI_Comm_toint` and its like.
+/// Whether it is one of `MPI_Comm_toint`, `MPI_Comm_c2f` and their like.
 fn converts(function: &Function) -> bool {
-    function.name.ends_with("_toint") || function.name.ends_with("_fromint")
+    let ends = ["_toint", "_fromint", "_c2f", "_f2c"];
+    !function.name.starts_with("MPI_Status_") && ends.iter().any(|end| function.name.ends_with(end))
 }
 
 /// The argument that C gets for one with handles; what is to be done before and after the call.
 fn convert(
     function: &Function,
     param: &Param,
+    abi: Abi,
     before: &mut String,
     after: &mut String,
 ) -> Result<String, String> {
+    // In the standard ABI all types are converted alike.
+    let of = match abi {
+        Abi::OpenMpi => format!("widths::{}, ", method(&param.ctype.base).to_uppercase()),
+        _ => String::new(),
+    };
     let (n, wide) = (rust_name(&param.name), format!("wide_{}", param.name));
     let ctype = &param.ctype;
     let is_written = param.direction != Direction::In;
     match (ctype.pointers, ctype.dimensions.as_slice()) {
-        (0, []) => Ok(format!("widths::wide({n})")),
+        (0, []) => Ok(format!("widths::wide({of}{n})")),
         (1, []) if !ctype.is_const => {
-            let _ = writeln!(before, "        let mut {wide} = widths::load({n});");
+            let _ = writeln!(before, "        let mut {wide} = widths::load({of}{n});");
             if is_written {
-                let _ = writeln!(after, "        widths::store({n}, {wide});");
+                let _ = writeln!(after, "        widths::store({of}{n}, {wide});");
             }
             Ok(format!("widths::place({n}, &raw mut {wide})"))
         }
@@ -215,7 +294,7 @@ fn convert(
                 .ok_or_else(|| format!("{}: no rule for the length of {n}", function.name))?;
             let _ = writeln!(
                 before,
-                "        let mut {wide} = widths::Array::new({n}, {length});"
+                "        let mut {wide} = widths::Array::new({of}{n}, {length});"
             );
             if is_written {
                 let _ = writeln!(after, "        {wide}.store({n});");

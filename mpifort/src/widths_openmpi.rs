@@ -1,0 +1,270 @@
+//! Handles of C and of Fortran in Open MPI's ABI: pointers there, integers here, which have nothing in common. The C
+//! library is asked for each.
+
+#![allow(non_snake_case, reason = "names of C")]
+
+use std::ffi::{c_char, c_int, c_void};
+
+use crate::abi::{
+    MPI_CART, MPI_COMM_NULL, MPI_Comm, MPI_DIST_GRAPH, MPI_GRAPH, MPI_IN_PLACE,
+    MPI_MAX_LIBRARY_VERSION_STRING, MPI_SUCCESS,
+};
+
+/// A handle as C has it.
+pub type Pointer = usize;
+
+/// How handles of a type are converted.
+#[derive(Clone, Copy, Debug)]
+pub struct Of {
+    f2c: unsafe extern "C" fn(c_int) -> Pointer,
+    c2f: unsafe extern "C" fn(Pointer) -> c_int,
+}
+
+/// Of `MPI_Comm`.
+pub const COMM: Of = Of {
+    f2c: PMPI_Comm_f2c,
+    c2f: PMPI_Comm_c2f,
+};
+/// Of `MPI_Datatype`.
+pub const DATATYPE: Of = Of {
+    f2c: PMPI_Type_f2c,
+    c2f: PMPI_Type_c2f,
+};
+/// Of `MPI_Errhandler`.
+pub const ERRHANDLER: Of = Of {
+    f2c: PMPI_Errhandler_f2c,
+    c2f: PMPI_Errhandler_c2f,
+};
+/// Of `MPI_Group`.
+pub const GROUP: Of = Of {
+    f2c: PMPI_Group_f2c,
+    c2f: PMPI_Group_c2f,
+};
+/// Of `MPI_Info`.
+pub const INFO: Of = Of {
+    f2c: PMPI_Info_f2c,
+    c2f: PMPI_Info_c2f,
+};
+/// Of `MPI_Message`.
+pub const MESSAGE: Of = Of {
+    f2c: PMPI_Message_f2c,
+    c2f: PMPI_Message_c2f,
+};
+/// Of `MPI_Op`.
+pub const OP: Of = Of {
+    f2c: PMPI_Op_f2c,
+    c2f: PMPI_Op_c2f,
+};
+/// Of `MPI_Request`.
+pub const REQUEST: Of = Of {
+    f2c: PMPI_Request_f2c,
+    c2f: PMPI_Request_c2f,
+};
+/// Of `MPI_Session`.
+pub const SESSION: Of = Of {
+    f2c: PMPI_Session_f2c,
+    c2f: PMPI_Session_c2f,
+};
+/// Of `MPI_Win`.
+pub const WIN: Of = Of {
+    f2c: PMPI_Win_f2c,
+    c2f: PMPI_Win_c2f,
+};
+
+/// Whether the library has handles as they are here is not known of others, so those are refused before the
+/// program runs.
+extern "C" fn check_library() {
+    let mut text = [0_u8; MPI_MAX_LIBRARY_VERSION_STRING as usize];
+    let mut length = 0;
+    // SAFETY: the text has the room that the standard asks for; may be called before MPI is initialized.
+    unsafe { PMPI_Get_library_version(text.as_mut_ptr().cast(), &raw mut length) };
+    if !text.starts_with(b"Weft ") {
+        let length = usize::try_from(length).unwrap_or(0).min(text.len());
+        let name = String::from_utf8_lossy(&text[..length]);
+        eprintln!(
+            "Weft: libmpi_mpifh.so.40 works with Weft's libmpi.so.40 only, and this program found that of another \
+             library ({}); have LD_LIBRARY_PATH name Weft's folder, or take that library's own Fortran bindings",
+            name.lines().next().unwrap_or_default().trim_end()
+        );
+        std::process::exit(1);
+    }
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static CHECK_LIBRARY: extern "C" fn() = check_library;
+
+/// C's form of a handle.
+#[inline(always)]
+pub fn wide(of: Of, handle: c_int) -> Pointer {
+    // SAFETY: takes any integer.
+    unsafe { (of.f2c)(handle) }
+}
+
+/// Fortran's form of a handle.
+///
+/// # Safety
+/// It is one of C's, of this type.
+#[inline(always)]
+pub unsafe fn narrow(of: Of, handle: Pointer) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe { (of.c2f)(handle) }
+}
+
+/// C's form of the handle at an address; that of no handle for NULL.
+///
+/// # Safety
+/// The address is valid or NULL.
+#[inline(always)]
+pub unsafe fn load(of: Of, at: *const c_int) -> Pointer {
+    // SAFETY: the caller's contract.
+    unsafe { at.as_ref() }.map_or(0, |handle| wide(of, *handle))
+}
+
+/// Where C is to find and put a handle that Fortran has at `narrow`: NULL stays NULL.
+#[inline(always)]
+pub fn place(narrow: *mut c_int, wide: *mut Pointer) -> *mut Pointer {
+    if narrow.is_null() {
+        return std::ptr::null_mut();
+    }
+    wide
+}
+
+/// Gives Fortran what C has left. What is no handle of C's was not written by it.
+///
+/// # Safety
+/// The address is valid or NULL.
+#[inline(always)]
+pub unsafe fn store(of: Of, at: *mut c_int, handle: Pointer) {
+    if !at.is_null() && handle != 0 {
+        // SAFETY: the caller's contract.
+        unsafe { at.write(narrow(of, handle)) };
+    }
+}
+
+/// An array of handles of C, made of one of Fortran.
+#[derive(Debug)]
+pub struct Array(Option<Vec<Pointer>>, Of);
+
+impl Array {
+    /// NULL stays NULL; a length that is none is left to C to complain about.
+    ///
+    /// # Safety
+    /// Another address than NULL is valid for `length` handles.
+    pub unsafe fn new(of: Of, narrow: *const c_int, length: i64) -> Array {
+        if narrow.is_null() {
+            return Array(None, of);
+        }
+        let length = usize::try_from(length).unwrap_or(0);
+        // SAFETY: the caller's contract.
+        let each = (0..length).map(|index| wide(of, unsafe { narrow.add(index).read() }));
+        Array(Some(each.collect()), of)
+    }
+
+    /// For C.
+    pub fn as_mut_ptr(&mut self) -> *mut Pointer {
+        match &mut self.0 {
+            Some(handles) => handles.as_mut_ptr(),
+            None => std::ptr::null_mut(),
+        }
+    }
+
+    /// Gives Fortran what C has left.
+    ///
+    /// # Safety
+    /// It is the address that this was made of.
+    pub unsafe fn store(&self, at: *mut c_int) {
+        for (index, handle) in self.0.iter().flatten().enumerate() {
+            // SAFETY: the caller's contract.
+            unsafe { store(self.1, at.wrapping_add(index), *handle) };
+        }
+    }
+}
+
+/// How many datatypes an all-to-all exchange on a communicator is given: none, if there is no such
+/// communicator, or the data is in place. Asked by PMPI, so that tools see no calls of the library's own.
+///
+/// # Safety
+/// The program may call MPI.
+pub unsafe fn peers(comm: MPI_Comm, buffer: *const c_void, sends: bool, neighbors: bool) -> i64 {
+    if comm == MPI_COMM_NULL || buffer == MPI_IN_PLACE.cast_const() {
+        return 0;
+    }
+    let comm = wide(COMM, comm);
+    let (mut inter, mut count, mut other, mut weighted) = (0, 0, 0, 0);
+    // SAFETY: local variables take the results.
+    unsafe {
+        let code = if neighbors {
+            let mut topology = 0;
+            let code = PMPI_Topo_test(comm, &raw mut topology);
+            match topology {
+                MPI_CART => {
+                    PMPI_Cartdim_get(comm, &raw mut count);
+                    count *= 2;
+                }
+                MPI_GRAPH => {
+                    let mut rank = 0;
+                    PMPI_Comm_rank(comm, &raw mut rank);
+                    PMPI_Graph_neighbors_count(comm, rank, &raw mut count);
+                }
+                MPI_DIST_GRAPH => {
+                    let (sources, targets) = match sends {
+                        true => (&raw mut other, &raw mut count),
+                        false => (&raw mut count, &raw mut other),
+                    };
+                    PMPI_Dist_graph_neighbors_count(comm, sources, targets, &raw mut weighted);
+                }
+                _ => {}
+            }
+            code
+        } else {
+            match PMPI_Comm_test_inter(comm, &raw mut inter) {
+                MPI_SUCCESS if inter != 0 => PMPI_Comm_remote_size(comm, &raw mut count),
+                MPI_SUCCESS => PMPI_Comm_size(comm, &raw mut count),
+                code => code,
+            }
+        };
+        if code == MPI_SUCCESS {
+            i64::from(count)
+        } else {
+            0
+        }
+    }
+}
+
+unsafe extern "C" {
+    fn PMPI_Get_library_version(version: *mut c_char, length: *mut c_int) -> c_int;
+    fn PMPI_Comm_test_inter(comm: Pointer, flag: *mut c_int) -> c_int;
+    fn PMPI_Comm_remote_size(comm: Pointer, size: *mut c_int) -> c_int;
+    fn PMPI_Comm_size(comm: Pointer, size: *mut c_int) -> c_int;
+    fn PMPI_Comm_rank(comm: Pointer, rank: *mut c_int) -> c_int;
+    fn PMPI_Topo_test(comm: Pointer, status: *mut c_int) -> c_int;
+    fn PMPI_Cartdim_get(comm: Pointer, ndims: *mut c_int) -> c_int;
+    fn PMPI_Graph_neighbors_count(comm: Pointer, rank: c_int, neighbors: *mut c_int) -> c_int;
+    fn PMPI_Dist_graph_neighbors_count(
+        comm: Pointer,
+        indegree: *mut c_int,
+        outdegree: *mut c_int,
+        weighted: *mut c_int,
+    ) -> c_int;
+    fn PMPI_Comm_f2c(handle: c_int) -> Pointer;
+    fn PMPI_Comm_c2f(handle: Pointer) -> c_int;
+    fn PMPI_Type_f2c(handle: c_int) -> Pointer;
+    fn PMPI_Type_c2f(handle: Pointer) -> c_int;
+    fn PMPI_Errhandler_f2c(handle: c_int) -> Pointer;
+    fn PMPI_Errhandler_c2f(handle: Pointer) -> c_int;
+    fn PMPI_Group_f2c(handle: c_int) -> Pointer;
+    fn PMPI_Group_c2f(handle: Pointer) -> c_int;
+    fn PMPI_Info_f2c(handle: c_int) -> Pointer;
+    fn PMPI_Info_c2f(handle: Pointer) -> c_int;
+    fn PMPI_Message_f2c(handle: c_int) -> Pointer;
+    fn PMPI_Message_c2f(handle: Pointer) -> c_int;
+    fn PMPI_Op_f2c(handle: c_int) -> Pointer;
+    fn PMPI_Op_c2f(handle: Pointer) -> c_int;
+    fn PMPI_Request_f2c(handle: c_int) -> Pointer;
+    fn PMPI_Request_c2f(handle: Pointer) -> c_int;
+    fn PMPI_Session_f2c(handle: c_int) -> Pointer;
+    fn PMPI_Session_c2f(handle: Pointer) -> c_int;
+    fn PMPI_Win_f2c(handle: c_int) -> Pointer;
+    fn PMPI_Win_c2f(handle: Pointer) -> c_int;
+}
