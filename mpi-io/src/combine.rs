@@ -23,7 +23,7 @@ use parking_lot::Mutex;
 use crate::access::{Shared, move_plain};
 use crate::direction::Direction;
 use crate::driver::Storage;
-use crate::exchange::{Runs, WORDS};
+use crate::runs::{Runs, WORDS};
 use crate::view::Run;
 use crate::writers::{is_gone, words_len};
 

@@ -33,6 +33,7 @@ mod phases;
 mod pool;
 mod position;
 mod posix;
+mod runs;
 mod shared_pointer;
 mod sieve;
 mod split;

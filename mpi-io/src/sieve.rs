@@ -14,8 +14,8 @@ use std::ops::Range;
 use crate::access::{Shared, move_plain};
 use crate::combine::ROOM;
 use crate::direction::Direction;
-use crate::exchange::Runs;
 use crate::hints::{Choice, Hints};
+use crate::runs::Runs;
 use crate::view::{Run, View};
 
 /// Bytes that are read at a time from a file system of the machine: the window stays in a core's cache.
