@@ -4,6 +4,7 @@
 mod systems;
 
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -35,6 +36,9 @@ fn pack(to: &Path, aside: &Path, dev: bool) -> Result {
     let prefix = root.join(PREFIX);
     let told = Path::new("/").join(PREFIX);
     install::run_as(&prefix, &told, dev)?;
+    if dev {
+        without_debug_information(&prefix)?;
+    }
 
     let archive = archive(to, aside, &prefix)?;
     println!("xtask: {}", archive.display());
@@ -58,6 +62,32 @@ fn pack(to: &Path, aside: &Path, dev: bool) -> Result {
         println!("xtask: {}", package.display());
     }
     Ok(())
+}
+
+/// Takes the debug information, of which fast builds are full, out of what is installed: it is most of what there
+/// would be to pack.
+fn without_debug_information(prefix: &Path) -> Result {
+    let mut folders = vec![prefix.join("bin"), prefix.join("lib")];
+    let mut strip = Command::new("strip");
+    strip.arg("--strip-debug");
+    while let Some(folder) = folders.pop() {
+        let entries = fs::read_dir(&folder).map_err(|error| failed(&folder, error))?;
+        for entry in entries.flatten() {
+            let (path, kind) = (entry.path(), entry.file_type());
+            match kind.map_err(|error| failed(&path, error))? {
+                kind if kind.is_dir() => folders.push(path),
+                kind if kind.is_file() && is_elf(&path) => _ = strip.arg(path),
+                _ => {}
+            }
+        }
+    }
+    workspace::run(&mut strip, "removing debug information")
+}
+
+fn is_elf(path: &Path) -> bool {
+    let mut start = [0; 4];
+    let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut start));
+    read.is_ok() && start == *b"\x7fELF"
 }
 
 /// The archive, with one folder in it.
