@@ -26,6 +26,7 @@ mod scheduled;
 mod setup;
 mod share;
 mod shared;
+mod site;
 mod slot_flag;
 pub mod started;
 mod state;

@@ -2,9 +2,10 @@
 
 use super::agreement::CallSignature;
 use super::buffers::Buffers;
-use super::call::{Call, Site};
+use super::call::Call;
 use super::registration::Collectives;
 use super::run::run;
+use super::site::Site;
 use super::state::CommState;
 use crate::comm::{Comm, Purpose};
 use crate::error::Result;

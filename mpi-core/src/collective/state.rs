@@ -7,13 +7,14 @@ use mpi_coll::{Choices, Nodes, Reach, Slots};
 
 use super::agreement::CallSignature;
 use super::cache::{CommRun, Shape};
-use super::call::{Call, Site};
+use super::call::Call;
 use super::inquiry::CallNotes;
 use super::network::NetworkSlots;
 use super::nonblocking::NonblockingSlots;
 use super::quick::QuickCalls;
 use super::registration::Collectives;
 use super::shared::SharedSlots;
+use super::site::Site;
 use crate::comm::Comm;
 use crate::lock::Guarded;
 use crate::process::Process;
