@@ -220,7 +220,8 @@ int main(int argc, char **argv) {
     free(patches);
     CHECK(argc == 2);
     unsigned long vcis = vcis_open();
-    CHECK(strcmp(argv[1], "hints") == 0 ? vcis > THREADS : vcis == 1);
+    /* Without hints the duplicate may have one of its own, and the other communicator has that of all. */
+    CHECK(strcmp(argv[1], "hints") == 0 ? vcis > THREADS : vcis <= 2);
     OK(MPI_Comm_free(&sums));
     OK(MPI_Finalize());
     return 0;
