@@ -5,8 +5,8 @@
 //! Entry points are generated from `libmpi/table/functions.mpi`. Each converts its arguments and calls
 //! the C function `MPI_X` of `libmpi.so.12`, so that a tool that replaces that sees Fortran programs,
 //! too. Package `libmpifort-abi` is made of this source a second time: `libmpifort_abi.so.1`, over
-//! `libmpi_abi.so.1`; package `libmpifort-ompi` a third time: `libmpi_mpifh.so.40`, over `libmpi.so.40`. [`special`] has what doesn't correspond one by one. Nothing here depends on a Fortran
-//! run-time library.
+//! `libmpi_abi.so.1`; package `libmpifort-ompi` a third time: `libmpi_mpifh.so.40`, over `libmpi.so.40`.
+//! [`special`] has what doesn't correspond one by one. Nothing here depends on a Fortran run-time library.
 
 pub mod abi;
 pub mod convert;
@@ -16,6 +16,8 @@ pub mod detach;
 #[cfg(openmpi_abi)]
 pub mod handlers;
 pub mod imports;
+#[cfg(pointer_abi)]
+pub mod peers;
 pub mod predefined;
 pub mod sections;
 #[cfg(not(openmpi_abi))]

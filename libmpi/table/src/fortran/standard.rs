@@ -290,7 +290,7 @@ fn convert(
             Ok(format!("widths::place({n}, &raw mut {wide})"))
         }
         (0, [size]) if size.is_empty() => {
-            let length = length(function, param, "widths::peers(comm")
+            let length = length(function, param, "crate::peers::peers(comm")
                 .ok_or_else(|| format!("{}: no rule for the length of {n}", function.name))?;
             let _ = writeln!(
                 before,
