@@ -9,6 +9,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use mpi_core::places::{Places, of_once, of_slice};
 use parking_lot::Mutex;
 
 const INDEX_BITS: u32 = 26;
@@ -179,6 +180,16 @@ impl<T> HandleTable<T> {
         self.vacant.lock().freed.push(index);
         // SAFETY: the pointer came from `Arc::into_raw`, and the swap made this its only owner.
         Some(unsafe { Arc::from_raw(object) })
+    }
+
+    /// Where a debugger finds the objects.
+    pub(crate) fn places(&self, places: &mut Places) {
+        places.add("comms", ptr::from_ref(&self.segments) as usize);
+        let vacant = self.vacant.data_ptr() as usize;
+        places.add("comms.next", vacant + std::mem::offset_of!(Vacant, next));
+        places.add("comms.first", FIRST as usize);
+        places.add("comms.step", size_of::<OnceLock<Box<[AtomicPtr<T>]>>>());
+        places.add("comms.pointer", of_once::<AtomicPtr<T>>() + of_slice().0);
     }
 
     /// Handles of all objects in the table.

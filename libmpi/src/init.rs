@@ -27,7 +27,7 @@ use crate::runtime::{self, NO_WORLD, Phase, Runtime};
 use crate::settings::{Info, Settings};
 use crate::streams::Streams;
 use crate::{
-    apart, bootstrap, fatal, helper, identity, infos, report, settings, tool, types, wins,
+    apart, bootstrap, debugger, fatal, helper, identity, infos, report, settings, tool, types, wins,
 };
 
 /// Opens the world model (MPI-4.1 section 11.2).
@@ -112,6 +112,7 @@ fn open(threaded: bool) -> Result<&'static Runtime> {
         at_exit();
     }
     let runtime = runtime::runtime()?;
+    debugger::tell(runtime);
     if runtime.async_progress {
         *runtime.progress_thread.lock() = Some(helper::start(&runtime.process)?);
     }
@@ -186,6 +187,7 @@ fn rest(runtime: &Runtime) {
     runtime.streams.forget();
     wins::forget();
     report::uninstall();
+    debugger::forget();
     runtime::put_to_sleep();
 }
 

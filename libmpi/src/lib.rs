@@ -21,6 +21,7 @@ pub mod counts;
 pub mod data;
 mod datarep_object;
 mod datareps;
+pub mod debugger;
 pub mod dynamic;
 pub mod errhandler;
 pub mod exchange;

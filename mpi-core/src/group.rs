@@ -4,6 +4,8 @@
 //! once made and is cheap to clone. The way from rank to peer is part of every send: for regular
 //! groups it is a multiplication and an addition, for the rest mostly one load.
 
+pub(crate) mod debugger;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -14,7 +16,9 @@ use crate::{Class, Error, Result};
 pub struct Group(Map);
 
 /// Regular groups are stored as one or a few runs, so that those of a large job take no memory.
+// (The tag comes first, where debuggers look.)
 #[derive(Clone)]
+#[repr(u32)]
 enum Map {
     /// One run, or nobody.
     Regular(Run),

@@ -13,6 +13,7 @@ pub mod group;
 pub mod info;
 pub mod lock;
 pub mod partitioned;
+pub mod places;
 pub mod process;
 pub mod pt2pt;
 mod sync;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// From the ground up.
 const ROOMS: &[&str] = &[
+    "places",
     "sync",
     "lock",
     "wait",

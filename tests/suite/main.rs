@@ -26,6 +26,7 @@ mod prefix;
 mod profile;
 mod program;
 mod providers;
+mod queues;
 mod room;
 mod spawning;
 mod sshd;
@@ -115,6 +116,7 @@ fn trials() -> Result<Vec<Trial>> {
     }
     trials.extend(tools::trials());
     trials.extend(profile::trials());
+    trials.extend(queues::trials());
     trials.extend(tutorial::trials());
     trials.extend(documented::trials());
     trials.extend(installed::trials());

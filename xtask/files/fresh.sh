@@ -12,7 +12,11 @@ mount -t tmpfs -o mode=1777 shm "$root/dev/shm"
 mount -t tmpfs -o mode=755 run "$root/run"
 mkdir -p "$root/opt/rust"
 mount --bind -o ro "$RUST" "$root/opt/rust"
-unset RUST
+for folder in $SHARED; do
+    mkdir -p "$root$folder"
+    mount --rbind "$folder" "$root$folder"
+done
+unset RUST SHARED
 # The root of the namespace, not only of this process: who enters the namespace must find the same files.
 cd "$root"
 pivot_root . mnt

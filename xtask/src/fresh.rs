@@ -1,20 +1,53 @@
-//! The README's commands in a fresh Debian 12: a root file system of its own, made by debootstrap, with
-//! what the README says that one needs beforehand, and nothing else.
+//! The README's commands in a fresh Debian 12 or 13: a root file system of its own, made by debootstrap, with
+//! what the README says that one needs beforehand, and nothing else. Or the packages there (`packages.rs`).
 //!
 //! Debian's mirror is the one that apt is set to here, crates come from where cargo is set to take them.
 //! Compiler and cargo of Rust are those of this machine, seen from within.
+
+mod packages;
 
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::{Result, workspace};
 
-/// Debian's release.
-const SUITE: &str = "bookworm";
+/// A release of Debian.
+#[derive(Clone, Copy, ValueEnum)]
+enum Suite {
+    /// Debian 12.
+    Bookworm,
+    /// Debian 13.
+    Trixie,
+}
+
+/// Its names.
+struct Release {
+    suite: &'static str,
+    name: &'static str,
+}
+
+impl Suite {
+    fn release(self) -> Release {
+        let (suite, name) = match self {
+            Suite::Bookworm => ("bookworm", "Debian 12"),
+            Suite::Trixie => ("trixie", "Debian 13"),
+        };
+        Release { suite, name }
+    }
+}
+
+/// A system that is there.
+struct System {
+    root: PathBuf,
+    release: Release,
+    /// Folders of this machine that it has, too, with spaces between them.
+    shared: String,
+}
 
 /// What the README asks for, besides Rust. Who installs that by rustup has certificates.
 const BEFOREHAND: &str = "build-essential,ca-certificates";
@@ -25,6 +58,16 @@ pub struct Options {
     /// Where it is made; by default `fresh` in cargo's target folder. What is there is removed.
     #[arg(long)]
     dir: Option<PathBuf>,
+    /// Debian's release.
+    #[arg(long, value_enum, default_value = "bookworm")]
+    release: Suite,
+    /// Not the README's commands: install the wheel, the Debian packages and this source tree, one after the other,
+    /// and run the tutorial with each.
+    #[arg(long)]
+    packages: bool,
+    /// With --packages: build fast, without optimization.
+    #[arg(long, requires = "packages")]
+    dev: bool,
     /// Only begin the second command: packages are installed, and what is lacking is said.
     #[arg(long)]
     prepare: bool,
@@ -49,26 +92,45 @@ pub fn run(options: &Options) -> Result {
         }
     }
     let commands = commands(&workspace::root())?;
-    let sources = sources()?;
+    let release = options.release.release();
+    let sources = sources(release.suite)?;
     let root = match &options.dir {
         Some(dir) => std::path::absolute(dir).map_err(|e| format!("{}: {e}", dir.display()))?,
         None => workspace::target()?.join("fresh"),
     };
     if !options.reuse {
         remove(&root)?;
-        make(&root, &sources)?;
+        let began = Instant::now();
+        let beforehand = match options.packages {
+            true => packages::BEFOREHAND,
+            false => BEFOREHAND,
+        };
+        make(&root, &release, beforehand, &sources)?;
+        let seconds = began.elapsed().as_secs();
+        println!("xtask: a fresh {} made in {seconds} s", release.name);
     }
     let failed = |error: std::io::Error| format!("{}: {error}", root.display());
     certificates(&root).map_err(failed)?;
-    let result = copy_sources(&root).and_then(|()| {
-        if options.prepare {
-            return enter(&root, &format!("{} --prepare", commands[1]));
-        }
-        for command in &commands {
-            enter(&root, command)?;
-        }
-        Ok(())
-    });
+    let system = System {
+        root: root.clone(),
+        release,
+        shared: match options.packages {
+            true => packages::shared()?,
+            false => String::new(),
+        },
+    };
+    let result = match options.packages {
+        true => packages::run(&system, options.dev),
+        false => copy_sources(&root).and_then(|()| {
+            if options.prepare {
+                return enter(&system, &format!("cd /weft && {} --prepare", commands[1]));
+            }
+            for command in &commands {
+                enter(&system, &format!("cd /weft && {command}"))?;
+            }
+            Ok(())
+        }),
+    };
     if options.keep {
         println!("xtask: the system is left in {}", root.display());
         return result;
@@ -95,8 +157,9 @@ fn commands(source: &Path) -> Result<Vec<String>> {
     }
 }
 
-/// Debian's own sources that apt is set to: address and suite.
-fn sources() -> Result<Vec<(String, String)>> {
+/// Debian's own sources that apt is set to: address and suite. For another release than that of this machine they
+/// are the same mirrors'.
+fn sources(wanted: &str) -> Result<Vec<(String, String)>> {
     let output = Command::new("apt-get")
         .args(["indextargets", "--format", "$(REPO_URI) $(RELEASE)"])
         .args(["Created-By: Packages", "Component: main"])
@@ -108,37 +171,39 @@ fn sources() -> Result<Vec<(String, String)>> {
         let Some((address, suite)) = line.split_once(' ') else {
             continue;
         };
-        let rest = suite.strip_prefix(SUITE);
-        let ours = rest.is_some_and(|rest| ["", "-updates", "-security"].contains(&rest));
-        let source = (address.to_owned(), suite.to_owned());
-        if ours && !sources.contains(&source) {
+        let known = ["bookworm", "trixie"];
+        let Some(rest) = known.iter().find_map(|known| suite.strip_prefix(known)) else {
+            continue;
+        };
+        let source = (address.to_owned(), format!("{wanted}{rest}"));
+        if ["", "-updates", "-security"].contains(&rest) && !sources.contains(&source) {
             sources.push(source);
         }
     }
-    if sources.iter().any(|(_, suite)| suite == SUITE) {
+    if sources.iter().any(|(_, suite)| suite == wanted) {
         return Ok(sources);
     }
-    Err(format!(
-        "apt knows no mirror of Debian's {SUITE} (12): name one in /etc/apt/sources.list and run \
-         `apt-get update`"
-    ))
+    Err(
+        "apt knows no mirror of Debian: name one in /etc/apt/sources.list and run `apt-get update`"
+            .to_owned(),
+    )
 }
 
 /// Makes the system.
-fn make(root: &Path, sources: &[(String, String)]) -> Result {
+fn make(root: &Path, release: &Release, beforehand: &str, sources: &[(String, String)]) -> Result {
     let failed = |error: std::io::Error| format!("{}: {error}", root.display());
     fs::create_dir_all(root).map_err(failed)?;
-    let mirror = sources.iter().find(|(_, suite)| suite == SUITE);
+    let mirror = sources.iter().find(|(_, suite)| suite == release.suite);
     let (mirror, _) = mirror.ok_or("no mirror")?;
     workspace::run(
         Command::new("unshare")
             // What it mounts shows nowhere else, and goes with it.
             .args(["--mount", "debootstrap"])
-            .args(["--variant=minbase", "--include", BEFOREHAND, SUITE])
+            .args(["--variant=minbase", "--include", beforehand, release.suite])
             .arg(root)
             .arg(mirror)
             .stdout(Stdio::null()),
-        "making a Debian 12 (is the mirror of apt's sources reachable?)",
+        "making a Debian (is the mirror of apt's sources reachable?)",
     )?;
     let lines: String = sources
         .iter()
@@ -159,8 +224,7 @@ fn make(root: &Path, sources: &[(String, String)]) -> Result {
     ] {
         let _ = fs::copy(Path::new("/").join(file), root.join(file));
     }
-    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
-    let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
+    let home = cargo_home();
     let inside = root.join("root/.cargo");
     fs::create_dir_all(&inside).map_err(failed)?;
     for name in ["config.toml", "config"] {
@@ -181,7 +245,13 @@ fn make(root: &Path, sources: &[(String, String)]) -> Result {
         let place = root.join("usr/local/bin").join(name);
         symlink(Path::new("/opt/rust/bin").join(name), place).map_err(failed)?;
     }
-    copy_sources(root)
+    Ok(())
+}
+
+/// Where cargo keeps what it has fetched.
+fn cargo_home() -> Option<PathBuf> {
+    let told = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    told.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")))
 }
 
 /// Gives it the certificates that this machine trusts.
@@ -223,8 +293,8 @@ fn copy_sources(root: &Path) -> Result {
     )
 }
 
-/// Runs a command in the sources, as root in the system.
-fn enter(root: &Path, command: &str) -> Result {
+/// Runs a command as root in the system.
+fn enter(system: &System, command: &str) -> Result {
     let output = Command::new("rustc").args(["--print", "sysroot"]).output();
     let output = output.map_err(|error| format!("rustc can't be run: {error}"))?;
     let rust = String::from_utf8_lossy(&output.stdout).trim().to_owned();
@@ -235,8 +305,8 @@ fn enter(root: &Path, command: &str) -> Result {
     within
         .arg(include_str!("../files/fresh.sh"))
         .arg("fresh")
-        .arg(root);
-    within.arg(format!("cd /weft && {command}"));
+        .arg(&system.root);
+    within.arg(command);
     within.env_clear();
     let passed = |name: &str| {
         ["WEFT_TEST_ALLOW_SKIP", "WEFT_TEST_PATIENCE", "TERM"].contains(&name)
@@ -258,7 +328,11 @@ fn enter(root: &Path, command: &str) -> Result {
         .any(|start| name.starts_with(start))
     });
     within.envs(variables);
-    within.env("RUST", rust).env("HOME", "/root");
+    within.env("RUST", rust).env("SHARED", &system.shared);
+    if let Some(home) = cargo_home().filter(|_| !system.shared.is_empty()) {
+        within.env("CARGO_HOME", home);
+    }
+    within.env("HOME", "/root");
     within.env(
         "PATH",
         "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",

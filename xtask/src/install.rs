@@ -16,6 +16,7 @@ const PKG_CONFIG: &str = include_str!("../files/mpi.pc");
 const PKG_CONFIG_ABI: &str = include_str!("../files/mpi_abi.pc");
 const VARIABLES: &str = include_str!("../files/mpivars.sh");
 const VALGRIND: &str = include_str!("../files/valgrind.supp");
+const GDB_QUEUES: &str = include_str!("../files/gdb_queues.py");
 const MODULE: &str = include_str!("../files/modulefile");
 
 /// The programs that are installed if the source tree has them: package and program.
@@ -49,7 +50,7 @@ pub fn run_as(prefix: &Path, told: &Path, dev: bool) -> Result {
         "lib/weft/openmpi/libmpi.so.40",
         0o755,
     )?;
-    for tool in ["libweft_profile.so", "libweft_check.so"] {
+    for tool in ["libweft_profile.so", "libweft_check.so", "libweft_mqs.so"] {
         tree.copy(&built.join(tool), &format!("lib/{tool}"), 0o755)?;
     }
     let table = Table::load().map_err(|error| format!("libmpi/table/{error}"))?;
@@ -84,6 +85,7 @@ pub fn run_as(prefix: &Path, told: &Path, dev: bool) -> Result {
     let text = VARIABLES.replace("@PREFIX@", &told.display().to_string());
     tree.write(&text, "bin/mpivars.sh", 0o644)?;
     tree.write(VALGRIND, "share/weft/valgrind.supp", 0o644)?;
+    tree.write(GDB_QUEUES, "share/weft/gdb_queues.py", 0o644)?;
     let version = env!("CARGO_PKG_VERSION");
     let text = MODULE.replace("@VERSION@", version);
     tree.write(&text, &format!("share/modulefiles/weft/{version}"), 0o644)?;
@@ -299,7 +301,7 @@ fn build(dev: bool) -> Result<PathBuf> {
     command.args(["--package", "libmpi-ompi", "--package", "libmpifort-ompi"]);
     command.args(["--package", "mpifort", "--package", "libmpifort-abi"]);
     command.args(["--package", "weft-profile"]);
-    command.args(["--package", "weft-check"]);
+    command.args(["--package", "weft-check", "--package", "weft-mqs"]);
     for (package, _) in PROGRAMS {
         if workspace::has_package(package) {
             command.args(["--package", package]);

@@ -66,7 +66,7 @@ enum Task {
     },
     /// Checks the licences, sources and advisories of the dependencies by cargo-deny.
     Deny,
-    /// Runs the README's commands in a fresh Debian 12, made by debootstrap.
+    /// Runs the README's commands in a fresh Debian 12 or 13, made by debootstrap; or tries the packages there.
     Fresh(fresh::Options),
     /// Writes the generated headers and Fortran modules to include/.
     Headers {

@@ -38,6 +38,7 @@ const OPTIONAL: &[(&str, &[Package])] = &[
     ("libfabric", &[("libfabric1", "/usr/lib/*/libfabric.so.1")]),
     ("ucx", &[("libucx0", "/usr/lib/*/libucp.so.0")]),
     ("valgrind", &[("valgrind", "/usr/bin/valgrind")]),
+    ("gdb", &[("gdb", "/usr/bin/gdb")]),
     ("hwloc", &[("hwloc", "/usr/bin/hwloc-calc")]),
     (
         "slurm",

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 pub mod attachment;
 pub(crate) mod automatic;
+pub mod debugger;
 pub(crate) mod points;
 mod pt2pt;
 pub mod single_copy;

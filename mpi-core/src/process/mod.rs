@@ -2,6 +2,8 @@
 
 mod caller;
 mod config;
+#[cfg(not(loom))]
+mod debugger;
 pub mod foreign;
 pub mod loan;
 mod loss;

@@ -27,6 +27,32 @@ pub struct Buffer {
 // completes (MPI-3.1 section 3.7.2); whichever thread makes progress may move the data.
 unsafe impl Send for Buffer {}
 
+/// Tells where a debugger finds what a buffer says.
+#[cfg(not(loom))]
+pub(crate) fn debugger(places: &mut crate::places::Places) {
+    use std::mem::offset_of;
+    places.add("buffer.address", offset_of!(Buffer, ptr));
+    places.add("buffer.count", offset_of!(Buffer, count));
+    let gapless = Buffer::EMPTY;
+    let gaps = crate::places::within(&gapless, &gapless.layout);
+    // SAFETY: what tells one kind of datatype from the other, and from none, begins with this byte.
+    let none = unsafe { std::ptr::from_ref(&gapless.layout).cast::<u8>().read() };
+    places.add("buffer.layout", gaps);
+    places.add("buffer.gapless", none.into());
+    let names = [
+        ["static.tag", "static.pointer", "static.size"],
+        ["shared.tag", "shared.pointer", "shared.size"],
+    ];
+    for (names, one) in names.iter().zip(Datatype::specimens().iter().flatten()) {
+        let start = std::ptr::from_ref(&one.datatype).cast::<u8>();
+        // SAFETY: what tells one kind from the other begins with this byte, and the pointer is one word of it.
+        let (tag, word) = unsafe { (start.read(), start.add(one.pointer).cast::<usize>().read()) };
+        places.add(names[0], tag.into());
+        places.add(names[1], one.pointer);
+        places.add(names[2], one.size - word);
+    }
+}
+
 impl Buffer {
     /// No data.
     pub const EMPTY: Buffer = Buffer {

@@ -26,6 +26,8 @@ use crate::{ANY_SOURCE, ANY_TAG};
 
 mod answers;
 mod counters;
+#[cfg(not(loom))]
+pub(crate) mod debugger;
 mod place;
 mod sends;
 pub use counters::Counters;
@@ -92,6 +94,9 @@ const SCATTERED: u64 = 3 << 32;
 /// A message that has arrived and not been received.
 pub(crate) struct Message {
     pub from: Address,
+    /// Its length, and where its data is if that has come; apart from the rest for debuggers.
+    len: u64,
+    data: usize,
     body: Body,
 }
 
@@ -105,11 +110,21 @@ enum Body {
 }
 
 impl Message {
-    pub fn len(&self) -> u64 {
-        match &self.body {
-            Body::Eager { data, .. } => data.len() as u64,
-            Body::Rendezvous(rts) => rts.len,
+    fn new(from: Address, body: Body) -> Message {
+        let (len, data) = match &body {
+            Body::Eager { data, .. } => (data.len() as u64, data.as_ptr() as usize),
+            Body::Rendezvous(rts) => (rts.len, 0),
+        };
+        Message {
+            from,
+            len,
+            data,
+            body,
         }
+    }
+
+    pub fn len(&self) -> u64 {
+        self.len
     }
 }
 
@@ -474,7 +489,7 @@ impl Engine {
             data: payload.into(),
             sync,
         };
-        self.unexpected.push(key, Message { from, body });
+        self.unexpected.push(key, Message::new(from, body));
     }
 
     fn eager_sync(&mut self, from: Address, key: Key, payload: &[u8]) {
@@ -500,7 +515,7 @@ impl Engine {
             None => {
                 self.counters.unexpected_arrived += 1;
                 let body = Body::Rendezvous(rts);
-                self.unexpected.push(key, Message { from, body });
+                self.unexpected.push(key, Message::new(from, body));
             }
         }
     }

@@ -13,6 +13,7 @@
 use crate::pt2pt::wire::Key;
 use crate::{ANY_SOURCE, ANY_TAG};
 
+pub(crate) mod debugger;
 mod wild;
 
 use wild::WildIndex;
@@ -118,6 +119,11 @@ impl Table {
 /// Names an entry of a queue until it is taken out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Place(u32);
+
+impl Place {
+    /// Any place.
+    pub const SOME: Place = Place(0);
+}
 
 struct PostedEntry<T> {
     key: Key,

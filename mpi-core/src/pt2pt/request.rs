@@ -20,6 +20,8 @@ use crate::sync::{
 };
 use crate::{ANY_SOURCE, ANY_TAG, PROC_NULL};
 
+#[cfg(not(loom))]
+pub(crate) mod debugger;
 #[cfg(all(test, loom))]
 mod loom_tests;
 
@@ -253,6 +255,7 @@ pub(crate) struct Record {
 
 /// Where a request stands in its protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
 pub(crate) enum Role {
     /// Free, or complete.
     Idle,

@@ -51,6 +51,10 @@ pub(crate) struct VciGuard<'a> {
 }
 
 impl Vci {
+    /// Where its state is, for debuggers.
+    #[cfg(not(loom))]
+    pub const STATE: usize = std::mem::offset_of!(Vci, state);
+
     /// `shared` is a lock to take in place of one of its own.
     pub fn new(state: VciState, threaded: bool, shared: Option<SharedLock>) -> Self {
         Vci {

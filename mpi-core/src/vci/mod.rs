@@ -17,6 +17,8 @@ use crate::wait::Backoff;
 
 mod absent;
 pub(crate) mod bad_memory;
+#[cfg(not(loom))]
+pub(crate) mod debugger;
 mod direct;
 mod dispatch;
 mod ending;

@@ -14,6 +14,7 @@ mod array;
 mod construct;
 mod contents;
 mod copy;
+mod debugger;
 mod external32;
 mod fortran;
 mod layout;
@@ -34,6 +35,7 @@ use crate::{Class, Error, Result};
 pub use contents::{
     Combiner, Constructor, Contents, Distribution, Envelope, Marker, Numbers, Order,
 };
+pub use debugger::Specimen;
 pub use fortran::TypeClass;
 use layout::{Builder, Node};
 pub use pieces::{Cursor, Pieces};

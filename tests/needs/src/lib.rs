@@ -105,6 +105,8 @@ needs! {
     /// Valgrind.
     VALGRIND: "valgrind", "counts of instructions", "Debian: valgrind",
         || file("/usr/bin/valgrind");
+    /// GNU's debugger.
+    GDB: "gdb", "message queues in gdb", "Debian: gdb", || file("/usr/bin/gdb");
     /// Python with its environments.
     PYTHON: "python", "the wheel for pip", "Debian: python3-venv", python;
     /// rpm's tools.

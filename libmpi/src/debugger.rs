@@ -1,0 +1,128 @@
+//! What debuggers find in a process by its symbols: where things lie ([`mpi_core::places`]), and the library that
+//! understands that, `libweft_mqs.so` (the interface for dumping message queues, MQD 1.0).
+//!
+//! Nothing of it is used while the program runs: the table is filled once, when MPI comes up.
+
+#![allow(non_upper_case_globals, reason = "names that debuggers look for")]
+
+use std::ffi::{CStr, c_char, c_void};
+use std::path::{Path, PathBuf};
+use std::ptr::{self, null_mut};
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
+
+use mpi_core::places::Places;
+
+use crate::comms::CommObject;
+use crate::runtime::Runtime;
+
+/// A name, as long as its text or filled up by zeroes, and its number.
+#[repr(C)]
+pub struct Entry {
+    name: [u8; 32],
+    value: u64,
+}
+
+/// What debuggers look for.
+#[repr(C)]
+pub struct Table {
+    /// `WEFTMQS1`, so that nobody takes another thing for it. The last character is the version.
+    magic: [u8; 8],
+    /// How many entries there are; 0 while MPI is not up.
+    count: AtomicU32,
+    /// How long one is.
+    step: u32,
+    entries: AtomicPtr<Entry>,
+}
+
+/// The table of this process.
+#[used]
+#[unsafe(no_mangle)]
+pub static weft_places: Table = Table {
+    magic: *b"WEFTMQS1",
+    count: AtomicU32::new(0),
+    step: size_of::<Entry>() as u32,
+    entries: AtomicPtr::new(null_mut()),
+};
+
+const PATH: usize = 4096;
+
+/// The library that debuggers load: its name, and when MPI is up its path.
+#[used]
+#[unsafe(no_mangle)]
+pub static MPIR_dll_name: [AtomicU8; PATH] = {
+    let mut text = [const { AtomicU8::new(0) }; PATH];
+    let mut at = 0;
+    while at < NAME.len() {
+        text[at] = AtomicU8::new(NAME.as_bytes()[at]);
+        at += 1;
+    }
+    text
+};
+
+const NAME: &str = "libweft_mqs.so";
+
+/// MPI is up: from now on a debugger finds everything.
+pub(crate) fn tell(runtime: &Runtime) {
+    let mut places = Places::default();
+    runtime.process.places(&mut places);
+    mpi_core::comm::debugger::add(&mut places);
+    places.add("comm.world", place_of(&runtime.world));
+    places.add("comm.self", place_of(&runtime.self_comm));
+    places.add("world.size", runtime.world.comm.size() as usize);
+    runtime.comms.places(&mut places);
+    let comm = std::mem::offset_of!(CommObject, comm);
+    places.add("object.comm", comm);
+    let entry = |&(text, value): &(&str, u64)| {
+        let mut name = [0; 32];
+        let len = text.len().min(name.len());
+        name[..len].copy_from_slice(&text.as_bytes()[..len]);
+        Entry { name, value }
+    };
+    let entries: Box<[Entry]> = places.all().iter().map(entry).collect();
+    let count = entries.len() as u32;
+    // It stays: a debugger may read it at any time, and there is one for each runtime.
+    let entries = Box::leak(entries).as_mut_ptr();
+    weft_places.entries.store(entries, Ordering::Release);
+    weft_places.count.store(count, Ordering::Release);
+    if let Some(path) = library() {
+        write_name(&path);
+    }
+}
+
+/// There is nothing to be found any more.
+pub(crate) fn forget() {
+    weft_places.count.store(0, Ordering::Release);
+}
+
+fn place_of(object: &CommObject) -> usize {
+    ptr::from_ref(&object.comm) as usize
+}
+
+/// The path of [`NAME`], beside this library or where that of another ABI is.
+fn library() -> Option<PathBuf> {
+    // SAFETY: zeroes are a valid value of the structure.
+    let mut found: libc::Dl_info = unsafe { std::mem::zeroed() };
+    let here: *const c_void = ptr::from_ref(&weft_places).cast();
+    // SAFETY: the address is one of this library's own; the place can be written to.
+    let known = unsafe { libc::dladdr(here, &raw mut found) } != 0;
+    if !known || found.dli_fname.is_null() {
+        return None;
+    }
+    let path: *const c_char = found.dli_fname;
+    // SAFETY: the loader gives the path of a library that is there, a text that ends with NUL.
+    let path = unsafe { CStr::from_ptr(path) }.to_string_lossy();
+    let folder = std::fs::canonicalize(&*path).ok()?.parent()?.to_owned();
+    let other = folder.parent().and_then(Path::parent);
+    let folders = [Some(folder.as_path()), other];
+    let mut paths = folders.into_iter().flatten().map(|dir| dir.join(NAME));
+    paths.find(|path| path.exists())
+}
+
+fn write_name(path: &Path) {
+    let text = path.as_os_str().as_encoded_bytes();
+    if text.len() < PATH {
+        for (place, byte) in MPIR_dll_name.iter().zip(text.iter().chain([&0])) {
+            place.store(*byte, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Where requests are found.
+
+use std::mem::offset_of;
+
+use super::{ACTIVE, BLOCK, OnceLock, Pool, Record, Request, RequestTable, Role};
+use crate::places::{Places, of_once, of_slice};
+use crate::pt2pt::buffer;
+use crate::pt2pt::matching::Place;
+
+/// The tag of a role.
+fn tag(role: Role) -> usize {
+    // SAFETY: an enumeration of this representation begins with its tag.
+    (unsafe { std::ptr::from_ref(&role).cast::<u32>().read() }) as usize
+}
+
+/// Tells it.
+pub(crate) fn add(places: &mut Places) {
+    let (pointer, _) = of_slice();
+    places.add("requests.first", BLOCK as usize);
+    places.add("requests.step", size_of::<OnceLock<Box<[Request]>>>());
+    places.add("requests.pointer", of_once::<Request>() + pointer);
+    places.add("request.size", size_of::<Request>());
+    places.add("request.state", offset_of!(Request, state));
+    places.add("request.active", ACTIVE as usize);
+    let record = offset_of!(Request, record);
+    for (name, offset) in [
+        ("request.role", offset_of!(Record, role)),
+        ("request.key", offset_of!(Record, key)),
+        ("request.peer", offset_of!(Record, peer)),
+        ("request.total", offset_of!(Record, total)),
+        ("request.moved", offset_of!(Record, moved)),
+        ("request.synchronous", offset_of!(Record, sync)),
+        ("request.buffer", offset_of!(Record, buffer)),
+    ] {
+        places.add(name, record + offset);
+    }
+    buffer::debugger(places);
+    for (name, role) in [
+        ("role.posted", Role::Posted(Place::SOME)),
+        ("role.receiving", Role::Receiving),
+        ("role.queued", Role::Queued),
+        ("role.awaiting_ack", Role::AwaitingAck),
+        ("role.awaiting_receiver", Role::AwaitingReceiver),
+        ("role.streaming", Role::Streaming),
+        ("role.leaving", Role::Leaving),
+        ("role.ending", Role::Ending),
+    ] {
+        places.add(name, tag(role));
+    }
+}
+
+impl RequestTable {
+    /// Tells where it is.
+    pub(crate) fn places(&self, places: &mut Places) {
+        places.add("requests", std::ptr::from_ref(&self.segments) as usize);
+        let pool = self.pool.data_ptr() as usize;
+        places.add("requests.next", pool + offset_of!(Pool, next));
+    }
+}
