@@ -169,7 +169,7 @@ impl<M: Memory> List<'_, M> {
             }
         }
         // What is neither is a collective or generalized request.
-        if is_receive != receives || !(is_receive || !note.is_empty()) {
+        if is_receive != receives || (!is_receive && note.is_empty()) {
             return Ok(None);
         }
         let key = self.key(bytes, self.place("request.key")?)?;
