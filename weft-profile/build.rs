@@ -65,23 +65,6 @@ fn data(function: &Function) -> Option<(usize, usize)> {
     .find_map(|(count, datatype)| Some((place(count)?, place(datatype)?)))
 }
 
-/// What a view of the running job shows of a call: function, peer, tag and communicator.
-fn call(function: &Function, index: usize) -> String {
-    let find = |names: &[&str]| {
-        let found = |param: &mpi_table::Param| names.contains(&param.name.as_str());
-        let place = function.params.iter().position(found)?;
-        (!function.params[place].ctype.is_pointer()).then_some(place)
-    };
-    let number = |place: Option<usize>| match place {
-        Some(place) => format!("a{place} as i32"),
-        None => "NOTHING".to_owned(),
-    };
-    let peer = number(find(&["dest", "source", "root", "target_rank"]));
-    let tag = number(find(&["tag", "sendtag"]));
-    let comm = find(&["comm"]).map_or("0".to_owned(), |place| format!("a{place}"));
-    format!("Call {{ function: {index}, peer: {peer}, tag: {tag}, comm: {comm} }}")
-}
-
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let table = Table::load().unwrap_or_else(|error| panic!("libmpi/table/{error}"));
@@ -107,7 +90,6 @@ fn main() {
             format!("bytes({count}, a{datatype})")
         });
         let index = names.len();
-        let call = call(function, index);
         write!(
             text,
             "#[unsafe(no_mangle)]\n\
@@ -115,7 +97,7 @@ fn main() {
                  static REAL: Real = Real::new(c\"P{name}\");\n    \
                  // SAFETY: this is the type of the function in registers; see the module.\n    \
                  let real: unsafe extern \"C\" fn({types}) -> usize = unsafe {{ std::mem::transmute(REAL.get()) }};\n    \
-                 let before = enter(|| {call});\n    \
+                 let before = enter();\n    \
                  // SAFETY: the arguments are those that the program gave to this very function.\n    \
                  let result = unsafe {{ real({arguments}) }};\n    \
                  leave(before, {index}, || {bytes});\n    \

@@ -37,7 +37,6 @@ For the whole job:
   -memory-alloc-kinds KINDS
                         kinds of memory that buffers will be in: system,mpi:win_allocate,...
   -stats                at the end say where the time went, function by function (also WEFT_STATS=1)
-  -top                  a live view of what ranks do and wait for, on this machine's terminal
   -trace FILE           write a timeline of all ranks, for ui.perfetto.dev or chrome://tracing
                         (also WEFT_TRACE=FILE)
   -check                say where the program uses MPI wrongly: types, collectives, memory in use,

@@ -55,15 +55,7 @@ fn main() -> ExitCode {
         Ok(Request::Completion(text) | Request::Report(text)) => print(&text),
         Ok(Request::Probe(library)) => probe::start(&library),
         Ok(Request::NameServer(port)) => names::serve(port),
-        Ok(Request::Run(options)) => {
-            if options.top
-                && let Err(message) = profile::draw(&args)
-            {
-                eprintln!("mpiexec: {message}");
-                return ExitCode::FAILURE;
-            }
-            many::run(*options)
-        }
+        Ok(Request::Run(options)) => many::run(*options),
         Err(message) => {
             if !spawned::refuse(&args, &message) {
                 eprintln!("mpiexec: {message}\nmpiexec: 'mpiexec -h' lists the options");

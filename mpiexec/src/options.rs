@@ -51,8 +51,6 @@ pub struct Options {
     pub label: Option<String>,
     /// Whether to print how each rank has ended.
     pub print_codes: bool,
-    /// Whether the job is to be seen live.
-    pub top: bool,
     /// End the job after this time.
     pub timeout: Option<Duration>,
     /// Which cores the ranks may use.
@@ -147,7 +145,6 @@ const KNOWN: &[&str] = &[
     "initial-errhandler",
     "memory-alloc-kinds",
     "stats",
-    "top",
     "trace",
     "valgrind",
     "check",
@@ -177,7 +174,6 @@ pub fn parse(
         sections: Vec::new(),
         label: None,
         print_codes: false,
-        top: false,
         timeout: None,
         bind: Bind::AUTO,
         files: [None, None],
@@ -360,10 +356,6 @@ fn option<'a>(
         "initial-errhandler" => everywhere.set.push(initial_errhandler(&value("a name")?)?),
         "memory-alloc-kinds" => memory_kinds(&value("kinds of memory")?)?,
         "stats" => everywhere.set.extend(profile::stats()?),
-        "top" => {
-            job.top = true;
-            everywhere.set.extend(profile::top()?);
-        }
         "check" => everywhere.set.extend(profile::check()?),
         "trace" => everywhere.set.extend(profile::trace(&value("a file")?)?),
         "gdb" => {

@@ -54,35 +54,6 @@ pub fn stats() -> Result<Vec<Setting>, String> {
     Ok(vec![("WEFT_STATS".into(), "1".into()), profiler(own())?])
 }
 
-/// The folder for what ranks tell `weft-top`, which has started this program.
-const TOP: &str = "WEFT_TOP";
-
-/// What `-top` sets, once this program has been started by what draws.
-pub fn top() -> Result<Vec<Setting>, String> {
-    let Some(folder) = std::env::var_os(TOP) else {
-        return Ok(Vec::new());
-    };
-    let what_for = "views by -top";
-    let library = preload("lib/libweft_profile.so", what_for, own())?;
-    Ok(vec![(TOP.into(), folder), library])
-}
-
-/// Becomes what draws for `-top`, and starts this program with the same words; gives them back to be carried out if
-/// that has happened.
-pub fn draw(words: &[OsString]) -> Result<(), String> {
-    use std::os::unix::process::CommandExt as _;
-    if std::env::var_os(TOP).is_some() {
-        return Ok(());
-    }
-    let program = installed("bin/weft-top", "views by -top")?;
-    let own = std::env::current_exe().map_err(|error| format!("no path of my own: {error}"))?;
-    let failed = std::process::Command::new(&program)
-        .arg(own)
-        .args(words)
-        .exec();
-    Err(format!("{}: {failed}", program.display()))
-}
-
 /// What `-trace FILE` sets. Rank 0 may have another working directory.
 pub fn trace(file: &OsStr) -> Result<Vec<Setting>, String> {
     let path = std::path::absolute(file).map_err(|error| format!("option -trace: {error}"))?;
@@ -112,9 +83,9 @@ pub fn by_environment(
 /// Measuring and checking are different runs: each library would hide the other.
 pub fn refuse_both(set: &[Setting]) -> Result<(), String> {
     let has = |name: &str| set.iter().any(|(variable, _)| variable == name);
-    if has("WEFT_CHECK") && (has("WEFT_STATS") || has("WEFT_TRACE") || has(TOP)) {
+    if has("WEFT_CHECK") && (has("WEFT_STATS") || has("WEFT_TRACE")) {
         return Err(
-            "-check can't be used together with -stats, -trace or -top: it changes what takes how long"
+            "-check can't be used together with -stats or -trace: it changes what takes how long"
                 .to_owned(),
         );
     }

@@ -32,7 +32,6 @@ mod spawning;
 mod sshd;
 mod standard_abi;
 mod tools;
-mod top;
 mod tutorial;
 
 use std::path::Path;
@@ -118,7 +117,6 @@ fn trials() -> Result<Vec<Trial>> {
     trials.extend(tools::trials());
     trials.extend(profile::trials());
     trials.extend(queues::trials());
-    trials.extend(top::trials());
     trials.extend(tutorial::trials());
     trials.extend(documented::trials());
     trials.extend(installed::trials());

@@ -1,7 +1,6 @@
 //! The functions in front of MPI's, which are generated.
 #![allow(clippy::missing_safety_doc, non_snake_case)]
 
-use crate::board::{Call, NOTHING};
 use crate::pmpi::bytes;
 use crate::record::{enter, leave};
 use weft_pmpi::Real;

@@ -9,7 +9,6 @@
 //! floating-point number or a structure by value), to whichever of both libraries the program uses.
 
 mod abi;
-mod board;
 mod clock;
 mod collect;
 mod functions;

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::board::{self, Call};
 use crate::clock;
 use crate::names::NAMES;
 
@@ -61,14 +60,11 @@ thread_local! {
 
 /// Before a call; none if it isn't counted.
 #[inline]
-pub fn enter(call: impl FnOnce() -> Call) -> Option<u64> {
+pub fn enter() -> Option<u64> {
     if !COUNTING.load(Ordering::Relaxed) {
         return None;
     }
     DEPTH.set(DEPTH.get() + 1);
-    if DEPTH.get() == 1 {
-        board::enter(call);
-    }
     Some(clock::ticks())
 }
 
@@ -87,7 +83,6 @@ pub fn leave(begin: Option<u64>, function: usize, bytes: impl FnOnce() -> u64) {
     add(&counter.bytes, bytes);
     if DEPTH.get() == 0 {
         add(&counter.ticks, end.saturating_sub(begin));
-        board::leave(|| bytes);
     }
     if TRACING.load(Ordering::Relaxed) {
         let mut events = thread.events.lock();

@@ -136,7 +136,6 @@ const INNER: &[(&str, &str)] = &[
     ("WEFT_LOCAL_RANK", "mpiexec, for its ranks"),
     ("WEFT_PINGPONG_CHILD", "osu-bench, for its children"),
     ("WEFT_PROGRESS", "a category of the tool interface"),
-    ("WEFT_TOP", "weft-top, for mpiexec and the ranks"),
 ];
 
 #[test]
