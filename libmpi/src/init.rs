@@ -358,7 +358,9 @@ fn leave_together(runtime: &Runtime) -> Result<()> {
                 nap = Duration::from_micros(50);
             }
             std::thread::park_timeout(nap);
-            nap = (2 * nap).min(Duration::from_millis(1));
+            // Longer from time to time: where many ranks share a core, those that wait would keep it from the
+            // one that they wait for.
+            nap = (2 * nap).min(Duration::from_millis(10));
         }
         match fence.join() {
             Ok(result) => result.map_err(failed),

@@ -165,14 +165,10 @@ impl Conn {
         }
         let room = buffer.len();
         let read = incoming.with_place(peer, exposures, ops, |place| {
-            // With a long way to go, nothing of the next frame comes anyway.
-            if left > room {
-                return stream.read(place);
-            }
+            // The beginning of the next frame comes with the end of this.
             stream.read_vectored(&mut [IoSliceMut::new(place), IoSliceMut::new(buffer)])
         });
         let (got, offered) = match read {
-            Some(read) if left > room => (read?, left),
             Some(read) => (read?, left + room),
             // Nobody wants it any more, or it has no place.
             None => {
@@ -234,6 +230,7 @@ impl TcpLane {
             conn.used = round;
         }
         self.take_apart(index, bytes, sink);
+        self.answer(index);
     }
 
     /// [`TcpLane::receive`], also where a frame has come in part.
