@@ -6,7 +6,6 @@
 //! call.
 
 use std::io::IoSlice;
-use std::ops::ControlFlow;
 
 use netmod::{Header, Issued, LaneError, Token};
 use rustix::event::epoll::{self, EventFlags};
@@ -81,14 +80,8 @@ impl Conn {
     /// anything was written.
     pub(crate) fn push_on(&mut self, exposures: &Exposures, done: &mut Vec<Token>) -> bool {
         let mut any = false;
-        while !self.out.is_empty() && self.failed.is_none() {
-            match self.push_once(exposures, done) {
-                ControlFlow::Continue(()) => any = true,
-                ControlFlow::Break(some) => {
-                    any |= some;
-                    break;
-                }
-            }
+        while !self.out.is_empty() && self.push_once(exposures, done) {
+            any = true;
         }
         if self.out.is_empty() && !self.held.is_empty() {
             self.write();
@@ -96,8 +89,11 @@ impl Conn {
         any
     }
 
-    /// One call. Breaks where the kernel has no more room, with whether anything was written.
-    fn push_once(&mut self, exposures: &Exposures, done: &mut Vec<Token>) -> ControlFlow<bool> {
+    /// One call. Returns whether anything was written: the kernel may have room for more then.
+    fn push_once(&mut self, exposures: &Exposures, done: &mut Vec<Token>) -> bool {
+        if self.failed.is_some() {
+            return false;
+        }
         self.loose = 0;
         let exposed = exposures.hold();
         let mut pieces = [IoSlice::new(&[]); PIECES];
@@ -115,15 +111,16 @@ impl Conn {
         }
         if count == 0 {
             self.failed = Some(WITHDRAWN.to_string());
-            return ControlFlow::Break(false);
+            return false;
         }
         let sent = sendmsg(&self.stream, &pieces[..count]);
         drop(exposed);
         let written = match sent {
+            Ok(0) if offered > 0 => return false,
             Ok(written) => written,
             Err(error) => {
                 self.refused(&error.into());
-                return ControlFlow::Break(false);
+                return false;
             }
         };
         self.wrote = true;
@@ -141,10 +138,7 @@ impl Conn {
                 _ => {}
             }
         }
-        match written == offered {
-            true => ControlFlow::Continue(()),
-            false => ControlFlow::Break(written > 0),
-        }
+        true
     }
 }
 

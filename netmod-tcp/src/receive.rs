@@ -165,10 +165,14 @@ impl Conn {
         }
         let room = buffer.len();
         let read = incoming.with_place(peer, exposures, ops, |place| {
-            // The beginning of the next frame comes with the end of this.
+            // With a long way to go, nothing of the next frame comes anyway.
+            if left > room {
+                return stream.read(place);
+            }
             stream.read_vectored(&mut [IoSliceMut::new(place), IoSliceMut::new(buffer)])
         });
         let (got, offered) = match read {
+            Some(read) if left > room => (read?, left),
             Some(read) => (read?, left + room),
             // Nobody wants it any more, or it has no place.
             None => {
