@@ -14,7 +14,7 @@ use netmod::IoVec;
 use parking_lot::Mutex;
 
 use crate::amode::Amode;
-use crate::combine::{Combiner, Why};
+use crate::combine::Combiner;
 use crate::datarep::Representation;
 use crate::direction::Direction;
 use crate::driver::Storage;
@@ -147,7 +147,7 @@ impl Shared {
                 at: view.place(position),
                 len,
             });
-            if let Some(written) = self.combiner.write(self, runs, start, Why::Appending) {
+            if let Some(written) = self.combiner.write(self, runs, start) {
                 return written
                     .map(|()| len)
                     .map_err(|error| self.failed("writing to", &error));

@@ -28,7 +28,6 @@ mod group;
 mod patience;
 
 use group::{Job, joined, start_of};
-pub(crate) use patience::Why;
 use patience::{Patience, State};
 
 /// Bytes of data in a deposit.
@@ -66,8 +65,6 @@ struct Common {
     turn: AtomicU32,
     /// How many ranks are at data sieving.
     sieving: AtomicU32,
-    /// How many ranks append together.
-    appending: AtomicU32,
 }
 
 /// The head of a deposit.
@@ -95,7 +92,7 @@ pub(crate) struct Combiner {
     own: Mutex<()>,
     window: Mutex<Vec<u8>>,
     patience: Patience,
-    /// How often who waits looks before it gives the core to others.
+    /// How often who waits for a sieved stretch looks before it gives the core to others.
     spins: u32,
 }
 
@@ -174,13 +171,7 @@ impl Combiner {
 
     /// Writes runs, whose bytes lie one after the other from `start` on. `None` if that can't be done
     /// together. Who has gaps between runs has announced sieving, and nobody calls in atomic mode.
-    pub fn write(
-        &self,
-        shared: &Shared,
-        runs: Runs,
-        start: *const u8,
-        why: Why,
-    ) -> Option<io::Result<()>> {
+    pub fn write(&self, shared: &Shared, runs: Runs, start: *const u8) -> Option<io::Result<()>> {
         let common = self.common()?;
         let (own, ..) = self.deposit(self.me)?;
         let count = runs.list.len();
@@ -199,14 +190,14 @@ impl Combiner {
             data: start,
             member: None,
         });
-        let others = match why {
-            Why::Sieving => &common.sieving,
-            Why::Appending => &common.appending,
-        };
-        let mut waiting = self.patience.begin(why, others.load(Ordering::Relaxed));
+        let (mut waiting, mut spins) = (None, SPINS);
+        if count > 1 {
+            let others = common.sieving.load(Ordering::Relaxed);
+            (waiting, spins) = (self.patience.begin(others), self.spins);
+        }
         let has_waited = waiting.is_some();
         if has_waited && let Some(job) = mine.take() {
-            self.post(&job, told, why == Why::Sieving);
+            self.post(&job, told, true);
         }
         let mut polls = 0_u32;
         loop {
@@ -233,7 +224,7 @@ impl Combiner {
                 Some(State::AllHaveCome) | None => {}
             }
             if self.take_turn(common, polls) {
-                let done = self.serve(shared, &mut mine, why, &common.appending);
+                let done = self.serve(shared, &mut mine);
                 common.turn.store(0, Ordering::Release);
                 if let Some(result) = done {
                     return Some(result);
@@ -245,7 +236,7 @@ impl Combiner {
             polls += 1;
             match polls {
                 // A short write is over soon.
-                _ if polls < self.spins => std::hint::spin_loop(),
+                _ if polls < spins => std::hint::spin_loop(),
                 0..YIELDS => std::thread::yield_now(),
                 _ => std::thread::sleep(Duration::from_micros(50)),
             }
@@ -294,22 +285,11 @@ impl Combiner {
     }
 
     /// Writes what waits, and what the caller has, whose result is returned then.
-    fn serve(
-        &self,
-        shared: &Shared,
-        mine: &mut Option<Job>,
-        why: Why,
-        appending: &AtomicU32,
-    ) -> Option<io::Result<()>> {
+    fn serve(&self, shared: &Shared, mine: &mut Option<Job>) -> Option<io::Result<()>> {
         let mut jobs: Vec<Job> = (0..self.members)
             .filter_map(|member| self.posted(member))
             .collect();
         jobs.extend(mine.take());
-        if why == Why::Appending {
-            let before = appending.load(Ordering::Relaxed);
-            let now = self.patience.expect(before, jobs.len() as u32);
-            appending.store(now.min(self.members as u32), Ordering::Relaxed);
-        }
         jobs.sort_by_key(start_of);
         let mut result = None;
         let mut rest = &jobs[..];

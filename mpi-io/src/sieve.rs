@@ -12,7 +12,7 @@ use std::io;
 use std::ops::Range;
 
 use crate::access::{Shared, move_plain};
-use crate::combine::{ROOM, Why};
+use crate::combine::ROOM;
 use crate::direction::Direction;
 use crate::hints::{Choice, Hints};
 use crate::runs::Runs;
@@ -168,7 +168,7 @@ pub(crate) fn transfer(
             after = after.min(next + ROOM as u64);
             let mut runs = Runs::default();
             view.runs(next, after - next).for_each(|run| runs.push(run));
-            if let Some(written) = shared.combiner.write(shared, runs, here, Why::Sieving) {
+            if let Some(written) = shared.combiner.write(shared, runs, here) {
                 written?;
                 next = after;
                 continue;

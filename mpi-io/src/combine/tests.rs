@@ -153,11 +153,11 @@ fn runs(first: u64, len: u64, step: u64, count: u64) -> Runs {
     runs
 }
 
-fn write(shared: &Shared, runs: Runs, data: &[u8], why: Why) -> io::Result<()> {
+fn write(shared: &Shared, runs: Runs, data: &[u8]) -> io::Result<()> {
     assert_eq!(runs.bytes, data.len() as u64);
     shared
         .combiner
-        .write(shared, runs, data.as_ptr(), why)
+        .write(shared, runs, data.as_ptr())
         .expect("what can be combined")
 }
 
@@ -180,7 +180,7 @@ fn what_members_write_at_the_same_time_is_all_there() {
                     }
                     let first = window * 64 * 1024 + me * 256;
                     let data = vec![me as u8 + 1; 64 * 256];
-                    write(shared, runs(first, 256, 1024, 64), &data, Why::Sieving).unwrap();
+                    write(shared, runs(first, 256, 1024, 64), &data).unwrap();
                 }
             });
         }
@@ -206,7 +206,7 @@ fn appended_pieces_are_written_whole_and_told() {
                 let data = vec![me as u8 + 1; 100];
                 let tries = (0..120).map(|_| {
                     let at = next.fetch_add(100, Ordering::Relaxed);
-                    write(&all[me], runs(at, 100, 100, 1), &data, Why::Appending)
+                    write(&all[me], runs(at, 100, 100, 1), &data)
                 });
                 // There is room for 300 of 360.
                 let full = |error: &io::Error| error.raw_os_error() == Some(libc::ENOSPC);
@@ -249,7 +249,7 @@ fn deposits_that_wait_are_written_with_the_next() {
         unsafe { room.write_bytes(byte, 10) };
         head.state.store(POSTED, Ordering::Release);
     }
-    write(&all[1], runs(10, 10, 10, 1), &[2; 10], Why::Appending).unwrap();
+    write(&all[1], runs(10, 10, 10, 1), &[2; 10]).unwrap();
     let expected: Vec<u8> = (0..30).map(|place| place / 10 + 1).collect();
     assert_eq!(*memory.bytes.lock(), expected);
     assert_eq!(memory.calls.load(Ordering::Relaxed), 1);
@@ -274,10 +274,10 @@ fn who_is_ahead_waits_for_those_who_come_to_the_same_stretch() {
     unsafe { room.write_bytes(1, 8192) };
     head.patient.store(1, Ordering::Relaxed);
     head.state.store(POSTED, Ordering::Release);
-    write(&all[1], of(0, 1), &[2; 8192], Why::Sieving).unwrap();
+    write(&all[1], of(0, 1), &[2; 8192]).unwrap();
     assert_eq!(head.state.load(Ordering::Relaxed), POSTED);
     let calls = memory.calls.load(Ordering::Relaxed);
-    write(&all[1], of(1, 1), &[2; 8192], Why::Sieving).unwrap();
+    write(&all[1], of(1, 1), &[2; 8192]).unwrap();
     assert_eq!(head.state.load(Ordering::Relaxed), DONE);
     assert_eq!(head.together.load(Ordering::Relaxed), 2);
     assert_eq!(memory.calls.load(Ordering::Relaxed), calls + 1);
@@ -305,7 +305,7 @@ fn nonsense_from_others_is_refused() {
             place.store(word, Ordering::Relaxed);
         }
         head.state.store(POSTED, Ordering::Release);
-        write(&all[1], runs(0, 3, 3, 1), &[9; 3], Why::Appending).unwrap();
+        write(&all[1], runs(0, 3, 3, 1), &[9; 3]).unwrap();
         assert_eq!(head.state.load(Ordering::Relaxed), DONE);
         assert_eq!(head.error.load(Ordering::Relaxed), libc::EIO as u32);
     }
@@ -347,7 +347,7 @@ fn the_turn_of_the_dead_is_taken() {
     child.wait().unwrap();
     let common = all[0].combiner.common().unwrap();
     common.turn.store(dead, Ordering::Relaxed);
-    write(&all[1], runs(0, 3, 3, 1), &[9; 3], Why::Appending).unwrap();
+    write(&all[1], runs(0, 3, 3, 1), &[9; 3]).unwrap();
     assert_eq!(*memory.bytes.lock(), [9; 3]);
 }
 
@@ -361,11 +361,6 @@ fn what_has_no_room_is_left_to_the_caller() {
         Runs::default(),
     ] {
         let start = data.as_ptr();
-        assert!(
-            all[0]
-                .combiner
-                .write(&all[0], long, start, Why::Sieving)
-                .is_none()
-        );
+        assert!(all[0].combiner.write(&all[0], long, start).is_none());
     }
 }
