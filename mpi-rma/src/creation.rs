@@ -103,8 +103,8 @@ impl Window {
         unit: i64,
         hints: &Hints,
     ) -> Result<Window> {
-        let comm = Arc::new(mpi_core::creation::dup_comm(process, comm)?);
-        mpi_core::creation::vcis::agree_on_vcis(process, &comm, &hints.vcis.for_window())?;
+        let comm = Arc::new(mpi_comm::creation::dup_comm(process, comm)?);
+        mpi_comm::creation::vcis::agree_on_vcis(process, &comm, &hints.vcis.for_window())?;
         let probe = Box::new(AtomicU64::new(0));
         let peers = (0..comm.size()).map(|rank| comm.local().peer(rank));
         let local = peers
@@ -121,7 +121,7 @@ impl Window {
         let lacks = u64::from(piece.is_none());
         let promise = hints.accumulates.map_or(0, |promise| promise.word());
         let mut told = [bytes, !bytes, step, !step, !near, lacks, promise, !promise];
-        mpi_core::collective::greatest_u64(process, &comm, &mut told)?;
+        mpi_comm::collective::greatest_u64(process, &comm, &mut told)?;
         let plan = Plan {
             process,
             comm: &comm,
@@ -206,7 +206,7 @@ impl Window {
             );
         }
         // Nobody may be asked for something before it serves, nor free its probe too early.
-        mpi_core::collective::barrier(process, &window.comm)?;
+        mpi_comm::collective::barrier(process, &window.comm)?;
         Ok(window)
     }
 }
@@ -231,7 +231,7 @@ impl Plan<'_> {
     fn on_node(&self, local: bool) -> Result<Made> {
         let Plan { process, comm, .. } = *self;
         let (me, count) = (comm.rank() as usize, comm.size() as usize);
-        let told = mpi_core::collective::gather_all_u64(
+        let told = mpi_comm::collective::gather_all_u64(
             process,
             comm,
             [
@@ -264,7 +264,7 @@ impl Plan<'_> {
                 && (0..count)
                     .all(|rank| single_copy::can_copy(process, comm, rank as u32, told[rank][3]));
             let able = [u64::from(piece.is_some()), u64::from(single_copy)];
-            let able = mpi_core::collective::gather_all_u64(process, comm, able)?;
+            let able = mpi_comm::collective::gather_all_u64(process, comm, able)?;
             let all = |what: usize| able.iter().all(|member| member[what] != 0);
             // Nobody need find the piece any more: nothing of it is left when the processes end.
             if let Some(piece) = &piece {
@@ -344,7 +344,7 @@ impl Plan<'_> {
         let (Some(own), Some(shared)) = (self.piece, process.shared_memory()) else {
             return Ok(None);
         };
-        let told = mpi_core::collective::gather_all_u64(process, comm, own.words())?;
+        let told = mpi_comm::collective::gather_all_u64(process, comm, own.words())?;
         let mut mapped = Vec::with_capacity(told.len());
         for (rank, words) in told.into_iter().enumerate() {
             let PieceLocation { key, len, offset } = PieceLocation::of(words);
@@ -357,7 +357,7 @@ impl Plan<'_> {
         }
         let lacks = u64::from(mapped.len() < comm.size() as usize);
         let mut lacking = [lacks];
-        mpi_core::collective::greatest_u64(process, comm, &mut lacking)?;
+        mpi_comm::collective::greatest_u64(process, comm, &mut lacking)?;
         Ok((lacking[0] == 0).then_some(mapped))
     }
 
@@ -368,7 +368,7 @@ impl Plan<'_> {
             true => None,
             false => {
                 let own = [self.size as u64, self.unit as u64];
-                Some(mpi_core::collective::gather_all_u64(process, comm, own)?)
+                Some(mpi_comm::collective::gather_all_u64(process, comm, own)?)
             }
         };
         let mut memory = Memory::default();
@@ -463,13 +463,13 @@ impl Plan<'_> {
         if ranks.len() < 2 {
             return Ok(None);
         }
-        mpi_core::creation::create_comm_group(process, comm, &comm.local().of_ranks(&ranks), 0)
+        mpi_comm::creation::create_comm_group(process, comm, &comm.local().of_ranks(&ranks), 0)
     }
 
     /// How the members on this process's node are reached: all directly, or none.
     fn reach_node(&self, node: &Comm, memory: &mut Memory) -> Result<Box<[(u32, Reach)]>> {
         let Plan { process, comm, .. } = *self;
-        let told = mpi_core::collective::gather_all_u64(
+        let told = mpi_comm::collective::gather_all_u64(
             process,
             node,
             [
@@ -493,7 +493,7 @@ impl Plan<'_> {
             able &= (0..told.len())
                 .all(|rank| single_copy::can_copy(process, node, rank as u32, told[rank][2]));
         }
-        let able = mpi_core::collective::gather_all_u64(process, node, [u64::from(able)])?;
+        let able = mpi_comm::collective::gather_all_u64(process, node, [u64::from(able)])?;
         if let Some(piece) = &piece {
             piece.settle();
         }
@@ -532,7 +532,7 @@ impl Plan<'_> {
             None => (0, None),
         };
         let mut told = [found];
-        mpi_core::collective::broadcast_u64(self.process, comm, &mut told)?;
+        mpi_comm::collective::broadcast_u64(self.process, comm, &mut told)?;
         if told[0] == LACKS {
             let why = lack.map(|error| error.0);
             let why = why.unwrap_or_else(|| "there is not enough for all members".to_string());
@@ -561,7 +561,7 @@ impl Plan<'_> {
     /// Whether all members have memory.
     fn agree(&self, fine: bool) -> Result<()> {
         let mut lacking = [u64::from(!fine)];
-        mpi_core::collective::greatest_u64(self.process, self.comm, &mut lacking)?;
+        mpi_comm::collective::greatest_u64(self.process, self.comm, &mut lacking)?;
         if lacking[0] == 0 {
             return Ok(());
         }
@@ -586,7 +586,7 @@ fn share(
     let me = comm.rank() as usize;
     let Some(shared) = process.shared_memory() else {
         // Nobody has, since all were set up alike; but who waits for a key must get one.
-        mpi_core::collective::broadcast_u64(process, comm, &mut [0; 4])?;
+        mpi_comm::collective::broadcast_u64(process, comm, &mut [0; 4])?;
         return Ok(Err(OpenError("this process has no shared memory".into())));
     };
     let mut made = None;
@@ -604,7 +604,7 @@ fn share(
         }
         made = Some(piece);
     }
-    mpi_core::collective::broadcast_u64(process, comm, &mut key)?;
+    mpi_comm::collective::broadcast_u64(process, comm, &mut key)?;
     let opened = match made {
         Some(made) => made,
         None if key[0] == 0 => Err(OpenError("its first member could not make it".into())),
