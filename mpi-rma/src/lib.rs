@@ -32,6 +32,7 @@ mod buffers;
 mod control;
 mod creation;
 mod epochs;
+mod fast_locks;
 mod fast_path;
 mod fast_targets;
 mod grants;

@@ -30,7 +30,7 @@ impl Window {
     pub fn fence(&self, process: &Process, assert: FenceAssert) -> Result<()> {
         {
             let state = self.epochs.state.lock();
-            if state.locks > 0 || self.epochs.all() & LOCK_ALL != 0 {
+            if self.epochs.locks() > 0 || self.epochs.all() & LOCK_ALL != 0 {
                 return Err(sync_error(
                     "a target is locked; unlock it before MPI_Win_fence",
                 ));
@@ -68,7 +68,7 @@ impl Window {
     ) -> Result<()> {
         let held;
         {
-            let mut state = self.epochs.state.lock();
+            let state = self.epochs.state.lock();
             if self.epochs.one(target as usize) & (SHARED | EXCLUSIVE) != 0 {
                 return Err(sync_error(format!(
                     "rank {target} is locked already; call MPI_Win_unlock first"
@@ -88,15 +88,16 @@ impl Window {
             let kind = if exclusive { EXCLUSIVE } else { SHARED };
             let note = if unchecked { UNCHECKED } else { 0 };
             self.epochs.targets.change(target, EPOCHS, kind | note);
-            held = state.locks > 0;
-            state.locks += 1;
+            held = self.epochs.locks() > 0;
+            self.epochs.count_locks(1);
         }
         if unchecked {
             return Ok(());
         }
         let taken = self.take_lock(process, target, exclusive, held);
         if taken.is_err() {
-            self.epochs.state.lock().locks -= 1;
+            let _state = self.epochs.state.lock();
+            self.epochs.count_locks(-1);
             self.epochs.targets.change(target, EPOCHS, 0);
         }
         taken
@@ -153,7 +154,7 @@ impl Window {
     /// Unlocks a target (`MPI_Win_unlock`): all is complete there.
     pub fn unlock(&self, process: &Process, target: u32) -> Result<()> {
         let held = {
-            let mut state = self.epochs.state.lock();
+            let _state = self.epochs.state.lock();
             let held = self.epochs.one(target as usize);
             if held & (SHARED | EXCLUSIVE) == 0 || held & OF_ALL != 0 {
                 return Err(sync_error(format!(
@@ -161,7 +162,7 @@ impl Window {
                 )));
             }
             self.epochs.targets.change(target, EPOCHS, 0);
-            state.locks -= 1;
+            self.epochs.count_locks(-1);
             held
         };
         if held & UNCHECKED != 0 {
@@ -183,7 +184,7 @@ impl Window {
                     "all targets are locked already; call MPI_Win_unlock_all first",
                 ));
             }
-            if state.locks > 0 || state.started.is_some() {
+            if self.epochs.locks() > 0 || state.started.is_some() {
                 return Err(sync_error(
                     "an epoch of MPI_Win_lock or MPI_Win_start is open; end it before \
                      MPI_Win_lock_all",
