@@ -205,8 +205,11 @@ impl Window {
                 },
             );
         }
-        // Nobody may be asked for something before it serves, nor free its probe too early.
-        mpi_core::collective::barrier(process, &window.comm)?;
+        // Nobody may be asked for something before it serves, nor free its probe too early. Where nobody is
+        // asked by messages, members have told each other last of all what they are able to.
+        if window.way == Way::Messages {
+            mpi_core::collective::barrier(process, &window.comm)?;
+        }
         Ok(window)
     }
 }
@@ -522,12 +525,15 @@ impl Plan<'_> {
     /// # Errors
     /// `MPI_ERR_NO_MEM`, on all of them, if there is not enough for all parts.
     fn may_wait(&self, comm: &Comm, parts: &Parts) -> Result<bool> {
+        if !self.has_own_memory() {
+            return Ok(false);
+        }
         let shared = self.process.shared_memory();
         let look = |shared: &Arc<dyn SharedMemory>| match shared.may_wait(parts.total) {
             Ok(waits) => (u64::from(waits), None),
             Err(error) => (LACKS, Some(error)),
         };
-        let (found, lack) = match shared.filter(|_| comm.rank() == 0 && self.has_own_memory()) {
+        let (found, lack) = match shared.filter(|_| comm.rank() == 0) {
             Some(shared) => look(shared),
             None => (0, None),
         };

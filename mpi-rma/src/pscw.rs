@@ -7,7 +7,7 @@ use netmod::Peer;
 use crate::control::Waiter;
 use crate::control::full_fence;
 use crate::epochs::{FENCE, LOCK_ALL, STARTED, STARTS, sync_error};
-use crate::message::{self, Kind};
+use crate::message::{Kind, Layout};
 use crate::window::Window;
 use mpi_core::group::Group;
 use mpi_core::process::Process;
@@ -124,7 +124,7 @@ impl Window {
             return Ok(());
         };
         self.flush_lanes(process, Some(target))?;
-        let message = message::encode(Kind::Complete, 0, [0; 2], &[], 0, |_| {});
+        let message = service.message(Kind::Complete, 0, [0; 2], Layout::NONE);
         service.ask(process, (target, 0), message)?;
         Ok(())
     }
@@ -151,7 +151,7 @@ impl Window {
         for origin in origins {
             match &self.service {
                 Some(service) => {
-                    let message = message::encode(Kind::Post, 0, [0; 2], &[], 0, |_| {});
+                    let message = service.message(Kind::Post, 0, [0; 2], Layout::NONE);
                     service.ask(process, (origin, 0), message)?;
                 }
                 None => self.control()?.post(origin as usize, me as usize),

@@ -6,7 +6,7 @@
  */
 #include "rma.h"
 
-enum { EACH = 200, SIDE = 16, BYTES = 256 };
+enum { EACH = 60, SIDE = 16, BYTES = 256 };
 
 static const struct {
     MPI_Datatype type;

@@ -6,7 +6,7 @@
  */
 #include "rma.h"
 
-enum { ROUNDS = 300 };
+enum { ROUNDS = 80 };
 
 /* Adds to a number of rank 0's by a read and a write, which an exclusive lock alone makes safe. Shared locks, and those
  * of all, come in between and must see both words alike. */
