@@ -56,6 +56,7 @@ mod runs;
 mod serve;
 mod service;
 mod service_signal;
+mod share;
 mod shared_alloc;
 mod shared_pieces;
 mod sync;

@@ -39,6 +39,11 @@ impl Window {
                     (Some(data), Some((skip, len))) => {
                         std::ptr::copy(data, place.wrapping_offset(skip), len);
                     }
+                    // One's own memory may be that of the buffer.
+                    (Some(data), None) if target.rank != self.rank() => {
+                        let data = std::slice::from_raw_parts(data, origin.len());
+                        target.datatype.unpack(place, target.count, 0, data);
+                    }
                     _ => {
                         let mut data = vec![0; origin.len()];
                         origin.pack(&mut data);
@@ -100,6 +105,10 @@ impl Window {
                 match (origin.plain(), target.datatype.as_run(target.count)) {
                     (Some(data), Some((skip, len))) => {
                         std::ptr::copy(place.wrapping_offset(skip), data, len);
+                    }
+                    (Some(data), None) if target.rank != self.rank() => {
+                        let data = std::slice::from_raw_parts_mut(data, origin.len());
+                        target.datatype.pack(place, target.count, 0, data);
                     }
                     _ => {
                         let mut data = vec![0; origin.len()];
