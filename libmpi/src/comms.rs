@@ -149,7 +149,7 @@ impl CommObject {
     }
 
     fn agree(&self, process: &Process, mut hints: Hints) -> Result<()> {
-        mpi_core::creation::vcis::agree_on_vcis(process, &self.comm, &hints.wishes())?;
+        mpi_comm::creation::vcis::agree_on_vcis(process, &self.comm, &hints.wishes())?;
         hints.settle(process, &self.comm);
         *self.hints.lock() = hints;
         Ok(())

@@ -287,9 +287,9 @@ impl Hints {
         let wishes = self.wishes();
         self.keep_in_force(comm.vci_hints(&wishes));
         if let Some(choices) = self.get("weft_coll", |value| {
-            choices(mpi_core::collective::choices(process).clone(), value)
+            choices(mpi_comm::collective::choices(process).clone(), value)
         }) {
-            mpi_core::collective::set_comm_choices(comm, Some(choices));
+            mpi_comm::collective::set_comm_choices(comm, Some(choices));
         }
         comm.set_promises(wishes.no_any_tag, wishes.no_any_source);
         let (no_any_tag, no_any_source) = comm.promises();

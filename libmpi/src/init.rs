@@ -81,7 +81,7 @@ pub fn close_session() -> Result<()> {
     let runtime = runtime::runtime()?;
     runtime.process.end_lockless();
     runtime.dynamic.ports.lock().clear();
-    mpi_core::dynamic::part::finish_all(&runtime.process)?;
+    mpi_comm::dynamic::part::finish_all(&runtime.process)?;
     let left = runtime.process.drain_within(PATIENCE).map(drop);
     rest(runtime);
     // With a process lost not everything can leave.
@@ -285,14 +285,14 @@ fn take_down(runtime: &Runtime) -> Result<()> {
         runtime.dynamic.ports.lock().clear();
     }
     // MPI_Finalize is collective over all connected processes (section 10.5.4).
-    mpi_core::dynamic::part::finish_all(&runtime.process)?;
+    mpi_comm::dynamic::part::finish_all(&runtime.process)?;
     // What a session has still to send may wait for its receiver, which is not to be waited for here.
     let drain = || match alone {
         true => runtime.process.drain(),
         false => Ok(()),
     };
     // All processes together, whoever has sessions open.
-    let together = mpi_core::collective::barrier(&runtime.process, &runtime.world.comm)
+    let together = mpi_comm::collective::barrier(&runtime.process, &runtime.world.comm)
         .and_then(|()| drain())
         .and_then(|()| leave_together(runtime));
     // With a process lost there is no leaving together: what can be cleaned up is.

@@ -22,7 +22,7 @@ fn exchanged(comm: MPI_Comm, sends: bool, neighbors: bool) -> Option<usize> {
     if !neighbors {
         return Some(comm.targets() as usize);
     }
-    let found = mpi_core::topo::neighbors(comm).ok()?;
+    let found = mpi_comm::topo::neighbors(comm).ok()?;
     let ranks = if sends {
         found.destinations
     } else {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use mpi_core::creation::streams::{Stream, Ways};
+use mpi_comm::creation::streams::{Stream, Ways};
 use mpi_core::{Class, Error, Process, Result};
 use parking_lot::Mutex;
 

@@ -88,6 +88,7 @@ mod tests {
         "mpicxx",
         "mpi-core",
         "mpi-coll",
+        "mpi-comm",
         "mpi-rma",
         "mpi-types",
         "mpifort",

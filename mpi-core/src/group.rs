@@ -122,7 +122,7 @@ impl Group {
 
     /// The group of the ranks of a communicator with endpoints, in which a peer can be several
     /// times. [`Group::rank_of`] gives one of its ranks.
-    pub(crate) fn of_points(peers: &[u32]) -> Group {
+    pub fn of_points(peers: &[u32]) -> Group {
         let mut index: Box<[(u32, u32)]> = peers.iter().copied().zip(0..).collect();
         index.sort_unstable();
         Group(Map::List(Arc::new(List {

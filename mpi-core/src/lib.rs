@@ -2,13 +2,11 @@
 //!
 //! Everything hangs off one value, the [`process::Process`], that is passed in; a test can therefore
 //! create thousands of ranks in one operating-system process over a simulated transport. Handles,
-//! integer constants and structs of the C binding belong to the crates on top.
+//! integer constants and structs of the C binding belong to the crates on top, and so does what the members of
+//! a communicator do together (`mpi-comm`).
 
 pub mod attr;
-pub mod collective;
 pub mod comm;
-pub mod creation;
-pub mod dynamic;
 pub mod group;
 pub mod info;
 pub mod lock;
@@ -16,7 +14,6 @@ pub mod partitioned;
 pub mod process;
 pub mod pt2pt;
 mod sync;
-pub mod topo;
 pub mod vci;
 pub mod wait;
 

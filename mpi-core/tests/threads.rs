@@ -1,103 +1,16 @@
 //! `MPI_THREAD_MULTIPLE`: real threads over the real shared-memory transport and the loopback.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread;
-use std::time::{Duration, Instant};
+#[path = "common/threads.rs"]
+mod common;
 
-use mpi_coll::{Barrier, Team};
-use mpi_core::collective::Buffers;
-use mpi_core::comm::{Comm, ContextId};
-use mpi_core::group::Group;
-use mpi_core::process::source::Sources;
-use mpi_core::process::{
-    Config, CriticalSections, Destination, Mode, NOBODY, Process, Router, Source, Threads,
-};
-use mpi_core::wait::WaitPolicy;
+use std::thread;
+
+use common::{Book, Watchdog, process};
+use mpi_core::process::{Destination, Mode, NOBODY, Process, Source};
 use mpi_core::{ANY_SOURCE, Buffer, RequestId};
-use netmod::{OpenError, Peer, Resolver, Transport, VciId};
+use netmod::Peer;
 
 const THREADS: u16 = 4;
-const LIMIT: Duration = Duration::from_secs(100);
-
-/// Ends the test program if a test does not end.
-struct Watchdog(Arc<AtomicBool>);
-
-impl Watchdog {
-    fn new(test: &'static str) -> Self {
-        let ended = Arc::new(AtomicBool::new(false));
-        let seen = ended.clone();
-        thread::spawn(move || {
-            let start = Instant::now();
-            while start.elapsed() < LIMIT {
-                thread::sleep(Duration::from_millis(100));
-                if seen.load(Ordering::Relaxed) {
-                    return;
-                }
-            }
-            eprintln!("{test} does not end");
-            std::process::abort();
-        });
-        Watchdog(ended)
-    }
-}
-
-impl Drop for Watchdog {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-type Addresses = HashMap<(Peer, VciId), Vec<u8>>;
-
-/// The addresses of all VCIs of all processes.
-#[derive(Clone, Default)]
-struct Book(Arc<Mutex<Addresses>>);
-
-impl Resolver for Book {
-    fn resolve(&self, peer: Peer, vci: VciId) -> Result<Vec<u8>, OpenError> {
-        let found = self.0.lock().unwrap().get(&(peer, vci)).cloned();
-        found.ok_or_else(|| OpenError(format!("process {peer} has no VCI {vci}")))
-    }
-}
-
-struct First;
-
-impl Router for First {
-    fn route(&self, _peer: Peer) -> Result<usize, OpenError> {
-        Ok(1)
-    }
-}
-
-fn process(book: &Book, me: Peer, vcis: u16, single_copy: bool) -> Process {
-    let config = shmmod::Config { me, single_copy };
-    let shm = Arc::new(shmmod::Shm::open(config, Arc::new(book.clone())));
-    let process = Process::new(Config {
-        me,
-        transports: vec![shm.clone()],
-        router: Arc::new(First),
-        wait: WaitPolicy::for_share(8, 2),
-        clock: None,
-        watch: None,
-        eager_limit: Some(1000),
-        window: 10_000,
-        max_vcis: usize::from(vcis),
-        threads: Threads::Many,
-        critical: CriticalSections::default(),
-        request_caches: true,
-        nodes: Vec::new(),
-        shared_memory: None,
-        sources: Sources::default(),
-    })
-    .unwrap();
-    for vci in 0..vcis {
-        process.open_vci(vci).unwrap();
-        book.0.lock().unwrap().insert((me, vci), shm.address(vci));
-    }
-    process
-}
-
 /// One thread's side of an exchange.
 struct Side<'a> {
     process: &'a Process,
@@ -264,57 +177,4 @@ fn threads_of_one_process_wait_for_each_others_requests() {
         }
     });
     process.drain().unwrap();
-}
-
-/// Each thread has a communicator of its own (MPI-3.1 section 12.4.3 lets them all be busy at once)
-/// and does blocking and nonblocking collectives on it; all share VCI 0.
-#[test]
-fn threads_do_collectives_on_communicators_of_their_own() {
-    const RANKS: u32 = 3;
-    let _watchdog = Watchdog::new("threads_do_collectives_on_communicators_of_their_own");
-    let book = Book::default();
-    let processes = [0, 1, 2].map(|me| process(&book, me, 1, true));
-    thread::scope(|scope| {
-        for (rank, process) in processes.iter().enumerate() {
-            for thread in 0..u32::from(THREADS) {
-                let group = Group::identity(RANKS);
-                let context = ContextId::new(0, 1 + thread);
-                let comm = Arc::new(Comm::new(context, group, rank as u32));
-                scope.spawn(move || collectives(process, &comm, thread));
-            }
-        }
-    });
-    for process in &processes {
-        process.drain().unwrap();
-    }
-}
-
-fn collectives(process: &Process, comm: &Arc<Comm>, thread: u32) {
-    let rank = u64::from(comm.rank());
-    for round in 0..60 {
-        let value = |rank: u64| [rank * 1000 + round, u64::from(thread)];
-        // SAFETY: a barrier has no data.
-        let barrier = unsafe {
-            mpi_core::collective::started::start_collective(
-                process,
-                comm.clone(),
-                Buffers::NONE,
-                |schedule| {
-                    let team = Team::all(comm.rank(), comm.size());
-                    mpi_coll::barrier(schedule, team, Barrier::Dissemination);
-                },
-            )
-        };
-        let all = mpi_core::collective::gather_all_u64(process, comm, value(rank)).unwrap();
-        assert!((0..).zip(&all).all(|(rank, got)| *got == value(rank)));
-        let mut data = if rank == 0 {
-            [round; 200]
-        } else {
-            [u64::MAX; 200]
-        };
-        mpi_core::collective::broadcast_u64(process, comm, &mut data).unwrap();
-        assert_eq!(data, [round; 200]);
-        assert_eq!(process.wait(barrier.unwrap()).unwrap().1, None);
-        mpi_core::collective::barrier(process, comm).unwrap();
-    }
 }

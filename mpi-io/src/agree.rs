@@ -4,8 +4,8 @@
 #![allow(unsafe_code, reason = "collectives take addresses")]
 
 use mpi_coll::Part;
+use mpi_comm::collective::{self, Buffers, Call, Root};
 use mpi_core::Process;
-use mpi_core::collective::{self, Buffers, Call, Root};
 use mpi_core::comm::Comm;
 use mpi_types::datatype::{Datatype, Predefined};
 use mpi_types::{Class, Error, Result};

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
+use mpi_comm::collective;
 use mpi_core::Process;
-use mpi_core::collective;
 use mpi_core::comm::Comm;
 use mpi_types::Result;
 

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use mpi_comm::collective;
 use mpi_core::Process;
-use mpi_core::collective;
 use mpi_core::comm::Comm;
 use mpi_core::info::Info;
 use mpi_types::{Class, Error, Result};
@@ -45,7 +45,7 @@ impl File {
     /// `MPI_ERR_AMODE` and `MPI_ERR_NOT_SAME` for modes that don't go together, and the system's, all of
     /// any member.
     pub fn open(process: &Process, comm: &Comm, opening: Result<Opening>) -> Result<File> {
-        let comm = mpi_core::creation::dup_comm(process, comm)?;
+        let comm = mpi_comm::creation::dup_comm(process, comm)?;
         let checked = opening.and_then(|opening| {
             opening.amode.check()?;
             if opening.name.as_os_str().is_empty() {

@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::SystemTime;
 
+use mpi_comm::collective;
 use mpi_core::Process;
-use mpi_core::collective;
 use mpi_core::comm::Comm;
 use mpi_types::{Error, Result};
 use netmod::{RemoteKey, SharedSegment};

@@ -11,8 +11,9 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 
+use mpi_comm::collective;
 use mpi_core::comm::Comm;
-use mpi_core::{Buffer, Process, collective};
+use mpi_core::{Buffer, Process};
 use mpi_types::Result;
 use parking_lot::Mutex;
 

@@ -104,8 +104,8 @@ impl Window {
         unit: i64,
         hints: &Hints,
     ) -> Result<Window> {
-        let comm = Arc::new(mpi_core::creation::dup_comm(process, comm)?);
-        mpi_core::creation::vcis::agree_on_vcis(process, &comm, &hints.vcis.for_window())?;
+        let comm = Arc::new(mpi_comm::creation::dup_comm(process, comm)?);
+        mpi_comm::creation::vcis::agree_on_vcis(process, &comm, &hints.vcis.for_window())?;
         let probe = Box::new(AtomicU64::new(0));
         let peers = (0..comm.size()).map(|rank| comm.local().peer(rank));
         let local = peers
@@ -122,7 +122,7 @@ impl Window {
         let lacks = u64::from(piece.is_none());
         let promise = hints.accumulates.map_or(0, |promise| promise.word());
         let mut told = [bytes, !bytes, step, !step, !near, lacks, promise, !promise];
-        mpi_core::collective::greatest_u64(process, &comm, &mut told)?;
+        mpi_comm::collective::greatest_u64(process, &comm, &mut told)?;
         let plan = Plan {
             process,
             comm: &comm,
@@ -209,7 +209,7 @@ impl Window {
         // Nobody may be asked for something before it serves, nor free its probe too early. Where nobody is
         // asked by messages, members have told each other last of all what they are able to.
         if window.way == Way::Messages {
-            mpi_core::collective::barrier(process, &window.comm)?;
+            mpi_comm::collective::barrier(process, &window.comm)?;
         }
         Ok(window)
     }
@@ -243,7 +243,7 @@ impl Plan<'_> {
             share::make(process, total, total)
         });
         let key = share::key_words(made.as_ref());
-        let told = mpi_core::collective::gather_all_u64(
+        let told = mpi_comm::collective::gather_all_u64(
             process,
             comm,
             [
@@ -287,7 +287,7 @@ impl Plan<'_> {
                 && (0..count)
                     .all(|rank| single_copy::can_copy(process, comm, rank as u32, told[rank][3]));
             let able = [u64::from(piece.is_some()), u64::from(single_copy)];
-            let able = mpi_core::collective::gather_all_u64(process, comm, able)?;
+            let able = mpi_comm::collective::gather_all_u64(process, comm, able)?;
             let all = |what: usize| able.iter().all(|member| member[what] != 0);
             // Nobody need find the piece any more: nothing of it is left when the processes end.
             if let Some(piece) = &piece {
@@ -367,7 +367,7 @@ impl Plan<'_> {
         let (Some(own), Some(shared)) = (self.piece, process.shared_memory()) else {
             return Ok(None);
         };
-        let told = mpi_core::collective::gather_all_u64(process, comm, own.words())?;
+        let told = mpi_comm::collective::gather_all_u64(process, comm, own.words())?;
         let mut mapped = Vec::with_capacity(told.len());
         for (rank, words) in told.into_iter().enumerate() {
             let PieceLocation { key, len, offset } = PieceLocation::of(words);
@@ -380,7 +380,7 @@ impl Plan<'_> {
         }
         let lacks = u64::from(mapped.len() < comm.size() as usize);
         let mut lacking = [lacks];
-        mpi_core::collective::greatest_u64(process, comm, &mut lacking)?;
+        mpi_comm::collective::greatest_u64(process, comm, &mut lacking)?;
         Ok((lacking[0] == 0).then_some(mapped))
     }
 
@@ -391,7 +391,7 @@ impl Plan<'_> {
             true => None,
             false => {
                 let own = [self.size as u64, self.unit as u64];
-                Some(mpi_core::collective::gather_all_u64(process, comm, own)?)
+                Some(mpi_comm::collective::gather_all_u64(process, comm, own)?)
             }
         };
         let mut memory = Memory::default();
@@ -486,13 +486,13 @@ impl Plan<'_> {
         if ranks.len() < 2 {
             return Ok(None);
         }
-        mpi_core::creation::create_comm_group(process, comm, &comm.local().of_ranks(&ranks), 0)
+        mpi_comm::creation::create_comm_group(process, comm, &comm.local().of_ranks(&ranks), 0)
     }
 
     /// How the members on this process's node are reached: all directly, or none.
     fn reach_node(&self, node: &Comm, memory: &mut Memory) -> Result<Box<[(u32, Reach)]>> {
         let Plan { process, comm, .. } = *self;
-        let told = mpi_core::collective::gather_all_u64(
+        let told = mpi_comm::collective::gather_all_u64(
             process,
             node,
             [
@@ -516,7 +516,7 @@ impl Plan<'_> {
             able &= (0..told.len())
                 .all(|rank| single_copy::can_copy(process, node, rank as u32, told[rank][2]));
         }
-        let able = mpi_core::collective::gather_all_u64(process, node, [u64::from(able)])?;
+        let able = mpi_comm::collective::gather_all_u64(process, node, [u64::from(able)])?;
         if let Some(piece) = &piece {
             piece.settle();
         }
@@ -558,7 +558,7 @@ impl Plan<'_> {
             None => (0, None),
         };
         let mut told = [found];
-        mpi_core::collective::broadcast_u64(self.process, comm, &mut told)?;
+        mpi_comm::collective::broadcast_u64(self.process, comm, &mut told)?;
         if told[0] == LACKS {
             let why = lack.map(|error| error.0);
             let why = why.unwrap_or_else(|| "there is not enough for all members".to_string());
@@ -587,7 +587,7 @@ impl Plan<'_> {
     /// Whether all members have memory.
     fn agree(&self, fine: bool) -> Result<()> {
         let mut lacking = [u64::from(!fine)];
-        mpi_core::collective::greatest_u64(self.process, self.comm, &mut lacking)?;
+        mpi_comm::collective::greatest_u64(self.process, self.comm, &mut lacking)?;
         if lacking[0] == 0 {
             return Ok(());
         }

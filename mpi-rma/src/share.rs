@@ -66,7 +66,7 @@ pub(crate) fn share(
     let mut key = key_words(made.as_ref());
     // Also without shared memory, which nobody has then, since all were set up alike: who waits for a key must
     // get one.
-    mpi_core::collective::broadcast_u64(process, comm, &mut key)?;
+    mpi_comm::collective::broadcast_u64(process, comm, &mut key)?;
     Ok(take(process, made, key, total).and_then(|piece| {
         let end = parts.get(me + 1).copied().unwrap_or(total);
         if !waits {

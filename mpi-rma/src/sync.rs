@@ -54,7 +54,7 @@ impl Window {
         }
         self.flush_dirty(process)?;
         full_fence();
-        mpi_core::collective::barrier(process, &self.comm)?;
+        mpi_comm::collective::barrier(process, &self.comm)?;
         full_fence();
         Ok(())
     }

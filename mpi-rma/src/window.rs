@@ -152,7 +152,7 @@ impl Window {
         if let Some(service) = &self.service {
             // What this process has under way must be complete at its targets.
             self.flush_dirty(process)?;
-            mpi_core::collective::barrier(process, &self.comm)?;
+            mpi_comm::collective::barrier(process, &self.comm)?;
             process.wait_until(self.comm.vci(), || {
                 for lane in service.lanes.iter().skip(1) {
                     process.poll(lane.vci)?;
@@ -162,7 +162,7 @@ impl Window {
             serve::end_service(process, service);
         }
         // Invariant: memory goes only after all are done with it.
-        mpi_core::collective::barrier(process, &self.comm)?;
+        mpi_comm::collective::barrier(process, &self.comm)?;
         if let Some(service) = &self.service {
             service.keys.withdraw();
         }

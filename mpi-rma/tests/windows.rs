@@ -234,7 +234,7 @@ fn run_on(
                 if rank < 2 * RANKS {
                     work(&process, &window, model, &mut rng);
                 }
-                mpi_core::collective::barrier(&process, &comm).unwrap();
+                mpi_comm::collective::barrier(&process, &comm).unwrap();
                 // SAFETY: all have unlocked; the memory holds so many elements.
                 let now = unsafe {
                     std::slice::from_raw_parts(window.base().cast::<u64>(), ELEMENTS).to_vec()
@@ -389,7 +389,7 @@ fn two_with(
                     unsafe { Window::new(&process, &comm, Flavor::Allocated, 4096, 1, hints) };
                 let window = window.unwrap();
                 // The others' last messages are taken in.
-                mpi_core::collective::barrier(&process, &comm).unwrap();
+                mpi_comm::collective::barrier(&process, &comm).unwrap();
                 ready.wait();
                 if rank == 0 {
                     first(sim, &process, &window);
@@ -591,7 +591,7 @@ fn run_atomics(seed: u64, ranks: u32, rounds: usize, network: SimConfig, other: 
                         assert_eq!(found[..expected.len()], expected);
                     }
                 }
-                mpi_core::collective::barrier(&process, &comm).unwrap();
+                mpi_comm::collective::barrier(&process, &comm).unwrap();
                 // All draw numbers from one word.
                 let word = Datatype::predefined(Predefined::Uint64T);
                 let (mut one, mut drawn, mut last) = (1u64, [0u64; 4], None);
@@ -623,7 +623,7 @@ fn run_atomics(seed: u64, ranks: u32, rounds: usize, network: SimConfig, other: 
                     }
                 }
                 window.unlock_all(&process).unwrap();
-                mpi_core::collective::barrier(&process, &comm).unwrap();
+                mpi_comm::collective::barrier(&process, &comm).unwrap();
                 // SAFETY: all have unlocked; the memory holds so many elements.
                 let now =
                     unsafe { std::slice::from_raw_parts(window.base().cast::<u64>(), 16).to_vec() };

@@ -11,6 +11,7 @@ pub fn run() -> Result {
     for (package, rest) in [
         ("netmod", &["--lib"][..]),
         ("mpi-core", &["--lib", "loom_tests"]),
+        ("mpi-comm", &["--lib", "loom_tests"]),
         ("mpi-rma", &["--lib", "loom_tests"]),
     ] {
         let mut command = workspace::cargo();

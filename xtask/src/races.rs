@@ -56,6 +56,8 @@ pub fn run(seconds: u32) -> Result {
                 "-p",
                 "mpi-core",
                 "-p",
+                "mpi-comm",
+                "-p",
                 "mpi-rma",
                 "-p",
                 "shmmod",

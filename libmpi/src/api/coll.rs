@@ -6,8 +6,8 @@
 use std::ffi::{c_int, c_void};
 
 use mpi_coll::{Ints, Layout, Part};
-use mpi_core::collective::persistent::PersistentCollective;
-use mpi_core::collective::{Buffers, Call, Root};
+use mpi_comm::collective::persistent::PersistentCollective;
+use mpi_comm::collective::{Buffers, Call, Root};
 use mpi_core::datatype::Datatype;
 use mpi_core::{Class, Error, Result};
 
@@ -176,7 +176,7 @@ impl Site<'_> {
         match self.how {
             // SAFETY: the caller's contract.
             How::Wait => unsafe {
-                mpi_core::collective::call(process, &self.object.comm, buffers, call)
+                mpi_comm::collective::call(process, &self.object.comm, buffers, call)
             },
             How::Start(request) => {
                 let holder = self.runtime.comm_arc(self.handle)?;
@@ -184,7 +184,7 @@ impl Site<'_> {
                 // completion of the request; `new` found `request` not to be NULL.
                 unsafe {
                     let id =
-                        mpi_core::collective::started::start_call(process, holder, buffers, call)?;
+                        mpi_comm::collective::started::start_call(process, holder, buffers, call)?;
                     request.write(requests::handle(Some(id)));
                 }
                 Ok(())

@@ -3,8 +3,8 @@
 
 use std::ffi::{c_int, c_void};
 
+use mpi_comm::collective::{Call, Root};
 use mpi_core::Result;
-use mpi_core::collective::{Call, Root};
 
 use super::coll::{Blocks, How, Site, TypeList, demand_apart, demand_buffer, demand_own_apart};
 use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request};

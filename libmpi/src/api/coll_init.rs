@@ -3,8 +3,8 @@
 
 use std::ffi::{c_int, c_void};
 
+use mpi_comm::collective::Call;
 use mpi_core::Result;
-use mpi_core::collective::Call;
 
 use super::coll::{Blocks, How, Site};
 use super::{coll_data, coll_neighbor, coll_reduce};

@@ -2,9 +2,9 @@
 
 use std::ffi::c_void;
 
+use mpi_comm::collective::Call;
+use mpi_comm::topo;
 use mpi_core::Result;
-use mpi_core::collective::Call;
-use mpi_core::topo;
 
 use super::coll::{Blocks, How, Site, TypeList, demand_apart, demand_buffer};
 use crate::abi::{MPI_Aint, MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request};

@@ -4,8 +4,8 @@
 use std::ffi::{c_int, c_void};
 
 use mpi_coll::{Layout, Part};
+use mpi_comm::collective::{Call, Root};
 use mpi_core::Result;
-use mpi_core::collective::{Call, Root};
 use mpi_core::op::Op;
 
 use super::coll::{self, How, Site, demand_apart, demand_buffer, part};

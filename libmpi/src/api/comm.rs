@@ -3,9 +3,9 @@
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::Arc;
 
-use mpi_core::collective::Holder;
+use mpi_comm::collective::Holder;
+use mpi_comm::creation::Choice;
 use mpi_core::comm::Comm;
-use mpi_core::creation::Choice;
 use mpi_core::group::Group;
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
@@ -156,8 +156,8 @@ fn duplicate(
         Some(streams) => super::stream::duplicate(runtime, parent, streams)?,
         None => {
             let make = match asks {
-                true => mpi_core::creation::dup_comm,
-                false => mpi_core::creation::dup_comm_apart,
+                true => mpi_comm::creation::dup_comm,
+                false => mpi_comm::creation::dup_comm_apart,
             };
             let copy = make(&runtime.process, &parent.comm)?;
             runtime.add_comm(copy, Some(parent))?
@@ -225,7 +225,7 @@ unsafe fn idup(
         object
     };
     let (copy, id) =
-        mpi_core::creation::start_dup_comm(&runtime.process, &parent.comm, object, both)?;
+        mpi_comm::creation::start_dup_comm(&runtime.process, &parent.comm, object, both)?;
     let handle = runtime.add_object(copy.clone())?;
     if let Err(error) = copy.become_copy_of(&parent) {
         // The others go on with it; what comes of it here nobody sees.
@@ -258,7 +258,7 @@ pub fn comm_create(comm: LiveComm, group: LiveGroup, newcomm: Out<MPI_Comm>) -> 
     let group = group.object;
     // Who doesn't look at the code finds no communicator.
     newcomm.set(MPI_COMM_NULL);
-    let made = mpi_core::creation::create_comm(&runtime.process, &parent.comm, group)?;
+    let made = mpi_comm::creation::create_comm(&runtime.process, &parent.comm, group)?;
     give(runtime, made, parent, newcomm)
 }
 
@@ -275,7 +275,7 @@ pub fn comm_create_group(
     let tag = u32::try_from(tag).map_err(|_| bad_tag(tag, false))?;
     // Who doesn't look at the code finds no communicator.
     newcomm.set(MPI_COMM_NULL);
-    let made = mpi_core::creation::create_comm_group(&runtime.process, &parent.comm, group, tag)?;
+    let made = mpi_comm::creation::create_comm_group(&runtime.process, &parent.comm, group, tag)?;
     give(runtime, made, parent, newcomm)
 }
 
@@ -292,7 +292,7 @@ pub fn comm_split(comm: LiveComm, color: c_int, key: c_int, newcomm: Out<MPI_Com
     }
     let color = (color != MPI_UNDEFINED).then_some(color as u64);
     let made =
-        mpi_core::creation::split_comm(&runtime.process, &parent.comm, Choice { color, key })?;
+        mpi_comm::creation::split_comm(&runtime.process, &parent.comm, Choice { color, key })?;
     give(runtime, made, parent, newcomm)
 }
 
@@ -309,7 +309,7 @@ pub fn comm_split_type(
     newcomm.set(MPI_COMM_NULL);
     let color = super::hardware::color(runtime, &parent.comm, split_type, info)?;
     let made =
-        mpi_core::creation::split_comm(&runtime.process, &parent.comm, Choice { color, key })?;
+        mpi_comm::creation::split_comm(&runtime.process, &parent.comm, Choice { color, key })?;
     give_with_info(runtime, made, parent, info, newcomm)
 }
 
@@ -317,7 +317,7 @@ pub fn comm_split_type(
 pub fn comm_free(comm: &mut MPI_Comm) -> Result<()> {
     let runtime = runtime()?;
     release_as(runtime, comm)?;
-    mpi_core::dynamic::part::carry_on(&runtime.process)
+    mpi_comm::dynamic::part::carry_on(&runtime.process)
 }
 
 /// `MPI_Comm_disconnect` (section 10.5.4): as [`comm_free`], once all operations are complete.
@@ -325,7 +325,7 @@ pub fn comm_disconnect(comm: &mut MPI_Comm) -> Result<()> {
     let runtime = runtime()?;
     let object = freeable(runtime, *comm)?;
     let members = crate::dynamic::members(&object.comm);
-    let settled = mpi_core::creation::settle_comm(&runtime.process, &object.comm);
+    let settled = mpi_comm::creation::settle_comm(&runtime.process, &object.comm);
     if let Err(error) = &settled
         && error.class() != Class::ProcFailed
     {
@@ -333,7 +333,7 @@ pub fn comm_disconnect(comm: &mut MPI_Comm) -> Result<()> {
     }
     // Of a lost member nothing more is to be waited for: what it had a part in goes all the same.
     release_as(runtime, comm)?;
-    mpi_core::dynamic::part::finish(&runtime.process, &|peer| members.contains(&peer))?;
+    mpi_comm::dynamic::part::finish(&runtime.process, &|peer| members.contains(&peer))?;
     settled
 }
 
@@ -430,7 +430,7 @@ pub fn intercomm_create(
         let tag = u32::try_from(tag).map_err(|_| bad_tag(tag, false))?;
         Ok((peer, rank, tag))
     });
-    let made = mpi_core::creation::create_intercomm(&runtime.process, local, leader, bridge)?;
+    let made = mpi_comm::creation::create_intercomm(&runtime.process, local, leader, bridge)?;
     give(runtime, Some(made), parent, newintercomm)
 }
 
@@ -444,7 +444,7 @@ pub fn intercomm_merge(
     inter_only(&parent.comm)?;
     // Who doesn't look at the code finds no communicator.
     newintracomm.set(MPI_COMM_NULL);
-    let made = mpi_core::creation::merge_intercomm(&runtime.process, &parent.comm, high != 0)?;
+    let made = mpi_comm::creation::merge_intercomm(&runtime.process, &parent.comm, high != 0)?;
     give(runtime, Some(made), parent, newintracomm)
 }
 

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::Arc;
 
-use mpi_core::dynamic::{Link, meet};
+use mpi_comm::dynamic::{Link, meet};
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
 

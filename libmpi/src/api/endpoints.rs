@@ -4,8 +4,8 @@
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering;
 
+use mpi_comm::creation::endpoints::MAX_ENDPOINTS;
 use mpi_core::comm::Comm;
-use mpi_core::creation::endpoints::MAX_ENDPOINTS;
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
 use mpi_rma::{Flavor, Window};
@@ -36,7 +36,7 @@ fn make(
         return Err(null("the array of handles"));
     }
     let made =
-        mpi_core::creation::endpoints::create_endpoints(&runtime.process, &parent.comm, count)?;
+        mpi_comm::creation::endpoints::create_endpoints(&runtime.process, &parent.comm, count)?;
     Ok((parent, made))
 }
 

@@ -3,8 +3,8 @@
 use std::ffi::{CStr, c_int};
 use std::sync::Arc;
 
+use mpi_comm::creation::from_group::{create_from_group, create_intercomm_from_groups};
 use mpi_core::comm::Comm;
-use mpi_core::creation::from_group::{create_from_group, create_intercomm_from_groups};
 use mpi_core::group::Group;
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 
-use mpi_core::dynamic::tell_result;
+use mpi_comm::dynamic::tell_result;
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
 use pmi::Command;

@@ -5,8 +5,8 @@ use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use mpi_comm::creation::streams::{self, Stream};
 use mpi_core::comm::{Comm, Purpose};
-use mpi_core::creation::streams::{self, Stream};
 use mpi_core::process::Mode;
 use mpi_core::{ANY_SOURCE, Class, Error, RequestId, Result, Status};
 

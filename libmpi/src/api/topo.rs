@@ -2,9 +2,9 @@
 
 use std::ffi::c_int;
 
+use mpi_comm::topo::{self, Cart, DistGraph, Graph, Topology, Weights};
 use mpi_core::comm::Comm;
 use mpi_core::info::Info;
-use mpi_core::topo::{self, Cart, DistGraph, Graph, Topology, Weights};
 use mpi_core::{Class, Error, Result};
 
 use super::comm::{give, give_with_info, intra_only};
@@ -149,7 +149,7 @@ pub unsafe fn cart_create(
     // SAFETY: the caller's contract.
     let cart = unsafe { grid(&old.comm, ndims, dims, periods)? };
     let node = node_if(runtime, reorder);
-    let made = mpi_core::topo::create::create_cart(&runtime.process, &old.comm, cart, node)?;
+    let made = mpi_comm::topo::create::create_cart(&runtime.process, &old.comm, cart, node)?;
     give(runtime, made, old, comm_cart)
 }
 
@@ -176,7 +176,7 @@ pub unsafe fn graph_create(
     let graph = unsafe { nodes_and_edges(&old.comm, nnodes, index, edges)? };
     // Who doesn't look at the code finds no communicator.
     comm_graph.set(MPI_COMM_NULL);
-    let made = mpi_core::topo::create::create_graph(
+    let made = mpi_comm::topo::create::create_graph(
         &runtime.process,
         &old.comm,
         graph,
@@ -238,7 +238,7 @@ pub unsafe fn dist_graph_create_adjacent(
     };
     // Who doesn't look at the code finds no communicator.
     comm_dist_graph.set(MPI_COMM_NULL);
-    let made = mpi_core::topo::create::create_dist_graph(
+    let made = mpi_comm::topo::create::create_dist_graph(
         &runtime.process,
         &old.comm,
         graph,
@@ -286,7 +286,7 @@ pub unsafe fn dist_graph_create(
     // Who doesn't look at the code finds no communicator.
     comm_dist_graph.set(MPI_COMM_NULL);
     let node = node_if(runtime, reorder);
-    let made = mpi_core::topo::create::create_dist_graph_of(
+    let made = mpi_comm::topo::create::create_dist_graph_of(
         &runtime.process,
         &old.comm,
         &edges,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mpi_core::dynamic::{Opener, Wanted};
+use mpi_comm::dynamic::{Opener, Wanted};
 use netmod::{OpenError, Transport};
 use netmod_kit::variables::Reader;
 

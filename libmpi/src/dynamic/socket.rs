@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
-use mpi_core::dynamic::Link;
+use mpi_comm::dynamic::Link;
 use mpi_core::{Class, Error, Process, Result};
 
 /// Longer than this is nothing that is sent.

@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use std::process::{Command as Program, Stdio};
 use std::sync::Arc;
 
+use mpi_comm::dynamic::{Link, meet};
 use mpi_core::comm::Comm;
-use mpi_core::dynamic::{Link, meet};
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
 use pmi::{Command, Spawn};

@@ -1,5 +1,5 @@
 //! The VCI that a communicator gets without hints, in programs whose threads call at once
-//! (`creation/automatic.rs` says how its members agree on it), and which ones all members have.
+//! (mpi-comm's `creation/automatic.rs` says how its members agree on it), and which ones all members have.
 
 #![deny(unsafe_code)]
 
@@ -11,12 +11,12 @@ use netmod::VciId;
 use crate::vci::pool::Users;
 
 /// VCIs with numbers below this can be given by themselves.
-pub(crate) const MOST: u32 = u64::BITS;
+pub const MOST: u32 = u64::BITS;
 
 /// What a communicator keeps about it. All members have the same but for `own`'s count of users, since it
 /// changes in calls that all make in the same order.
 #[derive(Default)]
-pub(crate) struct Automatic {
+pub struct Automatic {
     /// VCIs that all members have open and know all addresses of, as bits.
     known: AtomicU64,
     /// VCIs that a member can't have.

@@ -5,15 +5,15 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, O
 use std::sync::{Arc, Mutex, OnceLock};
 
 pub mod attachment;
-pub(crate) mod automatic;
-pub(crate) mod points;
+pub mod automatic;
+pub mod points;
 mod pt2pt;
 pub mod single_copy;
 pub mod vci_map;
 
 use netmod::{Peer, VciId};
 
-pub(crate) use self::pt2pt::send_to_member;
+pub use self::pt2pt::send_to_member;
 pub use self::pt2pt::{Sent, mail, take_plain, take_soon, wake};
 pub use self::pt2pt::{matched_probe_on, probe_on, receive_bytes, receive_on, send_on, send_plain};
 pub use self::pt2pt::{receive_by, send_by, try_matched_probe_by};
@@ -83,7 +83,7 @@ pub struct Comm {
     /// The VCIs that were agreed on.
     map: OnceLock<Arc<VciMap>>,
     /// The one that it has without hints.
-    pub(crate) automatic: Automatic,
+    automatic: Automatic,
     /// Where the ranks are, if this is one of several in this process, and its VCI.
     points: Option<(Arc<Points>, [VciId; 1])>,
     /// Given to requests, so that the caller finds the communicator they belong to.
@@ -99,9 +99,9 @@ pub struct Comm {
     /// groups do together. True for intracommunicators.
     first: bool,
     /// What collectives keep with it.
-    pub(crate) collective_state: Attachment,
+    collective_state: Attachment,
     /// Its virtual topology, which duplicates share.
-    pub(crate) topology: Option<Arc<dyn Any + Send + Sync>>,
+    topology: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl AsRef<Comm> for Comm {
@@ -159,20 +159,37 @@ impl Comm {
     }
 
     /// Where its ranks are, if it has endpoints.
-    pub(crate) fn points(&self) -> Option<&Arc<Points>> {
+    pub fn points(&self) -> Option<&Arc<Points>> {
         self.points.as_ref().map(|(points, _)| points)
     }
 
     /// Gives it a virtual topology (chapter 7).
-    pub(crate) fn with_topology(self, topology: Arc<dyn Any + Send + Sync>) -> Comm {
+    pub fn with_topology(self, topology: Arc<dyn Any + Send + Sync>) -> Comm {
         Comm {
             topology: Some(topology),
             ..self
         }
     }
 
+    /// Its virtual topology, which only the room that gave it one knows.
+    pub fn topology(&self) -> Option<&(dyn Any + Send + Sync)> {
+        self.topology.as_deref()
+    }
+
+    /// What collectives keep with it.
+    #[inline(always)]
+    pub fn collective_state(&self) -> &Attachment {
+        &self.collective_state
+    }
+
+    /// What is known of VCIs that it may get without hints.
+    #[inline]
+    pub fn automatic(&self) -> &Automatic {
+        &self.automatic
+    }
+
     /// A communicator of the same groups with the same topology in another context.
-    pub(crate) fn same_in(&self, context: ContextId) -> Comm {
+    pub fn same_in(&self, context: ContextId) -> Comm {
         let automatic = Automatic::default();
         automatic.inherit(&self.automatic);
         Comm {
@@ -187,13 +204,13 @@ impl Comm {
 
     /// The place for the context of a communicator that was made before it was known
     /// ([`ContextId::UNKNOWN`]).
-    pub(crate) fn context_to_be(&self) -> &AtomicU64 {
+    pub fn context_to_be(&self) -> &AtomicU64 {
         &self.context
     }
 
     /// The local group of an intercommunicator as an intracommunicator, for the library's own
     /// messages about the making of communicators.
-    pub(crate) fn within(&self) -> Comm {
+    pub fn within(&self) -> Comm {
         Comm::new(self.context().within(), self.local.clone(), self.rank)
     }
 
@@ -272,13 +289,13 @@ impl Comm {
     }
 
     /// Whether messages of the program may have been sent on it, or its VCIs are agreed on.
-    pub(crate) fn is_used(&self) -> bool {
+    pub fn is_used(&self) -> bool {
         self.used.load(Ordering::Relaxed) || self.map.get().is_some()
     }
 
     /// From now on its VCIs stay what they are.
     #[inline]
-    pub(crate) fn mark_used(&self) {
+    pub fn mark_used(&self) {
         if !self.used.load(Ordering::Relaxed) {
             self.used.store(true, Ordering::Relaxed);
             self.find_quick_ways();
@@ -299,7 +316,7 @@ impl Comm {
     }
 
     /// Has its messages use these VCIs. It must not be in use.
-    pub(crate) fn use_vcis(&self, map: Arc<VciMap>) {
+    pub fn use_vcis(&self, map: Arc<VciMap>) {
         let common = map.common();
         if self.map.set(map).is_ok() {
             self.vci.store(common, Ordering::Relaxed);
@@ -310,7 +327,7 @@ impl Comm {
 
     /// Has its messages use this VCI, which its members have agreed on without hints; they may still ask for
     /// others. It must not be in use. False if a thread has the VCI for itself.
-    pub(crate) fn use_own_vci(&self, vci: VciId, users: &Arc<Users>) -> bool {
+    pub fn use_own_vci(&self, vci: VciId, users: &Arc<Users>) -> bool {
         let held = self.automatic.hold(vci, users);
         if held {
             self.vci.store(vci, Ordering::Relaxed);
@@ -319,7 +336,7 @@ impl Comm {
     }
 
     /// Has its messages use the same VCIs as another's.
-    pub(crate) fn share_vcis_of(&self, other: &Comm) {
+    pub fn share_vcis_of(&self, other: &Comm) {
         if let Some(map) = other.map.get() {
             self.use_vcis(map.clone());
         } else if let Some(vci) = self.automatic.hold_as(&other.automatic) {
@@ -328,7 +345,7 @@ impl Comm {
     }
 
     /// The VCIs that were agreed on.
-    pub(crate) fn agreed_vcis(&self) -> &[VciId] {
+    pub fn agreed_vcis(&self) -> &[VciId] {
         self.map.get().map_or(&[], |map| map.vcis())
     }
 
@@ -469,7 +486,7 @@ impl Comm {
 
     /// A number for the next persistent collective, none of those that [`Comm::next_collective`] gives:
     /// the same on all members, since they make them in the same order (MPI-4.1 section 6.13).
-    pub(crate) fn next_persistent(&self) -> u32 {
+    pub fn next_persistent(&self) -> u32 {
         const MOST: u32 = i32::MAX as u32; // more would be the wildcard
         (1 << 31) | (self.persistent.fetch_add(1, Ordering::Relaxed) % MOST)
     }
@@ -515,7 +532,7 @@ impl Comm {
     /// come after those of the local one, on either side, so that messages within a group and
     /// between groups are told apart.
     #[inline]
-    pub(crate) fn to_member(&self, number: u32, tag: i32, purpose: Purpose) -> Destination {
+    pub fn to_member(&self, number: u32, tag: i32, purpose: Purpose) -> Destination {
         let Some(remote) = &self.remote else {
             return self.to(number, tag, purpose);
         };

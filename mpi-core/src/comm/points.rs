@@ -11,14 +11,18 @@ use crate::group::Group;
 
 /// Where a rank is.
 #[derive(Clone, Copy)]
-pub(crate) struct Point {
+pub struct Point {
+    /// The process.
     pub peer: Peer,
+    /// The VCI at which it receives.
     pub vci: VciId,
+    /// The context in which it receives.
     pub context: ContextId,
 }
 
 /// The ranks of a communicator with endpoints, and what this process's share.
-pub(crate) struct Points {
+pub struct Points {
+    /// By rank.
     pub list: Box<[Point]>,
     /// Whether each process has one rank, at its stream.
     pub one_each: bool,
@@ -36,14 +40,14 @@ impl Points {
 
 impl Comm {
     /// The rank of an endpoint of this process.
-    pub(crate) fn endpoint(points: Arc<Points>, group: Group, rank: u32) -> Comm {
+    pub fn endpoint(points: Arc<Points>, group: Group, rank: u32) -> Comm {
         let vci = points.get(rank).vci;
         Comm::endpoint_from(points, group, rank, vci)
     }
 
     /// The same, which sends from another VCI than the one where messages to it arrive. To receive by, it
     /// must be the same.
-    pub(crate) fn endpoint_from(points: Arc<Points>, group: Group, rank: u32, vci: VciId) -> Comm {
+    pub fn endpoint_from(points: Arc<Points>, group: Group, rank: u32, vci: VciId) -> Comm {
         let own = points.get(rank);
         let comm = Comm::new(own.context, group, rank).with_points(points, vci);
         comm.mark_used();
@@ -74,7 +78,7 @@ impl Comm {
     ///
     /// # Errors
     /// `MPI_ERR_COMM`.
-    pub(crate) fn check_plain(&self, function: &str) -> Result<()> {
+    pub fn check_plain(&self, function: &str) -> Result<()> {
         if self.points().is_none() {
             return Ok(());
         }

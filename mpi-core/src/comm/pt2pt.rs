@@ -223,7 +223,7 @@ unsafe fn send_anyway(
 
 /// Starts a send to a member of a collective; ranks of a remote group come after the local ones.
 #[inline]
-pub(crate) fn send_to_member(
+pub fn send_to_member(
     process: &Process,
     comm: &Comm,
     purpose: Purpose,

@@ -90,7 +90,7 @@ impl Wishes {
     }
 
     /// A number that members with other wishes hardly have; 0 for none.
-    pub(crate) fn digest(&self) -> u64 {
+    pub fn digest(&self) -> u64 {
         if !self.any() {
             return 0;
         }
@@ -119,7 +119,7 @@ impl Wishes {
     }
 
     /// What is to be done with a pool of `pool` VCIs; none if nothing can.
-    pub(crate) fn plan(&self, pool: usize) -> Option<Plan> {
+    pub fn plan(&self, pool: usize) -> Option<Plan> {
         let known = |vci: Option<VciId>| vci.filter(|vci| usize::from(*vci) < pool);
         if let Some(vci) = known(self.vci) {
             return Some(Plan::These(Spread::One, vec![vci]));
@@ -160,7 +160,7 @@ impl Wishes {
 
 /// By what the VCIs of a message are found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Spread {
+pub enum Spread {
     /// There is one.
     One,
     /// From the second to the first.
@@ -174,18 +174,25 @@ pub(crate) enum Spread {
     /// From that of the thread that sends to the first.
     Senders,
     /// The tag's bits for either side.
-    TagBits { sender: TagBits, receiver: TagBits },
+    TagBits {
+        /// Those of the sender.
+        sender: TagBits,
+        /// Those of the receiver.
+        receiver: TagBits,
+    },
 }
 
 /// What is to be done about wishes.
 #[derive(PartialEq, Eq, Debug)]
-pub(crate) enum Plan {
+pub enum Plan {
+    /// Take these.
     These(Spread, Vec<VciId>),
+    /// Take so many, which the members have to agree on.
     Some(Spread, usize),
 }
 
 /// The VCIs of a communicator.
-pub(crate) struct VciMap {
+pub struct VciMap {
     spread: Spread,
     vcis: Box<[VciId]>,
     lockless: bool,

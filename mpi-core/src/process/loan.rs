@@ -152,7 +152,7 @@ impl<M: Memory> Loan<M> {
 
 /// Ends an operation so that its memory is its owner's again, as far as that goes without waiting. Returns whether
 /// it is over, and the request gone; if not, it is to be asked again after progress.
-pub(crate) fn try_end(process: &Process, id: RequestId) -> Result<bool> {
+pub fn try_end(process: &Process, id: RequestId) -> Result<bool> {
     let Some(request) = process.request(id) else {
         return Ok(true);
     };

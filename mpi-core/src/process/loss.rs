@@ -124,17 +124,17 @@ impl Process {
 
     /// How often this process has looked after those that it waits for: about every 200 ms of waiting.
     #[inline(always)]
-    pub(crate) fn checks(&self) -> u32 {
+    pub fn checks(&self) -> u32 {
         self.checks.load(Ordering::Relaxed)
     }
 
     /// Has those who count [`Process::checks`] look at once.
-    pub(crate) fn count_check(&self) {
+    pub fn count_check(&self) {
         self.checks.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Sends a letter by a VCI.
-    pub(crate) fn send_letter(&self, vci: VciId, letter: Letter) -> Result<()> {
+    pub fn send_letter(&self, vci: VciId, letter: Letter) -> Result<()> {
         let mut state = self.lock(vci)?;
         state.engine.write_letter(letter);
         state.dispatch();

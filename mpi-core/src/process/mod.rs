@@ -274,7 +274,7 @@ impl Process {
     }
 
     /// What tells the time to waits and loss checks.
-    pub(crate) fn clock(&self) -> &dyn Clock {
+    pub fn clock(&self) -> &dyn Clock {
         &*self.clock
     }
 
@@ -298,33 +298,34 @@ impl Process {
     }
 
     /// How many VCIs beside VCI 0 communicators get without hints.
-    pub(crate) fn automatic_vcis(&self) -> u32 {
+    pub fn automatic_vcis(&self) -> u32 {
         self.automatic.load(Ordering::Relaxed)
     }
 
     /// Opens a VCI for communicators without hints. False if this process can't have it.
-    pub(crate) fn reserve_vci(&self, vci: VciId) -> bool {
+    pub fn reserve_vci(&self, vci: VciId) -> bool {
         u32::from(vci) <= self.automatic_vcis()
             && self.open_vci(vci).is_ok()
             && self.users.reserve(vci)
     }
 
     /// Who uses which VCI.
-    pub(crate) fn users(&self) -> &Arc<Users> {
+    pub fn users(&self) -> &Arc<Users> {
         &self.users
     }
 
     /// What keeps threads from each other.
-    pub(crate) fn critical_sections(&self) -> CriticalSections {
+    pub fn critical_sections(&self) -> CriticalSections {
         self.critical
     }
 
-    pub(crate) fn next_turn(&self) -> u64 {
+    /// A number that is another one each time, by which what uses VCIs takes turns.
+    pub fn next_turn(&self) -> u64 {
         u64::from(self.turn.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Notes the address of a peer's VCI in the named transport.
-    pub(crate) fn learn(&self, peer: Peer, vci: VciId, transport: &str, address: &[u8]) {
+    pub fn learn(&self, peer: Peer, vci: VciId, transport: &str, address: &[u8]) {
         self.router.learn(peer, vci, transport, address);
     }
 
@@ -404,7 +405,7 @@ impl Process {
     }
 
     /// The one transport to all these processes, if there is one.
-    pub(crate) fn common_transport(
+    pub fn common_transport(
         &self,
         mut peers: impl Iterator<Item = Peer>,
     ) -> Option<Arc<dyn Transport>> {

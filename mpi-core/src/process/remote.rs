@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use netmod::{LaneError, RemoteKey, VciId};
+use netmod::{LaneError, RemoteAddr, RemoteKey, VciId};
 
 use super::{Process, Source};
 use crate::error::Result;
@@ -84,6 +84,29 @@ impl Process {
     pub fn give_up_access(&self, vci: VciId, index: u32, why: LaneError) -> Result<()> {
         self.lock(vci)?.give_up(index, why);
         Ok(())
+    }
+
+    /// Writes data and words over it to a peer's exposed memory ([`Lane::signal`](netmod::Lane::signal)). Returns
+    /// whether there was room.
+    ///
+    /// # Errors
+    /// The VCI is not open, or the peer is lost.
+    #[inline]
+    pub fn signal(
+        &self,
+        vci: VciId,
+        to: Address,
+        data: &[u8],
+        remote: RemoteAddr,
+        words: &[u64],
+        at: RemoteAddr,
+    ) -> Result<bool> {
+        let mut state = self.lock(vci)?;
+        match state.signal(to, data, remote, words, at) {
+            Ok(()) => Ok(true),
+            Err(LaneError::Again) => Ok(false),
+            Err(error) => Err(state.signal_failed(to, error)),
+        }
     }
 
     /// Asks for the completion, at the target, of what was written there from a VCI; `number` of

@@ -50,7 +50,7 @@ impl Process {
 
     /// Wakes a thread that sleeps and looks without a lock for what this one has stored.
     #[inline]
-    pub(crate) fn notify(&self) {
+    pub fn notify(&self) {
         if self.threaded {
             self.wakeup.notify_after_store();
         }

@@ -133,7 +133,7 @@ impl Process {
     /// As [`Process::wait_until`], for what other processes of the node bring about by stores, which
     /// wake nobody up: naps are short, the longer the longer it takes.
     #[inline]
-    pub(crate) fn wait_for_stores<T>(
+    pub fn wait_for_stores<T>(
         &self,
         vci: VciId,
         mut done: impl FnMut() -> Result<Option<T>>,
@@ -200,7 +200,7 @@ impl Process {
 
     /// Whether there are more ranks than cores.
     #[inline]
-    pub(crate) fn is_oversubscribed(&self) -> bool {
+    pub fn is_oversubscribed(&self) -> bool {
         self.wait.spins <= self.wait_oversubscribed.spins || self.crowded.load(Ordering::Relaxed)
     }
 
@@ -214,7 +214,7 @@ impl Process {
 
     /// How often to look at a flag in shared memory before looking for messages.
     #[inline]
-    pub(crate) fn looks(&self) -> u32 {
+    pub fn looks(&self) -> u32 {
         if self.is_oversubscribed() { 1 } else { 64 }
     }
 

@@ -42,12 +42,12 @@ impl ContextId {
     pub const COUNTS: u32 = 0x0fff_ffff;
 
     /// The context of messages within the groups of an intercommunicator: that of none else.
-    pub(crate) fn within(self) -> ContextId {
+    pub fn within(self) -> ContextId {
         ContextId(self.0 | 1 << 31)
     }
 
     /// Of a communicator whose context is still to be told.
-    pub(crate) const UNKNOWN: ContextId = ContextId(!((1 << PURPOSE) - 1));
+    pub const UNKNOWN: ContextId = ContextId(!((1 << PURPOSE) - 1));
 
     /// As a number to be sent to others.
     pub fn to_bits(self) -> u64 {

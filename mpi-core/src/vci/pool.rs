@@ -15,10 +15,11 @@ pub(crate) type VciSlots = [VciSlot];
 
 /// The most VCIs that a process can have.
 pub const MAX_VCIS: usize = 64 * MASK_WORDS;
-pub(crate) const MASK_WORDS: usize = 8;
+/// Words of a mask that has a bit for each of them.
+pub const MASK_WORDS: usize = 8;
 
 /// Who uses which VCI of a process.
-pub(crate) struct Users {
+pub struct Users {
     /// How many communicators and windows use each VCI; VCI 0 always has a user.
     pub(super) counts: Box<[AtomicU32]>,
     /// VCIs that communicators may get at any time without hints: these have one user more.
@@ -29,7 +30,7 @@ pub(crate) struct Users {
 }
 
 impl Users {
-    pub fn new(slots: &Arc<VciSlots>) -> Users {
+    pub(crate) fn new(slots: &Arc<VciSlots>) -> Users {
         let count = |vci| AtomicU32::new(u32::from(vci == 0));
         Users {
             counts: (0..slots.len()).map(count).collect(),
@@ -96,6 +97,7 @@ impl Users {
         Some(free as VciId)
     }
 
+    /// Ends the use of VCIs by a communicator or window. Those of one thread get their locks back with the last.
     pub fn give_back(&self, vcis: &[VciId]) {
         let _one_at_a_time = self.changing.lock();
         let slots = self.slots.upgrade();
@@ -112,7 +114,8 @@ impl Users {
 
 /// VCIs that somebody uses, as bits.
 #[derive(Default)]
-pub(crate) struct Taken {
+pub struct Taken {
+    /// Those that anybody uses.
     pub used: [u64; MASK_WORDS],
     /// Those that one thread each has for itself.
     pub lockless: [u64; MASK_WORDS],
@@ -129,13 +132,7 @@ impl Taken {
 
 /// Takes `count` VCIs of those that nobody uses; what is missing, in turn, of the others that have
 /// locks. If they are to have none, all must be free, or there are none.
-pub(crate) fn choose(
-    count: usize,
-    taken: &Taken,
-    pool: usize,
-    turn: u64,
-    lockless: bool,
-) -> Vec<VciId> {
+pub fn choose(count: usize, taken: &Taken, pool: usize, turn: u64, lockless: bool) -> Vec<VciId> {
     let is_in =
         |bits: &[u64; MASK_WORDS], vci: VciId| bits[usize::from(vci) / 64] >> (vci % 64) & 1 == 1;
     let all = 1..pool as VciId;

@@ -8,7 +8,7 @@ use mpi_core::process::source::Sources;
 use mpi_core::process::{Config, CriticalSections, OneAtATime, Process, Router, Threads};
 use mpi_core::wait::{Clock, WaitPolicy};
 use netmod::{OpenError, Peer};
-use netmod_sim::{Rng, SimConfig, Simulation};
+use netmod_sim::{Get, Latency, Rng, SimConfig, Simulation};
 
 /// The simulated transport is the only one besides the way to oneself.
 struct OnlyWay;
@@ -168,6 +168,31 @@ impl Drop for Named {
                 self.0
             );
         }
+    }
+}
+
+/// A network with weaknesses by chance.
+pub fn random_network(rng: &mut Rng) -> SimConfig {
+    SimConfig {
+        latency: Latency {
+            base: 1000,
+            per_byte: rng.pick(&[0, 100, 10_000]),
+            jitter: rng.pick(&[0, 500, 50_000]),
+        },
+        max_payload: rng.pick(&[1024, 1500, 4096]),
+        depth: rng.pick(&[1, 2, 8, usize::MAX]),
+        again: rng.pick(&[0, 10, 50]),
+        burst: rng.pick(&[0, 0, 1, 3]),
+        get: rng.pick(&[Get::Unsupported, Get::Immediate, Get::Delayed, Get::Mixed]),
+        get_refused: rng.pick(&[0, 0, 50]),
+        get_fails: rng.pick(&[0, 30]),
+        put_held: false,
+        put_delayed: 0,
+        put_fails: 0,
+        reorder: rng.chance(50),
+        ordered_put: true,
+        poll_steps: false,
+        log: 200,
     }
 }
 

@@ -3,8 +3,6 @@
 //! Random tests print their seed when they fail. `WEFT_TEST_SEED` reruns one seed, `WEFT_TEST_RUNS`
 //! multiplies the number of seeds tried.
 
-mod collectives;
-mod disagree;
 mod exact;
 mod forged;
 mod job;

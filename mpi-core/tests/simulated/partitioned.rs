@@ -3,16 +3,15 @@
 
 use std::sync::Arc;
 
+use mpi_core::comm::vci_map::{Spread, VciMap};
 use mpi_core::comm::{Comm, ContextId};
-use mpi_core::creation::vcis::use_known_vcis;
 use mpi_core::datatype::{Datatype, Predefined};
 use mpi_core::group::Group;
 use mpi_core::partitioned::{PartitionedReceive, PartitionedSend, Partitions};
-use mpi_core::{Class, Error};
+use mpi_core::{Class, Error, Process};
 use netmod_sim::{Rng, SimConfig};
 
-use crate::job::{Job, Setup, for_seeds};
-use crate::random::random_network;
+use crate::job::{Job, Setup, for_seeds, random_network};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -41,10 +40,12 @@ fn partitions(data: &mut [u8], number: usize) -> Partitions {
 fn comms(job: &Job, vcis: u16) -> Vec<Arc<Comm>> {
     let members = Group::identity(job.ranks.len() as u32);
     let all: Vec<u16> = (0..vcis).collect();
-    let comm = |(rank, process)| {
+    let comm = |(rank, process): (u32, &Process)| {
         let comm = Comm::new(ContextId::new(0, 1), members.clone(), rank);
         if vcis > 1 {
-            use_known_vcis(process, &comm, &all).unwrap();
+            // All members have them open and know their addresses, so nothing need be agreed on.
+            let map = VciMap::new(Spread::Tag, all.clone(), process.users(), false);
+            comm.use_vcis(Arc::new(map.unwrap()));
         }
         Arc::new(comm)
     };

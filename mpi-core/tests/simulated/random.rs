@@ -2,9 +2,9 @@
 
 use mpi_core::process::{Destination, NOBODY, Source};
 use mpi_core::{ANY_SOURCE, ANY_TAG, Cancelled, Class, Error, MatchedMessage, RequestId, Status};
-use netmod_sim::{Get, Latency, Rng, SimConfig};
+use netmod_sim::Rng;
 
-use crate::job::{Job, Setup, for_seeds};
+use crate::job::{Job, Setup, for_seeds, random_network};
 use crate::memory::{Memory, POISON};
 use crate::model::{Match, overtaking};
 use crate::program::{self, End, How, Op, Program, Receive, UNIQUE};
@@ -503,30 +503,6 @@ impl<'a> Execution<'a> {
                 assert!(peak <= bound, "{peak} bytes unexpected, {bound} allowed");
             }
         }
-    }
-}
-
-pub fn random_network(rng: &mut Rng) -> SimConfig {
-    SimConfig {
-        latency: Latency {
-            base: 1000,
-            per_byte: rng.pick(&[0, 100, 10_000]),
-            jitter: rng.pick(&[0, 500, 50_000]),
-        },
-        max_payload: rng.pick(&[1024, 1500, 4096]),
-        depth: rng.pick(&[1, 2, 8, usize::MAX]),
-        again: rng.pick(&[0, 10, 50]),
-        burst: rng.pick(&[0, 0, 1, 3]),
-        get: rng.pick(&[Get::Unsupported, Get::Immediate, Get::Delayed, Get::Mixed]),
-        get_refused: rng.pick(&[0, 0, 50]),
-        get_fails: rng.pick(&[0, 30]),
-        put_held: false,
-        put_delayed: 0,
-        put_fails: 0,
-        reorder: rng.chance(50),
-        ordered_put: true,
-        poll_steps: false,
-        log: 200,
     }
 }
 

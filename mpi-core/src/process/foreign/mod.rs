@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use netmod::{Peer, Transport};
 use netmod_kit::bridge::Numbers;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 pub use self::directory::Directory;
 use crate::pt2pt::context::ContextId;
@@ -54,7 +54,7 @@ pub struct Foreign {
     neighbours: AtomicU32,
     state: Mutex<State>,
     /// Partings under way.
-    pub(crate) goodbyes: Mutex<Vec<Goodbye>>,
+    goodbyes: Mutex<Vec<Goodbye>>,
 }
 
 #[derive(Default)]
@@ -99,7 +99,7 @@ struct Block {
 
 /// How a process of another job is parted from.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Parting {
+pub struct Parting {
     /// Its number.
     pub peer: Peer,
     /// The context of the connection.
@@ -292,9 +292,14 @@ impl Foreign {
             .collect()
     }
 
+    /// Partings under way, for who carries them on.
+    pub fn goodbyes(&self) -> MutexGuard<'_, Vec<Goodbye>> {
+        self.goodbyes.lock()
+    }
+
     /// Of the connected processes those that nothing has as members any more, or all, if so wished. Each is
     /// named once: it is the caller's to part from it.
-    pub(crate) fn begin_partings(&self, all: bool) -> Vec<Parting> {
+    pub fn begin_partings(&self, all: bool) -> Vec<Parting> {
         if self.known.load(Ordering::Relaxed) == 0 {
             return Vec::new();
         }

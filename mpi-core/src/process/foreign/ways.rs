@@ -38,7 +38,7 @@ impl Foreign {
     }
 
     /// The transports to other jobs, with the names by which the other side knows them.
-    pub(crate) fn named_transports(&self) -> Vec<(String, Arc<dyn Transport>)> {
+    pub fn named_transports(&self) -> Vec<(String, Arc<dyn Transport>)> {
         let state = self.state.lock();
         let of = |way: &usize| state.transports.get(*way).cloned().flatten();
         let of_block = |block: &Block| {

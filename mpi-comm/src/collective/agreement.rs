@@ -1,0 +1,166 @@
+//! What all members of a call must say alike: programs in which they don't are told so, rather than left
+//! waiting or with wrong data.
+
+use super::call::{Call, Root, total};
+use mpi_coll::{Layout, Part};
+use mpi_core::error::{Class, Error};
+
+/// Which collective a call is, with which root, in how many phases of slots, and about how many bytes:
+/// those of a vector, of one block where all have the same, or of all blocks where all know them.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct CallSignature(u64);
+
+/// Names by number; 0 is for what is not compared.
+const NAMES: [&str; 15] = [
+    "",
+    "barrier",
+    "bcast",
+    "gather",
+    "scatter",
+    "allgather",
+    "alltoall",
+    "reduce",
+    "allreduce",
+    "reduce_scatter",
+    "scan",
+    "exscan",
+    "neighbor_allgather",
+    "neighbor_alltoall",
+    "v or w form",
+];
+
+/// What follows from a disagreement that leaves ranks in different phases.
+pub(super) const ENDED: &str = ". The communicator can't be used for collectives any more";
+
+/// Bits of the number of bytes.
+const BYTES: u32 = 36;
+/// Bits of the number of phases.
+const PHASES: u32 = 10;
+/// Bits of the root, and a few more ranks than have slots.
+const ROOT: u32 = 13;
+
+impl CallSignature {
+    /// Those of a call on a communicator of so many ranks with slots, that goes in so many phases.
+    pub fn of(call: &Call<'_>, ranks: usize, phases: u32) -> CallSignature {
+        const V: u64 = NAMES.len() as u64 - 1;
+        let none = |root: Root| (V, Some(root), 0);
+        let part = |part: Option<Part<'_>>, layout: Option<Layout<'_>>| {
+            let own = part.map(|part| part.bytes());
+            own.or(layout.map(|layout| layout.bytes(0))).unwrap_or(0)
+        };
+        let (kind, root, bytes) = match *call {
+            Call::Nothing => return CallSignature(0),
+            Call::Barrier => (1, None, 0),
+            Call::Bcast { root, part } => (2, Some(root), part.bytes()),
+            Call::Gather {
+                varying: true,
+                root,
+                ..
+            }
+            | Call::Scatter {
+                varying: true,
+                root,
+                ..
+            } => none(root),
+            Call::Gather {
+                root, send, recv, ..
+            } => (3, Some(root), part(send, recv)),
+            Call::Scatter {
+                root, send, recv, ..
+            } => (4, Some(root), part(recv, send)),
+            Call::Allgather { recv, .. } => (5, None, total(&recv, ranks)),
+            Call::Alltoall {
+                recv: Layout::Uniform(part),
+                ..
+            } => (6, None, part.bytes()),
+            Call::Alltoall { .. } => (V, None, 0),
+            Call::Reduce { root, part, .. } => (7, Some(root), part.bytes()),
+            Call::Allreduce { part, .. } => (8, None, part.bytes()),
+            Call::ReduceScatter { blocks, .. } => (9, None, total(&blocks, ranks)),
+            Call::Scan { part, .. } => (10, None, part.bytes()),
+            Call::Exscan { part, .. } => (11, None, part.bytes()),
+            Call::NeighborAllgather { .. } => (12, None, 0),
+            Call::NeighborAlltoall { .. } => (13, None, 0),
+        };
+        let root = match root {
+            Some(Root::Rank(rank)) => (u64::from(rank) + 1) & ((1 << ROOT) - 1),
+            Some(Root::This | Root::Other) | None => 0,
+        };
+        let bytes = bytes as u64 & ((1 << BYTES) - 1);
+        let phases = u64::from(phases) & ((1 << PHASES) - 1);
+        CallSignature(((kind << ROOT | root) << PHASES | phases) << BYTES | bytes)
+    }
+
+    /// Whether there is nothing to compare.
+    #[inline]
+    pub fn is_none(self) -> bool {
+        self.0 == 0
+    }
+
+    /// As a word to be shown to others.
+    #[inline]
+    pub fn word(self) -> u64 {
+        self.0
+    }
+
+    /// From such a word.
+    pub fn from_word(word: u64) -> CallSignature {
+        CallSignature(word)
+    }
+
+    /// So short that there is room beside it in a word; different ones are hardly ever the same.
+    #[inline(always)]
+    pub fn mark(self) -> u32 {
+        (self.0 as u32) ^ ((self.0 >> 32) as u32).wrapping_mul(0x9e37_79b1)
+    }
+
+    fn name(self) -> &'static str {
+        let kind = self.0 >> (BYTES + PHASES + ROOT);
+        NAMES.get(kind as usize).copied().unwrap_or("collective")
+    }
+
+    fn root(self) -> Option<u64> {
+        ((self.0 >> (BYTES + PHASES)) & ((1 << ROOT) - 1)).checked_sub(1)
+    }
+
+    /// The bytes that it says.
+    pub fn bytes(self) -> u64 {
+        self.0 & ((1 << BYTES) - 1)
+    }
+
+    /// Whether calls that differ in their bytes only go through the same phases nevertheless.
+    pub fn keeps_step_with(self, other: CallSignature) -> bool {
+        self.0 >> BYTES == other.0 >> BYTES
+    }
+
+    /// The error where rank `of` has said something else; whether it is the `end` of collectives on the
+    /// communicator.
+    #[cold]
+    pub fn disagreement(self, of: u32, theirs: CallSignature, end: bool) -> Error {
+        let say = |signature: CallSignature| {
+            let mut text = format!("{} of {} bytes", signature.name(), signature.bytes());
+            if let Some(root) = signature.root() {
+                text += &format!(" with root {root}");
+            }
+            text
+        };
+        let (class, what) = if self.name() != theirs.name() {
+            (Class::Other, "which collective this is")
+        } else if self.root() != theirs.root() {
+            (Class::Root, "the root")
+        } else {
+            (Class::Truncate, "the amount of data")
+        };
+        Error::new(
+            class,
+            format!(
+                "rank {of} and this rank disagree on {what}: {} there, {} here; all ranks of a communicator \
+                 must call the same collectives in the same order, with the same root and with counts and \
+                 datatypes that describe the same data{}",
+                say(theirs),
+                say(self),
+                if end { ENDED } else { "" },
+            ),
+        )
+    }
+}

@@ -1,0 +1,63 @@
+//! Blocking collective calls.
+
+use super::buffers::Buffers;
+use super::call::Call;
+use super::quick;
+use super::registration::Collectives;
+use super::scheduled::call_with;
+use super::setup::make_slots;
+use super::state::CommState;
+use mpi_core::comm::Comm;
+use mpi_core::datatype::Datatype;
+use mpi_core::error::Result;
+use mpi_core::op::{Op, PredefinedOp};
+use mpi_core::process::Process;
+
+/// Carries out a collective call.
+///
+/// # Safety
+/// The buffers are valid for what the call reads and writes by its arguments.
+pub unsafe fn call(
+    process: &Process,
+    comm: &Comm,
+    buffers: Buffers,
+    call: &Call<'_>,
+) -> Result<()> {
+    let state = CommState::of(comm);
+    if state.is_time_for_slots(comm) {
+        make_slots(process, comm, state)?;
+    }
+    // SAFETY: as for this function.
+    if let Some(done) = unsafe { quick::call(process, comm, state, buffers, call) } {
+        return done;
+    }
+    // SAFETY: as for this function.
+    unsafe { call_with(process, comm, state, buffers, call, true) }
+}
+
+/// Waits until all members of a communicator have called it (section 5.3).
+pub fn barrier(process: &Process, comm: &Comm) -> Result<()> {
+    // SAFETY: a barrier has no data.
+    unsafe { call(process, comm, Buffers::NONE, &Call::Barrier) }
+}
+
+/// Replaces each number by the greatest of all members of an intracommunicator.
+pub fn greatest_u64(process: &Process, comm: &Comm, data: &mut [u64]) -> Result<()> {
+    let greatest = &process.source::<Collectives>().greatest;
+    let word = Datatype::predefined(mpi_core::datatype::Predefined::Uint64T);
+    let part = mpi_coll::Part {
+        count: data.len(),
+        datatype: &word,
+    };
+    let buffers = Buffers {
+        send: std::ptr::null(),
+        recv: data.as_mut_ptr().cast(),
+    };
+    let call = Call::Allreduce {
+        in_place: true,
+        part,
+        op: greatest.get_or_init(|| Op::predefined(PredefinedOp::Max)),
+    };
+    // SAFETY: the call reads and writes `data`, which is borrowed exclusively.
+    unsafe { self::call(process, comm, buffers, &call) }
+}

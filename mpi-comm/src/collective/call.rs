@@ -1,0 +1,635 @@
+//! Collective calls as data, and which algorithm each takes on a communicator.
+
+use super::site::{Site, leaders};
+use mpi_coll::nodes::Between;
+use mpi_coll::{
+    self, Choices, Inter, Layout, Neighbors, Part, Reach, Rooted, Schedule, Situation, Slots, Team,
+    inter, rdma, slots,
+};
+use mpi_core::op::Op;
+
+/// The root of a rooted collective.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Root {
+    /// That rank: of the communicator, or of the other group of an intercommunicator.
+    Rank(u32),
+    /// This process; in the other group of an intercommunicator nobody but it takes part.
+    This,
+    /// Another process of this group of an intercommunicator.
+    Other,
+}
+
+/// A collective call with its arguments, but for the addresses of the buffers.
+///
+/// Where a buffer may be in place, none is said for the send buffer (for the receive buffer of a
+/// scatter), or `in_place` is set; never so on intercommunicators. Arguments that are significant
+/// at the root only may be none elsewhere.
+#[derive(Clone, Copy, Debug)]
+#[allow(
+    missing_docs,
+    reason = "names of the standard's functions and arguments"
+)]
+pub enum Call<'a> {
+    /// No data and nobody to wait for: the call is only counted.
+    Nothing,
+    Barrier,
+    /// The buffer is the receive buffer.
+    Bcast {
+        root: Root,
+        part: Part<'a>,
+    },
+    Gather {
+        root: Root,
+        send: Option<Part<'a>>,
+        recv: Option<Layout<'a>>,
+        varying: bool,
+    },
+    Scatter {
+        root: Root,
+        send: Option<Layout<'a>>,
+        recv: Option<Part<'a>>,
+        varying: bool,
+    },
+    Allgather {
+        send: Option<Part<'a>>,
+        recv: Layout<'a>,
+    },
+    Alltoall {
+        send: Option<Layout<'a>>,
+        recv: Layout<'a>,
+    },
+    Reduce {
+        root: Root,
+        in_place: bool,
+        part: Part<'a>,
+        op: &'a Op,
+    },
+    Allreduce {
+        in_place: bool,
+        part: Part<'a>,
+        op: &'a Op,
+    },
+    /// Of equal blocks or of counts without displacements.
+    ReduceScatter {
+        in_place: bool,
+        blocks: Layout<'a>,
+        op: &'a Op,
+    },
+    Scan {
+        in_place: bool,
+        part: Part<'a>,
+        op: &'a Op,
+    },
+    Exscan {
+        in_place: bool,
+        part: Part<'a>,
+        op: &'a Op,
+    },
+    NeighborAllgather {
+        neighbors: Neighbors<'a>,
+        send: Part<'a>,
+        recv: Layout<'a>,
+    },
+    NeighborAlltoall {
+        neighbors: Neighbors<'a>,
+        send: Layout<'a>,
+        recv: Layout<'a>,
+    },
+}
+
+impl Call<'_> {
+    /// Builds this rank's part of the call.
+    pub(super) fn build(&self, site: &Site<'_>, schedule: &mut Schedule) {
+        let Site { comm, choices, .. } = *site;
+        match comm.remote() {
+            None => match site.slots {
+                Some(slots) if self.in_slots(slots, choices, schedule) => {}
+                _ => match site.all_reach() {
+                    Some((reach, quick)) if self.by_writes(reach, quick, choices, schedule) => {}
+                    _ => self.within(site, schedule),
+                },
+            },
+            Some(remote) => {
+                let inter = Inter::new(comm.rank(), comm.size(), remote.size());
+                self.between(inter, remote.size() as usize, choices, schedule);
+            }
+        }
+        schedule.set_exact(self.is_exact(comm.remote().is_none()));
+    }
+
+    /// Whether all ranks know from their own arguments how long each message is; `within` one group.
+    fn is_exact(&self, within: bool) -> bool {
+        match self {
+            Call::Alltoall {
+                send: None | Some(Layout::Uniform(_)),
+                recv: Layout::Uniform(_),
+            }
+            | Call::ReduceScatter { .. }
+            | Call::Scan { .. }
+            | Call::Exscan { .. } => within,
+            Call::Gather { varying, .. } => within && !varying,
+            Call::Bcast { .. } | Call::Reduce { .. } | Call::Allreduce { .. } => true,
+            Call::Allgather {
+                recv: Layout::Uniform(_),
+                ..
+            } => true,
+            Call::Scatter { varying, .. } => !varying,
+            _ => false,
+        }
+    }
+
+    /// The way that was taken, for people; `phases` are those of the schedule that was built.
+    pub(super) fn describe(&self, site: &Site<'_>, phases: u32) -> Option<String> {
+        let Site { comm, choices, .. } = *site;
+        let ranks = comm.size() as usize;
+        let per_node = site.per_node();
+        let at = |bytes: usize| Situation {
+            ranks,
+            per_node,
+            bytes,
+            commutes: true,
+        };
+        let block = |part: Option<Part<'_>>, layout: Option<Layout<'_>>| {
+            let bytes = part.map(|part| part.bytes());
+            bytes
+                .or(layout.map(|layout| layout.bytes(0)))
+                .unwrap_or_default()
+        };
+        let (name, bytes, way) = match *self {
+            Call::Barrier => ("barrier", 0, format!("{:?}", choices.barrier(&at(0)))),
+            Call::Bcast { part, .. } => {
+                let bytes = part.bytes();
+                ("bcast", bytes, format!("{:?}", choices.bcast(&at(bytes))))
+            }
+            Call::Gather { send, recv, .. } => {
+                let bytes = block(send, recv);
+                ("gather", bytes, format!("{:?}", choices.gather(&at(bytes))))
+            }
+            Call::Scatter { send, recv, .. } => {
+                let bytes = block(recv, send);
+                (
+                    "scatter",
+                    bytes,
+                    format!("{:?}", choices.scatter(&at(bytes))),
+                )
+            }
+            Call::Allgather { recv, .. } => {
+                let bytes = total(&recv, ranks);
+                let way = choices.allgather(&at(bytes));
+                ("allgather", bytes, format!("{way:?}"))
+            }
+            Call::Alltoall { recv, .. } => {
+                let bytes = match recv {
+                    Layout::Uniform(part) => part.bytes(),
+                    _ => 0,
+                };
+                let way = choices.alltoall(&at(bytes));
+                ("alltoall", bytes, format!("{way:?}"))
+            }
+            Call::Reduce { part, .. } => {
+                let bytes = part.bytes();
+                ("reduce", bytes, format!("{:?}", choices.reduce(&at(bytes))))
+            }
+            Call::Allreduce { part, op, .. } => {
+                let situation = Situation {
+                    commutes: op.is_commutative(),
+                    ..at(part.bytes())
+                };
+                let way = choices.allreduce(&situation);
+                ("allreduce", part.bytes(), format!("{way:?}"))
+            }
+            Call::ReduceScatter { blocks, .. } => {
+                let bytes = total(&blocks, ranks);
+                let way = choices.reduce_scatter(&at(bytes));
+                ("reduce-scatter", bytes, format!("{way:?}"))
+            }
+            _ => return None,
+        };
+        let way = match phases {
+            0 if comm.remote().is_some() => "between groups".to_string(),
+            0 if site.nodes.is_some() && choices.by_nodes(&at(bytes)) => format!("{way} by nodes"),
+            0 => way,
+            _ => match (site.all_reach(), site.leaders_reach()) {
+                (Some(_), _) => self.describe_writes(choices, &at(bytes)),
+                (None, Some((reach, _))) => {
+                    let between = self.describe_writes(choices, &leaders(reach, bytes));
+                    format!("by nodes, {between} between them")
+                }
+                (None, None) => "slots".to_string(),
+            },
+        };
+        Some(format!(
+            "{name} of {bytes} bytes on {ranks} ranks, at most {per_node} of them on a node: {way}"
+        ))
+    }
+
+    fn describe_writes(&self, choices: &Choices, situation: &Situation) -> String {
+        match self {
+            Call::Allreduce { .. } => match choices.tree(situation) {
+                0 => "rdma (pairs)".to_string(),
+                k => format!("rdma (tree:{k})"),
+            },
+            _ => "rdma".to_string(),
+        }
+    }
+
+    /// By writes to slots over a network, if that is how the call is best done; otherwise nothing is
+    /// built.
+    fn by_writes(
+        &self,
+        reach: Reach,
+        quick: usize,
+        choices: &Choices,
+        schedule: &mut Schedule,
+    ) -> bool {
+        let at = |bytes: usize| leaders(reach, bytes);
+        match *self {
+            Call::Barrier if choices.by_writes("barrier", &at(0), usize::MAX, quick) => {
+                rdma::barrier(schedule, reach, rdma::Signals::Dissemination);
+            }
+            Call::Bcast { root, part }
+                if choices.by_writes("bcast", &at(part.bytes()), reach.most(), quick) =>
+            {
+                let root = match root {
+                    Root::Rank(rank) => rank,
+                    Root::This | Root::Other => reach.rank,
+                };
+                rdma::bcast(schedule, reach, root, part);
+            }
+            Call::Allreduce { in_place, part, op }
+                if slots::can_reduce(&part)
+                    && choices.by_writes("allreduce", &at(part.bytes()), reach.room, quick) =>
+            {
+                let tree = choices.tree(&at(part.bytes()));
+                rdma::allreduce_by(schedule, reach, in_place, part, op, tree);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// By slots that all ranks see, if that is how the call is best done; otherwise nothing is built.
+    fn in_slots(&self, slots: Slots, choices: &Choices, schedule: &mut Schedule) -> bool {
+        let size = slots.size as usize;
+        let at = |bytes: usize| Situation {
+            ranks: size,
+            per_node: size,
+            bytes,
+            commutes: true,
+        };
+        // Of those under way together each is to leave slots for others.
+        let most = match slots.several {
+            true => PIECES * slots.room,
+            false => usize::MAX,
+        };
+        let wanted = |collective: &str, bytes: usize| {
+            bytes <= most && choices.in_slots(collective, &at(bytes))
+        };
+        let number = |root: Root| match root {
+            Root::Rank(rank) => rank,
+            Root::This | Root::Other => slots.rank,
+        };
+        // Long data is read where it is, unless it is asked for otherwise.
+        let direct = |collective: &str, bytes: usize| {
+            slots.direct
+                && size <= DIRECT
+                && bytes > 0
+                && choices.goes_direct(collective, &at(bytes))
+        };
+        match *self {
+            Call::Bcast { root, part } if direct("bcast", part.bytes()) => {
+                slots::bcast_direct(schedule, slots, number(root), part);
+            }
+            Call::Allgather {
+                send,
+                recv: Layout::Uniform(part),
+            } if direct("allgather", part.bytes() * size) => {
+                slots::allgather_direct(schedule, slots, send, part);
+            }
+            Call::Alltoall {
+                send: Some(Layout::Uniform(send)),
+                recv: Layout::Uniform(recv),
+            } if direct("alltoall", recv.bytes()) => {
+                slots::alltoall_direct(schedule, slots, send, recv);
+            }
+            Call::Barrier if wanted("barrier", 0) => slots::barrier(schedule, slots),
+            Call::Bcast { root, part } if wanted("bcast", part.bytes()) => {
+                slots::bcast(schedule, slots, number(root), part);
+            }
+            Call::Gather {
+                root,
+                send,
+                recv,
+                varying: false,
+            } => {
+                let own = send.map(|part| part.bytes());
+                let bytes = own.or(recv.map(|layout| layout.bytes(0))).unwrap_or(0);
+                if !wanted("gather", bytes) {
+                    return false;
+                }
+                slots::gather(schedule, slots, number(root), send, recv);
+            }
+            Call::Scatter {
+                root,
+                send,
+                recv,
+                varying: false,
+            } => {
+                let own = recv.map(|part| part.bytes());
+                let bytes = own.or(send.map(|layout| layout.bytes(0))).unwrap_or(0);
+                let send = match send {
+                    Some(Layout::Uniform(part)) => Some(part),
+                    _ => None,
+                };
+                if !slots::can_scatter(slots) || !wanted("scatter", bytes) {
+                    return false;
+                }
+                slots::scatter(schedule, slots, number(root), send, recv);
+            }
+            Call::Allgather { send, recv } if wanted("allgather", total(&recv, size)) => {
+                slots::allgather(schedule, slots, send, recv);
+            }
+            Call::Alltoall { send, recv } => {
+                let Layout::Uniform(part) = recv else {
+                    return false;
+                };
+                let send = match send {
+                    None => None,
+                    Some(Layout::Uniform(part)) => Some(part),
+                    Some(_) => return false,
+                };
+                if !slots::can_scatter(slots) || !wanted("alltoall", part.bytes()) {
+                    return false;
+                }
+                slots::alltoall(schedule, slots, send, part);
+            }
+            Call::Reduce {
+                root,
+                in_place,
+                part,
+                op,
+            } if slots::can_reduce(&part) && wanted("reduce", part.bytes()) => {
+                slots::reduce(schedule, slots, number(root), in_place, part, op);
+            }
+            Call::Allreduce { in_place, part, op }
+                if slots::can_reduce(&part) && wanted("allreduce", part.bytes()) =>
+            {
+                slots::allreduce(schedule, slots, in_place, part, op);
+            }
+            Call::ReduceScatter {
+                in_place,
+                blocks,
+                op,
+            } => {
+                let (datatype, count) = (blocks.datatype(0), 1);
+                let bytes = total(&blocks, size);
+                if !slots::can_reduce(&Part { count, datatype })
+                    || bytes > slots.room
+                    || !wanted("reduce-scatter", bytes)
+                {
+                    return false;
+                }
+                slots::reduce_scatter(schedule, slots, in_place, blocks, op);
+            }
+            Call::Scan { in_place, part, op }
+                if slots::can_reduce(&part)
+                    && part.bytes() <= slots.room.min(4096)
+                    && wanted("scan", part.bytes()) =>
+            {
+                slots::scan(schedule, slots, in_place, part, op, false);
+            }
+            Call::Exscan { in_place, part, op }
+                if slots::can_reduce(&part)
+                    && part.bytes() <= slots.room.min(4096)
+                    && wanted("exscan", part.bytes()) =>
+            {
+                slots::scan(schedule, slots, in_place, part, op, true);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// In the group of an intracommunicator.
+    fn within(&self, site: &Site<'_>, schedule: &mut Schedule) {
+        let Site {
+            comm,
+            choices,
+            nodes,
+            ..
+        } = *site;
+        let team = Team::all(comm.rank(), comm.size());
+        let size = team.size();
+        let situation = |bytes: usize, commutes: bool| Situation {
+            ranks: size,
+            per_node: site.per_node(),
+            bytes,
+            commutes,
+        };
+        let plain = |bytes| situation(bytes, true);
+        let number = |root: Root| match root {
+            Root::Rank(rank) => rank as usize,
+            Root::This | Root::Other => team.rank,
+        };
+        match *self {
+            Call::Nothing => {}
+            Call::Barrier => match nodes {
+                Some(nodes) if choices.by_nodes(&plain(0)) => {
+                    let between = site.between("barrier", 0, |_| usize::MAX, ());
+                    mpi_coll::nodes::barrier(schedule, nodes, between);
+                }
+                _ => mpi_coll::barrier(schedule, team, choices.barrier(&plain(0))),
+            },
+            Call::Bcast { root, part } => {
+                let situation = plain(part.bytes());
+                let root = number(root);
+                match nodes {
+                    Some(nodes) if choices.by_nodes(&situation) => {
+                        let most = |reach: Reach| reach.most();
+                        let between = site.between("bcast", part.bytes(), most, ());
+                        mpi_coll::nodes::bcast(schedule, nodes, root as u32, part, between);
+                    }
+                    _ => mpi_coll::bcast(schedule, team, root, part, choices.bcast(&situation)),
+                }
+            }
+            Call::Gather {
+                root,
+                send,
+                recv,
+                varying,
+            } => {
+                let block = send.map(|part| part.bytes());
+                let bytes = block.or(recv.map(|layout| layout.bytes(0))).unwrap_or(0);
+                let algorithm = match varying {
+                    true => Rooted::Linear,
+                    false => choices.gather(&plain(bytes)),
+                };
+                mpi_coll::gather(schedule, team, number(root), send, recv, algorithm);
+            }
+            Call::Scatter {
+                root,
+                send,
+                recv,
+                varying,
+            } => {
+                let block = recv.map(|part| part.bytes());
+                let bytes = block.or(send.map(|layout| layout.bytes(0))).unwrap_or(0);
+                let algorithm = match varying {
+                    true => Rooted::Linear,
+                    false => choices.scatter(&plain(bytes)),
+                };
+                mpi_coll::scatter(schedule, team, number(root), send, recv, algorithm);
+            }
+            Call::Allgather { send, recv } => {
+                let algorithm = choices.allgather(&plain(total(&recv, size)));
+                mpi_coll::allgather(schedule, team, send, recv, algorithm);
+            }
+            Call::Alltoall { send, recv } => {
+                let bytes = match recv {
+                    Layout::Uniform(part) => part.bytes(),
+                    _ => 0,
+                };
+                let algorithm = choices.alltoall(&plain(bytes));
+                mpi_coll::alltoall(schedule, team, send, recv, algorithm);
+            }
+            Call::Reduce {
+                root,
+                in_place,
+                part,
+                op,
+            } => {
+                let algorithm = choices.reduce(&situation(part.bytes(), op.is_commutative()));
+                mpi_coll::reduce(schedule, team, number(root), in_place, part, op, algorithm);
+            }
+            Call::Allreduce { in_place, part, op } => {
+                let commutes = op.is_commutative();
+                let situation = situation(part.bytes(), commutes);
+                let algorithm = choices.allreduce(&situation);
+                match nodes {
+                    Some(nodes)
+                        if choices.by_nodes(&situation) && (commutes || nodes.in_order()) =>
+                    {
+                        let most = |reach: Reach| reach.room;
+                        let between = match slots::can_reduce(&part) {
+                            true => site.between("allreduce", part.bytes(), most, algorithm),
+                            false => Between::Messages(algorithm),
+                        };
+                        mpi_coll::nodes::allreduce(schedule, nodes, in_place, part, op, between);
+                    }
+                    _ => mpi_coll::allreduce(schedule, team, in_place, part, op, algorithm),
+                }
+            }
+            Call::ReduceScatter {
+                in_place,
+                blocks,
+                op,
+            } => {
+                let situation = situation(total(&blocks, size), op.is_commutative());
+                let algorithm = choices.reduce_scatter(&situation);
+                mpi_coll::reduce_scatter(schedule, team, in_place, blocks, op, algorithm);
+            }
+            Call::Scan { in_place, part, op } => mpi_coll::scan(schedule, team, in_place, part, op),
+            Call::Exscan { in_place, part, op } => {
+                mpi_coll::exscan(schedule, team, in_place, part, op)
+            }
+            Call::NeighborAllgather {
+                neighbors,
+                send,
+                recv,
+            } => {
+                mpi_coll::neighbor_allgather(schedule, neighbors, send, recv);
+            }
+            Call::NeighborAlltoall {
+                neighbors,
+                send,
+                recv,
+            } => {
+                mpi_coll::neighbor_alltoall(schedule, neighbors, send, recv);
+            }
+        }
+    }
+
+    /// Between the groups of an intercommunicator.
+    fn between(
+        &self,
+        groups: Inter,
+        remote_size: usize,
+        choices: &Choices,
+        schedule: &mut Schedule,
+    ) {
+        match *self {
+            Call::Barrier => inter::barrier(schedule, groups),
+            Call::Bcast { root, part } => inter::bcast(schedule, groups, root.into(), part),
+            Call::Gather {
+                root, send, recv, ..
+            } => {
+                inter::gather(schedule, groups, root.into(), send, recv);
+            }
+            Call::Scatter {
+                root, send, recv, ..
+            } => {
+                inter::scatter(schedule, groups, root.into(), send, recv);
+            }
+            Call::Allgather {
+                send: Some(send),
+                recv,
+            } => {
+                inter::allgather(schedule, groups, send, recv);
+            }
+            Call::Alltoall {
+                send: Some(send),
+                recv,
+            } => {
+                let situation = Situation {
+                    ranks: remote_size,
+                    per_node: remote_size,
+                    bytes: 0,
+                    commutes: true,
+                };
+                let window = match choices.alltoall(&situation) {
+                    mpi_coll::Alltoall::Pairwise { window } => window,
+                    mpi_coll::Alltoall::Bruck => 1,
+                };
+                inter::alltoall(schedule, groups, send, recv, window);
+            }
+            Call::Reduce { root, part, op, .. } => {
+                inter::reduce(schedule, groups, root.into(), part, op);
+            }
+            Call::Allreduce { part, op, .. } => inter::allreduce(schedule, groups, part, op),
+            Call::ReduceScatter { blocks, op, .. } => {
+                inter::reduce_scatter(schedule, groups, blocks, op);
+            }
+            Call::Nothing
+            | Call::Allgather { send: None, .. }
+            | Call::Alltoall { send: None, .. }
+            | Call::Scan { .. }
+            | Call::Exscan { .. }
+            | Call::NeighborAllgather { .. }
+            | Call::NeighborAlltoall { .. } => {}
+        }
+    }
+}
+
+impl From<Root> for inter::Root {
+    fn from(root: Root) -> Self {
+        match root {
+            Root::Rank(rank) => inter::Root::Remote(rank as usize),
+            Root::This => inter::Root::This,
+            Root::Other => inter::Root::Other,
+        }
+    }
+}
+
+/// Slots that the data of a nonblocking collective may fill.
+const PIECES: usize = 4;
+
+/// Ranks that may read long data of one at the same time.
+const DIRECT: usize = 8;
+
+/// Bytes of all blocks.
+pub(super) fn total(layout: &Layout<'_>, ranks: usize) -> usize {
+    match layout {
+        Layout::Uniform(part) => part.bytes() * ranks,
+        _ => (0..ranks).map(|i| layout.bytes(i)).sum(),
+    }
+}

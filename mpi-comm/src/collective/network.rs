@@ -1,0 +1,278 @@
+//! The slots of a communicator between nodes: registered memory that peers write to.
+//!
+//! A slot begins with a line of words that peers write; the rest is read where it is, from
+//! [`SIGNAL_LINE`] on laid out as all slots are. In cells of flags the first word is the number of the
+//! phase. In cells of data a word has a value, the number and what it is ([`super::words`]): data of so
+//! many bytes in words of 4, each with its own flag, so that one write brings a small vector whatever the
+//! order in which its words land; or the flag over data that was written before it, whose length is the
+//! value. The owner clears the words when it has taken them, so that nothing in them is ever old.
+//!
+//! Nothing rests on words being stored as a whole: see there.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use netmod::{MAX_WORDS, Peer, RemoteAddr, RemoteKey, Transport, VciId};
+use parking_lot::Mutex;
+
+use super::share::Share;
+use super::words::{self, FLAG};
+use mpi_coll::rdma::Pace;
+use mpi_coll::{Put, Reach};
+use mpi_core::comm::Comm;
+use mpi_core::error::Result;
+use mpi_core::process::Process;
+use mpi_core::pt2pt::Address;
+
+/// The most bytes of data of a slot, and the least that is of use.
+pub(super) const ROOM: usize = 8 << 10;
+pub(super) const ROOM_LEAST: usize = 1 << 10;
+/// Slots of the ring for broadcasts: a barrier is due after so many of one piece.
+pub(super) const DEPTH: u32 = 16;
+/// Ranks, or leaders of nodes, up to which a process keeps the keys of all.
+pub(super) const RANKS: u32 = 4096;
+/// The first phases of a communicator. Numbers may wrap, and soon do.
+pub(super) const FIRST: u64 = u64::MAX - 1000;
+/// Where the rest of a slot begins.
+pub(super) const SIGNAL_LINE: usize = 64;
+/// The most bytes of data in words.
+const IN_WORDS: usize = 4 * MAX_WORDS;
+const _: () = assert!(IN_WORDS + 1 < FLAG as usize);
+
+/// A communicator's slots in this process, and how to reach those of others.
+pub(crate) struct NetworkSlots {
+    pub reach: Reach,
+    /// Up to how many bytes writes are quicker than messages.
+    pub quick: usize,
+    pub(super) memory: Memory,
+    /// Of each rank that has slots.
+    pub(super) keys: Box<[RemoteKey]>,
+    /// These ranks, if they aren't all: those that lead the communicator's nodes.
+    pub(super) leaders: Option<Box<[u32]>>,
+    pub(super) transport: Arc<dyn Transport>,
+    pub(super) exposed: RemoteKey,
+    /// Whether writes arrive while nobody polls.
+    pub(super) unaided: bool,
+    pub(super) pace: Mutex<Pace>,
+    pub awaited: Arc<AwaitedPeers>,
+    pub(super) _share: Share,
+}
+
+/// Whose loss matters to a collective that waits for flags.
+pub(crate) struct AwaitedPeers {
+    pub vci: VciId,
+    pub peers: Box<[Peer]>,
+    /// Whether one waits.
+    pub waits: AtomicBool,
+}
+
+/// Zeroed memory, aligned to pages.
+pub(super) struct Memory {
+    pub(super) base: *mut u8,
+    layout: Layout,
+    /// A collective was given up, so that peers may write here at any time: never to be freed.
+    stays: AtomicBool,
+}
+
+impl Memory {
+    pub fn new(len: usize) -> Option<Memory> {
+        let layout = Layout::from_size_align(len.max(1), 4096).ok()?;
+        // SAFETY: the size is not 0.
+        let base = unsafe { alloc_zeroed(layout) };
+        let stays = AtomicBool::new(false);
+        (!base.is_null()).then_some(Memory {
+            base,
+            layout,
+            stays,
+        })
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        if self.stays.load(Ordering::Relaxed) {
+            return;
+        }
+        // SAFETY: allocated with this layout, and nobody's but this value's.
+        unsafe { dealloc(self.base, self.layout) };
+    }
+}
+
+// SAFETY: peers write to the memory and this process reads it by the rules of `mpi_coll::rdma`, whichever
+// threads do it; the program sees to it that collectives on a communicator are called one after the
+// other (section 5.12).
+unsafe impl Send for NetworkSlots {}
+// SAFETY: as above.
+unsafe impl Sync for NetworkSlots {}
+
+impl NetworkSlots {
+    /// Whether the first word of a flag without data is there.
+    pub(super) fn is_flag_place(&self, at: usize) -> bool {
+        let last = (0..).take_while(|cell| self.reach.is_signal(*cell)).last();
+        last.is_some_and(|cell| at <= self.reach.place(cell, 1))
+    }
+
+    /// Has the memory stay for ever: a collective was given up.
+    pub fn keep(&self) {
+        self.memory.stays.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a collective of so many phases may begin without a barrier before it.
+    pub fn allows(&self, phases: u32, meets: bool) -> bool {
+        meets || self.pace.lock().allows(phases, DEPTH)
+    }
+
+    /// Numbers for so many phases.
+    pub fn take(&self, phases: u32, meets: bool) -> u64 {
+        self.pace.lock().take(phases, meets)
+    }
+
+    /// How often to look at a flag before polling.
+    pub fn looks(&self, looks: u32) -> u32 {
+        if self.unaided { looks } else { 1 }
+    }
+
+    pub(super) fn word_at(&self, at: usize) -> &AtomicU64 {
+        debug_assert!(at.is_multiple_of(8) && at + 8 <= self.reach.memory());
+        // SAFETY: aligned, in memory that lives as long as `self`. What writes to it from outside is no
+        // part of the program; whatever it has stored by a load is bytes, and any will do.
+        unsafe { &*self.memory.base.add(at).cast() }
+    }
+
+    /// A slot's first byte as schedules know slots.
+    #[inline]
+    pub fn slot(&self, cell: u32, number: u64) -> *mut u8 {
+        let at = self.reach.place(cell, number) + SIGNAL_LINE;
+        self.memory.base.wrapping_add(at)
+    }
+
+    /// The bytes that were put into a slot whose flag is up.
+    pub fn length(&self, cell: u32, number: u64) -> usize {
+        let at = self.reach.place(cell, number) + SIGNAL_LINE + 8;
+        self.word_at(at).load(Ordering::Relaxed) as usize
+    }
+
+    /// Whether the flag of a phase is up, which for data may be asked until it is; looks `times` times before it says no.
+    #[inline]
+    pub fn is_up(&self, cell: u32, number: u64, times: u32) -> bool {
+        let at = self.reach.place(cell, number);
+        let first = self.word_at(at);
+        if self.reach.is_signal(cell) {
+            for _ in 0..times {
+                if words::is_number(first.load(Ordering::Acquire), number) {
+                    return true;
+                }
+                std::hint::spin_loop();
+            }
+            return false;
+        }
+        for _ in 0..times {
+            let value = first.load(Ordering::Acquire);
+            if value != 0 && self.take_in(at, number, value) {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        false
+    }
+
+    /// Takes in what has come to a slot, of whose words the first is `word`. Returns whether all of
+    /// it has.
+    fn take_in(&self, at: usize, number: u64, word: u64) -> bool {
+        let Some((value, what)) = words::read(word, number) else {
+            return false;
+        };
+        let data = at + SIGNAL_LINE;
+        let len = if what == FLAG {
+            value as usize
+        } else {
+            let mut come = [value; MAX_WORDS];
+            let Some(len) = (what as usize)
+                .checked_sub(1)
+                .filter(|len| *len <= IN_WORDS)
+            else {
+                return false;
+            };
+            let count = len.div_ceil(4);
+            for (i, value) in come.iter_mut().enumerate().take(count).skip(1) {
+                let word = self.word_at(at + 8 * i).load(Ordering::Acquire);
+                match words::read(word, number) {
+                    Some((part, of)) if of == what => *value = part,
+                    _ => return false,
+                }
+            }
+            for (i, value) in come.into_iter().enumerate().take(count) {
+                self.word_at(at + 8 * i).store(0, Ordering::Relaxed);
+                let to = data + mpi_coll::schedule::slot_offset(len) as usize + 4 * i;
+                // SAFETY: within the slot, whose line behind the words has room for all data in words;
+                // aligned, and nobody else writes there in this phase.
+                unsafe { self.memory.base.add(to).cast::<u32>().write(value) };
+            }
+            len
+        };
+        self.word_at(at).store(0, Ordering::Relaxed);
+        self.word_at(data + 8).store(len as u64, Ordering::Relaxed);
+        true
+    }
+
+    /// Writes `data` to a slot of another rank, and raises the flag.
+    pub fn put(
+        &self,
+        process: &Process,
+        comm: &Comm,
+        to: u32,
+        cell: u32,
+        number: u64,
+        data: &[u8],
+    ) -> Result<Put<super::buffers::Message>> {
+        let place = match &self.leaders {
+            None => Some(to as usize),
+            Some(leaders) => leaders.binary_search(&to).ok(),
+        };
+        let Some(key) = place.and_then(|place| self.keys.get(place).copied()) else {
+            return Err(super::port::no_slots());
+        };
+        let at = self.reach.place(cell, number);
+        let place = |at: usize| RemoteAddr {
+            key,
+            offset: at as u64,
+        };
+        let mut words = [0u64; MAX_WORDS];
+        let (before, count) = if self.reach.is_signal(cell) {
+            words[0] = number;
+            (&[][..], 1)
+        } else if data.len() <= IN_WORDS {
+            let what = data.len() as u32 + 1;
+            words[0] = words::word(0, number, what);
+            for (to, bytes) in words.iter_mut().zip(data.chunks(4)) {
+                let mut value = [0; 4];
+                value[..bytes.len()].copy_from_slice(bytes);
+                *to = words::word(u32::from_ne_bytes(value), number, what);
+            }
+            (&[][..], data.len().div_ceil(4).max(1))
+        } else {
+            words[0] = words::word(data.len() as u32, number, FLAG);
+            (data, 1)
+        };
+        let address = Address {
+            peer: comm.local().peer(to),
+            vci: comm.vci(),
+        };
+        let data_at = at + SIGNAL_LINE + mpi_coll::schedule::slot_offset(data.len()) as usize;
+        let (data_at, words_at) = (place(data_at), place(at));
+        let words = &words[..count];
+        match process.signal(comm.vci(), address, before, data_at, words, words_at)? {
+            true => Ok(Put::Done),
+            false => Ok(Put::NoRoom),
+        }
+    }
+}
+
+impl Drop for NetworkSlots {
+    fn drop(&mut self) {
+        if !self.memory.stays.load(Ordering::Relaxed) {
+            self.transport.withdraw(&self.exposed);
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! How a run reaches other ranks: messages, and one kind of slots.
+
+use super::agreement::CallSignature;
+use super::buffers::Message;
+use super::network::NetworkSlots;
+use super::nonblocking::NonblockingSlots;
+use super::shared::SharedSlots;
+use mpi_coll::run::{Flag, too_short};
+use mpi_coll::slots::THROUGH;
+use mpi_coll::{Port, Put};
+use mpi_core::comm::{Comm, Purpose, single_copy};
+use mpi_core::datatype::Datatype;
+use mpi_core::error::{Class, Error, Result};
+use mpi_core::process::Process;
+use mpi_core::pt2pt::buffer::Buffer;
+
+/// The messages of one communicator with the slots that the run goes by, for the engine of schedules.
+pub(super) struct CommPort<'a, S> {
+    pub process: &'a Process,
+    pub comm: &'a Comm,
+    pub purpose: Purpose,
+    pub slots: S,
+}
+
+/// The part of a [`Port`] that is about slots, with its methods.
+pub(super) trait SlotPort {
+    /// As [`Port::put`].
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn put(
+        &mut self,
+        to: u32,
+        cell: u32,
+        number: u64,
+        data: *const u8,
+        len: usize,
+    ) -> Result<Put<Message>>;
+
+    fn is_up(&mut self, of: u32, cell: u32, number: u64, call: bool) -> Flag;
+
+    fn disagreement(&mut self, of: u32, number: u64) -> Result<Error>;
+
+    fn length(&self, cell: u32, number: u64) -> Option<usize>;
+
+    fn own_slot(&self, number: u64) -> *mut u8;
+
+    fn slot(&self, of: u32, cell: u32, number: u64) -> *mut u8;
+}
+
+impl<S: SlotPort> Port for CommPort<'_, S> {
+    type Req = Message;
+
+    unsafe fn isend(
+        &mut self,
+        buf: *const u8,
+        count: usize,
+        datatype: &Datatype,
+        to: u32,
+        tag: u32,
+    ) -> Result<Message> {
+        // SAFETY: as the engine promises.
+        let buffer = unsafe { Buffer::typed(buf.cast_mut(), count, datatype) };
+        mpi_core::comm::send_to_member(
+            self.process,
+            self.comm,
+            self.purpose,
+            buffer,
+            to,
+            tag as i32,
+        )
+    }
+
+    unsafe fn irecv(
+        &mut self,
+        buf: *mut u8,
+        count: usize,
+        datatype: &Datatype,
+        from: u32,
+        tag: u32,
+    ) -> Result<Message> {
+        // SAFETY: as the engine promises.
+        let buffer = unsafe { Buffer::typed(buf, count, datatype) };
+        mpi_core::comm::receive_on(
+            self.process,
+            self.comm,
+            self.purpose,
+            buffer,
+            from as i32,
+            tag as i32,
+        )
+        .map(Some)
+    }
+
+    #[inline]
+    fn test(&mut self, message: Message) -> Result<bool> {
+        let Some(id) = message else { return Ok(true) };
+        match self.process.request(id) {
+            Some(request) if !request.is_done() => Ok(false),
+            _ => match self.process.finish(id)?.1 {
+                None => Ok(true),
+                Some(error) => Err(error),
+            },
+        }
+    }
+
+    #[inline]
+    fn test_exact(&mut self, message: Message, from: u32, len: usize) -> Result<bool> {
+        let Some(id) = message else { return Ok(true) };
+        match self.process.request(id) {
+            Some(request) if !request.is_done() => Ok(false),
+            _ => match self.process.finish(id)? {
+                (_, Some(error)) => Err(error),
+                (status, None) if (status.bytes as usize) < len => {
+                    Err(too_short(from, status.bytes as usize, len))
+                }
+                (_, None) => Ok(true),
+            },
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn put(
+        &mut self,
+        to: u32,
+        cell: u32,
+        number: u64,
+        data: *const u8,
+        len: usize,
+    ) -> Result<Put<Message>> {
+        // SAFETY: as the engine promises.
+        unsafe { self.slots.put(to, cell, number, data, len) }
+    }
+
+    #[inline(always)]
+    fn is_up(&mut self, of: u32, cell: u32, number: u64, call: bool) -> Flag {
+        self.slots.is_up(of, cell, number, call)
+    }
+
+    fn disagreement(&mut self, of: u32, number: u64) -> Result<Error> {
+        self.slots.disagreement(of, number)
+    }
+
+    unsafe fn direct(
+        &mut self,
+        of: u32,
+        write: bool,
+        local: *mut u8,
+        len: usize,
+        remote: u64,
+    ) -> Result<()> {
+        // SAFETY: as the engine promises.
+        let copied =
+            unsafe { single_copy::copy(self.process, self.comm, of, write, local, len, remote) };
+        copied.map_err(|error| match error.class() {
+            Class::RmaRange => Error::new(
+                Class::Buffer,
+                format!("a buffer of rank {of} can't be used as count and datatype say: {error}"),
+            ),
+            _ => error,
+        })
+    }
+
+    #[inline(always)]
+    fn length(&self, _of: u32, cell: u32, number: u64) -> Option<usize> {
+        self.slots.length(cell, number)
+    }
+
+    #[inline(always)]
+    fn own_slot(&self, number: u64) -> *mut u8 {
+        self.slots.own_slot(number)
+    }
+
+    #[inline(always)]
+    fn slot(&self, of: u32, cell: u32, number: u64) -> *mut u8 {
+        self.slots.slot(of, cell, number)
+    }
+}
+
+/// None, for schedules of messages.
+pub(super) struct NoSlots;
+
+impl SlotPort for NoSlots {
+    unsafe fn put(
+        &mut self,
+        _: u32,
+        _: u32,
+        _: u64,
+        _: *const u8,
+        _: usize,
+    ) -> Result<Put<Message>> {
+        Err(no_slots())
+    }
+
+    fn is_up(&mut self, _of: u32, _cell: u32, _number: u64, _call: bool) -> Flag {
+        Flag::Up
+    }
+
+    fn disagreement(&mut self, _of: u32, _number: u64) -> Result<Error> {
+        Err(no_slots())
+    }
+
+    fn length(&self, _cell: u32, _number: u64) -> Option<usize> {
+        None
+    }
+
+    fn own_slot(&self, _number: u64) -> *mut u8 {
+        std::ptr::null_mut()
+    }
+
+    fn slot(&self, _of: u32, _cell: u32, _number: u64) -> *mut u8 {
+        std::ptr::null_mut()
+    }
+}
+
+#[cold]
+pub(super) fn no_slots() -> Error {
+    Error::new(Class::Intern, "the communicator has no slots")
+}
+
+/// Slots that the ranks of a node share, for blocking calls.
+pub(super) struct SharedPort<'a> {
+    pub shared: &'a SharedSlots,
+    /// How often to look at a flag before doing something else.
+    pub looks: u32,
+    /// What all members must say alike.
+    pub signature: CallSignature,
+}
+
+impl SlotPort for SharedPort<'_> {
+    #[inline]
+    unsafe fn put(
+        &mut self,
+        to: u32,
+        _cell: u32,
+        number: u64,
+        _data: *const u8,
+        _len: usize,
+    ) -> Result<Put<Message>> {
+        debug_assert_eq!(to, self.shared.slots.rank);
+        self.shared.raise(number, self.signature);
+        Ok(Put::Done)
+    }
+
+    #[inline]
+    fn is_up(&mut self, of: u32, _cell: u32, number: u64, call: bool) -> Flag {
+        self.shared
+            .is_up(of, number, self.looks, call.then_some(self.signature))
+    }
+
+    fn disagreement(&mut self, of: u32, number: u64) -> Result<Error> {
+        self.shared.disagree_in(of, number, self.signature)
+    }
+
+    #[inline]
+    fn length(&self, _cell: u32, _number: u64) -> Option<usize> {
+        None // told by the signature
+    }
+
+    #[inline]
+    fn own_slot(&self, number: u64) -> *mut u8 {
+        self.shared.slot(self.shared.slots.rank, number)
+    }
+
+    #[inline]
+    fn slot(&self, of: u32, _cell: u32, number: u64) -> *mut u8 {
+        self.shared.slot(of, number)
+    }
+}
+
+/// Slots that other ranks write to over a network.
+pub(super) struct NetworkPort<'a> {
+    pub process: &'a Process,
+    pub comm: &'a Comm,
+    pub network: &'a NetworkSlots,
+    /// How often to look at a flag before polling.
+    pub looks: u32,
+}
+
+impl SlotPort for NetworkPort<'_> {
+    #[inline]
+    unsafe fn put(
+        &mut self,
+        to: u32,
+        cell: u32,
+        number: u64,
+        data: *const u8,
+        len: usize,
+    ) -> Result<Put<Message>> {
+        let data = match len {
+            0 => &[][..],
+            // SAFETY: readable, as the engine promises.
+            _ => unsafe { std::slice::from_raw_parts(data, len) },
+        };
+        self.network
+            .put(self.process, self.comm, to, cell, number, data)
+    }
+
+    #[inline]
+    fn is_up(&mut self, _of: u32, cell: u32, number: u64, _call: bool) -> Flag {
+        match self.network.is_up(cell, number, self.looks) {
+            true => Flag::Up,
+            false => Flag::Down,
+        }
+    }
+
+    fn disagreement(&mut self, _of: u32, _number: u64) -> Result<Error> {
+        Err(no_slots())
+    }
+
+    #[inline]
+    fn length(&self, cell: u32, number: u64) -> Option<usize> {
+        Some(self.network.length(cell, number))
+    }
+
+    fn own_slot(&self, number: u64) -> *mut u8 {
+        self.network.slot(0, number)
+    }
+
+    #[inline]
+    fn slot(&self, _of: u32, cell: u32, number: u64) -> *mut u8 {
+        self.network.slot(cell, number)
+    }
+}
+
+/// Slots that the ranks of a node share, for nonblocking calls.
+pub(super) struct NonblockingPort<'a> {
+    pub nonblocking: &'a NonblockingSlots,
+    pub shared: &'a SharedSlots,
+    /// Whether to look for what others have put there. The call itself doesn't: mostly nothing is there
+    /// yet, and who looks too early has the line brought over twice.
+    pub looks: bool,
+    /// What all members must say alike.
+    pub signature: CallSignature,
+}
+
+impl SlotPort for NonblockingPort<'_> {
+    #[inline]
+    unsafe fn put(
+        &mut self,
+        to: u32,
+        _cell: u32,
+        number: u64,
+        _data: *const u8,
+        _len: usize,
+    ) -> Result<Put<Message>> {
+        debug_assert_eq!(to, self.nonblocking.slots.rank);
+        self.nonblocking.raise(number, self.signature);
+        Ok(Put::Done)
+    }
+
+    #[inline]
+    fn is_up(&mut self, of: u32, cell: u32, number: u64, _call: bool) -> Flag {
+        match cell {
+            THROUGH if self.nonblocking.is_through(of, number) => Flag::Up,
+            THROUGH => Flag::Down,
+            _ if self.looks => self.nonblocking.is_up(of, number, self.signature),
+            _ => Flag::Down,
+        }
+    }
+
+    fn disagreement(&mut self, of: u32, number: u64) -> Result<Error> {
+        let theirs = self.nonblocking.signature(of, number);
+        self.shared.disagree(of, self.signature, theirs)
+    }
+
+    fn length(&self, _cell: u32, _number: u64) -> Option<usize> {
+        None // told by the signature
+    }
+
+    fn own_slot(&self, number: u64) -> *mut u8 {
+        self.nonblocking.slot(self.nonblocking.slots.rank, number)
+    }
+
+    #[inline]
+    fn slot(&self, of: u32, _cell: u32, number: u64) -> *mut u8 {
+        self.nonblocking.slot(of, number)
+    }
+}

@@ -1,0 +1,75 @@
+//! What the collectives of a process have in common, registered with it.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use netmod::{Peer, VciId};
+use parking_lot::Mutex;
+
+use super::inquiry::Inquiries;
+use super::network::AwaitedPeers;
+use mpi_coll::Choices;
+use mpi_core::op::Op;
+use mpi_core::process::Process;
+use mpi_core::process::source::{COLLECTIVES, ProgressSource, Source};
+use mpi_core::pt2pt::letter::Letter;
+
+/// How the collectives of a process are done, and what all of them share.
+#[derive(Default)]
+pub struct Collectives {
+    pub(super) choices: Choices,
+    /// The operation of the library's own reductions, made when it is first needed.
+    pub(super) greatest: OnceLock<Op>,
+    /// How many persistent ones have slots.
+    pub(super) persistent_with_slots: Arc<AtomicUsize>,
+    /// Communicators that have slots.
+    pub(super) with_slots: Arc<AtomicUsize>,
+    /// Whose loss matters to collectives that wait for flags.
+    pub(super) awaited_peers: Mutex<Vec<Arc<AwaitedPeers>>>,
+    /// What calls are under way, for those who ask.
+    pub(super) inquiries: Inquiries,
+    /// Whether to tell people which algorithms are taken.
+    pub(super) tells: bool,
+}
+
+impl Collectives {
+    /// With these algorithms, the same on all processes. `tells`: rank 0 of communicators prints the
+    /// algorithm of each collective that it builds anew.
+    pub fn new(choices: Choices, tells: bool) -> Collectives {
+        Collectives {
+            choices,
+            tells,
+            ..Collectives::default()
+        }
+    }
+}
+
+impl Source for Collectives {
+    const PLACE: usize = COLLECTIVES;
+
+    fn new(_process: &Process) -> Self {
+        Collectives::default()
+    }
+}
+
+impl ProgressSource for Collectives {
+    fn read_letter(&self, process: &Process, vci: VciId, letter: &Letter) {
+        self.inquiries.take_letter(process, vci, letter);
+    }
+
+    /// The processes that collectives on a VCI wait for without having requests that say so.
+    fn awaited_on(&self, vci: VciId) -> Vec<Peer> {
+        let awaited_peers = self.awaited_peers.lock();
+        let waiting = awaited_peers
+            .iter()
+            .filter(|awaited| awaited.vci == vci && awaited.waits.load(Ordering::Relaxed));
+        waiting
+            .flat_map(|awaited| awaited.peers.iter().copied())
+            .collect()
+    }
+}
+
+/// Which algorithms collectives take.
+pub fn choices(process: &Process) -> &Choices {
+    &process.source::<Collectives>().choices
+}

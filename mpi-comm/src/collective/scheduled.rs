@@ -1,0 +1,81 @@
+//! Finding or building the schedule of a call, and running it.
+
+use super::agreement::CallSignature;
+use super::buffers::Buffers;
+use super::call::Call;
+use super::registration::Collectives;
+use super::run::run;
+use super::site::Site;
+use super::state::CommState;
+use mpi_core::comm::{Comm, Purpose};
+use mpi_core::error::Result;
+use mpi_core::process::Process;
+
+/// Carries out a collective call, with slots or without.
+///
+/// # Safety
+/// As for [`call`](super::call).
+#[inline]
+pub(super) unsafe fn call_with(
+    process: &Process,
+    comm: &Comm,
+    state: &CommState,
+    buffers: Buffers,
+    call: &Call<'_>,
+    by_slots: bool,
+) -> Result<()> {
+    let (slots, reach) = match by_slots {
+        true => (
+            state.shared_slots().map(|shared| shared.slots),
+            state
+                .network_slots()
+                .map(|shared| (shared.reach, shared.quick)),
+        ),
+        false => (None, None),
+    };
+    // With and without differ; those that are kept are what calls of programs come to.
+    let shape = call.shape().filter(|_| {
+        by_slots || (state.shared_slots().is_none() && state.network_slots().is_none())
+    });
+    let mut kept = state.take_run(shape.as_ref());
+    if !shape.as_ref().is_some_and(|shape| kept.fits(shape)) {
+        kept.remember(shape.as_ref());
+        let own = state.choices();
+        let site = state.site(process, comm, slots, reach, own.as_deref());
+        call.build(&site, kept.run.rebuild());
+        kept.signature = match by_slots {
+            // Only leaders of nodes go through phases where they alone write.
+            true if site.reach.is_some() && site.all_reach().is_none() => {
+                CommState::signature(comm, call, 0)
+            }
+            true => CommState::signature(comm, call, kept.run.schedule().phases()),
+            false => CallSignature::default(),
+        };
+        if process.source::<Collectives>().tells && comm.rank() == 0 {
+            describe_choice(call, &site, kept.run.schedule().phases());
+        }
+    }
+    if by_slots && state.shared_slots().is_some() && kept.run.schedule().phases() == 1 {
+        state.quick.note(call, kept.signature);
+    }
+    let tag = comm.next_collective();
+    // SAFETY: as for this function.
+    unsafe {
+        run(
+            process,
+            comm,
+            state,
+            Purpose::Collective,
+            tag,
+            buffers,
+            kept,
+        )
+    }
+}
+
+#[cold]
+fn describe_choice(call: &Call<'_>, site: &Site<'_>, phases: u32) {
+    if let Some(text) = call.describe(site, phases) {
+        eprintln!("Weft: {text}");
+    }
+}

@@ -1,0 +1,348 @@
+//! The slots of a communicator whose members share a node: one piece of shared memory.
+//!
+//! A flag is the number of its phase, cut to 32 bits, over the mark of the call's [`CallSignature`], so that one
+//! comparison says whether it is up and whether both mean the same call. The signature itself lies beside
+//! it. Before each rank's slots is its *head*: what it has said about its calls, for others that wait in
+//! vain because theirs is another, and in rank 0's a word that says that somebody has found such.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use netmod::SharedSegment;
+
+use super::agreement::{CallSignature, ENDED};
+use super::share::Share;
+use super::slot_flag::{self, SlotFlag};
+use mpi_coll::Slots;
+use mpi_coll::run::{Flag, has_come};
+use mpi_core::error::{Class, Error, Result};
+
+/// Slots of each rank.
+const DEPTH: u32 = 4;
+/// Bytes of data of all ranks in one phase, if ranks are many.
+const TOTAL: usize = 1 << 20;
+/// The most bytes of a slot: two slots of each of two ranks stay in a core's own cache.
+const MOST: usize = 32 << 10;
+/// Ranks beyond which looking at everyone's flag takes longer than rounds of messages.
+pub(super) const RANKS: u32 = 128;
+/// The first phase of a communicator. Numbers may wrap, and soon do.
+const FIRST: u64 = u64::MAX - 10_000;
+/// How many calls a rank says something about; a power of two.
+const SAID: u32 = 64;
+/// Bytes of a head: a line for the word about disagreement, then what is said about calls, two words each.
+const HEAD: usize = 64 + 16 * SAID as usize;
+/// Looks at flags that together take less time than giving up the processor and getting it back.
+const SPINS: u32 = 100;
+/// Who waits looks once in so many times whether others wait for something else.
+const CHECK_EVERY: u32 = 128;
+
+/// A communicator's slots.
+pub(crate) struct SharedSlots {
+    pub slots: Slots,
+    /// The first slot.
+    base: *mut u8,
+    /// From a slot to the next, and from a rank's to the next rank's.
+    stride: usize,
+    own: usize,
+    /// Where this rank says something about its calls.
+    says: *mut u8,
+    /// The number of the next phase.
+    next: AtomicU64,
+    /// The latest phase whose flag was seen, of each rank.
+    seen: Box<[AtomicU64]>,
+    _share: Share,
+    /// What `base` points to.
+    piece: Box<dyn SharedSegment>,
+}
+
+// SAFETY: the memory is mapped as long as the slots are there, and is written and read by the rules of
+// `mpi_coll::slots`, whichever threads do it; the program sees to it that collectives on a communicator
+// are called one after the other (section 5.12).
+unsafe impl Send for SharedSlots {}
+// SAFETY: as above.
+unsafe impl Sync for SharedSlots {}
+
+impl SharedSlots {
+    /// Bytes of memory of each rank with slots of so much room.
+    pub fn bytes_of_rank(room: usize) -> usize {
+        HEAD + (64 + room) * DEPTH as usize
+    }
+
+    /// The room of a slot of each of so many ranks, for all their calls.
+    pub fn room(size: u32) -> usize {
+        (TOTAL / size as usize).min(MOST) & !63
+    }
+
+    /// Those of rank `rank` of `size`, in a piece of memory with room for all. No flag of this rank says that
+    /// something has come.
+    pub fn over(
+        piece: Box<dyn SharedSegment>,
+        rank: u32,
+        size: u32,
+        room: usize,
+        share: Share,
+    ) -> SharedSlots {
+        let own = SharedSlots::bytes_of_rank(room);
+        let shared = SharedSlots {
+            slots: Slots {
+                rank,
+                size,
+                room,
+                depth: DEPTH,
+                direct: false,
+                several: false,
+            },
+            base: piece.as_ptr().wrapping_add(HEAD),
+            stride: 64 + room,
+            own,
+            says: piece.as_ptr().wrapping_add(rank as usize * own + 64),
+            next: AtomicU64::new(FIRST),
+            seen: (0..size).map(|_| AtomicU64::new(FIRST - 1)).collect(),
+            _share: share,
+            piece,
+        };
+        for slot in 0..DEPTH.into() {
+            shared.flag(rank, slot).reset(FIRST - 1);
+        }
+        // Nothing is said about any call yet, call 0 included: what is said in a place is about another one
+        // than those that go there.
+        for place in 0..SAID {
+            let [which, _] = shared.said(rank, place);
+            which.store(u64::from(place + 1) << 32, Ordering::Relaxed);
+        }
+        shared
+    }
+
+    /// Takes note that all members have the memory, and whether they can copy `direct`ly from and to each
+    /// other's.
+    pub fn settle(&mut self, direct: bool) {
+        self.piece.settle();
+        self.slots.direct = direct;
+    }
+
+    /// Numbers for so many phases.
+    pub fn take(&self, phases: u32) -> u64 {
+        // No other thread does: collectives on a communicator come one after the other.
+        let first = self.next.load(Ordering::Relaxed);
+        self.next
+            .store(first.wrapping_add(phases.into()), Ordering::Relaxed);
+        first
+    }
+
+    /// A slot's first byte.
+    #[inline(always)]
+    pub fn slot(&self, of: u32, number: u64) -> *mut u8 {
+        debug_assert!(of < self.slots.size);
+        let place = number as usize % DEPTH as usize;
+        let at = of as usize * self.own + place * self.stride;
+        self.base.wrapping_add(at)
+    }
+
+    #[inline(always)]
+    fn flag(&self, of: u32, number: u64) -> &SlotFlag {
+        // SAFETY: every slot begins with its flag, aligned, in memory that lives as long as `self`.
+        unsafe { &*self.slot(of, number).cast() }
+    }
+
+    /// Raises the own flag of a phase of a call with this signature.
+    #[inline(always)]
+    pub fn raise(&self, number: u64, signature: CallSignature) {
+        let rank = self.slots.rank;
+        self.flag(rank, number).raise(number, signature);
+        // Who waits for all needn't look at its own.
+        self.seen[rank as usize].store(number, Ordering::Relaxed);
+    }
+
+    /// Whether the flag of a phase is up; looks `times` times before it says no. With `signature`, the phase
+    /// must be of a call with that signature.
+    #[inline(always)]
+    pub fn is_up(
+        &self,
+        of: u32,
+        number: u64,
+        times: u32,
+        signature: Option<CallSignature>,
+    ) -> Flag {
+        let seen = &self.seen[of as usize];
+        if has_come(seen.load(Ordering::Relaxed), number) {
+            return Flag::Up;
+        }
+        let flag = self.flag(of, number);
+        for _ in 0..times {
+            if let Some((phases, mark)) = flag.look(number) {
+                if let Some(signature) = signature
+                    && mark != u64::from(signature.mark())
+                    && phases == 0
+                {
+                    return Flag::Other;
+                }
+                seen.store(number.wrapping_add(phases), Ordering::Relaxed);
+                return Flag::Up;
+            }
+            std::hint::spin_loop();
+        }
+        Flag::Down
+    }
+
+    /// Waits for a moment, where there are more ranks than cores, if none of `ranks` that are not in this
+    /// phase yet needs this core: whoever does gets it sooner if nobody waits. Returns whether all have
+    /// come.
+    pub fn spin_unless_needed(&self, ranks: Range<u32>, number: u64) -> bool {
+        // SAFETY: asks for nothing but a number.
+        let core = unsafe { libc::sched_getcpu() } as u32;
+        let own = self.core_of(self.slots.rank);
+        if own.load(Ordering::Relaxed) != core {
+            own.store(core, Ordering::Relaxed);
+        }
+        let mut missing = ranks.start;
+        let is_up = |of: u32| self.flag(of, number).has_come_to(number);
+        let needs = |of: u32| !is_up(of) && self.core_of(of).load(Ordering::Relaxed) == core;
+        if ranks.clone().any(needs) {
+            return false;
+        }
+        for _ in 0..SPINS {
+            while missing < ranks.end && is_up(missing) {
+                missing += 1;
+            }
+            if missing == ranks.end {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        false
+    }
+
+    /// On which core a rank was when it last waited.
+    fn core_of(&self, of: u32) -> &AtomicU32 {
+        // SAFETY: in the first line of the rank's head, as in `broken`.
+        unsafe { &*self.base.sub(HEAD).add(of as usize * self.own + 8).cast() }
+    }
+
+    /// The word in rank 0's head that says that members disagree: 0 while nobody has found that.
+    #[inline(always)]
+    fn broken(&self) -> &AtomicU64 {
+        // SAFETY: rank 0's head lies before its slots, in memory that lives as long as `self`.
+        unsafe { &*self.base.sub(HEAD).cast() }
+    }
+
+    /// An error if members have been found to disagree.
+    #[inline(always)]
+    pub fn check(&self) -> Result<()> {
+        match self.broken().load(Ordering::Relaxed) {
+            0 => Ok(()),
+            found => Err(broken_by(found)),
+        }
+    }
+
+    /// Where a rank says something about call number `tag`.
+    fn said(&self, of: u32, tag: u32) -> [&AtomicU64; 2] {
+        let from_slots = of as usize * self.own + 64 + 16 * (tag % SAID) as usize;
+        // SAFETY: within the head, as for `broken`.
+        unsafe {
+            let at = self.base.sub(HEAD).add(from_slots);
+            [&*at.cast(), &*at.add(8).cast()]
+        }
+    }
+
+    /// Says what call number `tag` is here. Others look there only if they wait in vain.
+    #[inline(always)]
+    pub fn say(&self, tag: u32, signature: CallSignature) {
+        // SAFETY: this rank's head, as in `said`.
+        let [which, what] = unsafe {
+            let at = self.says.add(16 * (tag % SAID) as usize);
+            [&*at.cast::<AtomicU64>(), &*at.add(8).cast::<AtomicU64>()]
+        };
+        what.store(signature.word(), Ordering::Relaxed);
+        which.store(slot_flag::word(tag.into(), signature), Ordering::Release);
+    }
+
+    /// To be called by who waits in vain, with a count of how often: whether others have found that
+    /// members disagree, and now and then whether they do.
+    pub fn check_agreement(
+        &self,
+        tag: u32,
+        signature: CallSignature,
+        count: &mut u32,
+    ) -> Result<()> {
+        self.check()?;
+        *count = count.wrapping_add(1);
+        if count.is_multiple_of(CHECK_EVERY)
+            && let Some((of, theirs)) = self.other_signature(tag, signature)
+        {
+            return Err(self.end(of, signature, theirs));
+        }
+        Ok(())
+    }
+
+    /// The ranks among some that have not raised their flags of a phase.
+    #[cold]
+    pub fn missing(&self, among: Range<u32>, number: u64) -> Vec<u32> {
+        let is_missing = |rank: &u32| matches!(self.is_up(*rank, number, 1, None), Flag::Down);
+        among.filter(is_missing).collect()
+    }
+
+    /// Whether all others call the same as call number `tag`, as far as they have come. For who has come
+    /// to its end by messages, which don't say.
+    #[cold]
+    pub fn compare(&self, tag: u32, signature: CallSignature) -> Result<()> {
+        match self.other_signature(tag, signature) {
+            Some((of, theirs)) => Err(self.disagree(of, signature, theirs)?),
+            None => Ok(()),
+        }
+    }
+
+    /// A rank that has said something else about call number `tag`.
+    #[cold]
+    fn other_signature(&self, tag: u32, signature: CallSignature) -> Option<(u32, CallSignature)> {
+        (0..self.slots.size).find_map(|of| {
+            let [which, what] = self.said(of, tag);
+            let said = which.load(Ordering::Acquire);
+            let other =
+                said >> 32 == u64::from(tag) && said != slot_flag::word(tag.into(), signature);
+            other.then(|| (of, CallSignature::from_word(what.load(Ordering::Relaxed))))
+        })
+    }
+
+    /// Rank `of` has raised the flag of a phase of another call. `Ok`: of one with the same phases.
+    #[cold]
+    pub fn disagree_in(&self, of: u32, number: u64, signature: CallSignature) -> Result<Error> {
+        self.disagree(of, signature, self.flag(of, number).signature())
+    }
+
+    /// Tells all that rank `of` disagrees, unless both keep step (`Ok`).
+    #[cold]
+    pub fn disagree(
+        &self,
+        of: u32,
+        signature: CallSignature,
+        theirs: CallSignature,
+    ) -> Result<Error> {
+        if signature.keeps_step_with(theirs) {
+            return Ok(signature.disagreement(of, theirs, false));
+        }
+        Err(self.end(of, signature, theirs))
+    }
+
+    /// Tells all that rank `of` disagrees.
+    fn end(&self, of: u32, signature: CallSignature, theirs: CallSignature) -> Error {
+        let pair = u64::from(of) << 32 | u64::from(self.slots.rank);
+        let found = (1 << 63) | pair;
+        let _ = self
+            .broken()
+            .compare_exchange(0, found, Ordering::Relaxed, Ordering::Relaxed);
+        signature.disagreement(of, theirs, true)
+    }
+}
+
+#[cold]
+fn broken_by(found: u64) -> Error {
+    let (one, other) = (found as u32, (found >> 32) as u32 & 0x7fff_ffff);
+    Error::new(
+        Class::Truncate,
+        format!(
+            "ranks {one} and {other} disagree about a collective call on this communicator, this one or one \
+             before it; all ranks must call the same ones in the same order, with the same root and with \
+             counts and datatypes that describe the same data{ENDED}"
+        ),
+    )
+}

@@ -1,0 +1,149 @@
+//! Communicators of a group alone, without one that its members have already (MPI-4.1 sections 7.4.2
+//! and 7.6.2): for sessions.
+//!
+//! The members meet in a context of their own: that of the group's first member which no communicator
+//! has, because those that are given to communicators begin with number 2, and the first two, of
+//! `MPI_COMM_WORLD` and `MPI_COMM_SELF`, have no second half (`ContextId::within`). Within it calls are
+//! told apart by a tag that comes from the program's string and the group. So calls with different
+//! strings don't meet, whatever threads they come from; those with the same come one after the other.
+//! The first member leads: it chooses the communicator's context, and tells it with the whole of what
+//! the tag is only a part of, so that two that share a tag by chance are found out.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use super::{create_intercomm, tell_team};
+use mpi_coll::Team;
+use mpi_core::comm::{Comm, ContextId, Purpose};
+use mpi_core::error::{Class, Error, Result};
+use mpi_core::group::Group;
+use mpi_core::process::Process;
+
+/// What tells a call from others at the same time.
+struct Name {
+    tag: u32,
+    check: u64,
+}
+
+impl Name {
+    /// Of a call for these processes, in this order, with the program's string.
+    fn new(peers: impl Iterator<Item = u32>, text: &[u8]) -> Name {
+        // The same in all processes, since it has no random key.
+        let mut hasher = DefaultHasher::new();
+        text.hash(&mut hasher);
+        peers.for_each(|peer| peer.hash(&mut hasher));
+        let tag = hasher.finish() as u32 & i32::MAX as u32;
+        text.len().hash(&mut hasher);
+        Name {
+            tag,
+            check: hasher.finish(),
+        }
+    }
+
+    fn verify(&self, told: u64) -> Result<()> {
+        if told == self.check {
+            return Ok(());
+        }
+        Err(Error::new(
+            Class::Other,
+            "stringtag can't be told from that of another call at the same time; choose another \
+             one, and the same on all members of the group",
+        ))
+    }
+}
+
+/// Makes a communicator of a group (`MPI_Comm_create_from_group`), called by all its members with the
+/// same string.
+///
+/// # Errors
+/// `MPI_ERR_GROUP` if this process is no member.
+pub fn create_from_group(process: &Process, group: &Group, text: &[u8]) -> Result<Comm> {
+    let Some(place) = group.rank_of(process.me()) else {
+        let why = "this process is not in the group; only its members may call this";
+        return Err(Error::new(Class::Group, why));
+    };
+    let name = Name::new(group.peers(), text);
+    let meeting = ContextId::new(group.peer(0), 0).within();
+    let meeting = Comm::new(meeting, group.clone(), place);
+    let mut told = if place == 0 {
+        [process.new_context().to_bits(), name.check]
+    } else {
+        [0; 2]
+    };
+    let team = Team::all(place, group.size());
+    tell_team(
+        process,
+        &meeting,
+        team,
+        0,
+        Purpose::Creation,
+        name.tag,
+        &mut told,
+    )?;
+    name.verify(told[1])?;
+    Ok(Comm::new(
+        ContextId::from_bits(told[0]),
+        group.clone(),
+        place,
+    ))
+}
+
+/// Joins two groups by an intercommunicator (`MPI_Intercomm_create_from_groups`), called by all members
+/// of both with the same string. `remote` is, at the leader of the local group, the other group and
+/// the rank of its leader.
+///
+/// # Errors
+/// As for [`create_from_group`]; `MPI_ERR_COMM` if the groups overlap.
+pub fn create_intercomm_from_groups(
+    process: &Process,
+    local: &Group,
+    leader: u32,
+    remote: Option<Result<(&Group, u32)>>,
+    text: &[u8],
+) -> Result<Comm> {
+    let within = create_from_group(process, local, text)?;
+    let Some(remote) = remote else {
+        return create_intercomm(process, &within, leader, None);
+    };
+    let met = remote.and_then(|(group, rank)| meet(process, group.peer(rank), text));
+    let bridge = match &met {
+        Ok((comm, rank, tag)) => Ok((comm, *rank, *tag)),
+        Err(error) => Err(error.clone()),
+    };
+    create_intercomm(process, &within, leader, Some(bridge))
+}
+
+/// Where two leaders meet: the communicator of both, the other's rank there, and a tag.
+fn meet(process: &Process, other: u32, text: &[u8]) -> Result<(Comm, u32, u32)> {
+    let me = process.me();
+    if other == me {
+        let why = "remote_leader is this process itself; it must be in the other group";
+        return Err(Error::new(Class::Rank, why));
+    }
+    let both = [me.min(other), me.max(other)];
+    let context = ContextId::new(both[0], 1).within();
+    let place = u32::from(me > other);
+    let comm = Comm::new(context, Group::from_peers(&both)?, place);
+    let name = Name::new(both.into_iter(), text);
+    Ok((comm, 1 - place, name.tag))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_differ_by_text_and_members_in_order() {
+        let name = |peers: &[u32], text: &str| {
+            let name = Name::new(peers.iter().copied(), text.as_bytes());
+            (name.tag, name.check)
+        };
+        let one = name(&[0, 1, 2], "a");
+        assert_eq!(name(&[0, 1, 2], "a"), one);
+        assert_ne!(name(&[0, 2, 1], "a"), one);
+        assert_ne!(name(&[0, 1], "a"), one);
+        assert_ne!(name(&[0, 1, 2], "b"), one);
+        assert!(one.0 <= i32::MAX as u32);
+        let wrong = Name { tag: 0, check: 1 };
+        assert_eq!(wrong.verify(2).unwrap_err().class(), Class::Other);
+    }
+}

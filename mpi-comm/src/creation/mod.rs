@@ -1,0 +1,666 @@
+//! How communicators come about (MPI-3.1 sections 6.4.2 and 6.6.2): who tells whom which context
+//! and which members.
+//!
+//! A context is chosen by one process, the leader, and told to the others. Of an intracommunicator
+//! the leader is rank 0. Of the two groups of an intercommunicator one is the *first*, and its
+//! rank 0 leads; within each group messages go in a context of their own (`Comm::within`), and
+//! between the groups from one rank 0 to the other.
+
+pub(crate) mod automatic;
+pub mod endpoints;
+pub mod from_group;
+pub mod streams;
+pub mod vcis;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use self::automatic::{Led, settle, settle_new, wish, wish_of_part};
+use crate::collective::{Buffers, Holder};
+use mpi_coll::{Block, Buf, Part, Schedule, Team};
+use mpi_core::comm::{Comm, ContextId, Purpose};
+use mpi_core::datatype::{Datatype, Predefined};
+use mpi_core::error::{Class, Error, Result};
+use mpi_core::group::Group;
+use mpi_core::process::Process;
+use mpi_core::process::foreign::Identity;
+use mpi_core::pt2pt::request::RequestId;
+
+/// Lengths beyond this don't come from a process that keeps to the protocol.
+const MAX_WORDS: u64 = 1 << 32;
+
+/// What a member wants of `MPI_Comm_split`: those with equal colors come together, by key and old
+/// rank. Without a color it gets no communicator.
+#[derive(Clone, Copy, Debug)]
+pub struct Choice {
+    /// Tells the new communicators apart.
+    pub color: Option<u64>,
+    /// Orders the members of one.
+    pub key: i32,
+}
+
+const NO_COLOR: u64 = u64::MAX;
+/// What rank 0 tells the others when it can't reach the other group. (No list of one word is like this.)
+const FAILED: u64 = u64::MAX;
+
+/// Sends `data` from `root` of an intracommunicator to all.
+fn tell(process: &Process, comm: &Comm, root: u32, data: &mut [u64]) -> Result<()> {
+    let team = Team::all(comm.rank(), comm.size());
+    tell_team(
+        process,
+        comm,
+        team,
+        root as usize,
+        Purpose::Collective,
+        comm.next_collective(),
+        data,
+    )
+}
+
+fn tell_team(
+    process: &Process,
+    comm: &Comm,
+    team: Team<'_>,
+    root: usize,
+    purpose: Purpose,
+    tag: u32,
+    data: &mut [u64],
+) -> Result<()> {
+    let bytes = Datatype::predefined(Predefined::Byte);
+    let part = Part {
+        count: size_of_val(data),
+        datatype: &bytes,
+    };
+    let buffers = Buffers {
+        send: std::ptr::null(),
+        recv: data.as_mut_ptr().cast(),
+    };
+    // SAFETY: the schedule reads or writes the bytes of `data`, which is borrowed exclusively.
+    unsafe {
+        crate::collective::collective_for(process, comm, purpose, tag, buffers, |schedule| {
+            mpi_coll::bcast(schedule, team, root, part, mpi_coll::Bcast::Binomial);
+        })
+    }
+}
+
+/// Sends words from `root` of an intracommunicator to all, who need not know how many.
+pub(crate) fn tell_list(
+    process: &Process,
+    comm: &Comm,
+    root: u32,
+    list: &mut Vec<u64>,
+) -> Result<()> {
+    let mut len = [list.len() as u64];
+    tell(process, comm, root, &mut len)?;
+    resize(list, len[0])?;
+    tell(process, comm, root, list)
+}
+
+/// Trades words with the member `number` of a communicator, which does the same.
+fn trade(
+    process: &Process,
+    comm: &Comm,
+    purpose: Purpose,
+    number: u32,
+    tag: u32,
+    own: &[u64],
+) -> Result<Vec<u64>> {
+    let mut len = [0];
+    trade_words(
+        process,
+        comm,
+        purpose,
+        number,
+        tag,
+        &[own.len() as u64],
+        &mut len,
+    )?;
+    let mut theirs = Vec::new();
+    resize(&mut theirs, len[0])?;
+    trade_words(process, comm, purpose, number, tag, own, &mut theirs)?;
+    Ok(theirs)
+}
+
+fn trade_words(
+    process: &Process,
+    comm: &Comm,
+    purpose: Purpose,
+    number: u32,
+    tag: u32,
+    own: &[u64],
+    theirs: &mut [u64],
+) -> Result<()> {
+    let buffers = Buffers {
+        send: own.as_ptr().cast(),
+        recv: theirs.as_mut_ptr().cast(),
+    };
+    let out = Block::bytes(Buf::Send, 0, size_of_val(own));
+    let into = Block::bytes(Buf::Recv, 0, size_of_val(theirs));
+    // SAFETY: the blocks are the two slices, and `theirs` is borrowed exclusively.
+    unsafe {
+        crate::collective::collective_for(process, comm, purpose, tag, buffers, |schedule| {
+            schedule.exchange(number, into, number, out);
+        })
+    }
+}
+
+/// Trades words between the two groups of an intercommunicator: all members of a group have
+/// the same (or only rank 0 has them), and all get those of the other.
+fn trade_groups(process: &Process, comm: &Comm, own: &[u64]) -> Result<Vec<u64>> {
+    let tag = comm.next_collective();
+    let mut theirs = Vec::new();
+    let mut traded = Ok(());
+    if comm.rank() == 0 {
+        match trade(process, comm, Purpose::Collective, comm.size(), tag, own) {
+            Ok(told) => theirs = told,
+            // The others must not wait for ever.
+            Err(error) => (theirs, traded) = (vec![FAILED], Err(error)),
+        }
+    }
+    tell_list(process, &comm.within(), 0, &mut theirs)?;
+    traded?;
+    if theirs == [FAILED] {
+        let why = "rank 0 of the local group can't reach rank 0 of the other group";
+        return Err(Error::new(Class::ProcFailed, why));
+    }
+    Ok(theirs)
+}
+
+/// Duplicates a communicator (`MPI_Comm_dup`), with its topology, for a program: threads that use both, if
+/// there are, don't meet in a VCI where there are several ([`automatic`]).
+pub fn dup_comm_apart(process: &Process, comm: &Comm) -> Result<Comm> {
+    dup(process, comm, wish(process, comm))
+}
+
+/// As [`dup_comm_apart`], on VCI 0, for what chooses its VCIs later or needs none.
+pub fn dup_comm(process: &Process, comm: &Comm) -> Result<Comm> {
+    dup(process, comm, 0)
+}
+
+fn dup(process: &Process, comm: &Comm, wish: u64) -> Result<Comm> {
+    if let Some(points) = comm.points() {
+        return crate::creation::endpoints::dup_endpoint(process, comm, points);
+    }
+    let mut told = [offer(process, comm), wish];
+    let buffers = Buffers {
+        send: std::ptr::null(),
+        recv: told.as_mut_ptr().cast(),
+    };
+    // SAFETY: the schedule reads or writes the bytes of `told`.
+    unsafe {
+        crate::collective::collective(process, comm, buffers, |schedule| {
+            tell_words(schedule, comm, told.len())
+        })?
+    };
+    let [context, word] = told;
+    let context = ContextId::from_bits(context);
+    let vci = settle(process, comm, word)?;
+    Led { context, vci }.apply(process, comm, comm.same_in(context))
+}
+
+/// Starts to duplicate a communicator (`MPI_Comm_idup`); the copy can be used once the request
+/// is complete. `holder` makes of the copy what keeps it alive together with the original.
+pub fn start_dup_comm<T: AsRef<Comm>>(
+    process: &Process,
+    comm: &Comm,
+    object: impl FnOnce(Comm) -> T,
+    holder: impl FnOnce(&Arc<T>) -> Holder,
+) -> Result<(Arc<T>, RequestId)> {
+    comm.check_plain("MPI_Comm_idup")?;
+    let copy = comm.same_in(ContextId::UNKNOWN);
+    // To agree on others would have to wait.
+    copy.share_vcis_of(comm);
+    let object = Arc::new(object(copy));
+    let copy: &Comm = (*object).as_ref();
+    if leads(comm) {
+        copy.context_to_be()
+            .store(offer(process, comm), Ordering::Relaxed);
+    }
+    let place = copy.context_to_be().as_ptr().cast();
+    let buffers = Buffers {
+        send: std::ptr::null(),
+        recv: place,
+    };
+    // SAFETY: the schedule reads or writes the context's 8 bytes, which the holder keeps alive;
+    // the program may not use the copy, and so nobody reads them, before it is done.
+    let request = unsafe {
+        crate::collective::started::start_collective(
+            process,
+            holder(&object),
+            buffers,
+            |schedule| tell_words(schedule, comm, 1),
+        )?
+    };
+    Ok((object, request))
+}
+
+/// A context and a VCI that rank 0 of an intracommunicator chooses for something made of it.
+pub(crate) fn lead(process: &Process, comm: &Comm) -> Result<Led> {
+    let mut told = [offer(process, comm), wish(process, comm)];
+    tell(process, comm, 0, &mut told)?;
+    let [context, word] = told;
+    Ok(Led {
+        context: ContextId::from_bits(context),
+        vci: settle(process, comm, word)?,
+    })
+}
+
+/// Whether this process chooses contexts for what is made of a communicator.
+fn leads(comm: &Comm) -> bool {
+    comm.rank() == 0 && comm.is_first()
+}
+
+/// A context if this process leads.
+fn offer(process: &Process, comm: &Comm) -> u64 {
+    if leads(comm) {
+        process.new_context().to_bits()
+    } else {
+        0
+    }
+}
+
+/// Divides a communicator (`MPI_Comm_split`); none for members without a color, and in
+/// intercommunicators for colors that the other group doesn't have.
+pub fn split_comm(process: &Process, comm: &Comm, choice: Choice) -> Result<Option<Comm>> {
+    comm.check_plain("MPI_Comm_split")?;
+    let color = choice.color.unwrap_or(NO_COLOR);
+    // Each member offers a context; the one that turns out to be first leads.
+    let own = [
+        color,
+        i64::from(choice.key) as u64,
+        process.new_context().to_bits(),
+        wish(process, comm),
+    ];
+    let Some(remote) = comm.remote() else {
+        let all = crate::collective::gather_all_u64(process, comm, own)?;
+        // Also those who get no communicator are asked for their VCI.
+        let vci = settle(process, comm, all.first().map_or(0, |first| first[3]))?;
+        let Some(color) = choice.color else {
+            return Ok(None);
+        };
+        let chosen = Chosen::of(&all, color);
+        let (group, place) = (chosen.group(comm.local()), chosen.place(comm.rank()));
+        let context = chosen.context;
+        let made = Comm::new(context, group, place);
+        return Led { context, vci }.apply(process, comm, made).map(Some);
+    };
+    let all = crate::collective::gather_all_u64(process, &comm.within(), own)?;
+    let theirs = trade_groups(process, comm, all.as_flattened())?;
+    let (theirs, _) = theirs.as_chunks::<4>();
+    if theirs.len() != remote.size() as usize {
+        return Err(Error::new(
+            Class::Intern,
+            "the other group told of another size",
+        ));
+    }
+    let Some(color) = choice.color else {
+        return Ok(None);
+    };
+    let (near, far) = (Chosen::of(&all, color), Chosen::of(theirs, color));
+    if far.ranks.is_empty() {
+        return Ok(None);
+    }
+    let context = if comm.is_first() {
+        near.context
+    } else {
+        far.context
+    };
+    let (local, other) = (near.group(comm.local()), far.group(remote));
+    let rank = near.place(comm.rank());
+    Ok(Some(Comm::inter(
+        context,
+        local,
+        other,
+        rank,
+        comm.is_first(),
+    )))
+}
+
+/// Makes a communicator of a part of another (`MPI_Comm_create`). All members call it, each
+/// with the group that it is to be in, if any.
+///
+/// # Errors
+/// `MPI_ERR_GROUP` if the group has members that are not in the (local group of the)
+/// communicator.
+pub fn create_comm(process: &Process, comm: &Comm, group: &Group) -> Result<Option<Comm>> {
+    comm.check_plain("MPI_Comm_create")?;
+    let ranks = ranks_in(comm, group)?;
+    let place = group.rank_of(process.me());
+    let Some(remote) = comm.remote() else {
+        let tag = comm.next_collective();
+        return create_among(
+            process,
+            comm,
+            group,
+            place,
+            &ranks,
+            Purpose::Collective,
+            tag,
+        );
+    };
+    let mut own = vec![process.new_context().to_bits()];
+    own.extend(ranks.iter().map(|rank| u64::from(*rank)));
+    let theirs = trade_groups(process, comm, &own)?;
+    let Some((context, theirs)) = theirs.split_first() else {
+        return Err(Error::new(Class::Intern, "the other group told nothing"));
+    };
+    // Contexts are those of the ranks 0.
+    let mut first = [if comm.is_first() { own[0] } else { *context }];
+    tell(process, &comm.within(), 0, &mut first)?;
+    let peer = |rank: &u64| {
+        let rank = u32::try_from(*rank).ok();
+        rank.and_then(|rank| remote.get(rank))
+    };
+    let peers: Option<Vec<u32>> = theirs.iter().map(peer).collect();
+    let Some(peers) = peers else {
+        return Err(Error::new(
+            Class::Intern,
+            "the other group told of ranks beyond its size",
+        ));
+    };
+    let Some(rank) = place.filter(|_| !peers.is_empty()) else {
+        return Ok(None);
+    };
+    let context = ContextId::from_bits(first[0]);
+    let other = Group::from_peers(&peers)?;
+    Ok(Some(Comm::inter(
+        context,
+        group.clone(),
+        other,
+        rank,
+        comm.is_first(),
+    )))
+}
+
+/// Makes a communicator of a part of an intracommunicator, called by the members of the group
+/// only (`MPI_Comm_create_group`). `tag` tells calls at the same time apart.
+///
+/// # Errors
+/// As for [`create_comm`].
+pub fn create_comm_group(
+    process: &Process,
+    comm: &Comm,
+    group: &Group,
+    tag: u32,
+) -> Result<Option<Comm>> {
+    comm.check_plain("MPI_Comm_create_group")?;
+    let ranks = ranks_in(comm, group)?;
+    let place = group.rank_of(process.me());
+    create_among(process, comm, group, place, &ranks, Purpose::Creation, tag)
+}
+
+fn create_among(
+    process: &Process,
+    comm: &Comm,
+    group: &Group,
+    place: Option<u32>,
+    ranks: &[u32],
+    purpose: Purpose,
+    tag: u32,
+) -> Result<Option<Comm>> {
+    let Some(place) = place else { return Ok(None) };
+    let all_call = purpose == Purpose::Collective;
+    let mut told = match (place, all_call) {
+        (0, true) => [process.new_context().to_bits(), wish(process, comm)],
+        (0, false) => [process.new_context().to_bits(), wish_of_part(process, comm)],
+        _ => [0; 2],
+    };
+    let team = Team::some(place as usize, ranks);
+    tell_team(process, comm, team, 0, purpose, tag, &mut told)?;
+    let [context, word] = told;
+    let made = Comm::new(ContextId::from_bits(context), group.clone(), place);
+    if all_call {
+        made.automatic().inherit(comm.automatic());
+    }
+    settle_new(process, made, word).map(Some)
+}
+
+/// Joins two groups by an intercommunicator (`MPI_Intercomm_create`). `bridge` is, at the
+/// leader, a communicator in which the other leader has the given rank, and the tag for
+/// messages between them.
+///
+/// # Errors
+/// `MPI_ERR_COMM` if the groups overlap; an error of the leader's comes up in all members.
+pub fn create_intercomm(
+    process: &Process,
+    local: &Comm,
+    leader: u32,
+    bridge: Option<Result<(&Comm, u32, u32)>>,
+) -> Result<Comm> {
+    local.check_plain("MPI_Intercomm_create")?;
+    let mut words = Vec::new();
+    let mut failed = None;
+    if let Some(bridge) = bridge {
+        // Context, then who leads the other group and who are its members.
+        let names = local
+            .local()
+            .peers()
+            .flat_map(|peer| name_of(process, peer));
+        let mut own = vec![process.new_context().to_bits()];
+        own.extend(name_of(process, process.me()));
+        own.extend(names);
+        let told = bridge.and_then(|(comm, rank, tag)| {
+            let number = if comm.remote().is_some() {
+                comm.size() + rank
+            } else {
+                rank
+            };
+            trade(process, comm, Purpose::Creation, number, tag, &own)
+        });
+        match told {
+            Ok(mut told) => {
+                words.append(&mut own[..3].to_vec());
+                words.append(&mut told);
+            }
+            Err(error) => failed = Some(error),
+        }
+    }
+    tell_list(process, local, leader, &mut words)?;
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    let [
+        context,
+        my_job,
+        me,
+        their_context,
+        their_job,
+        they,
+        ref names @ ..,
+    ] = words[..]
+    else {
+        let why = "the leader of the local group could not reach the other leader";
+        return Err(Error::new(Class::Other, why));
+    };
+    let (names, _) = names.as_chunks::<2>();
+    let peers: Result<Vec<u32>> = names.iter().map(|name| peer_of(process, name)).collect();
+    let peers = peers?;
+    let remote = Group::from_peers(&peers)?;
+    if let Some(both) = remote
+        .peers()
+        .find(|peer| local.local().rank_of(*peer).is_some())
+    {
+        return Err(Error::new(
+            Class::Comm,
+            format!(
+                "the groups of an intercommunicator must have no member in common, but process \
+                 {both} of the job is in both"
+            ),
+        ));
+    }
+    let first = (my_job, me) < (their_job, they);
+    let context = ContextId::from_bits(if first { context } else { their_context });
+    Ok(Comm::inter(
+        context,
+        local.local().clone(),
+        remote,
+        local.rank(),
+        first,
+    ))
+}
+
+/// What a process is called among connected jobs.
+fn name_of(process: &Process, peer: u32) -> [u64; 2] {
+    let Identity { job, rank } = process.foreign().identity(peer);
+    [job, rank.into()]
+}
+
+/// The number of a process that another has named.
+fn peer_of(process: &Process, [job, rank]: &[u64; 2]) -> Result<u32> {
+    let identity = Identity {
+        job: *job,
+        rank: u32::try_from(*rank)
+            .map_err(|_| Error::new(Class::Intern, "no process has such a number"))?,
+    };
+    process.foreign().find(identity).ok_or_else(|| {
+        Error::new(
+            Class::UnsupportedOperation,
+            format!(
+                "rank {rank} of another job is in the other group, and this process is not connected with \
+                 it; connect the groups by MPI_Comm_connect and MPI_Comm_accept"
+            ),
+        )
+    })
+}
+
+/// Makes an intracommunicator of both groups of an intercommunicator (`MPI_Intercomm_merge`).
+/// The group that says `high` comes last; where both say the same, the first comes first.
+pub fn merge_intercomm(process: &Process, comm: &Comm, high: bool) -> Result<Comm> {
+    let Some(remote) = comm.remote() else {
+        return Err(Error::new(Class::Comm, "comm is not an intercommunicator"));
+    };
+    let mut own = [u64::from(high), offer(process, comm)];
+    tell(process, &comm.within(), 0, &mut own)?;
+    let theirs = trade_groups(process, comm, &own)?;
+    let [their_high, their_context] = theirs[..] else {
+        return Err(Error::new(
+            Class::Intern,
+            "the other group told something else",
+        ));
+    };
+    let own_first = match (own[0] != 0, their_high != 0) {
+        (false, true) => true,
+        (true, false) => false,
+        _ => comm.is_first(),
+    };
+    let context = if comm.is_first() {
+        own[1]
+    } else {
+        their_context
+    };
+    let (one, two) = if own_first {
+        (comm.local(), remote)
+    } else {
+        (remote, comm.local())
+    };
+    let rank = if own_first {
+        comm.rank()
+    } else {
+        remote.size() + comm.rank()
+    };
+    Ok(Comm::new(
+        ContextId::from_bits(context),
+        one.union(two),
+        rank,
+    ))
+}
+
+/// Waits until all operations on a communicator that this process started are complete, and
+/// all members have come so far (`MPI_Comm_disconnect`).
+pub fn settle_comm(process: &Process, comm: &Comm) -> Result<()> {
+    let owner = comm.owner();
+    let own = comm.agreed_vcis();
+    process.wait_until(comm.vci(), || {
+        for vci in own {
+            process.poll(*vci)?;
+        }
+        Ok((!process.is_pending(owner, own)?).then_some(()))
+    })?;
+    if comm.remote().is_some() {
+        // All of this group, then both leaders, then all of this group again.
+        crate::collective::gather_all_u64(process, &comm.within(), [0])?;
+        trade_groups(process, comm, &[]).map(drop)
+    } else {
+        crate::collective::gather_all_u64(process, comm, [0]).map(drop)
+    }
+}
+
+/// Builds the way of words (a context first) from the leader to all members.
+fn tell_words(schedule: &mut Schedule, comm: &Comm, words: usize) {
+    let bytes = Datatype::predefined(Predefined::Byte);
+    let part = Part {
+        count: words * size_of::<u64>(),
+        datatype: &bytes,
+    };
+    let word = Block::bytes(Buf::Recv, 0, words * size_of::<u64>());
+    let team = Team::all(comm.rank(), comm.size());
+    if comm.remote().is_some() && comm.rank() == 0 {
+        let other = comm.size();
+        if comm.is_first() {
+            schedule.send(other, word);
+        } else {
+            let step = schedule.recv(other, word);
+            schedule.wait_for(step);
+        }
+    }
+    mpi_coll::bcast(schedule, team, 0, part, mpi_coll::Bcast::Binomial);
+}
+
+/// The members of one color.
+struct Chosen {
+    ranks: Vec<u32>,
+    context: ContextId,
+}
+
+impl Chosen {
+    fn of(all: &[[u64; 4]], color: u64) -> Chosen {
+        let of_color = all.iter().enumerate().filter(|(_, told)| told[0] == color);
+        let mut chosen: Vec<(i64, u32)> = of_color
+            .map(|(rank, told)| (told[1] as i64, rank as u32))
+            .collect();
+        chosen.sort_unstable();
+        let first = chosen
+            .first()
+            .and_then(|(_, first)| all.get(*first as usize));
+        Chosen {
+            context: first.map_or(ContextId::UNKNOWN, |told| ContextId::from_bits(told[2])),
+            ranks: chosen.into_iter().map(|(_, rank)| rank).collect(),
+        }
+    }
+
+    fn group(&self, of: &Group) -> Group {
+        of.of_ranks(&self.ranks)
+    }
+
+    /// The place of a rank, which is in it.
+    fn place(&self, rank: u32) -> u32 {
+        self.ranks.iter().position(|one| *one == rank).unwrap_or(0) as u32
+    }
+}
+
+/// The ranks that the members of a group have in a communicator's local group.
+fn ranks_in(comm: &Comm, group: &Group) -> Result<Vec<u32>> {
+    let rank = |(place, peer)| {
+        comm.local().rank_of(peer).ok_or_else(|| {
+            Error::new(
+                Class::Group,
+                format!(
+                    "rank {place} of the group is not in the communicator; take a subset of the \
+                     communicator's group"
+                ),
+            )
+        })
+    };
+    group.peers().enumerate().map(rank).collect()
+}
+
+fn resize(list: &mut Vec<u64>, len: u64) -> Result<()> {
+    if len > MAX_WORDS {
+        return Err(Error::new(
+            Class::Intern,
+            format!("a message announces {len} words"),
+        ));
+    }
+    list.resize(len as usize, 0);
+    Ok(())
+}

@@ -1,0 +1,223 @@
+//! How the members of a communicator agree on VCIs: on numbers that all have, which they open and whose
+//! addresses they tell each other.
+
+use std::sync::Arc;
+
+use netmod::{Transport, VciId};
+
+use crate::collective::{Buffers, Call};
+use mpi_coll::Layout;
+use mpi_core::comm::Comm;
+use mpi_core::comm::vci_map::{Plan, VciMap, Wishes};
+use mpi_core::datatype::{Datatype, Predefined};
+use mpi_core::error::{Class, Error, Result};
+use mpi_core::process::{CriticalSections, Process};
+use mpi_core::vci::pool::{MASK_WORDS, MAX_VCIS, Taken, choose};
+
+/// Addresses longer than this, all together, don't come from a member that keeps to the protocol.
+const MAX_BLOB: u64 = 1 << 24;
+
+/// The addresses of some VCIs in all transports, one after the other.
+pub(crate) fn addresses(process: &Process, comm: &Comm, vcis: &[VciId]) -> Vec<u8> {
+    let own = process.transports().iter().skip(1);
+    let mut transports: Vec<(String, Arc<dyn Transport>)> = own
+        .map(|one| (one.name().to_string(), one.clone()))
+        .collect();
+    let foreign = process.foreign();
+    if comm.local().peers().any(|peer| foreign.is_foreign(peer)) {
+        transports.extend(foreign.named_transports());
+    }
+    let mut bytes = Vec::new();
+    for vci in vcis {
+        for (name, transport) in &transports {
+            let address = transport.address(*vci);
+            bytes.extend(vci.to_le_bytes());
+            bytes.push(name.len() as u8);
+            bytes.extend((address.len() as u16).to_le_bytes());
+            bytes.extend(name.as_bytes());
+            bytes.extend(address);
+        }
+    }
+    bytes
+}
+
+/// Takes the next address off such a list.
+pub(crate) fn next_address<'a>(bytes: &mut &'a [u8]) -> Option<(VciId, &'a str, &'a [u8])> {
+    let (head, rest) = bytes.split_first_chunk::<5>()?;
+    let (name, rest) = rest.split_at_checked(head[2].into())?;
+    let (address, rest) = rest.split_at_checked(u16::from_le_bytes([head[3], head[4]]).into())?;
+    *bytes = rest;
+    let vci = VciId::from_le_bytes([head[0], head[1]]);
+    Some((vci, std::str::from_utf8(name).ok()?, address))
+}
+
+/// Gives a communicator the VCIs that all its members wish for, before it is used. All members
+/// must call this. What can't be had is left: [`Comm::vci_hints`] tells what came of it.
+///
+/// Intercommunicators stay as they are, and so do those with endpoints, which have their VCIs, and
+/// what has been used already.
+pub fn agree_on_vcis(process: &Process, comm: &Comm, wishes: &Wishes) -> Result<()> {
+    if comm.remote().is_some() || comm.points().is_some() {
+        return Ok(());
+    }
+    let mut wishes = *wishes;
+    // What windows are asked for any thread may carry out.
+    let all_lockless = process.critical_sections() == CriticalSections::Lockless;
+    wishes.lockless |= all_lockless && !wishes.window;
+    let digest = wishes.digest();
+    let own = [digest, process.pool() as u64, u64::from(comm.is_used())];
+    let all = crate::collective::gather_all_u64(process, comm, own)?;
+    let same = all.iter().all(|told| told[0] == digest && told[2] == 0);
+    let pool = all.iter().map(|told| told[1]).min().unwrap_or(1);
+    let pool = (pool as usize).clamp(1, MAX_VCIS);
+    let Some(plan) = wishes.plan(pool).filter(|_| same && digest != 0) else {
+        return Ok(());
+    };
+    if wishes.lockless {
+        // Another thread may be taking the same; VCIs that the program names stay the same.
+        let tries = if matches!(plan, Plan::These(..)) {
+            1
+        } else {
+            4
+        };
+        for _ in 0..tries {
+            if try_vcis(process, comm, &plan, pool, true)? {
+                return Ok(());
+            }
+        }
+    }
+    try_vcis(process, comm, &plan, pool, false).map(drop)
+}
+
+/// Carries out a plan. Returns whether all members could.
+fn try_vcis(
+    process: &Process,
+    comm: &Comm,
+    plan: &Plan,
+    pool: usize,
+    lockless: bool,
+) -> Result<bool> {
+    let (spread, vcis) = match plan {
+        Plan::These(spread, vcis) => (*spread, vcis.clone()),
+        Plan::Some(spread, count) => {
+            let all = crate::collective::gather_all_u64(process, comm, used_vcis(process))?;
+            let mut taken = Taken::default();
+            for told in &all {
+                let (used, rest) = told.split_at(MASK_WORDS);
+                let (lockless, _) = rest.split_at(MASK_WORDS);
+                taken
+                    .used
+                    .iter_mut()
+                    .zip(used)
+                    .for_each(|(sum, one)| *sum |= one);
+                taken
+                    .lockless
+                    .iter_mut()
+                    .zip(lockless)
+                    .for_each(|(sum, one)| *sum |= one);
+            }
+            let turn = all.first().map_or(0, |first| first[2 * MASK_WORDS]);
+            (*spread, choose(*count, &taken, pool, turn, lockless))
+        }
+    };
+    if vcis.is_empty() {
+        return Ok(false);
+    }
+    // A member that can't have them tells so, and nobody uses them.
+    let opened = vcis
+        .iter()
+        .try_for_each(|vci| process.open_vci(*vci))
+        .is_ok();
+    let map = opened.then(|| VciMap::new(spread, vcis, process.users(), lockless));
+    let map = map.flatten();
+    let own = map.as_ref().map(|map| addresses(process, comm, map.vcis()));
+    let (Some(all), Some(map)) = (gather_all_bytes(process, comm, own.as_deref())?, map) else {
+        return Ok(false);
+    };
+    for (rank, mut told) in all.iter().map(Vec::as_slice).enumerate() {
+        let peer = comm.local().peer(rank as u32);
+        while let Some((vci, transport, address)) = next_address(&mut told) {
+            process.learn(peer, vci, transport, address);
+        }
+    }
+    comm.use_vcis(Arc::new(map));
+    Ok(true)
+}
+
+/// Which VCIs are in use, which of them without a lock, and whose turn it is when there is none
+/// left.
+fn used_vcis(process: &Process) -> [u64; 2 * MASK_WORDS + 1] {
+    let mut words = [0; 2 * MASK_WORDS + 1];
+    for (vci, users) in process.users().counts().enumerate().take(MAX_VCIS) {
+        if users > 0 {
+            words[vci / 64] |= 1 << (vci % 64);
+        }
+        if process.is_lockless(vci as VciId) {
+            words[MASK_WORDS + vci / 64] |= 1 << (vci % 64);
+        }
+    }
+    words[2 * MASK_WORDS] = process.next_turn();
+    words
+}
+
+/// Collects bytes from all members; none if one of them has none.
+pub(crate) fn gather_all_bytes(
+    process: &Process,
+    comm: &Comm,
+    own: Option<&[u8]>,
+) -> Result<Option<Vec<Vec<u8>>>> {
+    let len = own.map_or(u64::MAX, |own| own.len() as u64);
+    let lens = crate::collective::gather_all_u64(process, comm, [len])?;
+    let longest = lens.iter().map(|len| len[0]).max().unwrap_or(0);
+    let Some(own) = own.filter(|_| longest != u64::MAX) else {
+        return Ok(None);
+    };
+    if longest > MAX_BLOB {
+        let why = format!("a member announces addresses of {longest} bytes");
+        return Err(Error::new(Class::Intern, why));
+    }
+    let longest = longest as usize;
+    let mut all = vec![0u8; longest * lens.len()];
+    let start = comm.rank() as usize * longest;
+    all[start..start + own.len()].copy_from_slice(own);
+    if longest > 0 {
+        let bytes = Datatype::predefined(Predefined::Byte);
+        let recv = Layout::Uniform(mpi_coll::Part {
+            count: longest,
+            datatype: &bytes,
+        });
+        let buffers = Buffers {
+            send: std::ptr::null(),
+            recv: all.as_mut_ptr().cast(),
+        };
+        // SAFETY: the call reads and writes a block of `longest` bytes of `all` for each member.
+        unsafe {
+            crate::collective::call(
+                process,
+                comm,
+                buffers,
+                &Call::Allgather { send: None, recv },
+            )?
+        };
+    }
+    let cut = |(rank, len): (usize, &[u64; 1])| {
+        let start = rank * longest;
+        all[start..start + len[0] as usize].to_vec()
+    };
+    Ok(Some(lens.iter().enumerate().map(cut).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_addresses_end_where_they_make_no_sense() {
+        let mut good = vec![3, 0, 2, 1, 0];
+        good.extend(b"abX");
+        for end in 0..good.len() {
+            assert_eq!(next_address(&mut &good[..end]), None);
+        }
+        assert_eq!(next_address(&mut &good[..]), Some((3, "ab", &b"X"[..])));
+    }
+}

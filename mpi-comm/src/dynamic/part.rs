@@ -1,0 +1,134 @@
+//! Parting from processes of other jobs (MPI-3.1 section 10.5.4).
+//!
+//! Two processes stay connected as long as one communicator or window has both as members. Then each sends the
+//! other a last message and waits for the other's: as members free things collectively, both do. Whoever has sent
+//! and got it closes the connection; that the other closes it a little earlier, or ends, is no loss any more.
+
+use std::time::Duration;
+
+use netmod::Peer;
+
+use mpi_core::error::Result;
+use mpi_core::process::foreign::{Goodbye, Parting};
+use mpi_core::process::{Destination, Process, Source};
+use mpi_core::pt2pt::buffer::Buffer;
+use mpi_core::pt2pt::context::Purpose;
+use mpi_core::pt2pt::request::RequestId;
+use mpi_core::vci::Mode;
+
+/// How long to wait for last messages to leave towards processes that take nothing any more.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// Begins to part from those that nothing has as members any more, and carries on what has begun, without
+/// waiting.
+///
+/// # Errors
+/// No request can be had.
+pub fn carry_on(process: &Process) -> Result<()> {
+    begin(process, false)?;
+    process.poll_all()?;
+    sweep(process, &|_| true).map(drop)
+}
+
+/// As [`carry_on`], and waits until those of these processes that are parted from have done so, too.
+///
+/// # Errors
+/// No request can be had.
+pub fn finish(process: &Process, concerned: &dyn Fn(Peer) -> bool) -> Result<()> {
+    begin(process, false)?;
+    wait(process, concerned)
+}
+
+/// Parts from all (`MPI_Finalize`).
+///
+/// # Errors
+/// No request can be had.
+pub fn finish_all(process: &Process) -> Result<()> {
+    begin(process, true)?;
+    wait(process, &|_| true)
+}
+
+fn wait(process: &Process, concerned: &dyn Fn(Peer) -> bool) -> Result<()> {
+    process.wait_despite_loss(0, || Ok(sweep(process, concerned)?.then_some(())))
+}
+
+/// Closes what is over. Returns whether nothing is left of those that are asked for.
+fn sweep(process: &Process, concerned: &dyn Fn(Peer) -> bool) -> Result<bool> {
+    let mut goodbyes = process.foreign().goodbyes();
+    let now = process.clock().now();
+    let mut at = 0;
+    while let Some(goodbye) = goodbyes.get_mut(at) {
+        if is_over(process, goodbye, now)? {
+            let peer = goodbyes.swap_remove(at).peer;
+            process.part(peer);
+        } else {
+            at += 1;
+        }
+    }
+    Ok(!goodbyes.iter().any(|goodbye| concerned(goodbye.peer)))
+}
+
+fn is_over(process: &Process, goodbye: &mut Goodbye, now: Duration) -> Result<bool> {
+    let is_done = |id: &RequestId| process.request(*id).is_none_or(|request| request.is_done());
+    if !goodbye.requests.iter().all(is_done) {
+        return Ok(false);
+    }
+    for request in goodbye.requests.drain(..) {
+        // An error means that the other is gone.
+        drop(process.finish(request)?);
+    }
+    let complete = *goodbye.complete.get_or_insert(now);
+    let late = now.saturating_sub(complete) > DRAIN;
+    Ok(late || process.is_lost(goodbye.peer) || process.has_drained(goodbye.route)?)
+}
+
+fn begin(process: &Process, all: bool) -> Result<()> {
+    for parting in process.foreign().begin_partings(all) {
+        let goodbye = say(process, &parting)?;
+        process.foreign().goodbyes().push(goodbye);
+    }
+    Ok(())
+}
+
+/// Sends the last word, and waits for the other's.
+fn say(process: &Process, parting: &Parting) -> Result<Goodbye> {
+    let Parting {
+        peer,
+        connection,
+        numbers: (own, other),
+        route,
+    } = *parting;
+    let mut goodbye = Goodbye {
+        peer,
+        route,
+        requests: Vec::new(),
+        complete: None,
+    };
+    if process.is_lost(peer) {
+        return Ok(goodbye);
+    }
+    let context = connection.within().of(Purpose::Creation);
+    let from = Source {
+        context,
+        rank: other as i32,
+        tag: 0,
+        owner: 0,
+        peer,
+    };
+    let to = Destination {
+        peer,
+        vci: 0,
+        context,
+        rank: own as i32,
+        tag: 0,
+        owner: 0,
+    };
+    goodbye
+        .requests
+        .push(process.irecv(0, &from, Buffer::EMPTY)?);
+    // Who can't be sent to is gone, and the receive ends by that.
+    if let Ok(Some(sent)) = process.isend(0, &to, Buffer::EMPTY, Mode::Standard) {
+        goodbye.requests.push(sent);
+    }
+    Ok(goodbye)
+}

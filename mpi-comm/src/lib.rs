@@ -1,0 +1,12 @@
+//! What the members of a communicator do together: collective operations, the creation of communicators,
+//! topologies, and the connecting of jobs.
+//!
+//! This crate stands above `mpi-core` and uses nothing of it but its public functions. What it keeps with a
+//! communicator is an attachment that `mpi-core` does not look into, and its collectives register with the
+//! process as a source of progress. Its rooms have an order, too (`tests/rooms.rs`).
+
+pub mod collective;
+pub mod creation;
+pub mod dynamic;
+mod sync;
+pub mod topo;
