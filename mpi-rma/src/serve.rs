@@ -216,6 +216,7 @@ impl Service {
     fn zeroed(&self, len: u64) -> Option<Vec<u8>> {
         const SHORT: usize = 1024;
         match usize::try_from(len) {
+            Ok(0) => Some(Vec::new()),
             Ok(len) if len <= SHORT => {
                 let mut bytes = self.memory_for(len);
                 bytes.resize(len, 0);

@@ -95,13 +95,16 @@ impl SharedSegment for Mapping {
     }
 
     fn reserve(&self, offset: usize, len: usize) -> Result<(), OpenError> {
-        if len == 0 || self.len <= SMALL {
+        if len == 0 {
             return Ok(());
         }
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(file) = &*file else {
             return Err(OpenError("the piece of shared memory is settled".into()));
         };
+        if self.len <= SMALL {
+            return Ok(());
+        }
         reserve(file.as_raw_fd(), offset + PAGE, len)?;
         let (first, end) = (offset / PAGE * PAGE, (offset + len).min(self.len));
         if let Some(len) = end.checked_sub(first) {
