@@ -134,8 +134,9 @@ pub struct UserOp {
     pub op: Op,
     /// The handle of the datatype that it was last used with.
     pub datatype: Arc<AtomicI32>,
-    /// Calls the program's function, where that is one of C++.
-    pub proxy: Arc<OnceLock<OpProxy>>,
+    /// Calls the program's function, where that is one of another language's: that which the operation was made with,
+    /// or this one.
+    pub proxy: Arc<OnceLock<(OpProxy, Option<MPI_User_function>)>>,
 }
 
 /// Calls a reduction function of C++: gets the two buffers, the number of elements, the datatype and

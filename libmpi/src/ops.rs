@@ -96,7 +96,7 @@ impl UserFunction {
     /// Both are buffers of so many elements of the datatype with that handle, which the function is for.
     unsafe fn call(
         self,
-        proxy: Option<&Proxy>,
+        proxy: Option<&(Proxy, Option<MPI_User_function>)>,
         input: *const u8,
         inout: *mut u8,
         len: usize,
@@ -111,7 +111,8 @@ impl UserFunction {
                     let (mut len, handle) = (len as c_int, &raw mut told);
                     function(input.cast_mut().cast(), inout.cast(), &raw mut len, handle);
                 }
-                (UserFunction::Int(function), Some(proxy)) => {
+                (UserFunction::Int(function), Some((proxy, other))) => {
+                    let function = other.unwrap_or(function);
                     // Other languages have integers for handles.
                     let handle = Outward::datatype_to_int(handle);
                     proxy(input.cast(), inout.cast(), len as c_int, handle, function);
@@ -129,7 +130,7 @@ impl UserFunction {
 pub fn create(function: UserFunction, commute: bool) -> Result<MPI_Op> {
     let last = Arc::new(AtomicI32::new(abi::MPI_DATATYPE_NULL));
     let used_with = last.clone();
-    let proxy = Arc::new(OnceLock::<Proxy>::new());
+    let proxy = Arc::new(OnceLock::new());
     let by_proxy = proxy.clone();
     let apply = move |input: *const u8, inout: *mut u8, count: usize, datatype: &Datatype| {
         with_handle(datatype, used_with.load(Ordering::Relaxed), |handle| {
@@ -162,9 +163,18 @@ pub fn create(function: UserFunction, commute: bool) -> Result<MPI_Op> {
 
 /// Has an operation's function called through `proxy`. Once only.
 pub fn set_proxy(handle: MPI_Op, proxy: Proxy) -> Result<()> {
+    set_proxy_for(handle, proxy, None)
+}
+
+/// The same; `proxy` is given `function`, if that is one, in place of the operation's.
+pub fn set_proxy_for(
+    handle: MPI_Op,
+    proxy: Proxy,
+    function: Option<MPI_User_function>,
+) -> Result<()> {
     let made = LIBRARY.ops.get(handle).ok_or_else(|| invalid(handle))?;
     let twice = |_| Error::new(Class::Op, "the operation's language has been told already");
-    made.proxy.set(proxy).map_err(twice)
+    made.proxy.set((proxy, function)).map_err(twice)
 }
 
 /// Calls `call` with a handle of the datatype: `likely` if it is one; else another that the program

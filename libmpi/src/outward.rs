@@ -10,6 +10,8 @@ use std::ffi::c_int;
 use crate::abi::MPI_File;
 
 #[cfg(openmpi_abi)]
+pub mod cxx_openmpi;
+#[cfg(openmpi_abi)]
 mod openmpi;
 #[cfg(pointer_abi)]
 mod pointers;

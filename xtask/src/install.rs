@@ -49,6 +49,8 @@ pub fn run_as(prefix: &Path, told: &Path, dev: bool) -> Result {
         "lib/weft/openmpi/libmpi.so.40",
         0o755,
     )?;
+    // What there is of Open MPI's library for C++ is in the same file.
+    tree.link("libmpi.so.40", "lib/weft/openmpi/libmpi_cxx.so.40")?;
     for tool in ["libweft_profile.so", "libweft_check.so"] {
         tree.copy(&built.join(tool), &format!("lib/{tool}"), 0o755)?;
     }
