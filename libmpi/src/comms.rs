@@ -6,14 +6,13 @@ use mpi_core::comm::Comm;
 use mpi_core::info::Info;
 use mpi_core::process::foreign::Uses;
 use mpi_core::{Process, Result};
+use mpi_init::hints::Hints;
 use parking_lot::Mutex;
 
 use crate::abi::MPI_Comm;
 use crate::bsend::Buffered;
-use crate::handler::Attached;
-use crate::hints::Hints;
+use crate::handler::{self, Attached};
 use crate::keyval::Store;
-use crate::settings;
 use crate::streams::CommStreams;
 
 /// A communicator that has a handle.
@@ -48,7 +47,7 @@ impl CommObject {
         comm.set_owner(handle as u32);
         CommObject {
             comm,
-            errhandler: Mutex::new(settings::initial_errhandler()),
+            errhandler: Mutex::new(handler::initial()),
             attributes: Store::new(),
             hints: Mutex::default(),
             bsend: OnceLock::new(),

@@ -3,6 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
+use mpi_init::settings::{self, ERRHANDLERS};
 use parking_lot::Mutex;
 
 use crate::abi::{
@@ -129,14 +130,17 @@ pub const ABORT: Attached = Attached {
     made: None,
 };
 
+/// The initial error handler (MPI-4.1 section 9.3), which whoever starts the program may choose; by its
+/// name in `WEFT_INITIAL_ERRHANDLER`.
+pub fn initial() -> Attached {
+    let chosen = settings::raw(settings::INITIAL_ERRHANDLER).and_then(|name| named(&name));
+    chosen.unwrap_or(FATAL)
+}
+
 /// A predefined error handler by the name that it has in info objects and on command lines.
 pub fn named(name: &str) -> Option<Attached> {
-    match name {
-        "mpi_errors_are_fatal" => Some(FATAL),
-        "mpi_errors_abort" => Some(ABORT),
-        "mpi_errors_return" => Some(RETURN),
-        _ => None,
-    }
+    let place = ERRHANDLERS.iter().position(|known| *known == name)?;
+    [FATAL, ABORT, RETURN].into_iter().nth(place)
 }
 
 impl Attached {

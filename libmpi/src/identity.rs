@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+pub use mpi_init::host::name as host;
+
 use crate::library::LIBRARY;
 
 /// What `MPI_Get_library_version` says.
@@ -50,17 +52,4 @@ impl fmt::Display for Identity {
         }
         write!(f, " ({}, pid {})", host(), std::process::id())
     }
-}
-
-/// This machine's name.
-pub fn host() -> String {
-    let mut name = [0_u8; 256];
-    // SAFETY: the buffer has the length that is given; one byte is kept for the NUL that a
-    // truncated name would lack.
-    let failed = unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) } != 0;
-    let length = name.iter().position(|byte| *byte == 0).unwrap_or(0);
-    if failed || length == 0 {
-        return "unknown host".to_owned();
-    }
-    String::from_utf8_lossy(&name[..length]).into_owned()
 }

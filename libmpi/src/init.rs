@@ -11,6 +11,8 @@ use std::time::Duration;
 use mpi_core::comm::{Comm, ContextId};
 use mpi_core::group::Group;
 use mpi_core::{Class, Error, Result};
+use mpi_init::bootstrap;
+use mpi_init::settings::{self, Info, Settings};
 use parking_lot::Mutex;
 use pmi::Client;
 
@@ -22,13 +24,11 @@ use crate::comms::CommObject;
 use crate::dynamic::{self, Dynamic};
 use crate::handler::RETURN;
 use crate::handles::{HandleTable, Type};
+use crate::identity::LIBRARY_VERSION;
 use crate::library::LIBRARY;
 use crate::runtime::{self, NO_WORLD, Phase, Runtime};
-use crate::settings::{Info, Settings};
 use crate::streams::Streams;
-use crate::{
-    apart, bootstrap, fatal, helper, identity, infos, report, settings, tool, types, wins,
-};
+use crate::{apart, fatal, helper, identity, infos, report, tool, types, wins};
 
 /// Opens the world model (MPI-4.1 section 11.2).
 pub fn start(thread_level: c_int, threaded: bool) -> Result<()> {
@@ -131,7 +131,8 @@ fn make(threaded: bool) -> Result<Runtime> {
     identity::set(rank as usize, size as usize);
     fatal::set_launcher(pmi.clone());
     let threaded = threaded || tool::wants_locks() || settings.async_progress;
-    let started = bootstrap::start(&pmi, &settings, threaded).map_err(|error| failed(error.0))?;
+    let started = bootstrap::start(&pmi, &settings, threaded, LIBRARY_VERSION)
+        .map_err(|error| failed(error.0))?;
     if settings.info != Info::None && rank == 0 {
         for note in &started.notes {
             eprintln!("Weft: {note}");
@@ -358,7 +359,9 @@ fn leave_together(runtime: &Runtime) -> Result<()> {
                 nap = Duration::from_micros(50);
             }
             std::thread::park_timeout(nap);
-            nap = (2 * nap).min(Duration::from_millis(1));
+            // Longer from time to time: where many ranks share a core, those that wait would keep it from the
+            // one that they wait for.
+            nap = (2 * nap).min(Duration::from_millis(10));
         }
         match fence.join() {
             Ok(result) => result.map_err(failed),

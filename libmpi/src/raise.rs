@@ -13,13 +13,13 @@ use crate::abi::{
     error_name, handle_name,
 };
 use crate::errhandler;
-use crate::handler::Handler;
+use crate::handler::{self, Handler};
 use crate::identity::Identity;
 use crate::outward::{Outward, OutwardFile};
 use crate::runtime::runtime;
 use crate::tool::events;
 use crate::wins::WinObject;
-use crate::{codes, fatal, files, sessions, settings, wins};
+use crate::{codes, fatal, files, sessions, wins};
 
 /// The object that an error is raised on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -148,7 +148,7 @@ fn exists(comm: MPI_Comm) -> bool {
 /// exists, the initial one. With the communicator that it is called for.
 fn of_process() -> (Handler, MPI_Comm) {
     let Some(runtime) = runtime().ok().filter(|runtime| runtime.has_world()) else {
-        return (settings::initial_errhandler().handler(), MPI_COMM_NULL);
+        return (handler::initial().handler(), MPI_COMM_NULL);
     };
     let (object, comm) = if runtime.self_handler_chosen.load(Ordering::Relaxed) {
         (&runtime.self_comm, MPI_COMM_SELF)

@@ -11,11 +11,11 @@ use std::thread::{JoinHandle, ThreadId};
 
 use mpi_core::comm::Comm;
 use mpi_core::{Class, Error, MatchedMessage, Process, Result};
+use mpi_init::bootstrap::Neighbours;
 use parking_lot::Mutex;
 use pmi::Client;
 
 use crate::abi::{MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_WORLD, MPI_Comm};
-use crate::bootstrap::Neighbours;
 use crate::bsend::Buffered;
 use crate::comms::CommObject;
 use crate::dynamic::Dynamic;

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use crate::settings::{self, Variable};
+use mpi_init::settings::{self, Variable};
+
 use crate::tool::pvars;
 
 /// The text of `docs/tuning.md`.
@@ -46,7 +47,7 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    use crate::settings;
+    use mpi_init::settings;
 
     /// The string literals that name variables in sources below `folder`, tests left out.
     fn named_in(folder: &Path, names: &mut BTreeSet<String>) {
@@ -89,6 +90,7 @@ mod tests {
         "mpi-core",
         "mpi-coll",
         "mpi-comm",
+        "mpi-init",
         "mpi-rma",
         "mpi-types",
         "mpifort",

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use mpi_core::process::foreign::Uses;
 use mpi_core::{Class, Error, Result};
+use mpi_init::hints::Hints;
 use mpi_rma::{Flavor, Window};
 use parking_lot::Mutex;
 
@@ -18,7 +19,6 @@ use crate::abi::{
 use crate::attributes::Store;
 use crate::handler::{Attached, FATAL};
 use crate::handles::{self, HandleTable, Type};
-use crate::hints::Hints;
 
 /// A window that has a handle.
 pub struct WinObject {

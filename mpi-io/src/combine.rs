@@ -16,16 +16,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use libc::iovec;
 use netmod::SharedSegment;
 use parking_lot::Mutex;
 
-use crate::access::{Shared, move_plain};
-use crate::direction::Direction;
+use crate::access::Shared;
 use crate::driver::Storage;
 use crate::runs::{Runs, WORDS};
-use crate::view::Run;
 use crate::writers::{is_gone, words_len};
+
+mod group;
+mod patience;
+
+use group::{Job, joined, start_of};
+use patience::{Patience, State};
 
 /// Bytes of data in a deposit.
 pub(crate) const ROOM: usize = 128 << 10;
@@ -39,9 +42,6 @@ const LIST: usize = 128;
 const MOST_MEMBERS: usize = 64;
 /// Shorter runs are not worth being listed.
 const SHORTEST: u64 = 128;
-/// A stretch that is written at once, beyond which no further deposit is joined to it.
-const LONGEST: u64 = 2 << 20;
-
 /// How often who waits looks before it gives the core to others, and before it sleeps.
 const SPINS: u32 = 100;
 const YIELDS: u32 = 1000;
@@ -75,6 +75,10 @@ struct Head {
     error: AtomicU32,
     /// Of the runs, as ranks tell each other.
     told: [AtomicU64; WORDS],
+    /// How many deposits were written with this one, itself included.
+    together: AtomicU32,
+    /// Whether it may be left while others come to where it is.
+    patient: AtomicU32,
 }
 
 /// Writes of a file's members, if they may be combined.
@@ -87,14 +91,9 @@ pub(crate) struct Combiner {
     /// One thread of the process at a time.
     own: Mutex<()>,
     window: Mutex<Vec<u8>>,
-}
-
-/// Something to be written.
-struct Job {
-    runs: Runs,
-    data: *const u8,
-    /// Whose deposit it is; nobody's if the data is still in the program's memory.
-    member: Option<usize>,
+    patience: Patience,
+    /// How often who waits for a sieved stretch looks before it gives the core to others.
+    spins: u32,
 }
 
 /// That a rank is at data sieving.
@@ -116,6 +115,7 @@ impl Combiner {
         members: usize,
         storage: &dyn Storage,
     ) -> Combiner {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let may = members <= MOST_MEMBERS && storage.is_local() && storage.can_read();
         Combiner {
             piece: piece.filter(|_| may),
@@ -124,6 +124,8 @@ impl Combiner {
             members,
             own: Mutex::default(),
             window: Mutex::default(),
+            patience: Patience::default(),
+            spins: if members > cores { 0 } else { SPINS },
         }
     }
 
@@ -171,7 +173,7 @@ impl Combiner {
     /// together. Who has gaps between runs has announced sieving, and nobody calls in atomic mode.
     pub fn write(&self, shared: &Shared, runs: Runs, start: *const u8) -> Option<io::Result<()>> {
         let common = self.common()?;
-        let (own, list, room) = self.deposit(self.me)?;
+        let (own, ..) = self.deposit(self.me)?;
         let count = runs.list.len();
         let short = runs.bytes / (count as u64).max(1) < SHORTEST;
         let told = runs.head();
@@ -188,48 +190,88 @@ impl Combiner {
             data: start,
             member: None,
         });
-        let mut put_off = false;
+        let (mut waiting, mut spins) = (None, SPINS);
+        if count > 1 {
+            let others = common.sieving.load(Ordering::Relaxed);
+            (waiting, spins) = (self.patience.begin(others), self.spins);
+        }
+        let has_waited = waiting.is_some();
+        if has_waited && let Some(job) = mine.take() {
+            self.post(&job, told, true);
+        }
         let mut polls = 0_u32;
         loop {
             if mine.is_none() && own.state.load(Ordering::Acquire) == DONE {
                 own.state.store(EMPTY, Ordering::Relaxed);
+                if has_waited {
+                    self.patience
+                        .learn(own.together.load(Ordering::Relaxed) > 1);
+                }
                 return Some(match own.error.load(Ordering::Relaxed) {
                     0 => Ok(()),
                     code => Err(io::Error::from_raw_os_error(code as i32)),
                 });
             }
+            match waiting.as_mut().map(|some| some.state(|| self.waiting())) {
+                Some(State::Goes) => {
+                    std::thread::yield_now();
+                    continue;
+                }
+                Some(State::Over) => {
+                    own.patient.store(0, Ordering::Relaxed);
+                    waiting = None;
+                }
+                Some(State::AllHaveCome) | None => {}
+            }
             if self.take_turn(common, polls) {
-                let done = self.serve(shared, common, &mut mine, &mut put_off);
+                let done = self.serve(shared, &mut mine);
                 common.turn.store(0, Ordering::Release);
                 if let Some(result) = done {
                     return Some(result);
                 }
             }
             if let Some(job) = mine.take() {
-                let words = if Runs::is_told(&told) {
-                    Vec::new()
-                } else {
-                    job.runs.words()
-                };
-                for (place, word) in own.told.iter().zip(told) {
-                    place.store(word, Ordering::Relaxed);
-                }
-                for (place, word) in list.iter().zip(words) {
-                    place.store(word, Ordering::Relaxed);
-                }
-                // SAFETY: the runs have no more bytes than there is room, which nobody reads before the
-                // state says so; the caller's memory holds as many.
-                unsafe { std::ptr::copy_nonoverlapping(job.data, room, job.runs.bytes as usize) };
-                own.state.store(POSTED, Ordering::Release);
+                self.post(&job, told, false);
             }
             polls += 1;
             match polls {
                 // A short write is over soon.
-                0..SPINS if !put_off => std::hint::spin_loop(),
+                _ if polls < spins => std::hint::spin_loop(),
                 0..YIELDS => std::thread::yield_now(),
                 _ => std::thread::sleep(Duration::from_micros(50)),
             }
         }
+    }
+
+    /// Puts a job into the own deposit, where whoever has the turn finds it.
+    fn post(&self, job: &Job, told: [u64; WORDS], patient: bool) {
+        let Some((own, list, room)) = self.deposit(self.me) else {
+            return;
+        };
+        let words = match Runs::is_told(&told) {
+            true => Vec::new(),
+            false => job.runs.words(),
+        };
+        for (place, word) in own.told.iter().zip(told) {
+            place.store(word, Ordering::Relaxed);
+        }
+        for (place, word) in list.iter().zip(words) {
+            place.store(word, Ordering::Relaxed);
+        }
+        // SAFETY: the runs have no more bytes than there is room, which nobody reads before the
+        // state says so; the caller's memory holds as many.
+        unsafe { std::ptr::copy_nonoverlapping(job.data, room, job.runs.bytes as usize) };
+        own.patient.store(u32::from(patient), Ordering::Relaxed);
+        own.state.store(POSTED, Ordering::Release);
+    }
+
+    /// How many deposits wait to be written.
+    fn waiting(&self) -> u32 {
+        let waits = |member: &usize| {
+            self.deposit(*member)
+                .is_some_and(|(head, ..)| head.state.load(Ordering::Relaxed) == POSTED)
+        };
+        (0..self.members).filter(waits).count() as u32
     }
 
     /// Takes the turn if nobody has it, or who had it has ended.
@@ -242,47 +284,26 @@ impl Combiner {
             .is_ok()
     }
 
-    /// Writes what waits, and what the caller has, whose result is returned then. The caller's may be left
-    /// for later, once: when others seem about to come to the same stretch.
-    fn serve(
-        &self,
-        shared: &Shared,
-        common: &Common,
-        mine: &mut Option<Job>,
-        put_off: &mut bool,
-    ) -> Option<io::Result<()>> {
+    /// Writes what waits, and what the caller has, whose result is returned then.
+    fn serve(&self, shared: &Shared, mine: &mut Option<Job>) -> Option<io::Result<()>> {
         let mut jobs: Vec<Job> = (0..self.members)
             .filter_map(|member| self.posted(member))
             .collect();
-        let others = jobs.iter().any(|job| job.member != Some(self.me));
-        if let Some(job) = mine {
-            let sieves = job.runs.list.len() > 1;
-            let awaited = common.sieving.load(Ordering::Relaxed) as usize > jobs.len() + 1;
-            if sieves && !*put_off && awaited && !others {
-                *put_off = true;
-                return None;
-            }
-        }
-        let whole = mine.take();
-        jobs.extend(whole);
+        jobs.extend(mine.take());
         jobs.sort_by_key(start_of);
         let mut result = None;
         let mut rest = &jobs[..];
+        let mut is_first = true;
         while !rest.is_empty() {
             let count = joined(rest);
             let (group, after) = rest.split_at(count);
             rest = after;
-            // The caller's alone, and others will come for the stretch when theirs is written.
-            let alone = group.len() == 1 && jobs.len() > 1;
-            if alone
-                && group[0].member == Some(self.me)
-                && !*put_off
-                && group[0].runs.list.len() > 1
-            {
-                *put_off = true;
+            // Who is behind comes to where those are that wait.
+            if !is_first && group.iter().all(|job| self.is_patient(job)) {
                 continue;
             }
-            let written = self.write_group(shared, group);
+            is_first = false;
+            let written = group::write(shared, group, &self.window);
             let code = match &written {
                 Ok(()) => 0,
                 Err(error) => error.raw_os_error().unwrap_or(libc::EIO) as u32,
@@ -291,6 +312,7 @@ impl Combiner {
                 match job.member.and_then(|member| self.deposit(member)) {
                     Some((head, ..)) => {
                         head.error.store(code, Ordering::Relaxed);
+                        head.together.store(count as u32, Ordering::Relaxed);
                         head.state.store(DONE, Ordering::Release);
                     }
                     None => {
@@ -303,6 +325,11 @@ impl Combiner {
             }
         }
         result
+    }
+
+    fn is_patient(&self, job: &Job) -> bool {
+        let deposit = job.member.and_then(|member| self.deposit(member));
+        deposit.is_some_and(|(head, ..)| head.patient.load(Ordering::Relaxed) != 0)
     }
 
     /// What a member has put into its deposit and waits for.
@@ -338,122 +365,6 @@ impl Combiner {
             member: Some(member),
         })
     }
-
-    /// Writes jobs that lie at one stretch.
-    fn write_group(&self, shared: &Shared, group: &[Job]) -> io::Result<()> {
-        let storage = &*shared.storage;
-        let start = start_of(&group[0]);
-        let end = group.iter().map(end_of).max().unwrap_or(start);
-        let follow = group
-            .windows(2)
-            .all(|two| end_of(&two[0]) == start_of(&two[1]));
-        if follow && group.iter().all(|job| job.runs.list.len() == 1) {
-            let _allowed = shared.allow_write(start..end)?;
-            return write_pieces(storage, group, start);
-        }
-        let stretch = Run {
-            at: start,
-            len: end - start,
-        };
-        let mut window = self.window.lock();
-        if window.len() < stretch.len as usize {
-            window.resize(stretch.len as usize, 0);
-        }
-        let window = &mut window[..stretch.len as usize];
-        let memory = window.as_mut_ptr();
-        let (_allowed, _locked);
-        if has_gaps(group, stretch.len) {
-            _locked = shared.locks.lock(storage, start..end, true)?;
-            // SAFETY: the window is as long as the stretch.
-            let there = unsafe { move_plain(storage, stretch, memory, Direction::Read)? };
-            // Beyond the end of the file there are zeros.
-            window[there as usize..].fill(0);
-        } else {
-            _allowed = shared.allow_write(start..end)?;
-        }
-        for job in group {
-            let mut from = job.data;
-            for run in &job.runs.list {
-                let to = memory.wrapping_add((run.at - start) as usize);
-                // SAFETY: the run lies in the stretch; the data has as many bytes as the runs.
-                unsafe { std::ptr::copy_nonoverlapping(from, to, run.len as usize) };
-                from = from.wrapping_add(run.len as usize);
-            }
-        }
-        // SAFETY: the window is as long as the stretch.
-        unsafe { move_plain(storage, stretch, memory, Direction::Write)? };
-        Ok(())
-    }
-}
-
-fn start_of(job: &Job) -> u64 {
-    job.runs.list.first().map_or(0, |run| run.at)
-}
-
-fn end_of(job: &Job) -> u64 {
-    job.runs.list.last().map_or(0, |run| run.end())
-}
-
-/// How many of the first jobs overlap or touch each other.
-fn joined(jobs: &[Job]) -> usize {
-    let start = start_of(&jobs[0]);
-    let mut end = end_of(&jobs[0]);
-    let mut count = 1;
-    while let Some(next) = jobs.get(count)
-        && start_of(next) <= end
-        && end.max(end_of(next)) - start <= LONGEST
-    {
-        end = end.max(end_of(next));
-        count += 1;
-    }
-    count
-}
-
-/// Whether jobs leave bytes of their stretch as they are.
-fn has_gaps(group: &[Job], len: u64) -> bool {
-    let bytes: u64 = group.iter().map(|job| job.runs.bytes).sum();
-    if bytes < len {
-        return true;
-    }
-    let mut runs: Vec<Run> = group
-        .iter()
-        .flat_map(|job| job.runs.list.iter().copied())
-        .collect();
-    // The lists are in order each.
-    runs.sort_by_key(|run| run.at);
-    let mut end = runs[0].at;
-    runs.iter().any(|run| {
-        let gap = run.at > end;
-        end = end.max(run.end());
-        gap
-    })
-}
-
-/// Writes pieces that follow one another, until all are written.
-fn write_pieces(storage: &dyn Storage, group: &[Job], mut at: u64) -> io::Result<()> {
-    let mut pieces: Vec<iovec> = group
-        .iter()
-        .map(|job| iovec {
-            iov_base: job.data.cast_mut().cast(),
-            iov_len: job.runs.bytes as usize,
-        })
-        .collect();
-    let mut left = &mut pieces[..];
-    while !left.is_empty() {
-        // SAFETY: the data of jobs, which have as many bytes.
-        let mut written = unsafe { storage.write_at(left, at)? };
-        at += written as u64;
-        while let Some(first) = left.first_mut() {
-            if written < first.iov_len {
-                first.iov_base = first.iov_base.wrapping_byte_add(written);
-                first.iov_len -= written;
-                break;
-            }
-            written -= first.iov_len;
-            left = &mut left[1..];
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod boot;
 mod children;
 mod greeting;
 mod here;
+mod keys;
 mod link;
 mod messages;
 pub mod plan;

@@ -1,7 +1,7 @@
 /* Random accesses of all kinds against a map of bytes that every rank keeps: several collective ones started
  * at once and completed in any order, split ones, ordered ones and those at the shared pointer, in the
  * representations native and external32.
- * ranks: 1 2 3 4
+ * ranks: 1 2 3 4 8
  * timeout: 90
  */
 #include "io_map.h"

@@ -5,7 +5,7 @@
 //! and atomics are messages, for which everything but their way is in [`netmod_kit::emulation`].
 //!
 //! To use it in libmpi, add `netmod-unix` to the dependencies of libmpi and `netmod_unix::NETMOD` to
-//! `libmpi/src/netmods.rs`. Then `WEFT_NETMOD=unix` chooses it, and its control variable is listed with
+//! `mpi-init/src/netmods.rs`. Then `WEFT_NETMOD=unix` chooses it, and its control variable is listed with
 //! the others.
 
 mod lane;

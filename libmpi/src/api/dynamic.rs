@@ -6,15 +6,15 @@ use std::sync::Arc;
 use mpi_comm::dynamic::{Link, meet};
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
+use mpi_init::dynamic::opener::Transports;
+use mpi_init::dynamic::ports::{self, Port};
+use mpi_init::dynamic::{join, socket::Socket};
 
 use super::comm::{give, intra_only};
 use super::null;
-use crate::abi::{MPI_COMM_NULL, MPI_COMM_SELF, MPI_Comm};
+use crate::abi::{MPI_COMM_NULL, MPI_COMM_SELF, MPI_Comm, MPI_MAX_PORT_NAME};
 use crate::args::Out;
 use crate::comms::CommObject;
-use crate::dynamic::opener::Transports;
-use crate::dynamic::ports::{self, Port};
-use crate::dynamic::{join, socket::Socket};
 use crate::runtime::{Runtime, runtime};
 
 /// A string of the program's.
@@ -58,7 +58,7 @@ pub unsafe fn open_port(_: Option<&Info>, port_name: *mut c_char) -> Result<()> 
         return Err(null("port_name"));
     }
     let port = Port::open(runtime.node)?;
-    let name = port.name();
+    let name = port.name(MPI_MAX_PORT_NAME as usize);
     // SAFETY: the caller's contract.
     unsafe { put_port(port_name, &name)? };
     runtime.dynamic.ports.lock().insert(name, Arc::new(port));

@@ -8,12 +8,12 @@ use mpi_comm::creation::endpoints::MAX_ENDPOINTS;
 use mpi_core::comm::Comm;
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
+use mpi_init::hints::Hints;
 use mpi_rma::{Flavor, Window};
 
 use super::null;
 use crate::abi::{MPI_Aint, MPI_Comm, MPI_THREAD_MULTIPLE, MPI_Win};
 use crate::comms::CommObject;
-use crate::hints::Hints;
 use crate::runtime::{Runtime, runtime};
 use crate::wins::{self, WinObject};
 

@@ -7,6 +7,7 @@ use std::hash::{Hash, Hasher};
 use mpi_core::comm::Comm;
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
+use mpi_init::hardware::{KINDS, SHARED_MEMORY, resources};
 
 use super::info;
 use crate::abi::{
@@ -14,7 +15,6 @@ use crate::abi::{
     MPI_COMM_TYPE_SHARED, MPI_Info, MPI_UNDEFINED,
 };
 use crate::args::Out;
-use crate::hardware::{KINDS, SHARED_MEMORY, resources};
 use crate::runtime::Runtime;
 
 /// `MPI_Get_hw_resource_info` (MPI-4.1 section 9.1): the kinds of resources that are known here, each

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
+use mpi_init::hints::MEMORY_KINDS;
 use parking_lot::Mutex;
 
 use super::info::{give, write};
@@ -16,7 +17,6 @@ use crate::abi::{
 use crate::args::Out;
 use crate::errhandler;
 use crate::handler::{Attached, Handler};
-use crate::hints::MEMORY_KINDS;
 use crate::psets;
 use crate::raise::{self, On};
 use crate::runtime::runtime;

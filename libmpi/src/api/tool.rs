@@ -4,6 +4,8 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 
+use mpi_init::settings;
+
 use crate::abi::{
     MPI_Datatype, MPI_SUCCESS, MPI_T_BIND_NO_OBJECT, MPI_T_ENUM_NULL, MPI_T_ERR_INVALID,
     MPI_T_ERR_INVALID_HANDLE, MPI_T_ERR_INVALID_ITEM, MPI_T_ERR_INVALID_NAME,
@@ -11,7 +13,6 @@ use crate::abi::{
     MPI_T_pvar_session, MPI_THREAD_MULTIPLE, MPI_THREAD_SINGLE, MPI_UNSIGNED_LONG,
 };
 use crate::data::MPI_T_PVAR_ALL_HANDLES;
-use crate::settings;
 use crate::tool::categories::{self, Category};
 use crate::tool::cvars::{Cvar, Handle, Value};
 use crate::tool::{self, Result, Select, at, pvars};

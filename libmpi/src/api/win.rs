@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
+use mpi_init::hints::Hints;
 use mpi_rma::{Flavor, Window};
 
 use super::env::put_text;
@@ -17,7 +18,6 @@ use crate::args::{LiveWin, Out, OutInt};
 use crate::attributes::{self, Form, Kind, Value};
 use crate::errhandler;
 use crate::handler::{Attached, Handler};
-use crate::hints::Hints;
 use crate::raise::{self, On};
 use crate::runtime::runtime;
 use crate::wins::{self, WinObject};

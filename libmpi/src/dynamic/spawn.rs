@@ -14,11 +14,12 @@ use mpi_comm::dynamic::{Link, meet};
 use mpi_core::comm::Comm;
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
+use mpi_init::dynamic::opener::Transports;
+use mpi_init::dynamic::ports::{self, Port};
+use mpi_init::dynamic::socket::Socket;
 use pmi::{Command, Spawn};
 
-use super::opener::Transports;
-use super::ports::{self, Port};
-use super::socket::Socket;
+use crate::abi::MPI_MAX_PORT_NAME;
 use crate::runtime::Runtime;
 
 /// The key in the key-value space of spawned processes whose value is the port of who has spawned them.
@@ -113,7 +114,7 @@ pub fn spawn(runtime: &Runtime, commands: Vec<Command>) -> Result<Socket> {
     let port = Port::open(runtime.node)?;
     let spawn = Spawn {
         commands,
-        preput: vec![(PARENT.to_owned(), port.name())],
+        preput: vec![(PARENT.to_owned(), port.name(MPI_MAX_PORT_NAME as usize))],
     };
     if runtime.pmi.is_launched() {
         runtime.pmi.spawn(&spawn).map_err(|error| {

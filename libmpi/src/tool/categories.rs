@@ -5,14 +5,15 @@ use std::sync::LazyLock;
 
 use netmod_kit::Netmod;
 
+use mpi_init::netmods::NETMODS;
+use mpi_init::settings;
+
 use super::pvars;
 use super::sessions::index_of;
 use crate::abi::{
     MPI_T_VERBOSITY_TUNER_BASIC, MPI_T_VERBOSITY_TUNER_DETAIL, MPI_T_VERBOSITY_USER_BASIC,
     MPI_T_VERBOSITY_USER_DETAIL,
 };
-use crate::netmods::NETMODS;
-use crate::settings;
 
 /// A category.
 #[derive(Clone)]

@@ -1,13 +1,14 @@
-//! Control variables: those of [`crate::settings`].
+//! Control variables: those of [`mpi_init::settings`].
 
 use std::ffi::c_int;
+
+use mpi_init::settings::{self, Variable};
 
 use super::Result;
 use crate::abi::{
     MPI_CHAR, MPI_Datatype, MPI_INT, MPI_T_ERR_CVAR_SET_NEVER, MPI_T_ERR_INVALID,
     MPI_T_SCOPE_ALL_EQ, MPI_T_SCOPE_LOCAL,
 };
-use crate::settings::{self, Variable};
 
 /// What a variable holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -178,7 +179,7 @@ impl Cvar for Variable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::variables;
+    use mpi_init::settings::variables;
 
     #[test]
     fn every_variable_has_a_type_and_a_readable_default() {

@@ -232,7 +232,7 @@ pub const VARIABLES: &[Variable] = &[
         class: Class::Counter,
         category: "transports",
         help: "Processes whose addresses the launcher was asked for. The ranks of a node ask for each once.",
-        read: |_| crate::bootstrap::cards_asked(),
+        read: |_| mpi_init::bootstrap::cards_asked(),
     },
     Variable {
         name: "vcis_open",

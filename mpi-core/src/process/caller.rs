@@ -37,17 +37,24 @@ fn frames(stack: &str) -> Vec<Frame<'_>> {
     frames
 }
 
+/// The function of MPI that a frame belongs to. Where a short way of one goes on to its long way by a jump, the
+/// function itself has left the stack, and is found in the path of what it jumped to: `mpi::PMPI_Wait::long`.
+fn function_of<'a>((name, _): &Frame<'a>) -> Option<&'a str> {
+    name.split("::").find_map(|part| {
+        let name = part.strip_prefix(['P', 'p']).unwrap_or(part);
+        let is_mpi = name.starts_with("MPI_")
+            || name.starts_with("MPIX_")
+            || name.starts_with("mpi_") && name.ends_with('_');
+        is_mpi.then_some(name)
+    })
+}
+
 /// The last function of MPI on the way out, by its name in C or Fortran, and who called it.
 fn outermost(frames: &[Frame]) -> Option<(String, Option<String>)> {
-    let is_mpi = |(name, _): &Frame| {
-        let name = name.strip_prefix(['P', 'p']).unwrap_or(name);
-        name.starts_with("MPI_")
-            || name.starts_with("MPIX_")
-            || name.starts_with("mpi_") && name.ends_with('_')
-    };
-    let at = frames.iter().rposition(is_mpi)?;
-    let function = frames[at].0;
-    let function = function.strip_prefix(['P', 'p']).unwrap_or(function);
+    let at = frames
+        .iter()
+        .rposition(|frame| function_of(frame).is_some())?;
+    let function = function_of(&frames[at])?;
     let caller = frames.get(at + 1).filter(|(name, _)| *name != "<unknown>");
     let caller = caller.map(|(name, place)| match place {
         // Without the column, which says nothing in C.
@@ -74,6 +81,13 @@ mod tests {
             Some("exchange at ./halo.c:42:5".to_owned()),
         );
         assert_eq!(found, Some(expected));
+    }
+
+    #[test]
+    fn a_call_that_went_on_by_a_jump_is_found() {
+        let stack = "   0: mpi_core::wait::sleep\n   1: mpi::shims::PMPI_Wait::long\n   2: main\n";
+        let expected = ("MPI_Wait".to_owned(), Some("main".to_owned()));
+        assert_eq!(outermost(&frames(stack)), Some(expected));
     }
 
     #[test]

@@ -2,12 +2,15 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::ptr::NonNull;
 
+use libc::iovec;
 use netmod::{OpenError, RemoteKey};
 
 use super::*;
 use crate::amode::Amode;
+use crate::direction::Direction;
 use crate::hints::Hints;
 use crate::locks::Locks;
+use crate::view::Run;
 use crate::writers::Writers;
 
 /// Memory of this process in place of shared memory.
@@ -254,6 +257,38 @@ fn deposits_that_wait_are_written_with_the_next() {
         let (head, ..) = all[me].combiner.deposit(me).unwrap();
         assert_eq!(head.state.load(Ordering::Relaxed), DONE);
         assert_eq!(head.error.load(Ordering::Relaxed), 0);
+    }
+}
+
+#[test]
+fn who_is_ahead_waits_for_those_who_come_to_the_same_stretch() {
+    let (all, memory) = members(2, usize::MAX);
+    let _sieving = (all[0].combiner.sieve(), all[1].combiner.sieve());
+    // Pieces of 1 KiB by turns, eight of each member in a stretch.
+    let of = |stretch: u64, me: u64| runs(stretch * 16_384 + me * 1024, 1024, 2048, 8);
+    let (head, _, room) = all[0].combiner.deposit(0).unwrap();
+    for (place, word) in head.told.iter().zip(of(1, 0).head()) {
+        place.store(word, Ordering::Relaxed);
+    }
+    // SAFETY: the deposit has room for more.
+    unsafe { room.write_bytes(1, 8192) };
+    head.patient.store(1, Ordering::Relaxed);
+    head.state.store(POSTED, Ordering::Release);
+    write(&all[1], of(0, 1), &[2; 8192]).unwrap();
+    assert_eq!(head.state.load(Ordering::Relaxed), POSTED);
+    let calls = memory.calls.load(Ordering::Relaxed);
+    write(&all[1], of(1, 1), &[2; 8192]).unwrap();
+    assert_eq!(head.state.load(Ordering::Relaxed), DONE);
+    assert_eq!(head.together.load(Ordering::Relaxed), 2);
+    assert_eq!(memory.calls.load(Ordering::Relaxed), calls + 1);
+    let bytes = memory.bytes.lock();
+    assert_eq!(bytes.len(), 32_768);
+    for (place, byte) in bytes.iter().enumerate() {
+        let wanted = match (place / 16_384, place / 1024 % 2) {
+            (0, 0) => 0,
+            (_, member) => member as u8 + 1,
+        };
+        assert_eq!(*byte, wanted, "byte {place}");
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::greeting::OPTION;
+use super::keys::Keys;
 use super::messages::{Boot, Member};
 use super::wire::Bytes;
 
@@ -24,7 +25,7 @@ pub fn usual(variable: impl Fn(&str) -> bool) -> &'static str {
     }
 }
 
-fn os(bytes: &Bytes) -> OsString {
+pub(super) fn os(bytes: &Bytes) -> OsString {
     OsString::from_vec(bytes.0.clone())
 }
 
@@ -52,8 +53,9 @@ fn is_there(program: &OsStr) -> bool {
         || std::env::split_paths(&folders).any(|dir| dir.join(program).is_file())
 }
 
-/// The command that starts the agent of `member`; `None` if a person is to do it.
-pub fn command(boot: &Boot, member: &Member) -> Option<Command> {
+/// The command that starts the agent of `member`; `None` if a person is to do it. `keys` is what is known of
+/// the order in which ssh tries the ways to agree on keys.
+pub fn command(boot: &Boot, keys: &Keys, member: &Member) -> Option<Command> {
     let kind = boot.kind.as_str();
     let agent = os(&boot.agent);
     let usual = match kind {
@@ -75,7 +77,12 @@ pub fn command(boot: &Boot, member: &Member) -> Option<Command> {
             .any(|part| part.eq_ignore_ascii_case(b"kex"))
     };
     let mut command = match kind {
-        "ssh" if is_usual && !boot.words.iter().any(chosen) && is_there(&exec) => {
+        "ssh"
+            if is_usual
+                && *keys == Keys::Unknown
+                && !boot.words.iter().any(chosen)
+                && is_there(&exec) =>
+        {
             let mut command = with(OsStr::new("/bin/sh"), &["-c", QUICKLY, "sh"]);
             command.arg(&exec);
             command
@@ -89,6 +96,9 @@ pub fn command(boot: &Boot, member: &Member) -> Option<Command> {
                 command.args(["-x", "-T", "-oBatchMode=yes"]);
                 command.arg(format!("-oConnectTimeout={}", boot.patience.max(1)));
                 command.arg("-oLogLevel=ERROR");
+                if let (Keys::List(list), false) = (keys, boot.words.iter().any(chosen)) {
+                    command.arg(format!("-oKexAlgorithms={list}"));
+                }
             }
             "slurm" => {
                 command.args(["--nodes=1", "--ntasks=1", "--ntasks-per-node=1"]);
@@ -133,6 +143,12 @@ fn with(program: &OsStr, args: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.args(args);
     command
+}
+
+/// Whether the command has nothing more to do once its agent has said farewell, so that nobody need wait for
+/// it to say good-bye to the other host.
+pub fn may_be_ended(boot: &Boot) -> bool {
+    boot.kind == "ssh" && boot.exec.is_none()
 }
 
 /// The words for the shell of the other host.
@@ -191,7 +207,7 @@ mod tests {
             patience: 9,
             ..Boot::default()
         };
-        let Some(command) = command(&boot, member) else {
+        let Some(command) = command(&boot, &Keys::Unknown, member) else {
             return String::new();
         };
         let words = std::iter::once(command.get_program()).chain(command.get_args());
@@ -273,8 +289,23 @@ mod tests {
             words: vec![Bytes(b"-oKexAlgorithms=x".to_vec())],
             ..Boot::default()
         };
-        let asked = command(&boot, &Member::default()).unwrap();
-        assert_eq!(asked.get_program(), "ssh");
+        let list = Keys::List("a,b".to_owned());
+        for keys in [&Keys::Unknown, &list] {
+            let asked = command(&boot, keys, &Member::default()).unwrap();
+            assert_eq!(asked.get_program(), "ssh");
+            assert!(asked.get_args().all(|word| word != "-oKexAlgorithms=a,b"));
+        }
+        // What was asked once counts for all.
+        let boot = Boot {
+            words: Vec::new(),
+            ..boot
+        };
+        for (keys, there) in [(Keys::Usual, false), (list, true)] {
+            let known = command(&boot, &keys, &Member::default()).unwrap();
+            assert_eq!(known.get_program(), "ssh");
+            let mut words = known.get_args();
+            assert_eq!(words.any(|word| word == "-oKexAlgorithms=a,b"), there);
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use super::greeting::Greeting;
+use super::keys::{self, Keys};
 use super::link::{
     CHALLENGE, HELLO, Link, PROOF, Secret, challenge, is_proved, random, read_hello,
 };
@@ -122,6 +123,14 @@ impl Children {
         let interface = all.common.boot.interface.clone();
         let own = own_addresses(interface.as_deref())?;
         all.listener = Some(listener);
+        let several = branches.iter().filter(|(_, boot)| boot.kind == "ssh");
+        let keys = match several.clone().count() {
+            0 | 1 => Keys::Unknown,
+            _ => several
+                .map(|(branch, boot)| keys::ask(boot, &branch[0].name))
+                .next()
+                .unwrap_or_default(),
+        };
         for (index, (branch, boot)) in branches.into_iter().enumerate() {
             let patience = Duration::from_secs(boot.patience.max(1).into());
             // The command itself gives up a little earlier, and knows more to say.
@@ -147,7 +156,7 @@ impl Children {
                 patience: child.boot.patience,
                 addresses,
             };
-            if let Err(error) = child.launch(&greeting.line()) {
+            if let Err(error) = child.launch(&keys, &greeting.line()) {
                 child.state = State::Over;
                 let text = format!("host '{}' can't be reached: {error}", child.branch[0].name);
                 let failed = Event::Failed {
@@ -320,6 +329,9 @@ impl Children {
                 Ok(Some(message)) => {
                     if let Up::Gone { .. } = message {
                         child.state = State::Over;
+                        if let (Some(pid), true) = (child.pid, boot::may_be_ended(&child.boot)) {
+                            system::kill(pid, libc::SIGKILL);
+                        }
                     }
                     events.push(Event::Message(index, Box::new(message)));
                 }
@@ -473,10 +485,10 @@ impl Children {
 }
 
 impl Child {
-    fn launch(&mut self, line: &str) -> Result<(), String> {
+    fn launch(&mut self, keys: &Keys, line: &str) -> Result<(), String> {
         let boot = &self.boot;
         let host = &self.branch[0];
-        let Some(mut command) = boot::command(boot, host) else {
+        let Some(mut command) = boot::command(boot, keys, host) else {
             let agent = String::from_utf8_lossy(&boot.agent.0).into_owned();
             eprint!(
                 "mpiexec: on host '{}' start '{agent} {}' and give it this line:\n{line}",

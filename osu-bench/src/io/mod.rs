@@ -42,6 +42,11 @@ pub enum Pattern {
     Overlap,
     /// The same while they sleep.
     OverlapIdle,
+    /// The same while half as many of them compute as there are cores, and the others sleep.
+    OverlapSpare,
+    /// What `overlap` could be if the write took no more processor time than a plain one by the system: where
+    /// all cores compute, that time is added to theirs.
+    OverlapBound,
 }
 
 /// What a value is.

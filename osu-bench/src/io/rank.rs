@@ -1,7 +1,9 @@
 //! The program that `io` starts: one file, read and written by all ranks in one pattern after the other.
 
 use std::fmt::Write;
+use std::fs::OpenOptions;
 use std::hint::black_box;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -140,8 +142,10 @@ impl Trial<'_> {
             Pattern::SmallStridedWrite => self.pieces(SMALL_PIECE, false, true),
             Pattern::SmallStridedRead => self.pieces(SMALL_PIECE, false, false),
             Pattern::Append => self.append(),
-            Pattern::Overlap => self.overlap(true),
-            Pattern::OverlapIdle => self.overlap(false),
+            Pattern::Overlap => self.overlap(self.world.size),
+            Pattern::OverlapIdle => self.overlap(0),
+            Pattern::OverlapSpare => self.overlap((cores() / 2).max(1)),
+            Pattern::OverlapBound => self.overlap_bound(),
         }
     }
 
@@ -227,16 +231,16 @@ impl Trial<'_> {
         Ok(self.megabytes_per_second(took))
     }
 
-    /// How much of a collective write goes on while the ranks compute (`busy`) or wait for something else,
-    /// such as an accelerator, in percent: computing takes as long as the write.
-    fn overlap(&self, busy: bool) -> Result<f64> {
+    /// How much of a collective write goes on while the first ranks compute (`busy` of them) and the others wait
+    /// for something else, such as an accelerator, in percent: computing takes as long as the write.
+    fn overlap(&self, busy: usize) -> Result<f64> {
         let file = self.open()?;
         let mut data = self.data();
         let at = (self.world.rank * self.bytes()) as u64;
         // The file's room is taken by a first write.
         file.start_write(at, &mut data)?.wait()?;
         let write = self.time(|| file.start_write(at, &mut data)?.wait())?;
-        let work = Work::of(write, busy);
+        let work = Work::of(write, self.world.rank < busy);
         let alone = self.time(|| {
             work.go();
             Ok(())
@@ -251,14 +255,47 @@ impl Trial<'_> {
     }
 }
 
+impl Trial<'_> {
+    /// Which overlap the processor time of a plain write leaves, where all cores compute meanwhile.
+    fn overlap_bound(&self) -> Result<f64> {
+        let file = self.open()?;
+        let mut data = self.data();
+        let at = (self.world.rank * self.bytes()) as u64;
+        file.start_write(at, &mut data)?.wait()?;
+        let write = self.time(|| file.start_write(at, &mut data)?.wait())?;
+        let plain = OpenOptions::new().write(true).open(&self.options.file)?;
+        self.world.barrier()?;
+        let before = processor_time();
+        plain.write_all_at(&data, at)?;
+        let took = processor_time() - before;
+        let took = self.world.agree(took, Combine::Sum)?;
+        self.end(file)?;
+        Ok(100.0 * (1.0 - took / (cores() as f64 * write)).clamp(0.0, 1.0))
+    }
+}
+
+/// Cores that this process may run on.
+fn cores() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// Seconds by a clock that all processes of the machine have in common.
 fn monotonic() -> f64 {
+    seconds_of(libc::CLOCK_MONOTONIC)
+}
+
+/// Seconds that cores have worked for this process.
+fn processor_time() -> f64 {
+    seconds_of(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+fn seconds_of(clock: libc::clockid_t) -> f64 {
     let mut now = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
     // SAFETY: the structure is a local variable.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    unsafe { libc::clock_gettime(clock, &raw mut now) };
     now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
 }
 
@@ -304,7 +341,10 @@ impl Pattern {
     /// What its value is.
     pub fn unit(self) -> Unit {
         match self {
-            Pattern::Overlap | Pattern::OverlapIdle => Unit::Percent,
+            Pattern::Overlap
+            | Pattern::OverlapIdle
+            | Pattern::OverlapSpare
+            | Pattern::OverlapBound => Unit::Percent,
             _ => Unit::Megabytes,
         }
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
+use mpi_init::hints::MEMORY_KINDS;
 use mpi_io::{Amode, File, Opening};
 use parking_lot::Mutex;
 
@@ -16,7 +17,6 @@ use crate::abi::{
 };
 use crate::args::{LiveComm, LiveFile, Out};
 use crate::files::{self, FileObject};
-use crate::hints::MEMORY_KINDS;
 use crate::runtime::runtime;
 use crate::{groups, infos};
 

@@ -1,6 +1,6 @@
 //! Control variables: everything that the environment can change, in one table.
 //!
-//! The tool interface reads and writes them, too (`tool::cvars`), and `docs/tuning.md` is generated
+//! The tool interface reads and writes them, too (libmpi: `tool/cvars.rs`), and `docs/tuning.md` is generated
 //! from the table.
 
 use std::collections::BTreeMap;
@@ -16,7 +16,6 @@ mod algorithms;
 
 pub use algorithms::{add_choices, choices, choices_with_table};
 
-use crate::handler::{self, Attached};
 use crate::netmods::{self, Choice, NETMODS};
 
 /// Values that were given by the tool interface, which take the place of the environment's.
@@ -37,13 +36,6 @@ pub fn raw(name: &str) -> Option<String> {
         None => look_up(name),
     }
     .filter(|value| !value.is_empty())
-}
-
-/// The initial error handler (MPI-4.1 section 9.3), which whoever starts the program may choose; by its
-/// name in `WEFT_INITIAL_ERRHANDLER`.
-pub fn initial_errhandler() -> Attached {
-    let named = raw(INITIAL_ERRHANDLER).and_then(|name| handler::named(&name));
-    named.unwrap_or(handler::FATAL)
 }
 
 /// Whether `MPI_Init` has read the variables, so that they can't be changed any more.
@@ -85,6 +77,13 @@ pub fn variables() -> &'static [Variable] {
 
 /// What the initial error handler is chosen by; `mpiexec -initial-errhandler` sets it.
 pub const INITIAL_ERRHANDLER: &str = "WEFT_INITIAL_ERRHANDLER";
+
+/// Names of predefined error handlers in info objects and on command lines.
+pub const ERRHANDLERS: [&str; 3] = [
+    "mpi_errors_are_fatal",
+    "mpi_errors_abort",
+    "mpi_errors_return",
+];
 
 /// Those that no transport owns.
 const OWN: &[Variable] = &[
@@ -377,7 +376,7 @@ impl Settings {
         }
         reader.flag("WEFT_SINGLETON", false)?;
         let initial = reader.text(INITIAL_ERRHANDLER);
-        if let Some(other) = initial.filter(|name| handler::named(name).is_none()) {
+        if let Some(other) = initial.filter(|name| !ERRHANDLERS.contains(&name.as_str())) {
             return Err(format!(
                 "{INITIAL_ERRHANDLER} is {other:?}; it can be mpi_errors_are_fatal, \
                  mpi_errors_abort or mpi_errors_return"

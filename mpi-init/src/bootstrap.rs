@@ -229,7 +229,7 @@ impl Resolver for Addresses {
 /// reaching each other's memory: process namespace and user.
 fn node_id() -> u64 {
     let mut hasher = DefaultHasher::new();
-    crate::identity::host().hash(&mut hasher);
+    crate::host::name().hash(&mut hasher);
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
         .unwrap_or_default()
         .hash(&mut hasher);
@@ -289,7 +289,12 @@ pub struct Started {
 }
 
 /// Opens the transports, exchanges cards, and makes the process.
-pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<Started, OpenError> {
+pub fn start(
+    pmi: &Arc<Client>,
+    settings: &Settings,
+    threaded: bool,
+    version: &str,
+) -> Result<Started, OpenError> {
     let (me, size) = (pmi.rank(), pmi.size() as usize);
     let node = node_id();
     let cards = Arc::new(Cards {
@@ -373,9 +378,9 @@ pub fn start(pmi: &Arc<Client>, settings: &Settings, threaded: bool) -> Result<S
         pmi.describe(),
         if size == 1 { "process" } else { "processes" },
         here.map_or("an unknown number".to_string(), |count| count.to_string()),
-        crate::identity::host(),
+        crate::host::name(),
     );
-    let head = [crate::identity::LIBRARY_VERSION.to_string(), launcher];
+    let head = [version.to_string(), launcher];
     notes = head.into_iter().chain(used).chain(notes).collect();
 
     wait.spins = settings.spin.unwrap_or(wait.spins);

@@ -11,7 +11,6 @@ use mpi_core::{Class, Error, Process, Result};
 use parking_lot::Mutex;
 
 use super::socket::{Patience, Socket};
-use crate::abi::MPI_MAX_PORT_NAME;
 use crate::settings;
 
 /// What names of ports begin with.
@@ -60,7 +59,7 @@ struct Name {
 }
 
 impl Name {
-    fn to_text(&self) -> String {
+    fn to_text(&self, most: usize) -> String {
         let mut text = format!(
             "{SCHEME}/{}/{:x}/{}/",
             hex(&self.secret),
@@ -69,7 +68,7 @@ impl Name {
         );
         for (number, address) in self.addresses.iter().enumerate() {
             let address = address.to_string();
-            if text.len() + 1 + address.len() >= MPI_MAX_PORT_NAME as usize {
+            if text.len() + 1 + address.len() >= most {
                 break;
             }
             if number > 0 {
@@ -176,9 +175,9 @@ impl Port {
         })
     }
 
-    /// Its name, shorter than `MPI_MAX_PORT_NAME`.
-    pub fn name(&self) -> String {
-        self.name.to_text()
+    /// Its name, shorter than `most` bytes (`MPI_MAX_PORT_NAME`), with as many addresses as that has room for.
+    pub fn name(&self, most: usize) -> String {
+        self.name.to_text(most)
     }
 
     /// Waits for a client. Those who have nothing to say, or hang up, are passed by.
@@ -342,6 +341,8 @@ fn call(name: &Name, node: u64) -> Result<Socket> {
 mod tests {
     use super::*;
 
+    const MOST: usize = 256;
+
     #[test]
     fn names_come_back_and_nonsense_is_refused() {
         let name = Name {
@@ -350,8 +351,8 @@ mod tests {
             port: 4711,
             addresses: vec!["10.0.0.1".parse().unwrap(), "fe80::1".parse().unwrap()],
         };
-        let text = name.to_text();
-        assert!(text.len() < MPI_MAX_PORT_NAME as usize);
+        let text = name.to_text(MOST);
+        assert!(text.len() < MOST);
         assert_eq!(Name::parse(&text), Some(name.clone()));
         for end in 0..text.rfind('/').unwrap() {
             assert_eq!(Name::parse(&text[..end]), None);
@@ -360,7 +361,7 @@ mod tests {
             addresses: vec!["fe80::1234:5678:9abc:def0".parse().unwrap(); 40],
             ..name
         };
-        assert!(many.to_text().len() < MPI_MAX_PORT_NAME as usize);
-        assert!(Name::parse(&many.to_text()).is_some());
+        assert!(many.to_text(MOST).len() < MOST);
+        assert!(Name::parse(&many.to_text(MOST)).is_some());
     }
 }

@@ -1,0 +1,72 @@
+//! Crates and files stay small enough to be read: 20,000 lines of source in a crate, 700 in a file.
+//!
+//! What is larger is named here with a bound of its own, which only goes down.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const CRATE: usize = 20_000;
+const FILE: usize = 700;
+
+/// The shims' functions are half of it; [design.md](../../docs/design.md) says what else is there.
+const LARGER_CRATES: &[(&str, usize)] = &[("libmpi", 24_700)];
+
+/// Declarations of C libraries and of Fortran routines, which are looked up and not read, and one test of many
+/// small cases.
+const LARGER_FILES: &[(&str, usize)] = &[
+    ("libmpi/table/src/fortran/interfaces.rs", 728),
+    ("mpi-rma/tests/windows.rs", 733),
+    ("netmod-ofi/src/ffi.rs", 881),
+    ("netmod-verbs/src/ffi.rs", 1146),
+];
+
+fn bound(list: &[(&str, usize)], name: &str, usual: usize) -> usize {
+    let found = list.iter().find(|(larger, _)| *larger == name);
+    found.map_or(usual, |(_, bound)| *bound)
+}
+
+/// The Rust files of a folder with their lengths.
+fn lengths(dir: &Path, found: &mut Vec<(PathBuf, usize)>) {
+    let Ok(entries) = fs::read_dir(dir) else {
+        return;
+    };
+    for path in entries.map(|entry| entry.unwrap().path()) {
+        if path.is_dir() {
+            lengths(&path, found);
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            let text = fs::read_to_string(&path).unwrap();
+            found.push((path, text.lines().count()));
+        }
+    }
+}
+
+#[test]
+fn crates_and_files_are_not_too_long() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let manifest = fs::read_to_string(root.join("Cargo.toml")).unwrap();
+    let members = manifest.split("members = [").nth(1).unwrap();
+    let members = members.split(']').next().unwrap().split(',');
+    let (mut wrong, mut checked) = (Vec::new(), 0);
+    for name in members.map(|name| name.trim().trim_matches('"')) {
+        let mut files = Vec::new();
+        lengths(&root.join(name).join("src"), &mut files);
+        let lines: usize = files.iter().map(|(_, lines)| lines).sum();
+        if lines > bound(LARGER_CRATES, name, CRATE) {
+            wrong.push(format!(
+                "{name} has {lines} lines: what can be a crate of its own?"
+            ));
+        }
+        lengths(&root.join(name).join("tests"), &mut files);
+        for (path, lines) in files {
+            let path = path.strip_prefix(root).unwrap().to_str().unwrap();
+            checked += 1;
+            if lines > bound(LARGER_FILES, path, FILE) {
+                wrong.push(format!(
+                    "{path} has {lines} lines: which subjects are in it?"
+                ));
+            }
+        }
+    }
+    assert!(checked > 500, "only {checked} files were found");
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
