@@ -121,7 +121,8 @@ const INTEGERS: [u8; 256] = {
         let handle = PREDEFINED[row].0 as u32;
         let is_integer = matches!(
             PREDEFINED[row].1,
-            P::SignedChar
+            P::Char
+                | P::SignedChar
                 | P::UnsignedChar
                 | P::Short
                 | P::UnsignedShort

@@ -4,6 +4,7 @@
 use crate::buffers::{Form, Origin, Target};
 use crate::members::{Member, Reach};
 use crate::request_slot::{self, SmallAccess};
+use crate::runs::{self, Group};
 use crate::target_requests;
 use crate::window::{Flavor, Way, Window};
 use mpi_core::comm::single_copy;
@@ -109,6 +110,17 @@ impl Window {
         pieces
             .map(|(piece, len)| (at.wrapping_add(piece.addr() as i64), len))
             .collect()
+    }
+
+    /// The same in groups.
+    pub(crate) fn groups(&self, target: &Target<'_>, at: i64) -> Vec<Group> {
+        let null = std::ptr::null_mut();
+        let mut groups = Vec::new();
+        for (piece, len) in target.datatype.pieces(null, target.count, 0, usize::MAX) {
+            let at = at.wrapping_add(piece.addr() as i64);
+            runs::push(&mut groups, (at, len));
+        }
+        groups
     }
 
     /// Moves packed data between `data` and the target's memory by the kernel.

@@ -4,8 +4,9 @@ use crate::apply::{self, Reduction};
 use crate::buffers::{Form, Origin, Target, same_length};
 use crate::control::CHUNK;
 use crate::members::Reach;
-use crate::message::{self, Kind};
+use crate::message::{self, Kind, Layout};
 use crate::request_slot::{self, SmallAccess};
+use crate::runs::{self, Run};
 use crate::window::{Way, Window};
 use mpi_core::comm::single_copy;
 use mpi_core::process::Process;
@@ -96,14 +97,24 @@ impl Window {
             if self.way == Way::Messages {
                 let numbers = [reduction.op as u64, reduction.element as u64];
                 let len = origin.map_or(0, |origin| origin.len());
+                let service = self.service()?;
+                let mut groups = Vec::new();
+                let layout = match &*runs {
+                    runs @ ([] | [_]) => Layout::Runs(runs),
+                    runs => {
+                        runs.iter().for_each(|run| runs::push(&mut groups, *run));
+                        Layout::Groups(&groups)
+                    }
+                };
                 let encode = |tag| {
-                    message::encode(Kind::Accumulate, tag, numbers, &runs, len, |out| {
+                    let room = service.memory_for(layout.message_len(len));
+                    message::encode(room, Kind::Accumulate, tag, numbers, layout, len, |out| {
                         if let Some(origin) = &origin {
                             origin.pack(out);
                         }
                     })
                 };
-                let to = (target.rank, self.service()?.lanes.accumulate());
+                let to = (target.rank, service.lanes.accumulate());
                 return match &result {
                     Some(result) => self.ask_for(process, to, result, form, encode),
                     None => self.ask(process, to, encode(0), false).map(|()| None),
@@ -211,7 +222,7 @@ impl Window {
         process: &Process,
         reduction: &Reduction,
         target: u32,
-        runs: &[apply::Run],
+        runs: &[Run],
         input: *const u8,
         output: *mut u8,
     ) -> Result<()> {
@@ -271,7 +282,7 @@ impl Window {
         reduction: &Reduction,
         target: u32,
         here: *mut u8,
-        runs: &[apply::Run],
+        runs: &[Run],
         input: *const u8,
         output: *mut u8,
     ) -> Result<()> {
@@ -412,11 +423,12 @@ impl Window {
                         return Ok(done);
                     }
                     let runs = [(at, size)];
-                    let to = (target.rank, self.service()?.lanes.accumulate());
+                    let service = self.service()?;
+                    let to = (target.rank, service.lanes.accumulate());
                     return self
                         .ask_for(process, to, &result, Form::Plain, |tag| {
                             let words = [compare, new];
-                            message::encode(Kind::CompareAndSwap, tag, words, &runs, 0, |_| {})
+                            service.message(Kind::CompareAndSwap, tag, words, Layout::Runs(&runs))
                         })
                         .map(drop);
                 }

@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
+use crate::runs::{Run, RunList};
 use mpi_types::datatype::{Datatype, Kind, Predefined};
 use mpi_types::error::{Class, Error, Result};
 use mpi_types::op::{Kernel, Level, Op, PredefinedOp, select};
@@ -200,17 +201,12 @@ impl Reduction {
     }
 }
 
-/// A run of elements in a window: where it begins, in bytes, and how many there are.
-pub(crate) type Run = (i64, usize);
-
 /// The elements of `count` times `datatype` at `base`, in order: runs of elements that follow each
-/// other directly.
-pub(crate) fn runs(
-    datatype: &Datatype,
-    count: usize,
-    base: i64,
-    reduction: &Reduction,
-) -> Vec<Run> {
+/// other directly, each where it begins, in bytes, and how many there are.
+pub(crate) fn runs(datatype: &Datatype, count: usize, base: i64, reduction: &Reduction) -> RunList {
+    if let (Some((skip, len)), false) = (datatype.as_run(count), reduction.has_gap()) {
+        return RunList::One([(base.wrapping_add(skip as i64), len / reduction.packed())]);
+    }
     let pieces = datatype.pieces(std::ptr::null_mut(), count, 0, usize::MAX);
     let pieces = pieces.map(|(at, len)| (base.wrapping_add(at.addr() as i64), len));
     let size = reduction.packed();
@@ -239,7 +235,7 @@ pub(crate) fn runs(
             rest -= now;
         }
     }
-    runs
+    RunList::Many(runs)
 }
 
 /// Compares the element at `place` with `compare` and, if they are equal, replaces it by `new`.

@@ -14,7 +14,7 @@ use parking_lot::RwLock;
 use crate::apply::{self, Reduction};
 use crate::buffers::{Form, Origin, Target};
 use crate::keys::{Told, key_of, transports, word};
-use crate::message::{self, Kind};
+use crate::message::{Kind, Layout};
 use crate::network_atomics::{Domain, NetworkAtomics};
 use crate::promise::{AccumulateKind, Promise, WORD};
 use crate::service::Service;
@@ -91,7 +91,7 @@ impl Service {
                 let post = |buffer| self.expect(process, (rank, 0), tag, buffer);
                 let told = Loan::new(Box::new(Told::default()), post)?;
                 let asked = [domain.name, 0];
-                let message = message::encode(Kind::Key, tag, asked, &[], 0, |_| {});
+                let message = self.message(Kind::Key, tag, asked, Layout::NONE);
                 if let Err(error) = self.ask(process, (rank, 0), message) {
                     told.end(process)?;
                     return Err(error);
@@ -158,7 +158,7 @@ impl Window {
                 let each = |(at, count): (i64, usize)| {
                     (0..count).map(move |i| ((at + (i * WORD) as i64) as u64, WORD))
                 };
-                Runs::Many(runs.into_iter().flat_map(each).collect())
+                Runs::Many(runs.iter().copied().flat_map(each).collect())
             }
         };
         let operands = match origin {

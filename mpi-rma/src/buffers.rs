@@ -43,6 +43,15 @@ impl Origin<'_> {
         unsafe { self.datatype.pack(self.base, self.count, 0, out) }
     }
 
+    /// As [`Origin::pack`], of what follows the first `skip` bytes of the data.
+    ///
+    /// # Safety
+    /// The buffer is readable, and `out` no longer than the rest of its data.
+    pub(crate) unsafe fn pack_from(&self, skip: usize, out: &mut [u8]) {
+        // SAFETY: the caller's promise.
+        unsafe { self.datatype.pack(self.base, self.count, skip, out) }
+    }
+
     /// The data in one piece.
     ///
     /// # Safety

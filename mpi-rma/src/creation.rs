@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use netmod::{OpenError, RemoteKey, SharedMemory, SharedSegment};
+use netmod::SharedMemory;
 use parking_lot::Mutex;
 
 use crate::control::Control;
@@ -12,6 +12,7 @@ use crate::fast_targets::FastTargets;
 use crate::members::{Member, Members, Reach};
 use crate::serve;
 use crate::service::Service;
+use crate::share;
 use crate::shared_pieces::PieceLocation;
 use crate::target_requests::{self, ServedSlot};
 use crate::window::Hints;
@@ -205,8 +206,11 @@ impl Window {
                 },
             );
         }
-        // Nobody may be asked for something before it serves, nor free its probe too early.
-        mpi_comm::collective::barrier(process, &window.comm)?;
+        // Nobody may be asked for something before it serves, nor free its probe too early. Where nobody is
+        // asked by messages, members have told each other last of all what they are able to.
+        if window.way == Way::Messages {
+            mpi_comm::collective::barrier(process, &window.comm)?;
+        }
         Ok(window)
     }
 }
@@ -231,6 +235,14 @@ impl Plan<'_> {
     fn on_node(&self, local: bool) -> Result<Made> {
         let Plan { process, comm, .. } = *self;
         let (me, count) = (comm.rank() as usize, comm.size() as usize);
+        // Where a piece is for control blocks alone, it can be made before the members' sizes are known, and all are
+        // told of it together with these.
+        let early = count > 1 && !self.has_own_memory();
+        let made = (early && me == 0).then(|| {
+            let total = Control::len(count).next_multiple_of(PAGE);
+            share::make(process, total, total)
+        });
+        let key = share::key_words(made.as_ref());
         let told = mpi_comm::collective::gather_all_u64(
             process,
             comm,
@@ -239,6 +251,10 @@ impl Plan<'_> {
                 self.size as u64,
                 self.unit as u64,
                 self.probe_address(),
+                key[0],
+                key[1],
+                key[2],
+                key[3],
             ],
         )?;
         let parts = Parts::new(self.flavor, told.iter().map(|member| member[1]))?;
@@ -254,7 +270,14 @@ impl Plan<'_> {
             way = Way::Mapped;
         } else {
             let waits = self.may_wait(comm, &parts)?;
-            let (piece, why) = match share(process, comm, &parts, waits)? {
+            let shared = match early {
+                true => {
+                    let [_, _, _, _, key @ ..] = told[0];
+                    share::take(process, made, key, parts.total)
+                }
+                false => share::share(process, comm, (&parts.at, parts.total), waits)?,
+            };
+            let (piece, why) = match shared {
                 Ok(piece) => (Some(piece), None),
                 Err(error) => (None, Some(error.0)),
             };
@@ -487,7 +510,7 @@ impl Plan<'_> {
         let mut piece = None;
         if self.has_own_memory() {
             let waits = self.may_wait(node, &parts)?;
-            piece = share(process, node, &parts, waits)?.ok();
+            piece = share::share(process, node, (&parts.at, parts.total), waits)?.ok();
             able &= piece.is_some();
         } else {
             able &= (0..told.len())
@@ -522,12 +545,15 @@ impl Plan<'_> {
     /// # Errors
     /// `MPI_ERR_NO_MEM`, on all of them, if there is not enough for all parts.
     fn may_wait(&self, comm: &Comm, parts: &Parts) -> Result<bool> {
+        if !self.has_own_memory() {
+            return Ok(false);
+        }
         let shared = self.process.shared_memory();
         let look = |shared: &Arc<dyn SharedMemory>| match shared.may_wait(parts.total) {
             Ok(waits) => (u64::from(waits), None),
             Err(error) => (LACKS, Some(error)),
         };
-        let (found, lack) = match shared.filter(|_| comm.rank() == 0 && self.has_own_memory()) {
+        let (found, lack) = match shared.filter(|_| comm.rank() == 0) {
             Some(shared) => look(shared),
             None => (0, None),
         };
@@ -574,54 +600,3 @@ impl Plan<'_> {
 
 /// What tells the members of a node that there is not enough memory.
 const LACKS: u64 = 2;
-
-/// Makes and maps a piece with all parts: the first member makes it, the others open it. Takes the
-/// memory for this member's part, unless it `waits` until it is touched. Without a piece, gives the reason; others may have one.
-fn share(
-    process: &Process,
-    comm: &Comm,
-    parts: &Parts,
-    waits: bool,
-) -> Result<std::result::Result<Box<dyn SharedSegment>, OpenError>> {
-    let me = comm.rank() as usize;
-    let Some(shared) = process.shared_memory() else {
-        // Nobody has, since all were set up alike; but who waits for a key must get one.
-        mpi_comm::collective::broadcast_u64(process, comm, &mut [0; 4])?;
-        return Ok(Err(OpenError("this process has no shared memory".into())));
-    };
-    let mut made = None;
-    let mut key = [0; 4];
-    if me == 0 {
-        let create = || {
-            let piece = shared.create(parts.total)?;
-            piece.reserve(0, parts.at[0])?;
-            Ok(piece)
-        };
-        let piece: Result<_, OpenError> = create();
-        if let Ok(piece) = &piece {
-            let RemoteKey { address, words } = piece.key();
-            key = [1, address, words[0], words[1]];
-        }
-        made = Some(piece);
-    }
-    mpi_comm::collective::broadcast_u64(process, comm, &mut key)?;
-    let opened = match made {
-        Some(made) => made,
-        None if key[0] == 0 => Err(OpenError("its first member could not make it".into())),
-        None => {
-            let key = RemoteKey {
-                address: key[1],
-                words: [key[2], key[3]],
-            };
-            shared.open(&key, parts.total)
-        }
-    };
-    Ok(opened.and_then(|piece| {
-        let end = parts.at.get(me + 1).copied().unwrap_or(parts.total);
-        if waits {
-            return Ok(piece);
-        }
-        piece.reserve(parts.at[me], end - parts.at[me])?;
-        Ok(piece)
-    }))
-}

@@ -1,6 +1,6 @@
 //! Which epochs of a window are open in this process (section 11.5).
 
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
 use parking_lot::Mutex;
 
@@ -21,13 +21,17 @@ pub(crate) const EPOCHS: u8 = SHARED | EXCLUSIVE | UNCHECKED | STARTED | OF_ALL;
 pub(crate) const FENCE: u8 = 1;
 pub(crate) const LOCK_ALL: u8 = 2;
 pub(crate) const LOCK_ALL_UNCHECKED: u8 = 4;
+/// `MPI_Win_start` has begun an epoch.
+pub(crate) const STARTS: u8 = 8;
 
 /// The epochs of a window in this process.
 pub(crate) struct Epochs {
     /// Access epochs by target, and what is under way there.
     pub targets: Targets,
-    /// Access epochs to all targets.
+    /// Access epochs to all targets, or to some at once.
     pub(crate) all: AtomicU8,
+    /// Locks held by `MPI_Win_lock`. Changed while `state` is held, or where there is one thread.
+    pub(crate) locks: AtomicU32,
     /// Whether something was done in the epoch that a fence began.
     pub fence_used: AtomicBool,
     pub state: Mutex<State>,
@@ -41,8 +45,6 @@ pub(crate) struct State {
     pub started: Option<Vec<u32>>,
     /// Origins of `MPI_Win_post`.
     pub posted: Option<Vec<u32>>,
-    /// Locks held by `MPI_Win_lock`.
-    pub locks: u32,
 }
 
 /// What `MPI_Win_fence` is told (section 11.5.5), as far as it matters here.
@@ -64,6 +66,7 @@ impl Epochs {
         Epochs {
             targets: Targets::new(members),
             all: AtomicU8::new(0),
+            locks: AtomicU32::new(0),
             fence_used: AtomicBool::new(false),
             state: Mutex::default(),
             late: Mutex::default(),
@@ -94,6 +97,19 @@ impl Epochs {
     #[inline(always)]
     pub fn all(&self) -> u8 {
         self.all.load(Ordering::Relaxed)
+    }
+
+    /// How many targets are locked by `MPI_Win_lock`.
+    #[inline(always)]
+    pub(crate) fn locks(&self) -> u32 {
+        self.locks.load(Ordering::Relaxed)
+    }
+
+    /// Counts a lock that was taken, or with -1 one that was given back. Nobody else does it meanwhile.
+    #[inline(always)]
+    pub(crate) fn count_locks(&self, by: i32) {
+        let locks = self.locks().wrapping_add_signed(by);
+        self.locks.store(locks, Ordering::Relaxed);
     }
 
     /// Whether `target` is locked, as flushes and request-based calls need it.
@@ -143,7 +159,7 @@ impl Epochs {
     }
 
     pub(crate) fn check_any_passive(&self) -> Result<()> {
-        if self.all() & LOCK_ALL != 0 || self.state.lock().locks > 0 {
+        if self.all() & LOCK_ALL != 0 || self.locks() > 0 {
             return Ok(());
         }
         Err(sync_error(
@@ -154,7 +170,7 @@ impl Epochs {
 
     pub fn check_free(&self) -> Result<()> {
         let state = self.state.lock();
-        let open = if state.locks > 0 {
+        let open = if self.locks() > 0 {
             "MPI_Win_lock has locked a target; call MPI_Win_unlock"
         } else if self.all() & LOCK_ALL != 0 {
             "MPI_Win_lock_all has locked all targets; call MPI_Win_unlock_all"

@@ -3,7 +3,7 @@
 //! Each answers whether it was taken; if not, nothing was done, and the long way finds out what
 //! there is to it. They return no errors, so that they fit in a few dozen instructions.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use crate::acting::Acting;
 use crate::control::full_fence;
@@ -206,4 +206,6 @@ macro_rules! words {
 words! {
     u64: AtomicU64;
     u32: AtomicU32;
+    u16: AtomicU16;
+    u8: AtomicU8;
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use netmod::{RemoteKey, Transport};
 
 use crate::keys::{Exposed, Far, Known, Told, key_of, transports, word};
-use crate::message::{self, Kind};
+use crate::message::{Kind, Layout};
 use crate::service::Service;
 use mpi_core::process::Process;
 use mpi_core::process::loan::Loan;
@@ -147,7 +147,7 @@ impl Service {
         let told = Loan::new(Box::new(Told::default()), post)?;
         known.insert(rank, Known::Asked(told));
         drop(known);
-        let message = message::encode(Kind::Key, tag, [name, 0], &[], 0, |_| {});
+        let message = self.message(Kind::Key, tag, [name, 0], Layout::NONE);
         self.ask(process, (rank, 0), message)
     }
 }

@@ -25,6 +25,7 @@ pub(crate) enum LockMode {
 }
 
 impl LockMode {
+    #[inline(always)]
     pub(crate) fn one(self) -> u64 {
         match self {
             LockMode::Reader => FIRST,
@@ -33,6 +34,7 @@ impl LockMode {
     }
 
     /// Who must not be inside.
+    #[inline(always)]
     pub(crate) fn excluded(self) -> u64 {
         match self {
             LockMode::Reader => SECONDS,
@@ -57,6 +59,7 @@ pub(crate) mod record {
     const OF_SECOND: u32 = 8;
     const TICKET: u32 = 4;
 
+    #[inline(always)]
     pub fn inside(one: u64) -> u32 {
         if one == SECOND {
             INSIDE | OF_SECOND

@@ -35,6 +35,7 @@ pub(crate) struct MemberLock<'a> {
 
 impl Control {
     /// The lock of a member.
+    #[inline(always)]
     pub(crate) fn lock_of(&self, member: usize, exclusive: bool) -> MemberLock<'_> {
         MemberLock {
             lock: &self.block(member).lock.0,
@@ -49,6 +50,7 @@ impl Control {
     }
 
     /// The lock of all, for an exclusive lock of a member or, without one, for all.
+    #[inline(always)]
     fn lock_of_all(&self, member: Option<usize>) -> MemberLock<'_> {
         let (first, last) = (self.members, 2 * self.members);
         MemberLock {
@@ -89,7 +91,26 @@ impl Control {
         entered
     }
 
+    /// As [`Control::lock`] if nobody is in the way; whether it was taken.
+    #[inline(always)]
+    pub fn lock_if_free(&self, member: usize, exclusive: bool) -> bool {
+        let lock = self.lock_of(member, exclusive);
+        if !exclusive {
+            return lock.enter_if_free(LockMode::Reader);
+        }
+        let all = self.lock_of_all(Some(member));
+        if !all.enter_if_free(LockMode::AnyWriter) {
+            return false;
+        }
+        let entered = lock.enter_if_free(LockMode::Writer);
+        if !entered {
+            all.leave(LockMode::AnyWriter);
+        }
+        entered
+    }
+
     /// Gives the lock of `member` back.
+    #[inline(always)]
     pub fn unlock(&self, member: usize, exclusive: bool) {
         let lock = self.lock_of(member, exclusive);
         if exclusive {
@@ -113,6 +134,7 @@ impl Control {
 }
 
 impl MemberLock<'_> {
+    #[inline(always)]
     fn record(&self) -> &AtomicU32 {
         self.control.record(self.control.me(), self.own)
     }
@@ -141,6 +163,24 @@ impl MemberLock<'_> {
         }
         own.store(0, Ordering::Release);
         self.queue(process, vci, who, at_once)
+    }
+
+    /// Enters if the lock is free of all who exclude this one, of queues and of repairs, and tells whether it did.
+    #[inline(always)]
+    pub fn enter_if_free(&self, who: LockMode) -> bool {
+        let barred = who.excluded() | !(FIRSTS | SECONDS);
+        let inside = self.lock.word.load(Ordering::Relaxed);
+        if inside & barred != 0 {
+            return false;
+        }
+        let own = self.record();
+        own.store(record::CHANGING, Ordering::Relaxed);
+        let (order, refused) = (Ordering::AcqRel, Ordering::Relaxed);
+        let word = &self.lock.word;
+        let entered = word.compare_exchange(inside, inside + who.one(), order, refused);
+        let share = entered.map_or(0, |_| record::inside(who.one()));
+        own.store(share, Ordering::Release);
+        entered.is_ok()
     }
 
     /// Acquire pairs with the release in `leave`: who enters sees what those before have done.
@@ -240,10 +280,12 @@ impl MemberLock<'_> {
     }
 
     /// Leaves.
+    #[inline(always)]
     pub fn leave(&self, who: LockMode) {
         self.count_down(who.one());
     }
 
+    #[inline(always)]
     fn count_down(&self, share: u64) {
         let own = self.record();
         own.store(record::CHANGING, Ordering::Relaxed);

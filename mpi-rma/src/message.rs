@@ -3,9 +3,11 @@
 //! Messages of one origin are carried out in the order in which they were sent. An answer goes to
 //! the receive that the origin has posted for the tag that it gave.
 
-use std::alloc::{Layout, alloc_zeroed};
+use std::alloc::alloc_zeroed;
 
 use netmod_kit::copy;
+
+use crate::runs::{Group, Run};
 
 /// What to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,26 +56,67 @@ impl Kind {
 }
 
 const WORDS: usize = 5;
+/// With the number of runs: they are grouped.
+const GROUPED: u64 = 1 << 63;
 
-/// Makes a message whose data, `len` bytes, `fill` writes.
+/// How a message tells of its runs.
+#[derive(Clone, Copy)]
+pub(crate) enum Layout<'a> {
+    Runs(&'a [Run]),
+    Groups(&'a [Group]),
+}
+
+impl Layout<'_> {
+    /// No runs.
+    pub const NONE: Layout<'static> = Layout::Runs(&[]);
+
+    fn bytes(self) -> usize {
+        match self {
+            Layout::Runs(runs) => 16 * runs.len(),
+            Layout::Groups(groups) => Group::BYTES * groups.len(),
+        }
+    }
+
+    /// Bytes of a message with these and so much data.
+    pub fn message_len(self, data: usize) -> usize {
+        WORDS * 8 + self.bytes() + data
+    }
+}
+
+/// Makes a message, in memory that holds nothing, whose data, `len` bytes, `fill` writes.
 pub(crate) fn encode(
+    mut bytes: Vec<u8>,
     kind: Kind,
     tag: i32,
     [a, b]: [u64; 2],
-    runs: &[(i64, usize)],
+    layout: Layout<'_>,
     len: usize,
     fill: impl FnOnce(&mut [u8]),
 ) -> Vec<u8> {
-    let head = (WORDS + 2 * runs.len()) * 8;
-    let mut bytes = Vec::with_capacity(head + len);
-    for word in [kind as u64, tag as u64, a, b, runs.len() as u64] {
+    let all = layout.message_len(len);
+    bytes.reserve_exact(all);
+    let count = match layout {
+        Layout::Runs(runs) => runs.len() as u64,
+        Layout::Groups(groups) => groups.len() as u64 | GROUPED,
+    };
+    for word in [kind as u64, tag as u64, a, b, count] {
         bytes.extend(word.to_ne_bytes());
     }
-    for &(at, count) in runs {
-        bytes.extend(at.to_ne_bytes());
-        bytes.extend((count as u64).to_ne_bytes());
+    match layout {
+        Layout::Runs(runs) => {
+            for &(at, count) in runs {
+                bytes.extend(at.to_ne_bytes());
+                bytes.extend((count as u64).to_ne_bytes());
+            }
+        }
+        Layout::Groups(groups) => {
+            for group in groups {
+                bytes.extend(group.to_bytes());
+            }
+        }
     }
-    bytes.resize(head + len, 0);
+    let head = bytes.len();
+    bytes.resize(all, 0);
     fill(&mut bytes[head..]);
     bytes
 }
@@ -86,6 +129,7 @@ pub(crate) struct Request<'a> {
     pub a: u64,
     pub b: u64,
     runs: &'a [u8],
+    grouped: bool,
     pub data: &'a [u8],
 }
 
@@ -93,15 +137,23 @@ impl<'a> Request<'a> {
     /// `None` if the bytes are no message.
     pub fn parse(bytes: &'a [u8]) -> Option<Request<'a>> {
         let word = |i: usize| Some(u64::from_ne_bytes(*bytes.get(8 * i..)?.first_chunk()?));
-        let count = usize::try_from(word(4)?).ok()?;
+        let grouped = word(4)? & GROUPED != 0;
+        let count = usize::try_from(word(4)? & !GROUPED).ok()?;
         let rest = bytes.get(8 * WORDS..)?;
-        let (runs, data) = rest.split_at_checked(count.checked_mul(16)?)?;
+        let each = if grouped { Group::BYTES } else { 16 };
+        let (runs, data) = rest.split_at_checked(count.checked_mul(each)?)?;
+        // Runs of nothing can't be told from none, and would be gone through for ever.
+        let empty = |group: &[u8]| Group::from_bytes(group).len == 0;
+        if grouped && runs.chunks_exact(Group::BYTES).any(empty) {
+            return None;
+        }
         Some(Request {
             kind: Kind::from_word(word(0)?)?,
             tag: word(1)? as i32,
             a: word(2)?,
             b: word(3)?,
             runs,
+            grouped,
             data,
         })
     }
@@ -117,13 +169,35 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Its runs.
-    pub fn runs(&self) -> impl Iterator<Item = (i64, usize)> + use<'a> {
-        self.runs.chunks_exact(16).map(|run| {
+    fn groups(&self) -> impl Iterator<Item = Group> + use<'a> {
+        let each = if self.grouped { Group::BYTES } else { 16 };
+        let grouped = self.grouped;
+        self.runs.chunks_exact(each).map(move |bytes| {
+            if grouped {
+                return Group::from_bytes(bytes);
+            }
             let mut words = [0u64; 2];
             // SAFETY: both are 16 bytes long and apart.
-            unsafe { copy(run.as_ptr(), words.as_mut_ptr().cast(), 16) };
-            (words[0] as i64, words[1] as usize)
+            unsafe { copy(bytes.as_ptr(), words.as_mut_ptr().cast(), 16) };
+            Group {
+                at: words[0] as i64,
+                len: words[1],
+                times: 1,
+                stride: 0,
+            }
+        })
+    }
+
+    /// Its runs.
+    pub fn runs(&self) -> impl Iterator<Item = Run> + use<'a> {
+        self.groups().flat_map(Group::runs)
+    }
+
+    /// What the lengths of all its runs come to, without going through them; `None` if that is no number.
+    pub fn length(&self) -> Option<usize> {
+        self.groups().try_fold(0usize, |sum, group| {
+            let all = group.len.checked_mul(group.times)?;
+            sum.checked_add(usize::try_from(all).ok()?)
         })
     }
 }
@@ -135,7 +209,7 @@ pub(crate) fn zeroed(len: u64) -> Option<Vec<u8>> {
     if len == 0 {
         return Some(Vec::new());
     }
-    let layout = Layout::array::<u8>(len).ok()?;
+    let layout = std::alloc::Layout::array::<u8>(len).ok()?;
     // SAFETY: the length is not zero.
     let start = unsafe { alloc_zeroed(layout) };
     // SAFETY: allocated as a vector of this capacity is, and bytes of zero are bytes.
@@ -155,12 +229,40 @@ mod tests {
         assert!(zeroed(i64::MAX as u64).is_none());
     }
 
+    #[test]
+    fn grouped_runs_round_trip() {
+        let mut groups = Vec::new();
+        let runs: Vec<Run> = (0..50).map(|i| (8 * i, 2)).chain([(1, 7)]).collect();
+        runs.iter()
+            .for_each(|run| crate::runs::push(&mut groups, *run));
+        let layout = Layout::Groups(&groups);
+        let bytes = encode(Vec::new(), Kind::Put, 0, [1, 2], layout, 107, |out| {
+            out.fill(9)
+        });
+        assert_eq!(bytes.len(), layout.message_len(107));
+        let request = Request::parse(&bytes).unwrap();
+        assert_eq!(request.runs().collect::<Vec<_>>(), runs);
+        assert_eq!((request.length(), request.data), (Some(107), &[9; 107][..]));
+        let absurd = [(3, u64::MAX), (0, 1 << 62)];
+        for (len, times) in absurd {
+            let group = Group {
+                at: 0,
+                len,
+                times,
+                stride: 0,
+            };
+            let layout = Layout::Groups(std::slice::from_ref(&group));
+            let bytes = encode(Vec::new(), Kind::Put, 0, [0; 2], layout, 0, |_| {});
+            assert!(Request::parse(&bytes).is_none_or(|request| request.length().is_none()));
+        }
+    }
+
     proptest! {
         #[test]
         fn requests_round_trip(
             tag: i32, a: u64, b: u64, runs: Vec<(i64, usize)>, data: Vec<u8>,
         ) {
-            let bytes = encode(Kind::Get, tag, [a, b], &runs, data.len(), |out| {
+            let bytes = encode(Vec::new(), Kind::Get, tag, [a, b], Layout::Runs(&runs), data.len(), |out| {
                 out.copy_from_slice(&data);
             });
             let request = Request::parse(&bytes).unwrap();
@@ -173,10 +275,11 @@ mod tests {
         #[test]
         fn any_bytes_parse_or_are_refused(bytes: Vec<u8>, count: u64) {
             let _ = Request::parse(&bytes);
-            let mut bytes = encode(Kind::Put, 0, [0, 0], &[], 40, |_| {});
+            let mut bytes = encode(Vec::new(), Kind::Put, 0, [0, 0], Layout::NONE, 40, |_| {});
             bytes[32..40].copy_from_slice(&count.to_ne_bytes());
             if let Some(request) = Request::parse(&bytes) {
-                prop_assert!(request.runs().count() <= 2);
+                prop_assert!(request.groups().count() <= 2);
+                let _ = request.length();
             }
         }
     }

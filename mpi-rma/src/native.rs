@@ -9,7 +9,8 @@ use netmod::{LaneError, RemoteKey};
 
 use crate::buffers::{Form, Origin, Target};
 use crate::keys::{Ends, Far};
-use crate::message::{self, Kind};
+use crate::message::{self, Kind, Layout};
+use crate::runs::RunList;
 use crate::service::Service;
 use crate::window::{Way, Window};
 use mpi_core::process::Process;
@@ -296,18 +297,19 @@ impl Service {
     fn ask_for_access(&self, process: &Process, number: usize, access: Access) -> Result<()> {
         let lane = self.lanes.get(number);
         let to = (access.target, number);
-        let runs: Vec<(i64, usize)> = access
-            .runs
-            .list()
-            .iter()
-            .map(|run| (run.0 as i64, run.1))
-            .collect();
+        let run = |run: &(u64, usize)| (run.0 as i64, run.1);
+        let runs = match access.runs.list() {
+            [one] => RunList::One([run(one)]),
+            many => RunList::Many(many.iter().map(run).collect()),
+        };
+        let layout = Layout::Runs(&runs);
         let len = access.bytes();
         if matches!(access.act, Act::Put) {
             // SAFETY: the data is valid until the access is complete, which it is not yet.
             let data = unsafe { std::slice::from_raw_parts(access.local, len) };
             let fill = |out: &mut [u8]| out.copy_from_slice(data);
-            let message = message::encode(Kind::Put, 0, [0; 2], &runs, len, fill);
+            let room = self.memory_for(layout.message_len(len));
+            let message = message::encode(room, Kind::Put, 0, [0; 2], layout, len, fill);
             self.ask(process, to, message)?;
             lane.mark_dirty(access.target);
             if let Some(outer) = access.outer {
@@ -323,7 +325,7 @@ impl Service {
         };
         let id = self.expect(process, to, tag, buffer)?;
         self.fetch(to, id, access.outer);
-        let message = message::encode(Kind::Get, tag, [0; 2], &runs, 0, |_| {});
+        let message = self.message(Kind::Get, tag, [0; 2], layout);
         self.ask(process, to, message)?;
         lane.active.store(true, Ordering::Release);
         Ok(())

@@ -6,8 +6,8 @@ use netmod::Peer;
 
 use crate::control::Waiter;
 use crate::control::full_fence;
-use crate::epochs::{FENCE, LOCK_ALL, STARTED, sync_error};
-use crate::message::{self, Kind};
+use crate::epochs::{FENCE, LOCK_ALL, STARTED, STARTS, sync_error};
+use crate::message::{Kind, Layout};
 use crate::window::Window;
 use mpi_core::group::Group;
 use mpi_core::process::Process;
@@ -40,7 +40,7 @@ impl Window {
                     "MPI_Win_start has begun an access epoch already; call MPI_Win_complete first",
                 ));
             }
-            if state.locks > 0 || self.epochs.all() & LOCK_ALL != 0 {
+            if self.epochs.locks() > 0 || self.epochs.all() & LOCK_ALL != 0 {
                 return Err(sync_error(
                     "a target is locked; unlock it before MPI_Win_start",
                 ));
@@ -50,6 +50,7 @@ impl Window {
                 self.epochs.targets.change(target, 0, STARTED);
             }
             state.started = Some(targets.clone());
+            self.epochs.all.fetch_or(STARTS, Ordering::Relaxed);
         }
         // Posts that the program vouches for (`MPI_MODE_NOCHECK`) are counted like others.
         let posted = targets
@@ -58,9 +59,7 @@ impl Window {
         if posted.is_err() {
             // A target is lost. There is no epoch, also to those that have posted.
             self.epochs.state.lock().started = None;
-            for target in targets {
-                self.epochs.targets.change(target, STARTED, 0);
-            }
+            self.end_started(&targets);
         }
         posted
     }
@@ -101,9 +100,7 @@ impl Window {
         let targets = self.epochs.state.lock().started.take().ok_or_else(|| {
             sync_error("no access epoch of MPI_Win_start is open; call MPI_Win_start first")
         })?;
-        for &target in &targets {
-            self.epochs.targets.change(target, STARTED, 0);
-        }
+        self.end_started(&targets);
         full_fence();
         // All at once, also what is under way to others: they are few. After a loss the others are told all the
         // same: each waits for this process in MPI_Win_wait.
@@ -114,13 +111,20 @@ impl Window {
         result
     }
 
+    fn end_started(&self, targets: &[u32]) {
+        for &target in targets {
+            self.epochs.targets.change(target, STARTED, 0);
+        }
+        self.epochs.all.fetch_and(!STARTS, Ordering::Relaxed);
+    }
+
     fn complete_one(&self, process: &Process, target: u32) -> Result<()> {
         let Some(service) = &self.service else {
             self.control()?.complete(target as usize);
             return Ok(());
         };
         self.flush_lanes(process, Some(target))?;
-        let message = message::encode(Kind::Complete, 0, [0; 2], &[], 0, |_| {});
+        let message = service.message(Kind::Complete, 0, [0; 2], Layout::NONE);
         service.ask(process, (target, 0), message)?;
         Ok(())
     }
@@ -147,7 +151,7 @@ impl Window {
         for origin in origins {
             match &self.service {
                 Some(service) => {
-                    let message = message::encode(Kind::Post, 0, [0; 2], &[], 0, |_| {});
+                    let message = service.message(Kind::Post, 0, [0; 2], Layout::NONE);
                     service.ask(process, (origin, 0), message)?;
                 }
                 None => self.control()?.post(origin as usize, me as usize),

@@ -122,7 +122,7 @@ impl Service {
         let mut any = false;
         let mut quiet = false;
         if let Some(mut origin) = self.lanes.get(lane).origin.try_lock() {
-            any |= settle(process, &mut origin.sends)?;
+            any |= self.settle(process, &mut origin.sends)?;
             let before = origin.fetches.len();
             let mut result = Ok(());
             origin.fetches.retain(|fetch| {
@@ -147,7 +147,7 @@ impl Service {
         let Some(mut state) = self.state.try_lock() else {
             return Ok(any);
         };
-        any |= settle(process, &mut state.answers)?;
+        any |= self.settle(process, &mut state.answers)?;
         while arrived && let Some(incoming) = self.accept(process, lane)? {
             state.incoming[lane].push_back(incoming);
             any = true;
@@ -172,6 +172,7 @@ impl Service {
                 _ => {}
             }
             self.carry_out(process, &mut state, (from, lane), &bytes)?;
+            self.give_back(bytes);
             any = true;
         }
         *rest = !(quiet && state.answers.is_empty() && state.incoming[lane].is_empty());
@@ -194,7 +195,7 @@ impl Service {
         };
         // The length is what the sender says. Memory that is not to be had ends its message, not us.
         let is_member = self.is_member(matched.source(), matched.sender());
-        let room = is_member.then(|| zeroed(matched.bytes())).flatten();
+        let room = is_member.then(|| self.zeroed(matched.bytes())).flatten();
         let whole = room.is_some();
         let from = matched.source();
         if !is_member {
@@ -208,6 +209,21 @@ impl Service {
             request: Loan::new(bytes, |buffer| process.imrecv(matched, buffer))?,
             whole,
         }))
+    }
+
+    /// So many zeros, of which long ones take no memory before they are written to; `None` if there is no room
+    /// for them.
+    fn zeroed(&self, len: u64) -> Option<Vec<u8>> {
+        const SHORT: usize = 1024;
+        match usize::try_from(len) {
+            Ok(0) => Some(Vec::new()),
+            Ok(len) if len <= SHORT => {
+                let mut bytes = self.memory_for(len);
+                bytes.resize(len, 0);
+                Some(bytes)
+            }
+            _ => zeroed(len),
+        }
     }
 
     fn carry_out(
@@ -259,6 +275,26 @@ impl Service {
         Ok(())
     }
 
+    /// Lets go of messages that have left. Returns whether there were any. (Of those to lost processes whoever
+    /// waits for their answers is told.)
+    fn settle(&self, process: &Process, sent: &mut Vec<Sent>) -> Result<bool> {
+        let before = sent.len();
+        let mut result = Ok(());
+        let mut next = 0;
+        while let Some(one) = sent.get(next) {
+            if !one.is_done(process) {
+                next += 1;
+                continue;
+            }
+            match sent.swap_remove(next).take(process) {
+                Ok((_, Some(error))) if error.class() == Class::ProcFailed => {}
+                Ok((_, Some(error))) | Err(error) => result = Err(error),
+                Ok((bytes, None)) => self.give_back(bytes),
+            }
+        }
+        result.map(|()| sent.len() != before)
+    }
+
     /// Answers that everything before is done.
     fn report(
         &self,
@@ -268,32 +304,12 @@ impl Service {
         tag: i32,
     ) -> Result<()> {
         let failed = state.failed.remove(&to.0).unwrap_or(0);
-        self.answer(process, state, to, tag, failed.to_ne_bytes().to_vec())
+        self.answer(process, state, to, tag, self.word(failed))
     }
 }
 
 pub(crate) fn is_done(process: &Process, id: RequestId) -> bool {
     process.request(id).is_none_or(|request| request.is_done())
-}
-
-/// Lets go of messages that have left. Returns whether there were any. (Of those to lost processes whoever
-/// waits for their answers is told.)
-fn settle(process: &Process, sent: &mut Vec<Sent>) -> Result<bool> {
-    let before = sent.len();
-    let mut result = Ok(());
-    let mut next = 0;
-    while let Some(one) = sent.get(next) {
-        if !one.is_done(process) {
-            next += 1;
-            continue;
-        }
-        match sent.swap_remove(next).take(process) {
-            Ok((_, Some(error))) if error.class() == Class::ProcFailed => {}
-            Ok((_, Some(error))) | Err(error) => result = Err(error),
-            Ok((_, None)) => {}
-        }
-    }
-    result.map(|()| sent.len() != before)
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use crate::attached::Attached;
 use crate::keys::{Ends, Keys};
 use crate::lanes::{Lane, Lanes};
+use crate::message::{self, Kind, Layout};
 use crate::network_atomics::Domain;
 use crate::pending::{Fetch, Sent};
 use crate::queue::Queue;
@@ -19,6 +20,7 @@ use mpi_core::process::Process;
 use mpi_core::process::loan::Loan;
 use mpi_core::pt2pt::buffer::Buffer;
 use mpi_core::pt2pt::request::RequestId;
+use mpi_core::pt2pt::spare::Spare;
 use mpi_types::error::{Error, Result};
 
 /// The tag of requests; answers have others.
@@ -41,6 +43,8 @@ pub(crate) struct Service {
     pub keys: Keys,
     /// The network's atomics, if all accumulates go by them.
     pub(crate) atomics: OnceLock<Domain>,
+    /// Memory for messages.
+    spare: Mutex<Spare>,
 }
 
 // SAFETY: the memory is the window's, which the program has lent until the window is freed.
@@ -96,7 +100,37 @@ impl Service {
             losses_seen: AtomicU32::new(0),
             keys: Keys::new(native && memory.is_some()),
             atomics: OnceLock::new(),
+            spare: Mutex::default(),
         }
+    }
+
+    /// Empty memory for a message of `len` bytes.
+    pub(crate) fn memory_for(&self, len: usize) -> Vec<u8> {
+        self.spare.lock().take(len)
+    }
+
+    /// Takes back the memory of a message.
+    pub(crate) fn give_back(&self, bytes: Vec<u8>) {
+        self.spare.lock().give(bytes);
+    }
+
+    /// A message without data.
+    pub(crate) fn message(
+        &self,
+        kind: Kind,
+        tag: i32,
+        words: [u64; 2],
+        layout: Layout<'_>,
+    ) -> Vec<u8> {
+        let memory = self.memory_for(layout.message_len(0));
+        message::encode(memory, kind, tag, words, layout, 0, |_| {})
+    }
+
+    /// An answer of a word.
+    pub(crate) fn word(&self, word: u64) -> Vec<u8> {
+        let mut bytes = self.memory_for(8);
+        bytes.extend(word.to_ne_bytes());
+        bytes
     }
 
     /// Adds a stretch of a dynamic window.
@@ -171,7 +205,13 @@ impl Service {
         let start = |buffer| {
             mpi_core::comm::send_by(process, &self.comm, vci, Purpose::Rma, buffer, to, tag)
         };
-        Loan::send(bytes, start)
+        match Loan::lend(bytes, start)? {
+            Ok(loan) => Ok(Some(loan)),
+            Err(bytes) => {
+                self.give_back(bytes);
+                Ok(None)
+            }
+        }
     }
 
     /// Asks something of a target by a lane.

@@ -7,8 +7,9 @@ use crate::epochs::{
     DIRTY, EPOCHS, EXCLUSIVE, FENCE, FenceAssert, LOCK_ALL, LOCK_ALL_UNCHECKED, OF_ALL, SHARED,
     UNCHECKED, sync_error,
 };
-use crate::message::{self, Kind};
+use crate::message::{Kind, Layout};
 use crate::queue::GRANTED;
+use crate::service::Service;
 use crate::window::{Way, Window};
 use mpi_core::process::Process;
 use mpi_core::process::loan::Loan;
@@ -30,7 +31,7 @@ impl Window {
     pub fn fence(&self, process: &Process, assert: FenceAssert) -> Result<()> {
         {
             let state = self.epochs.state.lock();
-            if state.locks > 0 || self.epochs.all() & LOCK_ALL != 0 {
+            if self.epochs.locks() > 0 || self.epochs.all() & LOCK_ALL != 0 {
                 return Err(sync_error(
                     "a target is locked; unlock it before MPI_Win_fence",
                 ));
@@ -68,7 +69,7 @@ impl Window {
     ) -> Result<()> {
         let held;
         {
-            let mut state = self.epochs.state.lock();
+            let state = self.epochs.state.lock();
             if self.epochs.one(target as usize) & (SHARED | EXCLUSIVE) != 0 {
                 return Err(sync_error(format!(
                     "rank {target} is locked already; call MPI_Win_unlock first"
@@ -88,15 +89,16 @@ impl Window {
             let kind = if exclusive { EXCLUSIVE } else { SHARED };
             let note = if unchecked { UNCHECKED } else { 0 };
             self.epochs.targets.change(target, EPOCHS, kind | note);
-            held = state.locks > 0;
-            state.locks += 1;
+            held = self.epochs.locks() > 0;
+            self.epochs.count_locks(1);
         }
         if unchecked {
             return Ok(());
         }
         let taken = self.take_lock(process, target, exclusive, held);
         if taken.is_err() {
-            self.epochs.state.lock().locks -= 1;
+            let _state = self.epochs.state.lock();
+            self.epochs.count_locks(-1);
             self.epochs.targets.change(target, EPOCHS, 0);
         }
         taken
@@ -153,7 +155,7 @@ impl Window {
     /// Unlocks a target (`MPI_Win_unlock`): all is complete there.
     pub fn unlock(&self, process: &Process, target: u32) -> Result<()> {
         let held = {
-            let mut state = self.epochs.state.lock();
+            let _state = self.epochs.state.lock();
             let held = self.epochs.one(target as usize);
             if held & (SHARED | EXCLUSIVE) == 0 || held & OF_ALL != 0 {
                 return Err(sync_error(format!(
@@ -161,7 +163,7 @@ impl Window {
                 )));
             }
             self.epochs.targets.change(target, EPOCHS, 0);
-            state.locks -= 1;
+            self.epochs.count_locks(-1);
             held
         };
         if held & UNCHECKED != 0 {
@@ -183,7 +185,7 @@ impl Window {
                     "all targets are locked already; call MPI_Win_unlock_all first",
                 ));
             }
-            if state.locks > 0 || state.started.is_some() {
+            if self.epochs.locks() > 0 || state.started.is_some() {
                 return Err(sync_error(
                     "an epoch of MPI_Win_lock or MPI_Win_start is open; end it before \
                      MPI_Win_lock_all",
@@ -296,14 +298,16 @@ impl Window {
             if self.epochs.take_dirty(target) {
                 match self.request_to(process, (target, 0), Kind::Flush, 0) {
                     Ok(answer) => answers.push((target, answer)),
-                    Err(error) => return await_all(process, answers).and(Err(error)),
+                    Err(error) => {
+                        return await_all(self.service()?, process, answers).and(Err(error));
+                    }
                 }
             }
         }
         if answers.is_empty() {
             return self.let_others_unless(process, waited);
         }
-        await_all(process, answers)
+        await_all(self.service()?, process, answers)
     }
 
     /// [`Window::let_others`], unless progress was made while something was waited for.
@@ -406,17 +410,19 @@ impl Window {
             for target in lane.take_dirty(target) {
                 match self.request_to(process, (target, number), Kind::Flush, 0) {
                     Ok(answer) => answers.push((target, answer)),
-                    Err(error) => return await_all(process, answers).and(Err(error)),
+                    Err(error) => {
+                        return await_all(self.service()?, process, answers).and(Err(error));
+                    }
                 }
             }
         }
-        await_all(process, answers)
+        await_all(self.service()?, process, answers)
     }
 
     /// Asks `target` for something that it answers by a word, and waits for that.
     fn request(&self, process: &Process, target: u32, kind: Kind, a: u64) -> Result<u64> {
         let answer = self.request_to(process, (target, 0), kind, a)?;
-        answer.wait(process).map(|word| word[0])
+        await_word(self.service()?, process, answer)
     }
 
     /// As [`Window::request`] by a lane, and doesn't wait.
@@ -430,8 +436,8 @@ impl Window {
         let service = self.service()?;
         let tag = service.lanes.get(to.1).tag();
         let post = |buffer| service.expect(process, to, tag, buffer);
-        let answer = Loan::new(Box::new([0]), post)?;
-        let message = message::encode(kind, tag, [a, 0], &[], 0, |_| {});
+        let answer = Loan::new(service.word(0), post)?;
+        let message = service.message(kind, tag, [a, 0], Layout::NONE);
         match service.ask(process, to, message) {
             Ok(()) => Ok(answer),
             Err(error) => {
@@ -443,14 +449,23 @@ impl Window {
 }
 
 /// A word that a target answers by.
-type Answer = Loan<Box<[u64; 1]>>;
+type Answer = Loan<Vec<u8>>;
+
+fn await_word(service: &Service, process: &Process, answer: Answer) -> Result<u64> {
+    let bytes = answer.wait(process)?;
+    let word = bytes
+        .first_chunk()
+        .map_or(0, |word| u64::from_ne_bytes(*word));
+    service.give_back(bytes);
+    Ok(word)
+}
 
 /// Waits for the answers of several targets, all of them; the first error.
-fn await_all(process: &Process, answers: Vec<(u32, Answer)>) -> Result<()> {
+fn await_all(service: &Service, process: &Process, answers: Vec<(u32, Answer)>) -> Result<()> {
     let mut result = Ok(());
     for (target, answer) in answers {
-        let failed = answer.wait(process);
-        result = result.and(failed.and_then(|failed| report(target, failed[0])));
+        let failed = await_word(service, process, answer);
+        result = result.and(failed.and_then(|failed| report(target, failed)));
     }
     result
 }

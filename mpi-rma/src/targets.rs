@@ -44,6 +44,15 @@ impl Targets {
         }
     }
 
+    /// The note itself, where every member has a byte.
+    #[inline(always)]
+    pub fn note(&self, target: u32) -> Option<&AtomicU8> {
+        match self {
+            Targets::Few(notes) => notes.get(target as usize),
+            Targets::Many(_) => None,
+        }
+    }
+
     #[inline(never)]
     fn look(notes: &Mutex<HashMap<u32, u8>>, target: u32) -> u8 {
         notes.lock().get(&target).copied().unwrap_or(0)

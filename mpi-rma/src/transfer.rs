@@ -2,7 +2,7 @@
 
 use crate::buffers::{Form, Origin, Target, same_length};
 use crate::members::Reach;
-use crate::message::{self, Kind};
+use crate::message::{self, Kind, Layout};
 use crate::request_slot::{self, SmallAccess};
 use crate::window::Window;
 use mpi_core::process::Process;
@@ -39,6 +39,11 @@ impl Window {
                     (Some(data), Some((skip, len))) => {
                         std::ptr::copy(data, place.wrapping_offset(skip), len);
                     }
+                    // One's own memory may be that of the buffer.
+                    (Some(data), None) if target.rank != self.rank() => {
+                        let data = std::slice::from_raw_parts(data, origin.len());
+                        target.datatype.unpack(place, target.count, 0, data);
+                    }
                     _ => {
                         let mut data = vec![0; origin.len()];
                         origin.pack(&mut data);
@@ -57,11 +62,17 @@ impl Window {
             {
                 return Ok(request);
             } else {
-                let runs = self.runs(&target, at);
-                let message = message::encode(Kind::Put, 0, [0; 2], &runs, origin.len(), |out| {
-                    origin.pack(out)
-                });
-                let to = (target.rank, self.service()?.lanes.any());
+                let Some((skip, len)) = target.datatype.as_run(target.count) else {
+                    self.put_in_pieces(process, &origin, &target, at)?;
+                    return Ok(None);
+                };
+                let service = self.service()?;
+                let run = [(at.wrapping_add(skip as i64), len)];
+                let layout = Layout::Runs(&run);
+                let room = service.memory_for(layout.message_len(len));
+                let fill = |out: &mut [u8]| origin.pack(out);
+                let message = message::encode(room, Kind::Put, 0, [0; 2], layout, len, fill);
+                let to = (target.rank, service.lanes.any());
                 self.ask(process, to, message, false)?;
             }
         }
@@ -95,6 +106,10 @@ impl Window {
                     (Some(data), Some((skip, len))) => {
                         std::ptr::copy(place.wrapping_offset(skip), data, len);
                     }
+                    (Some(data), None) if target.rank != self.rank() => {
+                        let data = std::slice::from_raw_parts_mut(data, origin.len());
+                        target.datatype.pack(place, target.count, 0, data);
+                    }
                     _ => {
                         let mut data = vec![0; origin.len()];
                         target.datatype.pack(place, target.count, 0, &mut data);
@@ -124,11 +139,17 @@ impl Window {
             {
                 return Ok(request);
             } else {
-                let runs = self.runs(&target, at);
-                let to = (target.rank, self.service()?.lanes.any());
-                return self.ask_for(process, to, &origin, form, |tag| {
-                    message::encode(Kind::Get, tag, [0; 2], &runs, 0, |_| {})
-                });
+                let service = self.service()?;
+                let to = (target.rank, service.lanes.any());
+                let ask = |layout: Layout<'_>| {
+                    self.ask_for(process, to, &origin, form, |tag| {
+                        service.message(Kind::Get, tag, [0; 2], layout)
+                    })
+                };
+                return match target.datatype.as_run(target.count) {
+                    Some((skip, len)) => ask(Layout::Runs(&[(at.wrapping_add(skip as i64), len)])),
+                    None => ask(Layout::Groups(&self.groups(&target, at))),
+                };
             }
         }
         Ok(None)

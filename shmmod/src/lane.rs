@@ -62,7 +62,14 @@ impl Remote {
         let payload = if len <= INLINE {
             short
         } else {
-            self.segment.body(number)
+            let body = self.segment.body(number);
+            if position < CELLS as u64 {
+                // The first lap meets pages that are not mapped yet. A read has the system map some at once, a
+                // write but one.
+                // SAFETY: the body is within the segment; what is in it doesn't matter.
+                unsafe { body.read_volatile() };
+            }
+            body
         };
         fill(payload);
         publish(cell, position);

@@ -12,9 +12,11 @@ use std::sync::{Mutex, PoisonError};
 
 use netmod::{OpenError, RemoteKey, SharedMemory, SharedSegment};
 
-use crate::segment::random_nonce;
+use crate::segment::{map_pages, random_nonce};
 
 const PAGE: usize = 4096;
+/// Pieces up to this length are had and mapped as a whole: that costs less than calls for parts of them.
+const SMALL: usize = 64 << 10;
 
 /// Makes and opens pieces.
 #[derive(Clone, Copy, Default, Debug)]
@@ -56,6 +58,10 @@ impl Mapping {
                 "ask for less, or raise the address-space limit (ulimit -v)",
             )
         })?;
+        if len <= SMALL {
+            // SAFETY: the mapping just made, whose pages were taken when the file was made.
+            unsafe { map_pages(base.as_ptr(), (len + PAGE).next_multiple_of(PAGE)) };
+        }
         Ok(Mapping {
             base,
             len,
@@ -96,7 +102,16 @@ impl SharedSegment for Mapping {
         let Some(file) = &*file else {
             return Err(OpenError("the piece of shared memory is settled".into()));
         };
-        reserve(file.as_raw_fd(), offset + PAGE, len)
+        if self.len <= SMALL {
+            return Ok(());
+        }
+        reserve(file.as_raw_fd(), offset + PAGE, len)?;
+        let (first, end) = (offset / PAGE * PAGE, (offset + len).min(self.len));
+        if let Some(len) = end.checked_sub(first) {
+            // SAFETY: within the mapping, from the beginning of a page on.
+            unsafe { map_pages(self.as_ptr().wrapping_add(first), len) };
+        }
+        Ok(())
     }
 
     fn settle(&self) {
@@ -121,7 +136,7 @@ impl SharedMemory for SharedSegments {
             None => Err(io::ErrorKind::OutOfMemory.into()),
         };
         sized.map_err(|error| OpenError(format!("no {len} bytes of shared memory: {error}")))?;
-        reserve(fd, 0, PAGE)?;
+        reserve(fd, 0, if len <= SMALL { len + PAGE } else { PAGE })?;
         let mut piece = Mapping::map(file, len, RemoteKey::default())?;
         let nonce = random_nonce(piece.base.as_ptr());
         piece.nonce().store(nonce, Ordering::Release);

@@ -67,6 +67,7 @@ pub mod partitioned;
 pub mod persistent;
 pub mod pt2pt;
 pub mod request;
+mod request_any;
 pub mod request_status;
 pub mod session;
 pub mod session_comm;

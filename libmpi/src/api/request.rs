@@ -5,6 +5,7 @@ use std::ffi::c_int;
 use mpi_core::{Class, Error, Result, Status};
 
 use super::null;
+use super::request_any::{self, Look, look};
 use crate::abi::{
     MPI_ERR_PENDING, MPI_REQUEST_NULL, MPI_Request, MPI_SUCCESS, MPI_Status, MPI_UNDEFINED,
 };
@@ -197,6 +198,15 @@ pub unsafe fn waitany(
     let runtime = runtime()?;
     // SAFETY: the caller's contract.
     let requests = unsafe { array(count, array_of_requests)? };
+    let found = match look(runtime, requests) {
+        Look::Complete(found, named) => Some((found, named)),
+        Look::Pending(vcis) => Some(request_any::wait(runtime, requests, &vcis)?),
+        Look::Idle | Look::Other => None,
+    };
+    if let Some((found, named)) = found {
+        index.set(found as c_int);
+        return conclude(runtime, named, &mut requests[found], status);
+    }
     let all = name_all(runtime, requests)?;
     if all_idle(&all) {
         status.set(&Status::EMPTY);
@@ -222,6 +232,25 @@ pub unsafe fn testany(
     let runtime = runtime()?;
     // SAFETY: the caller's contract.
     let requests = unsafe { array(count, array_of_requests)? };
+    let (found, known) = match look(runtime, requests) {
+        Look::Complete(found, named) => (Some((found, named)), true),
+        Look::Pending(vcis) => {
+            runtime.process.poll_among(&vcis)?;
+            (request_any::complete_now(runtime, requests), true)
+        }
+        Look::Idle | Look::Other => (None, false),
+    };
+    if let Some((found, named)) = found {
+        flag.set(1);
+        index.set(found as c_int);
+        return conclude(runtime, named, &mut requests[found], status);
+    }
+    if known {
+        runtime.process.yield_after_test();
+        flag.set(0);
+        index.set(MPI_UNDEFINED);
+        return Ok(());
+    }
     let all = name_all(runtime, requests)?;
     if all_idle(&all) {
         index.set(MPI_UNDEFINED);

@@ -7,8 +7,8 @@ use std::ptr;
 use mpi_rma::{Change, Window, Word};
 
 use crate::abi::{
-    MPI_Aint, MPI_BAND, MPI_BOR, MPI_BXOR, MPI_Datatype, MPI_NO_OP, MPI_Op, MPI_REPLACE,
-    MPI_Request, MPI_SUCCESS, MPI_SUM, MPI_Win,
+    MPI_Aint, MPI_BAND, MPI_BOR, MPI_BXOR, MPI_Datatype, MPI_LOCK_EXCLUSIVE, MPI_LOCK_SHARED,
+    MPI_NO_OP, MPI_Op, MPI_REPLACE, MPI_Request, MPI_SUCCESS, MPI_SUM, MPI_Win,
 };
 use crate::{requests, types, wins};
 
@@ -210,6 +210,8 @@ unsafe fn change_one(
         match size {
             8 => of::<u64>(window, change, origin, result, rank, displacement),
             4 => of::<u32>(window, change, origin, result, rank, displacement),
+            2 => of::<u16>(window, change, origin, result, rank, displacement),
+            1 => of::<u8>(window, change, origin, result, rank, displacement),
             _ => None,
         }
     }
@@ -385,9 +387,40 @@ pub(crate) unsafe fn win_compare_and_swap_fast(
         match size {
             8 => of::<u64>(window, buffers, target_rank, target_disp),
             4 => of::<u32>(window, buffers, target_rank, target_disp),
+            2 => of::<u16>(window, buffers, target_rank, target_disp),
+            1 => of::<u8>(window, buffers, target_rank, target_disp),
             _ => None,
         }
     }
+}
+
+/// The short way of `MPI_Win_lock`.
+///
+/// # Safety
+/// None is needed.
+#[inline(always)]
+pub(crate) unsafe fn win_lock_fast(
+    lock_type: c_int,
+    rank: c_int,
+    assert: c_int,
+    win: MPI_Win,
+) -> Option<c_int> {
+    let exclusive = lock_type == MPI_LOCK_EXCLUSIVE;
+    if assert != 0 || !exclusive && lock_type != MPI_LOCK_SHARED {
+        return None;
+    }
+    wins::quick(win)?
+        .fast_lock(rank, exclusive)
+        .then_some(MPI_SUCCESS)
+}
+
+/// The short way of `MPI_Win_unlock`.
+///
+/// # Safety
+/// None is needed.
+#[inline(always)]
+pub(crate) unsafe fn win_unlock_fast(rank: c_int, win: MPI_Win) -> Option<c_int> {
+    wins::quick(win)?.fast_unlock(rank).then_some(MPI_SUCCESS)
 }
 
 /// The short way of `MPI_Win_flush`.

@@ -6,7 +6,9 @@ use mpi_core::{Class, Error, Result};
 use mpi_rma::FenceAssert;
 
 use super::win::check_rank;
-pub(crate) use super::win_quick::{win_flush_fast, win_flush_local_fast};
+pub(crate) use super::win_quick::{
+    win_flush_fast, win_flush_local_fast, win_lock_fast, win_unlock_fast,
+};
 use crate::abi::{
     MPI_LOCK_EXCLUSIVE, MPI_LOCK_SHARED, MPI_MODE_NOCHECK, MPI_MODE_NOPRECEDE, MPI_MODE_NOPUT,
     MPI_MODE_NOSTORE, MPI_MODE_NOSUCCEED, MPI_PROC_NULL,

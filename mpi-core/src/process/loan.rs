@@ -60,19 +60,35 @@ impl<M: Memory> Loan<M> {
         Ok(Loan { id, memory })
     }
 
-    /// Lends memory to the send that `start` begins; none if that was complete at once.
+    /// Lends memory to the send that `start` begins; none if that was complete at once. Then the memory is freed.
     ///
     /// # Errors
     /// Those of `start`.
     pub fn send(
-        mut memory: M,
+        memory: M,
         start: impl FnOnce(Buffer) -> Result<Option<RequestId>>,
     ) -> Result<Option<Loan<M>>> {
+        Loan::lend(memory, start).map(|lent| lent.ok())
+    }
+
+    /// Lends memory to the send that `start` begins, or gives it back if that was complete at once.
+    ///
+    /// # Errors
+    /// Those of `start`.
+    pub fn lend(
+        mut memory: M,
+        start: impl FnOnce(Buffer) -> Result<Option<RequestId>>,
+    ) -> Result<std::result::Result<Loan<M>, M>> {
         let (place, len) = memory.bytes();
         // SAFETY: as in `new`; a send only reads.
         let id = start(unsafe { Buffer::bytes(place, len) })?;
-        let memory = ManuallyDrop::new(memory);
-        Ok(id.map(|id| Loan { id, memory }))
+        Ok(match id {
+            Some(id) => Ok(Loan {
+                id,
+                memory: ManuallyDrop::new(memory),
+            }),
+            None => Err(memory),
+        })
     }
 
     /// The operation.

@@ -72,6 +72,39 @@ impl Process {
         }
     }
 
+    /// As [`Process::wait_until_among`] where looking takes long, as through many requests: looks when something has
+    /// happened, where other threads may have brought it about, and now and then.
+    pub fn wait_for_any<T>(
+        &self,
+        vcis: &Vcis,
+        mut done: impl FnMut() -> Result<Option<T>>,
+    ) -> Result<T> {
+        const LOOK_EVERY: u32 = 64;
+        let first = vcis.get()[0];
+        let mut backoff = Backoff::default();
+        let mut waiting = Waiting::default();
+        let mut fruitless = 0u32;
+        loop {
+            let mut look = self.threaded;
+            if self.poll_among(vcis)? {
+                backoff.reset();
+                look = true;
+            } else if self.idle(first, &mut backoff, &mut waiting)? {
+                let nap = self.wait.nap;
+                if let Some(value) = self.sleep(first, nap, &mut backoff, &waiting, &mut done)? {
+                    return Ok(value);
+                }
+                look = true;
+            }
+            fruitless = fruitless.wrapping_add(1);
+            if (look || fruitless.is_multiple_of(LOOK_EVERY))
+                && let Some(value) = done()?
+            {
+                return Ok(value);
+            }
+        }
+    }
+
     /// As [`Process::wait_until`] for what a loss ends by itself, such as a request, or what `done`
     /// asks about.
     #[inline]

@@ -20,6 +20,7 @@ use crate::pt2pt::letter::Letter;
 use crate::pt2pt::matching::{PostedQueue, UnexpectedQueue};
 use crate::pt2pt::operations::Ops;
 use crate::pt2pt::request::{Cancelled, Records, RequestId, Role, Status};
+use crate::pt2pt::spare::Spare;
 use crate::pt2pt::usable::Usable;
 use crate::pt2pt::wire::{self, Control, Key, Name, PacketKind, Rts, Trailer};
 use crate::{ANY_SOURCE, ANY_TAG};
@@ -102,7 +103,7 @@ pub(crate) struct Message {
 
 enum Body {
     Eager {
-        data: Box<[u8]>,
+        data: Vec<u8>,
         /// The sender's request, if it waits for the match.
         sync: Option<Name>,
     },
@@ -180,6 +181,8 @@ pub(crate) struct Engine {
     pub records: Records,
     pub posted: PostedQueue<RequestId>,
     pub unexpected: UnexpectedQueue<Message>,
+    /// For the data of these.
+    pub(super) spare: Spare,
     pub streams: PeerTable<Stream>,
     pub outbox: Vec<Action>,
     pub counters: Counters,
@@ -208,6 +211,7 @@ impl Engine {
             records,
             posted: PostedQueue::new(),
             unexpected: UnexpectedQueue::new(),
+            spare: Spare::default(),
             streams: PeerTable::new(vci),
             outbox: Vec::new(),
             counters: Counters::default(),
@@ -313,6 +317,7 @@ impl Engine {
                 buffer.write(0, &data);
                 self.consumed(from, data.len());
                 self.finish_receive(id, key, data.len() as u64, buffer.len() as u64);
+                self.spare.give(data);
             }
             Body::Rendezvous(rts) => {
                 if let Some(record) = self.records.get(id) {
@@ -485,10 +490,9 @@ impl Engine {
         counters.unexpected_bytes_peak = counters
             .unexpected_bytes_peak
             .max(counters.unexpected_bytes);
-        let body = Body::Eager {
-            data: payload.into(),
-            sync,
-        };
+        let mut data = self.spare.take(payload.len());
+        data.extend_from_slice(payload);
+        let body = Body::Eager { data, sync };
         self.unexpected.push(key, Message::new(from, body));
     }
 

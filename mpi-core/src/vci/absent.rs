@@ -175,7 +175,7 @@ impl VciState {
     /// Forgets all about a peer whose number another may get.
     pub fn forget_peer(&mut self, peer: Peer) {
         self.engine.streams.forget(peer);
-        self.waiting.retain(|to: &Address, _| to.peer != peer);
+        self.waiting.retain(|to: &Address| to.peer != peer);
         self.engine.lost.retain(|(lost, _)| *lost != peer);
         self.engine.lost_members.retain(|(lost, _)| *lost != peer);
         self.engine

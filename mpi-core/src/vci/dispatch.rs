@@ -2,8 +2,6 @@
 
 #![deny(unsafe_code)]
 
-use std::collections::VecDeque;
-
 use netmod::{LaneError, Lost};
 
 use super::{OWN, VciState};
@@ -65,10 +63,14 @@ impl VciState {
                 let to = action.address();
                 // A withdrawal needs no room and must not wait behind what does.
                 let waits = !matches!(action, Action::Withdraw(..));
-                if let (true, Some(queue)) = (waits, self.waiting.get_mut(&to)) {
-                    queue.push_back(action);
-                } else if let Some(rest) = self.perform(action, &mut any) {
-                    self.waiting.insert(to, VecDeque::from([rest]));
+                let action = match waits {
+                    true => self.waiting.join(&to, action),
+                    false => Some(action),
+                };
+                if let Some(action) = action
+                    && let Some(rest) = self.perform(action, &mut any)
+                {
+                    self.waiting.begin(to, rest);
                     self.engine.streams.get(to.peer, to.vci).pending = true;
                 }
             }
@@ -83,9 +85,9 @@ impl VciState {
     /// the same address, here and in [`VciState::send`] and [`VciState::carry_out`].
     pub(super) fn retry(&mut self) -> bool {
         let mut any = false;
-        let addresses: Vec<Address> = self.waiting.keys().copied().collect();
-        for to in addresses {
-            let Some(mut queue) = self.waiting.remove(&to) else {
+        let addresses = self.waiting.addresses();
+        for &to in &addresses {
+            let Some(mut queue) = self.waiting.take(&to) else {
                 continue;
             };
             while let Some(action) = queue.pop_front() {
@@ -96,10 +98,10 @@ impl VciState {
             }
             if queue.is_empty() {
                 self.engine.streams.get(to.peer, to.vci).pending = false;
-            } else {
-                self.waiting.insert(to, queue);
             }
+            self.waiting.give_back(to, queue);
         }
+        self.waiting.keep(addresses);
         any
     }
 

@@ -3,7 +3,6 @@
 //! Everything that a VCI writes on its hot path lies behind its own lock and in its own cache
 //! lines; nothing of it is shared with another VCI.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use netmod::ring::INLINE;
@@ -14,6 +13,7 @@ use crate::pt2pt::engine::{Action, Address, Counters, Engine};
 use crate::pt2pt::mailbox::{Inbox, Mailbox};
 use crate::pt2pt::request::{Records, RequestTable};
 use crate::wait::Backoff;
+use queues::Queues;
 
 mod absent;
 pub(crate) mod bad_memory;
@@ -28,6 +28,7 @@ pub(crate) mod loopback;
 mod loss;
 mod pieces;
 pub mod pool;
+mod queues;
 mod quick;
 mod remote;
 mod rendezvous;
@@ -102,9 +103,8 @@ pub(crate) struct VciState {
     /// Counts messages taken from the inbox without a look at other lanes.
     taken: u8,
     router: Arc<dyn Router>,
-    /// Actions that found no room, in order per address. Addresses take turns in an order that
-    /// depends on nothing but them, so that runs over the simulated transport can be repeated.
-    waiting: BTreeMap<Address, VecDeque<Action>>,
+    /// Actions that found no room.
+    waiting: Queues,
     /// Actions taken from the engine's outbox, kept for its memory.
     scratch: Vec<Action>,
     /// Something may have been sent to the process itself since that was last taken in.
@@ -140,7 +140,7 @@ impl VciState {
             own_sent: false,
             taken: 0,
             router,
-            waiting: BTreeMap::new(),
+            waiting: Queues::default(),
             scratch: Vec::new(),
             own_due: false,
             backoff: Backoff::default(),

@@ -168,7 +168,7 @@ impl VciState {
             vci: record.peer_vci,
         };
         let name = self.engine.records.name(id);
-        let Some(queue) = self.waiting.get_mut(&to) else {
+        let Some(mut queue) = self.waiting.take(&to) else {
             return false;
         };
         let place = queue
@@ -178,9 +178,9 @@ impl VciState {
             queue.remove(place);
         }
         if queue.is_empty() {
-            self.waiting.remove(&to);
             self.engine.streams.get(to.peer, to.vci).pending = false;
         }
+        self.waiting.give_back(to, queue);
         place.is_some()
     }
 }

@@ -5,7 +5,7 @@
 //! counted, and told to its origin by the next flush; who waits for data gets none.
 
 use crate::apply::{self, Reduction};
-use crate::message::{Request, zeroed};
+use crate::message::Request;
 use crate::service::{Service, State};
 use mpi_core::process::Process;
 use mpi_core::pt2pt::Address;
@@ -44,10 +44,16 @@ impl Service {
         packed: usize,
         extent: usize,
     ) -> Option<usize> {
-        request.runs().try_fold(0usize, |total, (at, count)| {
-            self.place(state, at, count.checked_mul(extent)?)?;
-            total.checked_add(count.checked_mul(packed)?)
-        })
+        let total = request.length()?.checked_mul(packed)?;
+        if total > request.data.len() {
+            // Runs that come to more than there is memory would take for ever to go through.
+            Vec::<u8>::new().try_reserve_exact(total).ok()?;
+        }
+        let there = |(at, count): (i64, usize)| {
+            let len = count.checked_mul(extent)?;
+            self.place(state, at, len).map(drop)
+        };
+        request.runs().try_for_each(there).map(|()| total)
     }
 
     /// Carries out [`crate::message::Kind::Put`].
@@ -75,7 +81,7 @@ impl Service {
         request: &Request<'_>,
     ) -> Result<()> {
         let total = self.total(state, request, 1, 1);
-        let mut out = Vec::new();
+        let mut out = self.memory_for(0);
         if total.is_none_or(|total| out.try_reserve_exact(total).is_err()) {
             state.fail(by.0);
             return self.answer(process, state, by, request.tag, Vec::new());
@@ -151,7 +157,7 @@ impl Service {
         if reduction.op != PredefinedOp::NoOp && request.data.len() < total {
             return None;
         }
-        let found = zeroed(if fetching { total as u64 } else { 0 })?;
+        let found = self.zeroed(if fetching { total as u64 } else { 0 })?;
         Some((reduction, found))
     }
 
@@ -170,7 +176,9 @@ impl Service {
             // SAFETY: within the window's memory, which others change under this lock only, or as in
             // `accumulate`; it has the size of an integer.
             let old = unsafe { apply::compare_and_swap(place, request.a, request.b, size, native) };
-            Some(old.to_le_bytes()[..size].to_vec())
+            let mut answer = self.memory_for(size);
+            answer.extend_from_slice(&old.to_le_bytes()[..size]);
+            Some(answer)
         });
         if found.is_none() {
             state.fail(by.0);

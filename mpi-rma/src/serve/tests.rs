@@ -6,7 +6,7 @@ use netmod::{Header, Lane, LaneError, OpenError, Peer, Sink, Token};
 use netmod_sim::{Get, Rng, SimConfig, Simulation};
 
 use super::*;
-use crate::message;
+use crate::message::{self, Layout};
 use mpi_core::comm::{Comm, ContextId};
 use mpi_core::group::Group;
 use mpi_core::process::{Config, CriticalSections, Router, Threads};
@@ -131,7 +131,15 @@ fn products_that_overflow_are_no_small_numbers() {
                 vec![(i64::MAX, 1)],
                 vec![(-1, 1)],
             ] {
-                let bytes = message::encode(Kind::Accumulate, tag, words, &runs, 64, data);
+                let bytes = message::encode(
+                    Vec::new(),
+                    Kind::Accumulate,
+                    tag,
+                    words,
+                    Layout::Runs(&runs),
+                    64,
+                    data,
+                );
                 assert!(target.ask(&bytes), "{runs:?}");
             }
         }
@@ -141,22 +149,65 @@ fn products_that_overflow_are_no_small_numbers() {
             vec![(at, 65)],
             vec![(-1, 1)],
         ] {
-            assert!(target.ask(&message::encode(Kind::Get, 1, [0; 2], &runs, 0, |_| {})));
-            assert!(target.ask(&message::encode(Kind::Put, 0, [0; 2], &runs, 64, data)));
+            assert!(target.ask(&message::encode(
+                Vec::new(),
+                Kind::Get,
+                1,
+                [0; 2],
+                Layout::Runs(&runs),
+                0,
+                |_| {}
+            )));
+            assert!(target.ask(&message::encode(
+                Vec::new(),
+                Kind::Put,
+                0,
+                [0; 2],
+                Layout::Runs(&runs),
+                64,
+                data
+            )));
         }
         // With no receive to answer to, or more than the processor compares.
         let runs = [(at, 8)];
-        assert!(target.ask(&message::encode(Kind::Get, 0, [0; 2], &runs, 0, |_| {})));
-        assert!(target.ask(&message::encode(Kind::Flush, -7, [0; 2], &[], 0, |_| {})));
-        let swap = |runs: &[_]| message::encode(Kind::CompareAndSwap, 1, [0; 2], runs, 0, |_| {});
+        assert!(target.ask(&message::encode(
+            Vec::new(),
+            Kind::Get,
+            0,
+            [0; 2],
+            Layout::Runs(&runs),
+            0,
+            |_| {}
+        )));
+        assert!(target.ask(&message::encode(
+            Vec::new(),
+            Kind::Flush,
+            -7,
+            [0; 2],
+            Layout::NONE,
+            0,
+            |_| {}
+        )));
+        let swap = |runs: &[_]| {
+            message::encode(
+                Vec::new(),
+                Kind::CompareAndSwap,
+                1,
+                [0; 2],
+                Layout::Runs(runs),
+                0,
+                |_| {},
+            )
+        };
         assert!(target.ask(&swap(&[(at, 9)])) && target.ask(&swap(&[])));
         assert!(target.is_sound());
         // And one that is as it should be.
         assert!(!target.ask(&message::encode(
+            Vec::new(),
             Kind::Accumulate,
             1,
             sum,
-            &[(at, 8)],
+            Layout::Runs(&[(at, 8)]),
             64,
             data
         )));
@@ -207,7 +258,15 @@ fn random_requests_stay_in_the_window() {
             let tag = rng.pick(&[0, 1, 2, -1, i32::MIN]);
             let len = rng.index(200);
             let kind = rng.pick(&kinds);
-            let mut bytes = message::encode(kind, tag, words, &runs, len, |out| out.fill(3));
+            let mut bytes = message::encode(
+                Vec::new(),
+                kind,
+                tag,
+                words,
+                Layout::Runs(&runs),
+                len,
+                |out| out.fill(3),
+            );
             if rng.chance(10) {
                 bytes.truncate(rng.index(bytes.len()));
             }

@@ -17,7 +17,7 @@ pub use form::{Collective, Shape};
 pub use partitioned::Partitioned;
 pub use table::{
     Accumulate, Allreduce, Barrier, CompareAndSwap, FetchAndOp, Get, Irecv, Isend, Put, Recv,
-    Table, Wait, WinTwo,
+    Table, Wait, WinLock, WinTwo,
 };
 pub use window::{Epochs, Memory, Window};
 pub use world::{Combine, World, library_version};

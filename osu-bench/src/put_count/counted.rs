@@ -5,8 +5,8 @@
 use std::ffi::{c_int, c_void};
 use std::hint::black_box;
 
-use crate::mpi::constants::{INT64, SUM};
-use crate::mpi::{Accumulate, CompareAndSwap, FetchAndOp, Get, Put, Table, WinTwo};
+use crate::mpi::constants::{CHAR, INT64, LOCK_SHARED, SUM};
+use crate::mpi::{Accumulate, CompareAndSwap, FetchAndOp, Get, Put, Table, WinLock, WinTwo};
 
 /// The rank whose memory is accessed.
 pub const TARGET: c_int = 1;
@@ -20,6 +20,8 @@ pub struct Calls {
     pub fetch_and_op: FetchAndOp,
     pub compare_and_swap: CompareAndSwap,
     pub flush: WinTwo,
+    pub lock: WinLock,
+    pub unlock: WinTwo,
 }
 
 impl Calls {
@@ -32,6 +34,8 @@ impl Calls {
             fetch_and_op: table.fetch_and_op.get()?,
             compare_and_swap: table.compare_and_swap.get()?,
             flush: table.win_flush.get()?,
+            lock: table.win_lock.get()?,
+            unlock: table.win_unlock.get()?,
         })
     }
 
@@ -44,6 +48,8 @@ impl Calls {
             fetch_and_op: empty_fetch_and_op,
             compare_and_swap: empty_compare_and_swap,
             flush: empty_flush,
+            lock: empty_lock,
+            unlock: empty_flush,
         }
     }
 }
@@ -51,12 +57,36 @@ impl Calls {
 /// What the calls are about: an integer of the origin's, and the first one of the target's.
 pub struct Access {
     pub window: c_int,
+    /// One that is in no epoch.
+    pub unlocked: c_int,
+    /// Of the elements that atomic operations change.
+    pub datatype: c_int,
     pub value: i64,
     pub compare: i64,
     pub result: i64,
 }
 
 impl Access {
+    /// To an integer of 8 bytes.
+    pub fn of_eight(window: c_int, unlocked: c_int) -> Self {
+        Self {
+            window,
+            unlocked,
+            datatype: INT64,
+            value: 1,
+            compare: 0,
+            result: 0,
+        }
+    }
+
+    /// To an integer of one byte.
+    pub fn of_one(window: c_int, unlocked: c_int) -> Self {
+        Self {
+            datatype: CHAR,
+            ..Self::of_eight(window, unlocked)
+        }
+    }
+
     fn value(&self) -> *const c_void {
         (&raw const self.value).cast()
     }
@@ -86,7 +116,20 @@ unsafe fn get(calls: &Calls, access: &mut Access) -> c_int {
 unsafe fn accumulate(calls: &Calls, access: &mut Access) -> c_int {
     let from = access.value();
     // SAFETY: an integer is there, and at the target.
-    unsafe { (calls.accumulate)(from, 1, INT64, TARGET, 0, 1, INT64, SUM, access.window) }
+    unsafe {
+        let datatype = access.datatype;
+        (calls.accumulate)(
+            from,
+            1,
+            datatype,
+            TARGET,
+            0,
+            1,
+            datatype,
+            SUM,
+            access.window,
+        )
+    }
 }
 
 /// # Safety
@@ -95,7 +138,7 @@ unsafe fn accumulate(calls: &Calls, access: &mut Access) -> c_int {
 unsafe fn fetch_and_op(calls: &Calls, access: &mut Access) -> c_int {
     let (from, to) = (access.value(), (&raw mut access.result).cast());
     // SAFETY: integers are there, and at the target.
-    unsafe { (calls.fetch_and_op)(from, to, INT64, TARGET, 0, SUM, access.window) }
+    unsafe { (calls.fetch_and_op)(from, to, access.datatype, TARGET, 0, SUM, access.window) }
 }
 
 /// # Safety
@@ -105,7 +148,7 @@ unsafe fn compare_and_swap(calls: &Calls, access: &mut Access) -> c_int {
     let (new, to) = (access.value(), (&raw mut access.result).cast());
     let compare = (&raw const access.compare).cast();
     // SAFETY: integers are there, and at the target.
-    unsafe { (calls.compare_and_swap)(new, compare, to, INT64, TARGET, 0, access.window) }
+    unsafe { (calls.compare_and_swap)(new, compare, to, access.datatype, TARGET, 0, access.window) }
 }
 
 /// # Safety
@@ -114,6 +157,40 @@ unsafe fn compare_and_swap(calls: &Calls, access: &mut Access) -> c_int {
 pub unsafe fn flush(calls: &Calls, access: &mut Access) -> c_int {
     // SAFETY: by the caller.
     unsafe { (calls.flush)(TARGET, access.window) }
+}
+
+/// # Safety
+/// As for [`put`], but for a window in no epoch.
+#[inline(always)]
+pub unsafe fn lock(calls: &Calls, access: &mut Access) -> c_int {
+    // SAFETY: by the caller.
+    unsafe { (calls.lock)(LOCK_SHARED, TARGET, 0, access.unlocked) }
+}
+
+/// # Safety
+/// After [`lock`].
+#[inline(always)]
+pub unsafe fn unlock(calls: &Calls, access: &mut Access) -> c_int {
+    // SAFETY: by the caller.
+    unsafe { (calls.unlock)(TARGET, access.unlocked) }
+}
+
+/// # Safety
+/// As for [`lock`].
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub unsafe extern "C" fn osu_bench_counted_lock(calls: &Calls, access: &mut Access) -> c_int {
+    // SAFETY: by the caller.
+    black_box(unsafe { lock(calls, access) })
+}
+
+/// # Safety
+/// As for [`unlock`].
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub unsafe extern "C" fn osu_bench_counted_unlock(calls: &Calls, access: &mut Access) -> c_int {
+    // SAFETY: by the caller.
+    black_box(unsafe { unlock(calls, access) })
 }
 
 /// # Safety
@@ -231,6 +308,10 @@ unsafe extern "C" fn empty_compare_and_swap(
     _: isize,
     _: c_int,
 ) -> c_int {
+    0
+}
+
+unsafe extern "C" fn empty_lock(_: c_int, _: c_int, _: c_int, _: c_int) -> c_int {
     0
 }
 

@@ -1,5 +1,5 @@
 //! `put-count`: how many instructions the one-sided calls take, for 8 bytes of a window that
-//! `MPI_Win_allocate` made, in an epoch of `MPI_Win_lock_all`. Counted as by `isend_count`.
+//! `MPI_Win_allocate` made, in an epoch of `MPI_Win_lock_all`, and for one byte; and how many locks take. Counted as by `isend_count`.
 
 mod counted;
 
@@ -13,18 +13,23 @@ use serde_json::{Map, json};
 
 use crate::error::{Error, Result};
 use crate::isend_count::{CountOptions, count_jobs, line, mark};
-use crate::mpi::{Table, Window, World};
+use crate::mpi::{Epochs, Memory, Table, Window, World};
 use crate::output;
 use counted::{Access, Calls};
 
 /// What is counted, in this order.
-const NAMES: [&str; 6] = [
+const NAMES: [&str; 11] = [
     "Put",
     "Win_flush after it",
     "Get",
     "Accumulate",
     "Fetch_and_op",
     "Compare_and_swap",
+    "Accumulate, 1 byte",
+    "Fetch_and_op, 1 byte",
+    "Compare_and_swap, 1 byte",
+    "Win_lock, shared",
+    "Win_unlock",
 ];
 
 /// Iterations that only warm caches and connections up.
@@ -111,14 +116,11 @@ pub fn run_rank(options: &RankOptions) -> Result<()> {
 
 fn count(world: &World, calls: &Calls, options: &RankOptions, origin: bool) -> Result<()> {
     let window = Window::allocate(world, size_of::<i64>())?;
+    let unlocked = Window::make(world, size_of::<i64>(), Memory::Allocate, Epochs::Lock)?;
     world.barrier()?;
     if origin {
-        let mut access = Access {
-            window: window.handle(),
-            value: 1,
-            compare: 0,
-            result: 0,
-        };
+        let mut access = Access::of_eight(window.handle(), unlocked.handle());
+        let mut byte = Access::of_one(window.handle(), unlocked.handle());
         let empty = Calls::empty();
         // SAFETY: the window is locked at all ranks, and flushed in the end.
         unsafe {
@@ -126,10 +128,14 @@ fn count(world: &World, calls: &Calls, options: &RankOptions, origin: bool) -> R
             mark(0);
             let mut number = 1;
             for what in 0..NAMES.len() {
+                let access = match what {
+                    6..=8 => &mut byte,
+                    _ => &mut access,
+                };
                 for calls in [&empty, calls] {
                     for iterations in [options.few, options.many] {
                         // Opaque, so that both kinds of phase run the same machine code.
-                        phase(what, black_box(calls), &mut access, iterations)?;
+                        phase(what, black_box(calls), access, iterations)?;
                         mark(number);
                         number += 1;
                     }
@@ -139,6 +145,7 @@ fn count(world: &World, calls: &Calls, options: &RankOptions, origin: bool) -> R
         }
     }
     world.barrier()?;
+    unlocked.free()?;
     window.free()
 }
 
@@ -152,9 +159,15 @@ unsafe fn phase(what: usize, calls: &Calls, access: &mut Access, iterations: u64
                 0 => counted::osu_bench_counted_put(calls, access),
                 1 => counted::put(calls, access) | counted::osu_bench_counted_flush(calls, access),
                 2 => counted::osu_bench_counted_get(calls, access),
-                3 => counted::osu_bench_counted_accumulate(calls, access),
-                4 => counted::osu_bench_counted_fop(calls, access),
-                _ => counted::osu_bench_counted_cas(calls, access),
+                3 | 6 => counted::osu_bench_counted_accumulate(calls, access),
+                4 | 7 => counted::osu_bench_counted_fop(calls, access),
+                5 | 8 => counted::osu_bench_counted_cas(calls, access),
+                9 => {
+                    counted::osu_bench_counted_lock(calls, access) | counted::unlock(calls, access)
+                }
+                _ => {
+                    counted::lock(calls, access) | counted::osu_bench_counted_unlock(calls, access)
+                }
             }
         };
         no_error(codes)?;

@@ -163,6 +163,7 @@ impl Engine {
         {
             self.counters.unexpected_bytes -= data.len() as u64;
             self.consumed(from, data.len());
+            self.spare.give(data);
         }
         self.outbox
             .push(Action::Control(from, PacketKind::CancelReply, reply));

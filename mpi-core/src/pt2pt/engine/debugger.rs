@@ -12,7 +12,7 @@ pub(crate) fn add(places: &mut Places) {
     let one = Message::new(
         Address { peer: 0, vci: 0 },
         Body::Eager {
-            data: Box::default(),
+            data: Vec::new(),
             sync: None,
         },
     );

@@ -1,0 +1,61 @@
+//! Short pieces of memory that are used again and again, so that a steady flow of messages asks for none.
+
+#![deny(unsafe_code)]
+
+/// Longer ones are asked for and given back each time.
+const LONGEST: usize = 1024;
+/// So many are kept.
+const MANY: usize = 64;
+
+/// Memory that is not in use.
+#[derive(Default, Debug)]
+pub struct Spare {
+    list: Vec<Vec<u8>>,
+}
+
+impl Spare {
+    /// An empty vector for `len` bytes.
+    #[inline]
+    pub fn take(&mut self, len: usize) -> Vec<u8> {
+        let mut bytes = match len <= LONGEST {
+            true => self.list.pop().unwrap_or_default(),
+            false => Vec::new(),
+        };
+        bytes.reserve_exact(len);
+        bytes
+    }
+
+    /// Takes back what [`Spare::take`] gave, or any other.
+    #[inline]
+    pub fn give(&mut self, mut bytes: Vec<u8>) {
+        if bytes.capacity() != 0 && bytes.capacity() <= LONGEST && self.list.len() < MANY {
+            bytes.clear();
+            self.list.push(bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_memory_comes_again_and_long_memory_goes() {
+        let mut spare = Spare::default();
+        let mut first = spare.take(100);
+        first.extend([1; 100]);
+        let place = first.as_ptr();
+        spare.give(first);
+        let again = spare.take(40);
+        assert_eq!((again.as_ptr(), again.len()), (place, 0));
+        spare.give(again);
+        assert_ne!(spare.take(LONGEST + 1).as_ptr(), place);
+        spare.give(Vec::with_capacity(LONGEST + 1));
+        spare.give(Vec::new());
+        assert_eq!(spare.list.len(), 1);
+        for _ in 0..2 * MANY {
+            spare.give(vec![0; 8]);
+        }
+        assert_eq!(spare.list.len(), MANY);
+    }
+}

@@ -1,0 +1,140 @@
+//! What waits for room, in order per address.
+
+#![deny(unsafe_code)]
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::pt2pt::engine::{Action, Address};
+
+/// So many addresses keep a queue that is empty, so that what waits now and then asks for no memory.
+const KEPT: usize = 64;
+
+/// Actions that found no room. Addresses take turns in an order that depends on nothing but them, so that runs
+/// over the simulated transport can be repeated.
+#[derive(Default)]
+pub(super) struct Queues {
+    by_address: BTreeMap<Address, VecDeque<Action>>,
+    /// How many are not empty.
+    filled: usize,
+    /// Kept for its memory.
+    addresses: Vec<Address>,
+}
+
+impl Queues {
+    /// Whether nothing waits.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.filled == 0
+    }
+
+    /// What waits for an address; `None` if nothing does.
+    pub fn get(&self, to: &Address) -> Option<&VecDeque<Action>> {
+        self.by_address.get(to).filter(|queue| !queue.is_empty())
+    }
+
+    /// Has an action wait behind what waits for its address; gives it back if nothing does.
+    pub fn join(&mut self, to: &Address, action: Action) -> Option<Action> {
+        match self.by_address.get_mut(to) {
+            Some(queue) if !queue.is_empty() => {
+                queue.push_back(action);
+                None
+            }
+            _ => Some(action),
+        }
+    }
+
+    /// The first action waits for an address.
+    pub fn begin(&mut self, to: Address, action: Action) {
+        self.by_address.entry(to).or_default().push_back(action);
+        self.filled += 1;
+    }
+
+    /// Takes all that waits for an address, to be given back by [`Queues::give_back`].
+    pub fn take(&mut self, to: &Address) -> Option<VecDeque<Action>> {
+        let queue = self
+            .by_address
+            .get_mut(to)
+            .filter(|queue| !queue.is_empty())?;
+        self.filled -= 1;
+        Some(std::mem::take(queue))
+    }
+
+    /// Takes back what [`Queues::take`] gave, or what is left of it. Nothing else has begun to wait there.
+    pub fn give_back(&mut self, to: Address, queue: VecDeque<Action>) {
+        if !queue.is_empty() {
+            self.filled += 1;
+        } else if self.by_address.len() > KEPT {
+            self.by_address.remove(&to);
+            return;
+        }
+        self.by_address.insert(to, queue);
+    }
+
+    /// The addresses that something waits for, in memory to be given back by [`Queues::keep`].
+    pub fn addresses(&mut self) -> Vec<Address> {
+        let mut addresses = std::mem::take(&mut self.addresses);
+        let filled = self
+            .by_address
+            .iter()
+            .filter(|(_, queue)| !queue.is_empty());
+        addresses.extend(filled.map(|(to, _)| *to));
+        addresses
+    }
+
+    /// Takes back the memory of [`Queues::addresses`].
+    pub fn keep(&mut self, mut addresses: Vec<Address>) {
+        addresses.clear();
+        self.addresses = addresses;
+    }
+
+    /// Forgets what waits for some addresses.
+    pub fn retain(&mut self, keeps: impl Fn(&Address) -> bool) {
+        self.by_address.retain(|to, _| keeps(to));
+        let filled = self.by_address.values().filter(|queue| !queue.is_empty());
+        self.filled = filled.count();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pt2pt::wire::Name;
+
+    fn action(peer: u32) -> (Address, Action) {
+        let to = Address { peer, vci: 0 };
+        (to, Action::Launch(to, Name::from_word(u64::from(peer))))
+    }
+
+    #[test]
+    fn what_waits_is_counted_by_address_and_kept_in_order() {
+        let mut queues = Queues::default();
+        let (to, first) = action(3);
+        assert!(queues.is_empty() && queues.take(&to).is_none());
+        let first = queues.join(&to, first).unwrap();
+        queues.begin(to, first);
+        assert!(queues.join(&to, action(3).1).is_none());
+        let (other, second) = action(1);
+        queues.begin(other, second);
+        let addresses = queues.addresses();
+        assert_eq!(addresses, [other, to]);
+        queues.keep(addresses);
+        let mut taken = queues.take(&to).unwrap();
+        assert_eq!((taken.len(), queues.get(&to).is_none()), (2, true));
+        taken.clear();
+        queues.give_back(to, taken);
+        assert!(!queues.is_empty() && queues.addresses() == [other]);
+        queues.retain(|address| *address != other);
+        assert!(queues.is_empty());
+        for peer in 10..10 + 2 * KEPT as u32 {
+            let (to, action) = action(peer);
+            queues.begin(to, action);
+        }
+        for peer in 10..10 + 2 * KEPT as u32 {
+            let to = action(peer).0;
+            let mut queue = queues.take(&to).unwrap();
+            queue.clear();
+            queues.give_back(to, queue);
+        }
+        assert!(queues.is_empty() && queues.by_address.len() <= KEPT);
+    }
+}

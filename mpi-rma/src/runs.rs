@@ -1,0 +1,142 @@
+//! Runs of bytes or elements in a target's memory, as accesses name them and as messages carry them.
+//!
+//! Derived datatypes have very many short runs. Most lie at equal distances, so a message says how many of a length
+//! follow each other at which distance, and needs no more for a million of them than for one.
+
+use std::ops::Deref;
+
+/// Where a run begins, and how long it is.
+pub(crate) type Run = (i64, usize);
+
+/// Some runs; one needs no memory of its own.
+pub(crate) enum RunList {
+    One([Run; 1]),
+    Many(Vec<Run>),
+}
+
+impl Deref for RunList {
+    type Target = [Run];
+
+    #[inline]
+    fn deref(&self) -> &[Run] {
+        match self {
+            RunList::One(one) => one,
+            RunList::Many(many) => many,
+        }
+    }
+}
+
+/// `times` runs of a length, each `stride` behind the one before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Group {
+    pub at: i64,
+    pub len: u64,
+    pub times: u64,
+    pub stride: i64,
+}
+
+impl Group {
+    /// Bytes that it takes in a message.
+    pub const BYTES: usize = 32;
+
+    pub fn to_bytes(self) -> [u8; Group::BYTES] {
+        let words = [self.at as u64, self.len, self.times, self.stride as u64];
+        let mut bytes = [0; Group::BYTES];
+        for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_ne_bytes());
+        }
+        bytes
+    }
+
+    pub fn from_bytes(bytes: &[u8]) -> Group {
+        let word = |i: usize| {
+            let bytes = bytes.get(8 * i..).and_then(|rest| rest.first_chunk());
+            bytes.map_or(0, |bytes| u64::from_ne_bytes(*bytes))
+        };
+        Group {
+            at: word(0) as i64,
+            len: word(1),
+            times: word(2),
+            stride: word(3) as i64,
+        }
+    }
+
+    /// Its runs.
+    pub fn runs(self) -> impl Iterator<Item = Run> {
+        let mut at = self.at;
+        (0..self.times).map(move |_| {
+            let here = at;
+            at = at.wrapping_add(self.stride);
+            (here, self.len as usize)
+        })
+    }
+
+    /// Takes a run in that follows in the same steps; whether it did.
+    #[inline]
+    fn extend(&mut self, at: i64, len: u64) -> bool {
+        if self.len != len {
+            return false;
+        }
+        if self.times == 1 {
+            self.stride = at.wrapping_sub(self.at);
+        } else if at
+            != self
+                .at
+                .wrapping_add((self.times as i64).wrapping_mul(self.stride))
+        {
+            return false;
+        }
+        self.times += 1;
+        true
+    }
+}
+
+/// Adds a run to groups.
+#[inline]
+pub(crate) fn push(groups: &mut Vec<Group>, (at, len): Run) {
+    let len = len as u64;
+    if groups.last_mut().is_some_and(|last| last.extend(at, len)) {
+        return;
+    }
+    groups.push(Group {
+        at,
+        len,
+        times: 1,
+        stride: 0,
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn grouped(runs: &[Run]) -> Vec<Group> {
+        let mut groups = Vec::new();
+        runs.iter().for_each(|run| push(&mut groups, *run));
+        groups
+    }
+
+    #[test]
+    fn equal_steps_are_one_group() {
+        let runs: Vec<Run> = (0..1_000).map(|i| (-40 + 4 * i, 2)).collect();
+        assert_eq!(grouped(&runs).len(), 1);
+        let back: Vec<Run> = (0..1_000).map(|i| (-4 * i, 2)).collect();
+        assert_eq!(grouped(&back).len(), 1);
+        assert_eq!(grouped(&[(0, 1), (4, 2), (8, 1)]).len(), 3);
+    }
+
+    proptest! {
+        #[test]
+        fn groups_have_the_same_runs_in_the_same_order(
+            runs in proptest::collection::vec((-50i64..50, 0usize..3), 0..60),
+        ) {
+            let groups = grouped(&runs);
+            let again: Vec<Group> =
+                groups.iter().map(|group| Group::from_bytes(&group.to_bytes())).collect();
+            prop_assert_eq!(&again, &groups);
+            let all: Vec<Run> = groups.into_iter().flat_map(Group::runs).collect();
+            prop_assert_eq!(all, runs);
+        }
+    }
+}
