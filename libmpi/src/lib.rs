@@ -30,7 +30,7 @@ pub mod flushing;
 pub mod grequests;
 pub mod groups;
 pub mod handler;
-pub mod handles;
+pub use mpi_init::handles;
 mod helper;
 pub mod identity;
 pub mod infos;

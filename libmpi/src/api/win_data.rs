@@ -13,6 +13,7 @@ pub(crate) use super::win_quick::{
     win_get_fast, win_put_fast, win_rget_accumulate_fast, win_rget_fast, win_rput_fast,
 };
 // They raise no errors, so they need not know which of the two forms was called.
+use super::win_quick::{change_short, swap_short};
 pub(crate) use super::win_quick::{
     win_accumulate_fast as win_accumulate_c_fast,
     win_get_accumulate_fast as win_get_accumulate_c_fast, win_get_fast as win_get_c_fast,
@@ -20,7 +21,9 @@ pub(crate) use super::win_quick::{
     win_rget_fast as win_rget_c_fast, win_rput_fast as win_rput_c_fast,
 };
 use super::{null, put};
-use crate::abi::{MPI_Aint, MPI_Count, MPI_Datatype, MPI_Op, MPI_PROC_NULL, MPI_Request, MPI_Win};
+use crate::abi::{
+    MPI_Aint, MPI_Count, MPI_Datatype, MPI_NO_OP, MPI_Op, MPI_PROC_NULL, MPI_Request, MPI_Win,
+};
 use crate::requests;
 use crate::runtime::{Runtime, runtime};
 use crate::{ops, types, wins};
@@ -127,6 +130,32 @@ unsafe fn any_get(from: From, to: To, win: MPI_Win, into: Into) -> Result<()> {
     }
 }
 
+/// Changes one integer of one byte or two, if that is what is asked for and the processor can; whether it was done.
+///
+/// # Safety
+/// The standard's contract of an accumulate.
+unsafe fn change_at_once(
+    from: From,
+    result: Option<From>,
+    to: To,
+    op: MPI_Op,
+    win: MPI_Win,
+) -> bool {
+    let is_one = |part: &From| part.count == 1 && part.datatype == to.datatype;
+    let fetched = match &result {
+        None => std::ptr::null_mut(),
+        Some(result) if is_one(result) && !result.address.is_null() => result.address.cast_mut(),
+        Some(_) => return false,
+    };
+    // With MPI_NO_OP the origin's arguments are ignored (section 11.3.4).
+    let reads = op == MPI_NO_OP && result.is_some();
+    let target = (to.rank, to.displacement);
+    to.count == 1
+        && (reads || is_one(&from) && op != MPI_NO_OP)
+        // SAFETY: the caller's contract, and what was found of the arguments.
+        && unsafe { change_short(from.address, fetched, to.datatype, target, op, win) }
+}
+
 #[inline(always)]
 unsafe fn any_accumulate(
     from: From,
@@ -136,6 +165,10 @@ unsafe fn any_accumulate(
     win: MPI_Win,
     into: Into,
 ) -> Result<()> {
+    // SAFETY: the caller's contract.
+    if into.is_none() && unsafe { change_at_once(from, result, to, op, win) } {
+        return Ok(());
+    }
     let (runtime, window) = site(win)?;
     let form = form(into)?;
     let op = ops::lookup(op)?;
@@ -454,6 +487,11 @@ pub unsafe fn win_compare_and_swap(
     target_disp: MPI_Aint,
     win: MPI_Win,
 ) -> Result<()> {
+    let buffers = [origin_addr.cast_mut(), compare_addr.cast_mut(), result_addr];
+    // SAFETY: the caller's contract.
+    if unsafe { swap_short(buffers, datatype, (target_rank, target_disp), win) } {
+        return Ok(());
+    }
     let (runtime, window) = site(win)?;
     let element = predefined(datatype)?;
     let group = element.as_predefined().map(|element| element.group());

@@ -165,12 +165,13 @@ fn change(op: MPI_Op) -> Option<Change> {
     })
 }
 
-/// Changes an integer of the target's, and writes what was there to `result` unless that is NULL.
+/// Changes an integer of the target's, and writes what was there to `result` unless that is NULL. The short ways
+/// take those of 4 and 8 bytes alone (`LONG`), which would pay for the others.
 ///
 /// # Safety
 /// `origin` holds an integer of the datatype, unless `op` is `MPI_NO_OP`; `result` has room for one.
 #[inline(always)]
-unsafe fn change_one(
+unsafe fn change_one<const LONG: bool>(
     origin: *const c_void,
     result: *mut c_void,
     datatype: MPI_Datatype,
@@ -207,14 +208,35 @@ unsafe fn change_one(
     let (change, window) = (change(op)?, wins::quick(win)?);
     // SAFETY: the caller's promise.
     unsafe {
+        if LONG {
+            return match size {
+                8 => of::<u64>(window, change, origin, result, rank, displacement),
+                4 => of::<u32>(window, change, origin, result, rank, displacement),
+                _ => None,
+            };
+        }
         match size {
-            8 => of::<u64>(window, change, origin, result, rank, displacement),
-            4 => of::<u32>(window, change, origin, result, rank, displacement),
             2 => of::<u16>(window, change, origin, result, rank, displacement),
             1 => of::<u8>(window, change, origin, result, rank, displacement),
             _ => None,
         }
     }
+}
+
+/// [`change_one`] of one byte or two; whether it was done.
+///
+/// # Safety
+/// As there.
+pub(super) unsafe fn change_short(
+    origin: *const c_void,
+    result: *mut c_void,
+    datatype: MPI_Datatype,
+    target: (c_int, MPI_Aint),
+    op: MPI_Op,
+    win: MPI_Win,
+) -> bool {
+    // SAFETY: the caller's contract.
+    unsafe { change_one::<false>(origin, result, datatype, target, op, win) }.is_some()
 }
 
 /// The short way of `MPI_Fetch_and_op`.
@@ -233,7 +255,7 @@ pub(crate) unsafe fn win_fetch_and_op_fast(
     }
     let target = (target_rank, target_disp);
     // SAFETY: the caller's contract.
-    unsafe { change_one(origin_addr, result_addr, datatype, target, op, win) }
+    unsafe { change_one::<true>(origin_addr, result_addr, datatype, target, op, win) }
 }
 
 /// The short way of `MPI_Accumulate`, of one integer.
@@ -256,7 +278,7 @@ pub(crate) unsafe fn win_accumulate_fast(
     let target = (target_rank, target_disp);
     let nowhere = ptr::null_mut();
     // SAFETY: the caller's contract.
-    unsafe { change_one(origin_addr, nowhere, origin_datatype, target, op, win) }
+    unsafe { change_one::<true>(origin_addr, nowhere, origin_datatype, target, op, win) }
 }
 
 /// Whether all that are given describe one element of the same datatype.
@@ -358,6 +380,36 @@ pub(crate) unsafe fn win_compare_and_swap_fast(
     target_disp: MPI_Aint,
     win: MPI_Win,
 ) -> Option<c_int> {
+    let buffers = [origin_addr.cast_mut(), compare_addr.cast_mut(), result_addr];
+    // SAFETY: the caller's contract.
+    unsafe { swap_one::<true>(buffers, datatype, (target_rank, target_disp), win) }
+}
+
+/// `MPI_Compare_and_swap` of an integer of one byte or two; whether it was done.
+///
+/// # Safety
+/// The standard's contract.
+pub(super) unsafe fn swap_short(
+    buffers: [*mut c_void; 3],
+    datatype: MPI_Datatype,
+    target: (c_int, MPI_Aint),
+    win: MPI_Win,
+) -> bool {
+    // SAFETY: the caller's contract.
+    unsafe { swap_one::<false>(buffers, datatype, target, win) }.is_some()
+}
+
+/// As [`change_one`] changes one: `buffers` hold the new value, the one to compare with, and the result.
+///
+/// # Safety
+/// They hold integers of the datatype, or are NULL.
+#[inline(always)]
+unsafe fn swap_one<const LONG: bool>(
+    buffers: [*mut c_void; 3],
+    datatype: MPI_Datatype,
+    (rank, displacement): (c_int, MPI_Aint),
+    win: MPI_Win,
+) -> Option<c_int> {
     /// # Safety
     /// All three are integers of `W`'s size.
     #[inline(always)]
@@ -377,18 +429,22 @@ pub(crate) unsafe fn win_compare_and_swap_fast(
         Some(MPI_SUCCESS)
     }
     let size = types::integer_len(datatype)?;
-    let buffers = [origin_addr.cast_mut(), compare_addr.cast_mut(), result_addr];
     if buffers.iter().any(|buffer| buffer.is_null()) {
         return None;
     }
     let window = wins::quick(win)?;
     // SAFETY: the caller's contract.
     unsafe {
+        if LONG {
+            return match size {
+                8 => of::<u64>(window, buffers, rank, displacement),
+                4 => of::<u32>(window, buffers, rank, displacement),
+                _ => None,
+            };
+        }
         match size {
-            8 => of::<u64>(window, buffers, target_rank, target_disp),
-            4 => of::<u32>(window, buffers, target_rank, target_disp),
-            2 => of::<u16>(window, buffers, target_rank, target_disp),
-            1 => of::<u8>(window, buffers, target_rank, target_disp),
+            2 => of::<u16>(window, buffers, rank, displacement),
+            1 => of::<u8>(window, buffers, rank, displacement),
             _ => None,
         }
     }

@@ -139,6 +139,7 @@ pub(super) unsafe fn call(
     }
 }
 
+#[inline(always)]
 fn barrier(
     process: &Process,
     comm: &Comm,

@@ -427,7 +427,8 @@ impl Comm {
     #[inline(always)]
     pub fn receive_vci(&self, rank: i32, tag: i32) -> Result<VciId> {
         match self.receives.load(Ordering::Relaxed) {
-            SLOW_PATH => self.receive_vci_slowly(rank, tag),
+            // Taken apart, so that the other way keeps its number in a register.
+            SLOW_PATH => Ok(self.receive_vci_slowly(rank, tag)?),
             vci => Ok(vci as VciId),
         }
     }

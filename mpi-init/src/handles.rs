@@ -183,7 +183,7 @@ impl<T> HandleTable<T> {
     }
 
     /// Where a debugger finds the objects.
-    pub(crate) fn places(&self, places: &mut Places) {
+    pub fn places(&self, places: &mut Places) {
         places.add("comms", ptr::from_ref(&self.segments) as usize);
         let vacant = self.vacant.data_ptr() as usize;
         places.add("comms.next", vacant + std::mem::offset_of!(Vacant, next));
