@@ -13,11 +13,11 @@ use crate::abi::{
     self, MPI_Comm, MPI_Comm_copy_attr_function, MPI_Comm_delete_attr_function, MPI_KEYVAL_INVALID,
     MPI_SUCCESS,
 };
-use crate::handles::{Type, predefined_index};
 use crate::keyval::Key;
 pub use crate::keyval::{CopyProxy, DeleteProxy, Form, Kind, Store, Value};
 use crate::library::LIBRARY;
 use crate::outward::Outward;
+use mpi_init::handles::{Type, predefined_index};
 
 /// The handle of a key, which goes with the key.
 struct Given(Arc<AtomicI32>);

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use crate::abi::{MPI_FILE_NULL, MPI_File};
 use crate::handler::Attached;
-use crate::handles::{HandleTable, Type, made_index};
+use mpi_init::handles::{HandleTable, Type, made_index};
 
 /// A file that has a handle.
 pub struct FileObject {

@@ -11,7 +11,7 @@ use crate::abi::{
     MPI_Errhandler, MPI_File_errhandler_function, MPI_Session_errhandler_function,
     MPI_Win_errhandler_function,
 };
-use crate::handles::HandleTable;
+use mpi_init::handles::HandleTable;
 
 /// An error handler.
 #[derive(Clone, Copy, Debug)]

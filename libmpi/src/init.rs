@@ -23,12 +23,12 @@ use crate::bsend::Buffered;
 use crate::comms::CommObject;
 use crate::dynamic::{self, Dynamic};
 use crate::handler::RETURN;
-use crate::handles::{HandleTable, Type};
 use crate::identity::LIBRARY_VERSION;
 use crate::library::LIBRARY;
 use crate::runtime::{self, NO_WORLD, Phase, Runtime};
 use crate::streams::Streams;
 use crate::{apart, debugger, fatal, helper, identity, infos, report, tool, types, wins};
+use mpi_init::handles::{HandleTable, Type};
 
 /// Opens the world model (MPI-4.1 section 11.2).
 pub fn start(thread_level: c_int, threaded: bool) -> Result<()> {

@@ -30,7 +30,6 @@ pub mod flushing;
 pub mod grequests;
 pub mod groups;
 pub mod handler;
-pub use mpi_init::handles;
 mod helper;
 pub mod identity;
 pub mod infos;

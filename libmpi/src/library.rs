@@ -21,10 +21,10 @@ use parking_lot::Mutex;
 use crate::abi::{MPI_ANY_SOURCE, MPI_Datatype, MPI_PROC_NULL, MPI_User_function};
 use crate::datarep_object::Registered;
 use crate::handler;
-use crate::handles::{HandleTable, Type};
 use crate::keyval::Key;
 use crate::session_object::SessionObject;
 use crate::type_object::TypeObject;
+use mpi_init::handles::{HandleTable, Type};
 
 /// All that there is one of in the library.
 pub(crate) struct Library {

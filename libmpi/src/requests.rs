@@ -12,11 +12,11 @@ use mpi_core::{Class, Error, RequestId, Result, Status};
 
 use crate::abi::{MPI_REQUEST_NULL, MPI_Request};
 use crate::grequests::Generalized;
-use crate::handles::{HandleTable, Type, made, made_index};
 use crate::own_request::Ended;
 use crate::persistent::Active;
 use crate::request_object::Object;
 use crate::runtime::{Runtime, running, runtime};
+use mpi_init::handles::{HandleTable, Type, made, made_index};
 
 /// The handle of operations that were complete when they were started.
 pub const READY: MPI_Request = 0x6c00_0000;

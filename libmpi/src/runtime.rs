@@ -20,10 +20,10 @@ use crate::bsend::Buffered;
 use crate::comms::CommObject;
 use crate::dynamic::Dynamic;
 use crate::handler::Attached;
-use crate::handles::HandleTable;
 use crate::request_object::Object;
 use crate::streams::Streams;
 use crate::tool::events;
+use mpi_init::handles::HandleTable;
 
 /// Everything that exists while MPI is up.
 pub struct Runtime {

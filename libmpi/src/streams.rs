@@ -11,8 +11,8 @@ use mpi_core::{Class, Error, Process, Result};
 use parking_lot::Mutex;
 
 use crate::abi::{MPIX_STREAM_NULL, MPIX_Stream};
-use crate::handles::{HandleTable, Type};
 use crate::helper;
+use mpi_init::handles::{HandleTable, Type};
 
 /// So many fruitless polls, and a progress thread naps.
 const POLLS: u32 = 1000;

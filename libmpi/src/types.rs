@@ -7,9 +7,9 @@ use mpi_core::datatype::{Datatype, Predefined};
 use mpi_core::{Buffer, Class, Error, Result};
 
 use crate::abi::{self, MPI_Count, MPI_DATATYPE_NULL, MPI_Datatype};
-use crate::handles::{HandleTable, Type, predefined_index};
 use crate::library::LIBRARY;
 pub use crate::type_object::TypeObject;
+use mpi_init::handles::{HandleTable, Type, predefined_index};
 
 /// Handles of the predefined datatypes.
 pub const PREDEFINED: &[(MPI_Datatype, Predefined)] = &[

@@ -18,7 +18,7 @@ use crate::abi::{
 };
 use crate::attributes::Store;
 use crate::handler::{Attached, FATAL};
-use crate::handles::{self, HandleTable, Type};
+use mpi_init::handles::{self, HandleTable, Type};
 
 /// A window that has a handle.
 pub struct WinObject {

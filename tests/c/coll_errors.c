@@ -142,7 +142,8 @@ int main(int argc, char **argv)
         OK(MPI_Ibcast(in, rank == 0 ? 8 : 4, MPI_INT, 0, w, &request));
         code = MPI_Wait(&request, MPI_STATUS_IGNORE);
         MPI_Error_class(code, &class);
-        CHECK(class == (rank == 0 ? MPI_SUCCESS : MPI_ERR_TRUNCATE), "class %d", class);
+        /* A root that comes late sees what the others said. */
+        CHECK(class == MPI_ERR_TRUNCATE || (rank == 0 && class == MPI_SUCCESS), "class %d", class);
         CHECK(request == MPI_REQUEST_NULL, "not null");
         still_works();
     }

@@ -5,9 +5,9 @@ use mpi_core::process::Vcis;
 use mpi_core::{RequestId, Result};
 
 use crate::abi::{MPI_REQUEST_NULL, MPI_Request};
-use crate::handles::{Type, made_index};
 use crate::requests::{Named, READY};
 use crate::runtime::Runtime;
+use mpi_init::handles::{Type, made_index};
 
 /// What a look has found.
 pub(super) enum Look {
