@@ -121,16 +121,19 @@ fn shim(text: &mut String, chapter: &Chapter, function: &Function, implementatio
                  Err(failure) => fail(failure, {list}),\n    }}"
             );
             if function.fast {
-                // Both ways are the last thing done, so that a frame is built for the long one only.
+                // Both ways are the last thing done, so that a frame is built for the long one only. Its name
+                // is how reports of hangs know which function it is of, which has left the stack.
+                let long = format!("{}_long", function.name);
                 let _ = writeln!(
                     text,
                     "    #[inline(never)]\n    \
-                     unsafe fn long({params}) -> c_int {{\n{way}\n    }}\n    \
+                     #[allow(non_snake_case, reason = \"a name of C\")]\n    \
+                     unsafe fn {long}({params}) -> c_int {{\n{way}\n    }}\n    \
                      // SAFETY: the program keeps to the standard's contract.\n    \
                      match {} {{\n        \
                      Some(code) => code,\n        \
                      // SAFETY: the arguments are those of the call.\n        \
-                     None => unsafe {{ long({list}) }},\n    }}",
+                     None => unsafe {{ {long}({list}) }},\n    }}",
                     short_way(function, implementation, &list)
                 );
             } else {

@@ -220,16 +220,18 @@ impl Table {
                 if function.fast {
                     let fast = short_way(function, implementation, &names);
                     let fast = inside(function, &ways, &fast);
+                    let long = format!("{}_long", function.name);
                     let _ = writeln!(
                         text,
                         "    #[inline(never)]\n    \
-                         unsafe fn long({params}) -> c_int {{\n{way}\n    }}\n{before}    \
+                         #[allow(non_snake_case, reason = \"a name of C\")]\n    \
+                         unsafe fn {long}({params}) -> c_int {{\n{way}\n    }}\n{before}    \
                          // SAFETY: as for the other way.\n    \
                          let done = {fast};\n    \
                          match done {{\n        \
                          Some(code) => {{\n{after}            code\n        }}\n        \
                          // SAFETY: the arguments are those of the call.\n        \
-                         None => unsafe {{ long({}) }},\n    }}",
+                         None => unsafe {{ {long}({}) }},\n    }}",
                         names
                     );
                 } else {

@@ -38,15 +38,17 @@ fn frames(stack: &str) -> Vec<Frame<'_>> {
 }
 
 /// The function of MPI that a frame belongs to. Where a short way of one goes on to its long way by a jump, the
-/// function itself has left the stack, and is found in the path of what it jumped to: `mpi::PMPI_Wait::long`.
+/// function itself has left the stack, and what it jumped to has its name: `mpi::PMPI_Wait::MPI_Wait_long`.
 fn function_of<'a>((name, _): &Frame<'a>) -> Option<&'a str> {
-    name.split("::").find_map(|part| {
-        let name = part.strip_prefix(['P', 'p']).unwrap_or(part);
-        let is_mpi = name.starts_with("MPI_")
-            || name.starts_with("MPIX_")
-            || name.starts_with("mpi_") && name.ends_with('_');
-        is_mpi.then_some(name)
-    })
+    // The parameters of a generic one follow its name.
+    let name = name.split('<').next().unwrap_or(name);
+    let name = name.trim_end_matches("::").rsplit("::").next()?;
+    let name = name.strip_prefix(['P', 'p']).unwrap_or(name);
+    let name = name.strip_suffix("_long").unwrap_or(name);
+    let is_mpi = name.starts_with("MPI_")
+        || name.starts_with("MPIX_")
+        || name.starts_with("mpi_") && name.ends_with('_');
+    is_mpi.then_some(name)
 }
 
 /// The last function of MPI on the way out, by its name in C or Fortran, and who called it.
@@ -85,9 +87,16 @@ mod tests {
 
     #[test]
     fn a_call_that_went_on_by_a_jump_is_found() {
-        let stack = "   0: mpi_core::wait::sleep\n   1: mpi::shims::PMPI_Wait::long\n   2: main\n";
+        let stack =
+            "   0: mpi_core::wait::sleep\n   1: mpi::PMPI_Wait::MPI_Wait_long\n   2: main\n";
         let expected = ("MPI_Wait".to_owned(), Some("main".to_owned()));
         assert_eq!(outermost(&frames(stack)), Some(expected));
+        // As debug information without paths has them.
+        let stack = "   0: <mpi_core::process::Process>::wait\n   1: MPI_Send_long<false>\n";
+        assert_eq!(
+            outermost(&frames(stack)),
+            Some(("MPI_Send".to_owned(), None))
+        );
     }
 
     #[test]

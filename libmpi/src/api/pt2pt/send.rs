@@ -256,35 +256,32 @@ unsafe fn send_fast_as<const LARGE: bool>(
     // SAFETY: the caller's contract.
     match unsafe { mail(runtime, comm, buf, len, dest, tag) } {
         // SAFETY: the caller's contract.
-        Sent::NoRoom => Some(unsafe { PMPI_Send::plain::<LARGE>(comm, buf, len, dest, tag) }),
+        Sent::NoRoom => Some(unsafe { MPI_Send_long::<LARGE>(comm, buf, len, dest, tag) }),
         sent => Some(finish_mail(sent, comm, dest)),
     }
 }
 
 /// Named so that who looks for the function of MPI on the stack finds it: the short way goes on here by a jump,
 /// and has then left the stack.
+///
+/// # Safety
+/// As for [`start_plain`].
+#[inline(never)]
 #[allow(non_snake_case, reason = "a name of C")]
-mod PMPI_Send {
-    use super::*;
-
-    /// # Safety
-    /// As for [`start_plain`].
-    #[inline(never)]
-    pub(super) unsafe fn plain<const LARGE: bool>(
-        comm: &CommObject,
-        buf: *const c_void,
-        len: usize,
-        dest: c_int,
-        tag: c_int,
-    ) -> c_int {
-        // SAFETY: the caller's contract; the send is complete when this returns.
-        let ended = unsafe { start_plain(comm, buf, len, dest, tag) }.and_then(finish_send);
-        match ended {
-            Ok(()) => MPI_SUCCESS,
-            Err(error) => {
-                let name = if LARGE { "MPI_Send_c" } else { "MPI_Send" };
-                plain_failed(error, name, comm, dest, tag)
-            }
+unsafe fn MPI_Send_long<const LARGE: bool>(
+    comm: &CommObject,
+    buf: *const c_void,
+    len: usize,
+    dest: c_int,
+    tag: c_int,
+) -> c_int {
+    // SAFETY: the caller's contract; the send is complete when this returns.
+    let ended = unsafe { start_plain(comm, buf, len, dest, tag) }.and_then(finish_send);
+    match ended {
+        Ok(()) => MPI_SUCCESS,
+        Err(error) => {
+            let name = if LARGE { "MPI_Send_c" } else { "MPI_Send" };
+            plain_failed(error, name, comm, dest, tag)
         }
     }
 }
