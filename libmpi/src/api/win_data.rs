@@ -8,12 +8,12 @@ use mpi_core::{Class, Error, RequestId, Result};
 use mpi_rma::{Form, Origin, Target, Window};
 
 use super::win::check_rank;
+use super::win_quick::{change_short, swap_short};
 pub(crate) use super::win_quick::{
     win_accumulate_fast, win_compare_and_swap_fast, win_fetch_and_op_fast, win_get_accumulate_fast,
     win_get_fast, win_put_fast, win_rget_accumulate_fast, win_rget_fast, win_rput_fast,
 };
 // They raise no errors, so they need not know which of the two forms was called.
-use super::win_quick::{change_short, swap_short};
 pub(crate) use super::win_quick::{
     win_accumulate_fast as win_accumulate_c_fast,
     win_get_accumulate_fast as win_get_accumulate_c_fast, win_get_fast as win_get_c_fast,
