@@ -32,6 +32,7 @@ mod spawning;
 mod sshd;
 mod standard_abi;
 mod tools;
+mod top;
 mod tutorial;
 
 use std::path::Path;
@@ -116,6 +117,7 @@ fn trials() -> Result<Vec<Trial>> {
     }
     trials.extend(tools::trials());
     trials.extend(profile::trials());
+    trials.extend(top::trials());
     trials.extend(queues::trials());
     trials.extend(tutorial::trials());
     trials.extend(documented::trials());
