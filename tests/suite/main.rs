@@ -13,6 +13,7 @@
 //! - `WEFT_TEST_PATIENCE`: multiplies all time limits, for slow or busy machines.
 
 mod checks;
+mod compilers;
 mod documented;
 mod hosts;
 mod installed;
@@ -118,6 +119,7 @@ fn trials() -> Result<Vec<Trial>> {
     trials.extend(tools::trials());
     trials.extend(profile::trials());
     trials.extend(top::trials());
+    trials.extend(compilers::trials());
     trials.extend(queues::trials());
     trials.extend(tutorial::trials());
     trials.extend(documented::trials());

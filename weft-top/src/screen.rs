@@ -169,20 +169,27 @@ fn ranks(
         Constraint::Length(6),
         Constraint::Length(20),
         Constraint::Length(8),
-        Constraint::Fill(3),
+        Constraint::Fill(1),
         Constraint::Length(7),
-        Constraint::Fill(2),
+        Constraint::Length(widest(&all, 12, |rank| &rank.last.comm)),
     ];
     heads.extend(["MPI", "calls", "bytes"]);
     widths.extend([5, 10, 10].map(Constraint::Length));
     if hosts {
         heads.insert(1, "host");
-        widths.insert(1, Constraint::Fill(1));
+        let width = widest(&all, 4, |rank| &rank.last.host);
+        widths.insert(1, Constraint::Length(width));
     }
     let rows = all.iter().skip(first).map(|rank| row(rank, hosts, now));
     let bold = Style::new().add_modifier(Modifier::BOLD);
     let table = Table::new(rows, widths).header(Row::new(heads).style(bold));
     frame.render_widget(table, area);
+}
+
+/// The width of a column, as far as there is room for it.
+fn widest(all: &[&Rank], least: u16, of: impl Fn(&Rank) -> &str) -> u16 {
+    let longest = all.iter().map(|rank| of(rank).chars().count()).max();
+    (longest.unwrap_or(0).min(24) as u16).max(least)
 }
 
 fn row(rank: &Rank, hosts: bool, now: Instant) -> Row<'static> {
