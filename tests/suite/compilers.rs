@@ -100,7 +100,8 @@ fn without_modules() -> Result {
     let words = [file.display().to_string(), binary.display().to_string()];
     let done = build(&[&words[0], "-o", &words[1]])?;
     let said = String::from_utf8_lossy(&done.stderr);
-    let told = said.contains("cannot compile the modules mpi and mpi_f08 (no-modules: error: cannot do it)");
+    let told = said
+        .contains("cannot compile the modules mpi and mpi_f08 (no-modules: error: cannot do it)");
     if !done.status.success() || !told || said.contains("of the stack") {
         return Err(format!("{}: {said}", done.status));
     }
