@@ -1,5 +1,5 @@
-/* A flush confirms what its thread has sent also while another thread's flush, which has asked for the same, is
- * waiting: the target makes no progress meanwhile.
+/* A flush confirms what its thread has sent also while another thread's flush, which has asked for the same,
+ * goes on because the target makes no progress.
  * ranks: 2
  * variants: shm tcp ofi
  * cflags: -pthread
