@@ -209,6 +209,7 @@ fn at_exit() {
             return;
         }
         if let Some(launcher) = LIBRARY.launcher.get()
+            && !launcher.has_left()
             && (launcher.size() == 1 || ended_together(launcher))
         {
             // Nobody is left to be told of an error.
@@ -231,7 +232,6 @@ fn ended_together(launcher: &Arc<Client>) -> bool {
     let (tell, told) = std::sync::mpsc::channel();
     let launcher = launcher.clone();
     let waiter = std::thread::Builder::new().spawn(move || {
-        // Where the launcher has been left already this fails at once.
         let _ = launcher.fence();
         let _ = tell.send(());
     });
