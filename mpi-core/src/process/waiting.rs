@@ -224,14 +224,11 @@ impl Process {
         let every = if self.is_oversubscribed() { 1 } else { 1024 };
         let tests = self.count_test();
         if tests.is_multiple_of(every) {
-            if self.wait.yield_useless
-                && self.is_oversubscribed()
-                && tests.is_multiple_of(wait::TESTS_PER_NAP)
-            {
-                self.clock().sleep(wait::SHORT_NAP);
-            } else if !self.yields.give_up_core(self.clock())
-                && tests.is_multiple_of(wait::TESTS_PER_NAP)
-            {
+            let naps = tests.is_multiple_of(wait::TESTS_PER_NAP)
+                && self.wait.yield_useless
+                && self.is_oversubscribed();
+            let yielded = !naps && self.yields.give_up_core(self.clock());
+            if !yielded && tests.is_multiple_of(wait::TESTS_PER_NAP) {
                 self.clock().sleep(wait::SHORT_NAP);
             }
             // On a busy machine a thousand of these would take seconds.
