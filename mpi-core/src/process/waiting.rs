@@ -231,16 +231,23 @@ impl Process {
         let every = if self.is_oversubscribed() { 1 } else { 1024 };
         let tests = self.count_test();
         if tests.is_multiple_of(every) {
-            if self.wait.yield_useless
-                && self.is_oversubscribed()
-                && tests.is_multiple_of(wait::TESTS_PER_NAP)
-            {
+            let naps = tests.is_multiple_of(wait::TESTS_PER_NAP)
+                && self.wait.yield_useless
+                && self.is_oversubscribed();
+            let yielded = !naps && self.yields.give_up_core(self.clock());
+            if !yielded && tests.is_multiple_of(wait::TESTS_PER_NAP) {
                 self.clock().sleep(wait::SHORT_NAP);
-            } else {
-                std::thread::yield_now();
             }
             // On a busy machine a thousand of these would take seconds.
             self.check_peers();
+        }
+    }
+
+    /// Gives up the core, by a short sleep where a yield would cost a slice: for those who wait for words in shared
+    /// memory by themselves.
+    pub fn give_up_core(&self) {
+        if !self.yields.give_up_core(self.clock()) {
+            self.clock().sleep(wait::SHORT_NAP);
         }
     }
 
@@ -298,8 +305,8 @@ impl Process {
         }
         match step {
             Step::Spin => std::hint::spin_loop(),
-            Step::Yield => std::thread::yield_now(),
-            Step::Sleep => {
+            Step::Yield if self.yields.give_up_core(self.clock()) => {}
+            Step::Yield | Step::Sleep => {
                 if self.threaded {
                     // Where no yields came before, it has not yet.
                     waiting.join(&self.waiters);
