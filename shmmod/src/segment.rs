@@ -11,8 +11,8 @@ use std::ptr::NonNull;
 use std::slice;
 use std::sync::atomic::Ordering;
 
-use netmod::OpenError;
 use netmod::ring::{AtomicU32, AtomicU64, CELLS, Cell, Ends, Padded};
+use netmod::{OpenError, Words};
 
 /// Bytes of a message that doesn't fit into its cell: 8 KiB, which programs like, and what goes before.
 pub(crate) const BODY: usize = 8192 + 128;
@@ -35,7 +35,16 @@ const BODIES_AT: usize = CELLS_AT + CELLS * size_of::<Cell>();
 /// From one body to the next: an odd number of cache lines, so that the beginnings of bodies do not
 /// compete for the same few places in the caches.
 pub(crate) const STRIDE: usize = BODY + 64;
-const LENGTH: usize = BODIES_AT + CELLS * STRIDE;
+/// What there is from the beginning.
+const QUEUE: usize = (BODIES_AT + CELLS * STRIDE).next_multiple_of(4096);
+/// Pipes that may be open at once; a power of two.
+pub(crate) const PIPES: usize = 16;
+/// Bytes of all pipes together, used round and round. That is twice what a core's own cache holds, for a reason:
+/// what lies in another core's own cache is fetched at a quarter of the speed of what had to leave it
+/// (docs/performance.md).
+pub(crate) const ROOM: usize = 2 << 20;
+const ROOM_AT: usize = QUEUE + (PIPES * size_of::<Words>()).next_multiple_of(4096);
+const LENGTH: usize = ROOM_AT + ROOM;
 const _: () = assert!(size_of::<Front>() <= CELLS_AT && BODIES_AT.is_multiple_of(4096));
 
 /// A mapped segment.
@@ -100,13 +109,19 @@ impl Segment {
         let file = unsafe { File::from_raw_fd(fd) };
         // Allocated, not only sized: a lack of memory shows here and not as SIGBUS later.
         // SAFETY: plain system call on an own descriptor.
-        let refused = unsafe { libc::posix_fallocate(fd, 0, LENGTH as libc::off_t) };
+        let refused = unsafe { libc::posix_fallocate(fd, 0, QUEUE as libc::off_t) };
         if refused != 0 {
             let error = io::Error::from_raw_os_error(refused);
             return Err(OpenError(format!(
                 "no shared memory: {} KiB for the queue of a VCI could not be allocated ({error}); \
                  raise the memory limit of the job or container, or set WEFT_SHM=0",
-                LENGTH / 1024
+                QUEUE / 1024
+            )));
+        }
+        // Memory for pipes is taken with the first long message.
+        if let Err(error) = file.set_len(LENGTH as u64) {
+            return Err(OpenError(format!(
+                "no shared memory: ftruncate failed ({error}); raise the limit of file sizes (ulimit -f)"
             )));
         }
         let segment = Segment {
@@ -183,6 +198,40 @@ impl Segment {
     pub fn cells(&self) -> &[Cell] {
         // SAFETY: as for `front`; cells are atomics and `UnsafeCell`s, zero at first.
         unsafe { slice::from_raw_parts(self.base.as_ptr().add(CELLS_AT).cast(), CELLS) }
+    }
+
+    /// Takes the memory of the pipes, if this process owns it and there is so much.
+    pub fn reserve_pipes(&self) -> bool {
+        let Some(file) = &self.file else {
+            return false;
+        };
+        let (at, len) = (QUEUE as libc::off_t, (LENGTH - QUEUE) as libc::off_t);
+        // SAFETY: plain system call on an own descriptor.
+        let reserved = unsafe { libc::posix_fallocate(file.as_raw_fd(), at, len) } == 0;
+        if reserved {
+            self.map_pipes();
+        }
+        reserved
+    }
+
+    /// Has the pipes' pages mapped at once; they have been reserved.
+    pub fn map_pipes(&self) {
+        // SAFETY: these pages of the mapping.
+        unsafe { map_pages(self.base.as_ptr().add(QUEUE), LENGTH - QUEUE) };
+    }
+
+    /// The words of a pipe.
+    #[inline(always)]
+    pub fn words(&self, number: usize) -> &Words {
+        // SAFETY: within the mapping, aligned as its pages are; words are atomics, zero at first.
+        let words: &[Words; PIPES] = unsafe { self.base.byte_add(QUEUE).cast().as_ref() };
+        &words[number % PIPES]
+    }
+
+    /// The first byte of the pipes' room.
+    #[inline(always)]
+    pub fn room(&self) -> *mut u8 {
+        self.base.as_ptr().wrapping_add(ROOM_AT)
     }
 
     /// The first byte of a body.
