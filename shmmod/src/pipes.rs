@@ -47,7 +47,7 @@ impl Shape {
     fn chunk(len: usize) -> usize {
         match len {
             ..=0x8000 => 0x2000,
-            ..=0x4_0000 => 0x4000,
+            0x8001..=0x4_0000 => 0x4000,
             _ => 0x8000,
         }
     }
