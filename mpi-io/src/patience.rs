@@ -14,7 +14,7 @@ const MOST: u32 = 6;
 
 /// What a rank has learnt of waiting.
 #[derive(Default)]
-pub(super) struct Patience {
+pub(crate) struct Patience {
     /// How many of the next writes go without.
     skipped: AtomicU32,
     /// How often it was in vain, one time after the other.
@@ -25,7 +25,7 @@ pub(super) struct Patience {
 const POLLS: u32 = 4;
 
 /// A wait.
-pub(super) struct Waiting {
+pub(crate) struct Waiting {
     until: Instant,
     others: u32,
     polls: u32,
@@ -33,7 +33,7 @@ pub(super) struct Waiting {
 
 /// How a wait stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum State {
+pub(crate) enum State {
     Goes,
     /// So many have come as were waited for. Whose turn it is may leave some for later.
     AllHaveCome,
