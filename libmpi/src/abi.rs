@@ -1,6 +1,6 @@
 //! Types and constants of `mpi.h`, generated from `libmpi/table/constants.mpi`.
 //!
-//! Handles are integers, but for files and the tool information interface, and have their C names.
+//! Handles, which are the same in all ABIs here, are those of [`mpi_objects::predefined`].
 
 #![allow(
     non_camel_case_types,
@@ -14,5 +14,6 @@ use std::ffi::c_char;
 use std::ffi::{c_int, c_long, c_void};
 
 use crate::outward::{Outward, OutwardFile};
+pub use mpi_objects::predefined::*;
 
 include!(concat!(env!("OUT_DIR"), "/constants.rs"));

@@ -28,23 +28,22 @@ use mpi_core::group::Group;
 use mpi_core::info::Info;
 use mpi_core::op::Op;
 use mpi_core::{Class, Error, Result, Status};
+use mpi_objects::comms::CommObject;
+use mpi_objects::files::{self, FileObject};
+use mpi_objects::handler::Attached;
+use mpi_objects::runtime::{Runtime, invalid_argument, runtime};
+use mpi_objects::session_object::SessionObject;
+use mpi_objects::type_object::TypeObject;
+use mpi_objects::wins::{self, WinObject};
+use mpi_objects::{errhandler, groups, infos, sessions, types};
 
 use crate::abi::{
     MPI_Comm, MPI_Count, MPI_Datatype, MPI_Errhandler, MPI_File, MPI_Group, MPI_Info, MPI_Op,
     MPI_Session, MPI_Status, MPI_UNDEFINED, MPI_Win,
 };
 use crate::api::null;
-use crate::comms::CommObject;
 use crate::counts::{IntOut, too_large};
-use crate::errhandler;
-use crate::files::{self, FileObject};
-use crate::handler::Attached;
-use crate::runtime::{Runtime, invalid_argument, runtime};
-use crate::session_object::SessionObject;
-use crate::sessions;
-use crate::type_object::TypeObject;
-use crate::wins::{self, WinObject};
-use crate::{groups, infos, ops, status, types};
+use crate::{ops, status};
 
 /// What the table says that a parameter is; handles are all integers, so their types don't.
 pub mod kind {

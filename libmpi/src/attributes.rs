@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use mpi_core::attr::{CopyFn, DeleteFn, Keyval};
 use mpi_core::{Class, Error, Result};
+use mpi_objects::handles::{Type, predefined_index};
 use parking_lot::Mutex;
 
 use crate::abi::{
@@ -14,10 +15,10 @@ use crate::abi::{
     MPI_SUCCESS,
 };
 use crate::keyval::Key;
-pub use crate::keyval::{CopyProxy, DeleteProxy, Form, Kind, Store, Value};
+pub use crate::keyval::{CopyProxy, DeleteProxy, Kind};
 use crate::library::LIBRARY;
 use crate::outward::Outward;
-use mpi_init::handles::{Type, predefined_index};
+pub use mpi_objects::attribute_value::{Form, Store, Value};
 
 /// The handle of a key, which goes with the key.
 struct Given(Arc<AtomicI32>);

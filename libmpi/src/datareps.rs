@@ -6,13 +6,13 @@ use std::sync::Arc;
 use mpi_core::datatype::Datatype;
 use mpi_core::{Class, Error, Result};
 use mpi_io::{Conversions, Representation};
+use mpi_objects::type_object::TypeObject;
+use mpi_objects::types;
 
 use crate::abi::{MPI_Aint, MPI_Datatype, MPI_SUCCESS};
 use crate::datarep_object::{Functions, Registered};
 use crate::library::LIBRARY;
 use crate::outward::Outward;
-use crate::type_object::TypeObject;
-use crate::types;
 
 /// Registers one.
 ///

@@ -11,9 +11,8 @@ use std::ptr::{self, null_mut};
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
 
 use mpi_core::places::Places;
-
-use crate::comms::CommObject;
-use crate::runtime::Runtime;
+use mpi_objects::comms::CommObject;
+use mpi_objects::runtime::Runtime;
 
 /// A name, as long as its text or filled up by zeroes, and its number.
 #[repr(C)]

@@ -2,7 +2,7 @@
 //! `libmpi-abi`, with `cfg(standard_abi)`, for `libmpi_abi.so.1`, the standard ABI of MPI-5.0; by `libmpi-ompi`, with
 //! `cfg(openmpi_abi)`, for `libmpi.so.40`, the ABI of Open MPI. Both have `cfg(pointer_abi)`: handles are pointers there.
 //!
-//! Here are no MPI semantics: handles become references, arguments are checked, `mpi-core` does
+//! Here are no MPI semantics: handles become references to the objects of `mpi-objects`, arguments are checked, `mpi-core` does
 //! the work, and a `Result` becomes an error handler call. The exported functions ("shims") are
 //! generated from `libmpi/table/functions.mpi`; each calls the function of [`api`] that the table
 //! names. [`raise`] is what happens when that returns an error.
@@ -12,55 +12,27 @@ mod apart;
 pub mod api;
 pub mod args;
 pub mod attributes;
-pub mod bsend;
+pub mod binding;
 pub mod class_texts;
 pub mod codes;
-pub mod comms;
 pub mod counts;
 pub mod data;
 mod datarep_object;
 mod datareps;
 pub mod debugger;
-pub mod dynamic;
-pub mod errhandler;
-pub mod exchange;
-pub mod fatal;
-pub mod files;
-pub mod flushing;
-pub mod grequests;
-pub mod groups;
-pub mod handler;
-mod helper;
-pub mod identity;
-pub mod infos;
-pub mod init;
+pub mod grequest_calls;
 pub mod keyval;
 mod library;
-pub mod memory;
-pub mod messages;
 pub mod ops;
 pub mod outward;
-pub mod own_request;
-pub mod partitioned;
 #[cfg(pointer_abi)]
 pub mod peers;
-pub mod persistent;
-pub mod persistent_collective;
-pub mod psets;
 pub mod raise;
-pub mod report;
-pub mod request_object;
-pub mod requests;
-pub mod runtime;
-pub mod session_object;
-pub mod sessions;
 pub mod status;
-pub mod streams;
+pub mod thread_levels;
 pub mod tool;
-pub mod tuning;
-pub mod type_object;
-pub mod types;
-pub mod wins;
+pub mod version;
+pub mod win_values;
 
 /// The exported functions: `PMPI_X`, with `MPI_X` as weak aliases.
 #[allow(

@@ -1,61 +1,34 @@
-//! What the library keeps for as long as it is loaded: objects that may be made before `MPI_Init` or
-//! used after `MPI_Finalize`, and what is told once. (What there is only while MPI is up belongs to
-//! the [`Runtime`](crate::runtime::Runtime).)
+//! What the library of an ABI keeps for as long as it is loaded, beside what all ABIs have
+//! ([`mpi_objects::library`]): what has functions of the program's in it, or numbers of the ABI.
 //!
 //! The tool interface alone keeps its state by itself: its variables read the runtime, which stands
 //! above this file.
 //!
 //! Here are the places; what is done with their contents stands in the module of each.
 
-use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicI32};
 use std::sync::{Arc, OnceLock};
 
 use mpi_core::TAG_UB;
-use mpi_core::group::Group;
-use mpi_core::info::Info;
 use mpi_core::op::Op;
+use mpi_objects::handles::{HandleTable, Type};
 use parking_lot::Mutex;
 
 use crate::abi::{MPI_ANY_SOURCE, MPI_Datatype, MPI_PROC_NULL, MPI_User_function};
 use crate::datarep_object::Registered;
-use crate::handler;
 use crate::keyval::Key;
-use crate::session_object::SessionObject;
-use crate::type_object::TypeObject;
-use mpi_init::handles::{HandleTable, Type};
 
 /// All that there is one of in the library.
 pub(crate) struct Library {
-    /// Datatypes made at run time, and before them the pairs with gaps.
-    pub datatypes: OnceLock<HandleTable<TypeObject>>,
-    /// Predefined datatypes, by the low byte of their handles.
-    pub predefined_datatypes: OnceLock<Vec<Option<TypeObject>>>,
-    /// The parameterised Fortran types that have a handle: the standard wants the same handle for
-    /// the same arguments.
-    pub fortran_types: Mutex<Vec<(F90, MPI_Datatype)>>,
     /// Operations that the program made.
     pub ops: HandleTable<UserOp>,
     /// Predefined operations, by index.
     pub predefined_ops: OnceLock<Vec<Op>>,
-    /// Groups that the program made.
-    pub groups: HandleTable<Group>,
-    /// `MPI_GROUP_EMPTY`.
-    pub empty_group: OnceLock<Group>,
-    /// Info objects that the program made.
-    pub infos: HandleTable<Info>,
-    /// `MPI_INFO_ENV`.
-    pub env_info: OnceLock<Info>,
     /// Attribute keys that the program made.
     pub keyvals: HandleTable<Key>,
     /// The values of `MPI_COMM_WORLD`'s predefined attributes.
     pub world_attributes: WorldAttributes,
-    /// Error handlers that the program made.
-    pub errhandlers: HandleTable<handler::Made>,
-    /// The addresses of the program's error handlers that are called through a proxy, and their
-    /// proxies.
-    pub errhandler_proxies: Mutex<Vec<(usize, handler::Proxy)>>,
     /// The last errors, whose texts can be asked for.
     pub recent_errors: Mutex<Recent>,
     /// Error classes and codes that the program added; none where it has removed one.
@@ -66,29 +39,12 @@ pub(crate) struct Library {
     pub fortran_told: [AtomicBool; 2],
     /// Data representations that the program registered.
     pub datareps: Mutex<Vec<Registered>>,
-    /// Rank and number of ranks in `MPI_COMM_WORLD`, once they are known.
-    pub rank_and_size: OnceLock<(usize, usize)>,
-    /// The sessions that groups come from, where they come from any.
-    pub group_sessions: Mutex<BTreeMap<c_int, c_int>>,
-    /// Sessions that the program opened.
-    pub sessions: HandleTable<SessionObject>,
-    /// What is open.
-    pub users: Mutex<Users>,
-    /// Whom to tell when this process ends the job.
-    pub launcher: OnceLock<Arc<pmi::Client>>,
 }
 
 /// All of it.
 pub(crate) static LIBRARY: Library = Library {
-    datatypes: OnceLock::new(),
-    predefined_datatypes: OnceLock::new(),
-    fortran_types: Mutex::new(Vec::new()),
     ops: HandleTable::new(Type::Op),
     predefined_ops: OnceLock::new(),
-    groups: HandleTable::new(Type::Group),
-    empty_group: OnceLock::new(),
-    infos: HandleTable::new(Type::Info),
-    env_info: OnceLock::new(),
     keyvals: HandleTable::new(Type::Keyval),
     world_attributes: WorldAttributes {
         tag_ub: AtomicI32::new(TAG_UB),
@@ -99,8 +55,6 @@ pub(crate) static LIBRARY: Library = Library {
         appnum: OnceLock::new(),
         lastusedcode: AtomicI32::new(0),
     },
-    errhandlers: HandleTable::new(Type::Errhandler),
-    errhandler_proxies: Mutex::new(Vec::new()),
     recent_errors: Mutex::new(Recent {
         next: 1,
         all: false,
@@ -110,23 +64,7 @@ pub(crate) static LIBRARY: Library = Library {
     fortran_files: Mutex::new(Vec::new()),
     fortran_told: [const { AtomicBool::new(false) }; 2],
     datareps: Mutex::new(Vec::new()),
-    rank_and_size: OnceLock::new(),
-    group_sessions: Mutex::new(BTreeMap::new()),
-    sessions: HandleTable::new(Type::Session),
-    users: Mutex::new(Users {
-        world: false,
-        sessions: 0,
-    }),
-    launcher: OnceLock::new(),
 };
-
-/// What MPI is up for.
-pub(crate) struct Users {
-    /// Whether the world model is open.
-    pub world: bool,
-    /// How many sessions are.
-    pub sessions: usize,
-}
 
 /// An operation of the program's.
 pub struct UserOp {
@@ -160,17 +98,6 @@ pub struct WorldAttributes {
     pub appnum: OnceLock<Option<AtomicI32>>,
     /// `MPI_LASTUSEDCODE`, as it was told last.
     pub lastusedcode: AtomicI32,
-}
-
-/// A parameterised Fortran type, by its arguments.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum F90 {
-    /// `MPI_Type_create_f90_real`.
-    Real(Option<i64>, Option<i64>),
-    /// `MPI_Type_create_f90_complex`.
-    Complex(Option<i64>, Option<i64>),
-    /// `MPI_Type_create_f90_integer`.
-    Integer(i64),
 }
 
 /// The last errors.

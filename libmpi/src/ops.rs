@@ -7,6 +7,8 @@ use std::sync::{Arc, OnceLock};
 use mpi_core::datatype::Datatype;
 use mpi_core::op::{Op, PredefinedOp};
 use mpi_core::{Class, Error, Result};
+use mpi_objects::handles::{Type, predefined_index};
+use mpi_objects::types::{self, TypeObject};
 
 use crate::abi::{
     self, MPI_Count, MPI_Datatype, MPI_OP_NULL, MPI_Op, MPI_User_function, MPI_User_function_c,
@@ -14,8 +16,6 @@ use crate::abi::{
 pub use crate::library::OpProxy as Proxy;
 use crate::library::{LIBRARY, UserOp};
 use crate::outward::Outward;
-use crate::types::{self, TypeObject};
-use mpi_init::handles::{Type, predefined_index};
 
 /// Handles of the predefined operations, in the order of their indices, which begin at 1.
 const PREDEFINED: [(MPI_Op, PredefinedOp); 14] = [

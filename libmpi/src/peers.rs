@@ -3,8 +3,9 @@
 
 use std::ffi::{c_int, c_void};
 
+use mpi_objects::runtime::running;
+
 use crate::abi::{MPI_Comm, MPI_IN_PLACE};
-use crate::runtime::running;
 
 /// How many datatypes an all-to-all exchange on a communicator is given: none, if it doesn't exist or
 /// the data is in place.

@@ -2,9 +2,15 @@
 
 use std::ffi::{CStr, c_char, c_int, c_long, c_void};
 use std::fmt::{self, Write as _};
+use std::mem::transmute;
 use std::sync::atomic::Ordering;
 
 use mpi_core::{Class, Error};
+use mpi_objects::handler::{self, Function, Handler};
+use mpi_objects::identity::Identity;
+use mpi_objects::runtime::runtime;
+use mpi_objects::wins::WinObject;
+use mpi_objects::{errhandler, fatal, files, sessions, wins};
 
 use crate::abi::{
     self, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_BOTTOM, MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_WORLD,
@@ -12,14 +18,13 @@ use crate::abi::{
     MPI_PROC_NULL, MPI_ROOT, MPI_SESSION_NULL, MPI_SUCCESS, MPI_Session, MPI_WIN_NULL, MPI_Win,
     error_name, handle_name,
 };
-use crate::errhandler;
-use crate::handler::{self, Handler};
-use crate::identity::Identity;
+use crate::abi::{
+    MPI_Comm_errhandler_function, MPI_File_errhandler_function, MPI_Session_errhandler_function,
+    MPI_Win_errhandler_function,
+};
+use crate::codes;
 use crate::outward::{Outward, OutwardFile};
-use crate::runtime::runtime;
 use crate::tool::events;
-use crate::wins::WinObject;
-use crate::{codes, fatal, files, sessions, wins};
 
 /// The object that an error is raised on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -214,15 +219,13 @@ fn call(handler: Handler, on: On, code: c_int) -> c_int {
             let place = &raw mut comm;
             match proxy {
                 // SAFETY: see above.
-                None => unsafe { function(place, &raw mut code) },
+                None => unsafe {
+                    let function = transmute::<Function, MPI_Comm_errhandler_function>(function);
+                    function(place, &raw mut code);
+                },
                 // SAFETY: see above.
                 Some(proxy) => unsafe {
-                    proxy(
-                        0,
-                        place.cast(),
-                        &raw mut code,
-                        plain(function as *const c_void),
-                    );
+                    proxy(0, place.cast(), &raw mut code, function);
                 },
             }
         }
@@ -234,15 +237,13 @@ fn call(handler: Handler, on: On, code: c_int) -> c_int {
             let place = &raw mut win;
             match proxy {
                 // SAFETY: see above.
-                None => unsafe { function(place, &raw mut code) },
+                None => unsafe {
+                    let function = transmute::<Function, MPI_Win_errhandler_function>(function);
+                    function(place, &raw mut code);
+                },
                 // SAFETY: see above.
                 Some(proxy) => unsafe {
-                    proxy(
-                        2,
-                        place.cast(),
-                        &raw mut code,
-                        plain(function as *const c_void),
-                    );
+                    proxy(2, place.cast(), &raw mut code, function);
                 },
             }
         }
@@ -254,15 +255,13 @@ fn call(handler: Handler, on: On, code: c_int) -> c_int {
             let place = &raw mut file;
             match proxy {
                 // SAFETY: see above.
-                None => unsafe { function(place, &raw mut code) },
+                None => unsafe {
+                    let function = transmute::<Function, MPI_File_errhandler_function>(function);
+                    function(place, &raw mut code);
+                },
                 // SAFETY: see above.
                 Some(proxy) => unsafe {
-                    proxy(
-                        1,
-                        place.cast(),
-                        &raw mut code,
-                        plain(function as *const c_void),
-                    );
+                    proxy(1, place.cast(), &raw mut code, function);
                 },
             }
         }
@@ -272,7 +271,10 @@ fn call(handler: Handler, on: On, code: c_int) -> c_int {
                 _ => MPI_SESSION_NULL,
             });
             // SAFETY: see above.
-            unsafe { function(&raw mut session, &raw mut code) };
+            unsafe {
+                let function = transmute::<Function, MPI_Session_errhandler_function>(function);
+                function(&raw mut session, &raw mut code);
+            }
         }
     }
     // In Open MPI's ABI it is Fortran that has proxies.
@@ -281,15 +283,6 @@ fn call(handler: Handler, on: On, code: c_int) -> c_int {
     } else {
         returned
     }
-}
-
-/// A function whose arguments are not told.
-///
-/// # Safety
-/// `function` is the address of one.
-unsafe fn plain(function: *const c_void) -> unsafe extern "C" fn() {
-    // SAFETY: function pointers are addresses; who calls it must know its arguments.
-    unsafe { std::mem::transmute(function) }
 }
 
 /// What is printed when an error is fatal.

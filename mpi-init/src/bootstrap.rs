@@ -252,25 +252,40 @@ fn ranks_here(pmi: &Client, settings: &Settings) -> Option<usize> {
     Some(nodes.iter().filter(|node| *node == mine).count())
 }
 
-/// How many cores the ranks of this node have together. A rank that is bound to a core of its own
-/// sees one; then it is the machine's that count, unless the launcher has told.
-fn cores_here(settings: &Settings) -> usize {
-    let allowed = std::thread::available_parallelism().map_or(1, usize::from);
-    // SAFETY: reads a system constant.
-    let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }.max(1) as usize;
-    let seen = if allowed == 1 { online } else { allowed };
-    settings.local_cores.unwrap_or(seen)
+/// Cores of this machine, counted once: that takes a dozen system calls.
+#[derive(Clone, Copy)]
+struct Cores {
+    /// Those this process may use.
+    allowed: usize,
+    online: usize,
 }
 
-/// How many cores this rank has for its threads. Where it may use all of the machine, the ranks of the node
-/// share them, and it can still have two at times.
-fn own_cores(ranks: usize) -> usize {
-    let allowed = std::thread::available_parallelism().map_or(1, usize::from);
-    // SAFETY: reads a system constant.
-    let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }.max(1) as usize;
-    match allowed < online.max(2) {
-        true => allowed,
-        false => (online / ranks.max(1)).max(2),
+impl Cores {
+    fn count() -> Cores {
+        Cores {
+            allowed: std::thread::available_parallelism().map_or(1, usize::from),
+            // SAFETY: reads a system constant.
+            online: unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }.max(1) as usize,
+        }
+    }
+
+    /// How many the ranks of this node have together. A rank that is bound to a core of its own sees one; then it
+    /// is the machine's that count, unless the launcher has told.
+    fn of_node(self, settings: &Settings) -> usize {
+        let seen = match self.allowed {
+            1 => self.online,
+            allowed => allowed,
+        };
+        settings.local_cores.unwrap_or(seen)
+    }
+
+    /// How many this rank has for its threads. Where it may use all of the machine, the ranks of the node share
+    /// them, and it can still have two at times.
+    fn of_rank(self, ranks: usize) -> usize {
+        match self.allowed < self.online.max(2) {
+            true => self.allowed,
+            false => (self.online / ranks.max(1)).max(2),
+        }
     }
 }
 
@@ -339,7 +354,8 @@ pub fn start(
         )),
         _ => Ok(()),
     };
-    let mut wait = WaitPolicy::for_share(here.unwrap_or(size), cores_here(settings));
+    let cores = Cores::count();
+    let mut wait = WaitPolicy::for_share(here.unwrap_or(size), cores.of_node(settings));
     let place = Place {
         me,
         variables,
@@ -473,7 +489,7 @@ pub fn start(
         process,
         node,
         neighbours: Neighbours(cards),
-        own_cores: own_cores(here.unwrap_or(1)),
+        own_cores: cores.of_rank(here.unwrap_or(1)),
         notes,
     })
 }

@@ -1,11 +1,10 @@
 //! From the launcher's environment to a process with transports: control variables, hints, the list of
-//! transports, address records, and the ports by which jobs meet; and the tables of handles.
+//! transports, address records, and the ports by which jobs meet.
 //!
 //! What is here knows no ABI, so it is compiled once for the libraries of all ABIs.
 
 pub mod bootstrap;
 pub mod dynamic;
-pub mod handles;
 pub mod hardware;
 pub mod hints;
 pub mod host;

@@ -22,6 +22,7 @@ use crate::hints::{Choice, Hints};
 use crate::locks::{Locked, Locks};
 use crate::memory::Memory;
 use crate::posix::MOST_PIECES;
+use crate::read_once::ReadOnce;
 use crate::runs::Runs;
 use crate::view::{Run, View};
 use crate::writers::{Entered, Writers};
@@ -35,6 +36,7 @@ pub(crate) struct Shared {
     pub locks: Locks,
     pub writers: Writers,
     pub combiner: Combiner,
+    pub read_once: ReadOnce,
     /// Of data sieving, kept for the next access.
     pub window: Mutex<Vec<u8>>,
     pub hints: Mutex<Arc<Hints>>,

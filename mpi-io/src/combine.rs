@@ -21,14 +21,13 @@ use parking_lot::Mutex;
 
 use crate::access::Shared;
 use crate::driver::Storage;
+use crate::patience::{Patience, State};
 use crate::runs::{Runs, WORDS};
 use crate::writers::{is_gone, words_len};
 
 mod group;
-mod patience;
 
 use group::{Job, joined, start_of};
-use patience::{Patience, State};
 
 /// Bytes of data in a deposit.
 pub(crate) const ROOM: usize = 128 << 10;
@@ -368,4 +367,4 @@ impl Combiner {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

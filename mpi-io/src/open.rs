@@ -15,13 +15,14 @@ use parking_lot::Mutex;
 use crate::access::Shared;
 use crate::agree;
 use crate::amode::Amode;
-use crate::combine::Combiner;
+use crate::combine::{self, Combiner};
 use crate::domains;
 use crate::driver::{self, How, Storage};
 use crate::file::File;
 use crate::files::Files;
 use crate::hints::Hints;
 use crate::locks::Locks;
+use crate::read_once::ReadOnce;
 use crate::shared_pointer::SharedPointer;
 use crate::system;
 use crate::writers::Writers;
@@ -104,6 +105,13 @@ impl File {
             path,
             amode,
             combiner: Combiner::new(pointer.piece(), me, members, &*storage),
+            read_once: ReadOnce::new(
+                pointer.piece(),
+                combine::piece_len(members),
+                me,
+                members,
+                &*storage,
+            ),
             storage,
             locks: Locks::default(),
             writers: Writers::new(pointer.piece(), me, members),

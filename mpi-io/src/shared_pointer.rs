@@ -24,13 +24,12 @@ use netmod::{RemoteKey, SharedSegment};
 use parking_lot::Mutex;
 
 use crate::access::move_plain;
-use crate::combine::piece_len;
 use crate::direction::Direction;
 use crate::driver::{How, Storage};
 use crate::posix::PosixFile;
-use crate::system;
 use crate::view::Run;
 use crate::writers::words_len;
+use crate::{combine, read_once, system};
 
 /// Where the pointer is.
 pub(crate) enum SharedPointer {
@@ -76,8 +75,8 @@ impl SharedPointer {
         })
     }
 
-    /// The memory that all members share, which has room for more than the pointer; see
-    /// [`piece_len`].
+    /// The memory that all members share, which has room for more than the pointer: see
+    /// [`combine::piece_len`] and [`read_once::piece_len`].
     pub fn piece(&self) -> Option<Arc<dyn SharedSegment>> {
         match self {
             SharedPointer::Node(piece) => Some(piece.clone()),
@@ -192,7 +191,8 @@ fn share(process: &Process, comm: &Comm) -> Result<Option<Arc<dyn SharedSegment>
     let Some(shared) = process.shared_memory() else {
         return Ok(None);
     };
-    let len = piece_len(comm.size() as usize);
+    let members = comm.size() as usize;
+    let len = combine::piece_len(members) + read_once::piece_len(members);
     let (mut made, mut key) = (None, [0; 4]);
     if comm.rank() == 0
         && let Ok(piece) = shared.create(len)

@@ -15,6 +15,7 @@ use crate::access::{Shared, move_plain};
 use crate::combine::ROOM;
 use crate::direction::Direction;
 use crate::hints::{Choice, Hints};
+use crate::read_once::{Picked, WINDOW};
 use crate::runs::Runs;
 use crate::view::{Run, View};
 
@@ -150,6 +151,11 @@ pub(crate) fn transfer(
     }
     let span = view.span(position, len);
     let room = room.min(span.end - span.start);
+    let shares = direction == Direction::Read && !shared.is_atomic() && room >= WINDOW;
+    let reading = match shares {
+        true => shared.read_once.begin(&span),
+        false => None,
+    };
     let mut own = Vec::new();
     // Another thread may have the one that is kept.
     let mut kept = shared.window.try_lock();
@@ -162,8 +168,22 @@ pub(crate) fn transfer(
         // As much as the window has room for.
         let first = view.place(next);
         let most = end.min(next.saturating_add(room));
-        let mut after = view.bytes_before(first + room, next + 1, most);
         let here = start.wrapping_add((next - position) as usize);
+        let mut limit = first + room;
+        if let Some(reading) = &reading {
+            let number = first / WINDOW;
+            if let Some(picked) = reading.window(&*shared.storage, number) {
+                // SAFETY: the memory reaches to the end of the stream.
+                let part = unsafe { pick(view, &picked, number * WINDOW, next..most, here) };
+                next += part;
+                match part {
+                    0 => break,
+                    _ => continue,
+                }
+            }
+            limit = limit.min((number + 1) * WINDOW);
+        }
+        let mut after = view.bytes_before(limit, next + 1, most);
         if together {
             after = after.min(next + ROOM as u64);
             let mut runs = Runs::default();
@@ -192,6 +212,25 @@ pub(crate) fn transfer(
         }
     }
     Ok(next - position)
+}
+
+/// Takes what a window, which begins at byte `at` of the file, has of part of the stream. Returns how much that is.
+///
+/// # Safety
+/// `start` is valid for as many bytes as the part has.
+unsafe fn pick(
+    view: &View,
+    picked: &Picked<'_>,
+    at: u64,
+    stream: Range<u64>,
+    start: *mut u8,
+) -> u64 {
+    let end = at + picked.data.len() as u64;
+    let len = view.bytes_before(end, stream.start, stream.end) - stream.start;
+    // SAFETY: by the contract of this function; the window is not the program's memory.
+    let out = unsafe { std::slice::from_raw_parts_mut(start, len as usize) };
+    view.gather(picked.data, at, stream.start, out);
+    len
 }
 
 /// Reads part of the stream, which lies in `covered`. Returns how much of it there is.

@@ -4,7 +4,7 @@
 //! of them for what need not be in order with what other threads do. All that must be in order
 //! (synchronisation, and accumulates unless the program says that it doesn't care) goes by the first.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
@@ -17,15 +17,23 @@ use mpi_core::comm::Comm;
 use mpi_core::process::threads;
 use mpi_core::pt2pt::operations::Flight;
 
+/// Which targets are to confirm what was sent to them.
+#[derive(Default)]
+struct Confirmation {
+    /// Those that nobody has asked yet. (Most of the first lane's are noted in [`crate::epochs::Epochs`].)
+    dirty: HashSet<u32>,
+    /// Those that threads have asked and that have not answered, and by how many threads. Until then others that
+    /// flush them can't rely on what was noted before, and ask, too.
+    asked: HashMap<u32, u32>,
+}
+
 /// What a process has under way on one VCI of a window.
 pub(crate) struct Lane {
     pub vci: VciId,
     pub origin: Mutex<Origin>,
     /// Set by whoever puts something under way, after that.
     pub active: AtomicBool,
-    /// To which targets something was sent that no answer has confirmed. (Most of the first lane's
-    /// are noted in [`crate::epochs::Epochs`].)
-    dirty: Mutex<HashSet<u32>>,
+    confirmation: Mutex<Confirmation>,
     next_tag: AtomicI32,
     /// What is under way by the network's remote memory.
     pub flight: Arc<Flight>,
@@ -39,23 +47,62 @@ impl Lane {
 
     /// Takes note that a target must be flushed.
     pub fn mark_dirty(&self, target: u32) {
-        self.dirty.lock().insert(target);
+        self.confirmation.lock().dirty.insert(target);
     }
 
-    /// Whether a target must be flushed.
-    pub fn is_dirty(&self, target: u32) -> bool {
-        self.dirty.lock().contains(&target)
+    /// Whether a target has not confirmed all that was sent to it by this lane, as far as it is noted here.
+    pub fn is_unconfirmed(&self, target: u32) -> bool {
+        let notes = self.confirmation.lock();
+        notes.dirty.contains(&target) || notes.asked.contains_key(&target)
     }
 
-    /// Takes the targets to be flushed, or one of them.
-    pub fn take_dirty(&self, target: Option<u32>) -> Vec<u32> {
-        let mut dirty = self.dirty.lock();
-        if dirty.is_empty() {
+    /// Whether a target must be asked for a confirmation: since it was noted, which `take` takes away, or since
+    /// another thread is waiting for one. If so, [`Lane::end_flush`] is to follow.
+    pub fn begin_flush(&self, target: u32, take: impl FnOnce() -> bool) -> bool {
+        let mut notes = self.confirmation.lock();
+        let wanted = take() || notes.asked.contains_key(&target);
+        if wanted {
+            *notes.asked.entry(target).or_default() += 1;
+        }
+        wanted
+    }
+
+    /// [`Lane::begin_flush`] of one target or all, by what is noted here. Gives those that must be asked.
+    pub fn begin_flushes(&self, target: Option<u32>) -> Vec<u32> {
+        let notes = &mut *self.confirmation.lock();
+        if notes.dirty.is_empty() && notes.asked.is_empty() {
             return Vec::new();
         }
-        match target {
-            Some(target) => dirty.take(&target).into_iter().collect(),
-            None => dirty.drain().collect(),
+        let targets = match target {
+            Some(target) => {
+                let wanted = notes.dirty.remove(&target) || notes.asked.contains_key(&target);
+                wanted.then_some(target).into_iter().collect()
+            }
+            None => {
+                let mut all = std::mem::take(&mut notes.dirty);
+                all.extend(notes.asked.keys());
+                Vec::from_iter(all)
+            }
+        };
+        for target in &targets {
+            *notes.asked.entry(*target).or_default() += 1;
+        }
+        targets
+    }
+
+    /// The targets that threads have asked and that have not answered.
+    pub fn asked(&self) -> Vec<u32> {
+        self.confirmation.lock().asked.keys().copied().collect()
+    }
+
+    /// A target has confirmed, or is lost.
+    pub fn end_flush(&self, target: u32) {
+        let mut notes = self.confirmation.lock();
+        if let Some(count) = notes.asked.get_mut(&target) {
+            *count -= 1;
+            if *count == 0 {
+                notes.asked.remove(&target);
+            }
         }
     }
 }
@@ -75,7 +122,7 @@ impl Lanes {
                 vci: *vci,
                 origin: Mutex::default(),
                 active: AtomicBool::new(false),
-                dirty: Mutex::default(),
+                confirmation: Mutex::default(),
                 next_tag: AtomicI32::new(0),
                 flight: Arc::default(),
             })

@@ -272,11 +272,13 @@ impl Window {
         }
         let waited = self.complete_here(process, Some(target), true)?;
         self.flush_lanes(process, Some(target))?;
-        if !self.epochs.take_dirty(target) {
+        let lane = self.service()?.lanes.get(0);
+        if !lane.begin_flush(target, || self.epochs.take_dirty(target)) {
             return self.let_others_unless(process, waited);
         }
-        let failed = self.request(process, target, Kind::Flush, 0)?;
-        report(target, failed)
+        let answered = self.request(process, target, Kind::Flush, 0);
+        lane.end_flush(target);
+        report(target, answered?)
     }
 
     /// Completes everything at all targets (`MPI_Win_flush_all`).
@@ -293,21 +295,35 @@ impl Window {
         }
         let waited = self.complete_here(process, None, true)?;
         self.flush_lanes(process, None)?;
-        let mut answers = Vec::new();
-        for target in self.epochs.targets.with(DIRTY) {
-            if self.epochs.take_dirty(target) {
-                match self.request_to(process, (target, 0), Kind::Flush, 0) {
-                    Ok(answer) => answers.push((target, answer)),
-                    Err(error) => {
-                        return await_all(self.service()?, process, answers).and(Err(error));
-                    }
+        let lane = self.service()?.lanes.get(0);
+        let mut targets = self.epochs.targets.with(DIRTY);
+        targets.extend(lane.asked());
+        targets.retain(|target| lane.begin_flush(*target, || self.epochs.take_dirty(*target)));
+        if targets.is_empty() {
+            return self.let_others_unless(process, waited);
+        }
+        self.confirm(process, &[(0, targets)])
+    }
+
+    /// Has targets confirm what was sent to them by some lanes, all of them before it waits for the first.
+    fn confirm(&self, process: &Process, flushes: &[(usize, Vec<u32>)]) -> Result<()> {
+        let service = self.service()?;
+        let (mut answers, mut result) = (Vec::new(), Ok(()));
+        let all = flushes
+            .iter()
+            .flat_map(|(lane, targets)| targets.iter().map(move |target| (*target, *lane)));
+        for to in all.clone() {
+            match self.request_to(process, to, Kind::Flush, 0) {
+                Ok(answer) => answers.push((to.0, answer)),
+                Err(error) => {
+                    result = Err(error);
+                    break;
                 }
             }
         }
-        if answers.is_empty() {
-            return self.let_others_unless(process, waited);
-        }
-        await_all(self.service()?, process, answers)
+        let answered = await_all(service, process, answers);
+        all.for_each(|(target, lane)| service.lanes.get(lane).end_flush(target));
+        answered.and(result)
     }
 
     /// [`Window::let_others`], unless progress was made while something was waited for.
@@ -405,18 +421,15 @@ impl Window {
     }
 
     fn flush_other_lanes(&self, process: &Process, target: Option<u32>) -> Result<()> {
-        let mut answers = Vec::new();
-        for (number, lane) in self.service()?.lanes.iter().enumerate() {
-            for target in lane.take_dirty(target) {
-                match self.request_to(process, (target, number), Kind::Flush, 0) {
-                    Ok(answer) => answers.push((target, answer)),
-                    Err(error) => {
-                        return await_all(self.service()?, process, answers).and(Err(error));
-                    }
-                }
-            }
+        let lanes = self.service()?.lanes.iter().enumerate();
+        let flushes: Vec<_> = lanes
+            .map(|(number, lane)| (number, lane.begin_flushes(target)))
+            .filter(|(_, targets)| !targets.is_empty())
+            .collect();
+        match flushes.is_empty() {
+            true => Ok(()),
+            false => self.confirm(process, &flushes),
         }
-        await_all(self.service()?, process, answers)
     }
 
     /// Asks `target` for something that it answers by a word, and waits for that.

@@ -148,11 +148,8 @@ impl Window {
         {
             return Ok(None);
         }
-        let behind = match number {
-            0 => self.epochs.targets.get(target) & DIRTY != 0,
-            _ => lane.is_dirty(target),
-        };
-        if behind || !lane.origin.lock().is_idle() {
+        let behind = number == 0 && self.epochs.targets.get(target) & DIRTY != 0;
+        if behind || lane.is_unconfirmed(target) || !lane.origin.lock().is_idle() {
             return Ok(None);
         }
         let (mut local, mut buffer, mut found) = (std::ptr::null_mut::<u8>(), None, None);

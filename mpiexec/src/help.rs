@@ -39,6 +39,7 @@ For the whole job:
   -stats                at the end say where the time went, function by function (also WEFT_STATS=1)
   -trace FILE           write a timeline of all ranks, for ui.perfetto.dev or chrome://tracing
                         (also WEFT_TRACE=FILE)
+  -top                  show live what each rank does and waits for; without a terminal a line now and then
   -check                say where the program uses MPI wrongly: types, collectives, memory in use,
                         what is left over at the end (also WEFT_CHECK=1)
   -valgrind             run each rank under valgrind, told what of Weft is no mistake; its own

@@ -55,6 +55,7 @@ fn main() -> ExitCode {
         Ok(Request::Completion(text) | Request::Report(text)) => print(&text),
         Ok(Request::Probe(library)) => probe::start(&library),
         Ok(Request::NameServer(port)) => names::serve(port),
+        Ok(Request::Top) => profile::top(&args),
         Ok(Request::Run(options)) => many::run(*options),
         Err(message) => {
             if !spawned::refuse(&args, &message) {

@@ -38,6 +38,8 @@ pub enum Request {
     Completion(String),
     /// Print what came of asking a job where its ranks are.
     Report(String),
+    /// Run a job, shown live by a program of its own.
+    Top,
     /// Run a job.
     Run(Box<Options>),
 }
@@ -67,6 +69,8 @@ pub struct Options {
     pub name_server: Option<String>,
     /// Which hosts, and how to start there.
     pub many: Many,
+    /// Whether the job is to be shown live.
+    pub top: bool,
     /// What to say about options of other launchers, each once.
     pub notes: Vec<String>,
 }
@@ -146,6 +150,7 @@ const KNOWN: &[&str] = &[
     "memory-alloc-kinds",
     "stats",
     "trace",
+    "top",
     "valgrind",
     "check",
     "report",
@@ -182,6 +187,7 @@ pub fn parse(
         spawned: None,
         name_server: None,
         many: Many::default(),
+        top: false,
         notes: Vec::new(),
     };
     let from_file;
@@ -222,7 +228,7 @@ pub fn parse(
         drafts.push(draft);
     }
 
-    profile::refuse_both(&everywhere.set)?;
+    profile::refuse_both(&everywhere.set, job.top)?;
     for (index, draft) in drafts.into_iter().enumerate() {
         job.sections.push(draft.finish(index, &everywhere)?);
     }
@@ -235,6 +241,13 @@ pub fn parse(
         return Err(format!(
             "{ranks} ranks are too many; at most {MAX_RANKS} are possible"
         ));
+    }
+    if job.top && everywhere.before.first().is_some_and(|word| word == "gdb") {
+        return Err("-gdb can't be used together with -top: both want the terminal".to_owned());
+    }
+    // Its program starts us again with this variable.
+    if job.top && variable(profile::TOP).is_none() {
+        return Ok(Request::Top);
     }
     Ok(Request::Run(Box::new(job)))
 }
@@ -358,6 +371,7 @@ fn option<'a>(
         "stats" => everywhere.set.extend(profile::stats()?),
         "check" => everywhere.set.extend(profile::check()?),
         "trace" => everywhere.set.extend(profile::trace(&value("a file")?)?),
+        "top" => job.top = true,
         "gdb" => {
             everywhere.before = ["gdb", "-q", "--args"].map(OsString::from).into();
             job.label = Some(with_time(job, label::USUAL));

@@ -2,7 +2,12 @@
 //! told. And valgrind, which is put before the programs.
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// Where ranks tell what they do, for `-top`; its program sets it.
+pub const TOP: &str = "WEFT_TOP";
 
 /// A variable and its value.
 type Setting = (OsString, OsString);
@@ -40,7 +45,7 @@ fn preload(name: &str, what_for: &str, preloaded: Option<OsString>) -> Result<Se
 }
 
 fn profiler(preloaded: Option<OsString>) -> Result<Setting, String> {
-    let what_for = "-stats and -trace (WEFT_STATS, WEFT_TRACE)";
+    let what_for = "-top, -stats and -trace (WEFT_STATS, WEFT_TRACE)";
     preload("lib/libweft_profile.so", what_for, preloaded)
 }
 
@@ -74,18 +79,42 @@ pub fn by_environment(
     if wants("WEFT_CHECK") {
         return Ok(vec![checker(preloaded)?]);
     }
+    // Ranks that inherit nothing else have it, too.
+    if let Some(place) = variable(TOP).filter(|place| !place.is_empty()) {
+        return Ok(vec![(TOP.into(), place), profiler(preloaded)?]);
+    }
     if wants("WEFT_TRACE") || wants("WEFT_STATS") {
         return Ok(vec![profiler(preloaded)?]);
     }
     Ok(Vec::new())
 }
 
-/// Measuring and checking are different runs: each library would hide the other.
-pub fn refuse_both(set: &[Setting]) -> Result<(), String> {
+/// Replaces this program by the one that shows the job live, which starts this one again for it.
+pub fn top(args: &[OsString]) -> ExitCode {
+    let own = std::env::current_exe().map_err(|error| format!("no path of my own: {error}"));
+    let started = own.and_then(|own| {
+        let mut command = Command::new(installed("bin/weft-top", "live views by -top")?);
+        let error = command.arg(own).args(args).exec();
+        Err(format!(
+            "{} can't be run: {error}",
+            command.get_program().display()
+        ))
+    });
+    let Err(why): Result<(), String> = started else {
+        return ExitCode::FAILURE;
+    };
+    eprintln!("mpiexec: option -top: {why}");
+    ExitCode::FAILURE
+}
+
+/// Measuring and checking are different runs: each library would hide the other. So would a debugger that reads the
+/// terminal and a view that draws on it.
+pub fn refuse_both(set: &[Setting], top: bool) -> Result<(), String> {
     let has = |name: &str| set.iter().any(|(variable, _)| variable == name);
-    if has("WEFT_CHECK") && (has("WEFT_STATS") || has("WEFT_TRACE")) {
+    let check = has("WEFT_CHECK") || top && std::env::var_os("WEFT_CHECK").is_some();
+    if check && (top || has("WEFT_STATS") || has("WEFT_TRACE")) {
         return Err(
-            "-check can't be used together with -stats or -trace: it changes what takes how long"
+            "-check can't be used together with -top, -stats or -trace: it changes what takes how long"
                 .to_owned(),
         );
     }

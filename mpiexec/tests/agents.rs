@@ -65,6 +65,14 @@ fn the_root_sends_to_its_children_only() {
     assert!((16 + 16 + 4..=16 + 32 + 4).contains(&got), "{got}");
     let [sent, ..] = traffic(16, "32");
     assert_eq!(sent, 32);
+    // With twice the hosts the root sends no more messages, and gets twice as many; so with bytes, of which each
+    // host's part goes down once in a plan.
+    let (few, many) = (traffic(8, "4"), traffic(16, "4"));
+    assert_eq!(few[0], many[0]);
+    for (few, many) in few[1..].iter().zip(&many[1..]) {
+        assert!(many <= &(2 * few + 64), "{few} for 8 hosts, {many} for 16");
+    }
+    assert!(many[1] < 16 * 2048 && many[3] < 16 * 512, "{many:?}");
 }
 
 #[test]

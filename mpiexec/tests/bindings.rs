@@ -317,6 +317,30 @@ fn ranks_are_bound_for_the_kernel() {
     let words = ["-report-bindings", "-bind-to", "core", "-n", "1", "true"];
     let text = format!("bound to CPUs {}", both[0].trim());
     run(&words).expect(0).says(&text);
+    // And as hwloc's own tool finds the ranks bound.
+    if HWLOC.met() {
+        let words = ["-bind-to", "core", "-n", "2"];
+        let planned = run(&[&words[..], &["-dry-run", "true"]].concat());
+        let found = run(&[&words[..], &["-l", "hwloc-bind", "--get"]].concat());
+        for (rank, line) in planned.expect(0).out.lines().enumerate() {
+            let set = line.split_once("bound to CPUs ").expect("bound").1;
+            let set = set.split([':', ' ']).next().unwrap();
+            let places: Vec<String> = list(set).iter().map(|cpu| format!("pu:{cpu}")).collect();
+            let calc = [
+                vec!["hwloc-calc", "--pi"],
+                places.iter().map(|it| &**it).collect(),
+            ]
+            .concat();
+            let output = Command::new(calc[0]).args(&calc[1..]).output().unwrap();
+            let mask = String::from_utf8(output.stdout).unwrap();
+            let line = format!("[{rank}] {}", mask.trim());
+            assert!(
+                found.expect(0).out.lines().any(|other| other == line),
+                "{line}: {}",
+                found.out
+            );
+        }
+    }
     // Memory: the kernel says so of each mapping.
     for (how, expected) in [
         ("bind", "bind:0"),

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::alone::Alone;
 use crate::channel::Channel;
@@ -29,6 +30,7 @@ pub struct Client {
     launched: bool,
     limits: Limits,
     link: Box<dyn Link>,
+    left: AtomicBool,
     appnum: OnceLock<Option<i32>>,
     universe_size: OnceLock<Option<u32>>,
     psets: OnceLock<Vec<ProcessSet>>,
@@ -173,6 +175,7 @@ impl Client {
             launched: true,
             limits: link.limits(),
             link,
+            left: AtomicBool::new(false),
             appnum: OnceLock::new(),
             universe_size: OnceLock::new(),
             psets: OnceLock::new(),
@@ -328,7 +331,14 @@ impl Client {
     /// Takes leave of the launcher: ending without is taken for a failure. Calls after this one
     /// are errors, but a second `finalize` is not.
     pub fn finalize(&self) -> Result<(), PmiError> {
-        self.link.finalize()
+        self.link.finalize()?;
+        self.left.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Whether leave has been taken.
+    pub fn has_left(&self) -> bool {
+        self.left.load(Ordering::Acquire)
     }
 
     /// The node of each rank, numbered from 0 within the job; `None` if the launcher doesn't say.

@@ -7,6 +7,7 @@
 //! what is small, which costs nothing. What is more than there is now is refused.
 
 use std::fs;
+use std::io::Read;
 use std::path::Path;
 
 use netmod::OpenError;
@@ -17,7 +18,7 @@ const SMALL: u64 = 1 << 20;
 /// Whether pages of `len` bytes in all may be had when they are touched.
 pub(crate) fn may_wait(len: usize) -> Result<bool, OpenError> {
     let len = len as u64;
-    if len <= SMALL || counts_promises() {
+    if len <= SMALL || touches_may_fail() {
         return Ok(false);
     }
     let (free, whose) = free();
@@ -30,9 +31,11 @@ pub(crate) fn may_wait(len: usize) -> Result<bool, OpenError> {
     )))
 }
 
-fn counts_promises() -> bool {
-    let mode = fs::read_to_string("/proc/sys/vm/overcommit_memory");
-    mode.is_ok_and(|mode| mode.trim() == "2")
+/// Whether the system counts what is promised, so that the first touch of a page may be refused.
+pub(crate) fn touches_may_fail() -> bool {
+    let mut mode = [0; 1];
+    let file = fs::File::open("/proc/sys/vm/overcommit_memory");
+    file.is_ok_and(|mut file| file.read_exact(&mut mode).is_ok() && mode == *b"2")
 }
 
 /// Bytes that can be had, and who has no more.
@@ -147,7 +150,7 @@ mod tests {
     #[test]
     fn small_pieces_are_taken_and_absurd_ones_refused() {
         assert_eq!(may_wait(1000), Ok(false));
-        if !counts_promises() {
+        if !touches_may_fail() {
             assert!(may_wait(1 << 50).is_err());
         }
     }

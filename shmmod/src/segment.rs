@@ -14,6 +14,8 @@ use std::sync::atomic::Ordering;
 use netmod::OpenError;
 use netmod::ring::{AtomicU32, AtomicU64, CELLS, Cell, Ends, Padded};
 
+use crate::room::touches_may_fail;
+
 /// Bytes of a message that doesn't fit into its cell: 8 KiB, which programs like, and what goes before.
 pub(crate) const BODY: usize = 8192 + 128;
 
@@ -98,17 +100,7 @@ impl Segment {
         }
         // SAFETY: just made, owned by nobody else.
         let file = unsafe { File::from_raw_fd(fd) };
-        // Allocated, not only sized: a lack of memory shows here and not as SIGBUS later.
-        // SAFETY: plain system call on an own descriptor.
-        let refused = unsafe { libc::posix_fallocate(fd, 0, LENGTH as libc::off_t) };
-        if refused != 0 {
-            let error = io::Error::from_raw_os_error(refused);
-            return Err(OpenError(format!(
-                "no shared memory: {} KiB for the queue of a VCI could not be allocated ({error}); \
-                 raise the memory limit of the job or container, or set WEFT_SHM=0",
-                LENGTH / 1024
-            )));
-        }
+        take_pages(&file)?;
         let segment = Segment {
             base: map(fd)?,
             file: Some(file),
@@ -202,6 +194,26 @@ impl Drop for Segment {
     }
 }
 
+/// Gives the file of a queue its length. Pages are had when they are first touched, since most queues never need
+/// most of their bodies; where a touch could fail, they are taken now, so that a lack of memory shows here and
+/// not as SIGBUS later.
+fn take_pages(file: &File) -> Result<(), OpenError> {
+    let refused = if touches_may_fail() {
+        // SAFETY: plain system call on an open descriptor.
+        let code = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, LENGTH as libc::off_t) };
+        (code != 0).then(|| io::Error::from_raw_os_error(code))
+    } else {
+        file.set_len(LENGTH as u64).err()
+    };
+    refused.map_or(Ok(()), |error| {
+        Err(OpenError(format!(
+            "no shared memory: {} KiB for the queue of a VCI could not be allocated ({error}); \
+             raise the memory limit of the job or container, or set WEFT_SHM=0",
+            LENGTH / 1024
+        )))
+    })
+}
+
 fn map(fd: RawFd) -> Result<NonNull<u8>, OpenError> {
     let access = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: a new shared mapping of a file of this length, placed by the kernel.
@@ -252,6 +264,8 @@ fn failed(call: &str, advice: &str) -> OpenError {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use super::*;
 
     #[test]
@@ -276,6 +290,20 @@ mod tests {
         );
         let gone = Location { fd: 9999, ..at };
         assert!(Segment::attach(&gone).err().unwrap().0.contains("/proc/"));
+    }
+
+    #[test]
+    fn bodies_take_no_memory_before_they_are_used() {
+        let own = Segment::create().unwrap();
+        let taken = || own.file.as_ref().unwrap().metadata().unwrap().blocks() * 512;
+        if touches_may_fail() {
+            assert_eq!(taken(), (LENGTH as u64).next_multiple_of(4096));
+            return;
+        }
+        assert_eq!(taken(), BODIES_AT as u64);
+        // SAFETY: a place of a body of this queue, which nobody else uses.
+        unsafe { own.body(CELLS - 1).write(1) };
+        assert_eq!(taken(), BODIES_AT as u64 + 4096);
     }
 
     #[test]

@@ -13,6 +13,7 @@
 //! - `WEFT_TEST_PATIENCE`: multiplies all time limits, for slow or busy machines.
 
 mod checks;
+mod compilers;
 mod documented;
 mod hosts;
 mod installed;
@@ -32,6 +33,7 @@ mod spawning;
 mod sshd;
 mod standard_abi;
 mod tools;
+mod top;
 mod tutorial;
 
 use std::path::Path;
@@ -116,6 +118,8 @@ fn trials() -> Result<Vec<Trial>> {
     }
     trials.extend(tools::trials());
     trials.extend(profile::trials());
+    trials.extend(top::trials());
+    trials.extend(compilers::trials());
     trials.extend(queues::trials());
     trials.extend(tutorial::trials());
     trials.extend(documented::trials());

@@ -14,6 +14,14 @@ pub struct Abi {
     pub unsigned_long: Handle,
     /// `MPI_STATUS_IGNORE`.
     pub status_ignore: Handle,
+    /// `MPI_COMM_SELF`.
+    pub own: Handle,
+    /// `MPI_ANY_SOURCE`.
+    pub any_source: c_int,
+    /// `MPI_ANY_TAG`.
+    pub any_tag: c_int,
+    /// Whether handles in memory are of 64 bits, not 32.
+    pub wide: bool,
     /// Classes of performance variables that count up: counter, aggregate.
     pub counters: [c_int; 2],
 }
@@ -27,6 +35,10 @@ impl Abi {
                 byte: 0x4c00_010d,
                 unsigned_long: 0x4c00_0808,
                 status_ignore: 1,
+                own: 0x4400_0001,
+                any_source: -2,
+                any_tag: -1,
+                wide: false,
                 counters: [246, 247],
             },
             true => Abi {
@@ -34,6 +46,10 @@ impl Abi {
                 byte: 0x247,
                 unsigned_long: 0x20e,
                 status_ignore: 0,
+                own: 0x102,
+                any_source: -1,
+                any_tag: -2,
+                wide: true,
                 counters: [7, 8],
             },
         }

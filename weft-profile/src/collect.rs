@@ -10,23 +10,32 @@ use crate::clock::{Moment, Scale};
 use crate::job::Job;
 use crate::pmpi::SUCCESS;
 use crate::record::{COUNTING, TRACING};
-use crate::{pvars, stats, trace};
+use crate::{pvars, stats, trace, watch};
 
 static BEGIN: OnceLock<Moment> = OnceLock::new();
 
 /// `MPI_Init` has returned this code.
 pub fn begin(code: c_int) {
-    let wants =
-        |name: &str| env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0");
-    if code != SUCCESS || !(wants("WEFT_STATS") || wants("WEFT_TRACE")) || BEGIN.get().is_some() {
+    let wanted = ["WEFT_STATS", "WEFT_TRACE", "WEFT_TOP"]
+        .into_iter()
+        .any(wants);
+    if code != SUCCESS || !wanted || BEGIN.get().is_some() {
         return;
     }
     if wants("WEFT_STATS") {
         pvars::begin(&Abi::get());
     }
-    let _ = BEGIN.set(Moment::now());
+    let now = Moment::now();
+    let _ = BEGIN.set(now);
     TRACING.store(wants("WEFT_TRACE"), Ordering::Relaxed);
+    if wants("WEFT_TOP") {
+        watch::begin(now);
+    }
     COUNTING.store(true, Ordering::Relaxed);
+}
+
+fn wants(name: &str) -> bool {
+    env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0")
 }
 
 /// `MPI_Finalize` has been called.
@@ -35,10 +44,14 @@ pub fn end() {
         return;
     }
     let Some(begin) = BEGIN.get() else { return };
+    watch::finalize(false);
+    if !wants("WEFT_STATS") && !TRACING.load(Ordering::Relaxed) {
+        return;
+    }
     let scale = Scale::between(*begin, Moment::now());
     let counted = pvars::read();
     let job = Job::new();
-    if env::var_os("WEFT_STATS").is_some_and(|value| !value.is_empty() && value != "0") {
+    if wants("WEFT_STATS") {
         let all = job.gather(&stats::own(&scale, &counted));
         if job.rank == 0 {
             eprint!("{}", stats::table(&all, job.size));

@@ -3,6 +3,7 @@
 
 use crate::pmpi::bytes;
 use crate::record::{enter, leave};
+use crate::watch::{self, Facts};
 use weft_pmpi::Real;
 
 include!(concat!(env!("OUT_DIR"), "/shims.rs"));

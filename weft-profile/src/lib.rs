@@ -1,6 +1,6 @@
 //! Where a job's time goes, seen through the profiling interface (MPI-5.0 section 15.2).
 //!
-//! `mpiexec -stats` and `mpiexec -trace FILE` put this library before MPI's (`LD_PRELOAD`). It has a
+//! `mpiexec -stats`, `-trace FILE` and `-top` put this library before MPI's (`LD_PRELOAD`). It has a
 //! function of the name of each of MPI's, which calls the real one by its name with a P, and measures.
 //! MPI's own library knows nothing of it, so that it costs nothing where it isn't used.
 //!
@@ -19,6 +19,7 @@ mod pvars;
 mod record;
 mod stats;
 mod trace;
+mod watch;
 
 use std::ffi::{c_int, c_void};
 
@@ -60,5 +61,7 @@ unsafe extern "C" fn MPI_Finalize() -> c_int {
     let real: unsafe extern "C" fn() -> c_int = unsafe { std::mem::transmute(REAL.get()) };
     collect::end();
     // SAFETY: it takes nothing.
-    unsafe { real() }
+    let code = unsafe { real() };
+    watch::finalize(true);
+    code
 }

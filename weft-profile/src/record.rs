@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 
 use crate::clock;
 use crate::names::NAMES;
+use crate::watch::{Call, WATCHING};
 
 /// Calls of one thread that are kept for the timeline, at most.
 const EVENTS: usize = 1 << 20;
@@ -44,8 +45,10 @@ pub struct Counter {
     pub bytes: AtomicU64,
 }
 
-/// What a thread has counted. Only it writes; others read when all is over.
+/// What a thread has counted. Only it writes; others read when all is over, and what `mpiexec -top` shows meanwhile.
 pub struct Thread {
+    /// What it is doing.
+    pub call: Call,
     /// A counter for each function.
     pub counters: [Counter; NAMES.len()],
     /// The calls, if they are kept, and how many there was no room for.
@@ -58,14 +61,20 @@ thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Before a call; none if it isn't counted.
+/// Before a call of function number `function`; none if it isn't counted. `whom` is communicator, other rank and
+/// tag, as far as the function has them.
 #[inline]
-pub fn enter() -> Option<u64> {
+pub fn enter(function: usize, whom: [usize; 3]) -> Option<u64> {
     if !COUNTING.load(Ordering::Relaxed) {
         return None;
     }
-    DEPTH.set(DEPTH.get() + 1);
-    Some(clock::ticks())
+    let depth = DEPTH.get();
+    DEPTH.set(depth + 1);
+    let begin = clock::ticks();
+    if depth == 0 && WATCHING.load(Ordering::Relaxed) {
+        own().call.begin(begin, function, whom);
+    }
+    Some(begin)
 }
 
 /// After a call of function number `function`.
@@ -83,6 +92,9 @@ pub fn leave(begin: Option<u64>, function: usize, bytes: impl FnOnce() -> u64) {
     add(&counter.bytes, bytes);
     if DEPTH.get() == 0 {
         add(&counter.ticks, end.saturating_sub(begin));
+        if WATCHING.load(Ordering::Relaxed) {
+            thread.call.end();
+        }
     }
     if TRACING.load(Ordering::Relaxed) {
         let mut events = thread.events.lock();
@@ -111,6 +123,7 @@ fn own() -> &'static Thread {
 #[cold]
 fn begin() -> &'static Thread {
     let thread: &'static Thread = Box::leak(Box::new(Thread {
+        call: Call::new(),
         counters: std::array::from_fn(|_| Counter::default()),
         events: Mutex::new((Vec::new(), 0)),
     }));

@@ -24,6 +24,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("mpiexec", "mpiexec"),
     ("osu-bench", "osu-bench"),
     ("weft-info", "weft-info"),
+    ("weft-top", "weft-top"),
 ];
 
 /// Builds and installs below `prefix`; `dev` builds fast and without optimization.

@@ -111,7 +111,11 @@ fn main() -> ExitCode {
         Task::Test { prepare } => test::run(prepare),
         Task::Loom => loom::run(),
         Task::Instructions { lower } => instructions::run(lower),
-        Task::Deny => deny::run(),
+        Task::Deny => deny::run().map(|lacking| {
+            if let Some(what) = lacking {
+                eprintln!("xtask: *** LEFT OUT: {what}");
+            }
+        }),
         Task::Fresh(options) => fresh::run(&options),
         Task::Races { seconds } => races::run(seconds),
         Task::Headers { check } => headers::run(check),

@@ -26,6 +26,7 @@ const REQUIRED: &[Package] = &[
 /// Packages that may be left out, with the needs ([`weft_needs`]) that they are for.
 const OPTIONAL: &[(&str, &[Package])] = &[
     ("fortran", &[("gfortran", "/usr/bin/gfortran")]),
+    ("clang", &[("clang", "/usr/bin/clang")]),
     ("hydra", &[("mpich", "/usr/bin/mpiexec.hydra")]),
     (
         "mpich",

@@ -2,23 +2,24 @@
 
 use weft_needs::{VARIABLE, is_optional};
 
-use crate::{Result, headers, instructions, loom, packages, races, vm, workspace};
+use crate::{Result, deny, headers, instructions, loom, packages, races, vm, workspace};
 
 /// Needs that only this program has, besides those of [`weft_needs::ALL`].
 const RDMA_VM: &str = "rdma-vm";
 const RACES: &str = "races";
-const OTHERS: &[&str] = &[RDMA_VM, RACES, "libfabric-providers"];
+const DENY: &str = "deny";
+const OTHERS: &[&str] = &[RDMA_VM, RACES, DENY, "libfabric-providers"];
 
 /// How long each program runs under ThreadSanitizer. `cargo xtask races` gives it more.
 const RACES_SECONDS: u32 = 10;
 
 /// Installs what is missing, if it may, and runs all checks.
 pub fn run(only_prepare: bool) -> Result {
-    let left_out = prepare()?;
+    let mut left_out = prepare()?;
     if only_prepare {
         return Ok(());
     }
-    let result = checks();
+    let result = checks(&mut left_out);
     for line in &left_out {
         eprintln!("xtask: *** LEFT OUT: {line}");
     }
@@ -60,6 +61,9 @@ fn prepare() -> Result<Vec<String>> {
     } else if is_optional(RACES) {
         lacking.push((RACES, format!("{RACES}: by {VARIABLE}")));
     }
+    if is_optional(DENY) {
+        lacking.push((DENY, format!("{DENY}: by {VARIABLE}")));
+    }
     let (left_out, fatal): (Vec<_>, Vec<_>) =
         lacking.into_iter().partition(|(name, _)| is_optional(name));
     for (_, said) in &left_out {
@@ -91,7 +95,8 @@ fn lacks_vm() -> Option<String> {
 }
 
 /// Runs all checks, also after one has failed: who reads the output learns of everything that fails.
-fn checks() -> Result {
+/// What turns out to be impossible, though nothing that the machine has to have lacks, is added to `left_out`.
+fn checks(left_out: &mut Vec<String>) -> Result {
     let mut failures = Vec::new();
     let mut note = |result: Result| {
         if let Err(error) = result {
@@ -114,6 +119,9 @@ fn checks() -> Result {
         "looking for questionable code",
     ));
     note(headers::run(true));
+    if !is_optional(DENY) {
+        note(deny::run().map(|lacking| left_out.extend(lacking)));
+    }
     note(workspace::run(
         workspace::cargo()
             .args(["doc", "--workspace", "--no-deps"])

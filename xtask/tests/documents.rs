@@ -135,6 +135,7 @@ const INNER: &[(&str, &str)] = &[
     ),
     ("WEFT_LOCAL_RANK", "mpiexec, for its ranks"),
     ("WEFT_PINGPONG_CHILD", "osu-bench, for its children"),
+    ("WEFT_TOP", "weft-top, for mpiexec and its ranks"),
     ("WEFT_PROGRESS", "a category of the tool interface"),
 ];
 

@@ -4,6 +4,8 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use mpi_core::Result;
+use mpi_objects::runtime::{Runtime, runtime};
+use mpi_objects::types;
 
 use crate::abi::{
     MPI_APPNUM, MPI_Comm, MPI_Comm_copy_attr_function, MPI_Comm_delete_attr_function, MPI_Datatype,
@@ -13,9 +15,8 @@ use crate::abi::{
 };
 use crate::args::{LiveComm, Out};
 use crate::attributes::{self, Form, Kind, Store, Value};
+use crate::codes;
 use crate::library::LIBRARY;
-use crate::runtime::{Runtime, runtime};
-use crate::{codes, types};
 
 fn create_keyval(
     kind: Kind,

@@ -5,22 +5,22 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 use mpi_core::Result;
+use mpi_objects::bsend::Buffered;
+use mpi_objects::flushing::{Flushing, Owner};
+use mpi_objects::request_object::Object;
+use mpi_objects::runtime::runtime;
+use mpi_objects::{requests, sessions};
 
 use super::{null, put};
+use crate::abi::{MPI_BSEND_OVERHEAD, MPI_BUFFER_AUTOMATIC};
 use crate::abi::{MPI_Comm, MPI_Count, MPI_Request, MPI_Session};
 use crate::args::LiveComm;
-use crate::bsend::Buffered;
 use crate::counts::IntOut;
-use crate::flushing::{Flushing, Owner};
-use crate::request_object::Object;
-use crate::requests;
-use crate::runtime::runtime;
-use crate::sessions;
 
 /// The buffer of a communicator's own; an empty one if it has none.
 fn of_comm(comm: MPI_Comm) -> Result<Arc<Buffered>> {
     let own = runtime()?.comm(comm)?.bsend.get().cloned();
-    Ok(own.unwrap_or_default())
+    Ok(own.unwrap_or_else(|| Arc::new(Buffered::new(MPI_BSEND_OVERHEAD as usize))))
 }
 
 fn of_session(session: MPI_Session) -> Result<Arc<Buffered>> {
@@ -75,9 +75,11 @@ pub unsafe fn comm_attach_buffer(
     buffer: *mut c_void,
     size: MPI_Count,
 ) -> Result<()> {
-    let place = comm.bsend.get_or_init(Arc::default);
+    let place = comm
+        .bsend
+        .get_or_init(|| Arc::new(Buffered::new(MPI_BSEND_OVERHEAD as usize)));
     // SAFETY: the caller's contract.
-    unsafe { place.attach(buffer.cast(), size) }
+    unsafe { place.attach(buffer.cast(), size, buffer == MPI_BUFFER_AUTOMATIC) }
 }
 
 /// `MPI_Comm_detach_buffer`.
@@ -111,7 +113,7 @@ pub unsafe fn session_attach_buffer(
     size: MPI_Count,
 ) -> Result<()> {
     // SAFETY: the caller's contract.
-    unsafe { of_session(session)?.attach(buffer.cast(), size) }
+    unsafe { of_session(session)?.attach(buffer.cast(), size, buffer == MPI_BUFFER_AUTOMATIC) }
 }
 
 /// `MPI_Session_detach_buffer`.

@@ -10,18 +10,18 @@ use mpi_comm::collective::persistent::PersistentCollective;
 use mpi_comm::collective::{Buffers, Call, Root};
 use mpi_core::datatype::Datatype;
 use mpi_core::{Class, Error, Result};
+use mpi_objects::comms::CommObject;
+use mpi_objects::persistent_collective::Repeated;
+use mpi_objects::request_object::Object;
+use mpi_objects::runtime::{Runtime, runtime};
+use mpi_objects::{infos, requests, types};
 
 use super::null;
 use crate::abi::{
     MPI_BYTE, MPI_Comm, MPI_Count, MPI_Datatype, MPI_IN_PLACE, MPI_Info, MPI_PROC_NULL, MPI_ROOT,
     MPI_Request,
 };
-use crate::comms::CommObject;
 use crate::counts::IntArray;
-use crate::persistent_collective::Repeated;
-use crate::request_object::Object;
-use crate::runtime::{Runtime, runtime};
-use crate::{infos, requests, types};
 
 /// What to do with a call.
 #[derive(Clone, Copy)]

@@ -7,11 +7,12 @@ use mpi_coll::{Layout, Part};
 use mpi_comm::collective::{Call, Root};
 use mpi_core::Result;
 use mpi_core::op::Op;
+use mpi_objects::types;
 
 use super::coll::{self, How, Site, demand_apart, demand_buffer, part};
 use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Op, MPI_Request};
 use crate::counts::IntArray;
-use crate::{ops, types};
+use crate::ops;
 
 const BUFFERS: &str = "sendbuf and recvbuf";
 
@@ -212,7 +213,7 @@ pub unsafe fn reduce_local(
     datatype: MPI_Datatype,
     op: MPI_Op,
 ) -> Result<()> {
-    crate::runtime::runtime()?;
+    mpi_objects::runtime::runtime()?;
     demand_buffer("inbuf", inbuf, "in a local reduction")?;
     demand_buffer("inoutbuf", inoutbuf, "in a local reduction")?;
     let part = part("in", inbuf, count, datatype)?;

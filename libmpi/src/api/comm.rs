@@ -9,6 +9,9 @@ use mpi_core::comm::Comm;
 use mpi_core::group::Group;
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
+use mpi_objects::comms::CommObject;
+use mpi_objects::runtime::{Runtime, invalid_comm, invalid_named, runtime};
+use mpi_objects::{groups, requests};
 
 use super::env::put_text;
 use super::group::comparison;
@@ -19,9 +22,6 @@ use crate::abi::{
     MPI_MAX_OBJECT_NAME, MPI_Request, MPI_SIMILAR, MPI_UNDEFINED, MPI_UNEQUAL,
 };
 use crate::args::{LiveComm, LiveGroup, Out};
-use crate::comms::CommObject;
-use crate::runtime::{Runtime, invalid_comm, invalid_named, runtime};
-use crate::{groups, requests};
 
 /// `MPI_Comm_size` (section 6.4.1).
 pub fn comm_size(comm: LiveComm, size: Out<c_int>) -> Result<()> {
@@ -324,7 +324,7 @@ pub fn comm_free(comm: &mut MPI_Comm) -> Result<()> {
 pub fn comm_disconnect(comm: &mut MPI_Comm) -> Result<()> {
     let runtime = runtime()?;
     let object = freeable(runtime, *comm)?;
-    let members = crate::dynamic::members(&object.comm);
+    let members = mpi_objects::dynamic::members(&object.comm);
     let settled = mpi_comm::creation::settle_comm(&runtime.process, &object.comm);
     if let Err(error) = &settled
         && error.class() != Class::ProcFailed

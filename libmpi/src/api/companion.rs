@@ -4,6 +4,8 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 use mpi_core::{Class, Error, Result};
+use mpi_objects::runtime::runtime;
+use mpi_objects::{errhandler, requests, types, wins};
 
 use super::attr::{self, tell};
 use crate::abi::{
@@ -12,9 +14,9 @@ use crate::abi::{
 };
 use crate::args::Out;
 use crate::attributes::{self, CopyProxy, DeleteProxy, Form, Kind, Store, Value};
+use crate::ops;
 use crate::raise::{On, raise};
-use crate::runtime::runtime;
-use crate::{errhandler, ops, requests, types, wins};
+use crate::win_values;
 
 /// Fortran's number of a predefined key is C's and one; in the standard ABI it is the same.
 fn key_of_c(keyval: c_int) -> c_int {
@@ -145,10 +147,10 @@ pub fn win_get_attr(
     runtime()?;
     let (object, form) = (wins::get(win)?, Form::named(form)?);
     let key = key_of_c(keyval);
-    // SAFETY: `predefined` gives the base, or the address of an integer of
+    // SAFETY: `find` gives the base, or the address of an integer of
     // the type that section 11.2.6 tells.
     unsafe {
-        match object.predefined(key) {
+        match win_values::find(object, key) {
             Some(found) if form == Form::Pointer => tell(Some(found), value, flag),
             Some(found) => {
                 let number = match key {
@@ -184,7 +186,7 @@ pub unsafe fn keyval_set_proxy(keyval: c_int, copy: *mut c_void, delete: *mut c_
 /// Fortran, with the address that was given as extra state.
 pub fn grequest_set_lang_f77(request: MPI_Request) {
     if let Some(generalized) = requests::generalized(request) {
-        generalized.set_fortran();
+        generalized.calls().set_fortran();
     }
 }
 
@@ -202,7 +204,7 @@ pub unsafe fn op_set_cxx(op: MPI_Op, call: *mut c_void) {
 pub unsafe fn errhandler_set_cxx(handler: MPI_Errhandler, call: *mut c_void) {
     if !call.is_null() {
         // SAFETY: the caller's contract; not NULL.
-        let call = unsafe { std::mem::transmute::<*mut c_void, crate::handler::Proxy>(call) };
+        let call = unsafe { std::mem::transmute::<*mut c_void, mpi_objects::handler::Proxy>(call) };
         // As for keys.
         let _ = errhandler::set_proxy(handler, call);
     }

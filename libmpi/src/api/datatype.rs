@@ -6,13 +6,13 @@ use std::slice;
 
 use mpi_core::datatype::{Constructor, Datatype, Distribution, Marker, Order, TypeClass};
 use mpi_core::{Class, Error, Result};
+use mpi_objects::library::F90;
+use mpi_objects::types::{self, TypeObject};
 
 use super::null;
 use crate::abi::{self, MPI_Aint, MPI_Count, MPI_DATATYPE_NULL, MPI_Datatype};
 use crate::args::Out;
 use crate::counts::IntArray;
-use crate::library::{F90, LIBRARY};
-use crate::types::{self, TypeObject};
 
 /// The datatype behind a handle.
 fn datatype(handle: MPI_Datatype) -> Result<&'static Datatype> {
@@ -391,26 +391,6 @@ pub fn type_free(datatype: &mut MPI_Datatype) -> Result<()> {
     types::remove(*datatype)?;
     *datatype = MPI_DATATYPE_NULL;
     Ok(())
-}
-
-impl F90 {
-    fn make(self) -> Result<Datatype> {
-        match self {
-            F90::Real(p, r) => Datatype::f90_real(p, r),
-            F90::Complex(p, r) => Datatype::f90_complex(p, r),
-            F90::Integer(r) => Datatype::f90_integer(r),
-        }
-    }
-
-    fn handle(self) -> Result<MPI_Datatype> {
-        let mut known = LIBRARY.fortran_types.lock();
-        if let Some((_, handle)) = known.iter().find(|(f90, _)| *f90 == self) {
-            return Ok(*handle);
-        }
-        let handle = types::insert(TypeObject::new(self.make()?))?;
-        known.push((self, handle));
-        Ok(handle)
-    }
 }
 
 /// A handle for one of a datatype's members: that of a predefined type, or a new one.

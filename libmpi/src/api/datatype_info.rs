@@ -5,17 +5,19 @@ use std::ptr;
 
 use mpi_core::datatype::{Combiner, Datatype, Envelope, Numbers};
 use mpi_core::{Class, Error, Result};
+use mpi_objects::types;
 
 use super::datatype::handle_of;
 use super::env::put_text;
 use super::null;
 use crate::abi::{self, MPI_Aint, MPI_Count, MPI_DATATYPE_NULL, MPI_Datatype, MPI_Status};
 use crate::args::{Out, OutInt};
-use crate::{status, types};
+use crate::status;
 
 /// The size of a datatype; none for an optional one that the library lacks (MPI-5.0 section 21.4).
 fn size_of(datatype: MPI_Datatype) -> Result<Option<usize>> {
-    if types::is_absent(datatype) {
+    // An optional datatype that the library lacks (MPI-5.0 section 21.4).
+    if crate::outward::ABSENT.contains(&datatype) {
         return Ok(None);
     }
     Ok(Some(types::object(datatype)?.datatype.size()))

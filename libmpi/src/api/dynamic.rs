@@ -9,13 +9,13 @@ use mpi_core::{Class, Error, Result};
 use mpi_init::dynamic::opener::Transports;
 use mpi_init::dynamic::ports::{self, Port};
 use mpi_init::dynamic::{join, socket::Socket};
+use mpi_objects::comms::CommObject;
+use mpi_objects::runtime::{Runtime, runtime};
 
 use super::comm::{give, intra_only};
 use super::null;
 use crate::abi::{MPI_COMM_NULL, MPI_COMM_SELF, MPI_Comm, MPI_MAX_PORT_NAME};
 use crate::args::Out;
-use crate::comms::CommObject;
-use crate::runtime::{Runtime, runtime};
 
 /// A string of the program's.
 ///

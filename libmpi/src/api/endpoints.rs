@@ -2,20 +2,21 @@
 //! process.
 
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::Ordering;
 
 use mpi_comm::creation::endpoints::MAX_ENDPOINTS;
 use mpi_core::comm::Comm;
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
 use mpi_init::hints::Hints;
+use mpi_objects::comms::CommObject;
+use mpi_objects::runtime::{Runtime, runtime};
+use mpi_objects::thread_level::ThreadLevel;
+use mpi_objects::wins::{self, WinObject};
 use mpi_rma::{Flavor, Window};
 
 use super::null;
-use crate::abi::{MPI_Aint, MPI_Comm, MPI_THREAD_MULTIPLE, MPI_Win};
-use crate::comms::CommObject;
-use crate::runtime::{Runtime, runtime};
-use crate::wins::{self, WinObject};
+use crate::abi::{MPI_Aint, MPI_Comm, MPI_Win};
+use crate::win_values;
 
 /// Makes this process's endpoints, after the checks that need nobody else.
 fn make(
@@ -86,7 +87,7 @@ pub unsafe fn win_create_endpoints(
     out_win_hdls: *mut MPI_Win,
 ) -> Result<()> {
     let runtime = runtime()?;
-    if runtime.thread_level.load(Ordering::Relaxed) != MPI_THREAD_MULTIPLE {
+    if *runtime.thread_level.lock() != ThreadLevel::Multiple {
         let why = "MPIX_Win_create_endpoints needs MPI_THREAD_MULTIPLE from MPI_Init_thread";
         return Err(Error::new(Class::Other, why));
     }
@@ -150,7 +151,8 @@ pub unsafe fn win_create_endpoints(
     for (i, window) in windows.into_iter().enumerate() {
         let mut hints = hints.clone();
         hints.settle_win(&window);
-        let handle = wins::insert(WinObject::new(window, hints))?;
+        let values = win_values::of(&window);
+        let handle = wins::insert(WinObject::new(window, hints, values))?;
         // SAFETY: the caller's contract; there are as many as were asked for.
         unsafe { out_win_hdls.add(i).write(handle) };
     }

@@ -9,7 +9,7 @@ use super::null;
 use crate::abi::{MPI_Aint, MPI_SUBVERSION, MPI_VERSION};
 use crate::args::Out;
 pub use crate::attributes::dup_fn;
-use crate::identity::LIBRARY_VERSION;
+use crate::version::LIBRARY_VERSION;
 
 /// `MPI_Wtime`: seconds since some moment in the past of this machine.
 pub fn wtime() -> c_double {

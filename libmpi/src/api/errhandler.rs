@@ -1,16 +1,17 @@
 //! Error handlers (section 8.3).
 
 use std::ffi::c_int;
+use std::mem::transmute;
 use std::sync::atomic::Ordering;
 
 use mpi_core::{Class, Error, Result};
+use mpi_objects::errhandler;
+use mpi_objects::handler::{Attached, Function, Handler};
 
 use crate::abi::{
     MPI_COMM_SELF, MPI_Comm_errhandler_function, MPI_ERRHANDLER_NULL, MPI_Errhandler,
 };
 use crate::args::{LiveComm, Out};
-use crate::errhandler;
-use crate::handler::{Attached, Handler};
 use crate::raise::{self, On};
 
 /// `MPI_Comm_create_errhandler` (section 8.3.1).
@@ -18,6 +19,8 @@ pub fn comm_create_errhandler(
     function: MPI_Comm_errhandler_function,
     errhandler: Out<MPI_Errhandler>,
 ) -> Result<()> {
+    // SAFETY: both are addresses of functions; before it is called it becomes again what it was.
+    let function = unsafe { transmute::<MPI_Comm_errhandler_function, Function>(function) };
     errhandler.set(errhandler::make(Handler::Comm(function))?);
     Ok(())
 }

@@ -1,11 +1,11 @@
 //! Error codes, classes and their texts (sections 8.4 and 8.5).
 
-use crate::args::Out;
 use std::ffi::{CStr, c_char, c_int};
 
 use mpi_core::{Class, Error, Result};
 
 use super::env::put_text;
+use crate::args::Out;
 use crate::codes::Removal;
 use crate::{abi, codes};
 

@@ -3,16 +3,17 @@
 use std::ffi::{c_int, c_void};
 
 use mpi_core::{Class, Error, Result};
+use mpi_objects::grequests::Generalized;
+use mpi_objects::request_object::Object;
+use mpi_objects::requests;
+use mpi_objects::runtime::runtime;
 
 use super::null;
 use crate::abi::{
     MPI_Grequest_cancel_function, MPI_Grequest_free_function, MPI_Grequest_query_function,
     MPI_Request, MPI_Status,
 };
-use crate::grequests::{Callbacks, Generalized};
-use crate::request_object::Object;
-use crate::requests;
-use crate::runtime::runtime;
+use crate::grequest_calls::{Callbacks, Calls};
 use crate::status;
 
 /// `MPI_Grequest_start`.
@@ -41,7 +42,7 @@ pub unsafe fn grequest_start(
     };
     // SAFETY: the caller's contract; `request` is not NULL.
     unsafe {
-        let generalized = Generalized::new(callbacks);
+        let generalized = Generalized::new(Box::new(Calls::new(callbacks)));
         request.write(requests::insert(Object::Generalized(generalized))?);
     }
     Ok(())

@@ -4,14 +4,14 @@ use std::ffi::c_int;
 
 use mpi_core::Result;
 use mpi_core::group::{Comparison, Group};
+use mpi_objects::groups;
+use mpi_objects::runtime::runtime;
 
 use super::{list, list_mut};
 use crate::abi::{
     MPI_GROUP_NULL, MPI_Group, MPI_IDENT, MPI_PROC_NULL, MPI_SIMILAR, MPI_UNDEFINED, MPI_UNEQUAL,
 };
 use crate::args::{LiveComm, LiveGroup, Out};
-use crate::groups;
-use crate::runtime::runtime;
 
 /// Gives a new group to the program, made of another.
 fn give(group: Group, origin: &LiveGroup, newgroup: Out<MPI_Group>) -> Result<()> {

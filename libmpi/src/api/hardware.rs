@@ -8,6 +8,7 @@ use mpi_core::comm::Comm;
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
 use mpi_init::hardware::{KINDS, SHARED_MEMORY, resources};
+use mpi_objects::runtime::Runtime;
 
 use super::info;
 use crate::abi::{
@@ -15,7 +16,6 @@ use crate::abi::{
     MPI_COMM_TYPE_SHARED, MPI_Info, MPI_UNDEFINED,
 };
 use crate::args::Out;
-use crate::runtime::Runtime;
 
 /// `MPI_Get_hw_resource_info` (MPI-4.1 section 9.1): the kinds of resources that are known here, each
 /// with whether this process keeps to one of it.

@@ -4,11 +4,11 @@ use std::ffi::c_void;
 
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
+use mpi_objects::memory;
+use mpi_objects::runtime::runtime;
 
 use super::null;
 use crate::abi::MPI_Aint;
-use crate::memory;
-use crate::runtime::runtime;
 
 /// `MPI_Alloc_mem`.
 ///

@@ -4,6 +4,8 @@ use std::ffi::{c_int, c_void};
 
 use mpi_core::datatype::Datatype;
 use mpi_core::{Class, Error, Result};
+use mpi_objects::infos;
+use mpi_objects::runtime::running;
 
 use super::null;
 use crate::abi::{
@@ -11,8 +13,6 @@ use crate::abi::{
     MPIX_GPU_SUPPORT_ZE, MPIX_Iov,
 };
 use crate::args::{InfoKey, Out};
-use crate::infos;
-use crate::runtime::running;
 
 /// `MPIX_Query_cuda_support`, `MPIX_Query_hip_support` and `MPIX_Query_ze_support`: buffers are in the
 /// memory of the processor.

@@ -3,11 +3,11 @@
 use std::ffi::c_int;
 
 use mpi_core::Result;
+use mpi_objects::runtime::runtime;
 
 use crate::abi::{MPI_OP_NULL, MPI_Op, MPI_User_function, MPI_User_function_c};
 use crate::args::Out;
 use crate::ops::{self, UserFunction};
-use crate::runtime::runtime;
 
 /// `MPI_Op_create` (section 5.9.5).
 pub fn op_create(user_fn: MPI_User_function, commute: c_int, op: Out<MPI_Op>) -> Result<()> {

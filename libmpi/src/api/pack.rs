@@ -4,12 +4,12 @@ use std::ffi::{CStr, c_char, c_void};
 use std::slice;
 
 use mpi_core::{Class, Error, Result};
+use mpi_objects::runtime::runtime;
+use mpi_objects::types;
 
 use super::{null, put};
 use crate::abi::{MPI_Aint, MPI_Comm, MPI_Count, MPI_Datatype};
 use crate::counts::IntOut;
-use crate::runtime::runtime;
-use crate::types;
 
 /// The length of a pack buffer.
 fn length(name: &str, value: i64) -> Result<usize> {

@@ -5,16 +5,15 @@ use std::sync::atomic::AtomicBool;
 
 use mpi_core::partitioned::{PartitionedReceive, PartitionedSend, Partitions};
 use mpi_core::{ANY_SOURCE, ANY_TAG, Class, Error, Result};
+use mpi_objects::partitioned::{Nothing, Partitioned};
+use mpi_objects::request_object::Object;
+use mpi_objects::runtime::runtime;
+use mpi_objects::{infos, requests, types};
 
 use super::null;
 use super::pt2pt::check::{bad_tag, check_send};
 use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Info, MPI_REQUEST_NULL, MPI_Request};
 use crate::args::Out;
-use crate::partitioned::{Nothing, Partitioned};
-use crate::request_object::Object;
-use crate::requests;
-use crate::runtime::runtime;
-use crate::{infos, types};
 
 /// The arguments that describe the buffer.
 ///

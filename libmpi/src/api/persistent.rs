@@ -4,16 +4,15 @@ use std::ffi::{c_int, c_void};
 
 use mpi_core::process::Mode;
 use mpi_core::{Class, Error, Result};
+use mpi_objects::persistent::{Persistent, What};
+use mpi_objects::request_object::Object;
+use mpi_objects::runtime::{Runtime, runtime};
+use mpi_objects::{own_request, requests, types};
 
 use super::null;
 use super::pt2pt::check::{check_send, check_source};
 use super::request::array;
 use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_REQUEST_NULL, MPI_Request};
-use crate::persistent::{Persistent, What};
-use crate::request_object::Object;
-use crate::requests;
-use crate::runtime::{Runtime, runtime};
-use crate::{own_request, types};
 
 /// # Safety
 /// The standard's contract of a send, from each start to the completion that follows.

@@ -3,6 +3,9 @@
 use std::ffi::c_int;
 
 use mpi_core::{Class, Error, Result, Status};
+use mpi_objects::own_request::Ended;
+use mpi_objects::requests::{Named, READY};
+use mpi_objects::runtime::{Runtime, running, runtime};
 
 use super::null;
 use super::request_any::{self, Look, look};
@@ -10,10 +13,7 @@ use crate::abi::{
     MPI_ERR_PENDING, MPI_REQUEST_NULL, MPI_Request, MPI_SUCCESS, MPI_Status, MPI_UNDEFINED,
 };
 use crate::args::{Out, StatusOut};
-use crate::own_request::Ended;
 use crate::raise;
-use crate::requests::{Named, READY};
-use crate::runtime::{Runtime, running, runtime};
 use crate::status;
 
 /// Completes one request of a single-completion call: frees it, nulls the handle, tells the status.

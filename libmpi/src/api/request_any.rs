@@ -3,11 +3,11 @@
 
 use mpi_core::process::Vcis;
 use mpi_core::{RequestId, Result};
+use mpi_objects::handles::{Type, made_index};
+use mpi_objects::requests::{Named, READY};
+use mpi_objects::runtime::Runtime;
 
 use crate::abi::{MPI_REQUEST_NULL, MPI_Request};
-use crate::requests::{Named, READY};
-use crate::runtime::Runtime;
-use mpi_init::handles::{Type, made_index};
 
 /// What a look has found.
 pub(super) enum Look {

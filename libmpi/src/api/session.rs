@@ -1,28 +1,29 @@
 //! Sessions (MPI-4.1 section 11.3).
 
 use std::ffi::{CStr, c_char, c_int};
+use std::mem::transmute;
 use std::sync::Arc;
 
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
 use mpi_init::hints::MEMORY_KINDS;
+use mpi_objects::bsend::Buffered;
+use mpi_objects::handler::{Attached, Function, Handler};
+use mpi_objects::runtime::runtime;
+use mpi_objects::session_object::SessionObject;
+use mpi_objects::thread_level::ThreadLevel;
+use mpi_objects::{errhandler, groups, init, psets, sessions};
 use parking_lot::Mutex;
 
 use super::info::{give, write};
 use super::null;
 use crate::abi::{
     MPI_Errhandler, MPI_Group, MPI_Info, MPI_SESSION_NULL, MPI_Session,
-    MPI_Session_errhandler_function, MPI_THREAD_SINGLE,
+    MPI_Session_errhandler_function,
 };
 use crate::args::Out;
-use crate::errhandler;
-use crate::handler::{Attached, Handler};
-use crate::psets;
+use crate::binding::BINDING;
 use crate::raise::{self, On};
-use crate::runtime::runtime;
-use crate::session_object::SessionObject;
-use crate::sessions::{self, LEVELS};
-use crate::{groups, init};
 
 /// An error handler that fits a session.
 fn fitting(attached: Attached) -> Result<Attached> {
@@ -44,14 +45,12 @@ pub fn session_init(
 ) -> Result<()> {
     let errhandler = Mutex::new(fitting(errhandler)?);
     let wanted = info.and_then(|info| info.hint("thread_level"));
-    let wanted = LEVELS
-        .iter()
-        .find(|(name, _)| wanted.as_deref() == Some(*name));
-    let wanted = wanted.map_or(MPI_THREAD_SINGLE, |(_, level)| *level);
-    let thread_level = init::open_session(wanted)?;
+    let wanted = wanted.and_then(|name| ThreadLevel::named(&name));
+    let wanted = wanted.unwrap_or(ThreadLevel::Single);
+    let thread_level = init::open_session(&BINDING, wanted)?;
     let made = sessions::insert(SessionObject {
         errhandler,
-        bsend: Arc::default(),
+        bsend: Arc::new(Buffered::new(BINDING.bsend_overhead)),
         thread_level,
     });
     match made {
@@ -72,11 +71,8 @@ pub fn session_finalize(session: &mut MPI_Session) -> Result<()> {
 
 /// `MPI_Session_get_info` (MPI-4.1 section 11.3.4).
 pub fn session_get_info(session: &SessionObject, info_used: Out<MPI_Info>) -> Result<()> {
-    let level = session.thread_level;
     let info = Info::new();
-    if let Some((name, _)) = LEVELS.iter().find(|(_, known)| *known == level) {
-        info.set("thread_level", name)?;
-    }
+    info.set("thread_level", session.thread_level.name())?;
     info.set("mpi_memory_alloc_kinds", MEMORY_KINDS)?;
     give(info, info_used)
 }
@@ -155,6 +151,8 @@ pub fn session_create_errhandler(
     function: MPI_Session_errhandler_function,
     errhandler: Out<MPI_Errhandler>,
 ) -> Result<()> {
+    // SAFETY: both are addresses of functions; before it is called it becomes again what it was.
+    let function = unsafe { transmute::<MPI_Session_errhandler_function, Function>(function) };
     errhandler.set(errhandler::make(Handler::Session(function))?);
     Ok(())
 }

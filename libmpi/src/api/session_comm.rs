@@ -8,14 +8,14 @@ use mpi_core::comm::Comm;
 use mpi_core::group::Group;
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
+use mpi_objects::comms::CommObject;
+use mpi_objects::handler::{Attached, Handler};
+use mpi_objects::runtime::{self, Phase, Runtime};
+use mpi_objects::{groups, sessions};
 
 use super::pt2pt::check::bad_rank;
 use crate::abi::{MPI_COMM_NULL, MPI_Comm, MPI_Group, MPI_MAX_STRINGTAG_LEN};
 use crate::args::{LiveGroup, Out};
-use crate::comms::CommObject;
-use crate::handler::{Attached, Handler};
-use crate::runtime::{self, Phase, Runtime};
-use crate::{groups, sessions};
 
 /// An error handler that fits a communicator.
 fn fitting(attached: Attached) -> Result<Attached> {

@@ -5,16 +5,16 @@ use std::ffi::{c_char, c_int};
 use mpi_comm::dynamic::tell_result;
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
+use mpi_objects::dynamic::spawn;
+use mpi_objects::infos;
+use mpi_objects::runtime::{Runtime, runtime};
 use pmi::Command;
 
 use super::dynamic::{connect_groups, group_and_root, put_port, string};
 use super::{list, null};
 use crate::abi::{MPI_COMM_NULL, MPI_Comm, MPI_Info, MPI_MAX_PORT_NAME, MPI_SUCCESS};
 use crate::args::Out;
-use crate::dynamic::spawn;
-use crate::infos;
 use crate::raise::class_code;
-use crate::runtime::{Runtime, runtime};
 
 /// The arguments of a command, an array that ends with NULL. `MPI_ARGV_NULL` is NULL: none.
 ///
@@ -89,7 +89,8 @@ unsafe fn start(
     };
     let count = tell_result(&runtime.process, &parent.comm, root, count)?;
     let count = count.try_into().map_or(0, usize::from_ne_bytes);
-    let socket = commands.map(|commands| spawn::spawn(runtime, commands));
+    let socket =
+        commands.map(|commands| spawn::spawn(runtime, commands, MPI_MAX_PORT_NAME as usize));
     let result = connect_groups(runtime, &parent, root, true, socket, intercomm);
     if !errcodes.is_null() {
         let code = match &result {

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
+use mpi_objects::infos;
 
 use super::info::give;
 use super::{convert, null, put};
@@ -13,7 +14,6 @@ use crate::abi::{
     MPI_Request, MPI_Session, MPI_Win,
 };
 use crate::args::Out;
-use crate::infos;
 use crate::library::LIBRARY;
 use crate::outward::{Outward, OutwardFile};
 

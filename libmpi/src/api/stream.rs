@@ -3,24 +3,24 @@
 use std::ffi::{c_int, c_void};
 use std::slice;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use mpi_comm::creation::streams::{self, Stream};
 use mpi_core::comm::{Comm, Purpose};
 use mpi_core::process::Mode;
 use mpi_core::{ANY_SOURCE, Class, Error, RequestId, Result, Status};
+use mpi_objects::comms::CommObject;
+use mpi_objects::runtime::{Runtime, runtime};
+use mpi_objects::streams::CommStreams;
+use mpi_objects::thread_level::ThreadLevel;
+use mpi_objects::{infos, requests, types};
 
 use super::pt2pt::check::{check_send, check_source};
 use super::{null, put};
 use crate::abi::{
-    MPI_COMM_NULL, MPI_Comm, MPI_Count, MPI_Datatype, MPI_Info, MPI_Request, MPI_THREAD_MULTIPLE,
-    MPIX_STREAM_NULL, MPIX_Stream,
+    MPI_COMM_NULL, MPI_Comm, MPI_Count, MPI_Datatype, MPI_Info, MPI_Request, MPIX_STREAM_NULL,
+    MPIX_Stream,
 };
 use crate::args::{Out, StatusOut};
-use crate::comms::CommObject;
-use crate::runtime::{Runtime, runtime};
-use crate::streams::CommStreams;
-use crate::{infos, requests, types};
 
 /// The index of a receive that takes messages of any stream of their source.
 const ANY_INDEX: c_int = -1;
@@ -168,7 +168,7 @@ pub fn stream_progress(stream: MPIX_Stream) -> Result<()> {
 /// `MPIX_Start_progress_thread`.
 pub fn start_progress_thread(stream: MPIX_Stream) -> Result<()> {
     let runtime = runtime()?;
-    if runtime.thread_level.load(Ordering::Relaxed) != MPI_THREAD_MULTIPLE {
+    if *runtime.thread_level.lock() != ThreadLevel::Multiple {
         let why = "a progress thread needs MPI_THREAD_MULTIPLE from MPI_Init_thread";
         return Err(Error::new(Class::Other, why));
     }

@@ -5,17 +5,20 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 
 use mpi_init::settings;
+use mpi_objects::pvars;
 
 use crate::abi::{
     MPI_Datatype, MPI_SUCCESS, MPI_T_BIND_NO_OBJECT, MPI_T_ENUM_NULL, MPI_T_ERR_INVALID,
     MPI_T_ERR_INVALID_HANDLE, MPI_T_ERR_INVALID_ITEM, MPI_T_ERR_INVALID_NAME,
-    MPI_T_VERBOSITY_USER_BASIC, MPI_T_cvar_handle, MPI_T_enum, MPI_T_pvar_handle,
-    MPI_T_pvar_session, MPI_THREAD_MULTIPLE, MPI_THREAD_SINGLE, MPI_UNSIGNED_LONG,
+    MPI_T_PVAR_CLASS_AGGREGATE, MPI_T_PVAR_CLASS_COUNTER, MPI_T_PVAR_CLASS_HIGHWATERMARK,
+    MPI_T_PVAR_CLASS_LEVEL, MPI_T_VERBOSITY_USER_BASIC, MPI_T_cvar_handle, MPI_T_enum,
+    MPI_T_pvar_handle, MPI_T_pvar_session, MPI_THREAD_MULTIPLE, MPI_THREAD_SINGLE,
+    MPI_UNSIGNED_LONG,
 };
 use crate::data::MPI_T_PVAR_ALL_HANDLES;
 use crate::tool::categories::{self, Category};
 use crate::tool::cvars::{Cvar, Handle, Value};
-use crate::tool::{self, Result, Select, at, pvars};
+use crate::tool::{self, Result, Select, at};
 
 pub(super) fn code(result: Result) -> c_int {
     result.err().unwrap_or(MPI_SUCCESS)
@@ -85,6 +88,16 @@ pub unsafe fn init_thread(required: c_int, provided: *mut c_int) -> c_int {
     }
     // SAFETY: the caller's contract.
     code(tool::init(required).and_then(|level| unsafe { put(provided, level) }))
+}
+
+/// The number of a class of performance variables.
+fn class_number(class: pvars::Class) -> c_int {
+    match class {
+        pvars::Class::Level => MPI_T_PVAR_CLASS_LEVEL,
+        pvars::Class::Peak => MPI_T_PVAR_CLASS_HIGHWATERMARK,
+        pvars::Class::Counter => MPI_T_PVAR_CLASS_COUNTER,
+        pvars::Class::Sum => MPI_T_PVAR_CLASS_AGGREGATE,
+    }
 }
 
 /// `MPI_T_finalize` (section 14.3.4).
@@ -340,7 +353,7 @@ pub unsafe fn pvar_get_info(
         unsafe {
             tell_text(name, name_len, variable.name);
             tell(verbosity, level);
-            tell(var_class, variable.class.code());
+            tell(var_class, class_number(variable.class));
             tell(datatype, MPI_UNSIGNED_LONG);
             tell(enumtype, MPI_T_ENUM_NULL);
             tell_text(desc, desc_len, variable.help);
@@ -360,7 +373,8 @@ pub unsafe fn pvar_get_index(
     var_class: c_int,
     pvar_index: *mut c_int,
 ) -> c_int {
-    let fits = |it: &'static pvars::Variable| (it.class.code() == var_class).then_some(it.name);
+    let fits =
+        |it: &'static pvars::Variable| (class_number(it.class) == var_class).then_some(it.name);
     // SAFETY: the caller's contract.
     unsafe { index(name, pvar_index, pvars::VARIABLES, fits) }
 }

@@ -4,6 +4,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 
 use mpi_core::info::Info;
+use mpi_objects::infos;
 
 use super::tool::{code, index, members, number, put, tell, tell_text};
 use crate::abi::{
@@ -14,7 +15,6 @@ use crate::abi::{
     MPI_T_event_free_cb_function, MPI_T_event_instance, MPI_T_event_registration,
     MPI_T_source_order,
 };
-use crate::infos;
 use crate::tool::categories::{self, Category};
 use crate::tool::events::{self, EVENTS, Event};
 use crate::tool::{self, Result, at};

@@ -6,6 +6,8 @@ use mpi_comm::topo::{self, Cart, DistGraph, Graph, Topology, Weights};
 use mpi_core::comm::Comm;
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
+use mpi_objects::comms::CommObject;
+use mpi_objects::runtime::{Runtime, runtime};
 
 use super::comm::{give, give_with_info, intra_only};
 use super::{list, list_mut};
@@ -13,9 +15,7 @@ use crate::abi::{
     MPI_CART, MPI_COMM_NULL, MPI_Comm, MPI_DIST_GRAPH, MPI_GRAPH, MPI_PROC_NULL, MPI_UNDEFINED,
 };
 use crate::args::{LiveComm, Out};
-use crate::comms::CommObject;
 use crate::data;
-use crate::runtime::{Runtime, runtime};
 
 fn topology(comm: &Comm) -> Option<&Topology> {
     topo::topology(comm)

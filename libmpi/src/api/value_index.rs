@@ -1,10 +1,10 @@
 //! Pairs of a value and an index, for `MPI_MINLOC` and `MPI_MAXLOC` (MPI-4.1 section 6.9.4).
 
 use mpi_core::Result;
+use mpi_objects::types;
 
 use crate::abi::{self, MPI_Datatype};
 use crate::args::Out;
-use crate::types;
 
 /// The pairs that there are: of which value, with which index.
 const PAIRS: &[(MPI_Datatype, MPI_Datatype, MPI_Datatype)] = &[

@@ -1,11 +1,16 @@
 //! Windows (section 11.2), with their names, attributes and error handlers.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::mem::transmute;
 use std::sync::atomic::Ordering;
 
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
 use mpi_init::hints::Hints;
+use mpi_objects::handler::{Attached, Function, Handler};
+use mpi_objects::runtime::runtime;
+use mpi_objects::wins::{self, WinObject};
+use mpi_objects::{errhandler, groups, infos};
 use mpi_rma::{Flavor, Window};
 
 use super::env::put_text;
@@ -16,12 +21,8 @@ use crate::abi::{
 };
 use crate::args::{LiveWin, Out, OutInt};
 use crate::attributes::{self, Form, Kind, Value};
-use crate::errhandler;
-use crate::handler::{Attached, Handler};
 use crate::raise::{self, On};
-use crate::runtime::runtime;
-use crate::wins::{self, WinObject};
-use crate::{groups, infos};
+use crate::win_values;
 
 /// Makes a window and gives it a handle.
 ///
@@ -83,7 +84,8 @@ unsafe fn make(
     // SAFETY: the caller's contract.
     let window = unsafe { Window::new(&runtime.process, comm, flavor, bytes, unit, &wishes)? };
     hints.settle_win(&window);
-    let handle = wins::insert(WinObject::new(window, hints))?;
+    let values = win_values::of(&window);
+    let handle = wins::insert(WinObject::new(window, hints, values))?;
     // SAFETY: the caller's contract.
     unsafe { put(win, "win", handle)? };
     wins::get(handle)
@@ -324,7 +326,7 @@ pub fn win_get_attr(
     flag: Out<c_int>,
 ) -> Result<()> {
     let object = win.object;
-    let found = match object.predefined(keyval) {
+    let found = match win_values::find(object, keyval) {
         Some(found) => Some(found),
         None => attr::stored(&object.attributes, keyval, Kind::Win)?,
     };
@@ -337,6 +339,8 @@ pub fn win_create_errhandler(
     function: MPI_Win_errhandler_function,
     errhandler: Out<MPI_Errhandler>,
 ) -> Result<()> {
+    // SAFETY: both are addresses of functions; before it is called it becomes again what it was.
+    let function = unsafe { transmute::<MPI_Win_errhandler_function, Function>(function) };
     errhandler.set(errhandler::make(Handler::Win(function))?);
     Ok(())
 }

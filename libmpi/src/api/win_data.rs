@@ -5,6 +5,8 @@ use std::ffi::{c_int, c_void};
 use mpi_core::datatype::{Datatype, Group};
 use mpi_core::op::PredefinedOp;
 use mpi_core::{Class, Error, RequestId, Result};
+use mpi_objects::runtime::{Runtime, runtime};
+use mpi_objects::{requests, types, wins};
 use mpi_rma::{Form, Origin, Target, Window};
 
 use super::win::check_rank;
@@ -24,9 +26,7 @@ use super::{null, put};
 use crate::abi::{
     MPI_Aint, MPI_Count, MPI_Datatype, MPI_NO_OP, MPI_Op, MPI_PROC_NULL, MPI_Request, MPI_Win,
 };
-use crate::requests;
-use crate::runtime::{Runtime, runtime};
-use crate::{ops, types, wins};
+use crate::ops;
 
 /// The origin's buffer of a call.
 #[derive(Clone, Copy)]

@@ -4,13 +4,13 @@
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
+use mpi_objects::{requests, types, wins};
 use mpi_rma::{Change, Window, Word};
 
 use crate::abi::{
     MPI_Aint, MPI_BAND, MPI_BOR, MPI_BXOR, MPI_Datatype, MPI_LOCK_EXCLUSIVE, MPI_LOCK_SHARED,
     MPI_NO_OP, MPI_Op, MPI_REPLACE, MPI_Request, MPI_SUCCESS, MPI_SUM, MPI_Win,
 };
-use crate::{requests, types, wins};
 
 /// The window, and the length of data that both sides describe in the same words.
 #[inline(always)]

@@ -1,21 +1,21 @@
 //! Start and end of MPI, and inquiry (sections 8.1, 8.7, 12.4.3).
 
 use std::ffi::{c_char, c_int};
-use std::sync::atomic::Ordering;
 
 use mpi_core::{Class, Error, Result};
+use mpi_objects::runtime::{Phase, Runtime, phase, runtime};
+use mpi_objects::thread_level::ThreadLevel;
+use mpi_objects::{fatal, identity, init};
 
 use super::env::put_text;
-use crate::abi::{
-    MPI_Comm, MPI_MAX_PROCESSOR_NAME, MPI_THREAD_FUNNELED, MPI_THREAD_MULTIPLE, MPI_THREAD_SINGLE,
-};
+use crate::abi::{MPI_Comm, MPI_MAX_PROCESSOR_NAME};
 use crate::args::Out;
-use crate::runtime::{Phase, Runtime, phase, runtime};
-use crate::{fatal, identity, init};
+use crate::binding::BINDING;
+use crate::thread_levels;
 
 /// `MPI_Init` (section 8.7).
 pub unsafe fn init(_argc: *mut c_int, _argv: *mut *mut *mut c_char) -> Result<()> {
-    init::start(MPI_THREAD_SINGLE, false)
+    init::start(&BINDING, ThreadLevel::Single)
 }
 
 /// `MPI_Init_thread` (section 12.4.3). The level asked for is the one provided.
@@ -25,17 +25,17 @@ pub fn init_thread(
     required: c_int,
     provided: Out<c_int>,
 ) -> Result<()> {
-    if !(MPI_THREAD_SINGLE..=MPI_THREAD_MULTIPLE).contains(&required) {
-        return Err(Error::new(
+    let level = thread_levels::granting(required).ok_or_else(|| {
+        Error::new(
             Class::Arg,
             format!(
                 "required is {required}; it must be MPI_THREAD_SINGLE, MPI_THREAD_FUNNELED, \
                  MPI_THREAD_SERIALIZED or MPI_THREAD_MULTIPLE"
             ),
-        ));
-    }
-    init::start(required, required == MPI_THREAD_MULTIPLE)?;
-    provided.set(required);
+        )
+    })?;
+    init::start(&BINDING, level)?;
+    provided.set(thread_levels::number(level));
     Ok(())
 }
 
@@ -88,8 +88,8 @@ fn world_runtime() -> Result<&'static Runtime> {
 
 /// `MPI_Query_thread` (section 12.4.3).
 pub fn query_thread(provided: Out<c_int>) -> Result<()> {
-    let level = world_runtime()?.thread_level.load(Ordering::Relaxed);
-    provided.set(level);
+    let level = *world_runtime()?.thread_level.lock();
+    provided.set(thread_levels::number(level));
     Ok(())
 }
 
@@ -108,5 +108,3 @@ pub unsafe fn get_processor_name(name: *mut c_char, resultlen: Out<c_int>) -> Re
     // SAFETY: the caller's contract; the text is short enough.
     unsafe { put_text(name, "name", &host, resultlen) }
 }
-
-const _: () = assert!(MPI_THREAD_FUNNELED > MPI_THREAD_SINGLE);

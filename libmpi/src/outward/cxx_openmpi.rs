@@ -9,9 +9,11 @@
 
 use std::ffi::{CStr, c_int, c_void};
 
+use mpi_objects::fatal;
+
 use super::Outward;
 use crate::abi::{MPI_COMM_NULL, MPI_Datatype, MPI_Op, MPI_User_function};
-use crate::{fatal, ops};
+use crate::ops;
 
 unsafe extern "C" {
     // By these names, so that a tool that has them in our place sees the calls.

@@ -3,12 +3,12 @@
 use std::ffi::c_int;
 use std::sync::LazyLock;
 
+use mpi_objects::pvars;
 use netmod_kit::Netmod;
 
 use mpi_init::netmods::NETMODS;
 use mpi_init::settings;
 
-use super::pvars;
 use super::sessions::index_of;
 use crate::abi::{
     MPI_T_VERBOSITY_TUNER_BASIC, MPI_T_VERBOSITY_TUNER_DETAIL, MPI_T_VERBOSITY_USER_BASIC,

@@ -6,21 +6,20 @@
 pub mod categories;
 pub mod cvars;
 pub mod events;
-pub mod pvars;
 mod result;
 mod sessions;
 mod state;
 
 use std::ffi::c_int;
-use std::sync::atomic::Ordering;
 
+use mpi_objects::runtime::{self, Runtime};
+use mpi_objects::thread_level::ThreadLevel;
 use parking_lot::{MappedMutexGuard, MutexGuard};
 
 use crate::abi::{
     MPI_T_ERR_INVALID, MPI_T_ERR_INVALID_INDEX, MPI_T_ERR_NOT_INITIALIZED, MPI_THREAD_MULTIPLE,
     MPI_THREAD_SERIALIZED,
 };
-use crate::runtime::{self, Runtime};
 pub use result::Result;
 pub use sessions::{Select, Session};
 use state::TOOL;
@@ -43,8 +42,9 @@ pub fn init(required: c_int) -> Result<c_int> {
     let mut tool = TOOL.lock();
     tool.users = tool.users.checked_add(1).ok_or(MPI_T_ERR_INVALID)?;
     // A process that runs without locks already can't be looked into by other threads meanwhile.
-    let level = |runtime: &Runtime| runtime.thread_level.load(Ordering::Relaxed);
-    let unlocked = runtime::running().is_some_and(|runtime| level(runtime) != MPI_THREAD_MULTIPLE);
+    let level = |runtime: &Runtime| *runtime.thread_level.lock();
+    let unlocked =
+        runtime::running().is_some_and(|runtime| level(runtime) != ThreadLevel::Multiple);
     if required == MPI_THREAD_MULTIPLE && unlocked && !tool.threaded {
         return Ok(MPI_THREAD_SERIALIZED);
     }

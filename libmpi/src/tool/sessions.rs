@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use super::pvars::{self, Class, VARIABLES, Variable};
+use mpi_objects::pvars::{self, Class, VARIABLES, Variable};
+
 use super::{Result, Tool};
 use crate::abi::{
     MPI_T_ERR_INVALID_HANDLE, MPI_T_ERR_INVALID_SESSION, MPI_T_ERR_PVAR_NO_ATOMIC,

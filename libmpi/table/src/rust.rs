@@ -16,17 +16,52 @@ impl Table {
         self.rust_items(self.constants.items(), &|param| rust_param(param))
     }
 
-    /// The same for the library, whose callbacks get handles as programs see them, and whose constants
-    /// have the values of the ABI.
+    /// The same for the library, but for [handles](Self::handle_constants): its callbacks get them as programs see them, and its
+    /// constants have the values of the ABI.
     ///
     /// # Errors
     /// A constant that the table of that ABI does not know.
     pub fn library_constants(&self, abi: Abi) -> Result<String, String> {
         let outward = |param: &Param| self.outward_param(param);
-        Ok(match abi {
-            Abi::Mpich => self.rust_items(self.constants.items(), &outward),
-            other => self.rust_items(self.inner_constants(other)?.iter(), &outward),
-        })
+        let all = match abi {
+            Abi::Mpich => self.constants.items().cloned().collect(),
+            other => self.inner_constants(other)?,
+        };
+        let own = all.iter().filter(|item| !self.is_of_handles(item));
+        let mut text = String::new();
+        for item in own.clone() {
+            self.rust_item(&mut text, item, &outward);
+        }
+        error_names(&mut text, own);
+        Ok(text)
+    }
+
+    /// Handles as integers and the predefined ones, which within the library are those of the MPICH ABI whatever ABI it is
+    /// compiled for, and the other names of C's integers.
+    pub fn handle_constants(&self) -> String {
+        let mut text = String::new();
+        let is_typedef = |item: &&Item| matches!(item, Item::Typedef { .. });
+        let items = self.constants.items();
+        for item in items.filter(|item| is_typedef(item) || self.is_of_handles(item)) {
+            self.rust_item(&mut text, item, &|param| rust_param(param));
+        }
+        self.handle_names(&mut text);
+        text
+    }
+
+    /// Whether an item is a type of handles, or a predefined handle.
+    fn is_of_handles(&self, item: &Item) -> bool {
+        match item {
+            Item::Handle { .. } => true,
+            Item::Constant { ctype, .. } => {
+                self.constants.is_handle(&ctype.base) || ctype.base == "MPIX_Stream"
+            }
+            Item::Alias { target, .. } => {
+                let ctype = self.constants.type_of(target);
+                ctype.is_some_and(|ctype| self.constants.is_handle(&ctype.base))
+            }
+            _ => false,
+        }
     }
 
     fn rust_items<'a>(

@@ -10,8 +10,15 @@ use crate::amode::Amode;
 use crate::direction::Direction;
 use crate::hints::Hints;
 use crate::locks::Locks;
+use crate::read_once::{self, ReadOnce};
 use crate::view::Run;
 use crate::writers::Writers;
+
+/// Memory that begins where a line of cache does.
+#[derive(Clone)]
+#[repr(align(64))]
+#[allow(dead_code, reason = "it is used by its address")]
+struct Line([u64; 8]);
 
 /// Memory of this process in place of shared memory.
 struct Piece(NonNull<u64>);
@@ -23,7 +30,8 @@ unsafe impl Sync for Piece {}
 
 impl Piece {
     fn shared(members: usize) -> Arc<dyn SharedSegment> {
-        let memory = Box::leak(vec![0_u64; piece_len(members) / 8].into_boxed_slice());
+        let len = piece_len(members) + read_once::piece_len(members);
+        let memory = Box::leak(vec![Line([0; 8]); len / 64].into_boxed_slice());
         Arc::new(Piece(NonNull::from(memory).cast()))
     }
 }
@@ -45,16 +53,18 @@ impl SharedSegment for Piece {
 }
 
 /// A file in memory, which has no room beyond `most` bytes, and moves a few bytes at a time.
-struct Memory {
-    bytes: Mutex<Vec<u8>>,
+pub(crate) struct Memory {
+    pub bytes: Mutex<Vec<u8>>,
     most: usize,
     calls: AtomicU32,
+    pub reads: AtomicU32,
 }
 
 struct Handle(Arc<Memory>);
 
 impl Storage for Handle {
     unsafe fn read_at(&self, pieces: &[iovec], at: u64) -> io::Result<usize> {
+        self.0.reads.fetch_add(1, Ordering::Relaxed);
         let bytes = self.0.bytes.lock();
         let from = bytes.get(at as usize..).unwrap_or_default();
         let len = from.len().min(pieces[0].iov_len);
@@ -118,11 +128,12 @@ impl Storage for Handle {
 }
 
 /// A file as each of its members has it.
-fn members(count: usize, most: usize) -> (Vec<Shared>, Arc<Memory>) {
+pub(crate) fn members(count: usize, most: usize) -> (Vec<Shared>, Arc<Memory>) {
     let memory = Arc::new(Memory {
         bytes: Mutex::default(),
         most,
         calls: AtomicU32::new(0),
+        reads: AtomicU32::new(0),
     });
     let piece = Piece::shared(count);
     let one = |me| {
@@ -131,6 +142,7 @@ fn members(count: usize, most: usize) -> (Vec<Shared>, Arc<Memory>) {
             path: PathBuf::from("memory"),
             amode: Amode::default(),
             combiner: Combiner::new(Some(piece.clone()), me, count, &storage),
+            read_once: ReadOnce::new(Some(piece.clone()), piece_len(count), me, count, &storage),
             storage: Box::new(storage),
             locks: Locks::default(),
             writers: Writers::new(Some(piece.clone()), me, count),

@@ -1,6 +1,7 @@
 //! `io`: reading and writing one file together, in the patterns that IOR knows, under several MPI
 //! libraries by turns.
 
+mod plain;
 mod rank;
 
 use std::path::{Path, PathBuf};
@@ -100,6 +101,10 @@ pub struct IoOptions {
     /// Which patterns; otherwise all.
     #[arg(long, value_enum, value_delimiter = ',')]
     patterns: Vec<Pattern>,
+    /// One more column: the same by plain calls of the system, which bound what a library can reach. Ranks are started
+    /// by the first library.
+    #[arg(long)]
+    plain: bool,
     /// Time limit per job.
     #[arg(long, value_name = "SECONDS", default_value_t = 120,
           value_parser = clap::value_parser!(u64).range(1..=3600))]
@@ -109,6 +114,7 @@ pub struct IoOptions {
 struct Side {
     name: String,
     library: Library,
+    plain: bool,
 }
 
 fn side(text: &str) -> Result<Side> {
@@ -123,23 +129,36 @@ fn side(text: &str) -> Result<Side> {
     Ok(Side {
         name: name.to_owned(),
         library,
+        plain: false,
     })
 }
 
 /// Measures and prints a table per folder.
 pub fn run(options: &IoOptions) -> Result<()> {
     process::prepare()?;
-    let sides = options
+    let mut sides = options
         .libs
         .iter()
         .map(|text| side(text))
         .collect::<Result<Vec<_>>>()?;
+    if options.plain
+        && let Some(first) = options.libs.first()
+    {
+        sides.push(Side {
+            name: "plain".to_owned(),
+            plain: true,
+            ..side(first)?
+        });
+    }
     let patterns = match options.patterns.is_empty() {
         true => Pattern::value_variants().to_vec(),
         false => options.patterns.clone(),
     };
     for side in &sides {
         let (name, library) = (&side.name, &side.library);
+        if side.plain {
+            continue;
+        }
         let launcher = library.launcher.display();
         output::say(&format!("{name}: {}, {launcher}", library.version));
     }
@@ -220,6 +239,9 @@ fn job(side: &Side, dir: &Path, patterns: &[Pattern], options: &IoOptions) -> Re
         .args(["--bytes", &bytes.to_string()])
         .args(["--repeats", &options.repeats.to_string()])
         .args(["--patterns", &names.join(",")]);
+    if side.plain {
+        command.arg("--plain");
+    }
     let finished = process::run(&mut command, Duration::from_secs(options.timeout))?;
     if let Some(failure) = finished.failure {
         // Who failed has perhaps left it.

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
+use super::plain::{Manner, Plain, Pointer};
 use super::{Pattern, Unit};
 use crate::error::{Error, Result};
 use crate::mpi::{Combine, SharedFile, Table, Way, World};
@@ -30,6 +31,9 @@ pub struct RankOptions {
     /// Which patterns.
     #[arg(long, value_enum, value_delimiter = ',')]
     patterns: Vec<Pattern>,
+    /// By plain calls of the system in place of MPI's.
+    #[arg(long)]
+    plain: bool,
 }
 
 /// A call of a contiguous pattern.
@@ -46,11 +50,14 @@ pub fn run(options: &RankOptions) -> Result<()> {
     for pattern in &options.patterns {
         let mut best: Option<f64> = None;
         for _ in 0..options.repeats {
-            let value = Trial {
+            let trial = Trial {
                 world: &world,
                 options,
-            }
-            .run(*pattern)?;
+            };
+            let value = match options.plain {
+                true => trial.run_plain(*pattern)?,
+                false => trial.run(*pattern)?,
+            };
             best = Some(best.map_or(value, |best| best.max(value)));
         }
         if let (0, Some(best)) = (world.rank, best) {
@@ -251,6 +258,101 @@ impl Trial<'_> {
             access.wait()
         })?;
         self.end(file)?;
+        Ok(100.0 * (1.0 - (both - alone) / write).clamp(0.0, 1.0))
+    }
+}
+
+/// The same by plain calls of the system.
+impl Trial<'_> {
+    fn run_plain(&self, pattern: Pattern) -> Result<f64> {
+        match pattern {
+            Pattern::ContiguousWrite => self.plain_contiguous(true),
+            Pattern::ContiguousRead => self.plain_contiguous(false),
+            Pattern::InterleavedWrite => self.plain_pieces(PIECE, true, true),
+            Pattern::InterleavedRead => self.plain_pieces(PIECE, true, false),
+            Pattern::StridedWrite => self.plain_pieces(PIECE, false, true),
+            Pattern::StridedRead => self.plain_pieces(PIECE, false, false),
+            Pattern::SmallStridedWrite => self.plain_pieces(SMALL_PIECE, false, true),
+            Pattern::SmallStridedRead => self.plain_pieces(SMALL_PIECE, false, false),
+            Pattern::Append => self.plain_append(),
+            Pattern::Overlap => self.plain_overlap(self.world.size),
+            Pattern::OverlapIdle => self.plain_overlap(0),
+            Pattern::OverlapSpare => self.plain_overlap((cores() / 2).max(1)),
+            Pattern::OverlapBound => Ok(100.0),
+        }
+    }
+
+    fn plain(&self) -> Result<Plain> {
+        Plain::open(self.world, &self.options.file)
+    }
+
+    /// Deletes the file when all are through with it.
+    fn plain_end(&self, plain: Plain) -> Result<()> {
+        drop(plain);
+        self.world.barrier()?;
+        if self.world.rank == 0 {
+            std::fs::remove_file(&self.options.file)?;
+        }
+        Ok(())
+    }
+
+    fn plain_contiguous(&self, writes: bool) -> Result<f64> {
+        let (plain, mut data) = (self.plain()?, self.data());
+        let start = (self.world.rank * self.bytes()) as u64;
+        let mut took = self.time(|| plain.calls(true, start, TRANSFER, &mut data))?;
+        if !writes {
+            data.fill(0);
+            took = self.time(|| plain.calls(false, start, TRANSFER, &mut data))?;
+            self.check(&data)?;
+        }
+        self.plain_end(plain)?;
+        Ok(self.megabytes_per_second(took))
+    }
+
+    /// In the manner that is the quickest one.
+    fn plain_pieces(&self, piece: usize, together: bool, writes: bool) -> Result<f64> {
+        let manners = match together {
+            true => &[Manner::Together][..],
+            false => &[Manner::Calls, Manner::Sieved],
+        };
+        let mut least = f64::INFINITY;
+        for manner in manners {
+            let (plain, mut data) = (self.plain()?, self.data());
+            let go = |writes: bool, data: &mut [u8]| {
+                self.time(|| plain.pieces(self.world, *manner, writes, piece, data))
+            };
+            let mut took = go(true, &mut data)?;
+            if !writes {
+                data.fill(0);
+                took = go(false, &mut data)?;
+                self.check(&data)?;
+            }
+            least = least.min(took);
+            self.plain_end(plain)?;
+        }
+        Ok(self.megabytes_per_second(least))
+    }
+
+    fn plain_append(&self) -> Result<f64> {
+        let (plain, data) = (self.plain()?, self.data());
+        let pointer = Pointer::new(self.world, &self.options.file)?;
+        let took = self.time(|| plain.append(&pointer, PIECE, &data))?;
+        self.plain_end(plain)?;
+        Ok(self.megabytes_per_second(took))
+    }
+
+    fn plain_overlap(&self, busy: usize) -> Result<f64> {
+        let (plain, data) = (self.plain()?, self.data());
+        let at = (self.world.rank * self.bytes()) as u64;
+        plain.write_while(at, &data, || {})?;
+        let write = self.time(|| plain.write_while(at, &data, || {}))?;
+        let work = Work::of(write, self.world.rank < busy);
+        let alone = self.time(|| {
+            work.go();
+            Ok(())
+        })?;
+        let both = self.time(|| plain.write_while(at, &data, || work.go()))?;
+        self.plain_end(plain)?;
         Ok(100.0 * (1.0 - (both - alone) / write).clamp(0.0, 1.0))
     }
 }

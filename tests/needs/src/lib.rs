@@ -87,6 +87,9 @@ needs! {
         || file("/usr/bin/mpicc.openmpi");
     /// A Fortran compiler.
     FORTRAN: "fortran", "all in Fortran", "Debian: gfortran", || file("/usr/bin/gfortran");
+    /// Another compiler of C and C++.
+    CLANG: "clang", "the wrappers with clang", "Debian: clang",
+        || all(&["/usr/bin/clang", "/usr/bin/clang++"]);
     /// Slurm with its plugins.
     SLURM: "slurm", "ranks started by Slurm",
         "Debian: slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge libpmix-dev",

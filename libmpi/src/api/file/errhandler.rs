@@ -4,22 +4,24 @@
 //! has it from the beginning (section 13.7).
 
 use std::ffi::c_int;
+use std::mem::transmute;
 
 use mpi_core::{Class, Error, Result};
+use mpi_objects::handler::{Attached, Function, Handler};
+use mpi_objects::runtime::runtime;
+use mpi_objects::{errhandler, files};
 
 use crate::abi::{MPI_Errhandler, MPI_FILE_NULL, MPI_File, MPI_File_errhandler_function};
 use crate::args::Out;
-use crate::errhandler;
-use crate::files;
-use crate::handler::{Attached, Handler};
 use crate::raise::{self, On};
-use crate::runtime::runtime;
 
 /// `MPI_File_create_errhandler` (section 8.3.3).
 pub fn file_create_errhandler(
     function: MPI_File_errhandler_function,
     errhandler: Out<MPI_Errhandler>,
 ) -> Result<()> {
+    // SAFETY: both are addresses of functions; before it is called it becomes again what it was.
+    let function = unsafe { transmute::<MPI_File_errhandler_function, Function>(function) };
     errhandler.set(errhandler::make(Handler::File(function))?);
     Ok(())
 }

@@ -9,6 +9,9 @@ use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
 use mpi_init::hints::MEMORY_KINDS;
 use mpi_io::{Amode, File, Opening};
+use mpi_objects::files::{self, FileObject};
+use mpi_objects::runtime::runtime;
+use mpi_objects::{groups, infos};
 use parking_lot::Mutex;
 
 use super::super::null;
@@ -16,9 +19,6 @@ use crate::abi::{
     self, MPI_FILE_NULL, MPI_File, MPI_Group, MPI_Info, MPI_MAX_DATAREP_STRING, MPI_Offset,
 };
 use crate::args::{LiveComm, LiveFile, Out};
-use crate::files::{self, FileObject};
-use crate::runtime::runtime;
-use crate::{groups, infos};
 
 /// Where an access mode has one of its bits.
 type Place = fn(&mut Amode) -> &mut bool;

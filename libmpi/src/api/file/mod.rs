@@ -18,6 +18,7 @@ pub use access::*;
 pub use collective::*;
 pub use errhandler::*;
 pub use manage::*;
+use mpi_objects::{requests, types};
 pub use nonblocking::*;
 pub use pointers::*;
 pub use shared::*;
@@ -31,7 +32,6 @@ use mpi_io::Memory;
 
 use crate::abi::{MPI_Count, MPI_Datatype, MPI_Request};
 use crate::args::{Out, StatusOut};
-use crate::{requests, types};
 
 /// The data that a program passes as `buf, count, datatype`.
 ///

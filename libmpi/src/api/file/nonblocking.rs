@@ -4,11 +4,11 @@ use std::ffi::c_void;
 
 use mpi_core::Result;
 use mpi_io::{At, Direction};
+use mpi_objects::files;
 
 use super::{data, give};
 use crate::abi::{MPI_Count, MPI_Datatype, MPI_Offset, MPI_Request};
 use crate::args::{LiveFile, Out};
-use crate::files;
 
 /// `MPI_File_iread_at` (section 13.4.2).
 pub unsafe fn file_iread_at(

@@ -4,11 +4,11 @@ use std::ffi::c_void;
 
 use mpi_core::Result;
 use mpi_io::SplitKind;
+use mpi_objects::files;
 
 use super::{data, tell};
 use crate::abi::{MPI_Count, MPI_Datatype, MPI_Offset};
 use crate::args::{LiveFile, StatusOut};
-use crate::files;
 
 /// `MPI_File_read_at_all_begin`.
 pub unsafe fn file_read_at_all_begin(

@@ -4,6 +4,8 @@ use std::ffi::{c_char, c_void};
 
 use mpi_core::datatype::Datatype;
 use mpi_core::{Class, Error, Result};
+use mpi_objects::runtime::runtime;
+use mpi_objects::{infos, types};
 
 use super::super::datatype::handle_of;
 use super::super::null;
@@ -16,8 +18,6 @@ use crate::abi::{
 use crate::args::{LiveFile, Out};
 use crate::datarep_object::{Conversion, Functions};
 use crate::datareps;
-use crate::runtime::runtime;
-use crate::{infos, types};
 
 /// `MPI_File_set_view` (section 13.3).
 pub unsafe fn file_set_view(

@@ -3,12 +3,13 @@
 use std::ffi::{c_int, c_void};
 
 use mpi_core::Result;
+use mpi_objects::requests::READY;
+use mpi_objects::runtime::runtime;
 
 use super::send::outgoing;
+use crate::abi::MPI_BUFFER_AUTOMATIC;
 use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request};
 use crate::args::{Out, OutInt};
-use crate::requests::READY;
-use crate::runtime::runtime;
 
 /// `MPI_Bsend` (section 3.4).
 pub unsafe fn bsend(
@@ -53,7 +54,11 @@ pub unsafe fn ibsend(
 /// `MPI_Buffer_attach` (section 3.6).
 pub unsafe fn buffer_attach(buffer: *mut c_void, size: MPI_Count) -> Result<()> {
     // SAFETY: the caller's contract.
-    unsafe { runtime()?.bsend.attach(buffer.cast(), size) }
+    unsafe {
+        runtime()?
+            .bsend
+            .attach(buffer.cast(), size, buffer == MPI_BUFFER_AUTOMATIC)
+    }
 }
 
 /// `MPI_Buffer_detach` (section 3.6).

@@ -3,10 +3,10 @@
 use std::ffi::c_int;
 
 use mpi_core::{ANY_SOURCE, ANY_TAG, Class, Error, Result, TAG_UB};
+use mpi_objects::comms::CommObject;
+use mpi_objects::runtime::Runtime;
 
 use crate::abi::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_Comm, MPI_PROC_NULL};
-use crate::comms::CommObject;
-use crate::runtime::Runtime;
 
 #[cold]
 pub(crate) fn bad_rank(rank: c_int, size: u32, who: &str) -> Error {

@@ -6,6 +6,11 @@ use mpi_core::comm::Purpose;
 use mpi_core::process::Mode;
 use mpi_core::process::loan::Loan;
 use mpi_core::{Buffer, Result};
+use mpi_objects::comms::CommObject;
+use mpi_objects::exchange::{Exchange, Sending};
+use mpi_objects::request_object::Object;
+use mpi_objects::runtime::{Runtime, runtime};
+use mpi_objects::{requests, types};
 
 use super::check::check_source;
 use super::recv::null_receive;
@@ -13,12 +18,6 @@ use super::send::outgoing;
 use super::sendrecv::copy_of;
 use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request};
 use crate::api::null;
-use crate::comms::CommObject;
-use crate::exchange::{Exchange, Sending};
-use crate::request_object::Object;
-use crate::requests;
-use crate::runtime::{Runtime, runtime};
-use crate::types;
 
 /// Starts both, the receive first. Returns their handle.
 fn begin(

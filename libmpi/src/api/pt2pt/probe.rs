@@ -3,12 +3,13 @@
 use std::ffi::c_int;
 
 use mpi_core::{Result, Status};
+use mpi_objects::messages;
+use mpi_objects::runtime::runtime;
 
 use super::check::check_source;
 use crate::abi::{MPI_Comm, MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL, MPI_Message, MPI_Status};
 use crate::args::{Out, StatusOut};
-use crate::runtime::runtime;
-use crate::{messages, status};
+use crate::status;
 
 /// `MPI_Iprobe` (section 3.8.1).
 pub fn iprobe(

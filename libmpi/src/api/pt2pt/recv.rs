@@ -5,15 +5,16 @@ use std::ffi::{c_int, c_void};
 
 use mpi_core::comm::Purpose;
 use mpi_core::{RequestId, Result, Status};
+use mpi_objects::comms::CommObject;
+use mpi_objects::runtime::{Runtime, running, runtime};
+use mpi_objects::{messages, requests, types};
 
 use super::check::check_source;
 use crate::abi::{
     MPI_Comm, MPI_Count, MPI_Datatype, MPI_Message, MPI_Request, MPI_SUCCESS, MPI_Status,
 };
 use crate::api::null;
-use crate::comms::CommObject;
-use crate::runtime::{Runtime, running, runtime};
-use crate::{messages, requests, status, types};
+use crate::status;
 
 /// `MPI_Irecv` (section 3.7.2).
 #[inline(always)]
@@ -236,10 +237,11 @@ pub unsafe fn imrecv(
         if request.is_null() {
             return Err(null("request"));
         }
-        let started = match messages::take(runtime, message)? {
-            Some(matched) => runtime.process.imrecv(matched, buffer)?,
-            None => null_receive(runtime, &runtime.world.comm)?,
-        };
+        let started =
+            match messages::take(runtime, message.as_mut().ok_or_else(|| null("message"))?)? {
+                Some(matched) => runtime.process.imrecv(matched, buffer)?,
+                None => null_receive(runtime, &runtime.world.comm)?,
+            };
         request.write(requests::handle(Some(started)));
     }
     Ok(())
@@ -257,7 +259,9 @@ pub unsafe fn mrecv(
     // SAFETY: the caller's contract.
     unsafe {
         let buffer = types::buffer(buf, count, datatype)?;
-        let Some(matched) = messages::take(runtime, message)? else {
+        let Some(matched) =
+            messages::take(runtime, message.as_mut().ok_or_else(|| null("message"))?)?
+        else {
             status::write(status, &Status::PROC_NULL);
             return Ok(());
         };

@@ -5,15 +5,15 @@ use std::ffi::{c_int, c_void};
 use mpi_core::comm::{Purpose, Sent};
 use mpi_core::process::Mode;
 use mpi_core::{Buffer, Error, RequestId, Result};
+use mpi_objects::comms::CommObject;
+use mpi_objects::requests::{self, READY};
+use mpi_objects::runtime::{Runtime, running, runtime};
+use mpi_objects::types;
 
 use super::check::check_send;
 use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request, MPI_SUCCESS};
 use crate::api::null;
-use crate::comms::CommObject;
 use crate::raise::{Arg, On, raise};
-use crate::requests::{self, READY};
-use crate::runtime::{Runtime, running, runtime};
-use crate::types;
 
 /// A send, checked. `rank` is none for `MPI_PROC_NULL`.
 pub(super) struct Outgoing<'a> {

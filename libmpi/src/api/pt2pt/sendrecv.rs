@@ -5,13 +5,14 @@ use std::ffi::{c_int, c_void};
 use mpi_core::comm::Purpose;
 use mpi_core::process::Mode;
 use mpi_core::{Buffer, Class, Error, RequestId, Result, Status};
+use mpi_objects::runtime::{Runtime, runtime};
+use mpi_objects::types;
 
 use super::check::check_source;
 use super::recv::receive_plain;
 use super::send::{Outgoing, finish_send, outgoing, plain_send, start_plain};
 use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Status};
-use crate::runtime::{Runtime, runtime};
-use crate::{status, types};
+use crate::status;
 
 /// `MPI_Sendrecv` (section 3.10).
 pub unsafe fn sendrecv(

@@ -4,11 +4,11 @@ use std::ffi::c_int;
 
 use mpi_core::Result;
 use mpi_core::datatype::Datatype;
+use mpi_objects::runtime::runtime;
 
 use crate::abi::{MPI_Request, MPI_Status};
 use crate::api::null;
 use crate::args::{Out, OutInt};
-use crate::runtime::runtime;
 use crate::status;
 
 /// `MPI_Get_count` (section 3.2.5).

@@ -1,0 +1,18 @@
+//! What the runtime is told of this library when it is brought up.
+
+use mpi_objects::runtime::Binding;
+
+use crate::abi::MPI_BSEND_OVERHEAD;
+use crate::tool::{self, events};
+use crate::{apart, debugger, version};
+
+/// This library.
+pub const BINDING: Binding = Binding {
+    version: version::LIBRARY_VERSION,
+    bsend_overhead: MPI_BSEND_OVERHEAD as usize,
+    check: apart::check,
+    wants_locks: tool::wants_locks,
+    up: debugger::tell,
+    down: debugger::forget,
+    on_comm: |elements| events::tell(events::COMM, elements),
+};

@@ -1,0 +1,127 @@
+//! The callbacks of generalized requests (section 12.2), of C and of Fortran.
+
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use mpi_core::{Class, Error, Result, Status};
+use mpi_objects::grequests::UserRequest;
+
+use crate::abi::{MPI_SUCCESS, MPI_Status};
+use crate::status;
+
+/// The callbacks of a generalized request, and what they are given.
+pub struct Callbacks {
+    /// Says how the operation ended.
+    pub query: unsafe extern "C" fn(*mut c_void, *mut MPI_Status) -> c_int,
+    /// Frees what belongs to it.
+    pub free: unsafe extern "C" fn(*mut c_void) -> c_int,
+    /// Cancels it.
+    pub cancel: unsafe extern "C" fn(*mut c_void, c_int) -> c_int,
+    /// Their first argument.
+    pub extra: *mut c_void,
+}
+
+/// The callbacks of a request.
+pub struct Calls {
+    callbacks: Callbacks,
+    /// They are subroutines of Fortran.
+    fortran: AtomicBool,
+}
+
+type FortranQuery = unsafe extern "C" fn(*mut c_void, *mut MPI_Status, *mut c_int);
+type FortranFree = unsafe extern "C" fn(*mut c_void, *mut c_int);
+type FortranCancel = unsafe extern "C" fn(*mut c_void, *mut c_int, *mut c_int);
+
+// SAFETY: the pointer is only handed to the callbacks; which thread calls them is the program's
+// business, which gave them for that (section 12.2).
+unsafe impl Send for Calls {}
+// SAFETY: as above; the rest is atomic.
+unsafe impl Sync for Calls {}
+
+impl Calls {
+    /// Begins one.
+    ///
+    /// # Safety
+    /// The callbacks keep to the standard's contract, and may be called with `extra` until `free`
+    /// has been.
+    pub unsafe fn new(callbacks: Callbacks) -> Self {
+        Calls {
+            callbacks,
+            fortran: AtomicBool::new(false),
+        }
+    }
+
+    fn is_fortran(&self) -> bool {
+        self.fortran.load(Ordering::Relaxed)
+    }
+}
+
+impl UserRequest for Calls {
+    fn set_fortran(&self) {
+        self.fortran.store(true, Ordering::Relaxed);
+    }
+
+    fn query(&self) -> (Status, Result<()>) {
+        // What the callback leaves alone is as in an empty status.
+        let mut told = status::empty();
+        let Callbacks { query, extra, .. } = self.callbacks;
+        let code = if self.is_fortran() {
+            let mut code = MPI_SUCCESS;
+            // SAFETY: `set_fortran` was called for subroutines of this kind (section 12.2).
+            unsafe {
+                let query: FortranQuery = std::mem::transmute(query);
+                query(extra, &raw mut told, &raw mut code);
+            }
+            code
+        } else {
+            // SAFETY: promised to `new`; the status is a local variable.
+            unsafe { query(extra, &raw mut told) }
+        };
+        (status::read(&told), returned("query", code))
+    }
+
+    fn free(&self) -> Result<()> {
+        let Callbacks { free, extra, .. } = self.callbacks;
+        let code = if self.is_fortran() {
+            let mut code = MPI_SUCCESS;
+            // SAFETY: as in `query`.
+            unsafe {
+                let free: FortranFree = std::mem::transmute(free);
+                free(extra, &raw mut code);
+            }
+            code
+        } else {
+            // SAFETY: promised to `new`.
+            unsafe { free(extra) }
+        };
+        returned("free", code)
+    }
+
+    fn cancel(&self, complete: bool) -> Result<()> {
+        let complete = c_int::from(complete);
+        let Callbacks { cancel, extra, .. } = self.callbacks;
+        let code = if self.is_fortran() {
+            let (mut complete, mut code) = (complete, MPI_SUCCESS);
+            // SAFETY: as in `query`.
+            unsafe {
+                let cancel: FortranCancel = std::mem::transmute(cancel);
+                cancel(extra, &raw mut complete, &raw mut code);
+            }
+            code
+        } else {
+            // SAFETY: promised to `new`.
+            unsafe { cancel(extra, complete) }
+        };
+        returned("cancel", code)
+    }
+}
+
+fn returned(what: &str, code: c_int) -> Result<()> {
+    if code == MPI_SUCCESS {
+        return Ok(());
+    }
+    Err(Error::new(
+        Class::User(code),
+        format!("the {what} callback of a generalized request returned {code}"),
+    ))
+}

@@ -1,0 +1,42 @@
+//! The predefined attributes of windows (section 11.2.6), in the numbers of the ABI.
+
+use std::ffi::{c_int, c_void};
+
+use mpi_objects::wins::{Values, WinObject};
+use mpi_rma::{Flavor, Window};
+
+use crate::abi::{
+    MPI_Aint, MPI_UNDEFINED, MPI_WIN_BASE, MPI_WIN_CREATE_FLAVOR, MPI_WIN_DISP_UNIT,
+    MPI_WIN_FLAVOR_ALLOCATE, MPI_WIN_FLAVOR_CREATE, MPI_WIN_FLAVOR_DYNAMIC, MPI_WIN_FLAVOR_SHARED,
+    MPI_WIN_MODEL, MPI_WIN_SIZE, MPI_WIN_UNIFIED,
+};
+
+/// The values for a window.
+pub fn of(window: &Window) -> Values {
+    let (size, unit) = window.extent_of(window.rank());
+    Values {
+        size: size as MPI_Aint,
+        // A larger one can be told by MPI_Win_shared_query_c only.
+        unit: c_int::try_from(unit).unwrap_or(MPI_UNDEFINED),
+        flavor: match window.flavor() {
+            Flavor::Created(_) => MPI_WIN_FLAVOR_CREATE,
+            Flavor::Allocated => MPI_WIN_FLAVOR_ALLOCATE,
+            Flavor::Shared { .. } => MPI_WIN_FLAVOR_SHARED,
+            Flavor::Dynamic => MPI_WIN_FLAVOR_DYNAMIC,
+        },
+        model: MPI_WIN_UNIFIED,
+    }
+}
+
+/// What the program gets for a predefined key: the window's base, or the address of a number; none for another key.
+pub fn find(object: &WinObject, keyval: c_int) -> Option<*mut c_void> {
+    let number = |number: &c_int| (&raw const *number).cast_mut().cast();
+    Some(match keyval {
+        MPI_WIN_BASE => object.window.base().cast(),
+        MPI_WIN_SIZE => (&raw const object.values.size).cast_mut().cast(),
+        MPI_WIN_DISP_UNIT => number(&object.values.unit),
+        MPI_WIN_CREATE_FLAVOR => number(&object.values.flavor),
+        MPI_WIN_MODEL => number(&object.values.model),
+        _ => return None,
+    })
+}

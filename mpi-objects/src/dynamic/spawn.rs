@@ -1,0 +1,260 @@
+//! Starting processes (MPI-3.1 section 10.3): what the launcher is asked for, and how spawned processes find those
+//! who have spawned them.
+
+use std::ffi::{CStr, OsStr, c_void};
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Command as Program, Stdio};
+use std::sync::Arc;
+
+use mpi_comm::dynamic::{Link, meet};
+use mpi_core::comm::Comm;
+use mpi_core::info::Info;
+use mpi_core::{Class, Error, Result};
+use mpi_init::dynamic::opener::Transports;
+use mpi_init::dynamic::ports::{self, Port};
+use mpi_init::dynamic::socket::Socket;
+use pmi::{Command, Spawn};
+
+use crate::runtime::Runtime;
+
+/// The key in the key-value space of spawned processes whose value is the port of who has spawned them.
+const PARENT: &str = "weft-parent";
+
+fn failed(why: impl Into<String>) -> Error {
+    Error::new(Class::Spawn, why.into())
+}
+
+/// A command with the keys of its Info object (section 10.3.4).
+///
+/// # Errors
+/// `MPI_ERR_INFO_VALUE`: the value of a reserved key makes no sense; `MPI_ERR_SPAWN`: the file that `file` names
+/// can't be read.
+pub fn command(
+    program: String,
+    args: Vec<String>,
+    count: usize,
+    info: Option<&Info>,
+) -> Result<Command> {
+    let mut pairs: Vec<(String, String)> = Vec::new();
+    for entry in info.map(Info::pairs).unwrap_or_default() {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        pairs.push((text(&entry.0), text(&entry.1)));
+    }
+    let file = pairs.iter().find(|pair| pair.0 == "file");
+    if let Some((_, name)) = file.cloned() {
+        for pair in read_file(&name)? {
+            // What the program says itself counts.
+            if !pairs.iter().any(|known| known.0 == pair.0) {
+                pairs.push(pair);
+            }
+        }
+    }
+    if let Some((_, soft)) = pairs.iter().find(|pair| pair.0 == "soft")
+        && !allows(soft)
+    {
+        return Err(Error::new(
+            Class::InfoValue,
+            format!(
+                "the value of the key soft is '{soft}'; it is a list of numbers and of ranges FIRST:LAST or \
+                 FIRST:LAST:STEP, separated by commas"
+            ),
+        ));
+    }
+    pairs.retain(|pair| pair.0 != "file" && pair.0 != "soft");
+    Ok(Command {
+        program,
+        args,
+        count,
+        info: pairs,
+    })
+}
+
+/// Whether a value of `soft` makes sense. As many processes as possible are started, which are all.
+fn allows(soft: &str) -> bool {
+    soft.split(',').all(|part| {
+        let numbers: Vec<Option<i64>> = part.split(':').map(|n| n.trim().parse().ok()).collect();
+        match numbers[..] {
+            [Some(_)] | [Some(_), Some(_)] => true,
+            [Some(_), Some(_), Some(step)] => step != 0,
+            _ => false,
+        }
+    })
+}
+
+/// Keys and values of a file: lines `key = value`, comments from `#` on.
+fn read_file(name: &str) -> Result<Vec<(String, String)>> {
+    let text = std::fs::read_to_string(name).map_err(|error| {
+        failed(format!(
+            "the file '{name}' (Info key file) can't be read: {error}"
+        ))
+    })?;
+    let line = |line: &str| {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        match line.split_once('=') {
+            _ if line.is_empty() => None,
+            Some((key, value)) => Some(Ok((key.trim().to_owned(), value.trim().to_owned()))),
+            None => Some(Err(failed(format!(
+                "the file '{name}' (Info key file) has a line '{line}'; its lines are 'key = value'"
+            )))),
+        }
+    };
+    text.lines().filter_map(line).collect()
+}
+
+/// Has the launcher start processes, and waits until they have called `MPI_Init`. Names of ports have up to `port_len`
+/// bytes.
+///
+/// # Errors
+/// `MPI_ERR_SPAWN`, with what the launcher says.
+pub fn spawn(runtime: &Runtime, commands: Vec<Command>, port_len: usize) -> Result<Socket> {
+    let port = Port::open(runtime.node)?;
+    let spawn = Spawn {
+        commands,
+        preput: vec![(PARENT.to_owned(), port.name(port_len))],
+    };
+    if runtime.pmi.is_launched() {
+        runtime.pmi.spawn(&spawn).map_err(|error| {
+            let names: Vec<&str> = spawn
+                .commands
+                .iter()
+                .map(|one| one.program.as_str())
+                .collect();
+            failed(format!(
+                "'{}' can't be started: {error}",
+                names.join("', '")
+            ))
+        })?;
+    } else {
+        start_launcher(&spawn)?;
+    }
+    port.accept(&runtime.process)
+}
+
+/// Where this library is.
+fn own_library() -> Option<PathBuf> {
+    let mut info = libc::Dl_info {
+        dli_fname: std::ptr::null(),
+        dli_fbase: std::ptr::null_mut(),
+        dli_sname: std::ptr::null(),
+        dli_saddr: std::ptr::null_mut(),
+    };
+    let address = own_library as *const c_void;
+    // SAFETY: dladdr writes `info` only, and takes any address.
+    let found = unsafe { libc::dladdr(address, &mut info) } != 0 && !info.dli_fname.is_null();
+    if !found {
+        return None;
+    }
+    // SAFETY: a string that lives as long as the library.
+    let name = unsafe { CStr::from_ptr(info.dli_fname) };
+    std::fs::canonicalize(OsStr::from_bytes(name.to_bytes())).ok()
+}
+
+/// Starts our own launcher for the processes that a program wants which has none.
+fn start_launcher(spawn: &Spawn) -> Result<()> {
+    let none = || {
+        failed(
+            "this process was started without a launcher, and Weft's mpiexec was not found beside the library; \
+             start the program by 'mpiexec -n 1'",
+        )
+    };
+    let library = own_library().ok_or_else(none)?;
+    let launcher = library
+        .ancestors()
+        .skip(1)
+        .take(3)
+        .map(|dir| dir.join("bin/mpiexec"))
+        .find(|path| path.is_file())
+        .ok_or_else(none)?;
+    let cant = |error: std::io::Error| {
+        failed(format!(
+            "'{}' can't be started: {error}",
+            launcher.display()
+        ))
+    };
+    let (mut status, theirs) = UnixStream::pair().map_err(cant)?;
+    let mut program = Program::new(&launcher);
+    // Its standard input is the socket on which it answers.
+    program.args(["-spawned-by", "0", "-1"]);
+    for (key, value) in &spawn.preput {
+        program.args(["-preput", key, value]);
+    }
+    for (number, one) in spawn.commands.iter().enumerate() {
+        if number > 0 {
+            program.arg(":");
+        }
+        program.args(["-n", &one.count.to_string()]);
+        for (key, value) in &one.info {
+            match key.as_str() {
+                "wdir" | "wd" => drop(program.args(["-wdir", value])),
+                "host" => drop(program.args(["-host", value])),
+                "hostfile" => drop(program.args(["-hostfile", value])),
+                _ => {}
+            }
+        }
+        let found = one.locate().map_err(failed)?;
+        program.arg("--").arg(found).args(&one.args);
+    }
+    let child = program.stdin(Stdio::from(OwnedFd::from(theirs))).spawn();
+    let mut child = child.map_err(cant)?;
+    drop(program);
+    let mut word = String::new();
+    // It says one or the other, or ends.
+    let _ = status.read_to_string(&mut word);
+    match word.strip_prefix("no ") {
+        _ if word == "ok" => Ok(()),
+        Some(why) => {
+            let _ = child.wait();
+            Err(failed(why))
+        }
+        None => {
+            let _ = child.wait();
+            Err(failed("the launcher has ended before it started anything"))
+        }
+    }
+}
+
+/// Connects processes that were spawned with those who have spawned them.
+///
+/// # Errors
+/// They can't be reached.
+pub fn connect_with_parents(runtime: &Runtime) -> Result<Comm> {
+    let world = &runtime.world.comm;
+    let mut socket = (world.rank() == 0).then(|| {
+        let told = runtime.pmi.preput(PARENT);
+        let told = told.map_err(|error| failed(error.to_string()))?;
+        let name = told.ok_or_else(|| {
+            failed(
+                "this process was started by MPI_Comm_spawn of another MPI library, and can't be connected with \
+                 who called it",
+            )
+        })?;
+        // The parents wait for nothing else.
+        ports::connect(&runtime.process, &name, runtime.node, None)
+    });
+    let link = socket.as_mut().map(|socket| match socket {
+        Ok(socket) => Ok(socket as &mut dyn Link),
+        Err(error) => Err(error.clone()),
+    });
+    let opener = Transports { node: runtime.node };
+    meet(&runtime.process, world, 0, false, link, &opener)
+}
+
+/// Makes the communicator that `MPI_Comm_get_parent` gives.
+///
+/// # Errors
+/// The parents can't be reached.
+pub fn find_parents(runtime: &Runtime) -> Result<()> {
+    if !runtime.pmi.spawned() {
+        return Ok(());
+    }
+    let comm = connect_with_parents(runtime)?;
+    comm.set_name("MPI_COMM_PARENT");
+    let world: &Arc<_> = &runtime.world;
+    let handle = runtime.add_comm(comm, Some(world))?;
+    *runtime.dynamic.parent.lock() = Some(handle);
+    Ok(())
+}

@@ -1,0 +1,102 @@
+//! Error handlers by handle (section 8.3).
+
+use std::sync::Arc;
+
+use mpi_core::{Class, Error, Result};
+use parking_lot::Mutex;
+
+use crate::handler::{Attached, Handler, Made, Proxy, Uses};
+use crate::library::LIBRARY;
+use crate::predefined::{
+    MPI_ERRHANDLER_NULL, MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN, MPI_Errhandler,
+};
+
+/// `MPI::ERRORS_THROW_EXCEPTIONS` of programs in C++ (MPI-2.2, section 16.1.8): the functions of C
+/// return the code, and the C++ binding, which finds this handle on the object, throws it.
+const THROW: MPI_Errhandler = 0x5400_0002;
+
+fn is_predefined(handle: MPI_Errhandler) -> bool {
+    matches!(
+        handle,
+        MPI_ERRORS_ARE_FATAL | MPI_ERRORS_RETURN | MPI_ERRORS_ABORT | THROW
+    )
+}
+
+/// The handler behind a handle, to be attached.
+pub fn attach(handle: MPI_Errhandler) -> Result<Attached> {
+    if is_predefined(handle) {
+        return Ok(Attached::predefined(handle));
+    }
+    Ok(Attached::made(handle, given(handle)?))
+}
+
+/// The handler behind a handle that the program has and has not freed as often as it was given it.
+fn given(handle: MPI_Errhandler) -> Result<Arc<Made>> {
+    let made = LIBRARY.errhandlers.get_arc(handle);
+    let given = made.filter(|made| made.uses.lock().given > 0);
+    given.ok_or_else(|| invalid(handle))
+}
+
+/// A handle for a handler of the program's.
+pub fn make(handler: Handler) -> Result<MPI_Errhandler> {
+    let made = Arc::new(Made {
+        handler,
+        table: &LIBRARY.errhandlers,
+        uses: Mutex::new(Uses {
+            handle: MPI_ERRHANDLER_NULL,
+            given: 1,
+            attached: 0,
+        }),
+    });
+    let handle = LIBRARY.errhandlers.insert(made.clone()).ok_or_else(|| {
+        Error::new(
+            Class::NoMem,
+            "all 67,108,864 error handler handles are in use; free some",
+        )
+    })?;
+    made.uses.lock().handle = handle;
+    Ok(handle)
+}
+
+/// Frees a handle; the handler lives on where it is attached. Predefined ones stay.
+pub fn free(handle: MPI_Errhandler) -> Result<()> {
+    if is_predefined(handle) {
+        return Ok(());
+    }
+    given(handle)?.change(|uses| uses.given -= 1);
+    Ok(())
+}
+
+/// Has the function of a handler called through `proxy`.
+pub fn set_proxy(handle: MPI_Errhandler, proxy: Proxy) -> Result<()> {
+    let made = LIBRARY
+        .errhandlers
+        .get_arc(handle)
+        .ok_or_else(|| invalid(handle))?;
+    if let Some(address) = made.handler.address() {
+        let mut proxies = LIBRARY.errhandler_proxies.lock();
+        proxies.retain(|(other, _)| *other != address);
+        proxies.push((address, proxy));
+    }
+    Ok(())
+}
+
+impl Handler {
+    /// What calls the program's function, if that is not one of C.
+    pub fn proxy(self) -> Option<Proxy> {
+        let address = self.address()?;
+        let proxies = LIBRARY.errhandler_proxies.lock();
+        let found = proxies.iter().find(|(other, _)| *other == address);
+        found.map(|(_, proxy)| *proxy)
+    }
+}
+
+#[cold]
+fn invalid(handle: MPI_Errhandler) -> Error {
+    let what = if handle == MPI_ERRHANDLER_NULL {
+        "errhandler is MPI_ERRHANDLER_NULL".to_string()
+    } else {
+        format!("error handler {handle:#x} does not exist; it was never made, or has been freed")
+    };
+    Error::new(Class::Errhandler, what)
+}

@@ -1,0 +1,125 @@
+//! Info objects by handle.
+
+use std::os::unix::ffi::OsStringExt;
+use std::sync::Arc;
+
+use mpi_core::info::{Environment, Info};
+use mpi_core::{Class, Error, Result};
+
+use crate::identity;
+use crate::library::LIBRARY;
+use crate::predefined::{MPI_INFO_ENV, MPI_INFO_NULL, MPI_Info};
+
+/// Fills `MPI_INFO_ENV` (section 10.3.4); the first call counts.
+pub fn set_env(size: u32, thread_level: &'static str) {
+    LIBRARY
+        .env_info
+        .get_or_init(|| Info::environment(&start(Vec::new(), Some(size), Some(thread_level))));
+}
+
+/// A new object with what is known of the program's start, perhaps before `MPI_Init`; `words` are the
+/// program and its arguments if it tells them.
+pub fn environment(words: Vec<Vec<u8>>) -> Info {
+    let known = LIBRARY.env_info.get();
+    let size = LIBRARY.rank_and_size.get().map(|(_, size)| *size as u32);
+    let info = Info::environment(&start(words, size, None));
+    let level = known.and_then(|known| known.hint("thread_level"));
+    if let Some(level) = level {
+        // Neither is too long.
+        let _ = info.set("thread_level", level);
+    }
+    info
+}
+
+fn start(
+    words: Vec<Vec<u8>>,
+    size: Option<u32>,
+    thread_level: Option<&'static str>,
+) -> Environment {
+    let words = if words.is_empty() {
+        std::env::args_os().map(OsStringExt::into_vec).collect()
+    } else {
+        words
+    };
+    let mut words = words.into_iter();
+    let wdir = std::env::current_dir().ok();
+    Environment {
+        command: words.next(),
+        argv: words.collect(),
+        maxprocs: size,
+        host: Some(identity::host().into_bytes()),
+        arch: Some(std::env::consts::ARCH.into()),
+        wdir: wdir.map(|wdir| wdir.into_os_string().into_vec()),
+        thread_level,
+        ..Environment::default()
+    }
+}
+
+/// The object behind a handle.
+pub fn get(handle: MPI_Info) -> Result<&'static Info> {
+    match LIBRARY.infos.get(handle) {
+        Some(info) => Ok(info),
+        None if handle == MPI_INFO_ENV => LIBRARY
+            .env_info
+            .get()
+            .ok_or_else(|| Error::new(Class::Info, "MPI_INFO_ENV exists only after MPI_Init")),
+        None => Err(invalid(handle)),
+    }
+}
+
+/// The object behind a handle that the program may change.
+pub fn get_mut(handle: MPI_Info) -> Result<&'static Info> {
+    if handle == MPI_INFO_ENV {
+        return Err(constant());
+    }
+    get(handle)
+}
+
+/// Hints that a program gives: none for `MPI_INFO_NULL`.
+pub fn hints(handle: MPI_Info) -> Result<Option<&'static Info>> {
+    if handle == MPI_INFO_NULL {
+        Ok(None)
+    } else {
+        get(handle).map(Some)
+    }
+}
+
+/// A handle for an object, to be freed by the program.
+pub fn insert(info: Info) -> Result<MPI_Info> {
+    LIBRARY.infos.insert(Arc::new(info)).ok_or_else(|| {
+        Error::new(
+            Class::NoMem,
+            "all 67,108,864 info handles are in use; free some",
+        )
+    })
+}
+
+/// Frees a handle.
+pub fn remove(handle: MPI_Info) -> Result<()> {
+    if handle == MPI_INFO_ENV {
+        return Err(constant());
+    }
+    LIBRARY
+        .infos
+        .remove(handle)
+        .map(drop)
+        .ok_or_else(|| invalid(handle))
+}
+
+#[cold]
+fn constant() -> Error {
+    Error::new(
+        Class::Info,
+        "MPI_INFO_ENV can only be read; MPI_Info_dup makes a copy to change",
+    )
+}
+
+#[cold]
+fn invalid(handle: MPI_Info) -> Error {
+    let what = if handle == MPI_INFO_NULL {
+        "info is MPI_INFO_NULL".to_string()
+    } else {
+        format!("info object {handle:#x} does not exist; it was never made, or has been freed")
+    };
+    Error::new(Class::Info, what)
+}
