@@ -3,7 +3,8 @@
 //! Spinning is right when each rank has a core and wrong when it hasn't. A waiter spins for a
 //! bounded number of polls, then gives up the processor between polls, then sleeps on the
 //! transports' wake-ups. With more ranks than cores it yields from the first fruitless poll on:
-//! whoever is waited for needs the core.
+//! whoever is waited for needs the core. Where a yield costs a slice of somebody else's, it sleeps at
+//! once (`yields`).
 
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,10 +14,12 @@ use netmod::WakeUp;
 
 mod clock;
 mod wakeup;
+mod yields;
 
 pub use clock::Clock;
 pub(crate) use clock::Monotonic;
 pub(crate) use wakeup::LocalWakeup;
+pub(crate) use yields::Yields;
 
 /// The policy's numbers, from the environment and from what the launcher says.
 #[derive(Clone, Copy, Debug)]

@@ -348,7 +348,7 @@ impl Waiter<'_> {
             fruitless = fruitless.saturating_add(1);
             match fruitless {
                 0..100 => std::hint::spin_loop(),
-                100..2_000 => std::thread::yield_now(),
+                100..2_000 => process.give_up_core(),
                 _ => std::thread::sleep(NAP),
             }
         }

@@ -134,25 +134,6 @@ impl Epochs {
         self.targets.get(target) & DIRTY != 0 && self.targets.change(target, DIRTY, 0) & DIRTY != 0
     }
 
-    /// Whether `target` may be accessed, for the short way: no error is made.
-    #[inline(always)]
-    pub fn is_open(&self, target: u32) -> bool {
-        let all = self.all();
-        if all & LOCK_ALL != 0 {
-            return true;
-        }
-        if all & FENCE != 0 && !self.fence_used.load(Ordering::Relaxed) {
-            return false;
-        }
-        all & FENCE != 0 || self.targets.get_fast(target) & EPOCHS != 0
-    }
-
-    /// Whether `target` is locked, for the short way.
-    #[inline(always)]
-    pub fn is_locked(&self, target: u32) -> bool {
-        self.all() & LOCK_ALL != 0 || self.targets.get_fast(target) & (SHARED | EXCLUSIVE) != 0
-    }
-
     /// Bytes of memory, with `noted` targets under way.
     pub fn bytes(&self, noted: usize) -> usize {
         self.targets.bytes(noted)

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use crate::acting::Acting;
 use crate::control::full_fence;
+use crate::epochs::{EPOCHS, EXCLUSIVE, FENCE, LOCK_ALL, SHARED};
 use crate::fast_targets::FastTarget;
 use crate::window::Window;
 
@@ -37,7 +38,7 @@ impl Window {
     #[inline(always)]
     fn find(&self, target: i32, displacement: isize, len: usize) -> Option<(&FastTarget, *mut u8)> {
         let place = self.fast.targets.get(target as u32 as usize)?;
-        if !self.epochs.is_open(target as u32) {
+        if !self.is_open(target as u32) {
             return None;
         }
         // What is negative is very large.
@@ -111,24 +112,40 @@ impl Window {
         Some(found)
     }
 
+    /// Whether `target` is in an access epoch: no error is made.
+    #[inline(always)]
+    fn is_open(&self, target: u32) -> bool {
+        let epochs = &self.epochs;
+        let all = epochs.all.load(Ordering::Relaxed);
+        if all & LOCK_ALL != 0 {
+            return true;
+        }
+        if all & FENCE != 0 && !epochs.fence_used.load(Ordering::Relaxed) {
+            return false;
+        }
+        all & FENCE != 0 || epochs.targets.get_fast(target) & EPOCHS != 0
+    }
+
     /// Whether `target` is locked, as requests and flushes need it.
     #[inline(always)]
     pub fn is_locked(&self, target: i32) -> bool {
-        self.epochs.is_locked(target as u32)
+        let epochs = &self.epochs;
+        epochs.all.load(Ordering::Relaxed) & LOCK_ALL != 0
+            || epochs.targets.get_fast(target as u32) & (SHARED | EXCLUSIVE) != 0
     }
 
     /// [`Window::flush_local`].
     #[inline(always)]
     pub fn fast_flush_local(&self, target: i32) -> bool {
         let target = target as u32;
-        (target as usize) < self.fast.targets.len() && self.epochs.is_locked(target)
+        (target as usize) < self.fast.targets.len() && self.is_locked(target as i32)
     }
 
     /// [`Window::flush`].
     #[inline(always)]
     pub fn fast_flush(&self, target: i32) -> bool {
         let target = target as u32;
-        let fine = (target as usize) < self.fast.targets.len() && self.epochs.is_locked(target);
+        let fine = (target as usize) < self.fast.targets.len() && self.is_locked(target as i32);
         if fine {
             full_fence();
         }

@@ -11,7 +11,6 @@ use netmod_kit::bundle::BurstLimit;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 
-use crate::exposure::Exposures;
 use crate::wire::{self, Kind, MAX_FIXED};
 
 /// The token of what nobody is told of.
@@ -100,6 +99,12 @@ pub(crate) struct Conn {
     /// It is in the lane's lists of those that are stuck and of those that hold something.
     pub is_stuck: bool,
     pub is_dirty: bool,
+    /// Bytes of lent messages in `out` that leave together; nobody has tried to write anything of it.
+    pub loose: usize,
+    /// The poll in which lent messages last left, and how many.
+    pub lent: (u32, u32),
+    /// Long answers were added to `out` that nobody has tried to write.
+    pub answers: bool,
     /// The epoll set tells when there is room.
     pub watched: bool,
     /// Polls in a row that brought nothing.
@@ -184,6 +189,9 @@ impl Conn {
             put_failed: false,
             is_stuck: false,
             is_dirty: false,
+            loose: 0,
+            lent: (0, 0),
+            answers: false,
             watched: false,
             idle: 0,
             bye: false,
@@ -200,6 +208,12 @@ impl Conn {
     #[inline(always)]
     pub(crate) fn waits(&self) -> bool {
         !self.out.is_empty() || self.failed.is_some() || self.park != Park::No
+    }
+
+    /// Whether nothing can be added now, since the kernel has no room for what there is.
+    #[inline(always)]
+    pub(crate) fn refuses(&self) -> bool {
+        self.waits() && (self.loose == 0 || self.failed.is_some() || self.park != Park::No)
     }
 
     /// Adds a frame to what leaves next.
@@ -300,80 +314,10 @@ impl Conn {
         }
     }
 
-    fn refused(&mut self, error: &io::Error) {
+    pub(crate) fn refused(&mut self, error: &io::Error) {
         if !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) {
             self.failed = Some(error.to_string());
         }
-    }
-
-    /// Writes more of what waits. Tokens of what has left are added to `done`. Returns whether
-    /// anything was written.
-    #[allow(unsafe_code)]
-    pub(crate) fn push_on(&mut self, exposures: &Exposures, done: &mut Vec<Token>) -> bool {
-        let mut any = false;
-        while let (Some(first), None) = (self.out.front_mut(), &self.failed) {
-            let stream = &*self.stream;
-            let written = match first {
-                Out::Own(bytes, at) => send(stream, &bytes[*at..]),
-                // SAFETY: the program has lent the memory until its completion, which is told only
-                // when all has been written.
-                Out::Lent { ptr, len, .. } => unsafe {
-                    send(stream, std::slice::from_raw_parts(*ptr, *len))
-                },
-                Out::Exposed {
-                    number,
-                    offset,
-                    len,
-                } => {
-                    let part = (*len).min(1 << 20);
-                    let sent = exposures.with(*number, *offset, part, |ptr| {
-                        // SAFETY: exposed, so valid by the contract of `expose`, and it stays so
-                        // during the call.
-                        send(stream, unsafe { std::slice::from_raw_parts(ptr, part) })
-                    });
-                    sent.unwrap_or_else(|| {
-                        Err(io::Error::other(
-                            "memory was withdrawn while a peer read it",
-                        ))
-                    })
-                }
-            };
-            let written = match written {
-                Ok(written) => written,
-                Err(error) => {
-                    self.refused(&error);
-                    break;
-                }
-            };
-            any = true;
-            self.wrote = true;
-            let is_over = match first {
-                Out::Own(bytes, at) => {
-                    *at += written;
-                    *at >= bytes.len()
-                }
-                Out::Lent { ptr, len, token } => {
-                    *ptr = ptr.wrapping_add(written);
-                    *len -= written;
-                    if *len == 0 {
-                        done.push(*token);
-                    }
-                    *len == 0
-                }
-                Out::Exposed { offset, len, .. } => {
-                    *offset += written as u64;
-                    *len -= written;
-                    *len == 0
-                }
-            };
-            if is_over {
-                self.out.pop_front();
-            }
-        }
-        if self.out.is_empty() && !self.held.is_empty() {
-            self.write();
-        }
-        any
     }
 
     /// Bytes that the peer's kernel has not acknowledged.
@@ -387,14 +331,8 @@ impl Conn {
     }
 }
 
-fn sendmsg(stream: &TcpStream, pieces: &[IoSlice<'_>]) -> rustix::io::Result<usize> {
+/// One call; without a signal if the other end is gone.
+pub(crate) fn sendmsg(stream: &TcpStream, pieces: &[IoSlice<'_>]) -> rustix::io::Result<usize> {
     let mut nothing = SendAncillaryBuffer::default();
     rustix::net::sendmsg(stream, pieces, &mut nothing, SendFlags::NOSIGNAL)
-}
-
-fn send(mut stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
-    match stream.write(bytes) {
-        Ok(0) if !bytes.is_empty() => Err(ErrorKind::WouldBlock.into()),
-        other => other,
-    }
 }

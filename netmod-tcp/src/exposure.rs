@@ -1,7 +1,7 @@
 //! Memory that peers may access.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use netmod::RemoteKey;
 use netmod_kit::NumberMap;
@@ -47,11 +47,27 @@ impl Exposures {
         len: usize,
         act: impl FnOnce(*mut u8) -> T,
     ) -> Option<T> {
-        let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
-        let found = all.get(&number)?;
+        self.hold().find(number, offset, len).map(act)
+    }
+
+    /// Nothing is withdrawn while the result lives.
+    #[inline]
+    pub(crate) fn hold(&self) -> Held<'_> {
+        Held(self.all.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// What is exposed, and stays so.
+pub(crate) struct Held<'a>(RwLockReadGuard<'a, NumberMap<u64, Exposure>>);
+
+impl Held<'_> {
+    /// The address of a piece, if all of it is exposed.
+    #[inline]
+    pub(crate) fn find(&self, number: u64, offset: u64, len: usize) -> Option<*mut u8> {
+        let found = self.0.get(&number)?;
         let offset = usize::try_from(offset).ok()?;
         let end = offset.checked_add(len)?;
-        (end <= found.len).then(|| act(std::ptr::with_exposed_provenance_mut(found.base + offset)))
+        (end <= found.len).then(|| std::ptr::with_exposed_provenance_mut(found.base + offset))
     }
 }
 

@@ -13,7 +13,7 @@ use netmod_kit::{PeerTable, bundle};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
 use crate::calls::{Attempt, Guest};
-use crate::conn::{COPY, Conn, NOBODY, Out};
+use crate::conn::{COPY, Conn, Out};
 use crate::ops::Ops;
 use crate::shared::Shared;
 use crate::wire::{self, Kind, MAX_PAYLOAD};
@@ -113,7 +113,7 @@ pub(crate) struct TcpLane {
     pub(crate) guests: Vec<Option<Box<Guest>>>,
     pub(crate) guest_count: usize,
     /// Endpoints for which the kernel had no room.
-    stuck: Vec<u32>,
+    pub(crate) stuck: Vec<u32>,
     /// Endpoints that hold frames.
     pub(crate) dirty: Vec<u32>,
     /// Endpoints that were put to since their last flush; some may have ended.
@@ -123,12 +123,13 @@ pub(crate) struct TcpLane {
     /// Counts polls.
     pub(crate) round: u32,
     since_look: u32,
-    gathering: bool,
+    pub(crate) gathering: bool,
     pub(crate) buffer: Box<[u8]>,
     /// Buffers for messages that come in parts.
     pub(crate) spare: Vec<Vec<u8>>,
     pub(crate) events: Vec<epoll::Event>,
-    done: Vec<Token>,
+    /// Empty between calls.
+    pub(crate) done: Vec<Token>,
 }
 
 // SAFETY: raw pointers are to memory that its user keeps valid until completion.
@@ -207,7 +208,7 @@ impl TcpLane {
             && let Some(conn) = self.conn(index)
         {
             conn.used = round;
-            return match conn.waits() {
+            return match conn.refuses() {
                 false => Ok(Some(index)),
                 true => Err(LaneError::Again),
             };
@@ -223,7 +224,7 @@ impl TcpLane {
         }
         let index = self.index_of(peer, vci);
         match &self.endpoints[index as usize].state {
-            State::Open(conn) => match conn.waits() {
+            State::Open(conn) => match conn.refuses() {
                 false => Ok(Some(index)),
                 true => Err(LaneError::Again),
             },
@@ -262,12 +263,12 @@ impl TcpLane {
         }
     }
 
-    /// Writes what a connection holds.
+    /// Writes what a connection holds. Where messages wait for others to leave with, it leaves behind them.
     #[inline]
     pub(crate) fn write(&mut self, index: u32) {
         if let Some(conn) = self.conn(index) {
             conn.write();
-            if conn.waits() {
+            if conn.refuses() {
                 self.mark_stuck(index);
             }
         }
@@ -284,84 +285,8 @@ impl TcpLane {
                 }
             }
             self.write(index);
+            self.push_loose(index);
         }
-    }
-
-    /// Writes more of what found no room. Returns whether anything was written.
-    fn push_on(&mut self) -> bool {
-        let mut any = false;
-        let mut still = Vec::new();
-        for index in std::mem::take(&mut self.stuck) {
-            let shared = self.shared.clone();
-            let mut done = std::mem::take(&mut self.done);
-            let mut unwatch = false;
-            if let Some(conn) = self.conn(index) {
-                any |= conn.push_on(&shared.exposures, &mut done);
-                conn.is_stuck = conn.waits();
-                if conn.is_stuck {
-                    still.push(index);
-                } else {
-                    unwatch = conn.watched;
-                }
-            }
-            if unwatch {
-                self.watch(index, false);
-            }
-            for token in done.drain(..).filter(|token| *token != NOBODY) {
-                self.notices.push_back(Notice::Complete(token, Ok(())));
-            }
-            self.done = done;
-        }
-        self.stuck.append(&mut still);
-        any
-    }
-
-    /// Has the epoll set tell when the kernel has room for a connection's bytes, or no longer.
-    fn watch(&mut self, index: u32, on: bool) {
-        let Some(Endpoint {
-            state: State::Open(conn),
-            ..
-        }) = self.endpoints.get_mut(index as usize)
-        else {
-            return;
-        };
-        conn.watched = on;
-        let flags = match on {
-            true => EventFlags::IN | EventFlags::OUT,
-            false => EventFlags::IN,
-        };
-        let _ = epoll::modify(&self.epoll, &*conn.stream, event(about::CONN, index), flags);
-    }
-
-    /// Sends a message whose payload stays where it is until completion.
-    ///
-    /// # Safety
-    /// As for `Lane::send_zcopy`.
-    unsafe fn lend(
-        &mut self,
-        index: u32,
-        header: &Header,
-        payload: *const u8,
-        len: usize,
-        token: Token,
-    ) -> Issued {
-        // SAFETY: valid until completion, by the contract.
-        let data = unsafe { std::slice::from_raw_parts(payload, len) };
-        let Some(conn) = self.conn(index) else {
-            return Issued::Done;
-        };
-        wire::begin(&mut conn.held, Kind::Message, 0, &header.to_bytes(), len);
-        let written = conn.write_with(data);
-        if written == len {
-            return Issued::Done;
-        }
-        conn.out.push_back(Out::Lent {
-            ptr: payload.wrapping_add(written),
-            len: len - written,
-            token,
-        });
-        self.mark_stuck(index);
-        Issued::Pending
     }
 
     /// Whether a small message may leave now; counts it.
@@ -483,7 +408,7 @@ impl Lane for TcpLane {
         }
         match self.ready(to, vci)? {
             // SAFETY: passed on.
-            Some(index) => Ok(unsafe { self.lend(index, header, payload, len, token) }),
+            Some(index) => unsafe { self.lend(index, header, payload, len, token) },
             None => Ok(Issued::Done),
         }
     }

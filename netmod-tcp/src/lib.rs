@@ -27,6 +27,8 @@ mod config;
 mod conn;
 mod connect;
 mod exposure;
+#[allow(unsafe_code, reason = "memory that programs lend")]
+mod gather;
 #[allow(unsafe_code, reason = "getifaddrs is a C list")]
 mod interfaces;
 #[allow(unsafe_code, reason = "memory that programs lend")]

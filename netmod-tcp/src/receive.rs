@@ -234,6 +234,7 @@ impl TcpLane {
             conn.used = round;
         }
         self.take_apart(index, bytes, sink);
+        self.answer(index);
     }
 
     /// [`TcpLane::receive`], also where a frame has come in part.

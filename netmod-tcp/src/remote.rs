@@ -121,7 +121,11 @@ impl TcpLane {
             }
             asked += part;
         }
-        self.write(index);
+        // Those of a window of messages leave together.
+        match self.gathering {
+            true => self.mark_dirty(index),
+            false => self.write(index),
+        }
         Ok(Issued::Pending)
     }
 
@@ -350,29 +354,27 @@ impl TcpLane {
         let cookie = cookie.to_ne_bytes();
         let answered = len.and_then(|len| {
             shared.exposures.with(number, offset, len, |ptr| {
-                // SAFETY: all of it is exposed and stays so during the call; what races with its
-                // owner's writes is the program's own affair, as on any network.
-                let data = unsafe { std::slice::from_raw_parts(ptr, len) };
                 if len <= COPY {
-                    conn.append(Kind::Data, 0, &cookie, data);
-                    return;
+                    // SAFETY: all of it is exposed and stays so during the call; what races with its
+                    // owner's writes is the program's own affair, as on any network.
+                    let data = unsafe { std::slice::from_raw_parts(ptr, len) };
+                    return conn.append(Kind::Data, 0, &cookie, data);
                 }
                 wire::begin(&mut conn.held, Kind::Data, 0, &cookie, len);
-                let written = conn.write_with(data);
-                if written < len {
-                    conn.out.push_back(Out::Exposed {
-                        number,
-                        offset: offset + written as u64,
-                        len: len - written,
-                    });
-                }
+                let held = std::mem::take(&mut conn.held);
+                conn.out.push_back(Out::Own(held, 0));
+                conn.out.push_back(Out::Exposed {
+                    number,
+                    offset,
+                    len,
+                });
+                conn.answers = true;
             })
         });
         if answered.is_none() {
             conn.append(Kind::Refused, 0, &cookie, &[]);
         }
         self.mark_dirty(index);
-        self.mark_stuck(index);
     }
 
     /// Somebody asks for an atomic.

@@ -1,7 +1,7 @@
 //! `tcp-floor`: what two sockets on this machine take, with nothing around them: the floor under every
 //! library over TCP. Two processes, one connection over the loopback interface, both spinning.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, IoSlice, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -32,10 +32,26 @@ pub struct FloorOptions {
     #[arg(long, value_name = "R", default_value_t = 7,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
+    /// Measure bandwidth: windows of 64 messages one way, as many of them in a call as the kernel takes, and an
+    /// answer.
+    #[arg(long)]
+    bandwidth: bool,
     /// The other end's side of it.
     #[arg(long, hide = true)]
     port: Option<u16>,
 }
+
+/// Messages of a window.
+const WINDOW: usize = 64;
+
+/// Messages of a call.
+const TOGETHER: usize = 32;
+
+/// Windows are asked for by a count with this bit.
+const WINDOWS: u64 = 1 << 63;
+
+/// What a receiver of windows reads at once at least.
+const READ: usize = 64 << 10;
 
 /// How long the other end may take to come, and to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -104,6 +120,63 @@ fn exchange(stream: &TcpStream, buffer: &mut [u8], count: u64, begin: bool) -> R
     Ok(())
 }
 
+/// Sends a window of messages, spinning.
+fn send_window(mut stream: &TcpStream, message: &[u8]) -> Result<()> {
+    let total = message.len() * WINDOW;
+    let mut sent = 0;
+    while sent < total {
+        let mut pieces = [IoSlice::new(&[]); TOGETHER];
+        let mut from = sent;
+        for piece in &mut pieces {
+            if from < total {
+                let rest = &message[from % message.len()..];
+                *piece = IoSlice::new(rest);
+                from += rest.len();
+            }
+        }
+        match stream.write_vectored(&pieces) {
+            Ok(some) => sent += some,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Receives so many bytes, spinning, into a buffer that may be shorter.
+fn receive_all(mut stream: &TcpStream, buffer: &mut [u8], total: usize) -> Result<()> {
+    let mut got = 0;
+    while got < total {
+        let at = got % buffer.len();
+        let end = buffer.len().min(at + total - got);
+        match stream.read(&mut buffer[at..end]) {
+            Ok(0) => return Err(Error::new("the other end has closed the connection")),
+            Ok(some) => got += some,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// So many windows, sent by this end or answered.
+fn stream(stream: &TcpStream, message: &mut Vec<u8>, count: u64, begin: bool) -> Result<()> {
+    let total = message.len() * WINDOW;
+    if !begin {
+        message.resize(message.len().max(READ), 0);
+    }
+    for _ in 0..count {
+        if begin {
+            send_window(stream, message)?;
+            receive(stream, &mut [0])?;
+        } else {
+            receive_all(stream, message, total)?;
+            send(stream, &[0])?;
+        }
+    }
+    Ok(())
+}
+
 /// Answers: a length and a number of round trips, then these, until the other end closes.
 fn answer(port: u16) -> Result<()> {
     bind(1);
@@ -117,7 +190,12 @@ fn answer(port: u16) -> Result<()> {
             u64::from_ne_bytes(bytes)
         };
         let mut buffer = vec![0; number(0) as usize];
-        exchange(&stream, &mut buffer, number(8), false)?;
+        match number(8) {
+            count if count & WINDOWS != 0 => {
+                self::stream(&stream, &mut buffer, count & !WINDOWS, false)?;
+            }
+            count => exchange(&stream, &mut buffer, count, false)?,
+        }
     }
     Ok(())
 }
@@ -156,25 +234,37 @@ fn measure(options: &FloorOptions, listener: &TcpListener) -> Result<()> {
     bind(0);
     stream.set_nodelay(true)?;
     stream.set_nonblocking(true)?;
-    output::say("# Two sockets on loopback, spinning: half round trips");
-    output::say(&output::columns(&["Latency (us)"]));
+    let (what, column) = match options.bandwidth {
+        true => ("windows of 64 messages", "Bandwidth (MB/s)"),
+        false => ("half round trips", "Latency (us)"),
+    };
+    output::say(&format!("# Two sockets on loopback, spinning: {what}"));
+    output::say(&output::columns(&[column]));
     for &size in &options.sizes {
         let mut buffer = vec![1; size.max(1)];
         let mut ask = |count: u64| -> Result<f64> {
-            let wish = [buffer.len() as u64, count].map(u64::to_ne_bytes).concat();
-            send(&stream, &wish)?;
+            let mark = if options.bandwidth { WINDOWS } else { 0 };
+            let wish = [buffer.len() as u64, count | mark].map(u64::to_ne_bytes);
+            send(&stream, &wish.concat())?;
             let start = Instant::now();
-            exchange(&stream, &mut buffer, count, true)?;
+            match options.bandwidth {
+                true => self::stream(&stream, &mut buffer, count, true)?,
+                false => exchange(&stream, &mut buffer, count, true)?,
+            }
             Ok(start.elapsed().as_secs_f64())
         };
-        let mut count = 16;
+        let mut count = if options.bandwidth { 1 } else { 16 };
         let budget = options.budget as f64 / 1e3;
         while ask(count)? < budget / 4.0 && count < 1 << 30 {
             count *= 2;
         }
         let mut times = Vec::new();
         for _ in 0..options.rounds {
-            times.push(ask(count)? / count as f64 / 2.0 * 1e6);
+            let each = ask(count)? / count as f64;
+            times.push(match options.bandwidth {
+                true => (size.max(1) * WINDOW) as f64 / 1e6 / each.max(1e-9),
+                false => each / 2.0 * 1e6,
+            });
         }
         times.sort_by(f64::total_cmp);
         let median = times[times.len() / 2];

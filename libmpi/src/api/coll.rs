@@ -7,13 +7,13 @@ use std::ffi::{c_int, c_void};
 
 use mpi_coll::{Ints, Layout, Part};
 use mpi_comm::collective::persistent::PersistentCollective;
-use mpi_comm::collective::{Buffers, Call, Root};
+use mpi_comm::collective::{Buffers, Call, Root, quick};
 use mpi_core::datatype::Datatype;
 use mpi_core::{Class, Error, Result};
 use mpi_objects::comms::CommObject;
 use mpi_objects::persistent_collective::Repeated;
 use mpi_objects::request_object::Object;
-use mpi_objects::runtime::{Runtime, runtime};
+use mpi_objects::runtime::{Runtime, running, runtime};
 use mpi_objects::{infos, requests, types};
 
 use super::null;
@@ -565,7 +565,20 @@ pub(super) fn demand_own_apart(
 }
 
 /// `MPI_Barrier` (section 5.3).
+#[inline(always)]
 pub fn barrier(comm: MPI_Comm) -> Result<()> {
+    // A call that comes again needs no look at anything else.
+    if let Some(runtime) = running()
+        && let Some(object) = runtime.early_comm(comm)
+        && let Some(done) = quick::barrier(&runtime.process, &object.comm)
+    {
+        return done;
+    }
+    long_barrier(comm)
+}
+
+#[inline(never)]
+fn long_barrier(comm: MPI_Comm) -> Result<()> {
     // SAFETY: a barrier has no buffers.
     unsafe {
         Site::new(comm, How::Wait)?.run(&Call::Barrier, std::ptr::null(), std::ptr::null_mut())

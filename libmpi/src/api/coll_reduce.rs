@@ -4,13 +4,15 @@
 use std::ffi::{c_int, c_void};
 
 use mpi_coll::{Layout, Part};
+use mpi_comm::collective::quick::{self, Label};
 use mpi_comm::collective::{Call, Root};
 use mpi_core::Result;
 use mpi_core::op::Op;
+use mpi_objects::runtime::running;
 use mpi_objects::types;
 
 use super::coll::{self, How, Site, demand_apart, demand_buffer, part};
-use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Op, MPI_Request};
+use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_IN_PLACE, MPI_Op, MPI_Request};
 use crate::counts::IntArray;
 use crate::ops;
 
@@ -108,7 +110,7 @@ pub(super) unsafe fn reduce_as(
     }
 }
 
-#[inline]
+#[inline(never)]
 pub(super) unsafe fn allreduce_as(
     how: How,
     sendbuf: *const c_void,
@@ -119,10 +121,17 @@ pub(super) unsafe fn allreduce_as(
     comm: MPI_Comm,
 ) -> Result<()> {
     let site = Site::new(comm, how)?;
+    let label = [datatype, op];
     let Vector { part, op, in_place } =
         vector(&site, sendbuf, recvbuf, count, Some(count), datatype, op)?;
+    let call = Call::Allreduce { in_place, part, op };
     // SAFETY: the caller's contract.
-    unsafe { site.run(&Call::Allreduce { in_place, part, op }, sendbuf, recvbuf) }
+    unsafe { site.run(&call, sendbuf, recvbuf)? };
+    // Handles of predefined ones always mean the same. (Operations of the program's have no short way.)
+    if matches!(how, How::Wait) && types::is_predefined(datatype) {
+        quick::label_allreduce(&site.object.comm, &call, label);
+    }
+    Ok(())
 }
 
 pub(super) unsafe fn reduce_scatter_block_as(
@@ -267,7 +276,7 @@ pub unsafe fn ireduce(
 }
 
 /// `MPI_Allreduce` (section 5.9.6).
-#[inline]
+#[inline(always)]
 pub unsafe fn allreduce(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
@@ -277,7 +286,44 @@ pub unsafe fn allreduce(
     comm: MPI_Comm,
 ) -> Result<()> {
     // SAFETY: the caller's contract.
-    unsafe { allreduce_as(How::Wait, sendbuf, recvbuf, count, datatype, op, comm) }
+    unsafe {
+        match allreduce_again(sendbuf, recvbuf, count, [datatype, op], comm) {
+            Some(done) => done,
+            None => allreduce_as(How::Wait, sendbuf, recvbuf, count, datatype, op, comm),
+        }
+    }
+}
+
+/// The short way of a call that comes again: the label says that its datatype and its operation are good.
+#[inline(always)]
+unsafe fn allreduce_again(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: MPI_Count,
+    label: Label,
+    comm: MPI_Comm,
+) -> Option<Result<()>> {
+    let runtime = running()?;
+    let comm = &runtime.early_comm(comm)?.comm;
+    let send = match sendbuf == MPI_IN_PLACE.cast_const() {
+        true => recvbuf.cast_const(),
+        false if sendbuf == recvbuf.cast_const() => return None,
+        false => sendbuf,
+    };
+    if send.is_null() || recvbuf.is_null() || recvbuf == MPI_IN_PLACE {
+        return None;
+    }
+    // SAFETY: the caller's contract.
+    unsafe {
+        quick::allreduce(
+            &runtime.process,
+            comm,
+            label,
+            count,
+            send.cast(),
+            recvbuf.cast(),
+        )
+    }
 }
 
 /// `MPI_Iallreduce` (section 5.12.8).

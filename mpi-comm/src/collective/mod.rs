@@ -18,7 +18,7 @@ mod nonblocking;
 pub mod persistent;
 mod port;
 mod progress_note;
-mod quick;
+pub mod quick;
 mod registration;
 mod rounds;
 mod run;

@@ -1,6 +1,9 @@
 //! Barriers and short allreduces between ranks of a node, when calls come again: the one phase of their
 //! schedule (`mpi_coll::slots`), gone through without the schedule. Ranks that go through the schedule, because
 //! theirs is the first such call, notice no difference.
+//!
+//! The program's calls come here first ([`barrier`], [`allreduce`]), with handles as they are, and go on to the long way,
+//! which checks arguments, where that says that nothing was done.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -35,9 +38,18 @@ struct QuickReduce {
     op: PredefinedOp,
     count: usize,
     bytes: usize,
+    /// Where the data begins in a slot.
+    offset: isize,
     kernel: unsafe fn(*const u8, *const u8, *mut u8, usize),
     signature: CallSignature,
+    label: Label,
 }
+
+/// What a caller calls the datatype and the operation of an allreduce by: numbers that stay theirs, none of them 0.
+pub type Label = [i32; 2];
+
+/// Of an allreduce whose caller has not said it.
+const NO_LABEL: Label = [0; 2];
 
 impl QuickReduce {
     /// Of such a call, if it can be done here. (Longer elements lie elsewhere in slots.)
@@ -52,8 +64,10 @@ impl QuickReduce {
             op: op.as_predefined()?,
             count: part.count,
             bytes: part.bytes(),
+            offset: slot_offset(part.bytes()),
             kernel: op.kernel(datatype)?,
             signature,
+            label: NO_LABEL,
         })
     }
 
@@ -112,62 +126,126 @@ pub(super) unsafe fn call(
     buffers: Buffers,
     call: &Call<'_>,
 ) -> Option<Result<()>> {
-    let shared = state.shared_slots()?;
     match call {
-        Call::Barrier => {
-            let word = state.quick.barrier.load(Ordering::Relaxed);
-            if word == 0 || process.losses() != 0 {
-                return None;
-            }
-            let signature = CallSignature::from_word(word);
-            Some(barrier(process, comm, shared, signature))
-        }
+        Call::Barrier => barrier_at(ShortWay::of(process, comm, state)?),
         Call::Allreduce { in_place, .. } => {
-            let known = (*state.quick.allreduce.lock())?;
-            if !known.fits(call) || process.losses() != 0 {
-                return None;
-            }
+            let way = ShortWay::of(process, comm, state)?;
+            let known = (*state.quick.allreduce.lock()).filter(|known| known.fits(call))?;
             let send = if *in_place {
                 buffers.recv
             } else {
                 buffers.send
             };
             // SAFETY: the caller's contract.
-            Some(unsafe { allreduce(process, comm, shared, send, buffers.recv, &known) })
+            Some(unsafe { allreduce_at(way, send, buffers.recv, &known) })
         }
         _ => None,
     }
 }
 
+/// Where a call takes the short way.
+struct ShortWay<'a> {
+    process: &'a Process,
+    comm: &'a Comm,
+    state: &'a CommState,
+    shared: &'a SharedSlots,
+    /// How often to look at a flag before anything else is looked at.
+    looks: u32,
+}
+
+impl<'a> ShortWay<'a> {
+    /// On a communicator whose members share slots, unless a process has been lost.
+    #[inline(always)]
+    fn of(process: &'a Process, comm: &'a Comm, state: &'a CommState) -> Option<ShortWay<'a>> {
+        Some(ShortWay {
+            shared: state.shared_slots()?,
+            looks: process.looks_without_loss()?,
+            process,
+            comm,
+            state,
+        })
+    }
+
+    /// The same for a call of the program's, whose number among the communicator's may be the one before which
+    /// slots are made.
+    #[inline(always)]
+    fn of_call(process: &'a Process, comm: &'a Comm) -> Option<ShortWay<'a>> {
+        let state = CommState::of(comm);
+        match state.has_counted() {
+            true => ShortWay::of(process, comm, state),
+            false => None,
+        }
+    }
+}
+
+/// A barrier, if the latest went in one phase of shared slots; `None`: nothing was done.
 #[inline(always)]
-fn barrier(
+pub fn barrier(process: &Process, comm: &Comm) -> Option<Result<()>> {
+    barrier_at(ShortWay::of_call(process, comm)?)
+}
+
+#[inline(always)]
+fn barrier_at(way: ShortWay<'_>) -> Option<Result<()>> {
+    let word = way.state.quick.barrier.load(Ordering::Relaxed);
+    if word == 0 {
+        return None;
+    }
+    let signature = CallSignature::from_word(word);
+    Some(Phase::begin(way, signature).and_then(|mut phase| {
+        phase.shared.raise(phase.number, signature);
+        phase.wait(phase.number)?;
+        phase.end()
+    }))
+}
+
+/// An allreduce, if the latest had this label and number of elements, and went in one phase of shared slots; `None`:
+/// nothing was done.
+///
+/// # Safety
+/// `count` elements of the datatype that `label` stands for are readable at `send`, and writable at `recv`, which is the
+/// same address or does not overlap.
+#[inline(always)]
+pub unsafe fn allreduce(
     process: &Process,
     comm: &Comm,
-    shared: &SharedSlots,
-    signature: CallSignature,
-) -> Result<()> {
-    let mut phase = Phase::begin(process, comm, shared, signature)?;
-    shared.raise(phase.number, signature);
-    phase.wait(phase.number)?;
-    phase.end()
+    label: Label,
+    count: i64,
+    send: *const u8,
+    recv: *mut u8,
+) -> Option<Result<()>> {
+    let way = ShortWay::of_call(process, comm)?;
+    let known = match &*way.state.quick.allreduce.lock() {
+        Some(known) if known.label == label && known.count as i64 == count => *known,
+        _ => return None,
+    };
+    // SAFETY: the caller's contract; the label is the one that was given for this datatype.
+    Some(unsafe { allreduce_at(way, send, recv, &known) })
+}
+
+/// Says that the datatype and the operation of an allreduce that has been carried out have this label.
+pub fn label_allreduce(comm: &Comm, call: &Call<'_>, label: Label) {
+    if let Some(known) = &mut *CommState::of(comm).quick.allreduce.lock()
+        && known.fits(call)
+    {
+        known.label = label;
+    }
 }
 
 /// # Safety
 /// `known.count` elements at `send` are readable, and at `recv` writable.
-unsafe fn allreduce(
-    process: &Process,
-    comm: &Comm,
-    shared: &SharedSlots,
+#[inline(always)]
+unsafe fn allreduce_at(
+    way: ShortWay<'_>,
     send: *const u8,
     recv: *mut u8,
     known: &QuickReduce,
 ) -> Result<()> {
-    let mut phase = Phase::begin(process, comm, shared, known.signature)?;
+    let shared = way.shared;
+    let mut phase = Phase::begin(way, known.signature)?;
     let (number, slots) = (phase.number, shared.slots);
     // The own slot may be written when all have gone so far.
     phase.wait(number.wrapping_add(2).wrapping_sub(slots.depth.into()))?;
-    let offset = slot_offset(known.bytes);
-    let of = |rank| shared.slot(rank, number).wrapping_offset(offset);
+    let of = |rank| shared.slot(rank, number).wrapping_offset(known.offset);
     // SAFETY: the slot has room, since the schedule for this puts as much there; nobody else writes to it.
     unsafe { netmod_kit::copy(send, of(slots.rank), known.bytes) };
     shared.raise(number, known.signature);
@@ -195,6 +273,7 @@ struct Phase<'a> {
     comm: &'a Comm,
     shared: &'a SharedSlots,
     signature: CallSignature,
+    looks: u32,
     tag: u32,
     number: u64,
     /// What was found of ranks that have called something else, but keep step.
@@ -203,12 +282,14 @@ struct Phase<'a> {
 
 impl<'a> Phase<'a> {
     #[inline(always)]
-    fn begin(
-        process: &'a Process,
-        comm: &'a Comm,
-        shared: &'a SharedSlots,
-        signature: CallSignature,
-    ) -> Result<Phase<'a>> {
+    fn begin(way: ShortWay<'a>, signature: CallSignature) -> Result<Phase<'a>> {
+        let ShortWay {
+            process,
+            comm,
+            shared,
+            looks,
+            ..
+        } = way;
         shared.check()?;
         let tag = comm.next_collective();
         shared.say(tag, signature);
@@ -217,6 +298,7 @@ impl<'a> Phase<'a> {
             comm,
             shared,
             signature,
+            looks,
             tag,
             number: shared.take(1),
             disagreement: None,
@@ -227,7 +309,7 @@ impl<'a> Phase<'a> {
     #[inline(always)]
     fn wait(&mut self, number: u64) -> Result<()> {
         let mut missing = 0;
-        match self.look(number, self.process.looks(), &mut missing)? {
+        match self.look(number, self.looks, &mut missing)? {
             true => Ok(()),
             false => self.wait_long(number, missing),
         }
@@ -264,7 +346,7 @@ impl<'a> Phase<'a> {
             shared,
             ..
         } = *self;
-        let (looks, crowded) = (process.looks(), process.is_oversubscribed());
+        let (looks, crowded) = (self.looks, process.is_oversubscribed());
         let mut polls = 0;
         let mut note = ProgressNote::new(process);
         process.wait_for_stores(comm.vci(), || {

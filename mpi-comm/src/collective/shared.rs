@@ -14,7 +14,7 @@ use super::agreement::{CallSignature, ENDED};
 use super::share::Share;
 use super::slot_flag::{self, SlotFlag};
 use mpi_coll::Slots;
-use mpi_coll::run::{Flag, has_come};
+use mpi_coll::run::Flag;
 use mpi_core::error::{Class, Error, Result};
 
 /// Slots of each rank.
@@ -164,7 +164,7 @@ impl SharedSlots {
         signature: Option<CallSignature>,
     ) -> Flag {
         let seen = &self.seen[of as usize];
-        if has_come(seen.load(Ordering::Relaxed), number) {
+        if seen.load(Ordering::Relaxed).wrapping_sub(number) as i64 >= 0 {
             return Flag::Up;
         }
         let flag = self.flag(of, number);

@@ -165,6 +165,12 @@ impl CommState {
         calls == CALLS_BEFORE_SLOTS && comm.remote().is_none() && comm.size() > 1
     }
 
+    /// Whether calls are counted no more: slots have been tried for.
+    #[inline(always)]
+    pub(super) fn has_counted(&self) -> bool {
+        self.calls.load(Ordering::Relaxed) > CALLS_BEFORE_SLOTS
+    }
+
     /// What members compare of a call that goes in so many phases: nothing where there are two groups.
     pub(crate) fn signature(comm: &Comm, call: &Call<'_>, phases: u32) -> CallSignature {
         match comm.remote() {

@@ -44,7 +44,7 @@ use crate::vci::loopback::Loopback;
 use crate::vci::pool::{MAX_VCIS, Users, VciSlots};
 pub use crate::vci::{CriticalSections, Mode, Router};
 use crate::vci::{SharedLock, Vci, VciGuard, VciSlot, VciState};
-use crate::wait::{Clock, LocalWakeup, Monotonic, WaitPolicy};
+use crate::wait::{Clock, LocalWakeup, Monotonic, WaitPolicy, Yields};
 
 /// How often a thread that waits looks whether peers still live.
 const CHECK_EVERY: Duration = Duration::from_millis(200);
@@ -95,6 +95,8 @@ pub struct Process {
     wait_oversubscribed: WaitPolicy,
     /// With the processes of other jobs on this node that it is connected with, there are more than cores.
     crowded: AtomicBool,
+    /// Whether yields pay on this machine now.
+    yields: Yields,
     /// The last sleep was a very short one: more is about to come.
     woken_early: AtomicBool,
     /// Tests and probes that found nothing, counted apart by threads.
@@ -187,6 +189,7 @@ impl Process {
             wait: config.wait,
             wait_oversubscribed: config.wait.oversubscribed(),
             crowded: AtomicBool::new(false),
+            yields: Yields::default(),
             woken_early: AtomicBool::new(false),
             fruitless_tests: Box::new(std::array::from_fn(|_| AtomicU32::new(1).into())),
             waiters: CachePadded::new(AtomicU32::new(0)),

@@ -218,22 +218,36 @@ impl Process {
         if self.is_oversubscribed() { 1 } else { 64 }
     }
 
+    /// The same, unless a process has been lost: then a wait ends in other ways, too.
+    #[inline]
+    pub fn looks_without_loss(&self) -> Option<u32> {
+        let has_loss = self.losses.load(Ordering::Acquire) != 0;
+        (!has_loss).then(|| self.looks())
+    }
+
     /// After a fruitless test or probe: programs make them in loops, in which whoever they wait for
     /// may need the core. With more ranks than cores each gives it up, otherwise one in many.
     pub fn yield_after_test(&self) {
         let every = if self.is_oversubscribed() { 1 } else { 1024 };
         let tests = self.count_test();
         if tests.is_multiple_of(every) {
-            if self.wait.yield_useless
-                && self.is_oversubscribed()
-                && tests.is_multiple_of(wait::TESTS_PER_NAP)
-            {
+            let naps = tests.is_multiple_of(wait::TESTS_PER_NAP)
+                && self.wait.yield_useless
+                && self.is_oversubscribed();
+            let yielded = !naps && self.yields.give_up_core(self.clock());
+            if !yielded && tests.is_multiple_of(wait::TESTS_PER_NAP) {
                 self.clock().sleep(wait::SHORT_NAP);
-            } else {
-                std::thread::yield_now();
             }
             // On a busy machine a thousand of these would take seconds.
             self.check_peers();
+        }
+    }
+
+    /// Gives up the core, by a short sleep where a yield would cost a slice: for those who wait for words in shared
+    /// memory by themselves.
+    pub fn give_up_core(&self) {
+        if !self.yields.give_up_core(self.clock()) {
+            self.clock().sleep(wait::SHORT_NAP);
         }
     }
 
@@ -291,8 +305,8 @@ impl Process {
         }
         match step {
             Step::Spin => std::hint::spin_loop(),
-            Step::Yield => std::thread::yield_now(),
-            Step::Sleep => {
+            Step::Yield if self.yields.give_up_core(self.clock()) => {}
+            Step::Yield | Step::Sleep => {
                 if self.threaded {
                     // Where no yields came before, it has not yet.
                     waiting.join(&self.waiters);

@@ -161,6 +161,7 @@ impl FromStr for Variable {
 
 /// What two sockets take without any library, by turns with the libraries.
 struct Floor<'a> {
+    bandwidth: bool,
     sizes: &'a [usize],
     values: Vec<Vec<f64>>,
 }
@@ -177,7 +178,8 @@ impl Floor<'_> {
         }
         command
             .args(["tcp-floor", "--rounds", "1", "--sizes", &sizes.join(",")])
-            .args(["--budget", &options.budget.to_string()]);
+            .args(["--budget", &options.budget.to_string()])
+            .args(self.bandwidth.then_some("--bandwidth"));
         let finished = process::run(&mut command, Duration::from_secs(options.timeout))?;
         if let Some(failure) = finished.failure {
             return Err(Error::new(format!("tcp-floor: {failure}")));
@@ -246,17 +248,22 @@ pub fn measured(options: &CompareOptions) -> Result<Report> {
         })
         .collect();
     let mut failures = Vec::new();
-    let floored = |bench: &Name| *bench == Name::Latency || bench.is_round_trip();
-    let mut floored = benches.iter().filter(|(bench, _)| floored(bench));
-    let mut floor = floored
-        .next()
-        .filter(|_| options.tcp)
-        .map(|(_, sizes)| Floor {
+    let floor_of = |bandwidth: bool, floored: &dyn Fn(Name) -> bool| {
+        let mut floored = benches.iter().filter(|(bench, _)| floored(*bench));
+        let sizes = floored.next().filter(|_| options.tcp)?.1.as_slice();
+        let values = vec![Vec::new(); sizes.len()];
+        Some(Floor {
+            bandwidth,
             sizes,
-            values: vec![Vec::new(); sizes.len()],
-        });
+            values,
+        })
+    };
+    let mut floor = floor_of(false, &|bench| {
+        bench == Name::Latency || bench.is_round_trip()
+    });
+    let mut bandwidth_floor = floor_of(true, &|bench| bench == Name::Bw);
     for round in 1..=options.rounds {
-        if let Some(floor) = &mut floor {
+        for floor in floor.iter_mut().chain(&mut bandwidth_floor) {
             floor.measure(options, chrt)?;
         }
         for (bench, sizes) in &benches {
@@ -297,6 +304,7 @@ pub fn measured(options: &CompareOptions) -> Result<Report> {
             .collect(),
         cells,
         floor: floor.map(|floor| floor.medians()),
+        bandwidth_floor: bandwidth_floor.map(|floor| floor.medians()),
         failures,
         conditions: Conditions {
             machine: machine::description(),

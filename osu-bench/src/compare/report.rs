@@ -73,6 +73,8 @@ pub struct Report {
     /// Half round trips of two sockets without a library, in microseconds by bytes, where they were
     /// measured.
     pub floor: Option<Vec<(usize, f64)>>,
+    /// The bandwidth of two sockets by message size.
+    pub bandwidth_floor: Option<Vec<(usize, f64)>>,
     /// What failed.
     pub failures: Vec<String>,
     /// The circumstances.
@@ -161,12 +163,12 @@ impl Report {
         for (name, _) in others {
             let _ = write!(text, " {name} | {name}/{base} | {name} is |");
         }
-        if self.floor.is_some() {
+        if self.has_floor() {
             let _ = write!(text, " floor | {base}/floor |");
         }
         let _ = write!(text, "\n| --- | ---: | --- | ---: |");
         text.push_str(&" ---: | ---: | --- |".repeat(others.len()));
-        if self.floor.is_some() {
+        if self.has_floor() {
             text.push_str(" ---: | ---: |");
         }
         text.push('\n');
@@ -213,7 +215,7 @@ impl Report {
             };
             let _ = write!(text, " {} | {ratio} | {verdict} |", shown(place + 1, other));
         }
-        if self.floor.is_some() {
+        if self.has_floor() {
             match (self.floor_of(cell), base) {
                 (Some(floor), Some(base)) => {
                     let of_floor = ratio(base.median / floor);
@@ -225,12 +227,20 @@ impl Report {
         text.push('\n');
     }
 
+    fn has_floor(&self) -> bool {
+        self.floor.is_some() || self.bandwidth_floor.is_some()
+    }
+
     /// What two sockets take for the same: half a round trip, or a whole one.
     fn floor_of(&self, cell: &Cell) -> Option<f64> {
-        let floor = self.floor.as_ref()?;
+        let floor = match cell.bench {
+            Name::Bw => &self.bandwidth_floor,
+            _ => &self.floor,
+        };
+        let floor = floor.as_ref()?;
         let (_, half) = floor.iter().find(|(size, _)| *size == cell.size)?;
         match cell.bench {
-            Name::Latency => Some(*half),
+            Name::Latency | Name::Bw => Some(*half),
             bench if bench.is_round_trip() => Some(2.0 * half),
             _ => None,
         }
@@ -371,6 +381,7 @@ mod tests {
         };
         Report {
             floor: None,
+            bandwidth_floor: None,
             sides: vec![("A".into(), library("One")), ("B".into(), library("Two"))],
             cells: vec![latency, bandwidth, barrier],
             failures: vec!["B, barrier, round 1: exit code 1".into()],
@@ -435,6 +446,16 @@ mod tests {
         assert!(row("| benchmark").ends_with(" floor | A/floor |"));
         assert!(row("| latency").ends_with(" 0.500 | 2.00 |"));
         assert!(row("| bw").ends_with(" – | – |"));
+        let size = report
+            .cells
+            .iter()
+            .find(|cell| cell.bench == Name::Bw)
+            .unwrap()
+            .size;
+        report.bandwidth_floor = Some(vec![(size, 1e9)]);
+        let text = report.markdown();
+        let bandwidth = text.lines().find(|line| line.starts_with("| bw")).unwrap();
+        assert!(!bandwidth.ends_with(" – |"), "{bandwidth}");
         report.cells[0].bench = Name::FopLatency;
         let text = report.markdown();
         assert!(text.contains(" 1.00 | 1.00 |\n"), "{text}");

@@ -1,0 +1,283 @@
+//! Writing what waits: as much of it in one call as is worth it.
+//!
+//! The sender is what bounds long messages, since it copies into memory that the receiver has had last. While it is
+//! in the kernel, acknowledgements are seen to when it leaves, in one go; with a call for each
+//! message they come between, and so do the short segments at the end of each. So many messages leave in one
+//! call.
+
+use std::io::IoSlice;
+
+use netmod::{Header, Issued, LaneError, Token};
+use rustix::event::epoll::{self, EventFlags};
+
+use crate::conn::{Conn, NOBODY, Out, sendmsg};
+use crate::exposure::{Exposures, Held};
+use crate::lane::{Endpoint, Notice, State, TcpLane, about, event};
+use crate::wire::{self, Kind};
+
+/// Pieces of one call.
+const PIECES: usize = 32;
+
+/// Bytes of one call, about: more does not pay, and everything else of the VCI waits meanwhile.
+pub(crate) const AT_ONCE: usize = 1 << 20;
+
+/// Lent messages that leave one by one between two polls; what follows leaves together.
+const SINGLY: u32 = 4;
+
+/// What a peer hears of no more.
+const WITHDRAWN: &str = "memory was withdrawn while a peer read it";
+
+impl Out {
+    /// Up to `most` of its bytes; nothing if it was exposed and is no longer.
+    fn bytes<'a>(&'a self, exposed: &'a Held<'_>, most: usize) -> Option<&'a [u8]> {
+        let (ptr, len) = match *self {
+            Out::Own(ref bytes, at) => return Some(&bytes[at..bytes.len().min(at + most)]),
+            Out::Lent { ptr, len, .. } => (ptr, len.min(most)),
+            Out::Exposed {
+                number,
+                offset,
+                len,
+            } => {
+                let part = len.min(most);
+                (exposed.find(number, offset, part)?.cast_const(), part)
+            }
+        };
+        // SAFETY: the program has lent the memory until its completion, which is told only when all has been
+        // written; or it is exposed, so valid by the contract of `expose`, and stays so while `exposed` lives.
+        Some(unsafe { std::slice::from_raw_parts(ptr, len) })
+    }
+
+    /// Takes up to `count` bytes off its beginning, and them off `count`. Returns whether nothing is left.
+    fn shorten(&mut self, count: &mut usize) -> bool {
+        let left = match self {
+            Out::Own(bytes, at) => {
+                let gone = (bytes.len() - *at).min(*count);
+                *at += gone;
+                *count -= gone;
+                bytes.len() - *at
+            }
+            Out::Lent { ptr, len, .. } => {
+                let gone = (*len).min(*count);
+                *ptr = ptr.wrapping_add(gone);
+                *len -= gone;
+                *count -= gone;
+                *len
+            }
+            Out::Exposed { offset, len, .. } => {
+                let gone = (*len).min(*count);
+                *offset += gone as u64;
+                *len -= gone;
+                *count -= gone;
+                *len
+            }
+        };
+        left == 0
+    }
+}
+
+impl Conn {
+    /// Writes more of what waits. Tokens of what has left are added to `done`. Returns whether
+    /// anything was written.
+    pub(crate) fn push_on(&mut self, exposures: &Exposures, done: &mut Vec<Token>) -> bool {
+        let mut any = false;
+        while !self.out.is_empty() && self.push_once(exposures, done) {
+            any = true;
+        }
+        if self.out.is_empty() && !self.held.is_empty() {
+            self.write();
+        }
+        any
+    }
+
+    /// One call. Returns whether anything was written: the kernel may have room for more then.
+    fn push_once(&mut self, exposures: &Exposures, done: &mut Vec<Token>) -> bool {
+        if self.failed.is_some() {
+            return false;
+        }
+        self.loose = 0;
+        let exposed = exposures.hold();
+        let mut pieces = [IoSlice::new(&[]); PIECES];
+        let (mut count, mut offered) = (0, 0);
+        for (out, piece) in self.out.iter().zip(&mut pieces) {
+            let Some(bytes) = out.bytes(&exposed, AT_ONCE - offered) else {
+                break;
+            };
+            *piece = IoSlice::new(bytes);
+            offered += bytes.len();
+            count += 1;
+            if offered == AT_ONCE {
+                break;
+            }
+        }
+        if count == 0 {
+            self.failed = Some(WITHDRAWN.to_string());
+            return false;
+        }
+        let sent = sendmsg(&self.stream, &pieces[..count]);
+        drop(exposed);
+        let written = match sent {
+            Ok(0) if offered > 0 => return false,
+            Ok(written) => written,
+            Err(error) => {
+                self.refused(&error.into());
+                return false;
+            }
+        };
+        self.wrote = true;
+        let mut rest = written;
+        while let Some(first) = self.out.front_mut()
+            && first.shorten(&mut rest)
+        {
+            match self.out.pop_front() {
+                Some(Out::Lent { token, .. }) => done.push(token),
+                // The next frames need a buffer again.
+                Some(Out::Own(mut bytes, _)) if self.held.capacity() == 0 => {
+                    bytes.clear();
+                    self.held = bytes;
+                }
+                _ => {}
+            }
+        }
+        true
+    }
+}
+
+impl TcpLane {
+    /// Sends a message whose payload stays where it is until completion.
+    ///
+    /// # Safety
+    /// As for `Lane::send_zcopy`.
+    pub(crate) unsafe fn lend(
+        &mut self,
+        index: u32,
+        header: &Header,
+        payload: *const u8,
+        len: usize,
+        token: Token,
+    ) -> Result<Issued, LaneError> {
+        let (round, gathering) = (self.round, self.gathering);
+        let Some(conn) = self.conn(index) else {
+            return Ok(Issued::Done);
+        };
+        if conn.lent.0 != round {
+            conn.lent = (round, 0);
+        }
+        let singly = conn.lent.1 < SINGLY && conn.out.is_empty();
+        if !singly && !gathering {
+            return Err(LaneError::Again);
+        }
+        if !singly {
+            wire::begin(&mut conn.held, Kind::Message, 0, &header.to_bytes(), len);
+            let held = std::mem::take(&mut conn.held);
+            conn.out.push_back(Out::Own(held, 0));
+            let ptr = payload;
+            conn.out.push_back(Out::Lent { ptr, len, token });
+            conn.loose += len;
+            let enough = conn.loose >= AT_ONCE;
+            self.mark_dirty(index);
+            if enough {
+                self.push_loose(index);
+            }
+            return Ok(Issued::Pending);
+        }
+        conn.lent.1 += 1;
+        // SAFETY: valid until completion, by the contract.
+        let data = unsafe { std::slice::from_raw_parts(payload, len) };
+        wire::begin(&mut conn.held, Kind::Message, 0, &header.to_bytes(), len);
+        let written = conn.write_with(data);
+        if written == len {
+            return Ok(Issued::Done);
+        }
+        conn.out.push_back(Out::Lent {
+            ptr: payload.wrapping_add(written),
+            len: len - written,
+            token,
+        });
+        self.mark_stuck(index);
+        Ok(Issued::Pending)
+    }
+
+    /// Writes messages that were kept to leave together.
+    pub(crate) fn push_loose(&mut self, index: u32) {
+        if let Some(conn) = self.conn(index)
+            && std::mem::take(&mut conn.loose) > 0
+            && !conn.is_stuck
+        {
+            self.push(index);
+            self.note_stuck(index);
+        }
+    }
+
+    /// Adds a connection that was pushed to the list of those that are stuck, if it is.
+    fn note_stuck(&mut self, index: u32) {
+        if let Some(conn) = self.conn(index)
+            && std::mem::take(&mut conn.is_stuck)
+        {
+            self.mark_stuck(index);
+        }
+    }
+
+    /// Writes more of what found no room. Returns whether anything was written.
+    pub(crate) fn push_on(&mut self) -> bool {
+        let mut any = false;
+        let mut still = Vec::new();
+        for index in std::mem::take(&mut self.stuck) {
+            any |= self.push(index);
+            if self.conn(index).is_some_and(|conn| conn.is_stuck) {
+                still.push(index);
+            }
+        }
+        self.stuck.append(&mut still);
+        any
+    }
+
+    /// Writes more of what waits on a connection, which is in the list of those that are stuck or will be.
+    /// Returns whether anything was written.
+    fn push(&mut self, index: u32) -> bool {
+        let shared = self.shared.clone();
+        let mut done = std::mem::take(&mut self.done);
+        let (mut any, mut unwatch) = (false, false);
+        if let Some(conn) = self.conn(index) {
+            any = conn.push_on(&shared.exposures, &mut done);
+            conn.is_stuck = conn.waits();
+            unwatch = !conn.is_stuck && conn.watched;
+        }
+        if unwatch {
+            self.watch(index, false);
+        }
+        for token in done.drain(..).filter(|token| *token != NOBODY) {
+            self.notices.push_back(Notice::Complete(token, Ok(())));
+        }
+        self.done = done;
+        any
+    }
+
+    /// Writes the answers to gets that have come together.
+    #[inline]
+    pub(crate) fn answer(&mut self, index: u32) {
+        if let Some(conn) = self.conn(index)
+            && std::mem::take(&mut conn.answers)
+            && !conn.is_stuck
+        {
+            self.push(index);
+            self.note_stuck(index);
+        }
+    }
+
+    /// Has the epoll set tell when the kernel has room for a connection's bytes, or no longer.
+    pub(crate) fn watch(&mut self, index: u32, on: bool) {
+        let Some(Endpoint {
+            state: State::Open(conn),
+            ..
+        }) = self.endpoints.get_mut(index as usize)
+        else {
+            return;
+        };
+        conn.watched = on;
+        let flags = match on {
+            true => EventFlags::IN | EventFlags::OUT,
+            false => EventFlags::IN,
+        };
+        let _ = epoll::modify(&self.epoll, &*conn.stream, event(about::CONN, index), flags);
+    }
+}
