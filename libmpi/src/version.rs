@@ -1,4 +1,5 @@
-//! What this library says that it is.
+//! What this library says that it is. It names no other library: programs that find "MPICH" in it look for a
+//! line with its version there (the library unidist does), and for Open MPI likewise.
 
 /// What `MPI_Get_library_version` says.
 #[cfg(standard_abi)]
@@ -13,7 +14,7 @@ pub const LIBRARY_VERSION: &str = concat!(
 pub const LIBRARY_VERSION: &str = concat!(
     "Weft ",
     env!("CARGO_PKG_VERSION"),
-    " (MPI 5.0, ABI of Open MPI: libmpi.so.40)"
+    " (MPI 5.0: libmpi.so.40)"
 );
 
 /// What `MPI_Get_library_version` says.
@@ -21,5 +22,5 @@ pub const LIBRARY_VERSION: &str = concat!(
 pub const LIBRARY_VERSION: &str = concat!(
     "Weft ",
     env!("CARGO_PKG_VERSION"),
-    " (MPI 5.0, ABI of MPICH: libmpi.so.12)"
+    " (MPI 5.0: libmpi.so.12)"
 );

@@ -50,7 +50,7 @@ fn processes<const N: usize>(pool: usize) -> [Process; N] {
         let me = me as Peer;
         let config = shmmod::Config {
             me,
-            single_copy: false,
+            single_copy: false.into(),
         };
         let known = books[me as usize].clone();
         let shm = Arc::new(shmmod::Shm::open(config, known.clone()));

@@ -60,7 +60,7 @@ fn process(size: u32) -> (usize, impl Sized) {
     held_by(|| {
         let shm = shmmod::Config {
             me: 0,
-            single_copy: true,
+            single_copy: true.into(),
         };
         let process = Process::new(Config {
             me: 0,

@@ -21,6 +21,7 @@ use crate::driver::Storage;
 use crate::hints::{Choice, Hints};
 use crate::locks::{Locked, Locks};
 use crate::memory::Memory;
+use crate::plain::move_plain;
 use crate::posix::MOST_PIECES;
 use crate::read_once::ReadOnce;
 use crate::runs::Runs;
@@ -229,37 +230,6 @@ impl Shared {
         }
         Ok(done)
     }
-}
-
-/// Moves memory to or from one run, until all is moved or the file ends.
-///
-/// # Safety
-/// `start` is valid for as many bytes as the run has.
-pub(crate) unsafe fn move_plain(
-    storage: &dyn Storage,
-    run: Run,
-    start: *mut u8,
-    direction: Direction,
-) -> io::Result<u64> {
-    let mut done = 0;
-    while done < run.len {
-        let piece = [iovec {
-            iov_base: start.wrapping_add(done as usize).cast(),
-            iov_len: (run.len - done) as usize,
-        }];
-        // SAFETY: the caller's contract.
-        let moved = unsafe {
-            match direction {
-                Direction::Read => storage.read_at(&piece, run.at + done)?,
-                Direction::Write => storage.write_at(&piece, run.at + done)?,
-            }
-        };
-        if moved == 0 {
-            break;
-        }
-        done += moved as u64;
-    }
-    Ok(done)
 }
 
 /// Moves a buffer to or from one run.

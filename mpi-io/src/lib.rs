@@ -31,6 +31,7 @@ mod nfs;
 mod open;
 mod patience;
 mod phases;
+mod plain;
 mod pool;
 mod position;
 mod posix;

@@ -11,11 +11,11 @@ use std::ops::Range;
 use mpi_core::Buffer;
 use mpi_types::{Class, Error, Result};
 
-use crate::access::move_plain;
 use crate::direction::Direction;
 use crate::domains::Domains;
 use crate::exchange::{DATA, HEAD, LIST, Messages, REPLY, bytes_of};
 use crate::file::{File, Place};
+use crate::plain::move_plain;
 use crate::runs::{Runs, WORDS};
 use crate::sieve;
 use crate::talk::Talk;

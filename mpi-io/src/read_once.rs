@@ -17,10 +17,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use netmod::SharedSegment;
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::access::move_plain;
 use crate::direction::Direction;
 use crate::driver::Storage;
 use crate::patience::{Patience, State};
+use crate::plain::move_plain;
 use crate::view::Run;
 
 /// Bytes of a window. A window begins at a multiple of it in the file.

@@ -23,9 +23,9 @@ use mpi_types::{Error, Result};
 use netmod::{RemoteKey, SharedSegment};
 use parking_lot::Mutex;
 
-use crate::access::move_plain;
 use crate::direction::Direction;
 use crate::driver::{How, Storage};
+use crate::plain::move_plain;
 use crate::posix::PosixFile;
 use crate::view::Run;
 use crate::writers::words_len;

@@ -11,10 +11,11 @@
 use std::io;
 use std::ops::Range;
 
-use crate::access::{Shared, move_plain};
+use crate::access::Shared;
 use crate::combine::ROOM;
 use crate::direction::Direction;
 use crate::hints::{Choice, Hints};
+use crate::plain::move_plain;
 use crate::read_once::{Picked, WINDOW};
 use crate::runs::Runs;
 use crate::view::{Run, View};

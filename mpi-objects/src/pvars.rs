@@ -155,6 +155,20 @@ pub const VARIABLES: &[Variable] = &[
         read: |runtime| totals(runtime).fetched_bytes,
     },
     Variable {
+        name: "two_copies_received",
+        class: Class::Counter,
+        category: "messages",
+        help: "Messages received through shared memory in pieces, copied by both processes.",
+        read: |runtime| totals(runtime).piped,
+    },
+    Variable {
+        name: "two_copies_bytes_received",
+        class: Class::Sum,
+        category: "messages",
+        help: "Bytes of such messages.",
+        read: |runtime| totals(runtime).piped_bytes,
+    },
+    Variable {
         name: "streamed_sent",
         class: Class::Counter,
         category: "messages",

@@ -32,8 +32,11 @@ use std::os::fd::RawFd;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32;
 
+mod pipe;
 pub mod ring;
 mod sync;
+
+pub use pipe::{Opened, Pipe, Pipes, Pulled, Pushed, Wish, Words};
 
 /// A process of the job, numbered as its launcher does (the rank in `MPI_COMM_WORLD` for processes
 /// that were started together).
@@ -552,6 +555,11 @@ pub trait Lane: Send {
 
     /// The way to any memory of peers of this node, if the transport has one.
     fn direct_copy(&mut self) -> Option<&mut dyn DirectCopy> {
+        None
+    }
+
+    /// The way for long messages of peers of this node through memory that both see, if there is one.
+    fn pipes(&mut self) -> Option<&mut dyn Pipes> {
         None
     }
 }

@@ -6,20 +6,56 @@ use netmod_kit::variables::{Reader, Variable};
 /// The control variables of this transport.
 pub const VARIABLES: &[Variable] = &[Variable {
     name: "WEFT_SHM_SINGLE_COPY",
-    kind: "0 or 1",
-    default: "1",
-    help: "Large messages between processes of a node are copied once, by the kernel \
-               (process_vm_readv), if a trial at first contact shows that it is allowed. With 0 they \
-               always go through shared memory in pieces.",
+    kind: "auto, 0 or 1",
+    default: "auto",
+    help: "Whether large messages between processes of a node are copied once, by the kernel \
+               (process_vm_readv): with 1 always, if a trial at first contact shows that it is allowed. With 0 \
+               they always go through shared memory, copied by both processes. With auto the receiver \
+               measures both ways and takes the quicker one.",
 }];
+
+/// When to copy large data directly between processes, where the kernel allows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SingleCopy {
+    /// Never.
+    Never,
+    /// Always.
+    Always,
+    /// Where it is the quicker way, as measured.
+    Measured,
+}
+
+impl From<bool> for SingleCopy {
+    /// Always or never.
+    fn from(always: bool) -> SingleCopy {
+        match always {
+            true => SingleCopy::Always,
+            false => SingleCopy::Never,
+        }
+    }
+}
+
+impl SingleCopy {
+    fn read(variables: &Reader) -> Result<SingleCopy, String> {
+        let name = VARIABLES[0].name;
+        match variables.text(name).as_deref() {
+            None | Some("auto") => Ok(SingleCopy::Measured),
+            Some(other) => match variables.flag(name, true) {
+                Ok(true) => Ok(SingleCopy::Always),
+                Ok(false) => Ok(SingleCopy::Never),
+                Err(_) => Err(format!("{name} is {other:?}; it can be auto, 0 or 1")),
+            },
+        }
+    }
+}
 
 /// How to open the transport.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
     /// This process.
     pub me: Peer,
-    /// Whether to copy large data directly between processes where the kernel allows it.
-    pub single_copy: bool,
+    /// When to copy large data directly between processes.
+    pub single_copy: SingleCopy,
 }
 
 impl Config {
@@ -30,7 +66,7 @@ impl Config {
     pub fn read(me: Peer, variables: &Reader) -> Result<Config, String> {
         Ok(Config {
             me,
-            single_copy: variables.flag("WEFT_SHM_SINGLE_COPY", true)?,
+            single_copy: SingleCopy::read(variables)?,
         })
     }
 }

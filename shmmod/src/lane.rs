@@ -6,24 +6,31 @@ use std::sync::Arc;
 
 use netmod::ring::{CELLS, INLINE, Inbox, Mailbox, Sent, claim, publish};
 use netmod::{
-    AtomicOp, DirectCopy, Header, IoVec, Issued, Lane, LaneError, Peer, RemoteAddr, RemoteKey,
-    Resolver, Sink, Token, VciId, WakeUp,
+    AtomicOp, DirectCopy, Header, IoVec, Issued, Lane, LaneError, Peer, Pipes, RemoteAddr,
+    RemoteKey, Resolver, Sink, Token, VciId, WakeUp,
 };
 use netmod_kit::PeerTable;
 
+use crate::choice::{Choice, Way};
+use crate::config::SingleCopy;
 use crate::ends::End;
+use crate::pipes::{Receiving, now};
 use crate::segment::{BODY, Location, STRIDE, Segment};
 use crate::single_copy::{self, Direction, NotCopied};
 use crate::wake_up;
 
 /// A peer's queue.
-struct Remote {
-    mailbox: End<Mailbox>,
+pub(crate) struct Remote {
+    pub mailbox: End<Mailbox>,
     /// Dropped after the mailbox, which points into it.
-    segment: Segment,
+    pub segment: Segment,
     at: Location,
     /// Whether its memory can be copied directly; `None` until tried.
     single_copy: Option<bool>,
+    /// Which way its long messages come, where that is measured.
+    pub choice: Choice,
+    /// The pages of its pipes are mapped.
+    pub pipes_mapped: bool,
 }
 
 impl Remote {
@@ -106,10 +113,12 @@ pub(crate) struct ShmLane {
     me: Peer,
     inbox: End<Inbox>,
     /// Dropped after the inbox, which points into it.
-    own: Arc<Segment>,
+    pub own: Arc<Segment>,
+    /// The pipes that are open.
+    pub receiving: Receiving,
     remotes: PeerTable<Option<Box<Remote>>>,
     resolver: Arc<dyn Resolver>,
-    single_copy: bool,
+    pub mode: SingleCopy,
     /// Whether they live is looked at: where those are that were sent to or waited for.
     watched: HashMap<Peer, u32>,
     /// Peers whose process was found ended once.
@@ -157,7 +166,7 @@ impl ShmLane {
         vci: VciId,
         own: Arc<Segment>,
         resolver: Arc<dyn Resolver>,
-        single_copy: bool,
+        mode: SingleCopy,
     ) -> Self {
         let (ends, cells, _) = own.parts();
         // SAFETY: the segment is kept beside it, and has a body of that size for each cell.
@@ -168,7 +177,8 @@ impl ShmLane {
             own,
             remotes: PeerTable::new(vci),
             resolver,
-            single_copy,
+            mode,
+            receiving: Receiving::default(),
             watched: HashMap::new(),
             ended: HashSet::new(),
             dead: HashSet::new(),
@@ -177,7 +187,7 @@ impl ShmLane {
 
     /// The queue of a peer's VCI, mapped on first contact.
     #[inline(always)]
-    fn remote(&mut self, peer: Peer, vci: VciId) -> Result<&mut Remote, LaneError> {
+    pub fn remote(&mut self, peer: Peer, vci: VciId) -> Result<&mut Remote, LaneError> {
         let slot = self.remotes.get(peer, vci);
         if slot.is_none() {
             let remote = attach(&*self.resolver, self.me, peer, vci)?;
@@ -209,8 +219,8 @@ impl ShmLane {
     }
 
     /// The process number of a peer whose memory can be copied directly; tried at first contact.
-    fn single_copy(&mut self, peer: Peer, vci: VciId) -> Result<u32, LaneError> {
-        let allowed = self.single_copy;
+    pub fn single_copy(&mut self, peer: Peer, vci: VciId) -> Result<u32, LaneError> {
+        let allowed = self.mode != SingleCopy::Never;
         let remote = self.remote(peer, vci)?;
         let at = remote.at;
         match remote
@@ -288,6 +298,8 @@ fn attach(
         segment,
         at,
         single_copy: None,
+        choice: Choice::new(),
+        pipes_mapped: false,
     }))
 }
 
@@ -357,7 +369,14 @@ impl Lane for ShmLane {
         remote: RemoteAddr,
         _token: Token,
     ) -> Result<Issued, LaneError> {
-        self.copy(Direction::Read, peer, vci, local, len, remote)
+        if self.mode != SingleCopy::Measured {
+            return self.copy(Direction::Read, peer, vci, local, len, remote);
+        }
+        let begun = now();
+        let issued = self.copy(Direction::Read, peer, vci, local, len, remote)?;
+        let time = now().saturating_sub(begun);
+        self.remote(peer, vci)?.choice.note(len, Way::Single, time);
+        Ok(issued)
     }
 
     unsafe fn put(
@@ -405,6 +424,7 @@ impl Lane for ShmLane {
             // counts as lost when it is found so again, after everything has been looked at.
             if !exists(pid) && !self.ended.insert(peer) && self.dead.insert(peer) {
                 self.remotes.forget(peer);
+                self.receiving.forget(peer);
                 sink.peer_lost(peer, gone(peer, pid));
             }
         }
@@ -436,6 +456,10 @@ impl Lane for ShmLane {
     }
 
     fn direct_copy(&mut self) -> Option<&mut dyn DirectCopy> {
+        Some(self)
+    }
+
+    fn pipes(&mut self) -> Option<&mut dyn Pipes> {
         Some(self)
     }
 }

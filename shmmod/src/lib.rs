@@ -1,13 +1,16 @@
 //! The transport between the processes of a node.
 //!
-//! Small messages go through a queue of cells that each receiving VCI has in shared memory, large
+//! Small messages go through a queue of cells that each receiving VCI has in shared memory. Large
 //! data is copied once, from one process's memory to the other's, by the kernel
-//! (`process_vm_readv`). Memory per VCI is fixed: one queue, whatever the number of senders, and a
+//! (`process_vm_readv`), or twice, through pipes in the receiver's shared memory, whichever is measured
+//! to be quicker. Memory per VCI is fixed: one queue and the pipes' room, whatever the number of senders, and a
 //! peer's queue is mapped when first sent to.
 
+mod choice;
 mod config;
 mod ends;
 mod lane;
+mod pipes;
 mod room;
 mod segment;
 mod shared_segment;
@@ -15,6 +18,6 @@ mod single_copy;
 mod transport;
 mod wake_up;
 
-pub use config::{Config, VARIABLES};
+pub use config::{Config, SingleCopy, VARIABLES};
 pub use shared_segment::SharedSegments;
 pub use transport::Shm;

@@ -11,8 +11,8 @@ use std::ptr::NonNull;
 use std::slice;
 use std::sync::atomic::Ordering;
 
-use netmod::OpenError;
 use netmod::ring::{AtomicU32, AtomicU64, CELLS, Cell, Ends, Padded};
+use netmod::{OpenError, Words};
 
 use crate::room::touches_may_fail;
 
@@ -37,7 +37,16 @@ const BODIES_AT: usize = CELLS_AT + CELLS * size_of::<Cell>();
 /// From one body to the next: an odd number of cache lines, so that the beginnings of bodies do not
 /// compete for the same few places in the caches.
 pub(crate) const STRIDE: usize = BODY + 64;
-const LENGTH: usize = BODIES_AT + CELLS * STRIDE;
+/// What there is from the beginning.
+const QUEUE: usize = (BODIES_AT + CELLS * STRIDE).next_multiple_of(4096);
+/// Pipes that may be open at once; a power of two.
+pub(crate) const PIPES: usize = 16;
+/// Bytes of all pipes together, used round and round. That is twice what a core's own cache holds, for a reason:
+/// what lies in another core's own cache is fetched at a quarter of the speed of what had to leave it
+/// (docs/performance.md).
+pub(crate) const ROOM: usize = 2 << 20;
+const ROOM_AT: usize = QUEUE + (PIPES * size_of::<Words>()).next_multiple_of(4096);
+const LENGTH: usize = ROOM_AT + ROOM;
 const _: () = assert!(size_of::<Front>() <= CELLS_AT && BODIES_AT.is_multiple_of(4096));
 
 /// A mapped segment.
@@ -177,6 +186,40 @@ impl Segment {
         unsafe { slice::from_raw_parts(self.base.as_ptr().add(CELLS_AT).cast(), CELLS) }
     }
 
+    /// Takes the memory of the pipes, if this process owns it and there is so much.
+    pub fn reserve_pipes(&self) -> bool {
+        let Some(file) = &self.file else {
+            return false;
+        };
+        let (at, len) = (QUEUE as libc::off_t, (LENGTH - QUEUE) as libc::off_t);
+        // SAFETY: plain system call on an own descriptor.
+        let reserved = unsafe { libc::posix_fallocate(file.as_raw_fd(), at, len) } == 0;
+        if reserved {
+            self.map_pipes();
+        }
+        reserved
+    }
+
+    /// Has the pipes' pages mapped at once; they have been reserved.
+    pub fn map_pipes(&self) {
+        // SAFETY: these pages of the mapping.
+        unsafe { map_pages(self.base.as_ptr().add(QUEUE), LENGTH - QUEUE) };
+    }
+
+    /// The words of a pipe.
+    #[inline(always)]
+    pub fn words(&self, number: usize) -> &Words {
+        // SAFETY: within the mapping, aligned as its pages are; words are atomics, zero at first.
+        let words: &[Words; PIPES] = unsafe { self.base.byte_add(QUEUE).cast().as_ref() };
+        &words[number % PIPES]
+    }
+
+    /// The first byte of the pipes' room.
+    #[inline(always)]
+    pub fn room(&self) -> *mut u8 {
+        self.base.as_ptr().wrapping_add(ROOM_AT)
+    }
+
     /// The first byte of a body.
     #[inline(always)]
     pub fn body(&self, number: usize) -> *mut u8 {
@@ -200,16 +243,18 @@ impl Drop for Segment {
 fn take_pages(file: &File) -> Result<(), OpenError> {
     let refused = if touches_may_fail() {
         // SAFETY: plain system call on an open descriptor.
-        let code = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, LENGTH as libc::off_t) };
+        let code = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, QUEUE as libc::off_t) };
         (code != 0).then(|| io::Error::from_raw_os_error(code))
     } else {
-        file.set_len(LENGTH as u64).err()
+        None
     };
+    // Memory for pipes is taken with the first long message.
+    let refused = refused.or_else(|| file.set_len(LENGTH as u64).err());
     refused.map_or(Ok(()), |error| {
         Err(OpenError(format!(
             "no shared memory: {} KiB for the queue of a VCI could not be allocated ({error}); \
              raise the memory limit of the job or container, or set WEFT_SHM=0",
-            LENGTH / 1024
+            QUEUE / 1024
         )))
     })
 }
@@ -297,7 +342,7 @@ mod tests {
         let own = Segment::create().unwrap();
         let taken = || own.file.as_ref().unwrap().metadata().unwrap().blocks() * 512;
         if touches_may_fail() {
-            assert_eq!(taken(), (LENGTH as u64).next_multiple_of(4096));
+            assert_eq!(taken(), QUEUE as u64);
             return;
         }
         assert_eq!(taken(), BODIES_AT as u64);

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use netmod::{Lane, Limits, OpenError, RemoteKey, Resolver, SharedMemory, Transport, VciId};
 
-use crate::config::Config;
+use crate::config::{Config, SingleCopy};
 use crate::lane::ShmLane;
 use crate::segment::{BODY, Segment};
 use crate::shared_segment::SharedSegments;
@@ -23,7 +23,7 @@ impl Shm {
     /// Opens the transport; peers' addresses are asked of `resolver` on first contact.
     pub fn open(config: Config, resolver: Arc<dyn Resolver>) -> Self {
         wake_up::register();
-        if config.single_copy {
+        if config.single_copy != SingleCopy::Never {
             single_copy::permit();
         }
         Shm {
@@ -40,10 +40,10 @@ impl Transport for Shm {
     }
 
     fn describe(&self) -> String {
-        let copy = if self.config.single_copy {
-            "single copy"
-        } else {
-            "copied twice"
+        let copy = match self.config.single_copy {
+            SingleCopy::Always => "single copy",
+            SingleCopy::Never => "two copies",
+            SingleCopy::Measured => "single copy or two, as measured",
         };
         format!("shared memory, large messages by {copy}")
     }
@@ -52,7 +52,7 @@ impl Transport for Shm {
         Limits {
             max_payload: BODY,
             eager: netmod::EAGER,
-            get: self.config.single_copy,
+            get: self.config.single_copy != SingleCopy::Never,
             native_rma: true,
             passive_target: true,
             zcopy_min: usize::MAX,

@@ -10,7 +10,7 @@ fn variant(name: &str, single_copy: bool) -> Variant {
     let mut variant = Variant::new(name, move |opening| {
         let config = Config {
             me: opening.peer,
-            single_copy,
+            single_copy: single_copy.into(),
         };
         Ok(Arc::new(Shm::open(config, opening.resolver)))
     });

@@ -63,6 +63,7 @@ impl Resolver for Book {
 }
 
 fn open(book: &Book, me: Peer, single_copy: bool) -> Shm {
+    let single_copy = single_copy.into();
     Shm::open(Config { me, single_copy }, Arc::new(book.clone()))
 }
 

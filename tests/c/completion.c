@@ -246,6 +246,50 @@ static void mixed(int rank) {
     }
 }
 
+/* Programs look at the error fields of several statuses though all went well. A call with one status
+ * leaves that field alone. */
+static void errors_of_several(void) {
+    enum { EACH = 3, NONE = 1 };
+    for (int form = 0; form < 4; form++) {
+        int in[EACH], out = 5, number = 0, where[EACH], told = 0;
+        MPI_Request some[EACH];
+        MPI_Status of[EACH];
+        for (int i = 0; i < EACH; i++) {
+            some[i] = MPI_REQUEST_NULL;
+            of[i].MPI_ERROR = 77;
+            if (i != NONE) {
+                OK(MPI_Irecv(&in[i], 1, MPI_INT, 0, i, MPI_COMM_SELF, &some[i]));
+                OK(MPI_Send(&out, 1, MPI_INT, 0, i, MPI_COMM_SELF));
+            }
+        }
+        switch (form) {
+        case 0:
+            OK(MPI_Waitall(EACH, some, of));
+            told = EACH;
+            break;
+        case 1:
+            OK(MPI_Testall(EACH, some, &number, of));
+            CHECK_EQ(number, 1);
+            told = EACH;
+            break;
+        case 2:
+            OK(MPI_Waitsome(EACH, some, &told, where, of));
+            break;
+        default:
+            OK(MPI_Testsome(EACH, some, &told, where, of));
+        }
+        CHECK(told >= EACH - 1);
+        for (int i = 0; i < EACH; i++) {
+            CHECK_EQ(of[i].MPI_ERROR, i < told ? MPI_SUCCESS : 77);
+        }
+    }
+    MPI_Request one = MPI_REQUEST_NULL;
+    MPI_Status its;
+    its.MPI_ERROR = 77;
+    OK(MPI_Wait(&one, &its));
+    CHECK_EQ(its.MPI_ERROR, 77);
+}
+
 int main(int argc, char **argv) {
     OK(MPI_Init(&argc, &argv));
     int rank = world_rank();
@@ -260,6 +304,7 @@ int main(int argc, char **argv) {
         }
     }
     with_none();
+    errors_of_several();
     mixed(rank);
     OK(MPI_Finalize());
     return 0;

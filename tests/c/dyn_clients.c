@@ -1,6 +1,7 @@
 /* Many clients at one server (MPI-3.1 section 10.4), which are jobs of their own: they connect and disconnect at once;
  * some die between the server's MPI_Comm_accept and their disconnecting, or before they are accepted. The server goes on,
- * and has no more descriptors and not much more memory at the end.
+ * and has no more descriptors and not much more memory at the end. The argument is how many connect at once, 10 without; with it,
+ * figures are printed.
  * ranks: 1
  * variants: shm tcp
  * timeout: 60
@@ -12,8 +13,8 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#define CLIENTS 50
-#define AT_ONCE 10
+#define ROUNDS 5
+#define MOST 200
 
 static int descriptors(void) {
     int count = 0;
@@ -60,12 +61,14 @@ int main(int argc, char **argv) {
     OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
     char port[MPI_MAX_PORT_NAME], number[16];
     OK(MPI_Open_port(MPI_INFO_NULL, port));
-    int started = 0, lost = 0, before = 0;
+    int at_once = argc > 1 ? atoi(argv[1]) : 10, started = 0, lost = 0, before = 0;
+    CHECK(at_once > 0 && at_once <= MOST && at_once % 10 == 0);
     long start = 0;
-    pid_t pids[CLIENTS];
-    MPI_Comm clients[AT_ONCE];
-    for (int round = 0; round < CLIENTS / AT_ONCE; round++) {
-        for (int i = 0; i < AT_ONCE; i++, started++) {
+    double begin = MPI_Wtime();
+    static pid_t pids[ROUNDS * MOST];
+    MPI_Comm clients[MOST];
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < at_once; i++, started++) {
             snprintf(number, sizeof number, "%d", started);
             pids[started] = fork();
             if (pids[started] == 0) {
@@ -76,15 +79,15 @@ int main(int argc, char **argv) {
                 _exit(1);
             }
         }
-        int seen[AT_ONCE] = {0};
-        for (int i = 0; i < AT_ONCE; i++) {
+        int seen[MOST] = {0};
+        for (int i = 0; i < at_once; i++) {
             OK(MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_SELF, &clients[i]));
         }
-        for (int i = 0; i < AT_ONCE; i++) {
+        for (int i = 0; i < at_once; i++) {
             int got = -1;
             OK(MPI_Recv(&got, 1, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, clients[i], MPI_STATUS_IGNORE));
-            CHECK(got / AT_ONCE == round && !seen[got % AT_ONCE]);
-            seen[got % AT_ONCE] = 1;
+            CHECK(got / at_once == round && !seen[got % at_once]);
+            seen[got % at_once] = 1;
             if (got % 10 == 9) {
                 /* It dies now: receives from it end, and others do not notice. */
                 FAILS(MPI_Recv(&got, 1, MPI_INT, MPI_ANY_SOURCE, 0, clients[i], MPI_STATUS_IGNORE),
@@ -97,12 +100,12 @@ int main(int argc, char **argv) {
             got++;
             OK(MPI_Send(&got, 1, MPI_INT, 0, 0, clients[i]));
         }
-        for (int i = 0; i < AT_ONCE; i++) {
+        for (int i = 0; i < at_once; i++) {
             if (clients[i] != MPI_COMM_NULL) {
                 OK(MPI_Comm_disconnect(&clients[i]));
             }
         }
-        for (int i = started - AT_ONCE; i < started; i++) {
+        for (int i = started - at_once; i < started; i++) {
             int status = -1;
             CHECK_EQ(waitpid(pids[i], &status, 0), pids[i]);
             CHECK(i % 10 == 9 ? WIFSIGNALED(status) : status == 0);
@@ -112,7 +115,12 @@ int main(int argc, char **argv) {
             start = memory();
         }
     }
-    CHECK_EQ(lost, CLIENTS / 10);
+    if (argc > 1) {
+        printf("%d rounds of %d clients at once, %.0f ms each, %d killed between accept and disconnect; at the end and after the "
+               "second: descriptors %d, %d; memory %ld KiB, %ld KiB\n",
+               ROUNDS, at_once, 1e3 * (MPI_Wtime() - begin) / ROUNDS, lost, descriptors(), before, memory(), start);
+    }
+    CHECK_EQ(lost, started / 10);
     CHECK_EQ(descriptors(), before);
     CHECK(memory() - start < 4096);
     OK(MPI_Close_port(port));

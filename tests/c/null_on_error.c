@@ -12,7 +12,7 @@ static int fails(int object, int keyval, void *extra, void *in, void *out, int *
 
 int main(int argc, char **argv) {
     OK(MPI_Init(&argc, &argv));
-    int size = world_size(), key, rank = world_rank();
+    int size = world_size(), key;
     OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     MPI_Comm comm, made = MPI_COMM_SELF;
     OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
@@ -41,20 +41,22 @@ int main(int argc, char **argv) {
     FAILS(MPI_Type_dup(pair, &twin), MPI_ERR_OTHER);
     CHECK(twin == MPI_DATATYPE_NULL);
 
-    /* One process is left in a grid of which no dimension is kept. */
+    /* Each process has a grid of its own where no dimension is kept, and one more of that. */
     int none[1] = {0};
-    MPI_Comm line, point;
+    MPI_Comm line, point[2];
     OK(MPI_Cart_create(MPI_COMM_WORLD, 1, &size, periods, 0, &line));
-    OK(MPI_Cart_sub(line, none, &point));
-    CHECK((point == MPI_COMM_NULL) == (rank > 0));
-    if (rank == 0) {
-        int n;
-        OK(MPI_Cartdim_get(point, &n));
+    for (int i = 0; i < 2; i++) {
+        int n, topology;
+        OK(MPI_Cart_sub(i == 0 ? line : point[0], none, &point[i]));
+        OK(MPI_Topo_test(point[i], &topology));
+        CHECK_EQ(topology, MPI_CART);
+        OK(MPI_Cartdim_get(point[i], &n));
         CHECK_EQ(n, 0);
-        OK(MPI_Comm_size(point, &n));
+        OK(MPI_Comm_size(point[i], &n));
         CHECK_EQ(n, 1);
-        OK(MPI_Comm_free(&point));
     }
+    OK(MPI_Comm_free(&point[0]));
+    OK(MPI_Comm_free(&point[1]));
     OK(MPI_Comm_free(&line));
 
     /* The name that the libraries of this ABI give to both. */

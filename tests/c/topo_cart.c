@@ -66,11 +66,6 @@ static void grid(int ndims, int reorder, int periodic) {
         int remain[4] = {0}, sub_dims[1], sub_periods[1], sub_coords[1], sub_rank;
         remain[keep] = keep < ndims;
         OK(MPI_Cart_sub(cart, remain, &dup));
-        if (keep == ndims && me > 0) {
-            /* One process is left in a grid without dimensions. */
-            CHECK(dup == MPI_COMM_NULL);
-            continue;
-        }
         OK(MPI_Cartdim_get(dup, &n));
         CHECK_EQ(n, keep < ndims);
         OK(MPI_Comm_size(dup, &n));

@@ -10,6 +10,7 @@ mod headers;
 mod install;
 mod instructions;
 mod loom;
+mod oldest;
 mod packages;
 mod races;
 mod result;
@@ -64,6 +65,8 @@ enum Task {
         #[arg(long)]
         lower: bool,
     },
+    /// Compiles everything by the oldest Rust that is promised, which rustup fetches.
+    Oldest,
     /// Checks the licences, sources and advisories of the dependencies by cargo-deny.
     Deny,
     /// Runs the README's commands in a fresh Debian 12 or 13, made by debootstrap; or tries the packages there.
@@ -111,6 +114,11 @@ fn main() -> ExitCode {
         Task::Test { prepare } => test::run(prepare),
         Task::Loom => loom::run(),
         Task::Instructions { lower } => instructions::run(lower),
+        Task::Oldest => oldest::run().map(|lacking| {
+            if let Some(what) = lacking {
+                eprintln!("xtask: *** LEFT OUT: {what}");
+            }
+        }),
         Task::Deny => deny::run().map(|lacking| {
             if let Some(what) = lacking {
                 eprintln!("xtask: *** LEFT OUT: {what}");

@@ -2,13 +2,14 @@
 
 use weft_needs::{VARIABLE, is_optional};
 
-use crate::{Result, deny, headers, instructions, loom, packages, races, vm, workspace};
+use crate::{Result, deny, headers, instructions, loom, oldest, packages, races, vm, workspace};
 
 /// Needs that only this program has, besides those of [`weft_needs::ALL`].
 const RDMA_VM: &str = "rdma-vm";
 const RACES: &str = "races";
 const DENY: &str = "deny";
-const OTHERS: &[&str] = &[RDMA_VM, RACES, DENY, "libfabric-providers"];
+const OLDEST: &str = "oldest-rust";
+const OTHERS: &[&str] = &[RDMA_VM, RACES, DENY, OLDEST, "libfabric-providers"];
 
 /// How long each program runs under ThreadSanitizer. `cargo xtask races` gives it more.
 const RACES_SECONDS: u32 = 10;
@@ -61,8 +62,10 @@ fn prepare() -> Result<Vec<String>> {
     } else if is_optional(RACES) {
         lacking.push((RACES, format!("{RACES}: by {VARIABLE}")));
     }
-    if is_optional(DENY) {
-        lacking.push((DENY, format!("{DENY}: by {VARIABLE}")));
+    for name in [DENY, OLDEST] {
+        if is_optional(name) {
+            lacking.push((name, format!("{name}: by {VARIABLE}")));
+        }
     }
     let (left_out, fatal): (Vec<_>, Vec<_>) =
         lacking.into_iter().partition(|(name, _)| is_optional(name));
@@ -121,6 +124,9 @@ fn checks(left_out: &mut Vec<String>) -> Result {
     note(headers::run(true));
     if !is_optional(DENY) {
         note(deny::run().map(|lacking| left_out.extend(lacking)));
+    }
+    if !is_optional(OLDEST) {
+        note(oldest::run().map(|lacking| left_out.extend(lacking)));
     }
     note(workspace::run(
         workspace::cargo()

@@ -338,8 +338,9 @@ pub unsafe fn waitall(
         runtime.wait_for(named)?;
         if let Some(found) = runtime.take_well(named) {
             requests[index] = MPI_REQUEST_NULL;
+            let out = status::at(array_of_statuses, index);
             // SAFETY: the caller's contract.
-            unsafe { status::write(status::at(array_of_statuses, index), &found) };
+            unsafe { write_well(out, &found) };
             index += 1;
             continue;
         }
@@ -365,10 +366,24 @@ pub unsafe fn waitall(
         }
         let out = status::at(array_of_statuses, index);
         // SAFETY: the caller's contract.
-        unsafe { status::write(out, &ended.status) };
+        unsafe { write_well(out, &ended.status) };
         index += 1;
     }
     Ok(())
+}
+
+/// Writes one of several statuses, of an operation without an error. The standard lets the error
+/// field be where the call succeeds (section 3.7.5), but programs look at it.
+///
+/// # Safety
+/// As for [`status::write`].
+#[inline(always)]
+unsafe fn write_well(out: *mut MPI_Status, found: &Status) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        status::write(out, found);
+        status::write_error(out, MPI_SUCCESS);
+    }
 }
 
 /// The rest of a `waitall` in which request `index` has failed: all others are completed and told
@@ -385,10 +400,6 @@ unsafe fn waitall_failed(
     error: Error,
     statuses: *mut MPI_Status,
 ) -> Result<()> {
-    for before in 0..index {
-        // SAFETY: the caller's contract.
-        unsafe { status::write_error(status::at(statuses, before), MPI_SUCCESS) };
-    }
     let out = status::at(statuses, index);
     // SAFETY: the caller's contract.
     unsafe {

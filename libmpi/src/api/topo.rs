@@ -538,15 +538,9 @@ pub unsafe fn cart_sub(
     // Who doesn't look at the code finds no communicator.
     newcomm.set(MPI_COMM_NULL);
     let remain: Vec<bool> = remain.iter().map(|flag| *flag != 0).collect();
-    // Without a dimension left there is one process in the grid: the first, as where a grid is made
-    // of no dimensions. The standard (section 7.5.6) can be read to give each process one of its own.
-    let made = match remain.iter().any(|kept| *kept) {
-        true => topo::create::create_cart_sub(&runtime.process, &old.comm, &remain)?,
-        false => {
-            let none = Cart::new(old.comm.size(), &[], &[])?;
-            topo::create::create_cart(&runtime.process, &old.comm, none, None)?
-        }
-    };
+    // Without a dimension left each process has a grid of its own, without dimensions (MPI-4.1
+    // section 8.5.7).
+    let made = topo::create::create_cart_sub(&runtime.process, &old.comm, &remain)?;
     give(runtime, made, old, newcomm)
 }
 

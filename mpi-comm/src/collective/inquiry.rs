@@ -190,18 +190,18 @@ impl CallNotes {
             Verdict::Object(Objection { kind, of, theirs })
         };
         let given_up = letters.given_up.iter().find(|(call, _)| *call == tag);
-        match self.noted(tag) {
-            Some((theirs, _)) if theirs != signature => own(Kind::Differs, theirs),
-            _ if let Some((_, why)) = given_up => Verdict::Object(Objection {
+        match (self.noted(tag), given_up) {
+            (Some((theirs, _)), _) if theirs != signature => own(Kind::Differs, theirs),
+            (_, Some((_, why))) => Verdict::Object(Objection {
                 kind: Kind::GivenUp,
                 ..*why
             }),
-            Some((_, false)) => Verdict::Wait,
+            (Some((_, false)), None) => Verdict::Wait,
             // What it has sent has come before this could be asked again.
-            Some((_, true)) => Verdict::Fine,
-            None if letters.stragglers.contains(&tag) => Verdict::Wait,
-            None if self.is_passed(tag) => own(Kind::Passed, CallSignature::default()),
-            None => Verdict::Wait,
+            (Some((_, true)), None) => Verdict::Fine,
+            (None, None) if letters.stragglers.contains(&tag) => Verdict::Wait,
+            (None, None) if self.is_passed(tag) => own(Kind::Passed, CallSignature::default()),
+            (None, None) => Verdict::Wait,
         }
     }
 

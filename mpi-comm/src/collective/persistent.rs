@@ -23,7 +23,7 @@ use super::rounds::Rounds;
 use super::run::give_up;
 use super::setup;
 use super::share::{PERSISTENT_WITH_SLOTS, Share};
-use super::shared::SharedSlots;
+use super::shared::{DEPTHS, SharedSlots};
 use super::state::CommState;
 use mpi_coll::{Progress, Slots};
 use mpi_core::comm::{Comm, Purpose};
@@ -363,8 +363,10 @@ fn make_slots(
     let room = wanted
         .next_multiple_of(64)
         .clamp(LEAST_ROOM.min(most), most);
+    let depth = DEPTHS.0;
     let slots = Slots {
         room,
+        depth,
         ..shared.slots
     };
     build(process, comm, state, call, Some(slots), kept);
@@ -390,7 +392,7 @@ fn make_slots(
     if told.iter().any(|member| member[1] == 0) {
         return Ok(None);
     }
-    setup::persistent(process, comm, shared, room, share)
+    setup::persistent(process, comm, shared, (room, depth), share)
 }
 
 #[cold]

@@ -96,9 +96,10 @@ fn shared(process: &Process, comm: &Comm) -> Result<Option<SharedSlots>> {
     else {
         return Ok(None);
     };
-    let room = SharedSlots::room(size);
-    let piece = common_piece(process, comm, &**memory, SharedSlots::bytes_of_rank(room))?;
-    let mut shared = piece.map(|piece| SharedSlots::over(piece, rank, size, room, share));
+    let (room, depth) = (SharedSlots::room(size), SharedSlots::depth(size));
+    let bytes = SharedSlots::bytes_of_rank(room, depth);
+    let piece = common_piece(process, comm, &**memory, bytes)?;
+    let mut shared = piece.map(|piece| SharedSlots::over(piece, rank, size, (room, depth), share));
     let direct = (0..size).all(|of| single_copy::can_copy(process, comm, of, probes[of as usize]));
     let state = [u64::from(shared.is_some()), u64::from(direct)];
     let told = gather_all_u64(process, comm, state)?;
@@ -109,23 +110,24 @@ fn shared(process: &Process, comm: &Comm) -> Result<Option<SharedSlots>> {
 }
 
 /// Makes slots for one persistent collective of an intracommunicator that has slots for blocking ones: of
-/// so much room. All members call this; none where not all can have
+/// so much room, and so many of each rank. All members call this; none where not all can have
 /// them, on all of them.
 pub(super) fn persistent(
     process: &Process,
     comm: &Comm,
     shared: &SharedSlots,
-    room: usize,
+    (room, depth): (usize, u32),
     share: Option<Share>,
 ) -> Result<Option<SharedSlots>> {
     let Some(memory) = process.shared_memory() else {
         return Ok(None); // nobody would have slots
     };
-    let piece = common_piece(process, comm, &**memory, SharedSlots::bytes_of_rank(room))?;
+    let bytes = SharedSlots::bytes_of_rank(room, depth);
+    let piece = common_piece(process, comm, &**memory, bytes)?;
     let mut own = match (piece, share) {
         (Some(piece), Some(share)) => {
             let (rank, size) = (comm.rank(), comm.size());
-            Some(SharedSlots::over(piece, rank, size, room, share))
+            Some(SharedSlots::over(piece, rank, size, (room, depth), share))
         }
         _ => None,
     };

@@ -17,12 +17,15 @@ use mpi_coll::Slots;
 use mpi_coll::run::Flag;
 use mpi_core::error::{Class, Error, Result};
 
-/// Slots of each rank.
-const DEPTH: u32 = 4;
+/// Slots of each rank, at least and at most; powers of two.
+pub(super) const DEPTHS: (u32, u32) = (4, 64);
 /// Bytes of data of all ranks in one phase, if ranks are many.
 const TOTAL: usize = 1 << 20;
-/// The most bytes of a slot: two slots of each of two ranks stay in a core's own cache.
+/// The most bytes of a slot: what each rank puts there before the others have something to read.
 const MOST: usize = 32 << 10;
+/// Bytes of all slots of all ranks. More than cores' own caches hold, for a reason: what has had to leave them
+/// is fetched at four times the speed of what lies in another core's (docs/performance.md).
+const ALL: usize = 4 << 20;
 /// Ranks beyond which looking at everyone's flag takes longer than rounds of messages.
 pub(super) const RANKS: u32 = 128;
 /// The first phase of a communicator. Numbers may wrap, and soon do.
@@ -44,6 +47,8 @@ pub(crate) struct SharedSlots {
     /// From a slot to the next, and from a rank's to the next rank's.
     stride: usize,
     own: usize,
+    /// Of a phase's number, for its slot.
+    mask: usize,
     /// Where this rank says something about its calls.
     says: *mut u8,
     /// The number of the next phase.
@@ -63,9 +68,16 @@ unsafe impl Send for SharedSlots {}
 unsafe impl Sync for SharedSlots {}
 
 impl SharedSlots {
-    /// Bytes of memory of each rank with slots of so much room.
-    pub fn bytes_of_rank(room: usize) -> usize {
-        HEAD + (64 + room) * DEPTH as usize
+    /// Bytes of memory of each rank with so many slots of so much room.
+    pub fn bytes_of_rank(room: usize, depth: u32) -> usize {
+        HEAD + (64 + room) * depth as usize
+    }
+
+    /// Slots of each of so many ranks, for all their calls.
+    pub fn depth(size: u32) -> u32 {
+        let fit = ALL / (size as usize * SharedSlots::room(size));
+        let fit = fit.clamp(DEPTHS.0 as usize, DEPTHS.1 as usize) as u32;
+        1 << fit.ilog2()
     }
 
     /// The room of a slot of each of so many ranks, for all their calls.
@@ -79,29 +91,31 @@ impl SharedSlots {
         piece: Box<dyn SharedSegment>,
         rank: u32,
         size: u32,
-        room: usize,
+        (room, depth): (usize, u32),
         share: Share,
     ) -> SharedSlots {
-        let own = SharedSlots::bytes_of_rank(room);
+        debug_assert!(depth.is_power_of_two());
+        let own = SharedSlots::bytes_of_rank(room, depth);
         let shared = SharedSlots {
             slots: Slots {
                 rank,
                 size,
                 room,
-                depth: DEPTH,
+                depth,
                 direct: false,
                 several: false,
             },
             base: piece.as_ptr().wrapping_add(HEAD),
             stride: 64 + room,
             own,
+            mask: depth as usize - 1,
             says: piece.as_ptr().wrapping_add(rank as usize * own + 64),
             next: AtomicU64::new(FIRST),
             seen: (0..size).map(|_| AtomicU64::new(FIRST - 1)).collect(),
             _share: share,
             piece,
         };
-        for slot in 0..DEPTH.into() {
+        for slot in 0..depth.into() {
             shared.flag(rank, slot).reset(FIRST - 1);
         }
         // Nothing is said about any call yet, call 0 included: what is said in a place is about another one
@@ -133,7 +147,7 @@ impl SharedSlots {
     #[inline(always)]
     pub fn slot(&self, of: u32, number: u64) -> *mut u8 {
         debug_assert!(of < self.slots.size);
-        let place = number as usize % DEPTH as usize;
+        let place = number as usize & self.mask;
         let at = of as usize * self.own + place * self.stride;
         self.base.wrapping_add(at)
     }

@@ -354,6 +354,8 @@ impl Engine {
         record.moved = 0;
         record.fetching = false;
         record.place = None;
+        record.pipe = None;
+        record.pipe_settled = false;
         record.error = (rts.len > room).then(|| truncation(&key, rts.len, room));
         if !self.lost.is_empty() && total > 0 {
             self.fail_if_lost(id, from.peer);
@@ -417,7 +419,7 @@ impl Engine {
         self.finish_transfer(id);
     }
 
-    fn finish_transfer(&mut self, id: RequestId) {
+    pub(crate) fn finish_transfer(&mut self, id: RequestId) {
         let Some(record) = self.records.get(id) else {
             return;
         };

@@ -9,7 +9,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use netmod::{Peer, RemoteKey, VciId};
+use netmod::{Peer, Pipe, RemoteKey, VciId};
 
 use crate::error::Error;
 use crate::pt2pt::buffer::Buffer;
@@ -247,6 +247,10 @@ pub(crate) struct Record {
     /// The address of the receiver's buffer, where a sender of this node may put the data: what the
     /// sender was told, or the receiver has told it.
     pub place: Option<u64>,
+    /// The pipe that the data goes through.
+    pub pipe: Option<Pipe>,
+    /// Whether a pipe has been decided on: there is or was one, or there is to be none.
+    pub pipe_settled: bool,
     /// The receiver was asked to give the message back.
     pub asked_back: bool,
     /// The transport is reading a sender's memory, and will tell when it is done.
@@ -281,6 +285,16 @@ pub(crate) enum Role {
 }
 
 impl Record {
+    /// Whether it is a send whose receiver may read the data by itself, and say so then. One that uses a pipe may
+    /// hear that before it finds that the pipe is closed.
+    pub fn waits_for_fin(&self) -> bool {
+        match self.role {
+            Role::AwaitingReceiver => true,
+            Role::Streaming => self.pipe.is_some(),
+            _ => false,
+        }
+    }
+
     const IDLE: Record = Record {
         role: Role::Idle,
         detached: false,
@@ -300,6 +314,8 @@ impl Record {
         error: None,
         exposed: None,
         place: None,
+        pipe: None,
+        pipe_settled: false,
         asked_back: false,
         fetching: false,
     };

@@ -6,7 +6,7 @@
 
 #![deny(unsafe_code)]
 
-use netmod::{Header, RemoteKey, VciId};
+use netmod::{Header, Pipe, RemoteKey, VciId};
 
 use crate::pt2pt::request::RequestId;
 
@@ -271,29 +271,37 @@ pub(crate) struct Cts {
     /// Between processes of a node: the address of the receiver's gapless buffer, where the sender may
     /// put the data.
     pub place: Option<u64>,
+    /// The pipe to put the data into, instead.
+    pub pipe: Option<Pipe>,
 }
 
 impl Cts {
     /// Its bytes, the first so many of an array.
-    pub fn to_bytes(self) -> ([u8; 16], usize) {
-        let mut bytes = [0; 16];
+    pub fn to_bytes(self) -> ([u8; 24], usize) {
+        let mut bytes = [0; 24];
         bytes[..8].copy_from_slice(&self.len.to_ne_bytes());
+        if let Some(Pipe(pipe)) = self.pipe {
+            bytes[16..].copy_from_slice(&pipe.to_ne_bytes());
+            return (bytes, 24);
+        }
         let Some(place) = self.place else {
             return (bytes, 8);
         };
-        bytes[8..].copy_from_slice(&place.to_ne_bytes());
+        bytes[8..16].copy_from_slice(&place.to_ne_bytes());
         (bytes, 16)
     }
 
     /// `None` if the payload is not one.
     pub fn parse(bytes: &[u8]) -> Option<Cts> {
-        let (len, place) = bytes.split_first_chunk()?;
-        let place = match place {
-            [] => None,
-            place => Some(u64::from_ne_bytes(place.try_into().ok()?)),
-        };
+        let (len, rest) = bytes.split_first_chunk()?;
         let len = u64::from_ne_bytes(*len);
-        Some(Cts { len, place })
+        let (mut place, mut pipe) = (None, None);
+        match rest.len() {
+            0 => {}
+            16 => pipe = Some(Pipe(u64::from_ne_bytes(rest[8..].try_into().ok()?))),
+            _ => place = Some(u64::from_ne_bytes(rest.try_into().ok()?)),
+        }
+        Some(Cts { len, place, pipe })
     }
 }
 
@@ -336,8 +344,9 @@ mod tests {
         }
 
         #[test]
-        fn cts_round_trips(len: u64, place: Option<u64>) {
-            let cts = Cts { len, place };
+        fn cts_round_trips(len: u64, place: Option<u64>, pipe: Option<u64>) {
+            let (place, pipe) = (place.filter(|_| pipe.is_none()), pipe.map(Pipe));
+            let cts = Cts { len, place, pipe };
             let (bytes, used) = cts.to_bytes();
             prop_assert_eq!(Cts::parse(&bytes[..used]), Some(cts));
         }

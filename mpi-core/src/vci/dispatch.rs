@@ -37,6 +37,9 @@ impl VciState {
             if self.waiting.is_empty() {
                 break;
             }
+            if !self.pulls.is_empty() {
+                any |= self.pull_all();
+            }
             any |= self.retry();
             if self.engine.outbox.is_empty() {
                 break;

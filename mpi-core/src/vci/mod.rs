@@ -13,6 +13,7 @@ use crate::pt2pt::engine::{Action, Address, Counters, Engine};
 use crate::pt2pt::mailbox::{Inbox, Mailbox};
 use crate::pt2pt::request::{Records, RequestTable};
 use crate::wait::Backoff;
+use pulls::Pull;
 use queues::Queues;
 
 mod absent;
@@ -28,6 +29,7 @@ pub(crate) mod loopback;
 mod loss;
 mod pieces;
 pub mod pool;
+mod pulls;
 mod queues;
 mod quick;
 mod remote;
@@ -105,6 +107,8 @@ pub(crate) struct VciState {
     router: Arc<dyn Router>,
     /// Actions that found no room.
     waiting: Queues,
+    /// Receives whose data comes through pipes.
+    pulls: Vec<Pull>,
     /// Actions taken from the engine's outbox, kept for its memory.
     scratch: Vec<Action>,
     /// Something may have been sent to the process itself since that was last taken in.
@@ -141,6 +145,7 @@ impl VciState {
             taken: 0,
             router,
             waiting: Queues::default(),
+            pulls: Vec::new(),
             scratch: Vec::new(),
             own_due: false,
             backoff: Backoff::default(),
@@ -252,13 +257,15 @@ impl VciState {
 
     /// Announces sleep to all lanes and collects their wake-ups. `None`: something has arrived.
     pub fn arm(&mut self, wake_ups: &mut Vec<WakeUp>) -> Option<()> {
-        if !self.waiting.is_empty() {
+        if self.waiting.has_actions() || self.pulls_need_polling() {
             return None; // only polling finds out that there is room
         }
         let mut quiet = true;
         for route in &mut self.routes {
             quiet &= route.lane.arm();
         }
+        // What came through a pipe until then rang no bell.
+        quiet &= self.pulls.is_empty() || !self.pull_all();
         // The route to oneself comes first and has no wake-up; who could ring it is awake.
         let others = self.routes.iter().skip(1);
         let others = others.filter(|route| !route.is_absent());

@@ -14,8 +14,10 @@ const KEPT: usize = 64;
 #[derive(Default)]
 pub(super) struct Queues {
     by_address: BTreeMap<Address, VecDeque<Action>>,
-    /// How many are not empty.
+    /// How many are not empty, and the pulls.
     filled: usize,
+    /// Receives that are looked after as often as what waits.
+    pulls: usize,
     /// Kept for its memory.
     addresses: Vec<Address>,
 }
@@ -25,6 +27,17 @@ impl Queues {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.filled == 0
+    }
+
+    /// Whether something waits for room.
+    pub fn has_actions(&self) -> bool {
+        self.filled > self.pulls
+    }
+
+    /// So many receives are to be looked after.
+    pub fn set_pulls(&mut self, pulls: usize) {
+        self.filled = self.filled - self.pulls + pulls;
+        self.pulls = pulls;
     }
 
     /// What waits for an address; `None` if nothing does.
@@ -91,7 +104,7 @@ impl Queues {
     pub fn retain(&mut self, keeps: impl Fn(&Address) -> bool) {
         self.by_address.retain(|to, _| keeps(to));
         let filled = self.by_address.values().filter(|queue| !queue.is_empty());
-        self.filled = filled.count();
+        self.filled = filled.count() + self.pulls;
     }
 }
 

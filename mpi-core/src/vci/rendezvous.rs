@@ -223,6 +223,9 @@ impl VciState {
         len: usize,
         any: &mut bool,
     ) -> Result<(), LaneError> {
+        if self.open_pipe(from, id, Some(remote))? {
+            return Ok(());
+        }
         let route = self.route_index(from)?;
         let VciState { engine, routes, .. } = self;
         let Some(record) = engine.records.get(id) else {
@@ -262,6 +265,9 @@ impl VciState {
             return Ok(());
         }
         let is_local = self.route_to(to)?.transport.shared_memory().is_some();
+        if is_local && self.ask_for_pipe(to, name)? {
+            return Ok(());
+        }
         let Engine {
             records, usable, ..
         } = &mut self.engine;
@@ -274,17 +280,18 @@ impl VciState {
             }
             return Ok(());
         }
-        if let Some(ptr) = record.buffer.as_ptr() {
+        if let (Some(ptr), None) = (record.buffer.as_ptr(), record.pipe) {
             bad_memory::check(usable, ptr, record.total as usize, Access::Write)?;
         }
-        let place = record.buffer.as_ptr().filter(|_| is_local);
+        let is_place = is_local && record.pipe.is_none();
+        let place = record.buffer.as_ptr().filter(|_| is_place);
         record.place = place.map(|ptr| ptr as u64);
-        let (len, place) = (record.total, record.place);
+        let (len, place, pipe) = (record.total, record.place, record.pipe);
         let body = Control {
             request: record.remote,
             value: name.word(),
         };
-        let (payload, used) = Cts { len, place }.to_bytes();
+        let (payload, used) = Cts { len, place, pipe }.to_bytes();
         let trailer = self.engine.trailer(to, PacketKind::Cts);
         let lane = &mut self.route_to(to)?.lane;
         let result = lane.send(to.peer, to.vci, &body.header(trailer), &payload[..used]);
@@ -299,6 +306,14 @@ impl VciState {
         id: RequestId,
         any: &mut bool,
     ) -> Result<(), LaneError> {
+        if self
+            .engine
+            .records
+            .get(id)
+            .is_some_and(|record| record.pipe.is_some())
+        {
+            return self.push(to, id, any);
+        }
         if self.put_pieces(to, id)? {
             *any = true;
             self.engine.finish_send(id);

@@ -64,6 +64,7 @@ impl Router for First {
 
 /// A process with so many VCIs, all open and in the book.
 pub fn process(book: &Book, me: Peer, vcis: u16, single_copy: bool) -> Process {
+    let single_copy = single_copy.into();
     let config = shmmod::Config { me, single_copy };
     let shm = Arc::new(shmmod::Shm::open(config, Arc::new(book.clone())));
     let process = Process::new(Config {

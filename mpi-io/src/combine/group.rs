@@ -5,9 +5,10 @@ use std::io;
 use libc::iovec;
 use parking_lot::Mutex;
 
-use crate::access::{Shared, move_plain};
+use crate::access::Shared;
 use crate::direction::Direction;
 use crate::driver::Storage;
+use crate::plain::move_plain;
 use crate::runs::Runs;
 use crate::view::Run;
 

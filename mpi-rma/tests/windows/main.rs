@@ -71,7 +71,7 @@ fn process(
 fn near(book: &Book, me: Peer, shared: bool) -> Process {
     let config = shmmod::Config {
         me,
-        single_copy: true,
+        single_copy: true.into(),
     };
     let shm = Arc::new(shmmod::Shm::open(config, Arc::new(book.clone())));
     let memory =

@@ -100,6 +100,17 @@ fn pip_installs_the_wheel_and_removes_it() {
         "{text}"
     );
 
+    // What reports of hangs look for on the stack, and the live view.
+    let names = run(Command::new("nm").arg(venv.join("lib/libmpi.so.12")));
+    assert!(
+        names.contains("MPI_Recv_long"),
+        "the wheel has no names of functions"
+    );
+    let watched = run(Command::new(venv.join("bin/mpiexec"))
+        .args(["-top", "-timeout", "30", "-n", "2"])
+        .arg(dir.0.join("program")));
+    assert_eq!(watched, "5.0\n5.0\n");
+
     run(pip().args(["uninstall", "--yes", "weft"]));
     for name in [
         "bin/mpiexec",

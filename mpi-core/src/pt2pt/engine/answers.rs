@@ -57,7 +57,8 @@ impl Engine {
                 }
             }
             PacketKind::Fin => {
-                if let Some(id) = self.in_role(from, body.request, Role::AwaitingReceiver) {
+                let fits = |record: &Record| record.waits_for_fin();
+                if let Some((id, _)) = self.waiting_for(from, body.request, fits) {
                     self.finish_send(id);
                 }
             }
@@ -75,7 +76,8 @@ impl Engine {
                 }
             }
             PacketKind::BadSend => {
-                if let Some(id) = self.in_role(from, body.request, Role::AwaitingReceiver) {
+                let fits = |record: &Record| record.waits_for_fin();
+                if let Some((id, _)) = self.waiting_for(from, body.request, fits) {
                     self.fail_send(id, body.value);
                 } else {
                     self.end_receive(from, body, bad_memory::their_send);
@@ -107,6 +109,7 @@ impl Engine {
         record.total = cts.len;
         record.moved = 0;
         record.place = cts.place;
+        record.pipe = cts.pipe;
         self.outbox.push(Action::Stream(from, body.request));
     }
 

@@ -17,6 +17,10 @@ pub struct Counters {
     pub fetched: u64,
     /// Their bytes.
     pub fetched_bytes: u64,
+    /// Rendezvous messages received through pipes, copied by both sides.
+    pub piped: u64,
+    /// Their bytes.
+    pub piped_bytes: u64,
     /// Rendezvous messages sent in pieces.
     pub streamed: u64,
     /// Their bytes.
@@ -61,6 +65,8 @@ impl Counters {
             rendezvous_bytes_sent: self.rendezvous_bytes_sent + other.rendezvous_bytes_sent,
             fetched: self.fetched + other.fetched,
             fetched_bytes: self.fetched_bytes + other.fetched_bytes,
+            piped: self.piped + other.piped,
+            piped_bytes: self.piped_bytes + other.piped_bytes,
             streamed: self.streamed + other.streamed,
             streamed_bytes: self.streamed_bytes + other.streamed_bytes,
             gathered: self.gathered + other.gathered,
