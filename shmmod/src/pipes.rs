@@ -390,7 +390,7 @@ mod tests {
         let own = Segment::create().unwrap();
         assert!(own.reserve_pipes());
         let mut receiving = Receiving::default();
-        let mut open = |receiving: &mut Receiving, room: usize| {
+        let open = |receiving: &mut Receiving, room: usize| {
             let start = receiving.place(&own, room)?;
             receiving.generation += 1;
             let shape = Shape {
