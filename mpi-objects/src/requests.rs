@@ -261,7 +261,7 @@ impl Runtime {
     }
 
     /// Waits until a request is complete.
-    #[inline]
+    #[inline(always)] // counted: tests/instructions.txt
     pub fn wait_for(&self, named: Named) -> Result<()> {
         let id = match named {
             Named::Null | Named::Ready => return Ok(()),

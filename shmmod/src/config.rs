@@ -6,7 +6,7 @@ use netmod_kit::variables::{Reader, Variable};
 /// The control variables of this transport.
 pub const VARIABLES: &[Variable] = &[Variable {
     name: "WEFT_SHM_SINGLE_COPY",
-    kind: "auto, 0 or 1",
+    kind: "0, 1 or auto",
     default: "auto",
     help: "Whether large messages between processes of a node are copied once, by the kernel \
                (process_vm_readv): with 1 always, if a trial at first contact shows that it is allowed. With 0 \
@@ -43,7 +43,7 @@ impl SingleCopy {
             Some(other) => match variables.flag(name, true) {
                 Ok(true) => Ok(SingleCopy::Always),
                 Ok(false) => Ok(SingleCopy::Never),
-                Err(_) => Err(format!("{name} is {other:?}; it can be auto, 0 or 1")),
+                Err(_) => Err(format!("{name} is {other:?}; it can be 0, 1 or auto")),
             },
         }
     }

@@ -245,7 +245,7 @@ int main(int argc, char **argv) {
     CHECK_EQ(read_int("WEFT_SPIN"), 300);
     CHECK_EQ(read_int("WEFT_YIELD"), -1);
     CHECK_EQ(read_int("WEFT_EAGER_LIMIT"), -1);
-    CHECK_EQ(read_int("WEFT_SHM_SINGLE_COPY"), 1);
+    CHECK_EQ(read_int("WEFT_SHM_SINGLE_COPY"), 2); /* auto */
     CHECK_EQ(read_int("WEFT_NETMOD"), 0);
     read_text("WEFT_COLL", "barrier=tree");
     read_text("WEFT_OFI_PROVIDER", "");

@@ -8,12 +8,12 @@ use crate::{Result, workspace};
 /// The version that `deny.toml` was written for; it builds with the oldest Rust that we take.
 const VERSION: &str = "0.20.2";
 
-/// Builds the tool if it is not there, and runs it. Gives why advisories could not be looked at, if so.
+/// Builds the tool if it is not there, and runs it. Gives what could not be looked at and why, if so.
 pub fn run() -> Result<Option<String>> {
     let tools = workspace::target()?.join("tools/deny");
     let program = tools.join("bin/cargo-deny");
     if !program.exists() {
-        workspace::run(
+        let built = workspace::run(
             workspace::cargo()
                 // It runs for a second: without optimization it is built in a third of the time.
                 .args(["install", "cargo-deny", "--locked", "--debug"])
@@ -22,8 +22,13 @@ pub fn run() -> Result<Option<String>> {
                 .env("CARGO_PROFILE_DEV_DEBUG", "none")
                 .env("CARGO_TARGET_DIR", tools.join("build")),
             "building cargo-deny",
-        )?;
+        );
         let _ = std::fs::remove_dir_all(tools.join("build"));
+        if let Err(error) = built {
+            return Ok(Some(format!(
+                "licences, sources and advisories of the dependencies: {error}"
+            )));
+        }
     }
     let check = |what: &[&str]| {
         let mut command = Command::new(&program);

@@ -303,18 +303,25 @@ impl Process {
                 return Ok(false);
             }
         }
-        match step {
-            Step::Spin => std::hint::spin_loop(),
-            Step::Yield if self.yields.give_up_core(self.clock()) => {}
-            Step::Yield | Step::Sleep => {
-                if self.threaded {
-                    // Where no yields came before, it has not yet.
-                    waiting.join(&self.waiters);
-                }
-                return Ok(true);
-            }
+        if step == Step::Spin {
+            std::hint::spin_loop();
+            return Ok(false);
         }
-        Ok(false)
+        Ok(self.rest(step, waiting))
+    }
+
+    /// After many fruitless polls: gives up the core, if that pays. Returns whether it is time to sleep.
+    #[cold]
+    #[inline(never)]
+    fn rest<'a>(&'a self, step: Step, waiting: &mut Waiting<'a>) -> bool {
+        if step == Step::Yield && self.yields.give_up_core(self.clock()) {
+            return false;
+        }
+        if self.threaded {
+            // Where no yields came before, it has not yet.
+            waiting.join(&self.waiters);
+        }
+        true
     }
 
     /// Sleeps until something may have happened. Returns what was waited for if that is there.

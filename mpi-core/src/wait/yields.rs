@@ -30,8 +30,6 @@ pub(crate) struct Yields {
 
 impl Yields {
     /// Gives up the core, unless that has cost a slice lately. Returns whether it did.
-    #[cold]
-    #[inline(never)]
     pub fn give_up_core(&self, clock: &dyn Clock) -> bool {
         let before = clock.now();
         if nanos(before) < self.paused_until.load(Ordering::Relaxed) {
