@@ -103,9 +103,13 @@ static void table(void) {
                 seen += item == value;
             }
             CHECK_EQ(seen, 1);
-            length = 3; /* room for two characters */
+            length = sizeof name;
             OK(MPI_T_enum_get_item(info.enumeration, 0, NULL, name, &length));
-            CHECK(length > 3 && strlen(name) == 2);
+            const int full = length;
+            length = full - 1; /* room for one character less */
+            OK(MPI_T_enum_get_item(info.enumeration, 0, NULL, name, &length));
+            CHECK_EQ(length, full);
+            CHECK_EQ((int)strlen(name), full - 2);
             CHECK_EQ(MPI_T_enum_get_item(info.enumeration, items, &count, name, &length),
                      MPI_T_ERR_INVALID_ITEM);
             CHECK_EQ(MPI_T_enum_get_item(info.enumeration, -1, &count, name, &length),
