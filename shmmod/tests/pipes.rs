@@ -76,15 +76,26 @@ fn messages_of_all_lengths_arrive_whole() {
     }
 }
 
+/// There is no room, and it will come; only who asks more than 20 µs after the pipe was opened, since this thread
+/// has lost its core, may hear that nobody waits for its sender any more.
+fn is_full(next: Opened, begun: Instant) {
+    let patient = begun.elapsed() < Duration::from_micros(20);
+    assert!(
+        next == Opened::Later || (!patient && next == Opened::Other),
+        "{next:?}"
+    );
+}
+
 #[test]
 fn a_full_pipe_says_so_and_goes_on() {
     let ([mut sender, mut receiver], _transports) = pair(SingleCopy::Never);
     let len = 3 << 20;
+    let begun = Instant::now();
     let Opened::Open(pipe) = open(&mut *receiver, len, Wish::Needed) else {
         panic!("no pipe");
     };
     // All of the room is taken.
-    assert_eq!(open(&mut *receiver, 9000, Wish::Needed), Opened::Later);
+    is_full(open(&mut *receiver, 9000, Wish::Needed), begun);
     let (sent, mut got, mut moved) = (data(len), vec![0; len], 0);
     assert_eq!(
         push(&mut *sender, pipe, &sent, &mut moved),
@@ -100,15 +111,13 @@ fn a_full_pipe_says_so_and_goes_on() {
     assert_eq!(push(&mut *sender, pipe, &sent, &mut moved), Pushed::Whole);
     assert_eq!(pull(&mut *receiver, pipe, &mut got), Pulled::Whole);
     assert!(got == sent);
+    let begun = Instant::now();
     assert!(matches!(
         open(&mut *receiver, 9000, Wish::Promised),
         Opened::Open(_)
     ));
     // Those before it have had their time.
-    assert!(matches!(
-        open(&mut *receiver, len, Wish::Needed),
-        Opened::Later
-    ));
+    is_full(open(&mut *receiver, len, Wish::Needed), begun);
     std::thread::sleep(Duration::from_millis(1));
     assert_eq!(open(&mut *receiver, len, Wish::Promised), Opened::Other);
 }
