@@ -106,6 +106,8 @@ struct Live {
     begun: u64,
     /// How many chunks the sender has claimed, if it can't claim any more.
     claimed: Option<u32>,
+    /// The sender is lost: what it has claimed it won't write.
+    is_lost: bool,
     state: State,
 }
 
@@ -116,7 +118,7 @@ impl Live {
 
     fn is_free(&mut self, own: &Segment) -> bool {
         if let State::Draining(claimed) = self.state
-            && self.shape.words(own).written() == claimed
+            && (self.is_lost || self.shape.words(own).written() == claimed)
         {
             self.state = State::Free;
         }
@@ -179,9 +181,7 @@ impl Receiving {
     /// A peer is lost, and writes nothing any more.
     pub fn forget(&mut self, peer: Peer) {
         for live in self.live.iter_mut().filter(|live| live.from == peer) {
-            if matches!(live.state, State::Draining(_)) {
-                live.state = State::Free;
-            }
+            live.is_lost = true;
         }
     }
 }
@@ -251,6 +251,7 @@ impl Pipes for ShmLane {
             replaceable,
             begun,
             claimed: None,
+            is_lost: false,
             state: State::Open,
         });
         Opened::Open(shape.name())
@@ -411,6 +412,7 @@ mod tests {
                 replaceable: true,
                 begun: 0,
                 claimed: None,
+                is_lost: false,
                 state: State::Open,
             });
             Some(start)
@@ -433,6 +435,13 @@ mod tests {
         receiving.live[0].close(&own);
         assert_eq!(open(&mut receiving, ROOM), None);
         receiving.forget(1);
+        assert_eq!(open(&mut receiving, ROOM), Some(0));
+        // Another is known to be lost before its pipe is closed.
+        let shape = receiving.live[0].shape;
+        assert!(shape.words(&own).claim(shape.generation, 0));
+        receiving.forget(1);
+        assert_eq!(open(&mut receiving, PAGE), None);
+        receiving.live[0].close(&own);
         assert_eq!(open(&mut receiving, ROOM), Some(0));
     }
 }
