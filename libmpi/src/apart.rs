@@ -2,7 +2,9 @@
 //! the program's parts was built for the other one would call functions that take its handles for something
 //! else, and the job would have each process twice.
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, OsStr, c_int, c_void};
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
 
 use mpi_core::{Class, Error, Result};
 
@@ -71,15 +73,23 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, search: *mut
     c_int::from(search.is_found)
 }
 
-/// Whether a path is that of a library with this name: `lib.so.1`, `lib.so.1.2` or `lib.so`.
+/// Whether a path is that of a library with this name: `lib.so.1` or `lib.so.1.2`; or `lib.so`, which
+/// is a link to one of these. MPICH's and Open MPI's libraries share that name, so it says nothing by itself:
+/// whoever opens `libmpi.so` at run time, as mpi4py does, gets either.
 fn is_file_of(path: &[u8], library: &[u8]) -> bool {
-    let file = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
-    let end = library.windows(4).position(|bytes| bytes == b".so.");
-    let unversioned = end.map_or(library, |end| &library[..end + 3]);
-    file == unversioned
-        || file
-            .strip_prefix(library)
-            .is_some_and(|rest| rest.is_empty() || rest[0] == b'.')
+    let has_version = |path: &[u8]| {
+        let rest = file_of(path).strip_prefix(library);
+        rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'.')
+    };
+    if !file_of(path).ends_with(b".so") {
+        return has_version(path);
+    }
+    let target = fs::canonicalize(OsStr::from_bytes(path));
+    target.is_ok_and(|target| has_version(target.as_os_str().as_bytes()))
+}
+
+fn file_of(path: &[u8]) -> &[u8] {
+    path.rsplit(|byte| *byte == b'/').next().unwrap_or(path)
 }
 
 #[cfg(test)]
@@ -88,12 +98,9 @@ mod tests {
 
     #[test]
     fn a_library_is_known_by_its_file() {
-        for path in [
-            "/a/libmpi_abi.so.1",
-            "libmpi_abi.so",
-            "/b/libmpi_abi.so.1.2.3",
-        ] {
-            assert!(is_file_of(path.as_bytes(), STANDARD.0.to_bytes()), "{path}");
+        let standard = STANDARD.0.to_bytes();
+        for path in ["/a/libmpi_abi.so.1", "/b/libmpi_abi.so.1.2.3"] {
+            assert!(is_file_of(path.as_bytes(), standard), "{path}");
         }
         for path in [
             "/a/libmpi_abi.so.12",
@@ -101,12 +108,22 @@ mod tests {
             "libmpi.so.1",
             "",
         ] {
-            assert!(
-                !is_file_of(path.as_bytes(), STANDARD.0.to_bytes()),
-                "{path}"
-            );
+            assert!(!is_file_of(path.as_bytes(), standard), "{path}");
         }
         assert!(is_loaded(c"libc.so.6"));
         assert!(!is_loaded(c"libnowhere.so.1"));
+    }
+
+    #[test]
+    fn a_name_without_version_is_what_it_leads_to() {
+        let folder = std::env::temp_dir().join(format!("weft-apart-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("libmpi.so.12.1"), "").unwrap();
+        let link = folder.join("libmpi.so");
+        std::os::unix::fs::symlink("libmpi.so.12.1", &link).unwrap();
+        let found = [MPICH, OPENMPI]
+            .map(|(library, _)| is_file_of(link.as_os_str().as_bytes(), library.to_bytes()));
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(found, [true, false]);
     }
 }
