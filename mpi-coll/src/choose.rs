@@ -10,9 +10,10 @@ use super::allreduce::Allreduce;
 use super::alltoall::Alltoall;
 use super::barrier::Barrier;
 use super::bcast::Bcast;
+use super::costs::{Measured, Network};
 use super::gather::Rooted;
 use super::model::{GUESSED, Parameters};
-use super::rdma::DEGREES;
+use super::rdma::{DEGREES, Way};
 use super::reduce::Reduce;
 use super::reduce_scatter::ReduceScatter;
 use super::table::Rule;
@@ -137,6 +138,8 @@ pub struct Choices {
     tree: Option<u32>,
     /// What writes over the network cost.
     costs: Option<Parameters>,
+    /// What was measured on this host.
+    measured: Arc<Measured>,
     pub(super) rules: Arc<[Rule]>,
 }
 
@@ -407,13 +410,13 @@ impl Choices {
     }
 
     /// Whether ranks that can write to each other's slots over the network, which take `most` bytes, do
-    /// so: unless another way was asked for, as the tables say, or else up to `quick` bytes.
+    /// so: unless another way was asked for, as the tables say, or else up to `quick` bytes, if ever.
     pub fn by_writes(
         &self,
         collective: &str,
         situation: &Situation,
         most: usize,
-        quick: usize,
+        quick: Option<usize>,
     ) -> bool {
         if self.rdma == Some(false) || self.is_asked(collective) || situation.bytes > most {
             return false;
@@ -425,8 +428,13 @@ impl Choices {
         match self.rule(collective, situation) {
             Some(rule) => rule.by_rdma & own != 0,
             None if self.rdma == Some(true) => situation.bytes <= 8 * KIB,
-            None => situation.bytes <= quick,
+            None => quick.is_some_and(|quick| situation.bytes <= quick),
         }
+    }
+
+    /// Whether ranks of a node are to make slots in shared memory.
+    pub fn wants_slots(&self) -> bool {
+        self.slots != Some(false)
     }
 
     /// Whether ranks are to make slots for each other's writes over the network: what was asked for, or
@@ -441,19 +449,37 @@ impl Choices {
         self.by_rdma != 0
     }
 
-    /// The degree of the tree of an allreduce by writes: as asked, or as the cost model says. 0 means
-    /// pairs of ranks.
-    pub fn tree(&self, situation: &Situation) -> u32 {
+    /// How an allreduce by writes goes: as asked, or as the cost model says.
+    pub fn way(&self, situation: &Situation, costs: &Parameters) -> Way {
         let ruled = || self.rule("allreduce", situation)?.tree;
-        self.tree.or_else(ruled).unwrap_or_else(|| {
-            let costs = self.costs.unwrap_or(GUESSED);
-            costs.best_way(situation.ranks as u32, situation.bytes)
-        })
+        match self.tree.or_else(ruled) {
+            Some(0) => Way::Pairs,
+            Some(up) => Way::Tree { up, down: 1 },
+            None => costs.best_way(situation.ranks as u32, situation.bytes),
+        }
     }
 
-    /// Sets what writes over the network cost.
+    /// Sets what writes cost, over whichever network.
     pub fn set_costs(&mut self, costs: Parameters) {
         self.costs = Some(costs);
+    }
+
+    /// Sets what was measured of networks.
+    pub fn set_measured(&mut self, measured: Measured) {
+        self.measured = Arc::new(measured);
+    }
+
+    /// What writes over the network of a netmod cost, and up to how many bytes they are quicker than messages, if
+    /// ever; `quick` is what the netmod thinks.
+    pub fn network(&self, netmod: &str, quick: Option<usize>) -> Network {
+        let measured = self.measured.of(netmod);
+        Network {
+            costs: self
+                .costs
+                .or(measured.map(|network| network.costs))
+                .unwrap_or(GUESSED),
+            quick: measured.map_or(quick, |network| network.quick),
+        }
     }
 
     /// For a barrier.

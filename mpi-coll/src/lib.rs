@@ -41,6 +41,8 @@ pub mod alltoall;
 pub mod barrier;
 pub mod bcast;
 pub mod choose;
+mod copy;
+pub mod costs;
 pub mod gather;
 pub mod inter;
 pub mod model;
@@ -61,8 +63,7 @@ pub mod team;
 mod sim;
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod virtual_time;
+pub mod virtual_time;
 
 pub use allgather::{Allgather, allgather};
 pub use allreduce::{Allreduce, allreduce};

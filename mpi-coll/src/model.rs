@@ -3,9 +3,10 @@
 //! The model is that of chapter 6 of Gupta's thesis ("Efficient Collective Communication using Remote
 //! Memory Operations on VIA-Based Clusters", 2003), figure 6.16, in its best case, with the senders of
 //! a step where that figure has all nodes. Copies are counted once, since they don't depend on the
-//! degree.
+//! degree. What comes down a tree is counted as one write, and as what the sender's adapter and processor take
+//! before the last of a step's others.
 
-use super::rdma::DEGREES;
+use super::rdma::{DEGREES, Way, steps};
 
 /// Costs of a network and its processors, in microseconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -49,6 +50,28 @@ pub const GUESSED: Parameters = Parameters {
     operation: [0.02, 0.0003],
 };
 
+/// A network whose adapters take 20 ns for a write that is on its way for 0.9 µs. An example, not measured.
+pub const FAST: Parameters = Parameters {
+    transmit: 0.00004,
+    startup: 0.02,
+    copy: 0.0001,
+    nic: 0.42,
+    descriptor: 0.01,
+    library: 0.01,
+    operation: [0.005, 0.0001],
+};
+
+impl std::fmt::Display for Parameters {
+    /// As it is read.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (place, number) in self.to_numbers().into_iter().enumerate() {
+            let comma = if place > 0 { "," } else { "" };
+            write!(f, "{comma}{number}")?;
+        }
+        Ok(())
+    }
+}
+
 impl std::str::FromStr for Parameters {
     type Err = String;
 
@@ -60,7 +83,25 @@ impl std::str::FromStr for Parameters {
             good.ok_or_else(|| format!("{word:?} is no time in microseconds"))
         };
         let numbers: Vec<f64> = text.split(',').map(number).collect::<Result<_, _>>()?;
-        let &[
+        let numbers: [f64; NUMBERS] = numbers.try_into().map_err(|numbers: Vec<f64>| {
+            format!(
+                "{} numbers; there are 8: wire time of a byte, start of a transfer, copy of a byte, the \
+                 adapter's and the processor's part of a write, the library's, and a reduction: once, and \
+                 per byte",
+                numbers.len()
+            )
+        })?;
+        Ok(Parameters::from_numbers(numbers))
+    }
+}
+
+/// How many numbers [`Parameters`] are.
+pub const NUMBERS: usize = 8;
+
+impl Parameters {
+    /// From numbers in the order of the fields.
+    pub fn from_numbers(numbers: [f64; NUMBERS]) -> Parameters {
+        let [
             transmit,
             startup,
             copy,
@@ -69,16 +110,8 @@ impl std::str::FromStr for Parameters {
             library,
             once,
             each,
-        ] = numbers.as_slice()
-        else {
-            return Err(format!(
-                "{} numbers; there are 8: wire time of a byte, start of a transfer, copy of a byte, the \
-                 adapter's and the processor's part of a write, the library's, and a reduction: once, and \
-                 per byte",
-                numbers.len()
-            ));
-        };
-        Ok(Parameters {
+        ] = numbers;
+        Parameters {
             transmit,
             startup,
             copy,
@@ -86,11 +119,24 @@ impl std::str::FromStr for Parameters {
             descriptor,
             library,
             operation: [once, each],
-        })
+        }
     }
-}
 
-impl Parameters {
+    /// As numbers in the order of the fields.
+    pub fn to_numbers(self) -> [f64; NUMBERS] {
+        let [once, each] = self.operation;
+        [
+            self.transmit,
+            self.startup,
+            self.copy,
+            self.nic,
+            self.descriptor,
+            self.library,
+            once,
+            each,
+        ]
+    }
+
     /// Time of an allreduce between pairs of ranks 1, 2, 4, … apart.
     pub fn pairs(&self, ranks: u32, bytes: usize) -> f64 {
         let rounds = ranks.max(1).ilog2();
@@ -109,17 +155,50 @@ impl Parameters {
         self.step(1, bytes) - operation
     }
 
-    /// The way of an allreduce that takes the least time: the degree of a tree, from whose root the
-    /// result comes down a binomial one, or 0 for pairs of ranks.
-    pub fn best_way(&self, ranks: u32, bytes: usize) -> u32 {
-        let k = self.best_degree(ranks, bytes);
-        let down = f64::from(super::rdma::steps(ranks, 2)) * self.hop(bytes);
-        let tree = self.reduce(ranks, k, bytes) + down;
-        if tree < self.pairs(ranks, bytes) {
-            k
-        } else {
-            0
+    /// The way of an allreduce that takes the least time.
+    pub fn best_way(&self, ranks: u32, bytes: usize) -> Way {
+        let ([up, down], time) = self.best_tree(ranks, bytes);
+        match time < self.pairs(ranks, bytes) {
+            true => Way::Tree { up, down },
+            false => Way::Pairs,
         }
+    }
+
+    /// The degrees of the tree up and of that down which take the least time, and that.
+    fn best_tree(&self, ranks: u32, bytes: usize) -> ([u32; 2], f64) {
+        let least = |time: &dyn Fn(u32) -> f64| {
+            let times = DEGREES.map(|k| (k, time(k))).into_iter();
+            let best = times.min_by(|one, other| one.1.total_cmp(&other.1));
+            best.unwrap_or((1, f64::INFINITY))
+        };
+        let (up, rising) = least(&|k| self.up(ranks, k, bytes));
+        let (down, falling) = least(&|k| self.down(ranks, k, bytes));
+        ([up, down], rising + falling)
+    }
+
+    /// Time of a reduction as [`Parameters::reduce`], with a step more for ranks beyond a power of `k` + 1, whom the
+    /// figure leaves out.
+    fn up(&self, ranks: u32, k: u32, bytes: usize) -> f64 {
+        let mut time = 2.0 * self.copy * bytes as f64;
+        let mut left = ranks;
+        while left > 1 {
+            time += self.step(k.min(left - 1), bytes);
+            left = left.div_ceil(k + 1);
+        }
+        time
+    }
+
+    /// Time for `bytes` to come from one of `ranks` down a tree of degree `k`.
+    pub fn down(&self, ranks: u32, k: u32, bytes: usize) -> f64 {
+        let others = k.min(ranks.saturating_sub(1)).saturating_sub(1);
+        let hop = self.hop(bytes) + f64::from(others) * self.gap(bytes);
+        f64::from(steps(ranks, k + 1)) * hop
+    }
+
+    /// Time after which a rank can write again.
+    pub fn gap(&self, bytes: usize) -> f64 {
+        let wire = self.transmit * bytes as f64;
+        (self.library + self.descriptor).max(self.startup).max(wire)
     }
 
     /// Time of a reduction of `bytes` over `ranks` up a tree of degree `k`, and of copying in and out,
@@ -159,9 +238,8 @@ impl Parameters {
 
     /// The degree that takes the least time, the smallest of equals.
     pub fn best_degree(&self, ranks: u32, bytes: usize) -> u32 {
-        let useful = DEGREES.iter().filter(|&&k| k == 1 || k < ranks);
         let mut best = (f64::INFINITY, 1);
-        for &k in useful {
+        for k in DEGREES {
             let time = self.reduce(ranks, k, bytes);
             if time < best.0 {
                 best = (time, k);
@@ -198,7 +276,7 @@ mod tests {
     fn pairs_beat_trees_but_where_ranks_are_too_many_for_them() {
         // A power of two goes in as many steps as a tree needs downwards alone.
         for ranks in [2, 4, 8, 16, 1024] {
-            assert_eq!(GUESSED.best_way(ranks, 4), 0, "{ranks}");
+            assert_eq!(GUESSED.best_way(ranks, 4), Way::Pairs, "{ranks}");
         }
         assert!(THESIS.pairs(5, 4) > THESIS.pairs(4, 4));
         // Starting a transfer costs little here, so that a flat tree saves the steps of the odd ones.
@@ -206,7 +284,9 @@ mod tests {
         let costs: Parameters = text.parse().unwrap();
         assert_eq!(costs.transmit, 0.001);
         assert_eq!(costs.operation, [0.02, 0.0003]);
-        assert_ne!(costs.best_way(3, 4), 0);
+        assert_ne!(costs.best_way(3, 4), Way::Pairs);
+        // Flat trees win where a write is much shorter than its way.
+        assert_eq!(FAST.best_way(16, 4), Way::Tree { up: 15, down: 15 });
         for wrong in [
             "",
             "1,2,3",

@@ -1,13 +1,15 @@
-//! Collectives in two levels: within each node, and between one rank of each node, by messages or by
-//! writes to each other's memory.
+//! Collectives in two levels: within each node, by messages or by slots that its ranks see, and between one
+//! rank of each node, by messages or by writes to each other's memory. Both levels are one schedule; their
+//! phases are counted apart, since only leaders go through those of the writes.
 
 use super::allreduce::{self, Allreduce};
 use super::barrier::Barrier;
 use super::barrier::{arrive, barrier as flat_barrier, release};
 use super::bcast::binomial;
-use super::rdma::{self, Reach};
+use super::rdma::{self, Reach, Way};
 use super::reduce::reduce_blocks;
 use super::schedule::{Block, Buf, Schedule};
+use super::slots::{self, Slots};
 use super::team::{Part, Team};
 use mpi_types::op::Op;
 
@@ -94,14 +96,23 @@ impl Nodes {
     }
 }
 
+/// How ranks reach each other: within this rank's node, which is its own affair, and from node to node, which all
+/// leaders do alike.
+#[derive(Clone, Copy, Debug)]
+pub struct Ways<A> {
+    /// The slots that the ranks of this node see, by their places there; none: messages.
+    pub within: Option<Slots>,
+    /// How leaders reach each other.
+    pub between: Between<A>,
+}
+
 /// How the leaders of nodes reach each other. What the other ranks do is the same.
 #[derive(Clone, Copy, Debug)]
 pub enum Between<A> {
     /// By messages, as said.
     Messages(A),
-    /// By writes to slots; a leader's number among these ranks is its node's. With the degree of the
-    /// tree of a reduction; 0 means pairs.
-    Writes(Reach, u32),
+    /// By writes to slots; a leader's number among these ranks is its node's. And how an allreduce goes.
+    Writes(Reach, Way),
 }
 
 /// Builds what leaders do by writes.
@@ -109,6 +120,12 @@ fn by_writes(schedule: &mut Schedule, nodes: &Nodes, build: impl FnOnce(&mut Sch
     let first = schedule.here();
     build(schedule);
     schedule.rename_slots(first, &nodes.leaders);
+}
+
+/// Builds what the ranks of this node do by slots.
+fn in_slots(schedule: &mut Schedule, nodes: &Nodes, build: impl FnOnce(&mut Schedule)) {
+    let node = nodes.node();
+    schedule.within_node((0..node.size()).map(|place| node.peer(place)), build);
 }
 
 /// Builds a barrier between the leaders, by writes.
@@ -120,8 +137,12 @@ pub fn leaders_barrier(schedule: &mut Schedule, nodes: &Nodes, reach: Reach) {
 }
 
 /// Builds a barrier.
-pub fn barrier(schedule: &mut Schedule, nodes: &Nodes, between: Between<()>) {
-    arrive(schedule, nodes.node());
+pub fn barrier(schedule: &mut Schedule, nodes: &Nodes, ways: Ways<()>) {
+    let Ways { within, between } = ways;
+    match within {
+        Some(slots) => in_slots(schedule, nodes, |schedule| slots::arrive(schedule, slots)),
+        None => arrive(schedule, nodes.node()),
+    }
     match (nodes.leaders(), between) {
         (None, _) => {}
         (Some(_), Between::Writes(reach, _)) => leaders_barrier(schedule, nodes, reach),
@@ -129,50 +150,78 @@ pub fn barrier(schedule: &mut Schedule, nodes: &Nodes, between: Between<()>) {
             flat_barrier(schedule, leaders, Barrier::Dissemination);
         }
     }
-    release(schedule, nodes.node());
+    match within {
+        Some(slots) => in_slots(schedule, nodes, |schedule| slots::release(schedule, slots)),
+        None => release(schedule, nodes.node()),
+    }
 }
 
 /// Builds a broadcast from rank `root`: to the leaders, as if the root were its node's, then
-/// within the nodes. By writes it is of at most [`Reach::most`] bytes.
-pub fn bcast(
-    schedule: &mut Schedule,
-    nodes: &Nodes,
-    root: u32,
-    part: Part<'_>,
-    between: Between<()>,
-) {
+/// within the nodes; within the root's node first, where there are slots and the root doesn't lead it. By writes
+/// it is of at most [`Reach::most`] bytes.
+pub fn bcast(schedule: &mut Schedule, nodes: &Nodes, root: u32, part: Part<'_>, ways: Ways<()>) {
     if part.bytes() == 0 || nodes.ranks.len() == 1 {
         return;
     }
+    let Ways { within, between } = ways;
     let block = part.block(Buf::Recv, schedule);
     let (root_node, root_place) = nodes.places[root as usize];
-    let (node, leaders) = (nodes.node(), nodes.leaders());
+    let node = nodes.node();
+    let here = nodes.places[nodes.rank as usize].0 == root_node;
+    let from_other = here && root_place != 0;
+    match within {
+        Some(slots) if from_other => {
+            in_slots(schedule, nodes, |schedule| {
+                slots::bcast(schedule, slots, root_place, part)
+            });
+            bcast_between(schedule, nodes, (root_node, None), part, block, between);
+            return;
+        }
+        _ => {}
+    }
     let leader = nodes.leaders[root_node as usize];
     if nodes.rank == root && root_place != 0 {
         schedule.send(leader, block);
     }
-    if let Some(leaders) = leaders {
-        let source = (nodes.rank == leader && root_place != 0).then_some(root);
-        match between {
-            Between::Messages(()) => {
-                let root_node = root_node as usize;
-                binomial(schedule, leaders, root_node, source, block, part.datatype);
-            }
-            Between::Writes(reach, _) => {
-                if let Some(root) = source {
-                    let come = schedule.recv(root, block);
-                    schedule.wait_for(come);
-                }
-                by_writes(schedule, nodes, |schedule| {
-                    rdma::bcast(schedule, reach, root_node, part);
-                });
-            }
+    let source = (nodes.rank == leader && root_place != 0).then_some(root);
+    bcast_between(schedule, nodes, (root_node, source), part, block, between);
+    match within {
+        Some(slots) => {
+            in_slots(schedule, nodes, |schedule| {
+                slots::bcast(schedule, slots, 0, part)
+            });
         }
+        None if !from_other => binomial(schedule, node, 0, None, block, part.datatype),
+        None => below(schedule, node, root_place as usize, block, part),
     }
-    if nodes.places[nodes.rank as usize].0 != root_node || root_place == 0 {
-        binomial(schedule, node, 0, None, block, part.datatype);
-    } else {
-        below(schedule, node, root_place as usize, block, part);
+}
+
+/// Between the leaders, from that of a node, which has the data or gets it from a rank.
+fn bcast_between(
+    schedule: &mut Schedule,
+    nodes: &Nodes,
+    (root_node, source): (u32, Option<u32>),
+    part: Part<'_>,
+    block: Block,
+    between: Between<()>,
+) {
+    let Some(leaders) = nodes.leaders() else {
+        return;
+    };
+    match between {
+        Between::Messages(()) => {
+            let root_node = root_node as usize;
+            binomial(schedule, leaders, root_node, source, block, part.datatype);
+        }
+        Between::Writes(reach, _) => {
+            if let Some(root) = source {
+                let come = schedule.recv(root, block);
+                schedule.wait_for(come);
+            }
+            by_writes(schedule, nodes, |schedule| {
+                rdma::bcast(schedule, reach, root_node, part);
+            });
+        }
     }
 }
 
@@ -192,7 +241,8 @@ fn below(schedule: &mut Schedule, node: Team<'_>, root: usize, block: Block, par
 }
 
 /// Builds an allreduce: within each node to its leader, between the leaders, and within the nodes
-/// again. By writes it is of data that can be reduced in slots and fits one.
+/// again. By writes it is of data that can be reduced in slots and fits one, by a node's slots of data that can
+/// be reduced there.
 ///
 /// Where the operation doesn't commute, [`Nodes::in_order`] must hold.
 pub fn allreduce(
@@ -201,11 +251,12 @@ pub fn allreduce(
     in_place: bool,
     part: Part<'_>,
     op: &Op,
-    between: Between<Allreduce>,
+    ways: Ways<Allreduce>,
 ) {
     if part.count == 0 {
         return;
     }
+    let Ways { within, between } = ways;
     schedule.set_op(op);
     let recv = part.block(Buf::Recv, schedule);
     let send = Block {
@@ -213,11 +264,18 @@ pub fn allreduce(
         ..recv
     };
     let (node, leaders) = (nodes.node(), nodes.leaders());
-    let first = schedule.here();
-    let target = leaders.map(|_| recv);
-    reduce_blocks(schedule, node, 0, send, target, part, op.is_commutative());
-    // In place, what went to the leader came from where the result goes.
-    schedule.wait(first..schedule.here());
+    match within {
+        Some(slots) => in_slots(schedule, nodes, |schedule| {
+            slots::reduce_to_first(schedule, slots, in_place, part, op);
+        }),
+        None => {
+            let first = schedule.here();
+            let target = leaders.map(|_| recv);
+            reduce_blocks(schedule, node, 0, send, target, part, op.is_commutative());
+            // In place, what went to the leader came from where the result goes.
+            schedule.wait(first..schedule.here());
+        }
+    }
     match (leaders, between) {
         (None, _) => {}
         (Some(leaders), Between::Messages(algorithm)) => {
@@ -225,9 +283,16 @@ pub fn allreduce(
             allreduce::allreduce(schedule, leaders, true, part, op, algorithm);
             schedule.wait(first..schedule.here());
         }
-        (Some(_), Between::Writes(reach, tree)) => by_writes(schedule, nodes, |schedule| {
-            rdma::allreduce_by(schedule, reach, true, part, op, tree);
+        (Some(_), Between::Writes(reach, way)) => by_writes(schedule, nodes, |schedule| {
+            rdma::allreduce_by(schedule, reach, true, part, op, way);
         }),
     }
-    binomial(schedule, node, 0, None, recv, part.datatype);
+    match within {
+        Some(slots) => {
+            in_slots(schedule, nodes, |schedule| {
+                slots::bcast(schedule, slots, 0, part)
+            });
+        }
+        None => binomial(schedule, node, 0, None, recv, part.datatype),
+    }
 }

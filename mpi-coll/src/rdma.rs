@@ -13,9 +13,10 @@
 //! last meeting, alike on all ranks, and asks for a barrier before a ring comes round.
 
 use super::pairs::Pairs;
-use super::schedule::{Block, Buf, Schedule, Slot, slot_offset};
+use super::schedule::{Block, Buf, Schedule, Slot, Step, slot_offset};
 use super::team::{Binomial, Part, Team};
-use mpi_types::op::Op;
+use mpi_types::datatype::{Datatype, Predefined};
+use mpi_types::op::{Op, PredefinedOp};
 
 /// The slots of a communicator's ranks, as one rank reaches them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,6 +40,20 @@ pub const SLOT_HEAD: usize = 128;
 
 /// The degrees of trees that there are: children of a node in a step.
 pub const DEGREES: [u32; 4] = [1, 3, 7, 15];
+
+/// How an allreduce by writes goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// Between pairs of ranks 1, 2, 4, … apart.
+    Pairs,
+    /// Up a tree of one degree to rank 0, and down one of another: [`DEGREES`].
+    Tree {
+        /// Children of a node in a step upwards.
+        up: u32,
+        /// And downwards.
+        down: u32,
+    },
+}
 
 /// The least `s` with `base`^`s` ≥ `n`.
 pub fn steps(n: u32, base: u32) -> u32 {
@@ -171,6 +186,34 @@ pub enum Signals {
     Pairwise,
 }
 
+/// All ranks to which this one ever writes, in ascending order: O(log N) of them, whatever is called with whatever
+/// root.
+pub fn written_to(reach: Reach) -> Vec<u32> {
+    let byte = Datatype::predefined(Predefined::Byte);
+    let part = Part {
+        count: 1,
+        datatype: &byte,
+    };
+    let op = Op::predefined(PredefinedOp::Bor);
+    let mut schedule = Schedule::new();
+    barrier(&mut schedule, reach, Signals::Dissemination);
+    barrier(&mut schedule, reach, Signals::Pairwise);
+    // As its root it has all the children that it has in any tree: 1, 2, 4, … further on.
+    bcast(&mut schedule, reach, reach.rank, part);
+    exchange(&mut schedule, reach, true, part, &op);
+    for k in DEGREES {
+        allreduce(&mut schedule, reach, true, part, &op, [k, k]);
+    }
+    let puts = schedule.steps().iter().filter_map(|step| match step {
+        Step::Put { slot, .. } => Some(slot.of),
+        _ => None,
+    });
+    let mut ranks: Vec<u32> = puts.collect();
+    ranks.sort_unstable();
+    ranks.dedup();
+    ranks
+}
+
 /// A barrier.
 pub fn barrier(schedule: &mut Schedule, reach: Reach, how: Signals) {
     schedule.meet();
@@ -248,31 +291,64 @@ fn spread(schedule: &mut Schedule, reach: Reach, root: u32, bytes: Block, cell: 
     }
 }
 
-/// An allreduce as [`allreduce`], or with a degree of 0 as [`exchange`].
+/// What comes down a tree of reductions of degree `k` at rank 0, of bytes that fit a slot.
+fn spread_down(schedule: &mut Schedule, reach: Reach, k: u32, bytes: Block, phase: i32) {
+    let (rank, cell) = (reach.rank, reach.down_cell());
+    let mut source = bytes;
+    // Steps in which this rank has children: all below the one in which it is one.
+    let mut levels = steps(reach.size, k + 1);
+    let mut step = u64::from(k + 1).pow(levels);
+    while levels > 0 {
+        levels -= 1;
+        step /= u64::from(k + 1);
+        let place = u64::from(rank) / step % u64::from(k + 1);
+        if u64::from(rank) % step != 0 {
+            continue;
+        }
+        if place != 0 {
+            let parent = rank - (place * step) as u32;
+            reach.arrival(schedule, parent, cell, phase, bytes.count);
+            source = reach.arrived(cell, phase, bytes.count);
+            continue;
+        }
+        for j in 1..=u64::from(k) {
+            let child = u64::from(rank) + j * step;
+            if child >= reach.size.into() {
+                break;
+            }
+            let of = child as u32;
+            schedule.put(Slot { of, cell, phase }, source);
+        }
+    }
+    if source != bytes {
+        schedule.copy(source, bytes);
+    }
+}
+
+/// An allreduce as [`allreduce`] or [`exchange`].
 pub fn allreduce_by(
     schedule: &mut Schedule,
     reach: Reach,
     in_place: bool,
     part: Part<'_>,
     op: &Op,
-    tree: u32,
+    way: Way,
 ) {
-    match tree {
-        0 => exchange(schedule, reach, in_place, part, op),
-        k => allreduce(schedule, reach, in_place, part, op, k),
+    match way {
+        Way::Pairs => exchange(schedule, reach, in_place, part, op),
+        Way::Tree { up, down } => allreduce(schedule, reach, in_place, part, op, [up, down]),
     }
 }
 
 /// An allreduce to the receive buffer of a vector that fits a slot: up a tree of degree `k` to rank 0,
-/// operands in the order of ranks, each result where its last operand arrived; then down as a
-/// broadcast.
+/// operands in the order of ranks, each result where its last operand arrived; then down one of degree `down`.
 pub fn allreduce(
     schedule: &mut Schedule,
     reach: Reach,
     in_place: bool,
     part: Part<'_>,
     op: &Op,
-    k: u32,
+    [k, down]: [u32; 2],
 ) {
     if part.count == 0 {
         return;
@@ -326,7 +402,7 @@ pub fn allreduce(
     if rank == 0 {
         schedule.copy(as_bytes(sum), result);
     }
-    spread(schedule, reach, 0, result, reach.down_cell(), phase);
+    spread_down(schedule, reach, down, result, phase);
 }
 
 /// An allreduce to the receive buffer of a vector that fits a slot: whole vectors between partners

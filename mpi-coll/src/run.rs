@@ -2,13 +2,14 @@
 
 #![allow(
     unsafe_code,
-    reason = "buffers of callers and slots are read and written here, and nowhere else"
+    reason = "buffers of callers and slots are read and written here"
 )]
 
 use std::fmt;
 use std::ops::Range;
 
-use super::schedule::{Block, Buf, SCRATCH_ALIGN, Schedule, Step, slot_offset};
+use super::copy::copy;
+use super::schedule::{Block, Buf, NODE, SCRATCH_ALIGN, Schedule, Step, slot_offset};
 use mpi_types::datatype::Datatype;
 use mpi_types::error::{Class, Error, Result};
 
@@ -156,6 +157,8 @@ pub struct Run<R> {
     tag: u32,
     /// The number of the schedule's first phase.
     number: u64,
+    /// The same in slots of a node.
+    node_number: u64,
     /// The step to be issued next.
     next: usize,
     /// How far the wait that is being issued got.
@@ -199,6 +202,7 @@ impl<R: Copy> Run<R> {
             base: std::ptr::null_mut(),
             tag: 0,
             number: 0,
+            node_number: 0,
             next: 0,
             waited: 0,
             sends: false,
@@ -228,13 +232,27 @@ impl<R: Copy> Run<R> {
         self.number = number;
     }
 
+    /// As [`Run::set_number`], for the phases of a node's slots.
+    pub fn set_node_number(&mut self, number: u64) {
+        self.node_number = number;
+    }
+
+    /// The ranks of the node, by their numbers there, whose flags of a phase the run waits for, and the phase's
+    /// number.
+    pub fn awaited_on_node(&self) -> Option<(Range<u32>, u64)> {
+        match self.schedule.steps().get(self.next)? {
+            Step::Await { cell: NODE, .. } => self.awaited(),
+            _ => None,
+        }
+    }
+
     /// The ranks whose flags of a phase the run waits for, from the first that isn't up on, and the phase's
     /// number.
     pub fn awaited(&self) -> Option<(Range<u32>, u64)> {
         match *self.schedule.steps().get(self.next)? {
-            Step::Await { last, phase, .. } if self.running => {
-                Some((self.waited as u32..last, self.phase(phase)))
-            }
+            Step::Await {
+                last, cell, phase, ..
+            } if self.running => Some((self.waited as u32..last, self.phase(cell, phase))),
             _ => None,
         }
     }
@@ -265,7 +283,12 @@ impl<R: Copy> Run<R> {
             Some(&Step::Await { by: Some(by), .. }) if self.running => by..by + 1,
             _ => self.awaited().map_or(0..0, |(ranks, _)| ranks),
         };
-        messages.chain(flags.map(|rank| (rank, None)))
+        let on_node = self.awaited_on_node().is_some();
+        let named = move |rank: u32| match on_node {
+            true => self.schedule.node()[rank as usize],
+            false => rank,
+        };
+        messages.chain(flags.map(move |rank| (named(rank), None)))
     }
 
     /// Gives up a run that is under way: has `end` end each message that isn't known to be complete. Returns
@@ -362,7 +385,7 @@ impl<R: Copy> Run<R> {
                     self.issued(posted);
                 }
                 Step::Put { slot, block } => {
-                    let number = self.phase(slot.phase);
+                    let number = self.phase(slot.cell, slot.phase);
                     let data = self.address(block, port);
                     let wrong = self.error.is_some() && self.schedule.is_exact();
                     let len = match wrong {
@@ -385,7 +408,7 @@ impl<R: Copy> Run<R> {
                     room,
                     by,
                 } => {
-                    let number = self.phase(phase);
+                    let number = self.phase(cell, phase);
                     self.waited = self.waited.max(first as usize);
                     while self.waited < last as usize {
                         match port.is_up(self.waited as u32, cell, number, phase >= 0) {
@@ -414,7 +437,7 @@ impl<R: Copy> Run<R> {
                 Step::Lend { phase, block } => {
                     let data = self.address(block, port);
                     let len = block.count * self.schedule.type_of(block.datatype).size();
-                    let slot = port.own_slot(self.phase(phase));
+                    let slot = port.own_slot(self.phase(0, phase));
                     let lent = [data.expose_provenance() as u64, len as u64];
                     // SAFETY: a slot has room for that behind its flag and length, aligned; nobody
                     // reads it before its flag is up.
@@ -430,7 +453,7 @@ impl<R: Copy> Run<R> {
                     block,
                     write,
                 } => {
-                    let place = port.slot(slot.of, slot.cell, self.phase(slot.phase));
+                    let place = port.slot(slot.of, slot.cell, self.phase(slot.cell, slot.phase));
                     // SAFETY: the flag is up over what `Lend` wrote there.
                     let [at, lent] = unsafe {
                         place
@@ -537,8 +560,12 @@ impl<R: Copy> Run<R> {
     }
 
     /// The number of a phase.
-    fn phase(&self, phase: i32) -> u64 {
-        self.number.wrapping_add_signed(phase.into())
+    fn phase(&self, cell: u32, phase: i32) -> u64 {
+        let first = match cell {
+            NODE => self.node_number,
+            _ => self.number,
+        };
+        first.wrapping_add_signed(phase.into())
     }
 
     /// The address of a block. Wrapping, since MPI_BOTTOM and negative lower bounds lead out of
@@ -546,7 +573,7 @@ impl<R: Copy> Run<R> {
     #[inline]
     fn address<P: Port>(&self, block: Block, port: &P) -> *mut u8 {
         let base = match block.buf {
-            Buf::Slot(slot) => port.slot(slot.of, slot.cell, self.phase(slot.phase)),
+            Buf::Slot(slot) => port.slot(slot.of, slot.cell, self.phase(slot.cell, slot.phase)),
             Buf::Send => self.send.cast_mut(),
             Buf::Recv => self.recv,
             Buf::Scratch => self.base,
@@ -634,59 +661,4 @@ fn no_memory(lines: usize) -> Error {
              use smaller messages or another algorithm"
         ),
     )
-}
-
-/// Copies elements of one type to elements of another with the same signature.
-///
-/// # Safety
-/// Source readable, target writable, no overlap.
-unsafe fn copy(
-    source: *const u8,
-    count: usize,
-    source_type: &Datatype,
-    target: *mut u8,
-    room: usize,
-    target_type: &Datatype,
-) -> Result<()> {
-    let have = count * source_type.size();
-    let fits = room * target_type.size();
-    let len = have.min(fits);
-    let flat_source = source_type.is_contiguous();
-    let flat_target = target_type.is_contiguous();
-    let first = source.wrapping_offset(source_type.true_lb());
-    let into = target.wrapping_offset(target_type.true_lb());
-    if len == 0 {
-    } else if flat_source && flat_target {
-        // SAFETY: `len` bytes in one run on both sides, apart by contract.
-        unsafe { std::ptr::copy_nonoverlapping(first, into, len) };
-    } else if flat_source {
-        // SAFETY: as above; the bytes are initialised as the caller's buffers and scratch are.
-        let data = unsafe { std::slice::from_raw_parts(first, len) };
-        // SAFETY: the target has `room` elements.
-        unsafe { target_type.unpack(target, room, 0, data) };
-    } else if flat_target {
-        // SAFETY: `len` writable bytes in one run.
-        let out = unsafe { std::slice::from_raw_parts_mut(into, len) };
-        // SAFETY: the source has `count` elements.
-        unsafe { source_type.pack(source, count, 0, out) };
-    } else {
-        let mut piece = [0u8; 4096];
-        for skip in (0..len).step_by(piece.len()) {
-            let now = piece.len().min(len - skip);
-            // SAFETY: the source has `count` elements.
-            unsafe { source_type.pack(source, count, skip, &mut piece[..now]) };
-            // SAFETY: the target has `room` elements.
-            unsafe { target_type.unpack(target, room, skip, &piece[..now]) };
-        }
-    }
-    if have > fits {
-        return Err(Error::new(
-            Class::Truncate,
-            format!(
-                "a rank's own contribution is {have} bytes but its receive arguments take {fits}; \
-                 counts and datatypes of both sides must describe the same data"
-            ),
-        ));
-    }
-    Ok(())
 }

@@ -51,6 +51,10 @@ impl Slot {
     }
 }
 
+/// The cell of slots that the ranks of one node see, in schedules in which leaders of nodes write to other
+/// slots over a network. Ranks are numbered within the node there, and phases for themselves.
+pub const NODE: u32 = u32::MAX;
+
 /// Bytes of data that share a slot's first cache line with its flag and the length of the data.
 pub const SLOT_INLINE: usize = 48;
 
@@ -236,6 +240,9 @@ pub struct Schedule {
     op: Option<Op>,
     scratch: usize,
     phases: u32,
+    node_phases: u32,
+    /// The ranks of the node, by their numbers in cells [`NODE`].
+    node: Vec<u32>,
     meets: bool,
     exact: bool,
     /// Memory that builders borrow for a list of numbers.
@@ -261,6 +268,8 @@ impl Schedule {
             op: None,
             scratch: 0,
             phases: 0,
+            node_phases: 0,
+            node: Vec::new(),
             meets: false,
             exact: false,
             list: Vec::new(),
@@ -273,6 +282,7 @@ impl Schedule {
         self.used = 1;
         self.scratch = 0;
         self.phases = 0;
+        self.node_phases = 0;
         self.meets = false;
         self.exact = false;
     }
@@ -302,6 +312,37 @@ impl Schedule {
     /// How many phases of slots the steps use.
     pub fn phases(&self) -> u32 {
         self.phases
+    }
+
+    /// How many phases the slots in cells [`NODE`] go through.
+    pub fn node_phases(&self) -> u32 {
+        self.node_phases
+    }
+
+    /// The ranks by whose numbers the slots in cells [`NODE`] go.
+    pub fn node(&self) -> &[u32] {
+        &self.node
+    }
+
+    /// Has `build` add steps for ranks that share a node, by slots that all of them see; `node` says who they
+    /// are, in the order of their numbers there.
+    pub fn within_node(
+        &mut self,
+        node: impl Iterator<Item = u32>,
+        build: impl FnOnce(&mut Schedule),
+    ) {
+        self.node.clear();
+        self.node.extend(node);
+        let first = self.here();
+        std::mem::swap(&mut self.phases, &mut self.node_phases);
+        build(self);
+        std::mem::swap(&mut self.phases, &mut self.node_phases);
+        self.change_slots(first, |slot| slot.cell = NODE);
+        for step in &mut self.steps[first as usize..] {
+            if let Step::Await { cell, .. } = step {
+                *cell = NODE;
+            }
+        }
     }
 
     /// Whether nobody comes to the end of it before all have come to its beginning.
@@ -478,34 +519,38 @@ impl Schedule {
     /// Renames the ranks that have slots, in the steps from `first` on: what was built for some of a
     /// communicator's ranks, by their numbers among themselves, is for these ranks then.
     pub fn rename_slots(&mut self, first: u32, ranks: &[u32]) {
-        let named = |slot: Slot| Slot {
-            of: ranks[slot.of as usize],
-            ..slot
-        };
-        let renamed = |block: &mut Block| {
-            if let Buf::Slot(slot) = block.buf {
-                block.buf = Buf::Slot(named(slot));
+        self.change_slots(first, |slot| slot.of = ranks[slot.of as usize]);
+        for step in &mut self.steps[first as usize..] {
+            if let Step::Await {
+                first, last, by, ..
+            } = step
+            {
+                debug_assert_eq!(*first + 1, *last, "others' flags are not waited for");
+                *first = ranks[*first as usize];
+                *last = *first + 1;
+                *by = by.map(|by| ranks[by as usize]);
+            }
+        }
+    }
+
+    /// Changes all slots that are named in the steps from `first` on, but for those whose flags are waited for.
+    fn change_slots(&mut self, first: u32, change: impl Fn(&mut Slot)) {
+        let changed = |block: &mut Block| {
+            if let Buf::Slot(slot) = &mut block.buf {
+                change(slot);
             }
         };
         for step in &mut self.steps[first as usize..] {
             match step {
-                Step::Send { block, .. } | Step::Recv { block, .. } => renamed(block),
-                Step::Copy { from, to } => [from, to].into_iter().for_each(renamed),
-                Step::Reduce { input, inout } => [input, inout].into_iter().for_each(renamed),
+                Step::Send { block, .. } | Step::Recv { block, .. } => changed(block),
+                Step::Copy { from, to } => [from, to].into_iter().for_each(changed),
+                Step::Reduce { input, inout } => [input, inout].into_iter().for_each(changed),
                 Step::Put { slot, block } | Step::Direct { slot, block, .. } => {
-                    *slot = named(*slot);
-                    renamed(block);
+                    change(slot);
+                    changed(block);
                 }
-                Step::Lend { block, .. } => renamed(block),
-                Step::Await {
-                    first, last, by, ..
-                } => {
-                    debug_assert_eq!(*first + 1, *last, "others' flags are not waited for");
-                    *first = ranks[*first as usize];
-                    *last = *first + 1;
-                    *by = by.map(|by| ranks[by as usize]);
-                }
-                Step::Wait { .. } => {}
+                Step::Lend { block, .. } => changed(block),
+                Step::Await { .. } | Step::Wait { .. } => {}
             }
         }
     }

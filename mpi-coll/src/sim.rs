@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 
 use super::run::{Flag, Port, Progress, Put, Run, has_come};
-use super::schedule::{Step, slot_offset};
+use super::schedule::{NODE, Step, slot_offset};
 use super::slots::THROUGH;
 use mpi_types::datatype::Datatype;
 use mpi_types::error::{Class, Error, Result};
@@ -130,6 +130,18 @@ struct SimPort<'a> {
     rank: u32,
     /// Peer number → rank in the world.
     peers: &'a dyn Fn(u32, u32) -> u32,
+    /// The same in cells [`NODE`].
+    node: &'a [u32],
+}
+
+impl SimPort<'_> {
+    /// Whose slots are meant.
+    fn owner(&self, of: u32, cell: u32) -> u32 {
+        match cell {
+            NODE => self.node[of as usize],
+            _ => (self.peers)(self.rank, of),
+        }
+    }
 }
 
 fn packed(buf: *const u8, count: usize, datatype: &Datatype) -> Vec<u8> {
@@ -184,6 +196,11 @@ impl World {
     }
 
     fn place(&self, of: u32, cell: u32, number: u64) -> usize {
+        // Those of nodes come after all others.
+        let cell = match cell {
+            NODE => self.cells as u32 - 1,
+            _ => cell,
+        };
         assert!((cell as usize) < self.cells);
         let ring = self.rings[cell as usize];
         let cell = of as usize * self.cells + cell as usize;
@@ -312,8 +329,8 @@ impl Port for SimPort<'_> {
         data: *const u8,
         len: usize,
     ) -> Result<Put<usize>> {
+        let (from, to) = (self.rank, self.owner(to, cell));
         let world = &mut *self.world;
-        let (from, to) = (self.rank, (self.peers)(self.rank, to));
         if from != to {
             world.cost.puts[from as usize] += 1;
             world.cost.bytes[from as usize] += len as u64;
@@ -345,7 +362,7 @@ impl Port for SimPort<'_> {
     }
 
     fn is_up(&mut self, of: u32, cell: u32, number: u64, _call: bool) -> Flag {
-        let place = self.world.place((self.peers)(self.rank, of), cell, number);
+        let place = self.world.place(self.owner(of, cell), cell, number);
         match has_come(self.world.flags[place], number) {
             true => Flag::Up,
             false => Flag::Down,
@@ -382,13 +399,13 @@ impl Port for SimPort<'_> {
     }
 
     fn length(&self, of: u32, cell: u32, number: u64) -> Option<usize> {
-        let place = self.world.place((self.peers)(self.rank, of), cell, number);
+        let place = self.world.place(self.owner(of, cell), cell, number);
         let bytes = self.world.slots[place].0[8..16].try_into().unwrap();
         Some(u64::from_ne_bytes(bytes) as usize)
     }
 
     fn slot(&self, of: u32, cell: u32, number: u64) -> *mut u8 {
-        let place = self.world.place((self.peers)(self.rank, of), cell, number);
+        let place = self.world.place(self.owner(of, cell), cell, number);
         self.world.slots[place].0.as_ptr().cast_mut()
     }
 }
@@ -426,13 +443,18 @@ pub fn run_telling(
 ) -> (Cost, Vec<Result<()>>) {
     let size = runs.len();
     let used = runs.iter().flatten().flat_map(|run| run.schedule().steps());
-    let cells = used.map(|step| match step {
-        Step::Put { slot, .. } => slot.cell as usize + 1,
-        Step::Await { cell, .. } => *cell as usize + 1,
-        _ => 0,
+    let cells = used.filter_map(|step| match step {
+        Step::Put { slot, .. } => Some(slot.cell),
+        Step::Await { cell, .. } => Some(*cell),
+        _ => None,
     });
-    let cells = cells.max().unwrap_or(0);
-    let rings: Vec<u32> = (0..cells as u32).map(rings).collect();
+    let cells: Vec<u32> = cells.collect();
+    let flat = cells.iter().filter(|cell| **cell != NODE).max();
+    let mut rings: Vec<u32> = (0..flat.map_or(0, |last| last + 1)).map(rings).collect();
+    if cells.contains(&NODE) {
+        rings.push(DEPTH);
+    }
+    let cells = rings.len();
     let most = rings.iter().copied().max().unwrap_or(0);
     let slots = size * cells * most as usize;
     let seed = match network {
@@ -485,10 +507,12 @@ pub fn run_telling(
                 asleep = true;
                 return true;
             }
+            let node = runs[rank][i].schedule().node().to_vec();
             let mut port = SimPort {
                 world: &mut world,
                 rank: rank as u32,
                 peers,
+                node: &node,
             };
             let progress = runs[rank][i].advance(&mut port);
             port.world.cost.done[rank] = port.world.now;

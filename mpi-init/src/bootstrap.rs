@@ -21,7 +21,7 @@ use pmi::Client;
 
 use crate::netmods::{self, Choice, Place};
 use crate::node_table::{self, Found, Table};
-use crate::settings::{Info, Settings};
+use crate::settings::{CostsSource, Info, Settings, find_costs};
 use crate::standstill::Teller;
 
 /// How many cards the launcher was asked for.
@@ -410,6 +410,16 @@ pub fn start(
     let mut choices = choices.map_err(OpenError)?;
     if let Some(costs) = settings.coll_costs {
         choices.set_costs(costs);
+        notes.push(format!("costs of writes: {costs}, by WEFT_COLL_COSTS"));
+    }
+    if transports.iter().any(|transport| transport.name() != "shm") {
+        let (measured, source) = find_costs(settings.coll_costs_file.as_deref());
+        if me == 0 && matches!(source, CostsSource::Bad(_)) {
+            eprintln!("Weft: {}", source.describe());
+        }
+        notes.push(source.describe());
+        notes.extend(measured.to_string().lines().map(|line| format!("  {line}")));
+        choices.set_measured(measured.clone());
     }
     let nodes = match settings.coll_node {
         Some(each) => Some((0..size as u32).map(|rank| rank / each).collect()),

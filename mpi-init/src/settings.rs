@@ -13,8 +13,10 @@ pub use netmod_kit::variables::{Variable, parse_number};
 use parking_lot::Mutex;
 
 mod algorithms;
+mod costs;
 
 pub use algorithms::{add_choices, choices, choices_with_table};
+pub use costs::{Source as CostsSource, find as find_costs};
 
 use crate::netmods::{self, Choice, NETMODS};
 
@@ -36,6 +38,16 @@ pub fn raw(name: &str) -> Option<String> {
         None => look_up(name),
     }
     .filter(|value| !value.is_empty())
+}
+
+/// The same for people and tools: what was found elsewhere, too, where the variable isn't set.
+pub fn shown(name: &str) -> Option<String> {
+    raw(name).or_else(|| match name {
+        "WEFT_COLL_COSTS" | "WEFT_COLL_COSTS_FILE" => {
+            costs::found(name, raw("WEFT_COLL_COSTS_FILE").as_deref())
+        }
+        _ => None,
+    })
 }
 
 /// Whether `MPI_Init` has read the variables, so that they can't be changed any more.
@@ -235,10 +247,20 @@ const OWN: &[Variable] = &[
         name: "WEFT_COLL_COSTS",
         kind: "list",
         default: "a small network's",
-        help: "What a write over the network costs, in microseconds, the same on all ranks: wire time of \
+        help: "What a write over the network costs, in microseconds: wire time of \
                a byte, start of a transfer, copy of a byte, the adapter's, the processor's and the \
                library's part, and a reduction, once and per byte. An allreduce by rdma chooses between \
-               pairs of ranks and trees of degree 1, 3, 7 and 15 by it.",
+               pairs of ranks and trees of degree 1, 3, 7 and 15 by it. Without it, what the file that \
+               WEFT_COLL_COSTS_FILE names says of the netmod in use; a communicator goes by what its \
+               rank 0 knows.",
+    },
+    Variable {
+        name: "WEFT_COLL_COSTS_FILE",
+        kind: "name",
+        default: "weft/costs.HOST in $XDG_CONFIG_HOME or ~/.config, if there is one",
+        help: "A file with what writes over each netmod cost on this host, and up to how many bytes they are \
+               quicker than messages; osu-bench tune --costs writes it. One that can't be used is named by rank \
+               0 and ignored.",
     },
     Variable {
         name: "WEFT_COLL_PRINT",
@@ -328,6 +350,7 @@ pub struct Settings {
     pub coll: Option<String>,
     pub coll_table: Option<String>,
     pub coll_costs: Option<mpi_coll::model::Parameters>,
+    pub coll_costs_file: Option<String>,
     pub coll_print: bool,
     pub coll_node: Option<u32>,
     pub local_size: Option<usize>,
@@ -446,6 +469,7 @@ impl Settings {
                     Some(text.parse().map_err(wrong)?)
                 }
             },
+            coll_costs_file: reader.text("WEFT_COLL_COSTS_FILE"),
             coll_print: reader.flag("WEFT_COLL_PRINT", false)?,
             coll_node: reader
                 .number("WEFT_COLL_NODE", 1..=1 << 30)?

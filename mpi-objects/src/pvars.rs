@@ -112,6 +112,13 @@ pub const VARIABLES: &[Variable] = &[
         read: |runtime| eager_sent(runtime, |name| name != "shm"),
     },
     Variable {
+        name: "collective_node_slots",
+        class: Class::Counter,
+        category: "transports",
+        help: "Blocking collectives over several nodes that went by shared slots within this one.",
+        read: |runtime| mpi_comm::collective::by_node(&runtime.process),
+    },
+    Variable {
         name: "collective_writes",
         class: Class::Counter,
         category: "transports",

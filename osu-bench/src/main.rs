@@ -7,6 +7,7 @@
 
 mod bench;
 mod compare;
+mod costs;
 mod error;
 mod find;
 mod io;
@@ -119,6 +120,8 @@ enum Command {
     Library,
     /// Measure the algorithms of collectives and write a table of the best, for WEFT_COLL_TABLE.
     Tune(tune::TuneOptions),
+    /// Which way an allreduce by writes takes with 2 to 4,096 ranks, in virtual time; needs no launcher.
+    Degrees(costs::DegreesOptions),
     /// Look for collectives in which a larger message is faster than a smaller one.
     Consistency(tune::ConsistencyOptions),
     /// Run benchmarks under several MPI libraries in turn and print a Markdown table.
@@ -210,6 +213,7 @@ fn run(command: &Command) -> Result<()> {
         Command::Io(options) => return io::run(options),
         Command::IoRank(options) => return io::run_rank(options),
         Command::Tune(options) => return tune::run(options),
+        Command::Degrees(options) => return costs::degrees(options),
         Command::Consistency(options) => return tune::consistency(options),
         Command::VciRate(options) => return threading::run(Study::Rate, options),
         Command::Stencil(options) => return threading::run(Study::Stencil, options),

@@ -10,6 +10,7 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::bench::Name;
+use crate::costs::{self, Plan};
 use crate::error::{Error, Result};
 use crate::find;
 use crate::find::this_program;
@@ -64,9 +65,21 @@ pub struct TuneOptions {
     /// Ranks per node; all ranks when absent.
     #[arg(long, value_name = "RANKS")]
     per_node: Option<u32>,
-    /// The file to write, for WEFT_COLL_TABLE; lines for other numbers of ranks stay as they are.
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    /// Measure what writes over a network cost instead, between ranks that go by it even on one host, and write it to
+    /// FILE for WEFT_COLL_COSTS_FILE, or to where Weft looks without it.
+    #[arg(long)]
+    costs: bool,
+    /// With --costs: the netmod.
+    #[arg(long, value_name = "NETMOD", requires = "costs", default_value = "tcp",
+          value_parser = ["tcp", "verbs", "ofi", "ucx"])]
+    netmod: String,
+    /// With --costs: the hosts to start ranks on, one each, four or more for the best figures; all on this one when
+    /// absent.
+    #[arg(long, value_name = "HOST,…", requires = "costs")]
+    hosts: Option<String>,
+    /// The file to write, for WEFT_COLL_TABLE; lines for other numbers of ranks, or other netmods, stay as they are.
+    #[arg(value_name = "FILE", required_unless_present = "costs")]
+    file: Option<PathBuf>,
 }
 
 /// Options of `consistency`.
@@ -150,11 +163,15 @@ impl Measuring {
         sizes
     }
 
+    fn folder(&self) -> Result<PathBuf> {
+        match &self.lib {
+            Some(dir) => Ok(dir.clone()),
+            None => find::folder(),
+        }
+    }
+
     fn library(&self, choice: Option<String>) -> Result<Library> {
-        let dir = match &self.lib {
-            Some(dir) => dir.clone(),
-            None => find::folder()?,
-        };
+        let dir = self.folder()?;
         let env: Vec<(String, String)> = choice
             .into_iter()
             .map(|choice| ("WEFT_COLL".to_string(), choice))
@@ -227,6 +244,20 @@ fn best<'a>(times: &[(&'a str, Vec<f64>)], sizes: usize) -> Vec<&'a str> {
 pub fn run(options: &TuneOptions) -> Result<()> {
     process::prepare()?;
     let measuring = &options.measuring;
+    let file = match (&options.file, options.costs) {
+        (Some(file), false) => file,
+        (file, _) => {
+            return costs::run(&Plan {
+                dir: &measuring.folder()?,
+                netmod: &options.netmod,
+                hosts: options.hosts.as_deref(),
+                rounds: measuring.rounds,
+                budget: measuring.budget,
+                timeout: Duration::from_secs(measuring.timeout),
+                file: file.as_deref(),
+            });
+        }
+    };
     let ranks = measuring.ranks as usize;
     let per_node = options.per_node.map_or(ranks, |each| each as usize);
     let mut lines: BTreeMap<&str, Vec<String>> = BTreeMap::new();
@@ -278,10 +309,9 @@ pub fn run(options: &TuneOptions) -> Result<()> {
             }
         }
     }
-    let old = fs::read_to_string(&options.file).unwrap_or_default();
+    let old = fs::read_to_string(file).unwrap_or_default();
     let table = merged(&old, &lines, ranks, per_node);
-    fs::write(&options.file, &table)
-        .map_err(|error| Error::new(format!("{}: {error}", options.file.display())))?;
+    fs::write(file, &table).map_err(|error| Error::new(format!("{}: {error}", file.display())))?;
     output::say(&table);
     Ok(())
 }

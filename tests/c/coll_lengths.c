@@ -3,7 +3,7 @@
  * begun together; a few (with any argument, all) are then blocking calls one after the other.
  *
  * ranks: 3 4 5
- * variants: shm shm-2copy tcp ofi
+ * variants: shm shm-2copy tcp ofi hosts
  * timeout: 60
  */
 #include "coll.h"

@@ -143,7 +143,12 @@ fn start(prefix: &Path) -> Result<Vec<String>, String> {
 /// Where a variable's value comes from.
 fn origin(variable: &Variable) -> &'static str {
     let set = env::var_os(&variable.name).is_some_and(|value| !value.is_empty());
-    if set { "environment" } else { "default" }
+    match set {
+        true => "environment",
+        // What was measured on this host.
+        false if variable.name.starts_with("WEFT_COLL_COSTS") && variable.value.is_some() => "file",
+        false => "default",
+    }
 }
 
 impl Report {
@@ -184,7 +189,7 @@ impl Report {
                 text += &format!("  {line}\n");
             }
         }
-        text += "\ncontrol variables (docs/tuning.md; * set in the environment)\n";
+        text += "\ncontrol variables (docs/tuning.md; * set in the environment, + from a file)\n";
         let width = self
             .facts
             .variables
@@ -192,10 +197,10 @@ impl Report {
             .map(|variable| variable.name.len());
         let width = width.max().unwrap_or(0);
         for variable in &self.facts.variables {
-            let mark = if origin(variable) == "environment" {
-                '*'
-            } else {
-                ' '
+            let mark = match origin(variable) {
+                "environment" => '*',
+                "file" => '+',
+                _ => ' ',
             };
             let value = variable.value.as_deref().unwrap_or("(chosen by Weft)");
             text += &format!("{mark} {:<width$}  {value}\n", variable.name);

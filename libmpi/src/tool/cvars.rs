@@ -49,7 +49,7 @@ impl Handle {
     pub fn new(variable: &'static Variable) -> Handle {
         let count = match variable.holds() {
             Holds::Text => {
-                let now = settings::raw(variable.name).map_or(0, |text| text.len());
+                let now = settings::shown(variable.name).map_or(0, |text| text.len());
                 ROOM.max(now + 1)
             }
             _ => 1,
@@ -135,7 +135,7 @@ impl Cvar for Variable {
     }
 
     fn value(&self) -> Value {
-        let text = settings::raw(self.name);
+        let text = settings::shown(self.name);
         let text = text.as_deref();
         let number = |text: &str| match self.holds() {
             Holds::Switch => match text {

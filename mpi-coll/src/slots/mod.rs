@@ -23,6 +23,8 @@ mod reductions;
 mod ring;
 
 pub use direct::{allgather_direct, alltoall_direct, bcast_direct};
-pub use movement::{allgather, alltoall, barrier, bcast, can_scatter, gather, scatter};
-pub use reductions::{allreduce, can_reduce, reduce, reduce_scatter, scan};
+pub use movement::{
+    allgather, alltoall, arrive, barrier, bcast, can_scatter, gather, release, scatter,
+};
+pub use reductions::{allreduce, can_reduce, reduce, reduce_scatter, reduce_to_first, scan};
 pub use ring::{Slots, THROUGH};

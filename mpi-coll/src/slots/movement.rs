@@ -12,6 +12,24 @@ pub fn barrier(schedule: &mut Schedule, slots: Slots) {
     slots.await_all(schedule, phase);
 }
 
+/// Rank 0 goes on when all have come here.
+pub fn arrive(schedule: &mut Schedule, slots: Slots) {
+    let phase = schedule.phase();
+    slots.signal(schedule, phase);
+    if slots.rank == 0 {
+        slots.await_all(schedule, phase);
+    }
+}
+
+/// The others go on when rank 0 has come here.
+pub fn release(schedule: &mut Schedule, slots: Slots) {
+    let phase = schedule.phase();
+    slots.signal(schedule, phase);
+    if slots.rank != 0 {
+        slots.await_one(schedule, 0, phase);
+    }
+}
+
 /// A broadcast of the receive buffer from `root`.
 pub fn bcast(schedule: &mut Schedule, slots: Slots, root: u32, part: Part<'_>) {
     let len = part.bytes();

@@ -38,6 +38,18 @@ pub fn reduce(
     reduction(schedule, slots, in_place, part, op, Some(root));
 }
 
+/// A reduction to the receive buffer of rank 0, from the send buffers or, `in_place`, from the receive buffers of
+/// all: the first half of an allreduce.
+pub fn reduce_to_first(
+    schedule: &mut Schedule,
+    slots: Slots,
+    in_place: bool,
+    part: Part<'_>,
+    op: &Op,
+) {
+    reduction(schedule, slots, in_place, part, op, Some(0));
+}
+
 fn reduction(
     schedule: &mut Schedule,
     slots: Slots,

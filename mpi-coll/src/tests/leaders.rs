@@ -1,24 +1,26 @@
-//! Collectives in two levels, of which the upper one goes by writes between the nodes' leaders: right
-//! whatever comes after what.
+//! Collectives in two levels, of which the upper one goes by writes between the nodes' leaders, and the lower one
+//! by slots on some nodes and by messages on others: right whatever comes after what.
 
 use super::*;
-use crate::nodes::{self, Between, Nodes};
-use crate::rdma::{Pace, Reach};
+use crate::nodes::{self, Between, Nodes, Ways};
+use crate::rdma::{Pace, Reach, Way};
 use crate::sim::{DEPTH, FIRST, ROOM, run_late};
-use crate::{Allreduce, Part, Schedule};
+use crate::{Allreduce, Part, Schedule, Slots};
 
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Barrier,
     Bcast(usize),
-    /// The degree of the tree, whether in place and whether the operation commutes.
-    Allreduce(u32, bool, bool),
+    /// The way, whether in place and whether the operation commutes.
+    Allreduce(Way, bool, bool),
 }
 
 struct One {
     kind: Kind,
     /// By messages between leaders, too, now and then: what is too long goes that way.
     writes: bool,
+    /// Whether each node goes by slots, by the lowest bits of its leader's rank.
+    slots: u64,
     datatype: Datatype,
     count: usize,
     send: Vec<Buffer>,
@@ -41,11 +43,7 @@ impl One {
         let kind = match rng.below(4) {
             0 => Kind::Barrier,
             1 | 2 => Kind::Bcast(rng.below(size as u64) as usize),
-            _ => Kind::Allreduce(
-                [0, 1, 3, 7, 15][rng.below(5) as usize],
-                rng.below(2) == 0,
-                commutes,
-            ),
+            _ => Kind::Allreduce(super::rdma::any_way(rng), rng.below(2) == 0, commutes),
         };
         let all = types();
         let reduces = matches!(kind, Kind::Allreduce(..));
@@ -80,6 +78,7 @@ impl One {
         One {
             kind,
             writes: rng.below(5) > 0,
+            slots: rng.below(1 << 16) | rng.below(1 << 16),
             datatype,
             count,
             send,
@@ -93,29 +92,42 @@ impl One {
         let part = Part { count, datatype };
         let reach = reach(nodes).filter(|_| self.writes);
         let between = match reach {
-            Some(reach) => Between::Writes(reach, 0),
+            Some(reach) => Between::Writes(reach, Way::Pairs),
             None => Between::Messages(()),
         };
+        let node = nodes.node();
+        let within =
+            (node.size() > 1 && self.slots >> (node.peer(0) % 16) & 1 == 1).then(|| Slots {
+                rank: node.rank as u32,
+                size: node.size() as u32,
+                room: ROOM,
+                depth: DEPTH,
+                direct: false,
+                several: false,
+            });
+        let ways = Ways { within, between };
         match self.kind {
-            Kind::Barrier => nodes::barrier(schedule, nodes, between),
-            Kind::Bcast(root) => nodes::bcast(schedule, nodes, root as u32, part, between),
+            Kind::Barrier => nodes::barrier(schedule, nodes, ways),
+            Kind::Bcast(root) => nodes::bcast(schedule, nodes, root as u32, part, ways),
             Kind::Allreduce(tree, in_place, commutes) => {
                 let between = match reach {
                     Some(reach) => Between::Writes(reach, tree),
                     None => Between::Messages(Allreduce::RecursiveDoubling),
                 };
                 let op = operation(commutes);
-                nodes::allreduce(schedule, nodes, in_place, part, &op, between);
+                let ways = Ways { within, between };
+                nodes::allreduce(schedule, nodes, in_place, part, &op, ways);
             }
         }
     }
 }
 
 /// One after the other, with the barriers that [`Pace`] asks for.
-fn in_turn(seed: u64, all: &[Nodes], late: usize, calls: &mut [One]) {
+fn in_turn(seed: u64, all: &[Nodes], late: usize, calls: &mut [One]) -> u32 {
+    let mut by_slots = 0;
     let mut runs: Vec<Vec<Run<usize>>> = Vec::new();
     for (rank, nodes) in all.iter().enumerate() {
-        let mut pace = Pace::new(FIRST);
+        let (mut pace, mut node_number) = (Pace::new(FIRST), FIRST);
         let mut list = Vec::new();
         for (tag, call) in (0..).zip(calls.iter_mut()) {
             let mut run = Run::new();
@@ -133,6 +145,9 @@ fn in_turn(seed: u64, all: &[Nodes], late: usize, calls: &mut [One]) {
                 }
                 run.set_number(pace.take(phases, meets));
             }
+            run.set_node_number(node_number);
+            node_number = node_number.wrapping_add(run.schedule().node_phases().into());
+            by_slots += u32::from(run.schedule().node_phases() > 0);
             // SAFETY: the buffers live until the runs are done, below.
             unsafe { run.start(call.send[rank].ptr(), call.recv[rank].ptr(), tag) }.unwrap();
             list.push(run);
@@ -155,11 +170,13 @@ fn in_turn(seed: u64, all: &[Nodes], late: usize, calls: &mut [One]) {
         );
         compare(&what, &call.recv, &call.expect);
     }
+    by_slots
 }
 
 #[test]
 fn every_collective_after_every_other() {
     let seed = seed();
+    let mut by_slots = 0;
     for size in (3..=17).chain([31, 32, 48]) {
         let mut rng = Rng::new(seed + size as u64);
         for round in 0..4 {
@@ -183,7 +200,8 @@ fn every_collective_after_every_other() {
                 .collect();
             let late = rng.below(size as u64) as usize;
             println!("{size} ranks, nodes {node_of:?}, rank {late} late");
-            in_turn(seed, &all, late, &mut calls);
+            by_slots += in_turn(seed, &all, late, &mut calls);
         }
     }
+    assert!(by_slots > 1000, "{by_slots} runs by slots");
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::nodes::{self, Between, Nodes};
+use crate::nodes::{self, Between, Nodes, Ways};
 use crate::{Allreduce, Part};
 
 /// Blocks of ranks on each node, ranks dealt out in turn, nodes at random.
@@ -14,6 +14,13 @@ fn placements(seed: u64, size: usize) -> Vec<Vec<u32>> {
             .map(|_| 90 + rng.below(1 + size / 3) as u32)
             .collect(),
     ]
+}
+
+fn by_messages<A>(how: A) -> Ways<A> {
+    Ways {
+        within: None,
+        between: Between::Messages(how),
+    }
 }
 
 #[test]
@@ -53,8 +60,8 @@ fn by_nodes_is_right() {
                     .collect();
                 for root in roots(size) {
                     let build = |rank: usize, s: &mut Schedule| {
-                        let between = Between::Messages(());
-                        nodes::bcast(s, &nodes[rank], root as u32, part, between);
+                        let ways = by_messages(());
+                        nodes::bcast(s, &nodes[rank], root as u32, part, ways);
                     };
                     let mut recv = vec![Buffer::of(count, datatype); size];
                     recv[root] = each[root].clone();
@@ -72,8 +79,8 @@ fn by_nodes_is_right() {
                     }
                     let op = operation(commutes);
                     let build = |rank: usize, s: &mut Schedule| {
-                        let between = Between::Messages(Allreduce::RecursiveDoubling);
-                        nodes::allreduce(s, &nodes[rank], in_place, part, &op, between);
+                        let ways = by_messages(Allreduce::RecursiveDoubling);
+                        nodes::allreduce(s, &nodes[rank], in_place, part, &op, ways);
                     };
                     let mut recv = match in_place {
                         true => each.clone(),
@@ -101,7 +108,7 @@ fn barrier_by_nodes_waits_for_the_last() {
                         (0..100)
                             .for_each(|_| s.exchange(rank as u32, nothing, rank as u32, nothing));
                     }
-                    nodes::barrier(s, &Nodes::new(rank as u32, &node_of), Between::Messages(()));
+                    nodes::barrier(s, &Nodes::new(rank as u32, &node_of), by_messages(()));
                 };
                 let mut none = vec![Buffer::new(0); size];
                 let cost = run_one(

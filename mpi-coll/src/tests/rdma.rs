@@ -1,7 +1,7 @@
 //! Collectives by remote writes: right whatever comes after what, and what they cost.
 
 use super::*;
-use crate::rdma::{self, DEGREES, Pace, Reach, Signals, steps};
+use crate::rdma::{self, DEGREES, Pace, Reach, Signals, Way, steps};
 use crate::sim::{DEPTH, FIRST, ROOM, run_late};
 use crate::virtual_time;
 use crate::{Part, Schedule};
@@ -15,13 +15,22 @@ fn reach(rank: usize, size: usize) -> Reach {
     }
 }
 
+/// One of all ways of an allreduce.
+pub(super) fn any_way(rng: &mut Rng) -> Way {
+    let mut degree = || DEGREES[rng.below(4) as usize];
+    let [up, down] = [degree(), degree()];
+    match rng.below(5) {
+        0 => Way::Pairs,
+        _ => Way::Tree { up, down },
+    }
+}
+
 #[derive(Clone, Debug)]
 enum Kind {
     Barrier(Signals),
     Bcast(usize),
-    /// By exchange with a degree of 0.
     Allreduce {
-        k: u32,
+        way: Way,
         in_place: bool,
         commutes: bool,
     },
@@ -89,7 +98,7 @@ impl One {
             1 => Kind::Barrier(Signals::Pairwise),
             2 | 3 => Kind::Bcast(rng.below(size as u64) as usize),
             _ => Kind::Allreduce {
-                k: [0, 1, 3, 7, 15][rng.below(5) as usize],
+                way: any_way(rng),
                 in_place: rng.below(2) == 0,
                 commutes: rng.below(2) == 0,
             },
@@ -105,15 +114,10 @@ impl One {
             Kind::Barrier(how) => rdma::barrier(schedule, reach, how),
             Kind::Bcast(root) => rdma::bcast(schedule, reach, root as u32, part),
             Kind::Allreduce {
-                k: 0,
+                way,
                 in_place,
                 commutes,
-            } => rdma::exchange(schedule, reach, in_place, part, &operation(commutes)),
-            Kind::Allreduce {
-                k,
-                in_place,
-                commutes,
-            } => rdma::allreduce(schedule, reach, in_place, part, &operation(commutes), k),
+            } => rdma::allreduce_by(schedule, reach, in_place, part, &operation(commutes), way),
         }
     }
 }
@@ -234,7 +238,13 @@ fn degrees_in_rotation() {
         let mut calls: Vec<One> = (0..60)
             .map(|i| {
                 let kind = Kind::Allreduce {
-                    k: [0, 1, 3, 7, 15][i % 5],
+                    way: match i % 5 {
+                        0 => Way::Pairs,
+                        number => Way::Tree {
+                            up: DEGREES[number - 1],
+                            down: DEGREES[i % 4],
+                        },
+                    },
                     in_place: i % 3 == 0,
                     commutes: false,
                 };
@@ -277,7 +287,7 @@ fn costs() {
         }
         for k in DEGREES {
             let build = |r, s: &mut Schedule| {
-                rdma::allreduce(s, reach(r, size), false, part, &op, k);
+                rdma::allreduce(s, reach(r, size), false, part, &op, [k, 1]);
             };
             let all = cost(size, &build, 32);
             let up = u64::from(steps(size as u32, k + 1));
@@ -321,6 +331,34 @@ fn memory_grows_with_the_logarithm() {
 }
 
 #[test]
+fn nobody_writes_to_others_than_it_says() {
+    let byte = Datatype::predefined(Predefined::Byte);
+    let part = Part {
+        count: 1,
+        datatype: &byte,
+    };
+    let mut rng = Rng::new(seed());
+    for size in (2..40).chain([1000, 4097, 65_536]) {
+        for _ in 0..20 {
+            let rank = rng.below(size as u64) as usize;
+            let known = rdma::written_to(reach(rank, size));
+            let log = steps(size as u32, 2) as usize;
+            assert!(known.len() <= 40 * log, "{size}: {}", known.len());
+            for _ in 0..20 {
+                let root = rng.below(size as u64) as u32;
+                let mut schedule = Schedule::new();
+                rdma::bcast(&mut schedule, reach(rank, size), root, part);
+                for step in schedule.steps() {
+                    if let crate::Step::Put { slot, .. } = step {
+                        assert!(known.contains(&slot.of), "{size} {rank} {root} {slot:?}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn many_ranks_in_virtual_time() {
     // A million with WEFT_TEST_RANKS=1048576, in a release build.
     let asked = std::env::var("WEFT_TEST_RANKS").ok();
@@ -332,21 +370,22 @@ fn many_ranks_in_virtual_time() {
         datatype: &int,
     };
     let rounds = u64::from(steps(size as u32, 2));
+    let time = rounds as f64;
     let dissemination = |rank, s: &mut Schedule| {
         rdma::barrier(s, reach(rank, size), Signals::Dissemination);
     };
     let barrier = virtual_time::of(size, &dissemination);
-    assert_eq!((barrier.time, barrier.most_puts), (rounds, rounds));
+    assert_eq!((barrier.time, barrier.most_puts), (time, rounds));
     let bcast = virtual_time::of(size, &|rank, s| {
         rdma::bcast(s, reach(rank, size), 0, part);
     });
-    assert_eq!(bcast.time, rounds);
+    assert_eq!(bcast.time, time);
     for k in DEGREES {
         let reduce = virtual_time::of(size, &|rank, s| {
-            rdma::allreduce(s, reach(rank, size), false, part, &op, k);
+            rdma::allreduce(s, reach(rank, size), false, part, &op, [k, 1]);
         });
         let up = u64::from(steps(size as u32, k + 1));
         println!("{size} ranks, degree {k}: {} steps", reduce.time);
-        assert_eq!(reduce.time, up + rounds);
+        assert_eq!(reduce.time, (up + rounds) as f64);
     }
 }

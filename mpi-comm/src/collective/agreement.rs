@@ -91,6 +91,12 @@ impl CallSignature {
         CallSignature(((kind << ROOT | root) << PHASES | phases) << BYTES | bytes)
     }
 
+    /// The same for ranks that go through so many phases together.
+    pub fn in_phases(self, phases: u32) -> CallSignature {
+        const MASK: u64 = (1 << PHASES) - 1;
+        CallSignature(self.0 & !(MASK << BYTES) | (u64::from(phases) & MASK) << BYTES)
+    }
+
     /// Whether there is nothing to compare.
     #[inline]
     pub fn is_none(self) -> bool {

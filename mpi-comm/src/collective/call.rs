@@ -1,7 +1,9 @@
 //! Collective calls as data, and which algorithm each takes on a communicator.
 
-use super::site::{Site, leaders};
-use mpi_coll::nodes::Between;
+use super::site::{Site, Written, leaders};
+use mpi_coll::costs::Network;
+use mpi_coll::nodes::{Between, Ways};
+use mpi_coll::rdma::Way;
 use mpi_coll::{
     self, Choices, Inter, Layout, Neighbors, Part, Reach, Rooted, Schedule, Situation, Slots, Team,
     inter, rdma, slots,
@@ -105,7 +107,7 @@ impl Call<'_> {
             None => match site.slots {
                 Some(slots) if self.in_slots(slots, choices, schedule) => {}
                 _ => match site.all_reach() {
-                    Some((reach, quick)) if self.by_writes(reach, quick, choices, schedule) => {}
+                    Some(written) if self.by_writes(written, choices, schedule) => {}
                     _ => self.within(site, schedule),
                 },
             },
@@ -138,8 +140,9 @@ impl Call<'_> {
         }
     }
 
-    /// The way that was taken, for people; `phases` are those of the schedule that was built.
-    pub(super) fn describe(&self, site: &Site<'_>, phases: u32) -> Option<String> {
+    /// The way that was taken, for people, by this schedule that was built.
+    pub(super) fn describe(&self, site: &Site<'_>, schedule: &Schedule) -> Option<String> {
+        let phases = schedule.phases();
         let Site { comm, choices, .. } = *site;
         let ranks = comm.size() as usize;
         let per_node = site.per_node();
@@ -210,24 +213,33 @@ impl Call<'_> {
             0 if site.nodes.is_some() && choices.by_nodes(&at(bytes)) => format!("{way} by nodes"),
             0 => way,
             _ => match (site.all_reach(), site.leaders_reach()) {
-                (Some(_), _) => self.describe_writes(choices, &at(bytes)),
-                (None, Some((reach, _))) => {
-                    let between = self.describe_writes(choices, &leaders(reach, bytes));
+                (Some(written), _) => self.describe_writes(choices, &at(bytes), &written.network),
+                (None, Some(Written { reach, network })) => {
+                    let between = self.describe_writes(choices, &leaders(reach, bytes), &network);
                     format!("by nodes, {between} between them")
                 }
                 (None, None) => "slots".to_string(),
             },
         };
+        let within = match schedule.node_phases() {
+            0 => "",
+            _ => ", slots within them",
+        };
         Some(format!(
-            "{name} of {bytes} bytes on {ranks} ranks, at most {per_node} of them on a node: {way}"
+            "{name} of {bytes} bytes on {ranks} ranks, at most {per_node} of them on a node: {way}{within}"
         ))
     }
 
-    fn describe_writes(&self, choices: &Choices, situation: &Situation) -> String {
+    fn describe_writes(
+        &self,
+        choices: &Choices,
+        situation: &Situation,
+        network: &Network,
+    ) -> String {
         match self {
-            Call::Allreduce { .. } => match choices.tree(situation) {
-                0 => "rdma (pairs)".to_string(),
-                k => format!("rdma (tree:{k})"),
+            Call::Allreduce { .. } => match choices.way(situation, &network.costs) {
+                Way::Pairs => "rdma (pairs)".to_string(),
+                Way::Tree { up, down } => format!("rdma (tree:{up}, down by {down})"),
             },
             _ => "rdma".to_string(),
         }
@@ -237,11 +249,11 @@ impl Call<'_> {
     /// built.
     fn by_writes(
         &self,
-        reach: Reach,
-        quick: usize,
+        Written { reach, network }: Written,
         choices: &Choices,
         schedule: &mut Schedule,
     ) -> bool {
+        let quick = network.quick;
         let at = |bytes: usize| leaders(reach, bytes);
         match *self {
             Call::Barrier if choices.by_writes("barrier", &at(0), usize::MAX, quick) => {
@@ -260,8 +272,8 @@ impl Call<'_> {
                 if slots::can_reduce(&part)
                     && choices.by_writes("allreduce", &at(part.bytes()), reach.room, quick) =>
             {
-                let tree = choices.tree(&at(part.bytes()));
-                rdma::allreduce_by(schedule, reach, in_place, part, op, tree);
+                let way = choices.way(&at(part.bytes()), &network.costs);
+                rdma::allreduce_by(schedule, reach, in_place, part, op, way);
             }
             _ => return false,
         }
@@ -435,8 +447,8 @@ impl Call<'_> {
             Call::Nothing => {}
             Call::Barrier => match nodes {
                 Some(nodes) if choices.by_nodes(&plain(0)) => {
-                    let between = site.between("barrier", 0, |_| usize::MAX, ());
-                    mpi_coll::nodes::barrier(schedule, nodes, between);
+                    let ways = site.ways("barrier", 0, |_| usize::MAX, ());
+                    mpi_coll::nodes::barrier(schedule, nodes, ways);
                 }
                 _ => mpi_coll::barrier(schedule, team, choices.barrier(&plain(0))),
             },
@@ -446,8 +458,8 @@ impl Call<'_> {
                 match nodes {
                     Some(nodes) if choices.by_nodes(&situation) => {
                         let most = |reach: Reach| reach.most();
-                        let between = site.between("bcast", part.bytes(), most, ());
-                        mpi_coll::nodes::bcast(schedule, nodes, root as u32, part, between);
+                        let ways = site.ways("bcast", part.bytes(), most, ());
+                        mpi_coll::nodes::bcast(schedule, nodes, root as u32, part, ways);
                     }
                     _ => mpi_coll::bcast(schedule, team, root, part, choices.bcast(&situation)),
                 }
@@ -510,11 +522,14 @@ impl Call<'_> {
                         if choices.by_nodes(&situation) && (commutes || nodes.in_order()) =>
                     {
                         let most = |reach: Reach| reach.room;
-                        let between = match slots::can_reduce(&part) {
-                            true => site.between("allreduce", part.bytes(), most, algorithm),
-                            false => Between::Messages(algorithm),
+                        let ways = match slots::can_reduce(&part) {
+                            true => site.ways("allreduce", part.bytes(), most, algorithm),
+                            false => Ways {
+                                within: None,
+                                between: Between::Messages(algorithm),
+                            },
                         };
-                        mpi_coll::nodes::allreduce(schedule, nodes, in_place, part, op, between);
+                        mpi_coll::nodes::allreduce(schedule, nodes, in_place, part, op, ways);
                     }
                     _ => mpi_coll::allreduce(schedule, team, in_place, part, op, algorithm),
                 }

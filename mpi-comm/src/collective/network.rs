@@ -17,7 +17,9 @@ use netmod::{MAX_WORDS, Peer, RemoteAddr, RemoteKey, Transport, VciId};
 use parking_lot::Mutex;
 
 use super::share::Share;
+use super::site::Written;
 use super::words::{self, FLAG};
+use mpi_coll::costs::Network;
 use mpi_coll::rdma::Pace;
 use mpi_coll::{Put, Reach};
 use mpi_core::comm::Comm;
@@ -30,8 +32,8 @@ pub(super) const ROOM: usize = 8 << 10;
 pub(super) const ROOM_LEAST: usize = 1 << 10;
 /// Slots of the ring for broadcasts: a barrier is due after so many of one piece.
 pub(super) const DEPTH: u32 = 16;
-/// Ranks, or leaders of nodes, up to which a process keeps the keys of all.
-pub(super) const RANKS: u32 = 4096;
+/// Ranks, or leaders of nodes, up to which they tell each other their keys, of which each keeps those that it needs.
+pub(super) const RANKS: u32 = 1 << 16;
 /// The first phases of a communicator. Numbers may wrap, and soon do.
 pub(super) const FIRST: u64 = u64::MAX - 1000;
 /// Where the rest of a slot begins.
@@ -43,11 +45,11 @@ const _: () = assert!(IN_WORDS + 1 < FLAG as usize);
 /// A communicator's slots in this process, and how to reach those of others.
 pub(crate) struct NetworkSlots {
     pub reach: Reach,
-    /// Up to how many bytes writes are quicker than messages.
-    pub quick: usize,
+    /// What writes cost, as the first of these ranks knows it.
+    pub(super) network: Network,
     pub(super) memory: Memory,
-    /// Of each rank that has slots.
-    pub(super) keys: Box<[RemoteKey]>,
+    /// Of each rank to which this one writes, by their numbers among those that have slots, in ascending order.
+    pub(super) keys: Box<[(u32, RemoteKey)]>,
     /// These ranks, if they aren't all: those that lead the communicator's nodes.
     pub(super) leaders: Option<Box<[u32]>>,
     pub(super) transport: Arc<dyn Transport>,
@@ -107,6 +109,14 @@ unsafe impl Send for NetworkSlots {}
 unsafe impl Sync for NetworkSlots {}
 
 impl NetworkSlots {
+    /// As a call needs it to choose.
+    pub fn written(&self) -> Written {
+        Written {
+            reach: self.reach,
+            network: self.network,
+        }
+    }
+
     /// Whether the first word of a flag without data is there.
     pub(super) fn is_flag_place(&self, at: usize) -> bool {
         let last = (0..).take_while(|cell| self.reach.is_signal(*cell)).last();
@@ -227,10 +237,17 @@ impl NetworkSlots {
         data: &[u8],
     ) -> Result<Put<super::buffers::Message>> {
         let place = match &self.leaders {
-            None => Some(to as usize),
-            Some(leaders) => leaders.binary_search(&to).ok(),
+            None => Some(to),
+            Some(leaders) => leaders.binary_search(&to).ok().map(|place| place as u32),
         };
-        let Some(key) = place.and_then(|place| self.keys.get(place).copied()) else {
+        let key = |number| {
+            let place = self
+                .keys
+                .binary_search_by_key(&number, |known| known.0)
+                .ok()?;
+            Some(self.keys[place].1)
+        };
+        let Some(key) = place.and_then(key) else {
             return Err(super::port::no_slots());
         };
         let at = self.reach.place(cell, number);

@@ -330,7 +330,7 @@ fn build(
     kept: &mut CommRun,
 ) {
     let own = state.choices();
-    let site = state.site(process, comm, slots, None, own.as_deref());
+    let site = state.site(process, comm, slots, own.as_deref());
     call.build(&site, kept.run.rebuild());
 }
 

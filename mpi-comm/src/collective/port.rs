@@ -6,6 +6,7 @@ use super::network::NetworkSlots;
 use super::nonblocking::NonblockingSlots;
 use super::shared::SharedSlots;
 use mpi_coll::run::{Flag, too_short};
+use mpi_coll::schedule::NODE;
 use mpi_coll::slots::THROUGH;
 use mpi_coll::{Port, Put};
 use mpi_core::comm::{Comm, Purpose, single_copy};
@@ -320,6 +321,66 @@ impl SlotPort for NetworkPort<'_> {
     #[inline]
     fn slot(&self, _of: u32, cell: u32, number: u64) -> *mut u8 {
         self.network.slot(cell, number)
+    }
+}
+
+/// Slots that the ranks of a node share, where a communicator has several nodes, and for those who lead one, slots
+/// that other leaders write to.
+pub(super) struct NodePort<'a> {
+    pub node: SharedPort<'a>,
+    pub network: Option<NetworkPort<'a>>,
+}
+
+impl SlotPort for NodePort<'_> {
+    #[inline]
+    unsafe fn put(
+        &mut self,
+        to: u32,
+        cell: u32,
+        number: u64,
+        data: *const u8,
+        len: usize,
+    ) -> Result<Put<Message>> {
+        match (cell, &mut self.network) {
+            // SAFETY: as for this function.
+            (NODE, _) => unsafe { self.node.put(to, cell, number, data, len) },
+            // SAFETY: as for this function.
+            (_, Some(network)) => unsafe { network.put(to, cell, number, data, len) },
+            (_, None) => Err(no_slots()),
+        }
+    }
+
+    #[inline]
+    fn is_up(&mut self, of: u32, cell: u32, number: u64, call: bool) -> Flag {
+        match (cell, &mut self.network) {
+            (NODE, _) => self.node.is_up(of, cell, number, call),
+            (_, Some(network)) => network.is_up(of, cell, number, call),
+            (_, None) => Flag::Down,
+        }
+    }
+
+    fn disagreement(&mut self, of: u32, number: u64) -> Result<Error> {
+        self.node.disagreement(of, number)
+    }
+
+    #[inline]
+    fn length(&self, cell: u32, number: u64) -> Option<usize> {
+        match (cell, &self.network) {
+            (NODE, _) | (_, None) => None,
+            (_, Some(network)) => network.length(cell, number),
+        }
+    }
+
+    fn own_slot(&self, number: u64) -> *mut u8 {
+        self.node.own_slot(number)
+    }
+
+    #[inline]
+    fn slot(&self, of: u32, cell: u32, number: u64) -> *mut u8 {
+        match (cell, &self.network) {
+            (NODE, _) | (_, None) => self.node.slot(of, cell, number),
+            (_, Some(network)) => network.slot(of, cell, number),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the collectives of a process have in common, registered with it.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use netmod::{Peer, VciId};
@@ -24,6 +24,8 @@ pub struct Collectives {
     pub(super) persistent_with_slots: Arc<AtomicUsize>,
     /// Communicators that have slots.
     pub(super) with_slots: Arc<AtomicUsize>,
+    /// Calls over several nodes that went by slots within this one.
+    by_node: AtomicU64,
     /// Whose loss matters to collectives that wait for flags.
     pub(super) awaited_peers: Mutex<Vec<Arc<AwaitedPeers>>>,
     /// What calls are under way, for those who ask.
@@ -41,6 +43,11 @@ impl Collectives {
             tells,
             ..Collectives::default()
         }
+    }
+
+    /// Counts a call that goes by slots within this node, over several nodes.
+    pub(super) fn count_by_node(&self) {
+        self.by_node.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -67,6 +74,12 @@ impl ProgressSource for Collectives {
             .flat_map(|awaited| awaited.peers.iter().copied())
             .collect()
     }
+}
+
+/// How many calls over several nodes went by slots in shared memory within this node.
+pub fn by_node(process: &Process) -> u64 {
+    let collectives = process.source::<Collectives>();
+    collectives.by_node.load(Ordering::Relaxed)
 }
 
 /// Which algorithms collectives take.

@@ -7,8 +7,9 @@ use super::buffers::Buffers;
 use super::cache::{CommRun, Shape};
 use super::inquiry::{Inquiry, Waiter, awaited};
 use super::network::NetworkSlots;
-use super::port::{CommPort, NetworkPort, NoSlots, SharedPort, no_slots};
+use super::port::{CommPort, NetworkPort, NoSlots, NodePort, SharedPort, no_slots};
 use super::progress_note::ProgressNote;
+use super::registration::Collectives;
 use super::shared::SharedSlots;
 use super::state::CommState;
 use mpi_coll::{Progress, Schedule, rdma};
@@ -102,7 +103,7 @@ pub(super) unsafe fn run(
         notes,
         tag,
         signature,
-        is_end: state.network_slots().is_some(),
+        is_end: state.network_slots().is_some() || state.node_slots().is_some(),
     });
     // SAFETY: as for this function.
     let result = unsafe { call.run(state, buffers, kept) };
@@ -138,7 +139,7 @@ impl<'a> Underway<'a> {
     #[inline]
     unsafe fn run(
         &self,
-        state: &CommState,
+        state: &'a CommState,
         buffers: Buffers,
         mut kept: Box<CommRun>,
     ) -> Result<()> {
@@ -150,23 +151,35 @@ impl<'a> Underway<'a> {
         // one. (Should ending them fail, which takes a VCI that is not open, the run keeps its scratch memory.)
         let start = |kept: &mut CommRun| unsafe { kept.run.start(buffers.send, buffers.recv, tag) };
         let phases = kept.run.schedule().phases();
-        let result = if phases == 0 {
+        let node_phases = kept.run.schedule().node_phases();
+        let result = if phases == 0 && node_phases == 0 {
             start(&mut kept)?;
             self.by_messages(&mut kept, shared)
         } else if let Some(shared) = shared {
             kept.run.set_number(shared.take(phases));
             start(&mut kept)?;
             self.by_shared(&mut kept, shared)
-        } else if let Some(network) = state.network_slots() {
-            let meets = kept.run.schedule().meets();
-            if !network.allows(phases, meets) {
-                synchronize_ranks(process, comm, state, network, self.waiter)?;
-            }
-            kept.run.set_number(network.take(phases, meets));
-            start(&mut kept)?;
-            self.by_network(&mut kept, network)
         } else {
-            Err(no_slots())
+            let network = state.network_slots().filter(|_| phases > 0);
+            if let Some(network) = network {
+                let meets = kept.run.schedule().meets();
+                if !network.allows(phases, meets) {
+                    synchronize_ranks(process, comm, state, network, self.waiter)?;
+                }
+                kept.run.set_number(network.take(phases, meets));
+            }
+            match (state.node_slots(), network) {
+                (Some(node), _) if node_phases > 0 => {
+                    kept.run.set_node_number(node.take(node_phases));
+                    start(&mut kept)?;
+                    self.by_node(&mut kept, node, network)
+                }
+                (_, Some(network)) => {
+                    start(&mut kept)?;
+                    self.by_network(&mut kept, network)
+                }
+                (_, None) => Err(no_slots()),
+            }
         };
         if kept.run.is_running() {
             process.wait_despite_loss(comm.vci(), || {
@@ -262,13 +275,66 @@ impl<'a> Underway<'a> {
         })
     }
 
-    fn by_network(&self, kept: &mut CommRun, network: &NetworkSlots) -> Result<()> {
-        let mut port = self.port(NetworkPort {
+    fn network_port(&self, network: &'a NetworkSlots) -> NetworkPort<'a> {
+        NetworkPort {
             process: self.process,
             comm: self.comm,
             network,
             looks: network.looks(self.process.looks()),
+        }
+    }
+
+    /// By slots of this node and, for its leader, by messages or writes to other leaders.
+    fn by_node(
+        &self,
+        kept: &mut CommRun,
+        node: &'a SharedSlots,
+        network: Option<&'a NetworkSlots>,
+    ) -> Result<()> {
+        let process = self.process;
+        node.check()?;
+        process.source::<Collectives>().count_by_node();
+        let mut port = self.port(NodePort {
+            node: SharedPort {
+                shared: node,
+                looks: process.looks(),
+                signature: self.signature.in_phases(kept.run.schedule().node_phases()),
+            },
+            network: network.map(|network| self.network_port(network)),
         });
+        let crowded = process.is_oversubscribed();
+        let mut inquiry = Inquiry::new(process);
+        let mut note = ProgressNote::new(process);
+        let waits = |waits| {
+            if let Some(network) = network {
+                network.awaited.waits.store(waits, Ordering::Relaxed);
+            }
+        };
+        waits(true);
+        let result = process.wait_for_stores(self.comm.vci(), || {
+            self.check_members()?;
+            loop {
+                if kept.run.advance(&mut port)? == Progress::Done {
+                    return Ok(Some(()));
+                }
+                node.check()?;
+                self.look(&mut inquiry, kept)?;
+                self.note(&mut note, kept);
+                let spins = |(ranks, number)| node.spin_unless_needed(ranks, number);
+                if !crowded || !kept.run.awaited_on_node().is_some_and(spins) {
+                    return Ok(None);
+                }
+            }
+        });
+        waits(false);
+        if let (Err(_), Some(network)) = (&result, network) {
+            network.keep();
+        }
+        result
+    }
+
+    fn by_network(&self, kept: &mut CommRun, network: &'a NetworkSlots) -> Result<()> {
+        let mut port = self.port(self.network_port(network));
         let mut inquiry = Inquiry::new(self.process);
         let mut note = ProgressNote::new(self.process);
         network.awaited.waits.store(true, Ordering::Relaxed);

@@ -3,10 +3,12 @@
 use super::agreement::CallSignature;
 use super::buffers::Buffers;
 use super::call::Call;
+use super::network::NetworkSlots;
 use super::registration::Collectives;
 use super::run::run;
 use super::site::Site;
 use super::state::CommState;
+use mpi_coll::Schedule;
 use mpi_core::comm::{Comm, Purpose};
 use mpi_core::error::Result;
 use mpi_core::process::Process;
@@ -24,35 +26,38 @@ pub(super) unsafe fn call_with(
     call: &Call<'_>,
     by_slots: bool,
 ) -> Result<()> {
-    let (slots, reach) = match by_slots {
+    let (slots, reach, node) = match by_slots {
         true => (
             state.shared_slots().map(|shared| shared.slots),
-            state
-                .network_slots()
-                .map(|shared| (shared.reach, shared.quick)),
+            state.network_slots().map(NetworkSlots::written),
+            state.node_slots().map(|node| node.slots),
         ),
-        false => (None, None),
+        false => (None, None, None),
     };
     // With and without differ; those that are kept are what calls of programs come to.
     let shape = call.shape().filter(|_| {
-        by_slots || (state.shared_slots().is_none() && state.network_slots().is_none())
+        by_slots
+            || (state.shared_slots().is_none()
+                && state.network_slots().is_none()
+                && state.node_slots().is_none())
     });
     let mut kept = state.take_run(shape.as_ref());
     if !shape.as_ref().is_some_and(|shape| kept.fits(shape)) {
         kept.remember(shape.as_ref());
         let own = state.choices();
-        let site = state.site(process, comm, slots, reach, own.as_deref());
+        let mut site = state.site(process, comm, slots, own.as_deref());
+        (site.reach, site.node) = (reach, node);
         call.build(&site, kept.run.rebuild());
         kept.signature = match by_slots {
             // Only leaders of nodes go through phases where they alone write.
-            true if site.reach.is_some() && site.all_reach().is_none() => {
+            true if site.slots.is_none() && site.all_reach().is_none() => {
                 CommState::signature(comm, call, 0)
             }
             true => CommState::signature(comm, call, kept.run.schedule().phases()),
             false => CallSignature::default(),
         };
         if process.source::<Collectives>().tells && comm.rank() == 0 {
-            describe_choice(call, &site, kept.run.schedule().phases());
+            describe_choice(call, &site, kept.run.schedule());
         }
     }
     if by_slots && state.shared_slots().is_some() && kept.run.schedule().phases() == 1 {
@@ -74,8 +79,8 @@ pub(super) unsafe fn call_with(
 }
 
 #[cold]
-fn describe_choice(call: &Call<'_>, site: &Site<'_>, phases: u32) {
-    if let Some(text) = call.describe(site, phases) {
+fn describe_choice(call: &Call<'_>, site: &Site<'_>, schedule: &Schedule) {
+    if let Some(text) = call.describe(site, schedule) {
         eprintln!("Weft: {text}");
     }
 }

@@ -13,7 +13,9 @@ use super::registration::{Collectives, choices};
 use super::share::Share;
 use super::shared::{self, SharedSlots};
 use super::state::CommState;
-use mpi_coll::rdma::Pace;
+use mpi_coll::costs::Network;
+use mpi_coll::model::{GUESSED, NUMBERS, Parameters};
+use mpi_coll::rdma::{self, Pace};
 use mpi_coll::{Choices, Nodes, Reach};
 use mpi_core::comm::{Comm, single_copy};
 use mpi_core::error::Result;
@@ -29,11 +31,11 @@ pub(super) fn make_slots(process: &Process, comm: &Comm, state: &CommState) -> R
     }
     if !state.has_tried_slots() {
         let shared = shared(process, comm)?;
-        let remote = match shared {
-            Some(_) => None,
+        let (remote, node) = match shared {
+            Some(_) => (None, None),
             None => network(process, comm, state)?,
         };
-        state.set_network_slots(remote);
+        state.set_network_slots(remote, node);
         state.set_shared_slots(shared);
     }
     if state.is_time_for_nonblocking_slots() {
@@ -163,35 +165,87 @@ fn nonblocking(
     Ok(nonblocking.filter(|_| told.iter().all(|ready| ready[0] != 0)))
 }
 
-/// Makes the slots of an intracommunicator, all of whose members call this: of all of them, if they can
-/// write to each other's memory over one network, or of those that lead nodes. None on those that have
-/// none.
-fn network(process: &Process, comm: &Comm, state: &CommState) -> Result<Option<NetworkSlots>> {
+/// Makes the slots of an intracommunicator on several nodes, all of whose members call this: of all of them, if
+/// they can write to each other's memory over one network, or of those that lead nodes, and those that the ranks
+/// of each node share beside them. None on those that have none.
+fn network(
+    process: &Process,
+    comm: &Comm,
+    state: &CommState,
+) -> Result<(Option<NetworkSlots>, Option<SharedSlots>)> {
     let own = state.choices();
     let choices = own.as_deref().unwrap_or(choices(process));
-    if !choices.wants_writes(true) {
-        return Ok(None); // nobody does
-    }
-    let (rank, size) = (comm.rank(), comm.size());
-    let all = Writers {
-        number: Some(rank),
-        count: size,
-        ranks: None,
-    };
-    let slots = writers_slots(process, comm, choices, &all)?;
-    if slots.is_some() {
-        return Ok(slots);
+    let writes = choices.wants_writes(true);
+    if writes {
+        let all = Writers {
+            number: Some(comm.rank()),
+            count: comm.size(),
+            ranks: None,
+        };
+        let slots = writers_slots(process, comm, choices, &all)?;
+        if slots.is_some() {
+            return Ok((slots, None));
+        }
     }
     let Some(nodes) = find_nodes(process, comm)? else {
-        return Ok(None); // nobody finds others
+        return Ok((None, None)); // nobody finds others
     };
     let nodes = state.set_nodes(nodes);
+    let node = match choices.wants_slots() {
+        true => node_slots(process, comm, nodes)?,
+        false => None, // on all ranks
+    };
+    if !writes {
+        return Ok((None, node)); // nobody does
+    }
     let leaders = Writers {
         number: nodes.leaders().map(|leaders| leaders.rank as u32),
         count: nodes.count() as u32,
         ranks: Some(nodes.leader_ranks()),
     };
-    writers_slots(process, comm, choices, &leaders)
+    Ok((writers_slots(process, comm, choices, &leaders)?, node))
+}
+
+/// Makes the slots of each node's ranks, which all members of the communicator call. None where those of a node
+/// can't all have them, on all of that node.
+fn node_slots(process: &Process, comm: &Comm, nodes: &Nodes) -> Result<Option<SharedSlots>> {
+    let node = nodes.node();
+    let (place, size) = (node.rank as u32, node.size() as u32);
+    let possible = (2..=shared::RANKS).contains(&size) && comm.points().is_none();
+    let memory = process.shared_memory().filter(|_| possible);
+    let share = Share::take(&process.source::<Collectives>().with_slots);
+    let (room, depth) = (SharedSlots::room(size), SharedSlots::depth(size));
+    let own = SharedSlots::bytes_of_rank(room, depth);
+    let total = own * size as usize;
+    let mut made = None;
+    let mut key = [0; 4];
+    if let (0, Some(memory)) = (place, memory)
+        && let Ok(piece) = memory.create(total)
+    {
+        let RemoteKey { address, words } = piece.key();
+        key = [1, address, words[0], words[1]];
+        made = Some(piece);
+    }
+    let keys = gather_all_u64(process, comm, key)?;
+    let [is_made, address, words @ ..] = keys[node.peer(0) as usize];
+    if let (None, 1, Some(memory)) = (&made, is_made, memory) {
+        made = memory.open(&RemoteKey { address, words }, total).ok();
+    }
+    let ready = made.filter(|piece| piece.reserve(own * place as usize, own).is_ok());
+    let mut slots = match (ready, share) {
+        (Some(piece), Some(share)) => {
+            let mut slots = SharedSlots::over(piece, place, size, (room, depth), share);
+            slots.set_names((0..node.size()).map(|place| node.peer(place)).collect());
+            Some(slots)
+        }
+        _ => None,
+    };
+    let told = gather_all_u64(process, comm, [u64::from(slots.is_some())])?;
+    if let Some(slots) = &mut slots {
+        slots.settle(false);
+    }
+    let all = (0..node.size()).all(|place| told[node.peer(place) as usize][0] != 0);
+    Ok(slots.filter(|_| all))
 }
 
 /// Which ranks share nodes, as they find it themselves: launchers don't always tell. None, on all of them,
@@ -314,10 +368,37 @@ fn writers_slots(
     if !all_can(&told) {
         return Ok(None);
     }
-    let slots = made.map(|(ready, reach)| ready_slots(process, comm, writers, ready, reach, &told));
+    let quick = |ready: &Ready| ready.signals.faster_up_to;
+    let known = made
+        .as_ref()
+        .map(|(ready, _)| choices.network(ready.transport.name(), quick(ready)));
+    let network = network_of_first(process, comm, known)?;
+    let ready =
+        |(ready, reach)| ready_slots(process, comm, writers, (ready, reach), network, &told);
+    let slots = made.map(ready);
     // Nobody writes before all are ready.
     gather_all_u64(process, comm, [0])?;
     Ok(slots)
+}
+
+/// What the first rank knows about the network, so that all choose alike: files of hosts may differ. The first rank
+/// leads its node.
+fn network_of_first(process: &Process, comm: &Comm, known: Option<Network>) -> Result<Network> {
+    let Network { costs, quick } = known.unwrap_or(Network {
+        costs: GUESSED,
+        quick: None,
+    });
+    let mut words = [0; 1 + NUMBERS];
+    words[0] = quick.map_or(u64::MAX, |bytes| bytes as u64);
+    for (word, number) in words[1..].iter_mut().zip(costs.to_numbers()) {
+        *word = number.to_bits();
+    }
+    broadcast_u64(process, comm, &mut words)?;
+    let [quick, costs @ ..] = words;
+    Ok(Network {
+        costs: Parameters::from_numbers(costs.map(f64::from_bits)),
+        quick: (quick != u64::MAX).then_some(quick as usize),
+    })
 }
 
 /// The slots of a rank that has heard from all the others.
@@ -325,14 +406,15 @@ fn ready_slots(
     process: &Process,
     comm: &Comm,
     writers: &Writers<'_>,
-    ready: Ready,
-    reach: Reach,
+    (ready, reach): (Ready, Reach),
+    network: Network,
     told: &[[u64; 4]],
 ) -> NetworkSlots {
-    let key = |member: &[u64; 4]| RemoteKey {
-        address: member[1],
-        words: [member[2], member[3]],
+    let key = |number: u32| {
+        let [_, address, words @ ..] = told[number as usize];
+        (number, RemoteKey { address, words })
     };
+    let keys = rdma::written_to(reach).into_iter().map(key);
     let neighbours = reach.neighbours().into_iter();
     let awaited = Arc::new(AwaitedPeers {
         vci: comm.vci(),
@@ -341,11 +423,11 @@ fn ready_slots(
             .collect(),
         waits: AtomicBool::new(false),
     });
-    let network = NetworkSlots {
+    let slots = NetworkSlots {
         reach,
-        quick: ready.signals.faster_up_to.unwrap_or(0),
+        network,
         memory: ready.memory,
-        keys: told.iter().map(key).collect(),
+        keys: keys.collect(),
         leaders: writers.ranks.map(Box::from),
         transport: ready.transport,
         exposed: ready.exposed,
@@ -357,8 +439,8 @@ fn ready_slots(
     // Flags of barriers begin with a number that nobody waits for.
     for slot in 0..(reach.memory() / SIGNAL_LINE) {
         let at = slot * SIGNAL_LINE;
-        if network.is_flag_place(at) {
-            network
+        if slots.is_flag_place(at) {
+            slots
                 .word_at(at)
                 .store(network::FIRST - 1, Ordering::Relaxed);
         }
@@ -366,6 +448,6 @@ fn ready_slots(
     let awaited_peers = &process.source::<Collectives>().awaited_peers;
     let mut awaited_peers = awaited_peers.lock();
     awaited_peers.retain(|awaited| Arc::strong_count(awaited) > 1);
-    awaited_peers.push(network.awaited.clone());
-    network
+    awaited_peers.push(slots.awaited.clone());
+    slots
 }

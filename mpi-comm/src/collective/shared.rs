@@ -55,6 +55,8 @@ pub(crate) struct SharedSlots {
     next: AtomicU64,
     /// The latest phase whose flag was seen, of each rank.
     seen: Box<[AtomicU64]>,
+    /// The communicator's numbers of these ranks, if they aren't all of its ranks.
+    names: Option<Box<[u32]>>,
     _share: Share,
     /// What `base` points to.
     piece: Box<dyn SharedSegment>,
@@ -112,6 +114,7 @@ impl SharedSlots {
             says: piece.as_ptr().wrapping_add(rank as usize * own + 64),
             next: AtomicU64::new(FIRST),
             seen: (0..size).map(|_| AtomicU64::new(FIRST - 1)).collect(),
+            names: None,
             _share: share,
             piece,
         };
@@ -132,6 +135,19 @@ impl SharedSlots {
     pub fn settle(&mut self, direct: bool) {
         self.piece.settle();
         self.slots.direct = direct;
+    }
+
+    /// Says which of a communicator's ranks these are, if not all.
+    pub fn set_names(&mut self, names: Box<[u32]>) {
+        self.names = Some(names);
+    }
+
+    /// What a rank is called in the communicator.
+    fn name(&self, of: u32) -> u32 {
+        let names = self.names.as_deref();
+        names
+            .and_then(|names| names.get(of as usize).copied())
+            .unwrap_or(of)
     }
 
     /// Numbers for so many phases.
@@ -332,14 +348,15 @@ impl SharedSlots {
         theirs: CallSignature,
     ) -> Result<Error> {
         if signature.keeps_step_with(theirs) {
-            return Ok(signature.disagreement(of, theirs, false));
+            return Ok(signature.disagreement(self.name(of), theirs, false));
         }
         Err(self.end(of, signature, theirs))
     }
 
     /// Tells all that rank `of` disagrees.
     fn end(&self, of: u32, signature: CallSignature, theirs: CallSignature) -> Error {
-        let pair = u64::from(of) << 32 | u64::from(self.slots.rank);
+        let (of, own) = (self.name(of), self.name(self.slots.rank));
+        let pair = u64::from(of) << 32 | u64::from(own);
         let found = (1 << 63) | pair;
         let _ = self
             .broken()

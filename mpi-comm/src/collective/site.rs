@@ -2,9 +2,18 @@
 
 #![deny(unsafe_code)]
 
-use mpi_coll::nodes::Between;
+use mpi_coll::costs::Network;
+use mpi_coll::nodes::{Between, Ways};
 use mpi_coll::{Choices, Nodes, Reach, Situation, Slots};
 use mpi_core::comm::Comm;
+
+/// Slots that are written to over a network.
+#[derive(Clone, Copy)]
+pub(super) struct Written {
+    pub reach: Reach,
+    /// What writes cost, and up to how many bytes they are quicker than messages.
+    pub network: Network,
+}
 
 /// Where a call takes place.
 pub(super) struct Site<'a> {
@@ -14,9 +23,10 @@ pub(super) struct Site<'a> {
     pub nodes: Option<&'a Nodes>,
     /// Slots that all ranks see, where there are.
     pub slots: Option<Slots>,
-    /// Slots that are written to over a network, where there are, and up to how many bytes that is
-    /// quicker than messages: of all ranks, or of those that lead nodes.
-    pub reach: Option<(Reach, usize)>,
+    /// Slots that are written to over a network, where there are: of all ranks, or of those that lead nodes.
+    pub reach: Option<Written>,
+    /// Slots that the ranks of this node see, by their places there, where there are several nodes.
+    pub node: Option<Slots>,
 }
 
 impl Site<'_> {
@@ -29,32 +39,56 @@ impl Site<'_> {
     }
 
     /// The slots of the ranks that lead nodes, if these have some and this is one of them.
-    pub fn leaders_reach(&self) -> Option<(Reach, usize)> {
+    pub fn leaders_reach(&self) -> Option<Written> {
         self.reach
-            .filter(|(reach, _)| reach.size != self.comm.size())
+            .filter(|written| written.reach.size != self.comm.size())
     }
 
     /// The slots, if they are those of all ranks.
-    pub fn all_reach(&self) -> Option<(Reach, usize)> {
+    pub fn all_reach(&self) -> Option<Written> {
         self.reach
-            .filter(|(reach, _)| reach.size == self.comm.size())
+            .filter(|written| written.reach.size == self.comm.size())
+    }
+
+    /// How ranks reach each other within this node and from node to node, in a collective of so many bytes.
+    pub fn ways<A>(
+        &self,
+        collective: &str,
+        bytes: usize,
+        most: impl FnOnce(Reach) -> usize,
+        messages: A,
+    ) -> Ways<A> {
+        let is_quick = |slots: &Slots| {
+            let ranks = slots.size as usize;
+            let situation = Situation {
+                ranks,
+                per_node: ranks,
+                bytes,
+                commutes: true,
+            };
+            self.choices.in_slots(collective, &situation)
+        };
+        Ways {
+            within: self.node.filter(is_quick),
+            between: self.between(collective, bytes, most, messages),
+        }
     }
 
     /// How leaders reach each other in a collective of so many bytes, of which writes take `most`.
-    pub fn between<A>(
+    fn between<A>(
         &self,
         collective: &str,
         bytes: usize,
         most: impl FnOnce(Reach) -> usize,
         messages: A,
     ) -> Between<A> {
-        let Some((reach, quick)) = self.leaders_reach() else {
+        let Some(Written { reach, network }) = self.leaders_reach() else {
             return Between::Messages(messages);
         };
         let situation = leaders(reach, bytes);
         let choices = self.choices;
-        match choices.by_writes(collective, &situation, most(reach), quick) {
-            true => Between::Writes(reach, choices.tree(&situation)),
+        match choices.by_writes(collective, &situation, most(reach), network.quick) {
+            true => Between::Writes(reach, choices.way(&situation, &network.costs)),
             false => Between::Messages(messages),
         }
     }

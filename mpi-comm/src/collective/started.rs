@@ -131,7 +131,7 @@ fn build_started(
     schedule: &mut Schedule,
 ) {
     let own = state.choices();
-    let site = |slots| state.site(process, comm, slots, None, own.as_deref());
+    let site = |slots| state.site(process, comm, slots, own.as_deref());
     if let Some(nonblocking) = state.nonblocking_slots() {
         call.build(&site(Some(nonblocking.slots)), schedule);
         if schedule.phases() <= nonblocking.most_phases() {

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use mpi_coll::{Choices, Nodes, Reach, Slots};
+use mpi_coll::{Choices, Nodes, Slots};
 
 use super::agreement::CallSignature;
 use super::cache::{CommRun, Shape};
@@ -53,6 +53,8 @@ pub(crate) struct CommState {
     nonblocking: OnceLock<Option<Box<NonblockingSlots>>>,
     /// Slots that members write to over a network, once that was tried.
     network: OnceLock<Option<Box<NetworkSlots>>>,
+    /// Slots that the members on this node see, where there are several nodes, once that was tried.
+    node: OnceLock<Option<Box<SharedSlots>>>,
     /// What its calls are, once there was one that goes by messages.
     notes: OnceLock<Arc<CallNotes>>,
     /// Which ranks share nodes as the launcher says, once that was asked for; none where it is of no use.
@@ -93,13 +95,13 @@ impl CommState {
         process: &'a Process,
         comm: &'a Comm,
         slots: Option<Slots>,
-        reach: Option<(Reach, usize)>,
         own: Option<&'a Choices>,
     ) -> Site<'a> {
         Site {
             comm,
             slots,
-            reach,
+            reach: None,
+            node: None,
             choices: own.unwrap_or(&process.source::<Collectives>().choices),
             nodes: match (self.found_nodes.get(), process.nodes()) {
                 (Some(found), _) => Some(found),
@@ -152,6 +154,12 @@ impl CommState {
     #[inline]
     pub(crate) fn network_slots(&self) -> Option<&NetworkSlots> {
         self.network.get().and_then(Option::as_deref)
+    }
+
+    /// The slots that its members on this node share, if there are several nodes and they do.
+    #[inline]
+    pub(crate) fn node_slots(&self) -> Option<&SharedSlots> {
+        self.node.get().and_then(Option::as_deref)
     }
 
     /// Counts a blocking collective call; true for the one before which slots are made.
@@ -257,9 +265,14 @@ impl CommState {
         self.forget_runs();
     }
 
-    /// Keeps the slots that are written to over a network.
-    pub(crate) fn set_network_slots(&self, network: Option<NetworkSlots>) {
+    /// Keeps the slots that are written to over a network, and those of this node beside them.
+    pub(crate) fn set_network_slots(
+        &self,
+        network: Option<NetworkSlots>,
+        node: Option<SharedSlots>,
+    ) {
         let _ = self.network.set(network.map(Box::new));
+        let _ = self.node.set(node.map(Box::new));
         self.forget_runs();
     }
 }

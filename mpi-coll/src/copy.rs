@@ -1,0 +1,61 @@
+//! A copy between two buffers of one rank.
+
+#![allow(unsafe_code, reason = "user buffers are raw memory")]
+
+use mpi_types::datatype::Datatype;
+use mpi_types::error::{Class, Error, Result};
+
+/// Copies elements of one type to elements of another with the same signature.
+///
+/// # Safety
+/// Source readable, target writable, no overlap.
+pub(super) unsafe fn copy(
+    source: *const u8,
+    count: usize,
+    source_type: &Datatype,
+    target: *mut u8,
+    room: usize,
+    target_type: &Datatype,
+) -> Result<()> {
+    let have = count * source_type.size();
+    let fits = room * target_type.size();
+    let len = have.min(fits);
+    let flat_source = source_type.is_contiguous();
+    let flat_target = target_type.is_contiguous();
+    let first = source.wrapping_offset(source_type.true_lb());
+    let into = target.wrapping_offset(target_type.true_lb());
+    if len == 0 {
+    } else if flat_source && flat_target {
+        // SAFETY: `len` bytes in one run on both sides, apart by contract.
+        unsafe { std::ptr::copy_nonoverlapping(first, into, len) };
+    } else if flat_source {
+        // SAFETY: as above; the bytes are initialised as the caller's buffers and scratch are.
+        let data = unsafe { std::slice::from_raw_parts(first, len) };
+        // SAFETY: the target has `room` elements.
+        unsafe { target_type.unpack(target, room, 0, data) };
+    } else if flat_target {
+        // SAFETY: `len` writable bytes in one run.
+        let out = unsafe { std::slice::from_raw_parts_mut(into, len) };
+        // SAFETY: the source has `count` elements.
+        unsafe { source_type.pack(source, count, 0, out) };
+    } else {
+        let mut piece = [0u8; 4096];
+        for skip in (0..len).step_by(piece.len()) {
+            let now = piece.len().min(len - skip);
+            // SAFETY: the source has `count` elements.
+            unsafe { source_type.pack(source, count, skip, &mut piece[..now]) };
+            // SAFETY: the target has `room` elements.
+            unsafe { target_type.unpack(target, room, skip, &piece[..now]) };
+        }
+    }
+    if have > fits {
+        return Err(Error::new(
+            Class::Truncate,
+            format!(
+                "a rank's own contribution is {have} bytes but its receive arguments take {fits}; \
+                 counts and datatypes of both sides must describe the same data"
+            ),
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,360 @@
+//! `tune --costs`: what writes over a network cost on this host, for the file that Weft reads at start; and
+//! `degrees`: which way an allreduce takes by such costs, for 2 to 4,096 ranks in virtual time.
+
+use std::fmt::Write as _;
+use std::hint::black_box;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use std::{env, fs};
+
+use clap::Args;
+use mpi_coll::costs::{Measured, Network, usual_file};
+use mpi_coll::model::{FAST, GUESSED, Parameters, THESIS};
+use mpi_coll::rdma::{DEGREES, Way};
+use mpi_coll::virtual_time;
+
+use crate::error::{Error, Result};
+use crate::find::this_program;
+use crate::library::Library;
+use crate::{output, process};
+
+/// What `tune --costs` needs to know.
+pub struct Plan<'a> {
+    /// The folder of the library.
+    pub dir: &'a Path,
+    /// The netmod, as `WEFT_NETMOD` has it.
+    pub netmod: &'a str,
+    /// The hosts on which ranks are started; none: all on this one, over its loopback.
+    pub hosts: Option<&'a str>,
+    /// Runs of each; medians count.
+    pub rounds: u32,
+    /// Measuring time per size and run, in milliseconds.
+    pub budget: u64,
+    /// Time limit of a run.
+    pub timeout: Duration,
+    /// The file; none for the usual one.
+    pub file: Option<&'a Path>,
+}
+
+/// Bytes of vectors, in ascending order; the longest fit a slot.
+const SIZES: [usize; 7] = [8, 64, 512, 1024, 2048, 4096, 8192];
+
+/// By how much writes may seem slower where they are taken nevertheless: noise, and between leaders of nodes they save
+/// more than between two ranks.
+const NOISE: f64 = 1.05;
+
+/// Runs of each for one that was asked for: short ones differ by more than what is to be told apart.
+const RUNS: u32 = 3;
+
+/// Measures, and writes the file.
+pub fn run(plan: &Plan<'_>) -> Result<()> {
+    let wrong =
+        |path: &Path, why: &dyn std::fmt::Display| Error::new(format!("{}: {why}", path.display()));
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let usual = || usual_file(host.trim(), |name| env::var_os(name));
+    let path: PathBuf = match plan.file {
+        Some(file) => file.to_path_buf(),
+        None => usual().ok_or_else(|| {
+            Error::new("neither HOME nor XDG_CONFIG_HOME says where to write; name a file")
+        })?,
+    };
+    // Before minutes of measuring.
+    let mut measured = match fs::read_to_string(&path) {
+        Ok(text) => text.parse().map_err(|why: String| wrong(&path, &why))?,
+        Err(_) => Measured::default(),
+    };
+    let network = measure(plan)?;
+    measured.set(plan.netmod, network);
+    let text = format!(
+        "# What writes over networks cost on {}, by osu-bench tune --costs: netmod, microseconds (wire time of a byte,\n\
+         # start of a transfer, copy of a byte, adapter, processor, library, reduction once and per byte), and up to how\n\
+         # many bytes writes are quicker than messages.\n{measured}",
+        host.trim()
+    );
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(|error| wrong(folder, &error))?;
+    }
+    fs::write(&path, &text).map_err(|error| wrong(&path, &error))?;
+    output::say(text.trim_end());
+    output::say(&format!("# written to {}", path.display()));
+    Ok(())
+}
+
+fn measure(plan: &Plan<'_>) -> Result<Network> {
+    // Writes between two, messages between two, and three that write to one.
+    const WAYS: [(&str, usize); 3] = [
+        ("allreduce=rdma-pairs", 2),
+        ("allreduce=recursive-doubling", 2),
+        ("allreduce=rdma-tree:3", 4),
+    ];
+    let mut times: [Vec<Vec<f64>>; 3] = Default::default();
+    for _ in 0..RUNS * plan.rounds {
+        for (place, (way, ranks)) in WAYS.into_iter().enumerate() {
+            times[place].push(allreduce(plan, way, ranks)?);
+        }
+    }
+    let [writes, messages, tree] = times.map(|rounds| {
+        SIZES
+            .map(|_| ())
+            .iter()
+            .enumerate()
+            .map(|(at, ())| {
+                let mut values: Vec<f64> = rounds.iter().map(|values| values[at]).collect();
+                values.sort_by(f64::total_cmp);
+                values[values.len() / 2]
+            })
+            .collect::<Vec<f64>>()
+    });
+    for (at, size) in SIZES.iter().enumerate() {
+        output::say(&format!(
+            "# {size} bytes: writes {:.2} us, messages {:.2} us; three to one {:.2} us",
+            writes[at], messages[at], tree[at]
+        ));
+    }
+    Ok(Network {
+        costs: fit(&writes, tree[0], copy_of_byte(), reduction()),
+        quick: quick(&writes, &messages),
+    })
+}
+
+/// The parameters of the model that explain what was measured: an allreduce between two at all sizes, one up a tree of
+/// degree 3 of four at the least, and what this processor takes.
+fn fit(pairs: &[f64], tree: f64, copy: f64, operation: [f64; 2]) -> Parameters {
+    let last = SIZES.len() - 1;
+    let slope = (pairs[last] - pairs[0]) / (SIZES[last] - SIZES[0]) as f64;
+    let transmit = (slope - 2.0 * copy - operation[1]).max(1e-6);
+    // Of one write from the call until it is noticed.
+    let hop = (pairs[0] - operation[0]).max(0.01);
+    // Up the tree a step of three that write to one, then two down.
+    let startup = (tree - 3.0 * hop - operation[0]) / 2.0;
+    let startup = startup.clamp(hop / 100.0, hop / 4.0);
+    // Only the sum of these is known, and that the adapters of both sides have a part.
+    let rest = hop - 2.0 * startup;
+    let [once, each] = operation;
+    let numbers = [
+        transmit,
+        startup,
+        copy,
+        rest / 4.0,
+        0.0,
+        rest / 2.0,
+        once,
+        each,
+    ];
+    Parameters::from_numbers(numbers.map(rounded))
+}
+
+/// With three digits: more are noise.
+fn rounded(number: f64) -> f64 {
+    format!("{number:.2e}").parse().unwrap_or(number)
+}
+
+/// Up to how many bytes writes are quicker, if at all.
+fn quick(writes: &[f64], messages: &[f64]) -> Option<usize> {
+    let both = writes.iter().zip(messages);
+    let quicker = both.take_while(|(write, message)| **write <= NOISE * **message);
+    let count = quicker.count();
+    count.checked_sub(1).map(|last| SIZES[last])
+}
+
+/// The times of an allreduce at all sizes, in microseconds.
+fn allreduce(plan: &Plan<'_>, way: &str, ranks: usize) -> Result<Vec<f64>> {
+    let env = [
+        ("WEFT_COLL", way),
+        ("WEFT_NETMOD", plan.netmod),
+        ("WEFT_SHM", "0"),
+    ];
+    let env = env.map(|(name, value)| (name.to_string(), value.to_string()));
+    let library = Library::open(plan.dir, None, false, &env)?;
+    library.must_be_weft("this command")?;
+    let mut command = library.launch(ranks, 1, false);
+    if let Some(hosts) = plan.hosts {
+        command.args(["-hosts", hosts, "-ppn", "1"]);
+    }
+    let sizes = SIZES.map(|size| size.to_string()).join(",");
+    command.arg("-n").arg(ranks.to_string());
+    command
+        .arg(this_program()?)
+        .args(["allreduce", "--precision", "4"]);
+    command.arg("--budget").arg(plan.budget.to_string());
+    command.arg("--sizes").arg(sizes);
+    let finished = process::run(&mut command, plan.timeout)?;
+    if let Some(failure) = finished.failure {
+        return Err(Error::new(format!("{way} of {ranks} ranks: {failure}")));
+    }
+    let found = output::parse(&finished.stdout);
+    let value = |size: &usize| found.iter().find(|row| row.0 == *size).map(|row| row.1);
+    let values: Option<Vec<f64>> = SIZES.iter().map(value).collect();
+    values.ok_or_else(|| {
+        Error::new(format!(
+            "{way} of {ranks} ranks: the output lacks some sizes"
+        ))
+    })
+}
+
+/// The least time of `step` in microseconds.
+fn least(mut step: impl FnMut()) -> f64 {
+    const TIMES: u32 = 1000;
+    let mut best = f64::INFINITY;
+    for _ in 0..20 {
+        let start = Instant::now();
+        (0..TIMES).for_each(|_| step());
+        best = best.min(start.elapsed().as_secs_f64() * 1e6 / f64::from(TIMES));
+    }
+    best
+}
+
+const LONG: usize = 8192;
+
+fn copy_of_byte() -> f64 {
+    let (from, mut to) = (vec![1_u8; LONG], vec![0_u8; LONG]);
+    least(|| to.copy_from_slice(black_box(&from))) / LONG as f64
+}
+
+/// A reduction: once, and per byte.
+fn reduction() -> [f64; 2] {
+    let (from, mut to) = (vec![1_f32; LONG / 4], vec![0_f32; LONG / 4]);
+    let mut of = |count: usize| {
+        least(|| {
+            let both = to[..count].iter_mut().zip(black_box(&from));
+            both.for_each(|(to, from)| *to += from);
+        })
+    };
+    let (short, long) = (of(2), of(LONG / 4));
+    [short, ((long - short) / LONG as f64).max(0.0)]
+}
+
+/// Options of `degrees`.
+#[derive(Args, Debug)]
+pub struct DegreesOptions {
+    /// What writes cost: "guessed" (what Weft goes by where nothing was measured), "fast" (an example of an adapter that
+    /// takes 20 ns for a write that is on its way for 0.9 us), "thesis", or eight times as for WEFT_COLL_COSTS.
+    #[arg(long, value_name = "COSTS", default_value = "guessed")]
+    costs: String,
+    /// Bytes of a vector; a multiple of 4.
+    #[arg(
+        long,
+        value_name = "BYTES,…",
+        value_delimiter = ',',
+        default_value = "8,1024"
+    )]
+    sizes: Vec<usize>,
+    /// The most ranks.
+    #[arg(long, value_name = "RANKS", default_value_t = 4096,
+          value_parser = clap::value_parser!(u32).range(2..=65536))]
+    most: u32,
+}
+
+/// Runs `degrees`.
+pub fn degrees(options: &DegreesOptions) -> Result<()> {
+    let costs = match options.costs.as_str() {
+        "guessed" => GUESSED,
+        "fast" => FAST,
+        "thesis" => THESIS,
+        text => text
+            .parse()
+            .map_err(|why| Error::new(format!("--costs {text}: {why}")))?,
+    };
+    output::say(&format!(
+        "Allreduce by writes in virtual time, us; costs {costs}\n"
+    ));
+    for &bytes in &options.sizes {
+        if bytes == 0 || bytes % 4 != 0 {
+            return Err(Error::new(format!(
+                "--sizes {bytes}: must be a multiple of 4 above 0"
+            )));
+        }
+        let names = DEGREES.map(|k| format!(" tree {k} |")).concat();
+        output::say(&format!(
+            "| {bytes} B: ranks | pairs |{names} best | taken |"
+        ));
+        output::say(&format!(
+            "|---:|---:|{}---|---|",
+            "---:|".repeat(DEGREES.len())
+        ));
+        let mut ranks = 2;
+        while ranks <= options.most {
+            output::say(&row(ranks, &costs, bytes));
+            ranks *= 2;
+        }
+        output::say("");
+    }
+    Ok(())
+}
+
+/// What all ways take of so many ranks; of trees the same degree up and down.
+fn row(ranks: u32, costs: &Parameters, bytes: usize) -> String {
+    let trees = DEGREES.map(|k| Way::Tree { up: k, down: k });
+    let ways = [&[Way::Pairs], &trees[..]].concat();
+    let time = |way: Way| virtual_time::allreduce(ranks, costs, bytes, way);
+    let times: Vec<f64> = ways.iter().map(|way| time(*way)).collect();
+    let mut line = format!("| {ranks} |");
+    for value in &times {
+        let _ = write!(line, " {value:.2} |");
+    }
+    let least = times.iter().copied().fold(f64::INFINITY, f64::min);
+    let best = times.iter().position(|value| *value == least).unwrap_or(0);
+    let taken = costs.best_way(ranks, bytes);
+    let _ = write!(
+        line,
+        " {} | {}, {:.2} |",
+        name(ways[best]),
+        name(taken),
+        time(taken)
+    );
+    line
+}
+
+fn name(way: Way) -> String {
+    match way {
+        Way::Pairs => "pairs".to_string(),
+        Way::Tree { up, down } if up == down => format!("tree {up}"),
+        Way::Tree { up, down } => format!("tree {up}, down {down}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_model_says_is_found_again() {
+        let known = Parameters {
+            transmit: 0.001,
+            startup: 0.5,
+            copy: 0.0002,
+            nic: 0.35,
+            descriptor: 0.0,
+            library: 0.7,
+            operation: [0.02, 0.0003],
+        };
+        let pairs = SIZES.map(|bytes| known.pairs(2, bytes));
+        let tree = known.reduce(4, 3, 8) + known.down(4, 1, 8);
+        let found = fit(&pairs, tree, known.copy, known.operation);
+        for (one, other) in known.to_numbers().into_iter().zip(found.to_numbers()) {
+            assert!((one - other).abs() < 0.02, "{known:?} {found:?}");
+        }
+    }
+
+    #[test]
+    fn writes_are_taken_as_long_as_they_are_quicker() {
+        let messages = [10.0; SIZES.len()];
+        let with = |from: usize| {
+            let mut writes = [9.0; SIZES.len()];
+            writes[from..].fill(11.0);
+            quick(&writes, &messages)
+        };
+        assert_eq!((with(0), with(1), with(4)), (None, Some(8), Some(1024)));
+        assert_eq!(with(SIZES.len()), Some(8192));
+    }
+
+    #[test]
+    fn there_are_optima_other_than_pairs() {
+        assert!(
+            row(16, &FAST, 8).contains("| tree 15 |"),
+            "{}",
+            row(16, &FAST, 8)
+        );
+        assert!(row(16, &GUESSED, 8).contains("| pairs | pairs"));
+    }
+}
