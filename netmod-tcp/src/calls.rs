@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
 use crate::proof::{CHALLENGE, Call, HELLO, Secret};
-use crate::shared::allow_descriptors;
+use crate::shared::{Shared, allow_descriptors};
 
 /// How long a host may be silent, in milliseconds.
 const SILENCE: u32 = 10_000;
@@ -110,7 +110,7 @@ pub(crate) fn set_options(stream: &TcpStream) -> Result<(), Errno> {
 }
 
 /// Begins to connect.
-pub(crate) fn connect(place: SocketAddr) -> Result<TcpStream, Errno> {
+pub(crate) fn connect(place: SocketAddr, shared: &Shared) -> Result<TcpStream, Errno> {
     let family = match place {
         SocketAddr::V4(_) => AddressFamily::INET,
         SocketAddr::V6(_) => AddressFamily::INET6,
@@ -121,6 +121,7 @@ pub(crate) fn connect(place: SocketAddr) -> Result<TcpStream, Errno> {
         Err(Errno::MFILE) if allow_descriptors() => make()?,
         other => other?,
     };
+    shared.congestion.call(&socket, place.ip(), &shared.interfaces);
     match rustix::net::connect(&socket, &place) {
         Ok(()) | Err(Errno::INPROGRESS) => Ok(TcpStream::from(socket)),
         Err(error) => Err(error),

@@ -3,6 +3,7 @@
 use netmod::{OpenError, Peer};
 use netmod_kit::variables::{Reader, Variable};
 
+use crate::congestion;
 use crate::subnet::Subnet;
 
 /// `WEFT_TCP_INTERFACE`.
@@ -43,8 +44,18 @@ pub const STREAMS: Variable = Variable {
            the network: several adapters, or a network that limits each connection.",
 };
 
+/// `WEFT_TCP_CONGESTION`.
+pub const CONGESTION: Variable = Variable {
+    name: "WEFT_TCP_CONGESTION",
+    kind: "name",
+    default: "auto",
+    help: "The kernel's congestion control for TCP connections: auto (within a host one that does not pace, cubic or \
+           reno, where the system's is bbr; otherwise the system's), system (always the system's), or the name of \
+           one, as in /proc/sys/net/ipv4/tcp_allowed_congestion_control.",
+};
+
 /// The variables of this transport.
-pub const VARIABLES: &[Variable] = &[INTERFACE, PORTS, CONNECTIONS, STREAMS];
+pub const VARIABLES: &[Variable] = &[INTERFACE, PORTS, CONNECTIONS, STREAMS, CONGESTION];
 
 /// One interface, or several.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +79,8 @@ pub struct Config {
     pub(crate) most: usize,
     /// Connections that share long gets.
     pub(crate) streams: u8,
+    /// How connections share a network with others.
+    pub(crate) congestion: congestion::Wanted,
     /// Connections up to this number are looked at directly by each poll.
     pub(crate) direct: usize,
 }
@@ -81,6 +94,7 @@ impl Config {
             ports: None,
             most: usize::MAX,
             streams: 1,
+            congestion: congestion::Wanted::Auto,
             direct: 2,
         }
     }
@@ -127,6 +141,13 @@ impl Config {
                     crate::proof::STREAMS
                 )
             })?;
+        }
+        if let Some(text) = variables.text(CONGESTION.name) {
+            config.congestion = match text.as_str() {
+                "auto" => congestion::Wanted::Auto,
+                "system" => congestion::Wanted::System,
+                _ => congestion::Wanted::Named(text),
+            };
         }
         Ok(config)
     }
@@ -183,6 +204,13 @@ mod tests {
         );
         assert_eq!(with(PORTS.name, "99").unwrap().ports, Some((99, 99)));
         assert_eq!(with(PORTS.name, "").unwrap(), Config::new(0));
+        let congestion = |value| with(CONGESTION.name, value).unwrap().congestion;
+        assert_eq!(congestion("auto"), congestion::Wanted::Auto);
+        assert_eq!(congestion("system"), congestion::Wanted::System);
+        assert_eq!(
+            congestion("reno"),
+            congestion::Wanted::Named("reno".to_string())
+        );
         for (name, value) in [
             (PORTS.name, "0"),
             (PORTS.name, "70000"),

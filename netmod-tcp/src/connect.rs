@@ -92,6 +92,7 @@ impl TcpLane {
     /// Tries the next address; when all were tried, gives up or begins anew.
     fn try_next(&mut self, index: u32) {
         loop {
+            let shared = self.shared.clone();
             let Some(attempt) = self.attempt(index) else {
                 return;
             };
@@ -99,7 +100,7 @@ impl TcpLane {
                 break;
             };
             attempt.next += 1;
-            match connect(place) {
+            match connect(place, &shared) {
                 Ok(stream) => {
                     let flags = EventFlags::IN | EventFlags::OUT;
                     let added = epoll::add(&self.epoll, &stream, event(about::CALL, index), flags);
@@ -408,6 +409,7 @@ impl TcpLane {
         };
         let said = say(&stream, &verdict.to_bytes());
         if said.is_ok() && verdict == Verdict::Accepted {
+            self.shared.congestion.admit(&stream, &self.shared.interfaces);
             self.opened(index, stream);
             self.make_room();
         }

@@ -24,6 +24,7 @@
 
 mod calls;
 mod config;
+mod congestion;
 mod conn;
 mod connect;
 mod exposure;

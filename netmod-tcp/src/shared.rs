@@ -6,6 +6,7 @@ use std::sync::Arc;
 use netmod::{OpenError, Resolver};
 
 use crate::config::{Config, PORTS};
+use crate::congestion::Congestion;
 use crate::exposure::Exposures;
 use crate::interfaces::Interface;
 use crate::proof::Secret;
@@ -17,6 +18,7 @@ pub(crate) struct Shared {
     pub resolver: Arc<dyn Resolver>,
     /// The interfaces that are used.
     pub interfaces: Vec<Interface>,
+    pub congestion: Congestion,
     pub exposures: Exposures,
 }
 
@@ -54,6 +56,9 @@ impl Shared {
             listener = listen(Ipv4Addr::UNSPECIFIED.into());
         }
         let listener = listener.and_then(|it| it.set_nonblocking(true).map(|()| it));
+        if let Ok(listener) = &listener {
+            self.congestion.listen(listener);
+        }
         listener.map_err(|error| {
             let hint = match (error.raw_os_error(), self.config.ports) {
                 (Some(libc::EMFILE | libc::ENFILE), _) => {

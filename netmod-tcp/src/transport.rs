@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use netmod::{Atomics, Lane, Limits, OpenError, RemoteKey, Resolver, Signals, Transport, VciId};
 
 use crate::config::Config;
+use crate::congestion::Congestion;
 use crate::exposure::Exposures;
 use crate::interfaces;
 use crate::lane::TcpLane;
@@ -39,8 +40,10 @@ impl TcpTransport {
         let (interfaces, left_out) = interfaces::choose(&all, &config.interfaces)
             .map_err(|error| OpenError(format!("tcp: {error}")))?;
         let secret = proof::random().map_err(|error| failed("no random numbers", error))?;
+        let congestion = Congestion::new(&config.congestion)?;
         let shared = Shared {
             config,
+            congestion,
             secret,
             resolver,
             interfaces,
