@@ -121,7 +121,9 @@ pub(crate) fn connect(place: SocketAddr, shared: &Shared) -> Result<TcpStream, E
         Err(Errno::MFILE) if allow_descriptors() => make()?,
         other => other?,
     };
-    shared.congestion.call(&socket, place.ip(), &shared.interfaces);
+    shared
+        .congestion
+        .call(&socket, place.ip(), &shared.interfaces);
     match rustix::net::connect(&socket, &place) {
         Ok(()) | Err(Errno::INPROGRESS) => Ok(TcpStream::from(socket)),
         Err(error) => Err(error),

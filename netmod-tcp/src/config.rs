@@ -54,8 +54,17 @@ pub const CONGESTION: Variable = Variable {
            one, as in /proc/sys/net/ipv4/tcp_allowed_congestion_control.",
 };
 
+/// `WEFT_TCP_ZCOPY`.
+pub const ZCOPY: Variable = Variable {
+    name: "WEFT_TCP_ZCOPY",
+    kind: "0 or 1",
+    default: "the quicker way, as measured",
+    help: "1: messages longer than 64 KiB and long answers to gets are sent from where they lie (vmsplice, splice), \
+           without the kernel's copy; 0: never. Each rank decides about what it receives.",
+};
+
 /// The variables of this transport.
-pub const VARIABLES: &[Variable] = &[INTERFACE, PORTS, CONNECTIONS, STREAMS, CONGESTION];
+pub const VARIABLES: &[Variable] = &[INTERFACE, PORTS, CONNECTIONS, STREAMS, CONGESTION, ZCOPY];
 
 /// One interface, or several.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,6 +88,8 @@ pub struct Config {
     pub(crate) most: usize,
     /// Connections that share long gets.
     pub(crate) streams: u8,
+    /// Whether long answers are to be sent without a copy; by measurement otherwise.
+    pub(crate) zcopy: Option<bool>,
     /// How connections share a network with others.
     pub(crate) congestion: congestion::Wanted,
     /// Connections up to this number are looked at directly by each poll.
@@ -94,6 +105,7 @@ impl Config {
             ports: None,
             most: usize::MAX,
             streams: 1,
+            zcopy: None,
             congestion: congestion::Wanted::Auto,
             direct: 2,
         }
@@ -141,6 +153,9 @@ impl Config {
                     crate::proof::STREAMS
                 )
             })?;
+        }
+        if variables.text(ZCOPY.name).is_some() {
+            config.zcopy = Some(variables.flag(ZCOPY.name, false)?);
         }
         if let Some(text) = variables.text(CONGESTION.name) {
             config.congestion = match text.as_str() {
@@ -219,6 +234,7 @@ mod tests {
             (CONNECTIONS.name, "1"),
             (STREAMS.name, "0"),
             (STREAMS.name, "9"),
+            (ZCOPY.name, "2"),
             (INTERFACE.name, "10.1.0.0/33"),
             (INTERFACE.name, "fd00::/x"),
         ] {

@@ -156,7 +156,10 @@ mod tests {
     fn one_that_is_refused_is_named_with_those_that_are_not() {
         let error = Congestion::new(&Wanted::Named("nonsense".to_string())).unwrap_err();
         let text = error.to_string();
-        assert!(text.contains("nonsense") && text.contains(CONGESTION.name), "{text}");
+        assert!(
+            text.contains("nonsense") && text.contains(CONGESTION.name),
+            "{text}"
+        );
         assert!(text.contains("reno"), "{text}");
     }
 
@@ -171,7 +174,11 @@ mod tests {
         let (accepted, _) = listener.accept().unwrap();
         congestion.admit(&accepted, &[]);
         let far = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
-        congestion.call(&far, Ipv6Addr::from(0xfd00_u128 << 112 | 7).into(), &interfaces());
+        congestion.call(
+            &far,
+            Ipv6Addr::from(0xfd00_u128 << 112 | 7).into(),
+            &interfaces(),
+        );
         let of = |name: Result<String, _>| name.unwrap();
         [
             of(sockopt::tcp_congestion(&socket)),
@@ -192,6 +199,9 @@ mod tests {
         let named = Congestion::new(&Wanted::Named("reno".to_string())).unwrap();
         assert_eq!(of_connections(&named), ["reno"; 3]);
         let own = Congestion::new(&Wanted::System).unwrap();
-        assert_eq!(of_connections(&own), [&system, &system, &system].map(String::as_str));
+        assert_eq!(
+            of_connections(&own),
+            [&system, &system, &system].map(String::as_str)
+        );
     }
 }

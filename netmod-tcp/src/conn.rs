@@ -11,6 +11,8 @@ use netmod_kit::bundle::BurstLimit;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 
+use crate::pipe::Pipe;
+use crate::ways::Ways;
 use crate::wire::{self, Kind, MAX_FIXED};
 
 /// The token of what nobody is told of.
@@ -35,6 +37,8 @@ pub(crate) enum Out {
         number: u64,
         offset: u64,
         len: usize,
+        /// The peer would read it from where it lies, and tells when it has.
+        lent: bool,
     },
 }
 
@@ -105,6 +109,10 @@ pub(crate) struct Conn {
     pub lent: (u32, u32),
     /// Long answers were added to `out` that nobody has tried to write.
     pub answers: bool,
+    /// What the first of `out` goes through, if it is lent; its first bytes may be in it.
+    pub pipe: Option<Pipe>,
+    /// How long answers from the peer came, once there was one.
+    pub ways: Option<Box<Ways>>,
     /// The epoll set tells when there is room.
     pub watched: bool,
     /// Polls in a row that brought nothing.
@@ -192,6 +200,8 @@ impl Conn {
             loose: 0,
             lent: (0, 0),
             answers: false,
+            pipe: None,
+            ways: None,
             watched: false,
             idle: 0,
             bye: false,
@@ -333,6 +343,15 @@ impl Conn {
 
 /// One call; without a signal if the other end is gone.
 pub(crate) fn sendmsg(stream: &TcpStream, pieces: &[IoSlice<'_>]) -> rustix::io::Result<usize> {
+    sendmsg_with(stream, pieces, SendFlags::empty())
+}
+
+/// The same with more flags.
+pub(crate) fn sendmsg_with(
+    stream: &TcpStream,
+    pieces: &[IoSlice<'_>],
+    flags: SendFlags,
+) -> rustix::io::Result<usize> {
     let mut nothing = SendAncillaryBuffer::default();
-    rustix::net::sendmsg(stream, pieces, &mut nothing, SendFlags::NOSIGNAL)
+    rustix::net::sendmsg(stream, pieces, &mut nothing, SendFlags::NOSIGNAL | flags)
 }

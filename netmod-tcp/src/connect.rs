@@ -409,7 +409,9 @@ impl TcpLane {
         };
         let said = say(&stream, &verdict.to_bytes());
         if said.is_ok() && verdict == Verdict::Accepted {
-            self.shared.congestion.admit(&stream, &self.shared.interfaces);
+            self.shared
+                .congestion
+                .admit(&stream, &self.shared.interfaces);
             self.opened(index, stream);
             self.make_room();
         }
@@ -480,6 +482,7 @@ impl TcpLane {
             if let State::Open(conn) = std::mem::replace(&mut endpoint.state, state()) {
                 self.open -= 1;
                 self.streams -= usize::from(endpoint.stream > 0);
+                self.pipes_made -= u32::from(conn.pipe.is_some());
                 let incoming = conn.incoming.map(|incoming| incoming.target);
                 if let Some(
                     crate::conn::Target::Placed { token, .. }

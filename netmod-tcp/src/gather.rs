@@ -9,10 +9,12 @@ use std::io::IoSlice;
 
 use netmod::{Header, Issued, LaneError, Token};
 use rustix::event::epoll::{self, EventFlags};
+use rustix::net::SendFlags;
 
-use crate::conn::{Conn, NOBODY, Out, sendmsg};
+use crate::conn::{Conn, NOBODY, Out, sendmsg_with};
 use crate::exposure::{Exposures, Held};
 use crate::lane::{Endpoint, Notice, State, TcpLane, about, event};
+use crate::pipe::Pipe;
 use crate::wire::{self, Kind};
 
 /// Pieces of one call.
@@ -23,6 +25,9 @@ pub(crate) const AT_ONCE: usize = 1 << 20;
 
 /// Lent messages that leave one by one between two polls; what follows leaves together.
 const SINGLY: u32 = 4;
+
+/// Pipes of a lane: connections beyond this number that lend at the same time copy.
+const PIPES: u32 = 4;
 
 /// What a peer hears of no more.
 const WITHDRAWN: &str = "memory was withdrawn while a peer read it";
@@ -37,6 +42,7 @@ impl Out {
                 number,
                 offset,
                 len,
+                ..
             } => {
                 let part = len.min(most);
                 (exposed.find(number, offset, part)?.cast_const(), part)
@@ -95,10 +101,18 @@ impl Conn {
             return false;
         }
         self.loose = 0;
+        if self.lends() {
+            return self.lend_once(exposures, done);
+        }
         let exposed = exposures.hold();
         let mut pieces = [IoSlice::new(&[]); PIECES];
         let (mut count, mut offered) = (0, 0);
+        let mut flags = SendFlags::empty();
         for (out, piece) in self.out.iter().zip(&mut pieces) {
+            if count > 0 && self.pipe.is_some() && matches!(out, Out::Exposed { lent: true, .. }) {
+                flags = SendFlags::MORE;
+                break;
+            }
             let Some(bytes) = out.bytes(&exposed, AT_ONCE - offered) else {
                 break;
             };
@@ -113,7 +127,7 @@ impl Conn {
             self.failed = Some(WITHDRAWN.to_string());
             return false;
         }
-        let sent = sendmsg(&self.stream, &pieces[..count]);
+        let sent = sendmsg_with(&self.stream, &pieces[..count], flags);
         drop(exposed);
         let written = match sent {
             Ok(0) if offered > 0 => return false,
@@ -123,6 +137,12 @@ impl Conn {
                 return false;
             }
         };
+        self.written(written, done);
+        true
+    }
+
+    /// So many bytes of `out` have left. Tokens of what has left are added to `done`.
+    fn written(&mut self, written: usize, done: &mut Vec<Token>) {
         self.wrote = true;
         let mut rest = written;
         while let Some(first) = self.out.front_mut()
@@ -138,7 +158,44 @@ impl Conn {
                 _ => {}
             }
         }
-        true
+    }
+
+    /// Whether what is next goes through the pipe.
+    fn lends(&self) -> bool {
+        self.pipe.is_some() && matches!(self.out.front(), Some(Out::Exposed { lent: true, .. }))
+    }
+
+    /// [`Conn::push_once`] for what is lent.
+    fn lend_once(&mut self, exposures: &Exposures, done: &mut Vec<Token>) -> bool {
+        let (Some(pipe), Some(out)) = (&mut self.pipe, self.out.front_mut()) else {
+            return false;
+        };
+        if pipe.held() == 0 {
+            let exposed = exposures.hold();
+            let Some(bytes) = out.bytes(&exposed, AT_ONCE) else {
+                self.failed = Some(WITHDRAWN.to_string());
+                return false;
+            };
+            if pipe.fill(bytes).is_err() {
+                // Memory of a kind that can't be lent, or that is not there, which a copy meets then.
+                if let Out::Exposed { lent, .. } = out {
+                    *lent = false;
+                }
+                return true;
+            }
+        }
+        let more = matches!(out, Out::Exposed { len, .. } if *len > pipe.held());
+        match pipe.send(&self.stream, more) {
+            Ok(0) => false,
+            Ok(gone) => {
+                self.written(gone, done);
+                true
+            }
+            Err(error) => {
+                self.refused(&error);
+                false
+            }
+        }
     }
 }
 
@@ -237,8 +294,14 @@ impl TcpLane {
         let shared = self.shared.clone();
         let mut done = std::mem::take(&mut self.done);
         let (mut any, mut unwatch) = (false, false);
+        self.give_pipe(index);
         if let Some(conn) = self.conn(index) {
             any = conn.push_on(&shared.exposures, &mut done);
+            if let Some(pipe) = conn.pipe.take_if(|pipe| pipe.held() == 0) {
+                self.pipes.push(pipe);
+            }
+        }
+        if let Some(conn) = self.conn(index) {
             conn.is_stuck = conn.waits();
             unwatch = !conn.is_stuck && conn.watched;
         }
@@ -250,6 +313,26 @@ impl TcpLane {
         }
         self.done = done;
         any
+    }
+
+    /// Sees to it that a connection has a pipe if something is lent, and one is to be had: otherwise it copies.
+    fn give_pipe(&mut self, index: u32) {
+        let needs = |conn: &mut Conn| {
+            let lent = |out: &Out| matches!(out, Out::Exposed { lent: true, .. });
+            conn.pipe.is_none() && conn.out.iter().take(PIECES).any(lent)
+        };
+        if !self.conn(index).is_some_and(needs) {
+            return;
+        }
+        if self.pipes.is_empty() && self.pipes_made < PIPES {
+            // One that can't be made is not tried again.
+            self.pipes_made += 1;
+            self.pipes.extend(Pipe::new());
+        }
+        let pipe = self.pipes.pop();
+        if let Some(conn) = self.conn(index) {
+            conn.pipe = pipe;
+        }
     }
 
     /// Writes the answers to gets that have come together.

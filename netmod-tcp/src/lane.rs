@@ -15,6 +15,7 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use crate::calls::{Attempt, Guest};
 use crate::conn::{COPY, Conn, Out};
 use crate::ops::Ops;
+use crate::pipe::Pipe;
 use crate::shared::Shared;
 use crate::wire::{self, Kind, MAX_PAYLOAD};
 
@@ -125,6 +126,9 @@ pub(crate) struct TcpLane {
     since_look: u32,
     pub(crate) gathering: bool,
     pub(crate) buffer: Box<[u8]>,
+    /// Pipes that no connection uses, and how many there are in all.
+    pub(crate) pipes: Vec<Pipe>,
+    pub(crate) pipes_made: u32,
     /// Buffers for messages that come in parts.
     pub(crate) spare: Vec<Vec<u8>>,
     pub(crate) events: Vec<epoll::Event>,
@@ -165,6 +169,8 @@ impl TcpLane {
             since_look: 0,
             gathering: false,
             buffer: vec![0; BUFFER].into_boxed_slice(),
+            pipes: Vec::new(),
+            pipes_made: 0,
             spare: Vec::new(),
             events: Vec::with_capacity(EVENTS),
             done: Vec::new(),

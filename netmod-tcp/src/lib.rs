@@ -37,6 +37,11 @@ mod lane;
 mod look;
 mod ops;
 mod park;
+#[allow(
+    unsafe_code,
+    reason = "calls of the kernel that rustix lacks or that programs' memory is named in"
+)]
+mod pipe;
 #[allow(unsafe_code, reason = "memory that programs lend")]
 mod places;
 mod proof;
@@ -55,6 +60,7 @@ mod subnet;
 mod tests;
 #[allow(unsafe_code, reason = "memory that programs lend")]
 mod transport;
+mod ways;
 mod wire;
 
 pub use config::{Config, VARIABLES};

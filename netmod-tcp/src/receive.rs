@@ -1,6 +1,7 @@
 //! Reading connections: what comes goes to the sink, to memory, or into an answer.
 
 use std::io::{self, ErrorKind, IoSliceMut, Read};
+use std::time::Instant;
 
 use netmod::{BadMemory, Header, LaneError, Sink};
 
@@ -12,6 +13,7 @@ use crate::exposure::Exposures;
 use crate::lane::{Endpoint, Notice, State, TcpLane};
 use crate::ops::{Act, Ops};
 use crate::places::{fill_pieces, place_pieces};
+use crate::ways;
 use crate::wire::{self, Kind, MAX_FIXED, MAX_PAYLOAD, Next, PREFIX};
 
 /// Reads of one connection in one poll, at most.
@@ -511,7 +513,7 @@ impl TcpLane {
         match kind {
             Kind::Message => {}
             Kind::Put => self.serve_put(index, fixed, data),
-            Kind::Get => self.serve_get(index, fixed),
+            Kind::Get => self.serve_get(index, code, fixed),
             Kind::Atomic => self.serve_atomic(index, code, fixed),
             Kind::Signal => self.serve_signal(index, code, fixed, data),
             Kind::Flush => {
@@ -570,6 +572,7 @@ impl TcpLane {
                     if let Act::Get { whole: 1.., .. } = op.act {
                         return self.part_is_over(index, &op.act, false);
                     }
+                    self.learn(index, &op.act, false);
                     let result = Err(not_exposed(peer));
                     self.notices.push_back(Notice::Complete(op.token, result));
                 }
@@ -584,6 +587,16 @@ impl TcpLane {
         }
     }
 
+    /// A get has been answered, or refused: which way is quicker.
+    fn learn(&mut self, index: u32, act: &Act, well: bool) {
+        if let &Act::Get { len, .. } = act
+            && len >= ways::LEAST
+            && let Some(ways) = self.conn(index).and_then(|conn| conn.ways.as_mut())
+        {
+            ways.answered(well, Instant::now());
+        }
+    }
+
     /// Part of a get's data has come; it may be the last.
     fn got(&mut self, index: u32, cookie: u64) {
         let peer = self.endpoints[index as usize].peer;
@@ -595,6 +608,7 @@ impl TcpLane {
             if let Act::Get { whole: 1.., .. } = op.act {
                 return self.part_is_over(index, &op.act, true);
             }
+            self.learn(index, &op.act, true);
             self.notices.push_back(Notice::Complete(op.token, Ok(())));
         }
     }

@@ -1,6 +1,7 @@
 //! Put, get, atomics, flush and signals: asking for them and carrying them out.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::time::Instant;
 
 use netmod::{AtomicOp, Issued, LaneError, MAX_WORDS, Peer, RemoteAddr, Token, VciId};
 
@@ -9,6 +10,7 @@ use crate::lane::{Endpoint, State, TcpLane};
 use crate::ops::{Act, Op};
 use crate::receive::not_exposed;
 use crate::streams;
+use crate::ways::{self, Way, Ways};
 use crate::wire::{self, Kind, MAX_SIGNAL, PART, word, words};
 
 /// Held puts are written when there are so many bytes of them.
@@ -111,13 +113,22 @@ impl TcpLane {
         };
         let cookie = self.ops.add(Op { token, peer, act });
         let number = remote.key.words[0];
+        let zcopy = self.shared.config.zcopy;
+        let way = match (self.conn(index), zcopy) {
+            (Some(conn), None) if len >= ways::LEAST => {
+                let ways = conn.ways.get_or_insert_with(|| Box::new(Ways::new()));
+                ways.ask(len, Instant::now())
+            }
+            (_, Some(true)) if len >= ways::LEAST => Way::Lent,
+            _ => Way::Copied,
+        };
         let mut asked = 0;
         while asked < len {
             let part = (len - asked).min(PART);
             let offset = remote.offset.wrapping_add(asked as u64);
             let fixed = words::<4, 32>([number, offset, part as u64, cookie]);
             if let Some(conn) = self.conn(index) {
-                conn.append(Kind::Get, 0, &fixed, &[]);
+                conn.append(Kind::Get, u8::from(way == Way::Lent), &fixed, &[]);
             }
             asked += part;
         }
@@ -342,7 +353,7 @@ impl TcpLane {
     }
 
     /// Somebody asks for memory.
-    pub(crate) fn serve_get(&mut self, index: u32, fixed: &[u8]) {
+    pub(crate) fn serve_get(&mut self, index: u32, code: u8, fixed: &[u8]) {
         let [number, offset, len, cookie] = [0, 1, 2, 3].map(|place| word(fixed, place));
         let shared = self.shared.clone();
         let Some(conn) = self.conn(index) else {
@@ -367,6 +378,7 @@ impl TcpLane {
                     number,
                     offset,
                     len,
+                    lent: code == 1,
                 });
                 conn.answers = true;
             })

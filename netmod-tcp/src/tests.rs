@@ -106,6 +106,7 @@ fn frame(random: &mut Random, bytes: &mut Vec<u8>) {
     let code = match kind {
         Kind::Atomic => random.below(7) as u8,
         Kind::Signal => 1 + random.below(8) as u8,
+        Kind::Get => random.below(2) as u8,
         _ => 0,
     };
     let least = if kind == Kind::Signal {

@@ -30,7 +30,8 @@ pub(crate) enum Kind {
     Message = 1,
     /// Data for exposed memory: exposure, offset; data.
     Put,
-    /// A wish for exposed memory: exposure, offset, length, cookie.
+    /// A wish for exposed memory: exposure, offset, length, cookie. With code 1 the memory itself may be on its way
+    /// until the wish has been fulfilled: it is not written before.
     Get,
     /// An atomic, named by the code: exposure, offset, operand, compare, cookie.
     Atomic,
@@ -198,7 +199,7 @@ pub(crate) fn next(bytes: &[u8]) -> Next<'_> {
     let fits = match kind {
         Kind::Atomic => operation(code).is_some(),
         Kind::Signal => (1..=MAX_WORDS).contains(&usize::from(code)),
-        Kind::Flushed | Kind::Parked => code <= 1,
+        Kind::Get | Kind::Flushed | Kind::Parked => code <= 1,
         _ => code == 0,
     };
     if !fits {

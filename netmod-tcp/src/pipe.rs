@@ -1,0 +1,216 @@
+//! A pipe of the kernel's through which memory goes to a socket without being copied: the pipe refers to the
+//! pages, and so does what the socket has under way.
+//!
+//! Nothing is known of when the last byte has been read, so the memory must stay as it is until the receiver
+//! itself says that it has all.
+
+use std::io;
+use std::net::TcpStream;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// Room of a pipe, in bytes: what everybody may ask for.
+const ROOM: usize = 1 << 20;
+
+/// With less room a copy is quicker.
+const LEAST: usize = 64 << 10;
+
+/// Both ends, and how much is in between.
+pub(crate) struct Pipe {
+    reader: OwnedFd,
+    writer: OwnedFd,
+    held: usize,
+}
+
+impl Pipe {
+    /// Makes one; none if the kernel gives no descriptors, or no room worth it.
+    pub fn new() -> Option<Pipe> {
+        let mut ends = [0; 2];
+        // SAFETY: the call writes two descriptors.
+        if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) } != 0 {
+            return None;
+        }
+        // SAFETY: the descriptors were made just now, and are nobody else's.
+        let [reader, writer] = ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) });
+        // SAFETY: no memory is passed. Without the right to more the pipe stays as it is.
+        let room = unsafe {
+            libc::fcntl(writer.as_raw_fd(), libc::F_SETPIPE_SZ, ROOM);
+            libc::fcntl(writer.as_raw_fd(), libc::F_GETPIPE_SZ)
+        };
+        let pipe = Pipe {
+            reader,
+            writer,
+            held: 0,
+        };
+        (usize::try_from(room).is_ok_and(|room| room >= LEAST)).then_some(pipe)
+    }
+
+    /// Bytes that have not gone on.
+    pub fn held(&self) -> usize {
+        self.held
+    }
+
+    /// Refers to as much of `memory` as there is room for.
+    ///
+    /// # Errors
+    /// The kernel can't refer to this memory.
+    pub fn fill(&mut self, memory: &[u8]) -> io::Result<()> {
+        let piece = libc::iovec {
+            iov_base: memory.as_ptr().cast_mut().cast(),
+            iov_len: memory.len().min(ROOM),
+        };
+        let flags = libc::SPLICE_F_NONBLOCK;
+        // SAFETY: the memory is readable during the call; the kernel only reads it, and keeps its pages.
+        let taken = unsafe { libc::vmsplice(self.writer.as_raw_fd(), &piece, 1, flags) };
+        match usize::try_from(taken) {
+            Ok(taken) if taken > 0 => self.held += taken,
+            Ok(_) => return Err(io::ErrorKind::WriteZero.into()),
+            Err(_) => return Err(io::Error::last_os_error()),
+        }
+        Ok(())
+    }
+
+    /// Sends what is held, as far as the kernel has room. `more` follows at once. Returns how much has gone.
+    ///
+    /// # Errors
+    /// Those of `send`, among them that there is no room.
+    pub fn send(&mut self, to: &TcpStream, more: bool) -> io::Result<usize> {
+        let more = if more { libc::SPLICE_F_MORE } else { 0 };
+        let flags = libc::SPLICE_F_NONBLOCK | more;
+        let (from, to) = (self.reader.as_raw_fd(), to.as_raw_fd());
+        let none = std::ptr::null_mut();
+        let gone = quietly(self.held, || {
+            // SAFETY: both descriptors are open; no memory is passed.
+            let gone = unsafe { libc::splice(from, none, to, none, self.held, flags) };
+            usize::try_from(gone).map_err(|_| io::Error::last_os_error())
+        })?;
+        self.held -= gone;
+        Ok(gone)
+    }
+}
+
+/// `act`, which sends up to `all` bytes, without the signal that a broken connection sends: this call can't be
+/// asked to leave it out.
+fn quietly(all: usize, act: impl FnOnce() -> io::Result<usize>) -> io::Result<usize> {
+    // SAFETY: zero is a value of all fields, and sets are written before they are read. The mask is this
+    // thread's and comes back below; the signal goes to the thread that caused it.
+    unsafe {
+        let mut pipe: libc::sigset_t = std::mem::zeroed();
+        let mut before: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut pipe);
+        libc::sigaddset(&mut pipe, libc::SIGPIPE);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &pipe, &mut before);
+        let was_blocked = libc::sigismember(&before, libc::SIGPIPE) == 1;
+        let result = act();
+        if !was_blocked {
+            // The connection may break after the first bytes: these are the result then.
+            if !matches!(result, Ok(gone) if gone == all) {
+                let now: libc::timespec = std::mem::zeroed();
+                libc::sigtimedwait(&pipe, std::ptr::null_mut(), &now);
+            }
+            libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+        }
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::net::{Ipv4Addr, TcpListener};
+
+    use super::*;
+
+    fn connection() -> [TcpStream; 2] {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (other, _) = listener.accept().unwrap();
+        one.set_nonblocking(true).unwrap();
+        [one, other]
+    }
+
+    #[test]
+    fn memory_goes_through_in_order() {
+        let [from, mut to] = connection();
+        let mut pipe = Pipe::new().unwrap();
+        // Beginning and end within a page, and more than there is room for.
+        let memory: Vec<u8> = (0..ROOM + 70_001).map(|at| (at % 251) as u8).collect();
+        let mut rest = &memory[3..];
+        let wanted = rest.len();
+        let reader = std::thread::spawn(move || {
+            let mut got = vec![0; wanted];
+            to.read_exact(&mut got).map(|()| got)
+        });
+        while !rest.is_empty() {
+            if pipe.held() == 0 {
+                pipe.fill(rest).unwrap();
+            }
+            match pipe.send(&from, false) {
+                Ok(gone) => rest = &rest[gone..],
+                Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+            }
+        }
+        assert!(reader.join().unwrap().unwrap() == memory[3..]);
+        assert_eq!(pipe.held(), 0);
+    }
+
+    #[test]
+    fn memory_that_is_not_there_is_an_error() {
+        // SAFETY: a fresh mapping, which nobody may access, of so many bytes.
+        let nothing = unsafe {
+            let none = std::ptr::null_mut();
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            let place = libc::mmap(none, 1 << 16, libc::PROT_NONE, flags, -1, 0);
+            assert!(place != libc::MAP_FAILED);
+            std::slice::from_raw_parts(place.cast::<u8>(), 1 << 16)
+        };
+        let mut pipe = Pipe::new().unwrap();
+        let error = pipe.fill(nothing).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EFAULT));
+        assert_eq!(pipe.held(), 0);
+    }
+
+    /// Rust's runtime ignores SIGPIPE, programs in C end by it: so a handler counts.
+    #[test]
+    fn a_broken_connection_sends_no_signal() {
+        use std::sync::atomic::{AtomicU32, Ordering};
+        static SIGNALS: AtomicU32 = AtomicU32::new(0);
+        extern "C" fn count(_: libc::c_int) {
+            SIGNALS.fetch_add(1, Ordering::Relaxed);
+        }
+        let set = |to: libc::sighandler_t| {
+            // SAFETY: the handler only counts; what was there before comes back below.
+            unsafe { libc::signal(libc::SIGPIPE, to) }
+        };
+        let before = set(count as *const () as libc::sighandler_t);
+        let [from, to] = connection();
+        drop(to);
+        let mut pipe = Pipe::new().unwrap();
+        let memory = vec![1; 1 << 16];
+        let error = loop {
+            pipe.fill(&memory).unwrap();
+            match pipe.send(&from, false) {
+                Ok(_) => std::thread::sleep(std::time::Duration::from_millis(1)),
+                Err(error) => break error,
+            }
+        };
+        assert!(
+            matches!(error.raw_os_error(), Some(libc::EPIPE | libc::ECONNRESET)),
+            "{error}"
+        );
+        let again = pipe.send(&from, false).unwrap_err();
+        assert_eq!(again.raw_os_error(), Some(libc::EPIPE));
+        assert_eq!(SIGNALS.load(Ordering::Relaxed), 0);
+        // Without the mask it would have come, so the test can fail.
+        let quiet = quietly(2, || {
+            // SAFETY: the signal is to this thread, which has a handler.
+            unsafe { libc::raise(libc::SIGPIPE) };
+            Ok(1)
+        });
+        assert_eq!(quiet.unwrap(), 1);
+        assert_eq!(SIGNALS.load(Ordering::Relaxed), 0);
+        // SAFETY: as above.
+        unsafe { libc::raise(libc::SIGPIPE) };
+        assert_eq!(SIGNALS.load(Ordering::Relaxed), 1);
+        set(before);
+    }
+}
