@@ -224,7 +224,8 @@ impl TcpLane {
             return Err(LaneError::Again);
         }
         if !singly {
-            wire::begin(&mut conn.held, Kind::Message, 0, &header.to_bytes(), len);
+            let fixed = header.to_bytes();
+            wire::begin_at(&mut conn.held, Kind::Message, 0, &fixed, len, payload);
             let held = std::mem::take(&mut conn.held);
             conn.out.push_back(Out::Own(held, 0));
             let ptr = payload;
@@ -240,7 +241,8 @@ impl TcpLane {
         conn.lent.1 += 1;
         // SAFETY: valid until completion, by the contract.
         let data = unsafe { std::slice::from_raw_parts(payload, len) };
-        wire::begin(&mut conn.held, Kind::Message, 0, &header.to_bytes(), len);
+        let fixed = header.to_bytes();
+        wire::begin_at(&mut conn.held, Kind::Message, 0, &fixed, len, payload);
         let written = conn.write_with(data);
         if written == len {
             return Ok(Issued::Done);

@@ -12,6 +12,7 @@ use netmod::{
 use netmod_kit::{PeerTable, bundle};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
+use crate::buffer::Buffer;
 use crate::calls::{Attempt, Guest};
 use crate::conn::{COPY, Conn, Out};
 use crate::ops::Ops;
@@ -125,7 +126,7 @@ pub(crate) struct TcpLane {
     pub(crate) round: u32,
     since_look: u32,
     pub(crate) gathering: bool,
-    pub(crate) buffer: Box<[u8]>,
+    pub(crate) buffer: Buffer,
     /// Pipes that no connection uses, and how many there are in all.
     pub(crate) pipes: Vec<Pipe>,
     pub(crate) pipes_made: u32,
@@ -168,7 +169,7 @@ impl TcpLane {
             round: 0,
             since_look: 0,
             gathering: false,
-            buffer: vec![0; BUFFER].into_boxed_slice(),
+            buffer: Buffer::new(BUFFER),
             pipes: Vec::new(),
             pipes_made: 0,
             spare: Vec::new(),
@@ -350,12 +351,13 @@ impl Lane for TcpLane {
             self.leave(index, payload.len());
             return Ok(());
         }
-        wire::begin(
+        wire::begin_at(
             &mut conn.held,
             Kind::Message,
             0,
             &header.to_bytes(),
             payload.len(),
+            payload.as_ptr(),
         );
         let written = conn.write_with(payload);
         if written < payload.len() {

@@ -22,6 +22,7 @@
 
 #![deny(unsafe_code)]
 
+mod buffer;
 mod calls;
 mod config;
 mod congestion;

@@ -511,7 +511,7 @@ impl TcpLane {
         let peer = self.endpoints[index as usize].peer;
         let cookie = wire::word(fixed, 0);
         match kind {
-            Kind::Message => {}
+            Kind::Message | Kind::Pad => {}
             Kind::Put => self.serve_put(index, fixed, data),
             Kind::Get => self.serve_get(index, code, fixed),
             Kind::Atomic => self.serve_atomic(index, code, fixed),

@@ -117,7 +117,9 @@ impl TcpLane {
         let way = match (self.conn(index), zcopy) {
             (Some(conn), None) if len >= ways::LEAST => {
                 let ways = conn.ways.get_or_insert_with(|| Box::new(Ways::new()));
-                ways.ask(len, Instant::now())
+                let theirs = remote.key.address.wrapping_add(remote.offset);
+                let clash = wire::clash(local.addr(), theirs as usize);
+                ways.ask(len, clash, Instant::now())
             }
             (_, Some(true)) if len >= ways::LEAST => Way::Lent,
             _ => Way::Copied,
@@ -187,8 +189,8 @@ impl TcpLane {
         while done < len {
             let part = (len - done).min(PART);
             let fixed = words::<2, 16>([number, remote.offset.wrapping_add(done as u64)]);
-            wire::begin(&mut conn.held, Kind::Put, 0, &fixed, part);
             let ptr = local.wrapping_add(done);
+            wire::begin_at(&mut conn.held, Kind::Put, 0, &fixed, part, ptr);
             // SAFETY: within the `len` bytes, valid until completion.
             let written = conn.write_with(unsafe { std::slice::from_raw_parts(ptr, part) });
             done += part;
@@ -371,7 +373,7 @@ impl TcpLane {
                     let data = unsafe { std::slice::from_raw_parts(ptr, len) };
                     return conn.append(Kind::Data, 0, &cookie, data);
                 }
-                wire::begin(&mut conn.held, Kind::Data, 0, &cookie, len);
+                wire::begin_at(&mut conn.held, Kind::Data, 0, &cookie, len, ptr);
                 let held = std::mem::take(&mut conn.held);
                 conn.out.push_back(Out::Own(held, 0));
                 conn.out.push_back(Out::Exposed {

@@ -79,7 +79,7 @@ impl Random {
     }
 }
 
-const KINDS: [Kind; 13] = [
+const KINDS: [Kind; 14] = [
     Kind::Message,
     Kind::Put,
     Kind::Get,
@@ -93,11 +93,12 @@ const KINDS: [Kind; 13] = [
     Kind::Bye,
     Kind::Park,
     Kind::Parked,
+    Kind::Pad,
 ];
 
 /// A frame that is right in itself; what it says may be wrong.
 fn frame(random: &mut Random, bytes: &mut Vec<u8>) {
-    let kinds = if random.below(4) == 0 { 13 } else { 4 };
+    let kinds = if random.below(4) == 0 { 14 } else { 4 };
     let kind = match KINDS[random.below(kinds) as usize] {
         Kind::Flush if random.below(2) == 0 => Kind::Signal,
         kind => kind,

@@ -40,7 +40,8 @@ struct Score {
     ended: u32,
 }
 
-/// What is known of answers of about the same length, one by one or many at a time.
+/// What is known of answers of about the same length, one by one or many at a time, to places that clash with those of
+/// the data or don't.
 #[derive(Clone, Copy)]
 struct Class {
     scores: [Score; 2],
@@ -57,6 +58,7 @@ struct Spell {
     began: Instant,
     way: Way,
     length: usize,
+    clash: bool,
     /// Whether it was taken for one of many.
     expects_many: bool,
     is_many: bool,
@@ -69,8 +71,8 @@ struct Spell {
 
 /// What is known of one connection.
 pub(crate) struct Ways {
-    /// One by one, and many at a time.
-    classes: [[Class; 2]; CLASSES],
+    /// By clashes, by length, and one by one or many at a time.
+    classes: [[[Class; 2]; CLASSES]; 2],
     /// Whether there were many at a time when last there were such lengths.
     many: [bool; CLASSES],
     /// Those with questions that are not answered, in their order.
@@ -92,17 +94,18 @@ impl Ways {
             interval: INTERVALS.0,
         };
         Ways {
-            classes: [[class; 2]; CLASSES],
+            classes: [[[class; 2]; CLASSES]; 2],
             many: [false; CLASSES],
             spells: VecDeque::new(),
         }
     }
 
-    /// Something of this length is asked for now: which way it is to come.
-    pub fn ask(&mut self, len: usize, now: Instant) -> Way {
+    /// Something of this length is asked for now: which way it is to come. `clash`: processors copy slowly from where
+    /// it lies to where it is to be.
+    pub fn ask(&mut self, len: usize, clash: bool, now: Instant) -> Way {
         let length = length_class(len);
         if let Some(last) = self.spells.back_mut()
-            && last.length == length
+            && (last.length, last.clash) == (length, clash)
             && (last.asked < SPELL.0 || last.bytes < SPELL.1)
         {
             last.asked += 1;
@@ -112,11 +115,12 @@ impl Ways {
         }
         let is_many = !self.spells.is_empty();
         let expects_many = is_many || self.many[length];
-        let way = self.classes[length][usize::from(expects_many)].next();
+        let way = self.classes[usize::from(clash)][length][usize::from(expects_many)].next();
         self.spells.push_back(Spell {
             began: now,
             way,
             length,
+            clash,
             expects_many,
             is_many,
             bytes: len,
@@ -143,7 +147,8 @@ impl Ways {
         if let Some(next) = self.spells.front_mut() {
             next.began = now;
         }
-        let class = &mut self.classes[spell.length][usize::from(spell.expects_many)];
+        let class = &mut self.classes[usize::from(spell.clash)][spell.length]
+            [usize::from(spell.expects_many)];
         self.many[spell.length] = spell.is_many;
         if spell.is_many == spell.expects_many && !spell.spoilt {
             let took = now.saturating_duration_since(spell.began);
@@ -293,7 +298,7 @@ mod tests {
             for spell in 0..spells {
                 let mut ways = Vec::new();
                 for _ in 0..many {
-                    ways.push(self.ways.ask(LEN, self.now));
+                    ways.push(self.ways.ask(LEN, false, self.now));
                 }
                 lent += u64::from(ways[0] == Way::Lent);
                 for way in ways {
@@ -344,7 +349,7 @@ mod tests {
         let mut lent = 0;
         for number in 0..20_000 {
             while under_way.len() < 4 {
-                under_way.push_back(world.ways.ask(LEN, world.now));
+                under_way.push_back(world.ways.ask(LEN, false, world.now));
             }
             let way = under_way.pop_front().unwrap();
             world.wait(takes(250, 150)(0, way));
@@ -383,14 +388,27 @@ mod tests {
     fn refusals_teach_nothing_and_leave_nothing() {
         let mut world = World::new();
         for _ in 0..10 {
-            world.ways.ask(LEN, world.now);
-            world.ways.ask(LEN, world.now);
+            world.ways.ask(LEN, false, world.now);
+            world.ways.ask(LEN, false, world.now);
             world.ways.answered(false, world.now);
             world.ways.answered(true, world.now);
         }
         assert!(world.ways.spells.is_empty());
         world.run(12, 1, takes(250, 150));
         assert_eq!(world.run(50, 1, takes(250, 150)), 50);
+    }
+
+    #[test]
+    fn places_that_clash_have_ways_of_their_own() {
+        let mut world = World::new();
+        world.run(100, 1, takes(250, 150));
+        for number in 0..200 {
+            let way = world.ways.ask(LEN, true, world.now);
+            world.wait(takes(250, 500)(0, way));
+            world.ways.answered(true, world.now);
+            assert!(number < 2 * u64::from(TRIALS) || number > 100 || way == Way::Copied);
+        }
+        assert!(world.run(50, 1, takes(250, 150)) >= u64::from(50 - LOOK));
     }
 
     #[test]

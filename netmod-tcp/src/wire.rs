@@ -55,9 +55,11 @@ pub(crate) enum Kind {
     /// Answer to [`Kind::Park`]: with code 1 nothing follows, and the connection can be closed; with
     /// code 0 it is needed.
     Parked,
+    /// Nothing: moves what follows to another place in memory ([`begin_at`]).
+    Pad,
 }
 
-const KINDS: [Kind; 13] = [
+const KINDS: [Kind; 14] = [
     Kind::Message,
     Kind::Put,
     Kind::Get,
@@ -71,6 +73,7 @@ const KINDS: [Kind; 13] = [
     Kind::Bye,
     Kind::Park,
     Kind::Parked,
+    Kind::Pad,
 ];
 
 impl Kind {
@@ -92,6 +95,7 @@ impl Kind {
             Kind::Refused => (8, 0),
             Kind::Signal => (32, MAX_SIGNAL + 8 * MAX_WORDS),
             Kind::Bye | Kind::Park | Kind::Parked => (0, 0),
+            Kind::Pad => (0, PAD - PREFIX),
         }
     }
 }
@@ -109,6 +113,39 @@ pub(crate) fn begin(to: &mut Vec<u8>, kind: Kind, code: u8, fixed: &[u8], data: 
     debug_assert_eq!(fixed.len(), kind.sizes().0);
     to.extend_from_slice(&prefix(kind, code, data));
     to.extend_from_slice(fixed);
+}
+
+/// Bytes of a [`Kind::Pad`].
+const PAD: usize = 64;
+
+/// Data from this length on is worth a pad, in bytes.
+const PADDED: usize = 4 << 10;
+
+/// Whether processors copy slowly between two addresses: where one is ahead of the other by a few bytes, as far as
+/// the bits within a page tell, they take each load for one of what was just stored.
+pub(crate) fn clash(one: usize, other: usize) -> bool {
+    const PAGE: usize = 4096;
+    let ahead = one.wrapping_sub(other) % PAGE;
+    (1..32).contains(&ahead) || ahead > PAGE - 32
+}
+
+/// The same as [`begin`], for data that is sent from `at`. The kernel's own memory begins with what is sent
+/// first, so the length of what comes before the data says where the kernel copies it to; and programs are alike
+/// at both ends. If these places clash, a pad comes first.
+pub(crate) fn begin_at(
+    to: &mut Vec<u8>,
+    kind: Kind,
+    code: u8,
+    fixed: &[u8],
+    data: usize,
+    at: *const u8,
+) {
+    let place = to.len() + PREFIX + fixed.len();
+    if data >= PADDED && clash(place, at.addr()) {
+        to.extend_from_slice(&prefix(Kind::Pad, 0, PAD - PREFIX));
+        to.resize(to.len() + PAD - PREFIX, 0);
+    }
+    begin(to, kind, code, fixed, data);
 }
 
 /// Words as bytes.
@@ -255,9 +292,47 @@ mod tests {
     }
 
     #[test]
+    fn data_does_not_clash_with_the_place_that_it_is_copied_to() {
+        let memory = vec![0_u8; 3 * 4096];
+        let page = memory.as_ptr().addr().next_multiple_of(4096) - memory.as_ptr().addr();
+        for (at, held) in (0..4096).flat_map(|at| [(at, 0), (at, 24)]) {
+            let mut bytes = vec![0; held];
+            let fixed = [1; Header::SIZE];
+            begin_at(
+                &mut bytes,
+                Kind::Message,
+                0,
+                &fixed,
+                PADDED,
+                &memory[page + at],
+            );
+            assert!(!clash(bytes.len(), at), "{at} {held}");
+            let mut rest = &bytes[held..];
+            if let Next::Frame {
+                kind: Kind::Pad,
+                len,
+                ..
+            } = next(rest)
+            {
+                rest = &rest[PREFIX + len..];
+            }
+            assert!(matches!(
+                next(rest),
+                Next::Frame {
+                    kind: Kind::Message,
+                    len: PADDED,
+                    ..
+                }
+            ));
+            assert_eq!(bytes.len() - held > 32, clash(held + 32, at));
+        }
+        assert!(clash(16, 0) && clash(0, 16) && clash(4095, 0) && !clash(0, 0) && !clash(32, 0));
+    }
+
+    #[test]
     fn nonsense_is_named() {
         assert_eq!(next(&[9, 0, 0, 0, 0, 0, 0, 0]), Next::Bad(Bad::Kind(0)));
-        assert_eq!(next(&[9, 0, 0, 0, 14, 0, 0, 0]), Next::Bad(Bad::Kind(14)));
+        assert_eq!(next(&[9, 0, 0, 0, 15, 0, 0, 0]), Next::Bad(Bad::Kind(15)));
         let long = (MAX_PAYLOAD + Header::SIZE + 1) as u32;
         let mut bytes = prefix(Kind::Message, 0, 0);
         bytes[..4].copy_from_slice(&long.to_ne_bytes());
@@ -278,7 +353,7 @@ mod tests {
         fn any_bytes_are_read(mut bytes in proptest::collection::vec(any::<u8>(), 0..200), small in any::<bool>()) {
             if small {
                 // Lengths and kinds that exist.
-                for (at, most) in [(1, 1), (2, 1), (3, 1), (4, 15), (5, 9)] {
+                for (at, most) in [(1, 1), (2, 1), (3, 1), (4, 16), (5, 9)] {
                     if let Some(byte) = bytes.get_mut(at) {
                         *byte %= most;
                     }
