@@ -21,13 +21,13 @@ static unsigned char value(int from, int number, size_t place)
     return (unsigned char)(place * 131 >> 5 ^ place >> 13 ^ (size_t)(37 * number + 11 * from));
 }
 
-static void fill(unsigned char *data, size_t bytes, int number)
+static void paint(unsigned char *data, size_t bytes, int number)
 {
     for (size_t i = 0; i < bytes; i++)
         data[i] = value(rank, number, i);
 }
 
-static void check(const unsigned char *data, size_t bytes, int from, int number)
+static void verify(const unsigned char *data, size_t bytes, int from, int number)
 {
     for (size_t i = 0; i < bytes; i++)
         CHECK_EQ(data[i], value(from, number, i));
@@ -45,14 +45,14 @@ static void one_by_one(unsigned char *mine, unsigned char *theirs)
         size_t bytes = (size_t)LENGTHS[number % COUNT];
         unsigned char *from = mine + number % 3;
         MPI_Request request;
-        fill(from, bytes, number);
+        paint(from, bytes, number);
         if (number % 5 == 4 && rank % 2)
             usleep(3000);
         OK(MPI_Irecv(theirs, LONGEST, MPI_BYTE, before, 1, MPI_COMM_WORLD, &request));
         OK(MPI_Send(from, (int)bytes, MPI_BYTE, next, 1, MPI_COMM_WORLD));
         memset(from, 0xee, bytes);
         OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
-        check(theirs, bytes, before, number);
+        verify(theirs, bytes, before, number);
     }
 }
 
@@ -65,7 +65,7 @@ static void many(unsigned char *mine, unsigned char *theirs)
     for (int round = 0; round < 12; round++) {
         MPI_Request sends[MANY], receives[MANY];
         for (int i = 0; i < MANY; i++) {
-            fill(mine + i * EACH, EACH, round + i);
+            paint(mine + i * EACH, EACH, round + i);
             OK(MPI_Isend(mine + i * EACH, EACH, MPI_BYTE, next, i, MPI_COMM_WORLD, &sends[i]));
         }
         for (int i = 0; i < MANY; i++) {
@@ -79,7 +79,7 @@ static void many(unsigned char *mine, unsigned char *theirs)
         }
         OK(MPI_Waitall(MANY, receives, MPI_STATUSES_IGNORE));
         for (int i = 0; i < MANY; i++)
-            check(theirs + i * EACH, EACH, before, round + i);
+            verify(theirs + i * EACH, EACH, before, round + i);
     }
 }
 
@@ -90,13 +90,13 @@ static void gets(unsigned char *mine, unsigned char *theirs)
     OK(MPI_Win_create(mine, LONGEST, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win));
     for (int round = 0; round < 10; round++) {
         int target = (rank + 1 + round % (ranks - 1)) % ranks;
-        fill(mine, LONGEST, round);
+        paint(mine, LONGEST, round);
         OK(MPI_Win_fence(0, win));
         OK(MPI_Get(theirs, LONGEST / 2, MPI_BYTE, target, 0, LONGEST / 2, MPI_BYTE, win));
         OK(MPI_Get(theirs + LONGEST / 2, LONGEST / 2, MPI_BYTE, target, LONGEST / 2, LONGEST / 2, MPI_BYTE, win));
         OK(MPI_Win_fence(0, win));
         memset(mine, 0xee, LONGEST);
-        check(theirs, LONGEST / 2 * 2, target, round);
+        verify(theirs, LONGEST / 2 * 2, target, round);
         OK(MPI_Win_fence(0, win));
     }
     OK(MPI_Win_free(&win));
