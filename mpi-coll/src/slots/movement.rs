@@ -1,6 +1,6 @@
 //! Barriers and data that goes by slots as it is.
 
-use super::ring::{Slots, piece, scattered};
+use super::ring::{Slots, piece, pieces, scattered, stride};
 use crate::schedule::{Block, Buf, Schedule, Staged};
 use crate::team::{Blocks, Layout, Part};
 use mpi_types::datatype::Datatype;
@@ -37,7 +37,8 @@ pub fn bcast(schedule: &mut Schedule, slots: Slots, root: u32, part: Part<'_>) {
         return;
     }
     let typed = part.block(Buf::Recv, schedule);
-    if len <= slots.room {
+    let most = pieces(slots, len);
+    if len <= most {
         let phase = schedule.phase();
         let data = Slots::whole(root, phase, len);
         if slots.rank == root {
@@ -55,8 +56,8 @@ pub fn bcast(schedule: &mut Schedule, slots: Slots, root: u32, part: Part<'_>) {
     if slots.rank == root {
         staged.pack(schedule);
     }
-    for from in (0..len).step_by(slots.room) {
-        let to = (from + slots.room).min(len);
+    for from in (0..len).step_by(most) {
+        let to = (from + most).min(len);
         let phase = schedule.phase();
         let data = Slots::whole(root, phase, to - from);
         if slots.rank == root {
@@ -250,7 +251,7 @@ pub fn scatter(
             schedule.copy(own, to);
         }
         let len = send.bytes();
-        let stride = (slots.room / size) & !63;
+        let stride = stride(slots);
         let mut staged = vec![None; if len > stride { size } else { 0 }];
         for from in (0..len).step_by(stride) {
             let to = (from + stride).min(len);
@@ -278,7 +279,7 @@ pub fn scatter(
     let Some(recv) = recv else { return };
     let typed = recv.block(Buf::Recv, schedule);
     let len = recv.bytes();
-    let stride = (slots.room / size) & !63;
+    let stride = stride(slots);
     let staged = (len > stride).then(|| schedule.stage(typed, recv.datatype));
     for from in (0..len).step_by(stride) {
         let to = (from + stride).min(len);
@@ -303,7 +304,7 @@ pub fn can_scatter(slots: Slots) -> bool {
 
 /// An alltoall of equal blocks to the receive buffer; `send` is none in place.
 pub fn alltoall(schedule: &mut Schedule, slots: Slots, send: Option<Part<'_>>, recv: Part<'_>) {
-    let (size, me) = (slots.size as usize, slots.rank as usize);
+    let me = slots.rank as usize;
     let out_part = send.unwrap_or(recv);
     let out = Layout::Uniform(out_part).of(
         match send {
@@ -321,7 +322,7 @@ pub fn alltoall(schedule: &mut Schedule, slots: Slots, send: Option<Part<'_>>, r
     if len == 0 {
         return;
     }
-    let stride = (slots.room / size) & !63;
+    let stride = stride(slots);
     let pieces = len.div_ceil(stride);
     let whole = pieces == 1;
     let mut sources = Vec::new();
