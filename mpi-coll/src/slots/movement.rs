@@ -83,10 +83,8 @@ pub fn allgather(schedule: &mut Schedule, slots: Slots, send: Option<Part<'_>>, 
         Some(part) => (part.block(Buf::Send, schedule), part.datatype),
         None => (own, recv.datatype(slots.rank as usize)),
     };
-    if send.is_some() {
-        schedule.copy(source, own);
-    }
-    collect(schedule, slots, (source, source_type), blocks, None);
+    let place = send.map(|_| own);
+    collect(schedule, slots, (source, source_type), place, blocks, None);
 }
 
 /// A gather to the receive buffer of `root`; `send` is none in place, `recv` elsewhere than there.
@@ -116,17 +114,12 @@ pub fn gather(
     let Some(recv) = recv else { return };
     let blocks = recv.of(Buf::Recv, schedule);
     let own = blocks.get(me, schedule);
-    if let Some(part) = send {
-        let source = part.block(Buf::Send, schedule);
-        schedule.copy(source, own);
-    }
-    collect(
-        schedule,
-        slots,
-        (own, recv.datatype(me)),
-        blocks,
-        Some(root),
-    );
+    let source = match send {
+        Some(part) => (part.block(Buf::Send, schedule), part.datatype),
+        None => (own, recv.datatype(me)),
+    };
+    let place = send.map(|_| own);
+    collect(schedule, slots, source, place, blocks, Some(root));
 }
 
 /// Puts the bytes `from..to` of a block into the own slot.
@@ -156,12 +149,13 @@ fn offer(
     schedule.copy(piece(&staged, from, to), data);
 }
 
-/// Every rank's block to all ranks, or to `root`, who calls this then and offers nothing. The own
-/// block is in its place.
+/// Every rank's block to all ranks, or to `root`, who calls this then and offers nothing. The own block is copied to
+/// `place`, unless it is there, when others have been given what they wait for.
 fn collect(
     schedule: &mut Schedule,
     slots: Slots,
     source: (Block, &Datatype),
+    place: Option<Block>,
     blocks: Blocks<'_>,
     root: Option<u32>,
 ) {
@@ -189,8 +183,14 @@ fn collect(
             slots.signal(schedule, phase);
         }
     };
+    let keep = |schedule: &mut Schedule| {
+        if let Some(place) = place {
+            schedule.copy(source.0, place);
+        }
+    };
     if pieces == 1 {
         rise(schedule, 0);
+        keep(schedule);
         // Blocks of several lengths are looked at one by one.
         let room = match layout {
             Layout::Uniform(_) => longest,
@@ -214,6 +214,7 @@ fn collect(
     if pieces > 0 {
         rise(schedule, 0);
     }
+    keep(schedule);
     for k in 0..pieces {
         // The next piece is on its way while this one is read.
         if k + 1 < pieces {
@@ -245,11 +246,6 @@ pub fn scatter(
     if slots.rank == root {
         let Some(send) = send else { return };
         let blocks = Layout::Uniform(send).of(Buf::Send, schedule);
-        if let Some(recv) = recv {
-            let own = blocks.get(root as usize, schedule);
-            let to = recv.block(Buf::Recv, schedule);
-            schedule.copy(own, to);
-        }
         let len = send.bytes();
         let stride = stride(slots);
         let mut staged = vec![None; if len > stride { size } else { 0 }];
@@ -273,6 +269,11 @@ pub fn scatter(
                 schedule.copy(bytes, at);
             }
             slots.raise(schedule, phase);
+        }
+        if let Some(recv) = recv {
+            let own = blocks.get(root as usize, schedule);
+            let to = recv.block(Buf::Recv, schedule);
+            schedule.copy(own, to);
         }
         return;
     }
@@ -314,12 +315,15 @@ pub fn alltoall(schedule: &mut Schedule, slots: Slots, send: Option<Part<'_>>, r
         schedule,
     );
     let blocks = Layout::Uniform(recv).of(Buf::Recv, schedule);
-    if send.is_some() {
-        let (own, to) = (out.get(me, schedule), blocks.get(me, schedule));
-        schedule.copy(own, to);
-    }
     let len = recv.bytes();
+    let keep = |schedule: &mut Schedule| {
+        if send.is_some() {
+            let (own, to) = (out.get(me, schedule), blocks.get(me, schedule));
+            schedule.copy(own, to);
+        }
+    };
     if len == 0 {
+        keep(schedule);
         return;
     }
     let stride = stride(slots);
@@ -353,6 +357,7 @@ pub fn alltoall(schedule: &mut Schedule, slots: Slots, send: Option<Part<'_>>, r
         slots.raise(schedule, phase);
     };
     rise(schedule, 0);
+    keep(schedule);
     for k in 0..pieces {
         if k + 1 < pieces {
             rise(schedule, k + 1);

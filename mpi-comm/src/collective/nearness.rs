@@ -228,6 +228,20 @@ mod tests {
         );
     }
 
+    #[test]
+    fn data_is_stored_whole_either_way() {
+        let from: Vec<u8> = (0..2 * LEAST).map(|i| (i % 251) as u8 + 1).collect();
+        for (far, at) in [(true, 0), (true, 5), (false, 0)] {
+            for len in [0, 8, LEAST - 1, LEAST, LEAST + 77] {
+                let mut to = vec![0; 2 * LEAST];
+                // SAFETY: both are long enough and apart.
+                unsafe { store(far, from.as_ptr(), to.as_mut_ptr().add(at), len) };
+                assert_eq!(&to[at..at + len], &from[..len]);
+                assert!(to[at + len..].iter().all(|&byte| byte == 0));
+            }
+        }
+    }
+
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn an_own_line_is_near() {

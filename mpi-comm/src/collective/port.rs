@@ -262,7 +262,7 @@ impl<'a> SharedPort<'a> {
 
     /// Stores as the calls by other slots of the same ranks have found to be better.
     #[inline]
-    pub fn as_known_to(self, others: &SharedSlots) -> SharedPort<'a> {
+    pub fn with_nearness_of(self, others: &SharedSlots) -> SharedPort<'a> {
         let far = others.nearness.is_far();
         SharedPort { far, ..self }
     }
