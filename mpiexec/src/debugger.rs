@@ -146,21 +146,27 @@ pub fn attach(pid: &OsString) -> Result<Vec<OsString>, String> {
     Ok(words)
 }
 
-/// Ranks and their processes that a launcher has started.
+/// Ranks and their processes that a launcher has started, or an agent of its on this machine.
 fn ranks_below(launcher: Pid) -> Vec<(usize, Pid)> {
+    let parent = |pid: Pid| -> Option<Pid> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // Behind the name in brackets: state and parent.
+        stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
+    };
+    let program = |pid: Pid| fs::read_link(format!("/proc/{pid}/exe")).ok();
+    let own = program(launcher);
+    let is_agent = |pid: Pid| program(pid) == own && parent(pid) == Some(launcher);
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let mut ranks: Vec<(usize, Pid)> = processes
         .filter_map(|entry| {
             let pid: Pid = entry.file_name().to_str()?.parse().ok()?;
-            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-            // Behind the name in brackets: state and parent.
-            let parent: Pid = stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()?;
+            let parent = parent(pid)?;
             let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
             let variable = environment
                 .split(|byte| *byte == 0)
                 .find_map(|one| one.strip_prefix(b"PMI_RANK="))?;
             let rank = std::str::from_utf8(variable).ok()?.parse().ok()?;
-            (parent == launcher).then_some((rank, pid))
+            (parent == launcher || is_agent(parent)).then_some((rank, pid))
         })
         .collect();
     ranks.sort_unstable();

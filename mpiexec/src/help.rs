@@ -86,6 +86,8 @@ A rank that ends with 0 but without MPI_Finalize is warned about; it is a failur
 wait for it or run on for more than 3 seconds. Programs also run under Slurm (srun --mpi=pmi2),
 Hydra (mpiexec.hydra) and PRRTE (prterun) as they are.
 
+A rank's core file is renamed to core.rankN where the kernel leaves it in the rank's folder.
+
 Exit code: 0 if all ranks ended with 0; otherwise that of the first rank that failed, 128 plus the
 signal's number if a signal killed it, the code given to MPI_Abort (1 for 0: what was aborted has
 failed); 124 after -timeout; 126 or 127 if a program could not be started or found; 1 if what the ranks

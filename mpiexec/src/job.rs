@@ -7,6 +7,7 @@ use std::collections::hash_map::Entry;
 use std::fs::File;
 use std::io::{self, ErrorKind, IsTerminal, Read};
 use std::os::fd::AsRawFd;
+use std::path::PathBuf;
 use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
@@ -91,6 +92,8 @@ struct Job {
     standstill: Standstill,
     /// Why the job ends early.
     cause: Option<Cause>,
+    /// Core files that were not told of.
+    cores: Vec<PathBuf>,
     /// Of the ranks that had to be ended: how many went how.
     ended: Ended,
     /// The exit code as the ranks that ended by themselves have it.
@@ -188,6 +191,7 @@ impl Job {
             inquiry: None,
             standstill: Standstill::default(),
             cause: None,
+            cores: Vec::new(),
             ended: Ended::default(),
             code: 0,
             cleanup: options.cleanup,

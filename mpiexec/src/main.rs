@@ -10,6 +10,7 @@ mod affinity;
 mod binding;
 mod cgroup;
 mod completion;
+mod cores;
 mod debugger;
 mod foreign;
 mod guardian;

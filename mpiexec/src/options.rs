@@ -10,7 +10,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use many::Many;
+pub use many::{Input, Many};
 
 use crate::binding::{self, Bind};
 use crate::completion;

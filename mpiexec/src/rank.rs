@@ -5,9 +5,12 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
+use std::time::SystemTime;
 
 use crate::affinity::Room;
+use crate::cores::{self, Dumped};
 use crate::options::Section;
 use crate::output::{Outbox, Source};
 use crate::program::Program;
@@ -29,6 +32,12 @@ pub struct Rank {
     pub lines_before: usize,
     /// What its lines of output start with, if they are to be labelled.
     pub label: Option<String>,
+    /// Where it was started.
+    pub folder: PathBuf,
+    /// When it was started.
+    pub since: SystemTime,
+    /// Its core file, if it has left one that was found.
+    pub core: Option<PathBuf>,
 }
 
 /// What is needed to start a rank, besides its program.
@@ -91,6 +100,9 @@ impl Rank {
         };
         system::prepare(&mut command, place.signals, setup);
 
+        let folder = section.wdir.as_deref().unwrap_or(Path::new("."));
+        let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf());
+        let since = SystemTime::now();
         let mut child = command.spawn()?;
         let source = |pipe: Option<OwnedFd>| pipe.map(Source::new).transpose();
         let sources = [
@@ -105,8 +117,23 @@ impl Rank {
             sources,
             lines_before: 0,
             label: place.label,
+            folder,
+            since,
+            core: None,
         };
         Ok((rank, child.stdin.take()))
+    }
+
+    /// It has ended: a core file of its gets its name, and the place is noted.
+    pub fn note_core(&mut self, rank: usize, ending: Ending) {
+        if let Ending::Signal { core: true, .. } = ending {
+            self.core = cores::name(&Dumped {
+                pid: self.pid,
+                rank,
+                folder: &self.folder,
+                since: self.since,
+            });
+        }
     }
 
     /// How many lines it has written to standard error, as far as that comes to us.

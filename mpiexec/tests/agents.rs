@@ -121,6 +121,24 @@ fn input_and_its_end_reach_the_chosen_rank() {
 }
 
 #[test]
+fn input_reaches_those_who_are_to_have_it_on_one_machine_too() {
+    for (who, expected) in [
+        ("all", &["0 one", "1 one"][..]),
+        ("1", &["0", "1 one"]),
+        ("none", &["0", "1"]),
+        ("0", &["0 one", "1"]),
+    ] {
+        let mut command = mpiexec();
+        command.args(["-s", who, "-n", "2", "sh", "-c", "echo $PMI_RANK $(cat)"]);
+        let outcome = start_with_input(&mut command, Some(b"one\n".to_vec())).finish();
+        outcome.expect(0);
+        let mut lines: Vec<&str> = outcome.out.lines().collect();
+        lines.sort_unstable();
+        assert_eq!(lines, expected, "-s {who}");
+    }
+}
+
+#[test]
 fn an_agent_wants_its_line() {
     let mut command = mpiexec();
     let outcome = start_with_input(command.arg("-weft-agent"), Some(b"hello\n".to_vec())).finish();

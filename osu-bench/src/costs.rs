@@ -16,6 +16,7 @@ use mpi_coll::virtual_time;
 use crate::error::{Error, Result};
 use crate::find::this_program;
 use crate::library::Library;
+use crate::progress::Progress;
 use crate::{output, process};
 
 /// What `tune --costs` needs to know.
@@ -88,11 +89,15 @@ fn measure(plan: &Plan<'_>) -> Result<Network> {
         ("allreduce=rdma-tree:3", 4),
     ];
     let mut times: [Vec<Vec<f64>>; 3] = Default::default();
-    for _ in 0..RUNS * plan.rounds {
+    let rounds = RUNS * plan.rounds;
+    let mut progress = Progress::new(rounds as usize * WAYS.len());
+    for round in 1..=rounds {
         for (place, (way, ranks)) in WAYS.into_iter().enumerate() {
+            progress.step(format!("round {round} of {rounds}, {way}, {ranks} ranks"));
             times[place].push(allreduce(plan, way, ranks)?);
         }
     }
+    drop(progress);
     let [writes, messages, tree] = times.map(|rounds| {
         SIZES
             .map(|_| ())
@@ -258,6 +263,8 @@ pub fn degrees(options: &DegreesOptions) -> Result<()> {
     output::say(&format!(
         "Allreduce by writes in virtual time, us; costs {costs}\n"
     ));
+    let each = (1..).take_while(|power| 1_u64 << power <= u64::from(options.most));
+    let mut progress = Progress::new(options.sizes.len() * each.count());
     for &bytes in &options.sizes {
         if bytes == 0 || bytes % 4 != 0 {
             return Err(Error::new(format!(
@@ -274,6 +281,7 @@ pub fn degrees(options: &DegreesOptions) -> Result<()> {
         ));
         let mut ranks = 2;
         while ranks <= options.most {
+            progress.step(format!("{bytes} bytes, {ranks} ranks"));
             output::say(&row(ranks, &costs, bytes));
             ranks *= 2;
         }

@@ -63,6 +63,41 @@ pub struct Peer {
     pub launcher: Option<PathBuf>,
 }
 
+/// The library that is measured where none is named, and the others of this machine.
+pub fn all() -> Result<Vec<Peer>> {
+    let own = folder()?;
+    // Another one may have been named on purpose.
+    let name = match beside() {
+        Some(_) => "Weft",
+        None => "here",
+    };
+    let others = peers().into_iter().filter(|peer| peer.folder != own);
+    let mut all: Vec<Peer> = others.collect();
+    all.insert(
+        0,
+        Peer {
+            name,
+            folder: own,
+            launcher: None,
+        },
+    );
+    Ok(all)
+}
+
+/// A program of Debian's Open MPI, whose library is in `dir`: `usr/lib/ARCHITECTURE/openmpi/lib` of the system, or of
+/// a folder in which its packages were unpacked.
+pub fn debian_tool(dir: &Path, name: &str) -> Option<PathBuf> {
+    let path = debian_usr(dir)?.join("bin").join(name);
+    path.exists().then_some(path)
+}
+
+/// The `usr` of Debian's Open MPI, whose library is in `dir`.
+pub fn debian_usr(dir: &Path) -> Option<&Path> {
+    let inner = dir.parent()?;
+    let usr = inner.parent()?.parent()?.parent()?;
+    (dir.ends_with("openmpi/lib") && usr.ends_with("usr")).then_some(usr)
+}
+
 /// The other libraries that are where Debian or their own scripts put them.
 pub fn peers() -> Vec<Peer> {
     let debian = format!("/usr/lib/{}-linux-gnu", env::consts::ARCH);
@@ -88,6 +123,8 @@ pub fn peers() -> Vec<Peer> {
         "libmpi.so.40",
         None,
     );
+    // Its library alone is on many machines, for some program or other, without a launcher.
+    let open = open.filter(|peer| debian_tool(&peer.folder, "mpiexec.openmpi").is_some());
     let intel = env::var_os("I_MPI_ROOT").and_then(|root| {
         at(
             "Intel MPI",

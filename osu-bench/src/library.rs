@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::compare::Loops;
 use crate::error::{Error, Result};
-use crate::find::{LIBRARY_NAMES, one_line, this_program};
+use crate::find::{LIBRARY_NAMES, debian_tool, debian_usr, one_line, this_program};
 use crate::process;
 
 /// The limit for asking a library or a launcher for its version.
@@ -106,9 +106,13 @@ impl Library {
     ) -> Result<Self> {
         let launcher = match launcher {
             Some(path) => path.to_path_buf(),
-            None => find_launcher(&dir)?,
+            None => match debian_tool(&dir, "mpiexec.openmpi") {
+                Some(path) => path,
+                None => find_launcher(&dir)?,
+            },
         };
         let mut env = base_env(&dir);
+        env.extend(unpacked_env(&dir));
         env.extend(family_env(Family::OpenMpi, tcp));
         let env = merged(&env, extra);
         let mut command = Command::new(&launcher);
@@ -116,7 +120,7 @@ impl Library {
             .arg("--version")
             .envs(env.iter().map(|(name, value)| (name, value)));
         let answer = process::run(&mut command, VERSION_LIMIT)?;
-        let loops = Loops::compile(&dir, &env)?;
+        let loops = Loops::compile(&dir, &env, tcp)?;
         Ok(Self {
             version: one_line(&answer.stdout),
             dir,
@@ -252,6 +256,33 @@ fn base_env(dir: &Path) -> Vec<(String, OsString)> {
         env.push((name.to_owned(), "lo".into()));
     }
     env
+}
+
+/// What Debian's Open MPI needs where its packages were unpacked, and not installed.
+fn unpacked_env(dir: &Path) -> Vec<(String, OsString)> {
+    let Some(usr) = debian_usr(dir).filter(|usr| *usr != Path::new("/usr")) else {
+        return Vec::new();
+    };
+    let root = usr.parent().unwrap_or(usr);
+    let libraries = dir.ancestors().nth(2).unwrap_or(dir);
+    let mut path = libraries.as_os_str().to_owned();
+    path.push(":");
+    path.push(dir);
+    vec![
+        ("OPAL_PREFIX".to_owned(), usr.into()),
+        ("OPAL_LIBDIR".to_owned(), libraries.into()),
+        ("OPAL_DATADIR".to_owned(), usr.join("share").into()),
+        (
+            "OPAL_PKGDATADIR".to_owned(),
+            usr.join("share/openmpi").into(),
+        ),
+        ("OPAL_PKGLIBDIR".to_owned(), dir.join("openmpi3").into()),
+        (
+            "OPAL_SYSCONFDIR".to_owned(),
+            root.join("etc/openmpi").into(),
+        ),
+        ("LD_LIBRARY_PATH".to_owned(), path),
+    ]
 }
 
 /// What a library needs to use shared memory, or TCP between ranks of this machine.

@@ -17,6 +17,7 @@ mod mpi;
 mod options;
 mod output;
 mod process;
+mod progress;
 mod put_count;
 mod report;
 mod startup;

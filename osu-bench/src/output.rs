@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
+use crate::progress::aside;
+
 /// Width of the first column.
 const SIZE_WIDTH: usize = 10;
 /// Width of every other column.
@@ -27,12 +29,12 @@ pub fn columns(names: &[&str]) -> String {
 
 /// Prints a line. A closed output is no reason to stop a job that others take part in.
 pub fn say(line: &str) {
-    let _ = writeln!(io::stdout().lock(), "{line}");
+    let _ = aside(|| writeln!(io::stdout().lock(), "{line}"));
 }
 
 /// Prints a line to standard error in one piece, so that lines of several ranks don't mix.
 pub fn complain(line: &str) {
-    let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
+    let _ = aside(|| io::stderr().write_all(format!("{line}\n").as_bytes()));
 }
 
 /// One measured value, as printed.

@@ -58,16 +58,9 @@ const BENCHES: &str = "latency,bw,bibw,mbw_mr,barrier,bcast,allreduce,reduce,all
 
 /// Measures, and writes the page.
 pub fn run(options: &ReportOptions) -> Result<()> {
-    let own = find::folder()?;
-    // Another one may have been named on purpose.
-    let name = if find::beside().is_some() {
-        "Weft"
-    } else {
-        "here"
-    };
-    let mut libs = vec![format!("{name}={}", own.display())];
+    let mut libs = Vec::new();
     let mut launchers = options.launchers.clone();
-    for peer in find::peers().into_iter().filter(|peer| peer.folder != own) {
+    for peer in find::all()? {
         libs.push(format!("{}={}", peer.name, peer.folder.display()));
         launchers.extend(
             peer.launcher

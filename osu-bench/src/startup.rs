@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::find::this_program;
 use crate::library::Library;
 use crate::mpi::{Combine, Table, World};
+use crate::progress::Progress;
 use crate::{output, process};
 
 /// Options of `startup`.
@@ -101,16 +102,24 @@ pub fn run(options: &StartupOptions) -> Result<()> {
             .to_owned(),
         "|---:|---|---:|---:|---:|---:|---:|".to_owned(),
     ];
+    let jobs = options.ranks.len() * sides.len() * (1 + options.rounds as usize);
+    let mut progress = Progress::new(jobs);
     for &ranks in &options.ranks {
         let mut times = vec![Vec::new(); sides.len()];
         let mut memory = vec![(0.0, 0.0); sides.len()];
         for (side, memory) in sides.iter().zip(&mut memory) {
+            progress.step(format!("{ranks} ranks, {}, memory", side.name));
             let text = job(side, ranks, true, options)?.1;
             *memory = parse_memory(&text)
                 .ok_or_else(|| Error::new(format!("{}: rank 0 told no memory", side.name)))?;
         }
-        for _ in 0..options.rounds {
+        for round in 1..=options.rounds {
             for (side, times) in sides.iter().zip(&mut times) {
+                let name = &side.name;
+                progress.step(format!(
+                    "{ranks} ranks, {name}, round {round} of {}",
+                    options.rounds
+                ));
                 times.push(job(side, ranks, false, options)?.0);
             }
         }
@@ -131,6 +140,7 @@ pub fn run(options: &StartupOptions) -> Result<()> {
             ));
         }
     }
+    drop(progress);
     for side in &sides {
         let (name, library) = (&side.name, &side.library);
         let launcher = library.launcher.display();

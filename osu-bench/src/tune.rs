@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::find;
 use crate::find::this_program;
 use crate::library::Library;
+use crate::progress::Progress;
 use crate::{output, process};
 
 /// What `tune` and `consistency` have in common.
@@ -261,7 +262,10 @@ pub fn run(options: &TuneOptions) -> Result<()> {
     let ranks = measuring.ranks as usize;
     let per_node = options.per_node.map_or(ranks, |each| each as usize);
     let mut lines: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for &&(bench, collective, algorithms) in &measuring.chosen()? {
+    let chosen = measuring.chosen()?;
+    let ways: usize = chosen.iter().map(|row| row.2.len()).sum();
+    let mut progress = Progress::new(ways * measuring.rounds as usize);
+    for &&(bench, collective, algorithms) in &chosen {
         let sizes = match bench.has_sizes() {
             true => measuring.sizes(),
             false => vec![0],
@@ -269,6 +273,7 @@ pub fn run(options: &TuneOptions) -> Result<()> {
         let mut rounds: Vec<Vec<Vec<f64>>> = vec![Vec::new(); algorithms.len()];
         for _ in 0..measuring.rounds {
             for (place, algorithm) in algorithms.iter().enumerate() {
+                progress.step(format!("{collective} by {algorithm}"));
                 let choice = Some(format!("{collective}={algorithm}"));
                 let library = measuring.library(choice)?;
                 match measuring.measure(&library, bench, &sizes)? {
@@ -344,12 +349,15 @@ pub fn consistency(options: &ConsistencyOptions) -> Result<()> {
     let library = measuring.library(std::env::var("WEFT_COLL").ok())?;
     let sizes = measuring.sizes();
     let mut wrong = 0;
-    for &&(bench, collective, _) in &measuring.chosen()? {
+    let chosen = measuring.chosen()?;
+    let mut progress = Progress::new(chosen.len() * measuring.rounds as usize);
+    for &&(bench, collective, _) in &chosen {
         if !bench.has_sizes() {
             continue;
         }
         let mut rounds = Vec::new();
         for _ in 0..measuring.rounds {
+            progress.step(collective);
             match measuring.measure(&library, bench, &sizes)? {
                 Ok(values) => rounds.push(values),
                 Err(why) => return Err(Error::new(format!("{collective}: {why}"))),

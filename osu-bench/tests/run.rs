@@ -291,6 +291,69 @@ fn a_page_has_a_picture_of_each_benchmark_with_sizes() {
 }
 
 #[test]
+fn a_page_of_results_says_first_who_is_ahead() {
+    let Some(mpich) = mpich() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    // The same library in another folder is another one.
+    let other = folder.path().join("lib");
+    std::fs::create_dir(&other).unwrap();
+    let library = mpich.library.join("libmpich.so.12").canonicalize().unwrap();
+    std::fs::copy(library, other.join("libmpich.so.12")).unwrap();
+    let page = folder.path().join("results.md");
+    let launcher = mpich.launcher.display();
+    let output = limited(Path::new(PROGRAM))
+        .args([
+            "compare", "--rounds", "1", "--budget", "2", "--sizes", "8,64",
+        ])
+        .args(["--bench", "latency,barrier", "--page"])
+        .arg(&page)
+        .args(["--lib", &format!("one={}", mpich.library.display())])
+        .args(["--lib", &format!("two={}", other.display())])
+        .args(["--launcher", &format!("one={launcher}")])
+        .args(["--launcher", &format!("two={launcher}")])
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}{}",
+        stdout(&output),
+        stderr(&output)
+    );
+    assert!(
+        stdout(&output).contains("results.md with 2 pictures"),
+        "{}",
+        stdout(&output)
+    );
+    let text = std::fs::read_to_string(&page).unwrap();
+    let summary = text.split("\n## ").next().unwrap();
+    assert!(summary.lines().count() <= 12, "{summary}");
+    assert!(
+        summary.contains("one against the best of the others, at 3 points of 2 benchmarks"),
+        "{summary}"
+    );
+    for bench in ["latency", "barrier"] {
+        assert!(summary.contains(bench), "{bench}: {summary}");
+        let name = format!("results-{bench}.svg");
+        assert!(text.contains(&format!("![{bench}]({name})")), "{text}");
+        let picture = std::fs::read_to_string(folder.path().join(name)).unwrap();
+        assert!(
+            picture.starts_with("<svg xmlns=") && picture.contains(">two<"),
+            "{picture}"
+        );
+    }
+    for part in [
+        "| bytes | one | two | one is |",
+        "| 64 |",
+        "Spread in ± %",
+        "osu-bench compare --rounds 1",
+        "load average",
+        "MPICH",
+    ] {
+        assert!(text.contains(part), "no {part}: {text}");
+    }
+}
+
+#[test]
 fn a_side_that_fails_is_reported_beside_one_that_works() {
     let Some(mpich) = mpich() else { return };
     let output = limited(Path::new(PROGRAM))

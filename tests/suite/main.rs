@@ -12,9 +12,12 @@
 //! - `WEFT_TEST_ALLOW_SKIP`: what may be left out where the machine lacks something for it, by names.
 //! - `WEFT_TEST_PATIENCE`: multiplies all time limits, for slow or busy machines.
 
+mod bars;
 mod checks;
 mod compilers;
+mod cores;
 mod documented;
+mod gdb;
 mod hosts;
 mod installed;
 mod job;
@@ -32,6 +35,7 @@ mod room;
 mod spawning;
 mod sshd;
 mod standard_abi;
+mod terminal;
 mod tools;
 mod top;
 mod tutorial;
@@ -119,8 +123,11 @@ fn trials() -> Result<Vec<Trial>> {
     trials.extend(tools::trials());
     trials.extend(profile::trials());
     trials.extend(top::trials());
+    trials.extend(bars::trials());
+    trials.extend(cores::trials());
     trials.extend(compilers::trials());
     trials.extend(queues::trials());
+    trials.extend(gdb::trials());
     trials.extend(tutorial::trials());
     trials.extend(documented::trials());
     trials.extend(installed::trials());

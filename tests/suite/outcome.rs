@@ -21,9 +21,14 @@ pub struct Outcome {
 impl Outcome {
     /// Runs a command to its end, but kills it after `limit`.
     pub fn of(command: &mut Command, limit: Duration) -> Result<Outcome> {
+        Self::reading(command, Stdio::null(), limit)
+    }
+
+    /// The same with something on its standard input.
+    pub fn reading(command: &mut Command, input: Stdio, limit: Duration) -> Result<Outcome> {
         let began = Instant::now();
         let mut child = command
-            .stdin(Stdio::null())
+            .stdin(input)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -55,6 +60,11 @@ impl Outcome {
             took,
             ended,
         })
+    }
+
+    /// What it wrote to standard error.
+    pub fn stderr(&self) -> &str {
+        &self.err
     }
 
     /// Seconds from the moment that the program told to its end.

@@ -87,6 +87,11 @@ impl Room {
         command
     }
 
+    /// Where the program stands, which is its `/tmp`, too.
+    pub fn folder(&self) -> &Path {
+        &self.tmp
+    }
+
     /// What the job has left behind after its end; ends processes.
     pub fn leftovers(&self) -> Vec<String> {
         let mut left = Vec::new();

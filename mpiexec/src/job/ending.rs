@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use pmi::server::Stage;
 
 use super::Job;
+use crate::cores;
 use crate::debugger;
 use crate::hang::{self, Inquiry, LAST_WORDS, LAST_WORDS_OF_ALL};
 use crate::label;
@@ -144,6 +145,7 @@ impl Job {
             // Its last words may say that it finalized or aborted, and nobody reads answers.
             self.ranks[rank].answers.clear();
             self.hear(rank);
+            self.ranks[rank].note_core(rank, ending);
             self.ranks[rank].ending = Some(ending);
             self.running -= 1;
         }
@@ -181,6 +183,7 @@ impl Job {
     /// Decides what the end of a rank means for the job.
     fn judge(&mut self, rank: usize, ending: Ending) {
         if let Some(cause) = &self.cause {
+            self.cores.extend(self.ranks[rank].core.clone());
             match ending {
                 _ if cause.others.binary_search(&rank).is_err() => {}
                 Ending::Signal {
@@ -200,7 +203,7 @@ impl Job {
         let stage = self.server.stage(rank);
         match ending {
             Ending::Signal { number, core } => {
-                let core = if core { ", core dumped" } else { "" };
+                let core = cores::words(core, self.ranks[rank].core.as_deref());
                 let text = format!(
                     "{who} was killed by signal {number}, {}{core}{}",
                     signal_name(number),
@@ -473,9 +476,10 @@ impl Job {
                     spawned.tell_end(&cause.text);
                 }
                 let text = format!(
-                    "{}\n{}",
+                    "{}\n{}{}",
                     cause.text,
-                    self.ended.tell(cause.others.len(), self.ranks.len())
+                    self.ended.tell(cause.others.len(), self.ranks.len()),
+                    cores::others(&self.cores)
                 );
                 self.sinks[0].write_ready();
                 message(&mut self.sinks[1], &text);

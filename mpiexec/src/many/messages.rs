@@ -63,6 +63,8 @@ pub enum Up {
     /// Ranks have ended; for each how (the code, or the signal with 256 added, and with 512 if there is
     /// a core dump) and how far it had come in MPI.
     Ended { ranks: Vec<(u32, (u32, u8))> },
+    /// A rank that will be among those that have ended has left a core file.
+    Core { rank: u32, place: Bytes },
     /// A rank called MPI_Abort.
     Abort {
         rank: u32,
@@ -107,6 +109,7 @@ fields! {
         12 Lost { hosts, text },
         13 Gone { notes },
         14 Left {},
+        15 Core { rank, place },
     }
 }
 

@@ -9,7 +9,8 @@ use crate::affinity;
 use crate::hosts::batch::{self, Surroundings};
 use crate::hosts::place::{Order, Placement, Wanted, Wishes, place};
 use crate::hosts::{Host, file, rankfile};
-use crate::options::{Options, Section};
+
+use crate::options::{Input, Options, Section};
 
 /// The machine and the environment that this program runs in.
 pub struct Here;
@@ -77,7 +78,9 @@ pub fn plan(
         own = true;
     }
     let many = &options.many;
-    if !known && !own && many.bootstrap.is_none() {
+    // Ranks other than the first get their input from an agent, be it the only one.
+    let usual = many.input == Input::Ranks(vec![0]);
+    if !known && !own && many.bootstrap.is_none() && usual {
         let ranks: usize = options.sections.iter().map(|section| section.count).sum();
         let slots = affinity::slots();
         return match many.oversubscribe || ranks <= slots {
@@ -126,7 +129,10 @@ pub fn plan(
     let told = options.many.bootstrap.is_some() || options.many.exec.is_some();
     let asked = told && (apart || options.spawned.is_none());
     if placement.hosts.iter().all(here) && !asked {
-        return Ok(None);
+        if usual {
+            return Ok(None);
+        }
+        options.many.bootstrap = Some("fork".to_owned());
     }
     if options.many.bootstrap.is_none() {
         let is_set = |name: &str| around.variable(name).is_some();
@@ -256,6 +262,13 @@ mod tests {
             ("-hosts x,x,y -map-by seq a", &[], "3 by ssh: x x y"),
             ("-bootstrap rsh -hosts x a", &[], "1 by rsh: x"),
             ("-bootstrap fork -hosts x,y a", &[], "2 by fork: x y"),
+            ("-s all -n 2 a", &[], "2 by fork: localhost localhost"),
+            (
+                "-hosts localhost:3 -s 2 a",
+                &[],
+                "3 by fork: localhost localhost localhost",
+            ),
+            ("-s 0 -n 2 a", &[], "2 here"),
             ("-n 3 a", &slurm, "3 by slurm: n1 n2 n1"),
             ("a", &slurm, "2 by slurm: n1 n2"),
             ("-rmk user -n 3 a", &slurm, "3 here"),

@@ -6,6 +6,9 @@ mod input;
 mod output;
 mod setup;
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -73,6 +76,8 @@ struct Rank {
     ending: Option<Ending>,
     stage: Stage,
     lost: bool,
+    /// Its core file on its host, if it has left one that was found.
+    core: Option<PathBuf>,
 }
 
 /// How far a rank had come in MPI when it ended.
@@ -117,6 +122,8 @@ struct Root {
     inquiry: Option<Inquiry>,
     standstill: Standstill,
     cause: Option<Cause>,
+    /// Core files that were not told of.
+    cores: Vec<PathBuf>,
     ended: Ended,
     code: u8,
     cleanup: bool,
@@ -166,6 +173,7 @@ impl Root {
             ending: None,
             stage: Stage::Silent,
             lost: false,
+            core: None,
         };
         let host = |(host, ranks): (&crate::hosts::Host, Vec<usize>)| Host {
             name: host.name.clone(),
@@ -211,6 +219,7 @@ impl Root {
             inquiry: None,
             standstill: Standstill::default(),
             cause: None,
+            cores: Vec::new(),
             ended: Ended::default(),
             code: 0,
             cleanup: options.cleanup,
@@ -403,6 +412,9 @@ impl Root {
                     };
                     self.has_ended(rank as usize, to_ending(how), stage);
                 }
+            }
+            Up::Core { rank, place } => {
+                self.ranks[rank as usize].core = Some(OsString::from_vec(place.0).into());
             }
             Up::Abort {
                 rank,

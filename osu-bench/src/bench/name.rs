@@ -116,6 +116,28 @@ impl Name {
         !fixed
     }
 
+    /// What OSU's name stands for.
+    pub fn explanation(self) -> &'static str {
+        match self {
+            Self::Latency => "half the time of a ping-pong",
+            Self::MultiLat => "half the time of ping-pongs of several pairs",
+            Self::Bw => "bandwidth, windows of messages one way",
+            Self::Bibw => "bandwidth in both directions at once",
+            Self::MbwMr => "bandwidth of pairs of ranks",
+            Self::MbwMrMt => "bandwidth of pairs of threads",
+            Self::PutLatency => "MPI_Put and flush",
+            Self::PutBw => "windows of MPI_Put, then a flush",
+            Self::GetLatency => "MPI_Get and flush",
+            Self::GetBw => "windows of MPI_Get, then a flush",
+            Self::AccLatency => "MPI_Accumulate and flush",
+            Self::GetAccLatency => "MPI_Get_accumulate and flush",
+            Self::FopLatency => "MPI_Fetch_and_op and flush",
+            Self::CasLatency => "MPI_Compare_and_swap and flush",
+            Self::Init => "time of MPI_Init",
+            _ => "time of a call",
+        }
+    }
+
     /// The name as it is written on the command line.
     pub fn text(self) -> String {
         self.to_possible_value()

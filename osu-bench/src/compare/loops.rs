@@ -1,6 +1,6 @@
 //! Libraries whose ABI is not MPICH's: the loops of a few benchmarks are compiled by their own mpicc.
 //!
-//! One-sided benchmarks are not among them: Open MPI's windows use shared memory within a node whatever
+//! Over TCP one-sided benchmarks are not among them: Open MPI's windows use shared memory within a node whatever
 //! transport is asked for.
 
 use std::ffi::OsString;
@@ -24,21 +24,36 @@ const LIMIT: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct Loops {
     folder: TempDir,
+    tcp: bool,
 }
 
 impl Loops {
-    /// Compiles them for the library in `dir` by `DIR/../bin/mpicc`.
-    pub fn compile(dir: &Path, env: &[(String, OsString)]) -> Result<Loops> {
+    /// Compiles them for the library in `dir` by `DIR/../bin/mpicc`, or by Debian's.
+    pub fn compile(dir: &Path, env: &[(String, OsString)], tcp: bool) -> Result<Loops> {
         let mpicc = dir.parent().map(|prefix| prefix.join("bin/mpicc"));
-        let mpicc = mpicc.filter(|path| path.is_file()).ok_or_else(|| {
-            Error::new(format!(
-                "{} holds a library of another ABI, whose benchmarks have to be compiled, and there is no \
-                 mpicc in ../bin",
-                dir.display()
-            ))
-        })?;
+        let mpicc = mpicc.filter(|path| path.is_file());
+        // Debian's headers are beside its library.
+        let headers = dir.parent().map(|inner| inner.join("include"));
+        let headers = headers.filter(|path| path.join("mpi.h").is_file());
+        let compiler = match (mpicc, headers) {
+            (Some(mpicc), _) => (mpicc, Vec::new()),
+            (None, Some(headers)) => {
+                let mut words = vec![OsString::from("-I"), headers.into()];
+                words.extend(["-L".into(), dir.into(), "-lmpi".into()]);
+                (PathBuf::from("cc"), words)
+            }
+            (None, None) => {
+                return Err(Error::new(format!(
+                    "{} holds a library of another ABI, whose benchmarks have to be compiled, and there is neither an \
+                     mpicc in ../bin nor an mpi.h in ../include",
+                    dir.display()
+                )));
+            }
+        };
+        let (mpicc, words) = compiler;
         let loops = Loops {
             folder: tempfile::tempdir()?,
+            tcp,
         };
         let source = loops.folder.path().join("loops.c");
         fs::write(&source, SOURCE)?;
@@ -46,6 +61,7 @@ impl Loops {
         command
             .args(["-O2", "-o"])
             .args([&loops.program(), &source])
+            .args(words)
             .envs(env.iter().map(|(name, value)| (name, value)));
         match process::run(&mut command, LIMIT)?.failure {
             None => Ok(loops),
@@ -63,10 +79,27 @@ impl Loops {
         let all = [
             Name::Latency,
             Name::Bw,
+            Name::Bibw,
             Name::Barrier,
             Name::Bcast,
             Name::Allreduce,
+            Name::Reduce,
+            Name::ReduceScatter,
+            Name::Allgather,
+            Name::Alltoall,
+            Name::Gather,
+            Name::Scatter,
         ];
-        all.contains(&bench)
+        let one_sided = [
+            Name::PutLatency,
+            Name::GetLatency,
+            Name::PutBw,
+            Name::GetBw,
+            Name::AccLatency,
+            Name::GetAccLatency,
+            Name::FopLatency,
+            Name::CasLatency,
+        ];
+        all.contains(&bench) || !self.tcp && one_sided.contains(&bench)
     }
 }

@@ -1,11 +1,14 @@
 //! `compare`: the same benchmarks under several MPI libraries in turn, as child processes.
 
+mod figure;
 mod hosts;
 mod loops;
 mod machine;
 mod page;
 mod plot;
 mod report;
+mod results;
+mod standing;
 mod switch;
 
 pub use loops::Loops;
@@ -13,8 +16,7 @@ pub use page::html as page;
 pub use report::Report;
 
 use std::fs;
-use std::io::{self, IsTerminal as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
 use std::time::Duration;
@@ -23,8 +25,9 @@ use clap::Args;
 
 use crate::bench::{self, Name};
 use crate::error::{Error, Result};
-use crate::find::this_program;
+use crate::find::{self, this_program};
 use crate::library::{Library, cores};
+use crate::progress::Progress;
 use crate::stats::Summary;
 use crate::{output, process};
 use hosts::Hosts;
@@ -36,8 +39,9 @@ use report::{Cell, Conditions, Priority};
 pub struct CompareOptions {
     /// A library: a name for the table and the folder of its libmpi.so.12. The first is what the
     /// others are measured against; a single one is measured against itself. Of Open MPI (libmpi.so.40),
-    /// latency, bw, barrier, bcast and allreduce are compiled by DIR/../bin/mpicc.
-    #[arg(long = "lib", value_name = "NAME=DIR", required = true)]
+    /// a part of the benchmarks is compiled by its mpicc. Without this option: this program's own library ("Weft", or
+    /// "here" if LD_LIBRARY_PATH names one), Debian's MPICH and Open MPI, and I_MPI_ROOT's.
+    #[arg(long = "lib", value_name = "NAME=DIR")]
     libs: Vec<Assignment>,
     /// The launcher of a library; otherwise DIR/../bin/mpiexec, the mpiexec beside osu-bench, or
     /// mpiexec.hydra or mpiexec in PATH.
@@ -100,6 +104,10 @@ pub struct CompareOptions {
     /// Write all measurements to this file too, as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write a page of Markdown too: where the first library stands, then a table and a picture of each benchmark, the
+    /// pictures beside it as FILE-BENCH.svg.
+    #[arg(long, value_name = "FILE.md")]
+    page: Option<PathBuf>,
     /// Further options for every benchmark.
     #[arg(last = true, value_name = "OPTION")]
     extra: Vec<String>,
@@ -214,6 +222,10 @@ pub fn run(options: &CompareOptions) -> Result<()> {
         fs::write(file, format!("{:#}\n", report.json()))
             .map_err(|error| Error::new(format!("{}: {error}", file.display())))?;
     }
+    if let Some(file) = &options.page {
+        let pictures = results::write(&report, file, &results::typed())?;
+        output::say(&format!("\n{} with {pictures} pictures", file.display()));
+    }
     match report.failures.len() {
         0 => Ok(()),
         n => Err(Error::new(format!(
@@ -262,20 +274,32 @@ pub fn measured(options: &CompareOptions) -> Result<Report> {
         bench == Name::Latency || bench.is_round_trip()
     });
     let mut bandwidth_floor = floor_of(true, &|bench| bench == Name::Bw);
+    let offers = |side: &Side, bench: Name| {
+        let loops = side.library.loops.as_deref();
+        loops.is_none_or(|loops| loops.offers(bench))
+    };
+    let all = || {
+        benches
+            .iter()
+            .flat_map(|(bench, _)| sides.iter().map(|side| (*bench, side)))
+    };
+    let runs = all().filter(|(bench, side)| offers(side, *bench)).count();
+    let mut progress = Progress::new(options.rounds as usize * runs);
     for round in 1..=options.rounds {
         for floor in floor.iter_mut().chain(&mut bandwidth_floor) {
             floor.measure(options, chrt)?;
         }
         for (bench, sizes) in &benches {
             for (place, side) in sides.iter().enumerate() {
-                if io::stderr().is_terminal() {
-                    let (rounds, bench) = (options.rounds, bench.text());
-                    eprint!("\r\x1b[Kround {round} of {rounds}: {bench}, {}", side.name);
-                }
-                let loops = side.library.loops.as_deref();
-                if loops.is_some_and(|loops| !loops.offers(*bench)) {
+                if !offers(side, *bench) {
                     continue;
                 }
+                progress.step(format!(
+                    "round {round} of {}, {}, {}",
+                    options.rounds,
+                    bench.text(),
+                    side.name
+                ));
                 match measure(options, side, *bench, sizes, chrt, hosts.as_ref())? {
                     Ok(values) => {
                         for (size, value) in sizes.iter().zip(values) {
@@ -323,30 +347,39 @@ pub fn measured(options: &CompareOptions) -> Result<Report> {
             stolen: after.stolen_since(&before),
         },
     };
-    if io::stderr().is_terminal() {
-        eprint!("\r\x1b[K");
-    }
     Ok(report)
 }
 
 /// The libraries, in order; a copy of the first where noise is to be shown.
 fn sides(options: &CompareOptions) -> Result<Vec<Side>> {
-    let known = |name: &str| options.libs.iter().any(|lib| lib.name == name);
-    let named = options.launchers.iter().map(|launcher| &launcher.name);
+    let mut libs = options.libs.clone();
+    let mut launchers = Vec::new();
+    if libs.is_empty() {
+        for place in find::all()? {
+            let assigned = |path: &Path| Assignment {
+                name: place.name.to_owned(),
+                value: path.display().to_string(),
+            };
+            launchers.extend(place.launcher.as_deref().map(assigned));
+            libs.push(assigned(&place.folder));
+        }
+    }
+    launchers.extend(options.launchers.iter().cloned());
+    let known = |name: &str| libs.iter().any(|lib| lib.name == name);
+    let named = launchers.iter().map(|launcher| &launcher.name);
     let mut named = named.chain(options.envs.iter().map(|env| &env.side));
     if let Some(name) = named.find(|name| !name.is_empty() && !known(name)) {
         return Err(Error::new(format!("'{name}' is not the name of a --lib")));
     }
     let mut sides: Vec<Side> = Vec::new();
-    for lib in &options.libs {
+    for lib in &libs {
         if sides.iter().any(|side| side.name == lib.name) {
             return Err(Error::new(format!(
                 "two libraries are named '{}'",
                 lib.name
             )));
         }
-        let launcher = options
-            .launchers
+        let launcher = launchers
             .iter()
             .rev()
             .find(|launcher| launcher.name == lib.name);

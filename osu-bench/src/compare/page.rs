@@ -17,21 +17,6 @@ table{border-collapse:collapse;font-size:13px;font-variant-numeric:tabular-nums}
 td,th{padding:.15em .6em;border-bottom:1px solid #eee;text-align:right;white-space:nowrap}td:first-child,th:first-child{text-align:left}\
 .better{color:#1b6e20}.worse{color:#a3263a}.noise{color:#666}summary{cursor:pointer;color:#444}";
 
-/// What OSU's names stand for.
-fn explanation(bench: Name) -> &'static str {
-    match bench {
-        Name::Latency => "half the time of a ping-pong",
-        Name::Bw => "bandwidth, windows of messages one way",
-        Name::Bibw => "bandwidth in both directions at once",
-        Name::MbwMr => "bandwidth of pairs of ranks",
-        Name::Init => "time of MPI_Init",
-        _ if bench.text().starts_with("put") => "MPI_Put and flush",
-        _ if bench.text().starts_with("get_acc") => "MPI_Get_accumulate and flush",
-        _ if bench.text().starts_with("get") => "MPI_Get and flush",
-        _ => "time of a call",
-    }
-}
-
 /// The page: a section for each network.
 pub fn html(reports: &[Report]) -> String {
     let mut text = format!(
@@ -135,7 +120,7 @@ fn one(text: &mut String, report: &Report, bench: Name) {
     let _ = writeln!(
         text,
         "<div class='one'><h3>{name} <small>{}, {}</small></h3>",
-        explanation(bench),
+        bench.explanation(),
         unit.text()
     );
     let picture = plot::svg(&name, unit.text(), &lines);

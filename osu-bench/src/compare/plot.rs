@@ -15,11 +15,13 @@ pub const COLOURS: [&str; 8] = [
 ];
 
 const WIDTH: f64 = 560.0;
+/// Of a picture with a legend of one line.
 const HEIGHT: f64 = 330.0;
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 14.0;
-const TOP: f64 = 34.0;
 const BOTTOM: f64 = 44.0;
+/// Between two lines of a legend.
+const LEAD: f64 = 18.0;
 
 /// `8`, `64 Ki`, `1 Mi`.
 pub fn bytes(size: usize) -> String {
@@ -45,9 +47,14 @@ fn ticks(least: f64, most: f64) -> Vec<(f64, bool)> {
         .collect()
 }
 
+/// The colour of the line in this place.
+pub fn colour(place: usize) -> &'static str {
+    COLOURS[place % COLOURS.len()]
+}
+
 /// A mark of the line in this place.
 fn mark(place: usize, x: f64, y: f64) -> String {
-    let colour = COLOURS[place % COLOURS.len()];
+    let colour = colour(place);
     match place % 4 {
         0 => format!("<circle cx='{x:.1}' cy='{y:.1}' r='3.2' fill='{colour}'/>"),
         1 => format!(
@@ -66,11 +73,176 @@ fn mark(place: usize, x: f64, y: f64) -> String {
     }
 }
 
-/// The picture, if there is something to show: `unit` is that of the values.
-pub fn svg(title: &str, unit: &str, lines: &[Line]) -> Option<String> {
+/// A number without the digits that only binary fractions have.
+fn plain(value: f64) -> String {
+    let text = format!("{value:.6}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+/// A part of a picture with two logarithmic axes.
+pub struct Frame {
+    pub left: f64,
+    pub top: f64,
+    pub width: f64,
+    pub height: f64,
+    /// The least and the most bytes.
+    pub sizes: (usize, usize),
+    /// The least and the most of the values.
+    pub values: (f64, f64),
+}
+
+fn along(value: f64, (least, most): (f64, f64)) -> f64 {
+    (value / least).ln() / (most / least).ln()
+}
+
+impl Frame {
+    pub fn x(&self, size: usize) -> f64 {
+        let (first, last) = self.sizes;
+        self.left + self.width * along(size as f64, (first as f64, last as f64))
+    }
+
+    pub fn y(&self, value: f64) -> f64 {
+        let (least, most) = self.values;
+        self.top + self.height * (1.0 - along(value.clamp(least, most), self.values))
+    }
+
+    /// A line across at a value, and the value beside it.
+    pub fn level(&self, text: &mut String, value: f64, class: &str, said: Option<&str>) {
+        let (at, right) = (self.y(value), self.left + self.width);
+        let _ = write!(
+            text,
+            "<line class='{class}' x1='{:.1}' x2='{right:.1}' y1='{at:.1}' y2='{at:.1}'/>",
+            self.left
+        );
+        if let Some(said) = said {
+            let _ = write!(
+                text,
+                "<text class='y' x='{:.1}' y='{:.1}'>{said}</text>",
+                self.left - 7.0,
+                at + 4.0
+            );
+        }
+    }
+
+    /// Levels at 1, 2 and 5 times powers of ten.
+    fn levels(&self, text: &mut String) {
+        let (least, most) = self.values;
+        let few = most / least < 300.0;
+        for (value, decade) in ticks(least, most) {
+            let class = if decade { "grid" } else { "grid minor" };
+            let said = (decade || few).then(|| plain(value));
+            self.level(text, value, class, said.as_deref());
+        }
+    }
+
+    /// Lines upwards at powers of two, with their numbers of bytes below if wanted.
+    pub fn powers(&self, text: &mut String, said: bool) {
+        let (first, last) = self.sizes;
+        let powers = (0..usize::BITS).map(|power| 1_usize << power);
+        let powers: Vec<usize> = powers
+            .filter(|size| (first..=last).contains(size))
+            .collect();
+        let every = powers.len().div_ceil(9).max(1);
+        let bottom = self.top + self.height;
+        for size in powers.into_iter().step_by(every) {
+            let at = self.x(size);
+            let _ = write!(
+                text,
+                "<line class='grid minor' x1='{at:.1}' x2='{at:.1}' y1='{:.1}' y2='{bottom:.1}'/>",
+                self.top
+            );
+            if said {
+                let _ = write!(
+                    text,
+                    "<text class='x' x='{at:.1}' y='{:.1}'>{}</text>",
+                    bottom + 17.0,
+                    bytes(size)
+                );
+            }
+        }
+    }
+
+    /// What the axis upwards shows.
+    pub fn unit(&self, text: &mut String, unit: &str) {
+        let _ = write!(
+            text,
+            "<text class='x' transform='translate(14 {:.1}) rotate(-90)'>{unit}</text>",
+            self.top + self.height / 2.0
+        );
+    }
+
+    /// What the axis to the right shows.
+    pub fn below(&self, text: &mut String, what: &str) {
+        let _ = write!(
+            text,
+            "<text class='x' x='{:.1}' y='{:.1}'>{what}</text>",
+            self.left + self.width / 2.0,
+            self.top + self.height + 36.0
+        );
+    }
+
+    /// A line with its marks and quartiles.
+    pub fn line(&self, text: &mut String, place: usize, line: &Line) {
+        let colour = colour(place);
+        let path: Vec<String> = line
+            .points
+            .iter()
+            .map(|(size, value, _)| format!("{:.1},{:.1}", self.x(*size), self.y(*value)))
+            .collect();
+        let _ = write!(
+            text,
+            "<polyline points='{}' stroke='{colour}'/>",
+            path.join(" ")
+        );
+        for (size, value, [lower, upper]) in &line.points {
+            let at = self.x(*size);
+            let _ = write!(
+                text,
+                "<line x1='{at:.1}' x2='{at:.1}' y1='{:.1}' y2='{:.1}' stroke='{colour}'/>{}",
+                self.y(*lower),
+                self.y(*upper),
+                mark(place, at, self.y(*value))
+            );
+        }
+    }
+}
+
+/// The names of the lines that have something to show, in as many rows as they need, and the height of these.
+fn legend(lines: &[Line]) -> (String, f64) {
+    let (mut text, mut at, mut row) = (String::new(), LEFT, 16.0);
+    for (place, line) in lines.iter().enumerate() {
+        if line.points.is_empty() {
+            continue;
+        }
+        // About the width of the letters.
+        let width = 38.0 + 6.6 * line.name.chars().count() as f64;
+        if at + width > WIDTH && at > LEFT {
+            (at, row) = (LEFT, row + LEAD);
+        }
+        let _ = write!(
+            text,
+            "<line x1='{at:.1}' x2='{:.1}' y1='{row}' y2='{row}' stroke='{}' stroke-width='2'/>{}\
+             <text x='{:.1}' y='{}'>{}</text>",
+            at + 22.0,
+            colour(place),
+            mark(place, at + 11.0, row),
+            at + 27.0,
+            row + 4.0,
+            escape(&line.name)
+        );
+        at += width + 7.0;
+    }
+    (text, row + LEAD)
+}
+
+/// The least and the most of bytes and of values, with a little room; none if there is nothing to draw a line of.
+pub fn ranges(lines: &[Line]) -> Option<((usize, usize), (f64, f64))> {
     let points = || lines.iter().flat_map(|line| &line.points);
-    let sizes: Vec<usize> = points().map(|point| point.0).collect();
-    let (first, last) = (*sizes.iter().min()?, *sizes.iter().max()?);
+    let sizes = || points().map(|point| point.0);
+    let (first, last) = (sizes().min()?, sizes().max()?);
     let values = points().flat_map(|(_, value, [lower, upper])| [*value, *lower, *upper]);
     let values: Vec<f64> = values.filter(|value| *value > 0.0).collect();
     let least = values.iter().copied().fold(f64::INFINITY, f64::min) / 1.15;
@@ -79,99 +251,41 @@ pub fn svg(title: &str, unit: &str, lines: &[Line]) -> Option<String> {
         return None;
     }
     // Less than a factor of ten would look like more than it is.
-    let most = most.max(least * 10.0);
-    let along = |value: f64, least: f64, most: f64| (value / least).ln() / (most / least).ln();
-    let (width, height) = (WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM);
-    let x = |size: usize| LEFT + width * along(size as f64, first as f64, last as f64);
-    let y = |value: f64| TOP + height * (1.0 - along(value.max(least), least, most));
+    Some(((first, last), (least, most.max(least * 10.0))))
+}
 
-    let mut text = format!(
-        "<svg viewBox='0 0 {WIDTH} {HEIGHT}' role='img' aria-label='{}: {unit} by bytes'>",
-        escape(title)
-    );
-    let few = most / least < 300.0;
-    for (value, decade) in ticks(least, most) {
-        let at = y(value);
-        let class = if decade { "grid" } else { "grid minor" };
-        let _ = write!(
-            text,
-            "<line class='{class}' x1='{LEFT}' x2='{:.1}' y1='{at:.1}' y2='{at:.1}'/>",
-            WIDTH - RIGHT
-        );
-        if decade || few {
-            let _ = write!(
-                text,
-                "<text class='y' x='{:.1}' y='{:.1}'>{value}</text>",
-                LEFT - 7.0,
-                at + 4.0
-            );
-        }
-    }
-    let powers: Vec<usize> = (0..usize::BITS).map(|power| 1 << power).collect();
-    let powers: Vec<usize> = powers
-        .into_iter()
-        .filter(|size| (first..=last).contains(size))
-        .collect();
-    let every = powers.len().div_ceil(9).max(1);
-    for size in powers.into_iter().step_by(every) {
-        let at = x(size);
-        let _ = write!(
-            text,
-            "<line class='grid minor' x1='{at:.1}' x2='{at:.1}' y1='{TOP}' y2='{:.1}'/>\
-             <text class='x' x='{at:.1}' y='{:.1}'>{}</text>",
-            TOP + height,
-            TOP + height + 17.0,
-            bytes(size)
-        );
-    }
-    let _ = write!(
-        text,
-        "<text class='x' x='{:.1}' y='{:.1}'>bytes</text>\
-         <text class='x' transform='translate(14 {:.1}) rotate(-90)'>{unit}</text>",
-        LEFT + width / 2.0,
-        HEIGHT - 8.0,
-        TOP + height / 2.0
-    );
-    let mut legend = LEFT;
+/// The lines with axes and legend, and the frame that they are in: what is below it is for the caller.
+pub fn chart(text: &mut String, unit: &str, lines: &[Line]) -> Option<Frame> {
+    let (sizes, values) = ranges(lines)?;
+    let (names, top) = legend(lines);
+    let frame = Frame {
+        left: LEFT,
+        top,
+        width: WIDTH - LEFT - RIGHT,
+        height: HEIGHT - 34.0 - BOTTOM,
+        sizes,
+        values,
+    };
+    frame.levels(text);
+    frame.unit(text, unit);
+    text.push_str(&names);
+    Some(frame)
+}
+
+/// The picture, if there is something to show: `unit` is that of the values.
+pub fn svg(title: &str, unit: &str, lines: &[Line]) -> Option<String> {
+    let mut inside = String::new();
+    let frame = chart(&mut inside, unit, lines)?;
+    frame.powers(&mut inside, true);
+    frame.below(&mut inside, "bytes");
     for (place, line) in lines.iter().enumerate() {
-        let colour = COLOURS[place % COLOURS.len()];
-        let path: Vec<String> = line
-            .points
-            .iter()
-            .map(|(size, value, _)| format!("{:.1},{:.1}", x(*size), y(*value)))
-            .collect();
-        let _ = write!(
-            text,
-            "<polyline points='{}' stroke='{colour}'/>",
-            path.join(" ")
-        );
-        for (size, value, [lower, upper]) in &line.points {
-            let at = x(*size);
-            let _ = write!(
-                text,
-                "<line x1='{at:.1}' x2='{at:.1}' y1='{:.1}' y2='{:.1}' stroke='{colour}'/>{}",
-                y(*lower),
-                y(*upper),
-                mark(place, at, y(*value))
-            );
-        }
-        if line.points.is_empty() {
-            continue;
-        }
-        let _ = write!(
-            text,
-            "<line x1='{legend:.1}' x2='{:.1}' y1='16' y2='16' stroke='{colour}' stroke-width='2'/>{}\
-             <text x='{:.1}' y='20'>{}</text>",
-            legend + 22.0,
-            mark(place, legend + 11.0, 16.0),
-            legend + 27.0,
-            escape(&line.name)
-        );
-        // About the width of the letters.
-        legend += 45.0 + 7.0 * line.name.chars().count() as f64;
+        frame.line(&mut inside, place, line);
     }
-    text.push_str("</svg>");
-    Some(text)
+    Some(format!(
+        "<svg viewBox='0 0 {WIDTH} {}' role='img' aria-label='{}: {unit} by bytes'>{inside}</svg>",
+        frame.top + frame.height + BOTTOM,
+        escape(title)
+    ))
 }
 
 #[cfg(test)]
@@ -197,19 +311,55 @@ mod tests {
             [8, 1024, 1536, 1 << 22].map(bytes),
             ["8", "1 Ki", "1536", "4 Mi"]
         );
+        assert_eq!(
+            [0.05, 0.2, 5.0, 2000.0].map(plain),
+            ["0.05", "0.2", "5", "2000"]
+        );
+    }
+
+    fn line(name: &str) -> Line {
+        Line {
+            name: name.to_owned(),
+            points: vec![(8, 1.0, [0.9, 1.1]), (1024, 20.0, [19.0, 22.0])],
+        }
     }
 
     #[test]
     fn a_picture_has_a_line_for_each_library() {
-        let line = |name: &str| Line {
-            name: name.to_owned(),
-            points: vec![(8, 1.0, [0.9, 1.1]), (1024, 20.0, [19.0, 22.0])],
-        };
         let picture = svg("latency", "µs", &[line("a<b"), line("c")]).unwrap();
         assert_eq!(picture.matches("<polyline").count(), 2);
         assert!(
             picture.contains("a&lt;b") && picture.contains(">1 Ki<") && picture.contains(">µs<")
         );
         assert!(svg("barrier", "µs", &[]).is_none());
+    }
+
+    #[test]
+    fn a_long_legend_takes_several_rows() {
+        let names = [
+            "Weft",
+            "MPICH 4.0",
+            "MPICH 4.3",
+            "MPICH 5.0",
+            "Intel MPI",
+            "Open MPI 4.1",
+            "Open MPI 5.0",
+        ];
+        let lines: Vec<Line> = names.map(line).into();
+        let (text, height) = legend(&lines);
+        assert!(height > 2.0 * LEAD, "{height}");
+        for place in text.split("<text x='").skip(1) {
+            let at: f64 = place.split('\'').next().unwrap().parse().unwrap();
+            let name = place.split(['>', '<']).nth(1).unwrap();
+            assert!(
+                at + 6.6 * name.chars().count() as f64 <= WIDTH,
+                "{name} at {at}"
+            );
+        }
+        assert!(
+            svg("latency", "µs", &lines)
+                .unwrap()
+                .contains("viewBox='0 0 560 348")
+        );
     }
 }

@@ -90,7 +90,7 @@ impl Unit {
         }
     }
 
-    fn more_is_better(self) -> bool {
+    pub(super) fn more_is_better(self) -> bool {
         self == Self::MegabytesPerSecond
     }
 }

@@ -15,6 +15,7 @@ pub use rank::run as run_rank;
 use crate::error::{Error, Result};
 use crate::find::this_program;
 use crate::library::Library;
+use crate::progress::Progress;
 use crate::stats::Summary;
 use crate::{output, process};
 
@@ -162,12 +163,19 @@ pub fn run(options: &IoOptions) -> Result<()> {
         let launcher = library.launcher.display();
         output::say(&format!("{name}: {}, {launcher}", library.version));
     }
+    let mut progress = Progress::new(options.dirs.len() * options.rounds as usize * sides.len());
     for dir in &options.dirs {
         let mut values = vec![vec![Vec::new(); patterns.len()]; sides.len()];
         for round in 0..options.rounds as usize {
             // Nobody is always the first.
             for turn in 0..sides.len() {
                 let place = (round + turn) % sides.len();
+                let (name, rounds) = (&sides[place].name, options.rounds);
+                let dir_text = dir.display();
+                progress.step(format!(
+                    "{dir_text}, round {} of {rounds}, {name}",
+                    round + 1
+                ));
                 let found = job(&sides[place], dir, &patterns, options)?;
                 for (list, value) in values[place].iter_mut().zip(found) {
                     list.push(value);

@@ -24,6 +24,7 @@ use crate::error::{Error, Result};
 use crate::find;
 use crate::find::this_program;
 use crate::library::Library;
+use crate::progress::Progress;
 use crate::{output, process};
 use plan::{BATCH, Side};
 
@@ -110,9 +111,11 @@ pub fn run(options: &CountOptions) -> Result<()> {
         sides.push((Side::Blocking, blocking::NAMES));
     }
     let mut counts = Map::new();
+    let mut progress = Progress::new(sides.len() * options.repeat as usize);
     for (side, names) in sides {
         let mut results = Vec::new();
         for _ in 0..options.repeat {
+            progress.step(names[0]);
             results.push(count(
                 &library,
                 side,

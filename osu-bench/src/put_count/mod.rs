@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::isend_count::{CountOptions, count_jobs, line, mark};
 use crate::mpi::{Epochs, Memory, Table, Window, World};
 use crate::output;
+use crate::progress::Progress;
 use counted::{Access, Calls};
 
 /// What is counted, in this order.
@@ -58,7 +59,9 @@ pub fn run(options: &CountOptions) -> Result<()> {
     let limit = Duration::from_secs(options.timeout);
     let phases = 1 + 4 * NAMES.len();
     let mut results = Vec::new();
+    let mut progress = Progress::new(options.repeat as usize);
     for _ in 0..options.repeat {
+        progress.step("MPI_Put and its like");
         let arguments = [
             "put-count-rank".to_owned(),
             "--few".to_owned(),
@@ -69,6 +72,7 @@ pub fn run(options: &CountOptions) -> Result<()> {
         let counts = count_jobs(&library, 0, &arguments, phases, limit)?;
         results.push(per_call(&counts, few, many));
     }
+    drop(progress);
     let mut counts = Map::new();
     for (place, name) in NAMES.iter().enumerate() {
         let values: Vec<f64> = results.iter().map(|result| result[place]).collect();

@@ -16,6 +16,7 @@ use crate::find;
 use crate::find::this_program;
 use crate::isend_count::variable;
 use crate::library::{Library, cores};
+use crate::progress::Progress;
 use crate::{output, process};
 use mode::Mode;
 use plot::Series;
@@ -245,12 +246,15 @@ pub fn run(study: Study, options: &StudyOptions) -> Result<()> {
         })
         .collect();
     let mut failures = Vec::new();
+    let jobs = steps.len() * options.repeat as usize * curves.len();
+    let mut progress = Progress::new(jobs);
     for (count, size) in steps {
         let x = if by_size { size } else { usize::from(count) };
         let mut best = vec![None::<f64>; curves.len()];
         // In turn, so that all see the same weather.
         for _ in 0..options.repeat {
             for (curve, best) in curves.iter().zip(&mut best) {
+                progress.step(format!("{axis} {x}, {}", curve.name));
                 match job(&library, curve, pattern, count, size, options) {
                     Ok(rate) => *best = Some(best.map_or(rate, |other| other.max(rate))),
                     Err(error) => failures.push(format!("{}, {count}: {error}", curve.name)),

@@ -110,6 +110,10 @@ needs! {
         || file("/usr/bin/valgrind");
     /// GNU's debugger.
     GDB: "gdb", "message queues in gdb", "Debian: gdb", || file("/usr/bin/gdb");
+    /// Core files that the kernel leaves in the folder of who has died.
+    CORES: "cores", "the names of ranks' core files",
+        "as root: sysctl -w kernel.core_pattern=core, with a hard limit (ulimit -H -c) that is not 0",
+        cores;
     /// Python with its environments.
     PYTHON: "python", "the wheel for pip", "Debian: python3-venv", python;
     /// rpm's tools.
@@ -213,6 +217,21 @@ fn file(path: &str) -> Result<(), String> {
 
 fn all(paths: &[&str]) -> Result<(), String> {
     paths.iter().try_for_each(|path| file(path))
+}
+
+fn cores() -> Result<(), String> {
+    let path = "/proc/sys/kernel/core_pattern";
+    let pattern = fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+    if pattern.starts_with(['|', '@', '/']) {
+        return Err(format!(
+            "the kernel puts cores elsewhere: {}",
+            pattern.trim()
+        ));
+    }
+    match run(&["sh", "-c", "ulimit -H -c"])?.trim() {
+        "0" => Err("the hard limit of core files is 0".to_owned()),
+        _ => Ok(()),
+    }
 }
 
 fn python() -> Result<(), String> {

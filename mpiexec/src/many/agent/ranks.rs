@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::process::{ChildStdin, Stdio};
 use std::time::{Duration, Instant};
@@ -242,14 +242,19 @@ impl Agent {
         // Its last words may say that it finalized or aborted, and nobody reads answers.
         self.ranks[index].answers.clear();
         self.hear(index);
+        let rank = self.me.ranks[index];
+        self.ranks[index].note_core(rank as usize, ending);
+        if let Some(place) = &self.ranks[index].core {
+            let place = Bytes(place.as_os_str().as_bytes().to_vec());
+            self.parent.send(&Up::Core { rank, place });
+        }
         self.ranks[index].ending = Some(ending);
         let stage = match self.server.stage(index) {
             Stage::Silent => 0,
             Stage::Active => 1,
             Stage::Finalized => 2,
         };
-        let (rank, how) = (self.me.ranks[index], from_ending(ending));
-        self.ended.push((rank, (how, stage)));
+        self.ended.push((rank, (from_ending(ending), stage)));
         self.report.get_or_insert(Instant::now() + TOGETHER);
         self.look_whether_stuck();
     }

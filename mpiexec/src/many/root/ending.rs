@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{Root, Stage};
+use crate::cores;
 use crate::hang::{self, Inquiry, LAST_WORDS, LAST_WORDS_OF_ALL, LOOK_FOR_WORDS};
 use crate::hosts::place::Placement;
 use crate::many::messages::Down;
@@ -230,6 +231,7 @@ impl Root {
     /// Decides what the end of a rank means for the job.
     fn judge(&mut self, rank: usize, ending: Ending, stage: Stage) {
         if let Some(cause) = &self.cause {
+            self.cores.extend(self.ranks[rank].core.clone());
             match ending {
                 _ if cause.others.binary_search(&rank).is_err() => {}
                 Ending::Signal {
@@ -248,7 +250,7 @@ impl Root {
         let who = self.name(rank);
         match (ending, stage) {
             (Ending::Signal { number, core }, _) => {
-                let core = if core { ", core dumped" } else { "" };
+                let core = cores::words(core, self.ranks[rank].core.as_deref());
                 let text = format!(
                     "{who} was killed by signal {number}, {}{core}{}",
                     signal_name(number),
@@ -504,9 +506,10 @@ impl Root {
         if let Some(cause) = self.cause.as_ref().filter(|_| !self.refused) {
             let all = self.ranks.iter().filter(|rank| rank.pid.is_some()).count();
             let text = format!(
-                "{}\n{}",
+                "{}\n{}{}",
                 cause.text,
-                self.ended.tell(cause.others.len(), all)
+                self.ended.tell(cause.others.len(), all),
+                cores::others(&self.cores)
             );
             self.output.sinks[0].write_ready();
             message(&mut self.output.sinks[1], &text);

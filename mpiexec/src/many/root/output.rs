@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 
 use crate::label;
 use crate::options::Options;
@@ -25,6 +25,8 @@ pub struct Output {
     names: Vec<[Option<String>; 2]>,
     /// With labels: lines without an end so far.
     lines: HashMap<(usize, usize), Vec<u8>>,
+    /// Ranks that somebody at a terminal talks to: what they print without an end may be a question.
+    asked: Vec<u32>,
     /// Bytes that agents wait for leave to send, by host.
     owed: HashMap<u32, u32>,
 }
@@ -56,6 +58,10 @@ impl Output {
                 .map(|rank| [name(rank, 0), name(rank, 1)])
                 .collect(),
             lines: HashMap::new(),
+            asked: match std::io::stdin().is_terminal() {
+                true => options.many.input.ranks(hosts.len()),
+                false => Vec::new(),
+            },
             owed: HashMap::new(),
         }
     }
@@ -77,9 +83,11 @@ impl Output {
         };
         let label = label::now(label);
         let line = self.lines.entry((rank, stream)).or_default();
+        // Agents have waited for the end of such lines already.
+        let asks = self.asked.contains(&(rank as u32));
         for piece in bytes.split_inclusive(|&b| b == b'\n') {
             line.extend_from_slice(piece);
-            if piece.ends_with(b"\n") || line.len() > LONGEST {
+            if piece.ends_with(b"\n") || line.len() > LONGEST || asks {
                 sink.push(label.as_bytes());
                 sink.push(line);
                 if !piece.ends_with(b"\n") {

@@ -1,0 +1,212 @@
+//! A benchmark as a picture of its own: values by bytes, and below how the first library stands to the best of the
+//! others.
+
+use std::fmt::Write as _;
+
+use super::plot::{Frame, Line, chart, colour, escape};
+use super::report::number;
+use super::standing::MARGIN;
+
+const STYLE: &str = "svg{font:12px system-ui,sans-serif}text{fill:#333}text.x{text-anchor:middle}text.y{text-anchor:end}\
+polyline{fill:none;stroke-width:1.8}.grid{stroke:#c4c4c4}.minor{stroke:#ececec}.one{stroke:#555}.title{font-size:14px;font-weight:600}";
+
+const WIDTH: f64 = 560.0;
+/// For the title.
+const HEAD: f64 = 24.0;
+/// Between the two parts.
+const GAP: f64 = 30.0;
+const RATIOS: f64 = 100.0;
+const BOTTOM: f64 = 44.0;
+
+/// A ratio's range, at least so wide.
+const USUAL: (f64, f64) = (0.7, 1.5);
+
+/// Levels of ratios that are told.
+const LEVELS: [f64; 15] = [
+    0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.8, 1.0, 1.25, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0,
+];
+
+fn whole(title: &str, height: f64, inside: &str) -> String {
+    format!(
+        "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {WIDTH} {height}' width='{}' role='img'>\
+         <title>{title}</title><style>{STYLE}</style><rect width='100%' height='100%' fill='#fff'/>\
+         <text class='title' x='10' y='18'>{title}</text><g transform='translate(0 {HEAD})'>{inside}</g></svg>\n",
+        WIDTH * 1.25,
+        title = escape(title)
+    )
+}
+
+/// A picture of a benchmark with sizes: `ratios` are how many times as fast as the best of the others the first is.
+/// None if there is nothing to draw a line of.
+pub fn by_size(title: &str, unit: &str, lines: &[Line], ratios: Line) -> Option<String> {
+    let mut inside = String::new();
+    let above = chart(&mut inside, unit, lines)?;
+    let alone = ratios.points.is_empty();
+    above.powers(&mut inside, alone);
+    for (place, line) in lines.iter().enumerate().rev() {
+        above.line(&mut inside, place, line);
+    }
+    let mut end = above.top + above.height;
+    if alone {
+        above.below(&mut inside, "bytes");
+    } else {
+        let ends = || {
+            ratios
+                .points
+                .iter()
+                .flat_map(|(_, _, range)| range)
+                .copied()
+        };
+        let below = Frame {
+            top: end + GAP,
+            height: RATIOS,
+            values: (
+                ends().fold(USUAL.0, |least, value| least.min(value / 1.1)),
+                ends().fold(USUAL.1, |most, value| most.max(value * 1.1)),
+            ),
+            ..above
+        };
+        ratio(&mut inside, &below, ratios, &lines[0].name);
+        end = below.top + below.height;
+    }
+    Some(whole(title, HEAD + end + BOTTOM, &inside))
+}
+
+fn ratio(text: &mut String, frame: &Frame, ratios: Line, name: &str) {
+    let (top, bottom) = (frame.y(MARGIN), frame.y(1.0 / MARGIN));
+    let _ = write!(
+        text,
+        "<text x='{:.1}' y='{:.1}'>{} against the best of the others: above 1 it is faster</text>\
+         <rect x='{:.1}' y='{top:.1}' width='{:.1}' height='{:.1}' fill='#f3f3f3'/>",
+        frame.left,
+        frame.top - 7.0,
+        escape(name),
+        frame.left,
+        frame.width,
+        bottom - top
+    );
+    let (least, most) = frame.values;
+    // Levels close to each other would have their numbers in each other.
+    let narrow = most / least < 12.0;
+    for level in LEVELS
+        .into_iter()
+        .filter(|level| (least..=most).contains(level))
+    {
+        let class = if level == 1.0 { "one" } else { "grid minor" };
+        let said = (narrow || ![0.8, 1.25].contains(&level)).then(|| level.to_string());
+        frame.level(text, level, class, said.as_deref());
+    }
+    frame.powers(text, true);
+    frame.unit(text, "times as fast");
+    frame.below(text, "bytes");
+    frame.line(text, 0, &ratios);
+}
+
+/// A picture of a benchmark without sizes: a bar for each library, with its median and quartiles. None if there is
+/// none.
+pub fn bars(title: &str, unit: &str, values: &[(String, f64, [f64; 2])]) -> Option<String> {
+    const NAMES: f64 = 110.0;
+    const ROW: f64 = 26.0;
+    let all = || {
+        values
+            .iter()
+            .flat_map(|(_, value, [_, upper])| [*value, *upper])
+    };
+    let (least, most) = (
+        values.iter().map(|row| row.1).fold(f64::INFINITY, f64::min),
+        all().fold(0.0, f64::max),
+    );
+    if values.is_empty() || least <= 0.0 {
+        return None;
+    }
+    // Where one is far from the others, these would be dots.
+    let decades = most / least > 30.0;
+    let room = WIDTH - NAMES - 90.0;
+    let length = |value: f64| match decades {
+        false => room * value / most,
+        true => room * (value * 2.0 / least).ln().max(0.0) / (most * 2.0 / least).ln(),
+    };
+    let mut inside = String::new();
+    for (place, (name, value, [lower, upper])) in values.iter().enumerate() {
+        let (top, middle) = (ROW * place as f64 + 8.0, ROW * place as f64 + 17.0);
+        let _ = write!(
+            inside,
+            "<text class='y' x='{:.1}' y='{:.1}'>{}</text>\
+             <rect x='{NAMES}' y='{top}' width='{:.1}' height='18' fill='{}'/>\
+             <line x1='{:.1}' x2='{:.1}' y1='{middle}' y2='{middle}' stroke='#222'/>\
+             <text x='{:.1}' y='{:.1}'>{} {unit}</text>",
+            NAMES - 7.0,
+            middle + 4.0,
+            escape(name),
+            length(*value),
+            colour(place),
+            NAMES + length(*lower),
+            NAMES + length(*upper),
+            NAMES + length(value.max(*upper)) + 7.0,
+            middle + 4.0,
+            number(*value)
+        );
+    }
+    let mut height = HEAD + ROW * values.len() as f64 + 16.0;
+    if decades {
+        let _ = write!(
+            inside,
+            "<text x='{NAMES}' y='{:.1}'>lengths are logarithmic</text>",
+            height - HEAD + 2.0
+        );
+        height += 14.0;
+    }
+    Some(whole(title, height, &inside))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(name: &str, values: [f64; 2]) -> Line {
+        let points = [(8, values[0]), (65536, values[1])];
+        Line {
+            name: name.to_owned(),
+            points: points
+                .map(|(size, value)| (size, value, [value, value]))
+                .into(),
+        }
+    }
+
+    #[test]
+    fn a_picture_has_both_parts() {
+        let lines = [line("Weft", [1.0, 10.0]), line("Other", [1.5, 9.0])];
+        let text = by_size("latency", "µs", &lines, line("", [1.5, 0.9])).unwrap();
+        assert_eq!(text.matches("<polyline").count(), 3);
+        assert!(text.contains("xmlns=") && text.contains("Weft against the best"));
+        assert!(
+            text.contains(">times as fast<") && text.contains(">1.25<") && text.contains(">32 Ki<")
+        );
+        let none = Line {
+            name: String::new(),
+            points: Vec::new(),
+        };
+        let text = by_size("latency", "µs", &lines[..1], none).unwrap();
+        assert!(!text.contains("against") && text.contains(">32 Ki<"));
+    }
+
+    #[test]
+    fn bars_have_their_numbers() {
+        let rows = [
+            ("Weft".to_owned(), 0.3, [0.29, 0.31]),
+            ("Other".to_owned(), 9000.0, [8e3, 9.5e3]),
+        ];
+        let text = bars("barrier", "µs", &rows).unwrap();
+        assert!(
+            text.contains(">0.300 µs<")
+                && text.contains(">9000 µs<")
+                && text.contains("logarithmic")
+        );
+        assert!(
+            !bars("barrier", "µs", &rows[..1])
+                .unwrap()
+                .contains("logarithmic")
+        );
+        assert!(bars("barrier", "µs", &[]).is_none());
+    }
+}

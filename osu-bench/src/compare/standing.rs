@@ -1,0 +1,73 @@
+//! How the first library stands to the best of the others.
+
+use super::report::{Cell, Report};
+use crate::stats::Summary;
+
+/// By how much one has to be better than the other to be called so.
+pub const MARGIN: f64 = 1.05;
+
+/// What the ratio to the best of the others comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Better by the margin or more, and by more than runs differ.
+    Ahead,
+    /// Neither.
+    Equal,
+    /// Worse in the same sense.
+    Behind,
+}
+
+impl Standing {
+    pub fn text(self) -> &'static str {
+        match self {
+            Standing::Ahead => "ahead",
+            Standing::Equal => "equal",
+            Standing::Behind => "behind",
+        }
+    }
+}
+
+/// The first library at a size.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Against {
+    /// Which of the others is the best.
+    pub peer: usize,
+    /// How many times as fast the first is: above 1 it is the faster one.
+    pub ratio: f64,
+    /// The same by the quartiles of the first.
+    pub range: [f64; 2],
+    pub standing: Standing,
+}
+
+/// Where the first library is among the others; none if one of both has no values.
+pub fn against(report: &Report, cell: &Cell) -> Option<Against> {
+    let more = cell.bench.unit()?.more_is_better();
+    let own = Summary::of(cell.values.first()?)?;
+    let dir = &report.sides.first()?.1.dir;
+    // A second column of the first library is there for the noise.
+    let others = report.sides.iter().zip(&cell.values).enumerate();
+    let others = others.filter(|(_, ((_, library), _))| library.dir != *dir);
+    let others = others.filter_map(|(place, (_, values))| Some((place, Summary::of(values)?)));
+    let times = |own: f64, other: f64| if more { own / other } else { other / own };
+    let (peer, best) = others.min_by(|(_, one), (_, other)| {
+        let (one, other) = (
+            times(own.median, one.median),
+            times(own.median, other.median),
+        );
+        one.total_cmp(&other)
+    })?;
+    let ratio = times(own.median, best.median);
+    let mut range = [own.lower, own.upper].map(|value| times(value, best.median));
+    range.sort_by(f64::total_cmp);
+    let standing = match own.apart_from(&best) {
+        true if ratio >= MARGIN => Standing::Ahead,
+        true if ratio <= 1.0 / MARGIN => Standing::Behind,
+        _ => Standing::Equal,
+    };
+    Some(Against {
+        peer,
+        ratio,
+        range,
+        standing,
+    })
+}
