@@ -45,6 +45,7 @@ impl Situation {
 struct Row<A>(usize, usize, usize, A);
 
 const KIB: usize = 1024;
+const MIB: usize = 1024 * KIB;
 
 // The first row that fits. Figures are for ranks that share a node or a fast network: where time
 // per message and time per byte of a chain of rounds break even at a few microseconds per message
@@ -380,7 +381,12 @@ impl Choices {
         if let Some(rule) = self.rule(collective, situation) {
             return rule.by_slots & bit(collective) != 0;
         }
+        let two = situation.ranks == 2;
         let most = match collective {
+            "reduce" | "allreduce" if two => 8 * MIB,
+            "gather" | "scatter" if two => MIB,
+            "alltoall" if two => 256 * KIB,
+            "bcast" if two => 128 * KIB,
             "bcast" | "gather" | "scatter" | "alltoall" => 16 * KIB,
             "reduce" => 32 * KIB,
             "allgather" | "allreduce" => 512 * KIB,
@@ -394,6 +400,8 @@ impl Choices {
     pub fn goes_direct(&self, collective: &str, situation: &Situation) -> bool {
         let least = match collective {
             "allgather" => 512 * KIB,
+            "alltoall" if situation.ranks == 2 => 256 * KIB,
+            "bcast" if situation.ranks == 2 => 128 * KIB,
             _ => 16 * KIB,
         };
         if self.slots == Some(false) || self.is_asked(collective) {

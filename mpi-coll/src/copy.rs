@@ -5,10 +5,11 @@
 use mpi_types::datatype::Datatype;
 use mpi_types::error::{Class, Error, Result};
 
-/// Copies elements of one type to elements of another with the same signature.
+/// Copies elements of one type to elements of another with the same signature; `run` copies what is one run of
+/// bytes in both.
 ///
 /// # Safety
-/// Source readable, target writable, no overlap.
+/// Source readable, target writable, no overlap; `run` may rely on that.
 pub(super) unsafe fn copy(
     source: *const u8,
     count: usize,
@@ -16,6 +17,7 @@ pub(super) unsafe fn copy(
     target: *mut u8,
     room: usize,
     target_type: &Datatype,
+    run: impl FnOnce(*const u8, *mut u8, usize),
 ) -> Result<()> {
     let have = count * source_type.size();
     let fits = room * target_type.size();
@@ -26,8 +28,7 @@ pub(super) unsafe fn copy(
     let into = target.wrapping_offset(target_type.true_lb());
     if len == 0 {
     } else if flat_source && flat_target {
-        // SAFETY: `len` bytes in one run on both sides, apart by contract.
-        unsafe { std::ptr::copy_nonoverlapping(first, into, len) };
+        run(first, into, len);
     } else if flat_source {
         // SAFETY: as above; the bytes are initialised as the caller's buffers and scratch are.
         let data = unsafe { std::slice::from_raw_parts(first, len) };

@@ -104,6 +104,17 @@ pub trait Port {
     /// The length of the data in a slot whose flag is up, unless the call tells it.
     fn length(&self, of: u32, cell: u32, number: u64) -> Option<usize>;
 
+    /// Copies `len` bytes to a slot of this rank in a cell, for others to read when its flag is up.
+    ///
+    /// # Safety
+    /// The bytes are readable at `from` and writable at `to`, apart from each other.
+    #[inline]
+    unsafe fn store(&mut self, cell: u32, from: *const u8, to: *mut u8, len: usize) {
+        let _ = cell;
+        // SAFETY: as for this function.
+        unsafe { std::ptr::copy_nonoverlapping(from, to, len) };
+    }
+
     /// The first byte of this rank's slot in its first cell.
     fn own_slot(&self, number: u64) -> *mut u8;
 
@@ -488,6 +499,10 @@ impl<R: Copy> Run<R> {
                             target,
                             to.count,
                             target_type,
+                            |from, into, len| match to.buf {
+                                Buf::Slot(slot) => port.store(slot.cell, from, into, len),
+                                _ => std::ptr::copy_nonoverlapping(from, into, len),
+                            },
                         )
                     };
                     if let Err(error) = copied {
@@ -502,6 +517,17 @@ impl<R: Copy> Run<R> {
                         unsafe { op.apply(left, right, inout.count, datatype) };
                     } else {
                         debug_assert!(false, "reduce step in a schedule without operation");
+                    }
+                }
+                Step::Combine { left, right, to } => {
+                    let [left, right] = [left, right].map(|block| self.address(block, port));
+                    let result = self.address(to, port);
+                    let datatype = self.schedule.type_of(to.datatype);
+                    if let Some(op) = self.schedule.op() {
+                        // SAFETY: all blocks hold `count` elements of this type, and lie apart or in one place.
+                        unsafe { op.combine(left, right, result, to.count, datatype) };
+                    } else {
+                        debug_assert!(false, "combine step in a schedule without operation");
                     }
                 }
             }

@@ -152,6 +152,15 @@ pub enum Step {
         /// Right operand and result; same datatype and count.
         inout: Block,
     },
+    /// `to[i] = left[i] op right[i]` for a predefined operation: `left` is the one of lower ranks.
+    Combine {
+        /// Left operand.
+        left: Block,
+        /// Right operand; same datatype and count.
+        right: Block,
+        /// Result; the same place as one of them, or apart from both.
+        to: Block,
+    },
     /// Writes the bytes of `block` to a slot, then its flag.
     Put {
         /// Where to.
@@ -426,6 +435,9 @@ impl Schedule {
             Step::Send { block, .. } | Step::Recv { block, .. } => self.is_within(block),
             Step::Copy { from, to } => self.is_within(from) && self.is_within(to),
             Step::Reduce { input, inout } => self.is_within(input) && self.is_within(inout),
+            Step::Combine { left, right, to } => {
+                self.is_within(left) && self.is_within(right) && self.is_within(to)
+            }
             Step::Put { block, .. } | Step::Lend { block, .. } | Step::Direct { block, .. } => {
                 self.is_within(block)
             }
@@ -459,6 +471,25 @@ impl Schedule {
         if inout.count > 0 {
             self.push(Step::Reduce { input, inout });
         }
+    }
+
+    /// Adds `to = left op right`. Where [`Schedule::combines`] says no, `to` must not be `left`.
+    pub fn combine(&mut self, left: Block, right: Block, to: Block) {
+        debug_assert_eq!((left.datatype, left.count), (right.datatype, right.count));
+        debug_assert_eq!((left.datatype, left.count), (to.datatype, to.count));
+        if to.count == 0 {
+        } else if self.combines() {
+            self.push(Step::Combine { left, right, to });
+        } else {
+            debug_assert_ne!(left, to);
+            self.copy(right, to);
+            self.reduce(left, to);
+        }
+    }
+
+    /// Whether the operation has kernels that write their result elsewhere than to an operand.
+    pub fn combines(&self) -> bool {
+        self.op().is_some_and(|op| op.as_predefined().is_some())
     }
 
     /// Adds a write of `block` and of the flag to a slot; returns its number.
@@ -545,6 +576,9 @@ impl Schedule {
                 Step::Send { block, .. } | Step::Recv { block, .. } => changed(block),
                 Step::Copy { from, to } => [from, to].into_iter().for_each(changed),
                 Step::Reduce { input, inout } => [input, inout].into_iter().for_each(changed),
+                Step::Combine { left, right, to } => {
+                    [left, right, to].into_iter().for_each(changed);
+                }
                 Step::Put { slot, block } | Step::Direct { slot, block, .. } => {
                     change(slot);
                     changed(block);

@@ -118,7 +118,7 @@ fn run(size: usize, clock: Clock, build: &dyn Fn(usize, &mut Schedule)) -> Total
                     assert_eq!(first as usize, rank);
                     Some(Act::Await(cell))
                 }
-                Step::Reduce { .. } => Some(Act::Work(clock.reduce)),
+                Step::Reduce { .. } | Step::Combine { .. } => Some(Act::Work(clock.reduce)),
                 Step::Copy { from, .. } => {
                     let len = from.count * schedule.type_of(from.datatype).size();
                     Some(Act::Work(clock.copy * len as f64))

@@ -1,6 +1,6 @@
 //! Barriers and data that goes by slots as it is.
 
-use super::ring::{Slots, piece, scattered};
+use super::ring::{Slots, piece, pieces, scattered, stride};
 use crate::schedule::{Block, Buf, Schedule, Staged};
 use crate::team::{Blocks, Layout, Part};
 use mpi_types::datatype::Datatype;
@@ -37,7 +37,8 @@ pub fn bcast(schedule: &mut Schedule, slots: Slots, root: u32, part: Part<'_>) {
         return;
     }
     let typed = part.block(Buf::Recv, schedule);
-    if len <= slots.room {
+    let most = pieces(slots, len);
+    if len <= most {
         let phase = schedule.phase();
         let data = Slots::whole(root, phase, len);
         if slots.rank == root {
@@ -55,8 +56,8 @@ pub fn bcast(schedule: &mut Schedule, slots: Slots, root: u32, part: Part<'_>) {
     if slots.rank == root {
         staged.pack(schedule);
     }
-    for from in (0..len).step_by(slots.room) {
-        let to = (from + slots.room).min(len);
+    for from in (0..len).step_by(most) {
+        let to = (from + most).min(len);
         let phase = schedule.phase();
         let data = Slots::whole(root, phase, to - from);
         if slots.rank == root {
@@ -82,10 +83,8 @@ pub fn allgather(schedule: &mut Schedule, slots: Slots, send: Option<Part<'_>>, 
         Some(part) => (part.block(Buf::Send, schedule), part.datatype),
         None => (own, recv.datatype(slots.rank as usize)),
     };
-    if send.is_some() {
-        schedule.copy(source, own);
-    }
-    collect(schedule, slots, (source, source_type), blocks, None);
+    let place = send.map(|_| own);
+    collect(schedule, slots, (source, source_type), place, blocks, None);
 }
 
 /// A gather to the receive buffer of `root`; `send` is none in place, `recv` elsewhere than there.
@@ -115,17 +114,12 @@ pub fn gather(
     let Some(recv) = recv else { return };
     let blocks = recv.of(Buf::Recv, schedule);
     let own = blocks.get(me, schedule);
-    if let Some(part) = send {
-        let source = part.block(Buf::Send, schedule);
-        schedule.copy(source, own);
-    }
-    collect(
-        schedule,
-        slots,
-        (own, recv.datatype(me)),
-        blocks,
-        Some(root),
-    );
+    let source = match send {
+        Some(part) => (part.block(Buf::Send, schedule), part.datatype),
+        None => (own, recv.datatype(me)),
+    };
+    let place = send.map(|_| own);
+    collect(schedule, slots, source, place, blocks, Some(root));
 }
 
 /// Puts the bytes `from..to` of a block into the own slot.
@@ -155,12 +149,13 @@ fn offer(
     schedule.copy(piece(&staged, from, to), data);
 }
 
-/// Every rank's block to all ranks, or to `root`, who calls this then and offers nothing. The own
-/// block is in its place.
+/// Every rank's block to all ranks, or to `root`, who calls this then and offers nothing. The own block is copied to
+/// `place`, unless it is there, when others have been given what they wait for.
 fn collect(
     schedule: &mut Schedule,
     slots: Slots,
     source: (Block, &Datatype),
+    place: Option<Block>,
     blocks: Blocks<'_>,
     root: Option<u32>,
 ) {
@@ -188,8 +183,14 @@ fn collect(
             slots.signal(schedule, phase);
         }
     };
+    let keep = |schedule: &mut Schedule| {
+        if let Some(place) = place {
+            schedule.copy(source.0, place);
+        }
+    };
     if pieces == 1 {
         rise(schedule, 0);
+        keep(schedule);
         // Blocks of several lengths are looked at one by one.
         let room = match layout {
             Layout::Uniform(_) => longest,
@@ -213,6 +214,7 @@ fn collect(
     if pieces > 0 {
         rise(schedule, 0);
     }
+    keep(schedule);
     for k in 0..pieces {
         // The next piece is on its way while this one is read.
         if k + 1 < pieces {
@@ -244,13 +246,8 @@ pub fn scatter(
     if slots.rank == root {
         let Some(send) = send else { return };
         let blocks = Layout::Uniform(send).of(Buf::Send, schedule);
-        if let Some(recv) = recv {
-            let own = blocks.get(root as usize, schedule);
-            let to = recv.block(Buf::Recv, schedule);
-            schedule.copy(own, to);
-        }
         let len = send.bytes();
-        let stride = (slots.room / size) & !63;
+        let stride = stride(slots);
         let mut staged = vec![None; if len > stride { size } else { 0 }];
         for from in (0..len).step_by(stride) {
             let to = (from + stride).min(len);
@@ -273,12 +270,17 @@ pub fn scatter(
             }
             slots.raise(schedule, phase);
         }
+        if let Some(recv) = recv {
+            let own = blocks.get(root as usize, schedule);
+            let to = recv.block(Buf::Recv, schedule);
+            schedule.copy(own, to);
+        }
         return;
     }
     let Some(recv) = recv else { return };
     let typed = recv.block(Buf::Recv, schedule);
     let len = recv.bytes();
-    let stride = (slots.room / size) & !63;
+    let stride = stride(slots);
     let staged = (len > stride).then(|| schedule.stage(typed, recv.datatype));
     for from in (0..len).step_by(stride) {
         let to = (from + stride).min(len);
@@ -303,7 +305,7 @@ pub fn can_scatter(slots: Slots) -> bool {
 
 /// An alltoall of equal blocks to the receive buffer; `send` is none in place.
 pub fn alltoall(schedule: &mut Schedule, slots: Slots, send: Option<Part<'_>>, recv: Part<'_>) {
-    let (size, me) = (slots.size as usize, slots.rank as usize);
+    let me = slots.rank as usize;
     let out_part = send.unwrap_or(recv);
     let out = Layout::Uniform(out_part).of(
         match send {
@@ -313,15 +315,18 @@ pub fn alltoall(schedule: &mut Schedule, slots: Slots, send: Option<Part<'_>>, r
         schedule,
     );
     let blocks = Layout::Uniform(recv).of(Buf::Recv, schedule);
-    if send.is_some() {
-        let (own, to) = (out.get(me, schedule), blocks.get(me, schedule));
-        schedule.copy(own, to);
-    }
     let len = recv.bytes();
+    let keep = |schedule: &mut Schedule| {
+        if send.is_some() {
+            let (own, to) = (out.get(me, schedule), blocks.get(me, schedule));
+            schedule.copy(own, to);
+        }
+    };
     if len == 0 {
+        keep(schedule);
         return;
     }
-    let stride = (slots.room / size) & !63;
+    let stride = stride(slots);
     let pieces = len.div_ceil(stride);
     let whole = pieces == 1;
     let mut sources = Vec::new();
@@ -352,6 +357,7 @@ pub fn alltoall(schedule: &mut Schedule, slots: Slots, send: Option<Part<'_>>, r
         slots.raise(schedule, phase);
     };
     rise(schedule, 0);
+    keep(schedule);
     for k in 0..pieces {
         if k + 1 < pieces {
             rise(schedule, k + 1);

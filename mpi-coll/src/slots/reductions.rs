@@ -1,6 +1,6 @@
 //! Reductions in slots: each rank reads what the others have put there.
 
-use super::ring::{Slots, scattered};
+use super::ring::{Slots, pieces, scattered};
 use crate::schedule::{Block, Buf, Schedule, Slot};
 use crate::team::{Layout, Part, share};
 use mpi_types::op::Op;
@@ -93,12 +93,26 @@ fn reduction(
         }
         return;
     }
+    if slots.size == 2 && schedule.combines() {
+        between_two(schedule, slots, (send, recv), (width, extent), root);
+        return;
+    }
+    // Of this rank's share the result is made where it reads no slot while it is written, and stored to the slot
+    // in one go. That is the receive buffer, unless the rank's own operand lies there and comes in later.
+    let me = slots.rank;
+    let combines = schedule.combines();
+    let early = me + 1 == slots.size || (combines && me + 2 == slots.size);
+    let in_recv = takes && (!in_place || early);
     let each = slots.room / width;
+    let scratch = (!in_recv).then(|| {
+        let longest = share(each.min(part.count), slots.size as usize, 0).len();
+        schedule.scratch_bytes(longest * width)
+    });
     for from in (0..part.count).step_by(each) {
         let to = (from + each).min(part.count);
         let count = to - from;
         let share_of = |rank: u32| share(count, slots.size as usize, rank as usize);
-        let mine = share_of(slots.rank);
+        let mine = share_of(me);
         let first = schedule.phase();
         let at = |rank: u32, range: std::ops::Range<usize>| {
             let buf = Buf::Slot(Slot::first(rank, first));
@@ -112,7 +126,7 @@ fn reduction(
         let given = send.slice(extent, from..to);
         slots.claim(schedule, first);
         for range in [0..mine.start, mine.end..count] {
-            schedule.copy(given.slice(extent, range.clone()), at(slots.rank, range));
+            schedule.copy(given.slice(extent, range.clone()), at(me, range));
         }
         slots.raise(schedule, first);
         slots.await_all(schedule, first);
@@ -122,21 +136,28 @@ fn reduction(
             let buf = Buf::Slot(Slot::first(rank, second));
             elements(Block::bytes(buf, 64, share_of(rank).len() * width))
         };
+        let taken = recv.slice(extent, from..to);
+        let own = match scratch {
+            Some(scratch) => elements(scratch.cut(0..mine.len() * width)),
+            None => taken.slice(extent, mine.clone()),
+        };
+        if !mine.is_empty() {
+            combine(schedule, slots, own, |rank| match rank == me {
+                true => given.slice(extent, mine.clone()),
+                false => at(rank, mine.clone()),
+            });
+        }
         if slots.several || !mine.is_empty() {
             slots.claim(schedule, second);
         }
-        if !mine.is_empty() {
-            combine(schedule, slots, result(slots.rank), |rank| {
-                match rank == slots.rank {
-                    true => given.slice(extent, mine.clone()),
-                    false => at(rank, mine.clone()),
-                }
-            });
+        if root != Some(me) {
+            schedule.copy(own, result(me));
         }
         slots.raise(schedule, second);
         if takes {
-            let taken = recv.slice(extent, from..to);
-            schedule.copy(result(slots.rank), taken.slice(extent, mine.clone()));
+            if !in_recv {
+                schedule.copy(own, taken.slice(extent, mine.clone()));
+            }
             slots.await_all(schedule, second);
             for rank in slots.others() {
                 schedule.copy(result(rank), taken.slice(extent, share_of(rank)));
@@ -145,11 +166,71 @@ fn reduction(
     }
 }
 
+/// Of two ranks each who takes the result reads all that the other has: as many bytes move as if each reduced a half
+/// and gave it to the other, and there is half as much to wait for.
+fn between_two(
+    schedule: &mut Schedule,
+    slots: Slots,
+    (send, recv): (Block, Block),
+    (width, extent): (usize, isize),
+    root: Option<u32>,
+) {
+    let me = slots.rank;
+    let other = 1 - me;
+    let takes = root.is_none_or(|root| root == me);
+    let gives = root != Some(me);
+    let most = match root {
+        Some(_) => pieces(slots, send.count * width),
+        None => slots.room,
+    };
+    let each = most / width;
+    let rounds = send.count.div_ceil(each);
+    let range = |k: usize| k * each..((k + 1) * each).min(send.count);
+    let first = schedule.phases() as i32;
+    let at = |rank: u32, k: usize| Block {
+        datatype: send.datatype,
+        count: range(k).len(),
+        ..Slots::whole(rank, first + k as i32, (range(k).len() * width).max(64))
+    };
+    let give = |schedule: &mut Schedule, k: usize| {
+        let phase = schedule.phase();
+        if gives {
+            slots.claim(schedule, phase);
+            schedule.copy(send.slice(extent, range(k)), at(me, k));
+            slots.raise(schedule, phase);
+        } else {
+            slots.pass(schedule, phase);
+        }
+    };
+    give(schedule, 0);
+    for k in 0..rounds {
+        // The next piece is on its way while this one is read.
+        if k + 1 < rounds {
+            give(schedule, k + 1);
+        }
+        if takes {
+            slots.await_one(schedule, other, first + k as i32);
+            let (own, theirs) = (send.slice(extent, range(k)), at(other, k));
+            let (left, right) = if me == 0 {
+                (own, theirs)
+            } else {
+                (theirs, own)
+            };
+            schedule.combine(left, right, recv.slice(extent, range(k)));
+        }
+    }
+}
+
 /// Reduces what all ranks have in the order of ranks. The same order everywhere, so that all get the
-/// same bits.
+/// same bits. Nothing but the operands of the last two ranks may lie where the result goes.
 fn combine(schedule: &mut Schedule, slots: Slots, result: Block, of: impl Fn(u32) -> Block) {
-    schedule.copy(of(slots.size - 1), result);
-    for rank in (0..slots.size - 1).rev() {
+    let last = slots.size - 1;
+    if last == 0 {
+        schedule.copy(of(0), result);
+        return;
+    }
+    schedule.combine(of(last - 1), of(last), result);
+    for rank in (0..last - 1).rev() {
         schedule.reduce(of(rank), result);
     }
 }

@@ -90,8 +90,24 @@ pub(super) fn piece(staged: &Staged, from: usize, to: usize) -> Block {
     staged.bytes.cut(from..to)
 }
 
-/// Where in rank `of`'s slot the part for `rank` is.
+/// The pieces in which one rank gives so many bytes to others: while a piece is read, the next one is written.
+pub(super) fn pieces(slots: Slots, len: usize) -> usize {
+    (len / 4)
+        .next_multiple_of(64)
+        .clamp(LEAST_PIECE.min(slots.room), slots.room)
+}
+
+/// Bytes of a piece that make its flag worth while.
+const LEAST_PIECE: usize = 8 << 10;
+
+/// From the part of a slot for one of the other ranks to the next one's.
+pub(super) fn stride(slots: Slots) -> usize {
+    (slots.room / (slots.size as usize - 1).max(1)) & !63
+}
+
+/// Where in rank `of`'s slot the part for `rank` is, among those for the others.
 pub(super) fn scattered(of: u32, phase: i32, rank: u32, stride: usize, len: usize) -> Block {
     let buf = Buf::Slot(Slot::first(of, phase));
-    Block::bytes(buf, 64 + (rank as usize * stride) as isize, len)
+    let place = rank as usize - usize::from(rank > of);
+    Block::bytes(buf, 64 + (place * stride) as isize, len)
 }

@@ -48,6 +48,11 @@ pub fn check(what: &dyn Debug, rank: usize, schedule: &Schedule, send: usize, re
                 shadow.read(i, from);
                 shadow.write(i, to);
             }
+            Step::Combine { left, right, to } => {
+                shadow.read(i, left);
+                shadow.read(i, right);
+                shadow.write(i, to);
+            }
             Step::Reduce { input, inout } => {
                 shadow.read(i, input);
                 shadow.read(i, inout);

@@ -3,6 +3,7 @@
 use super::*;
 use crate::sim::{DEPTH, FIRST, ROOM, run_late, run_telling};
 use crate::{Layout, Part, Slots, slots};
+use mpi_types::op::PredefinedOp;
 
 fn seen_by(rank: usize, size: usize) -> Slots {
     Slots {
@@ -431,5 +432,99 @@ fn roots_in_rotation_with_a_late_child() {
             let mut calls: Vec<One> = (0..60).map(|_| one(1, &mut rng, size)).collect();
             in_turn(seed, size, late, &mut calls);
         }
+    }
+}
+
+/// An allreduce, or a reduce to `root`, of sums of floating point numbers, whose bits depend on the order.
+fn sums(seed: u64, size: usize, count: usize, in_place: bool, root: Option<usize>) -> One {
+    let datatype = Datatype::predefined(Predefined::Float);
+    let op = Op::predefined(PredefinedOp::Sum);
+    let mut rng = Rng::new(seed);
+    let operands: Vec<Vec<f32>> = (0..size)
+        .map(|_| {
+            let mut number =
+                || rng.below(1 << 24) as f32 / 3.0 * [1.0, 1e-5][rng.below(2) as usize];
+            (0..count).map(|_| number()).collect()
+        })
+        .collect();
+    let sum = |i: usize| {
+        let all = operands.iter().rev().map(|operand| operand[i]);
+        all.reduce(|right, left| left + right).unwrap()
+    };
+    let packed = |numbers: &[f32]| -> Vec<u8> {
+        numbers
+            .iter()
+            .flat_map(|number| number.to_ne_bytes())
+            .collect()
+    };
+    let buffer = |numbers: &[f32]| Buffer::with(count, &datatype, &packed(numbers));
+    let result = buffer(&(0..count).map(sum).collect::<Vec<f32>>());
+    let vectors: Vec<Buffer> = operands.iter().map(|numbers| buffer(numbers)).collect();
+    let takes = |rank: usize| root.is_none_or(|root| root == rank);
+    let recv: Vec<Buffer> = (0..size)
+        .map(|rank| match in_place && takes(rank) {
+            true => vectors[rank].clone(),
+            false => Buffer::of(count, &datatype),
+        })
+        .collect();
+    let expect = (0..size)
+        .map(|rank| match takes(rank) {
+            true => result.clone(),
+            false => recv[rank].clone(),
+        })
+        .collect();
+    let build = move |rank: usize, schedule: &mut Schedule| {
+        let part = Part {
+            count,
+            datatype: &datatype,
+        };
+        match root {
+            None => slots::allreduce(schedule, seen_by(rank, size), in_place, part, &op),
+            Some(root) => {
+                slots::reduce(
+                    schedule,
+                    seen_by(rank, size),
+                    root as u32,
+                    in_place,
+                    part,
+                    &op,
+                );
+            }
+        }
+    };
+    One {
+        what: format!("{count} sums, in place {in_place}, root {root:?}"),
+        build: Box::new(build),
+        send: vectors,
+        recv,
+        expect,
+    }
+}
+
+#[test]
+fn sums_have_the_bits_of_one_order_on_all_ranks() {
+    let seed = seed();
+    for size in [2, 3, 4, 5, 8] {
+        let mut rng = Rng::new(seed + size as u64);
+        let mut calls: Vec<One> = (0..40)
+            .map(|_| {
+                let count = [1, 3, 40, 63, 64, 65, 150, 700][rng.below(8) as usize];
+                let root = rng.below(size as u64) as usize;
+                let root = (rng.below(2) == 0).then_some(root);
+                sums(rng.below(1 << 30), size, count, rng.below(2) == 0, root)
+            })
+            .collect();
+        let late = rng.below(size as u64) as usize;
+        in_turn(seed, size, late, &mut calls);
+        let mut short: Vec<One> = (0..20)
+            .map(|_| {
+                let count = [1, 40, 64][rng.below(3) as usize];
+                let root = (rng.below(2) == 0).then_some(0);
+                sums(rng.below(1 << 30), size, count, rng.below(2) == 0, root)
+            })
+            .collect();
+        SEVERAL.set(true);
+        together(seed, size, &mut short);
+        SEVERAL.set(false);
     }
 }

@@ -13,6 +13,7 @@ mod cache;
 mod call;
 mod exchange;
 mod inquiry;
+mod nearness;
 mod network;
 mod nonblocking;
 pub mod persistent;

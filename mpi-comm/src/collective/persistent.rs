@@ -272,10 +272,9 @@ impl PersistentCollective {
                 process,
                 comm,
                 purpose,
-                slots: SharedPort {
-                    shared,
-                    looks,
-                    signature: inner.kept.signature,
+                slots: {
+                    let known = CommState::of(comm).shared_slots().unwrap_or(shared);
+                    SharedPort::new(shared, looks, inner.kept.signature).with_nearness_of(known)
                 },
             }),
             (None, None) => inner.kept.run.advance(&mut CommPort {

@@ -2,6 +2,7 @@
 
 use super::agreement::CallSignature;
 use super::buffers::Message;
+use super::nearness;
 use super::network::NetworkSlots;
 use super::nonblocking::NonblockingSlots;
 use super::shared::SharedSlots;
@@ -43,6 +44,16 @@ pub(super) trait SlotPort {
     fn disagreement(&mut self, of: u32, number: u64) -> Result<Error>;
 
     fn length(&self, cell: u32, number: u64) -> Option<usize>;
+
+    /// As [`Port::store`].
+    ///
+    /// # Safety
+    /// As there.
+    #[inline]
+    unsafe fn store(&mut self, _cell: u32, from: *const u8, to: *mut u8, len: usize) {
+        // SAFETY: as for this function.
+        unsafe { std::ptr::copy_nonoverlapping(from, to, len) };
+    }
 
     fn own_slot(&self, number: u64) -> *mut u8;
 
@@ -167,6 +178,12 @@ impl<S: SlotPort> Port for CommPort<'_, S> {
         self.slots.length(cell, number)
     }
 
+    #[inline]
+    unsafe fn store(&mut self, cell: u32, from: *const u8, to: *mut u8, len: usize) {
+        // SAFETY: as the engine promises.
+        unsafe { self.slots.store(cell, from, to, len) };
+    }
+
     #[inline(always)]
     fn own_slot(&self, number: u64) -> *mut u8 {
         self.slots.own_slot(number)
@@ -226,6 +243,37 @@ pub(super) struct SharedPort<'a> {
     pub looks: u32,
     /// What all members must say alike.
     pub signature: CallSignature,
+    /// Whether long data is stored past the caches.
+    far: bool,
+    /// Whether there was any.
+    has_stored: bool,
+}
+
+impl<'a> SharedPort<'a> {
+    pub fn new(shared: &'a SharedSlots, looks: u32, signature: CallSignature) -> SharedPort<'a> {
+        SharedPort {
+            shared,
+            looks,
+            signature,
+            far: shared.nearness.is_far(),
+            has_stored: false,
+        }
+    }
+
+    /// Stores as the calls by other slots of the same ranks have found to be better.
+    #[inline]
+    pub fn with_nearness_of(self, others: &SharedSlots) -> SharedPort<'a> {
+        let far = others.nearness.is_far();
+        SharedPort { far, ..self }
+    }
+
+    /// To be called with the end of call number `tag`, whose first phase was `number`.
+    #[inline]
+    pub fn end(&self, tag: u32, number: u64) {
+        if self.has_stored {
+            self.shared.look_around(tag, number);
+        }
+    }
 }
 
 impl SlotPort for SharedPort<'_> {
@@ -256,6 +304,13 @@ impl SlotPort for SharedPort<'_> {
     #[inline]
     fn length(&self, _cell: u32, _number: u64) -> Option<usize> {
         None // told by the signature
+    }
+
+    #[inline]
+    unsafe fn store(&mut self, _cell: u32, from: *const u8, to: *mut u8, len: usize) {
+        self.has_stored |= len >= nearness::LEAST;
+        // SAFETY: as for this function.
+        unsafe { nearness::store(self.far, from, to, len) };
     }
 
     #[inline]
@@ -371,6 +426,16 @@ impl SlotPort for NodePort<'_> {
         }
     }
 
+    #[inline]
+    unsafe fn store(&mut self, cell: u32, from: *const u8, to: *mut u8, len: usize) {
+        match cell {
+            // SAFETY: as for this function.
+            NODE => unsafe { self.node.store(cell, from, to, len) },
+            // SAFETY: as for this function.
+            _ => unsafe { std::ptr::copy_nonoverlapping(from, to, len) },
+        }
+    }
+
     fn own_slot(&self, number: u64) -> *mut u8 {
         self.node.own_slot(number)
     }
@@ -427,6 +492,11 @@ impl SlotPort for NonblockingPort<'_> {
 
     fn length(&self, _cell: u32, _number: u64) -> Option<usize> {
         None // told by the signature
+    }
+
+    unsafe fn store(&mut self, _cell: u32, from: *const u8, to: *mut u8, len: usize) {
+        // SAFETY: as for this function.
+        unsafe { nearness::store(self.shared.nearness.is_far(), from, to, len) };
     }
 
     fn own_slot(&self, number: u64) -> *mut u8 {

@@ -13,6 +13,7 @@ use mpi_coll::schedule::slot_offset;
 use super::agreement::CallSignature;
 use super::buffers::Buffers;
 use super::call::Call;
+use super::nearness;
 use super::progress_note::ProgressNote;
 use super::shared::SharedSlots;
 use super::state::CommState;
@@ -52,13 +53,14 @@ pub type Label = [i32; 2];
 const NO_LABEL: Label = [0; 2];
 
 impl QuickReduce {
-    /// Of such a call, if it can be done here. (Longer elements lie elsewhere in slots.)
+    /// Of such a call, if it can be done here. (Longer elements lie elsewhere in slots, and how longer data is best
+    /// stored depends on where the others are.)
     fn of(call: &Call<'_>, signature: CallSignature) -> Option<QuickReduce> {
         let Call::Allreduce { part, op, .. } = call else {
             return None;
         };
         let datatype = part.datatype.as_predefined()?;
-        let short = part.datatype.size() <= 8 && part.count > 0;
+        let short = part.datatype.size() <= 8 && (1..nearness::LEAST).contains(&part.bytes());
         short.then_some(QuickReduce {
             datatype,
             op: op.as_predefined()?,

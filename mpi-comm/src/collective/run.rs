@@ -156,9 +156,10 @@ impl<'a> Underway<'a> {
             start(&mut kept)?;
             self.by_messages(&mut kept, shared)
         } else if let Some(shared) = shared {
-            kept.run.set_number(shared.take(phases));
+            let number = shared.take(phases);
+            kept.run.set_number(number);
             start(&mut kept)?;
-            self.by_shared(&mut kept, shared)
+            self.by_shared(&mut kept, shared, number)
         } else {
             let network = state.network_slots().filter(|_| phases > 0);
             if let Some(network) = network {
@@ -170,9 +171,10 @@ impl<'a> Underway<'a> {
             }
             match (state.node_slots(), network) {
                 (Some(node), _) if node_phases > 0 => {
-                    kept.run.set_node_number(node.take(node_phases));
+                    let number = node.take(node_phases);
+                    kept.run.set_node_number(number);
                     start(&mut kept)?;
-                    self.by_node(&mut kept, node, network)
+                    self.by_node(&mut kept, (node, number), network)
                 }
                 (_, Some(network)) => {
                     start(&mut kept)?;
@@ -243,13 +245,10 @@ impl<'a> Underway<'a> {
     }
 
     #[inline]
-    fn by_shared(&self, kept: &mut CommRun, shared: &SharedSlots) -> Result<()> {
+    fn by_shared(&self, kept: &mut CommRun, shared: &SharedSlots, number: u64) -> Result<()> {
         let Underway { tag, signature, .. } = *self;
-        let mut port = self.port(SharedPort {
-            shared,
-            looks: self.process.looks(),
-            signature,
-        });
+        let slots = SharedPort::new(shared, self.process.looks(), signature);
+        let mut port = self.port(slots);
         let mut polls = 0;
         let crowded = self.process.is_oversubscribed();
         let mut note = ProgressNote::new(self.process);
@@ -257,6 +256,7 @@ impl<'a> Underway<'a> {
             self.check_members()?;
             loop {
                 if kept.run.advance(&mut port)? == Progress::Done {
+                    port.slots.end(tag, number);
                     return Ok(Some(()));
                 }
                 shared.check_agreement(tag, signature, &mut polls)?;
@@ -288,18 +288,19 @@ impl<'a> Underway<'a> {
     fn by_node(
         &self,
         kept: &mut CommRun,
-        node: &'a SharedSlots,
+        (node, number): (&'a SharedSlots, u64),
         network: Option<&'a NetworkSlots>,
     ) -> Result<()> {
         let process = self.process;
         node.check()?;
+        node.say(self.tag, self.signature);
         process.source::<Collectives>().count_by_node();
         let mut port = self.port(NodePort {
-            node: SharedPort {
-                shared: node,
-                looks: process.looks(),
-                signature: self.signature.in_phases(kept.run.schedule().node_phases()),
-            },
+            node: SharedPort::new(
+                node,
+                process.looks(),
+                self.signature.in_phases(kept.run.schedule().node_phases()),
+            ),
             network: network.map(|network| self.network_port(network)),
         });
         let crowded = process.is_oversubscribed();
@@ -315,6 +316,7 @@ impl<'a> Underway<'a> {
             self.check_members()?;
             loop {
                 if kept.run.advance(&mut port)? == Progress::Done {
+                    port.slots.node.end(self.tag, number);
                     return Ok(Some(()));
                 }
                 node.check()?;

@@ -11,10 +11,11 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use netmod::SharedSegment;
 
 use super::agreement::{CallSignature, ENDED};
+use super::nearness::Nearness;
 use super::share::Share;
 use super::slot_flag::{self, SlotFlag};
 use mpi_coll::Slots;
-use mpi_coll::run::Flag;
+use mpi_coll::run::{Flag, has_come};
 use mpi_core::error::{Class, Error, Result};
 
 /// Slots of each rank, at least and at most; powers of two.
@@ -34,6 +35,10 @@ const FIRST: u64 = u64::MAX - 10_000;
 const SAID: u32 = 64;
 /// Bytes of a head: a line for the word about disagreement, then what is said about calls, two words each.
 const HEAD: usize = 64 + 16 * SAID as usize;
+/// Pages, in which the memory of ranks begins.
+const PAGE: usize = 4096;
+/// Calls by which a rank that has not come to this one is behind, at the most, mostly.
+const BEHIND: u32 = 8;
 /// Looks at flags that together take less time than giving up the processor and getting it back.
 const SPINS: u32 = 100;
 /// Who waits looks once in so many times whether others wait for something else.
@@ -57,6 +62,8 @@ pub(crate) struct SharedSlots {
     seen: Box<[AtomicU64]>,
     /// The communicator's numbers of these ranks, if they aren't all of its ranks.
     names: Option<Box<[u32]>>,
+    /// Whether the other ranks are near.
+    pub nearness: Nearness,
     _share: Share,
     /// What `base` points to.
     piece: Box<dyn SharedSegment>,
@@ -72,7 +79,7 @@ unsafe impl Sync for SharedSlots {}
 impl SharedSlots {
     /// Bytes of memory of each rank with so many slots of so much room.
     pub fn bytes_of_rank(room: usize, depth: u32) -> usize {
-        HEAD + (64 + room) * depth as usize
+        (HEAD + (64 + room) * depth as usize).next_multiple_of(PAGE)
     }
 
     /// Slots of each of so many ranks, for all their calls.
@@ -115,6 +122,7 @@ impl SharedSlots {
             next: AtomicU64::new(FIRST),
             seen: (0..size).map(|_| AtomicU64::new(FIRST - 1)).collect(),
             names: None,
+            nearness: Nearness::default(),
             _share: share,
             piece,
         };
@@ -284,6 +292,28 @@ impl SharedSlots {
         };
         what.store(signature.word(), Ordering::Relaxed);
         which.store(slot_flag::word(tag.into(), signature), Ordering::Release);
+    }
+
+    /// To be called with the end of call number `tag`, whose first phase was `number`, by who has stored much: looks
+    /// now and then how near another rank is, at what it has said about the call.
+    #[inline]
+    pub fn look_around(&self, tag: u32, number: u64) {
+        if let Some(turn) = self.nearness.is_time() {
+            self.look_at(turn, tag, number);
+        }
+    }
+
+    #[cold]
+    fn look_at(&self, turn: u32, tag: u32, number: u64) {
+        let Slots { rank, size, .. } = self.slots;
+        let of = (rank + 1 + turn % (size - 1)) % size;
+        // Who has only given may be ahead of the others.
+        let call = match has_come(self.seen[of as usize].load(Ordering::Relaxed), number) {
+            true => tag,
+            false => tag.wrapping_sub(BEHIND),
+        };
+        let [[which, _], [beside, _]] = [call, call ^ (SAID / 2)].map(|call| self.said(of, call));
+        self.nearness.look(which, beside, call);
     }
 
     /// To be called by who waits in vain, with a count of how often: whether others have found that

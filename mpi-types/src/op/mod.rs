@@ -227,6 +227,36 @@ impl Op {
             Inner::User { function, .. } => function(input, inout, count, datatype),
         }
     }
+
+    /// `to[i] = left[i] op right[i]` for `count` elements.
+    ///
+    /// # Panics
+    ///
+    /// Where [`Op::kernel`] has none: for a user's operation, say.
+    ///
+    /// # Safety
+    ///
+    /// `left` and `right` are readable and `to` writable for `count` elements of `datatype`, each address as a
+    /// program would pass it; two of the three either are the same address or do not overlap.
+    #[allow(
+        unsafe_code,
+        reason = "the caller hands over vectors with a promise that they fit"
+    )]
+    pub unsafe fn combine(
+        &self,
+        left: *const u8,
+        right: *const u8,
+        to: *mut u8,
+        count: usize,
+        datatype: &Datatype,
+    ) {
+        let kernel = datatype
+            .as_predefined()
+            .and_then(|predefined| self.kernel(predefined))
+            .expect("the operation has a kernel for the datatype");
+        // SAFETY: as for `apply`.
+        unsafe { kernel(left, right, to, count) }
+    }
 }
 
 #[cold]
