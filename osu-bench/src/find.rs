@@ -84,6 +84,14 @@ pub fn all() -> Result<Vec<Peer>> {
     Ok(all)
 }
 
+/// Whether `dir` is the folder of Open MPI's library: Debian's has links for compilers, and what they lead to is two
+/// folders above.
+pub fn is_open_mpi(dir: &Path) -> bool {
+    const NAME: &str = "libmpi.so.40";
+    let above = debian_usr(dir).and(dir.ancestors().nth(2));
+    dir.join(NAME).exists() || above.is_some_and(|above| above.join(NAME).exists())
+}
+
 /// A program of Debian's Open MPI, whose library is in `dir`: `usr/lib/ARCHITECTURE/openmpi/lib` of the system, or of
 /// a folder in which its packages were unpacked.
 pub fn debian_tool(dir: &Path, name: &str) -> Option<PathBuf> {
@@ -120,11 +128,13 @@ pub fn peers() -> Vec<Peer> {
     let open = at(
         "Open MPI",
         format!("{debian}/openmpi/lib").into(),
-        "libmpi.so.40",
+        "libmpi.so",
         None,
     );
     // Its library alone is on many machines, for some program or other, without a launcher.
-    let open = open.filter(|peer| debian_tool(&peer.folder, "mpiexec.openmpi").is_some());
+    let open = open.filter(|peer| {
+        is_open_mpi(&peer.folder) && debian_tool(&peer.folder, "mpiexec.openmpi").is_some()
+    });
     let intel = env::var_os("I_MPI_ROOT").and_then(|root| {
         at(
             "Intel MPI",

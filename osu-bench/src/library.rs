@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::compare::Loops;
 use crate::error::{Error, Result};
-use crate::find::{LIBRARY_NAMES, debian_tool, debian_usr, one_line, this_program};
+use crate::find::{LIBRARY_NAMES, debian_tool, debian_usr, is_open_mpi, one_line, this_program};
 use crate::process;
 
 /// The limit for asking a library or a launcher for its version.
@@ -65,7 +65,7 @@ impl Library {
             .canonicalize()
             .map_err(|error| Error::new(format!("{}: {error}", dir.display())))?;
         let is_there = |name: &&str| dir.join(name).exists();
-        if !LIBRARY_NAMES.iter().any(is_there) && dir.join("libmpi.so.40").exists() {
+        if !LIBRARY_NAMES.iter().any(is_there) && is_open_mpi(&dir) {
             return Self::open_mpi(dir, launcher, tcp, extra);
         }
         if !LIBRARY_NAMES.iter().any(is_there) {
@@ -243,7 +243,7 @@ fn base_env(dir: &Path) -> Vec<(String, OsString)> {
         "PRTE_ALLOW_RUN_AS_ROOT",
         "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM",
     ] {
-        if dir.join("libmpi.so.40").exists() {
+        if is_open_mpi(dir) {
             env.push((name.to_owned(), "1".into()));
         }
     }

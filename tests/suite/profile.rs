@@ -7,7 +7,7 @@ use std::process::Command;
 
 use libtest_mimic::Trial;
 use serde_json::Value;
-use weft_needs::VALGRIND;
+use weft_needs::{OPENMPI, VALGRIND};
 
 use crate::job::clear;
 use crate::lacks;
@@ -28,6 +28,9 @@ pub fn trials() -> Vec<Trial> {
     };
     let abis = [("mpich", "mpicc"), ("standard", "mpicc_abi")];
     let mut trials: Vec<Trial> = abis.into_iter().map(trial).collect();
+    let openmpi = ("openmpi", "/usr/bin/mpicc.openmpi");
+    let left_out = lacks::any(&format!("profile/openmpi/{RANKS}"), &[&OPENMPI]);
+    trials.push(trial(openmpi).with_ignored_flag(left_out));
     for netmod in ["shm", "tcp"] {
         let name = format!("profile/valgrind-{netmod}/2");
         let left_out = lacks::any(&name, &[&VALGRIND]);
@@ -68,7 +71,8 @@ fn build(compiler: &str, name: &str) -> Result<(&'static Path, PathBuf)> {
 }
 
 fn run(compiler: &str) -> Result {
-    let (prefix, binary) = build(compiler, compiler)?;
+    let name = Path::new(compiler).file_name().unwrap_or_default();
+    let (prefix, binary) = build(compiler, &name.to_string_lossy())?;
     let room = Room::new()?;
     let file = binary.with_extension("json");
     let limit = patience(20.0);

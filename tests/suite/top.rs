@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::Trial;
-use weft_needs::{MOUNTS, NAMESPACES, SSHD};
+use weft_needs::{MOUNTS, NAMESPACES, OPENMPI, SSHD};
 
 use crate::job::clear;
 use crate::outcome::Outcome;
@@ -20,11 +20,14 @@ use crate::{Result, lacks, patience, prefix, timed};
 /// The tests.
 pub fn trials() -> Vec<Trial> {
     let trial = |name: &str, test: fn() -> Result| timed(name.to_owned(), false, test);
+    let openmpi = "top/hang-openmpi/3";
     let hosts = "top/hosts/4";
     let left_out = lacks::any(hosts, &[&MOUNTS, &NAMESPACES, &SSHD]);
     vec![
         trial("top/hang/3", || hang("mpicc")),
         trial("top/hang-standard/3", || hang("mpicc_abi")),
+        timed(openmpi.to_owned(), false, || hang("/usr/bin/mpicc.openmpi"))
+            .with_ignored_flag(lacks::any(openmpi, &[&OPENMPI])),
         trial("top/ends/2", ends),
         trial("top/leave/2", leave),
         trial("top/plain/2", plain),
@@ -54,7 +57,8 @@ fn mpiexec(room: &Room, ranks: u32, program: &Path, words: &[&str]) -> Result<Co
 
 /// A job that hangs is shown, at any size of the terminal, and Ctrl-C ends it.
 fn hang(compiler: &str) -> Result {
-    let program = build(compiler, &format!("hang-{compiler}"))?;
+    let name = Path::new(compiler).file_name().unwrap_or_default();
+    let program = build(compiler, &format!("hang-{}", name.display()))?;
     let room = Room::new()?;
     let mut terminal = Terminal::start(mpiexec(&room, 3, &program, &["hang"])?, 30, 120)?;
     terminal.wait(&[

@@ -1,24 +1,51 @@
-//! What libraries between a program and MPI have in common: the library behind them, of either ABI.
+//! What libraries between a program and MPI have in common: the library behind them, of whichever ABI.
 
 use std::ffi::{CStr, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// A library's name, and whether it has the standard ABI.
-const LIBRARIES: [(&CStr, bool); 2] = [(c"libmpi.so.12", false), (c"libmpi_abi.so.1", true)];
+/// Which handles and constants a program has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Abi {
+    /// MPICH's.
+    Mpich,
+    /// That of MPI 5.0.
+    Standard,
+    /// Open MPI's.
+    OpenMpi,
+}
 
-/// Opens the library of the program's, which is there, and says whether it has the standard ABI.
-fn library() -> Option<(*mut c_void, bool)> {
-    LIBRARIES.into_iter().find_map(|(name, standard)| {
+/// A library's name, and which ABI it has.
+const LIBRARIES: [(&CStr, Abi); 3] = [
+    (c"libmpi.so.12", Abi::Mpich),
+    (c"libmpi_abi.so.1", Abi::Standard),
+    (c"libmpi.so.40", Abi::OpenMpi),
+];
+
+/// Opens the library of the program's, which is there, and says which ABI it has.
+fn library() -> Option<(*mut c_void, Abi)> {
+    LIBRARIES.into_iter().find_map(|(name, abi)| {
         // SAFETY: with this flag nothing is loaded; only what is there is looked for.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
-        (!handle.is_null()).then_some((handle, standard))
+        (!handle.is_null()).then_some((handle, abi))
     })
+}
+
+/// Which ABI the program uses.
+pub fn abi() -> Abi {
+    library().map_or(Abi::Mpich, |(_, abi)| abi)
 }
 
 /// Whether the program uses the standard ABI.
 pub fn is_standard_abi() -> bool {
-    library().is_some_and(|(_, standard)| standard)
+    abi() == Abi::Standard
+}
+
+/// Where a variable is that the program and the library have in common; 0 if there is none.
+pub fn variable(name: &CStr) -> usize {
+    // The program's copy comes first, where it has one.
+    // SAFETY: the name ends with NUL.
+    unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) as usize }
 }
 
 /// A function of the library's.

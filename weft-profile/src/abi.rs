@@ -1,4 +1,4 @@
-//! What differs between the two ABIs.
+//! What differs between the ABIs.
 
 use std::ffi::c_int;
 
@@ -29,8 +29,8 @@ pub struct Abi {
 impl Abi {
     /// Those of the library that the program uses.
     pub fn get() -> Abi {
-        match weft_pmpi::is_standard_abi() {
-            false => Abi {
+        match weft_pmpi::abi() {
+            weft_pmpi::Abi::Mpich => Abi {
                 world: 0x4400_0000,
                 byte: 0x4c00_010d,
                 unsigned_long: 0x4c00_0808,
@@ -41,7 +41,19 @@ impl Abi {
                 wide: false,
                 counters: [246, 247],
             },
-            true => Abi {
+            // Predefined handles are addresses of variables.
+            weft_pmpi::Abi::OpenMpi => Abi {
+                world: weft_pmpi::variable(c"ompi_mpi_comm_world"),
+                byte: weft_pmpi::variable(c"ompi_mpi_byte"),
+                unsigned_long: weft_pmpi::variable(c"ompi_mpi_unsigned_long"),
+                status_ignore: 0,
+                own: weft_pmpi::variable(c"ompi_mpi_comm_self"),
+                any_source: -1,
+                any_tag: -1,
+                wide: true,
+                counters: [6, 7],
+            },
+            weft_pmpi::Abi::Standard => Abi {
                 world: 0x101,
                 byte: 0x247,
                 unsigned_long: 0x20e,

@@ -5,8 +5,8 @@
 //! MPI's own library knows nothing of it, so that it costs nothing where it isn't used.
 //!
 //! The functions are generated from the table. Their parameters are all of a register's width: so they
-//! pass on what both ABIs have there, numbers of 32 bits and pointers (no function of theirs takes a
-//! floating-point number or a structure by value), to whichever of both libraries the program uses.
+//! pass on what all three ABIs have there, numbers of 32 bits and pointers (no function of theirs takes a
+//! floating-point number or a structure by value), to whichever of the libraries the program uses.
 
 mod abi;
 mod clock;

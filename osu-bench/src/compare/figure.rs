@@ -7,8 +7,15 @@ use super::plot::{Frame, Line, chart, colour, escape};
 use super::report::number;
 use super::standing::MARGIN;
 
-const STYLE: &str = "svg{font:12px system-ui,sans-serif}text{fill:#333}text.x{text-anchor:middle}text.y{text-anchor:end}\
-polyline{fill:none;stroke-width:1.8}.grid{stroke:#c4c4c4}.minor{stroke:#ececec}.one{stroke:#555}.title{font-size:14px;font-weight:600}";
+/// How classes of the parts look, as attributes: not all that show such pictures know style sheets.
+const LOOKS: [(&str, &str); 6] = [
+    ("<polyline ", "<polyline fill='none' stroke-width='1.8' "),
+    ("class='x'", "text-anchor='middle'"),
+    ("class='y'", "text-anchor='end'"),
+    ("class='grid minor'", "stroke='#ececec'"),
+    ("class='grid'", "stroke='#c4c4c4'"),
+    ("class='one'", "stroke='#555'"),
+];
 
 const WIDTH: f64 = 560.0;
 /// For the title.
@@ -27,11 +34,16 @@ const LEVELS: [f64; 15] = [
 ];
 
 fn whole(title: &str, height: f64, inside: &str) -> String {
+    let plain = |text: String, (class, look): &(&str, &str)| text.replace(class, look);
+    let inside = LOOKS.iter().fold(inside.to_owned(), plain);
     format!(
-        "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {WIDTH} {height}' width='{}' role='img'>\
-         <title>{title}</title><style>{STYLE}</style><rect width='100%' height='100%' fill='#fff'/>\
-         <text class='title' x='10' y='18'>{title}</text><g transform='translate(0 {HEAD})'>{inside}</g></svg>\n",
+        "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {WIDTH} {height}' width='{}' height='{}' role='img' \
+         font-family='system-ui, Helvetica, Arial, sans-serif' font-size='12' fill='#333'>\
+         <title>{title}</title><rect width='{WIDTH}' height='{height}' fill='#fff'/>\
+         <text font-size='14' font-weight='600' x='10' y='18'>{title}</text>\
+         <g transform='translate(0 {HEAD})'>{inside}</g></svg>\n",
         WIDTH * 1.25,
+        height * 1.25,
         title = escape(title)
     )
 }
@@ -87,7 +99,7 @@ fn ratio(text: &mut String, frame: &Frame, ratios: Line, name: &str) {
     );
     let (least, most) = frame.values;
     // Levels close to each other would have their numbers in each other.
-    let narrow = most / least < 12.0;
+    let narrow = most / least < 5.0;
     for level in LEVELS
         .into_iter()
         .filter(|level| (least..=most).contains(level))

@@ -143,20 +143,23 @@ fn standing_words(report: &Report, bench: Name, points: &[(usize, Against)]) -> 
         1 => format!("{} {}", bench.text(), ratio(least)),
         _ => format!("{} {} to {}", bench.text(), ratio(least), ratio(most)),
     };
-    let behind = points
-        .iter()
-        .filter(|(_, one)| one.standing == Standing::Behind);
-    let behind: Vec<String> = behind
-        .map(|(size, one)| {
-            let peer = &report.sides[one.peer].0;
-            match bench.has_sizes() {
-                true => format!("{} at {} ({peer})", ratio(one.ratio), bytes(*size)),
-                false => peer.clone(),
-            }
-        })
-        .collect();
-    if !behind.is_empty() {
-        let _ = write!(words, ", behind {}", behind.join(", "));
+    let behind = || {
+        let points = points.iter();
+        points.filter(|(_, one)| one.standing == Standing::Behind)
+    };
+    let worst = behind().min_by(|(_, one), (_, other)| one.ratio.total_cmp(&other.ratio));
+    if let Some((size, one)) = worst {
+        let peer = &report.sides[one.peer].0;
+        let _ = match (bench.has_sizes(), behind().count()) {
+            (false, _) => write!(words, " (behind {peer})"),
+            (true, 1) => write!(words, " (behind at {}, {peer})", bytes(*size)),
+            (true, count) => write!(
+                words,
+                " (behind at {count} of {} sizes, most at {}, {peer})",
+                points.len(),
+                bytes(*size)
+            ),
+        };
     }
     words
 }
