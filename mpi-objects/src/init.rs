@@ -82,6 +82,8 @@ pub fn close_session() -> Result<()> {
     runtime.dynamic.ports.lock().clear();
     mpi_comm::dynamic::part::finish_all(&runtime.process)?;
     let left = runtime.process.drain_within(PATIENCE).map(drop);
+    // Nobody else waits for this process before it ends.
+    let left = left.and_then(|()| runtime.process.wait_for_receivers());
     rest(runtime);
     // With a process lost not everything can leave.
     match left {
@@ -329,7 +331,7 @@ fn leave_together(runtime: &Runtime) -> Result<()> {
         .skip(1)
         .all(|way| way.shared_memory().is_some())
     {
-        // What was sent lies in the receivers' memory: nobody needs us for it any more.
+        // What was sent lies in the receivers' memory, or has been received: nobody needs us for it any more.
         return runtime.pmi.fence().map_err(failed);
     }
     let me = std::thread::current();

@@ -1,48 +1,45 @@
 //! Long messages that go through memory that both processes see, chunk by chunk: the sender copies in, the
 //! receiver copies out, both at the same time.
 //!
-//! A pipe is one message's: the receiver opens it and tells the sender its name. Its words ([`Words`]) say how
-//! far both are. The sender claims each chunk before it writes it, so the receiver can take back what has not
-//! been claimed ([`Words::revoke`]) and get the data another way, if the sender has something else to do.
+//! A pipe is one message's. Its sender opens it, writes as much as there is room for, and names it in what tells the
+//! receiver of the message. Its words ([`Words`]) say where each chunk is and how far both are. Where all of a message
+//! has room, it has left when it is written. Otherwise the sender claims each chunk before it writes it, so that the
+//! receiver can take back what has not been claimed ([`Words::revoke`]) and get the data another way, if the sender
+//! has something else to do.
 
 use crate::ring::{AtomicU64, Padded};
 use crate::sync::Ordering;
 use crate::{LaneError, Peer, VciId};
 
-/// Names a pipe between its receiver and its sender: what only the transport understands.
+/// Names a pipe between its sender and its receiver: what only the transport understands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pipe(pub u64);
 
 /// What is asked of [`Pipes::open`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wish {
-    /// A pipe if that is the better way.
+    /// A pipe if that is the quicker way.
     Better,
-    /// A pipe if the sender's memory can't be read.
+    /// A pipe, since the receiver can't read the message where it is.
     Needed,
-    /// What was promised by [`Opened::Later`].
-    Promised,
 }
 
-/// What became of the wish for a pipe.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Opened {
-    /// The sender is to be told of this one.
-    Open(Pipe),
-    /// There is one as soon as others are through.
-    Later,
-    /// The message better comes another way.
-    Other,
+/// What a pipe is filled from.
+pub enum Source<'a> {
+    /// The message lies in one piece.
+    Bytes(&'a [u8]),
+    /// Parts of the message are asked for by where they begin.
+    Parts(&'a mut dyn FnMut(usize, &mut [u8])),
 }
 
 /// How far the receiver is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pulled {
-    /// All of the message is there, and the pipe closed.
+    /// All of the message is there, and the pipe given back.
     Whole,
     /// Some of it is to come; whether some came now.
     Part(bool),
-    /// The sender does not come to it. The pipe is closed; so many bytes have come and the rest is to be read
+    /// The sender does not come to it. The pipe is given back; so many bytes have come and the rest is to be read
     /// from the sender's memory.
     Stalled(usize),
 }
@@ -58,75 +55,136 @@ pub enum Pushed {
     Revoked,
 }
 
+/// A pipe that the receiver pulls from.
+#[derive(Clone, Copy, Debug)]
+pub struct Reading {
+    /// Who sends.
+    pub from: Peer,
+    /// By which VCI.
+    pub vci: VciId,
+    /// Which pipe of his.
+    pub pipe: Pipe,
+    /// Bytes that are wanted.
+    pub len: usize,
+    /// Bytes that the pipe brings if it is emptied.
+    pub total: usize,
+    /// Whether the rest can be read from the sender's memory.
+    pub replaceable: bool,
+    /// When it was begun, in nanoseconds; 0 before.
+    pub begun: u64,
+    /// Chunks taken.
+    pub taken: u32,
+    /// Chunks that the sender has claimed, if it can claim no more.
+    pub claimed: Option<u32>,
+}
+
 /// Pipes between processes of a node.
 pub trait Pipes {
-    /// Opens a pipe for a message of `len` bytes from there, if it is to come so.
-    fn open(&mut self, from: Peer, vci: VciId, len: usize, wish: Wish) -> Opened;
+    /// Opens a pipe for a message of `len` bytes to there, if it is to go so; where `whole`, only if there is room for
+    /// all of it, which can't be taken back then. The receiver is told of it when its first chunk has been pushed, or
+    /// has found no room.
+    fn open(&mut self, to: Peer, vci: VciId, len: usize, wish: Wish, whole: bool) -> Option<Pipe>;
 
-    /// Hands what has come to `take`, which is told where in the message it belongs.
-    fn pull(&mut self, pipe: Pipe, take: &mut dyn FnMut(usize, &[u8])) -> Pulled;
-
-    /// Closes a pipe that is no longer needed before all has come.
-    fn close(&mut self, pipe: Pipe);
-
-    /// Has `fill` write the message, of which `moved` bytes have gone, to the pipe, as far as there is room;
-    /// `fill` is told from where in the message. `moved` is counted on.
+    /// Writes the message, of which `moved` bytes have gone, to an open pipe, as far as there is room: the chunks that
+    /// begin before byte `until`. `moved` is counted on.
     fn push(
         &mut self,
-        to: Peer,
-        vci: VciId,
         pipe: Pipe,
-        len: usize,
         moved: &mut usize,
-        fill: &mut dyn FnMut(usize, &mut [u8]),
+        until: usize,
+        source: Source<'_>,
     ) -> Result<Pushed, LaneError>;
+
+    /// The pipe is given up by its sender: its receiver does not know of it, or no longer wants it.
+    fn abandon(&mut self, pipe: Pipe);
+
+    /// Whether the receivers are through with all pipes, so that this process's memory is needed no more.
+    fn are_taken(&mut self) -> bool;
+
+    /// Hands what has come to `take`, which is told where in the message it belongs.
+    ///
+    /// # Errors
+    /// The pipe's name, or what is in its words, can't be: the sender can't be relied on.
+    fn pull(
+        &mut self,
+        reading: &mut Reading,
+        take: &mut dyn FnMut(usize, &[u8]),
+    ) -> Result<Pulled, LaneError>;
+
+    /// Gives back a pipe of a peer's that is not, or no longer, wanted.
+    fn forgo(&mut self, from: Peer, vci: VciId, pipe: Pipe);
+
+    /// A message of `len` bytes to there, for which no pipe was opened, has been read by its receiver in so many
+    /// nanoseconds.
+    fn was_read(&mut self, to: Peer, vci: VciId, len: usize, nanoseconds: u64);
 }
+
+/// The most chunks of a pipe that have been written and not been taken.
+pub const RING: usize = if cfg!(loom) { 2 } else { 64 };
 
 const COUNT: u64 = u32::MAX as u64;
 /// No generation's.
 const NOBODY: u64 = u64::MAX;
+/// So many chunks are taken when the receiver is done with the pipe.
+const ALL: u32 = u32::MAX;
 
 fn word(generation: u32, count: u32) -> u64 {
     u64::from(generation) << 32 | u64::from(count)
 }
 
-/// The words of a pipe, in memory that both see. Each holds the generation of the pipe's use and counts chunks.
+/// How far the receiver of a pipe is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Taken {
+    /// It has taken so many chunks.
+    Chunks(u32),
+    /// It is done, after so many nanoseconds, or without saying.
+    All(Option<u64>),
+}
+
+/// The words of a pipe, in memory that both see. Each holds the generation of the pipe's use.
 ///
-/// Invariant: chunk `n` of a pipe of `m` chunks is written only when it was claimed by this generation and
-/// `taken > n - m`; it is read only when `written > n`.
+/// Invariant: chunk `n` is written only when it was claimed, or nobody may claim, and `taken > n - RING`, to memory that
+/// is no other chunk's until `taken > n`; it is read only when its word says where it is.
 ///
-/// Invariant: the memory is used again only when all that was claimed is written, so a sender that sleeps
-/// over a chunk meets nobody else's.
+/// Invariant: the sender alone gives memory out. So one who sleeps over a chunk meets nobody else's.
 #[repr(C)]
 pub struct Words {
     claimed: Padded<AtomicU64>,
-    written: Padded<AtomicU64>,
-    taken: Padded<AtomicU64>,
+    taken: Padded<(AtomicU64, AtomicU64)>,
+    chunks: Padded<[AtomicU64; RING]>,
 }
 
 impl Words {
-    /// Of a pipe that is not open.
     #[cfg(test)]
     fn new() -> Words {
         Words {
             claimed: Padded(AtomicU64::new(NOBODY)),
-            written: Padded(AtomicU64::new(0)),
-            taken: Padded(AtomicU64::new(0)),
+            taken: Padded((AtomicU64::new(0), AtomicU64::new(0))),
+            chunks: Padded(std::array::from_fn(|_| AtomicU64::new(0))),
         }
     }
 
-    /// The receiver opens the pipe, which is nobody's.
+    /// The sender has chunks of the pipe, which is nobody's, claimed one by one. Without that none can be taken back.
+    /// `generation` is not 0. The receiver hears of it by a message.
+    ///
+    /// The other words need no store, which would have to wait for their lines: each says of which use it is.
     pub fn open(&self, generation: u32) {
-        self.taken.0.store(word(generation, 0), Ordering::Relaxed);
-        self.written.0.store(word(generation, 0), Ordering::Relaxed);
-        self.claimed.0.store(word(generation, 0), Ordering::Release);
+        let none = word(generation, 0);
+        self.claimed.0.store(none, Ordering::Release);
     }
 
-    /// The sender: whether there is room for chunk `chunk` in a pipe of `chunks`.
-    pub fn has_room(&self, generation: u32, chunk: u32, chunks: u32) -> bool {
-        // Acquire: the receiver's reads come before our writes to the same place.
-        let taken = self.taken.0.load(Ordering::Acquire);
-        taken >> 32 != u64::from(generation) || chunk.wrapping_sub(taken as u32) < chunks
+    /// The sender: how far the receiver is.
+    pub fn taken(&self, generation: u32) -> Taken {
+        // Acquire: the receiver's reads come before our writes to the same places.
+        let taken = self.taken.0.0.load(Ordering::Acquire);
+        match (taken >> 32 == u64::from(generation), taken as u32) {
+            (true, ALL) => {
+                let time = self.taken.0.1.load(Ordering::Relaxed);
+                Taken::All((time != 0).then_some(time))
+            }
+            (true, chunks) => Taken::Chunks(chunks),
+            (false, _) => Taken::Chunks(0),
+        }
     }
 
     /// The sender takes a chunk upon itself; `false`: it is too late.
@@ -138,27 +196,41 @@ impl Words {
             .is_ok()
     }
 
-    /// The sender has written the chunk that it claimed.
-    pub fn publish(&self, generation: u32, chunk: u32) {
-        let written = word(generation, chunk + 1);
-        self.written.0.store(written, Ordering::Release);
+    /// The sender has written the chunk to this place, below 256.
+    pub fn publish(&self, generation: u32, chunk: u32, place: u8) {
+        let name = word(generation, (chunk & 0xffff) << 8 | u32::from(place));
+        self.chunks.0[chunk as usize % RING].store(name, Ordering::Release);
     }
 
-    /// The receiver: how many chunks are written.
-    pub fn written(&self) -> u32 {
-        self.written.0.load(Ordering::Acquire) as u32
+    /// The receiver: where a chunk is, once it is written. It has taken those that are `RING` before it.
+    pub fn place(&self, generation: u32, chunk: u32) -> Option<u8> {
+        let name = self.chunks.0[chunk as usize % RING].load(Ordering::Acquire);
+        let wanted = word(generation, (chunk & 0xffff) << 8);
+        (name & !0xff == wanted).then_some(name as u8)
     }
 
     /// The receiver has read so many chunks.
     pub fn take(&self, generation: u32, chunks: u32) {
-        self.taken
-            .0
-            .store(word(generation, chunks), Ordering::Release);
+        let taken = &self.taken.0.0;
+        taken.store(word(generation, chunks), Ordering::Release);
     }
 
-    /// The receiver takes back what has not been claimed: how many chunks had been.
-    pub fn revoke(&self) -> u32 {
-        (self.claimed.0.swap(NOBODY, Ordering::AcqRel) & COUNT) as u32
+    /// The receiver is done with the pipe, after so many nanoseconds if that says anything of the way.
+    pub fn end(&self, generation: u32, nanoseconds: Option<u64>) {
+        let time = nanoseconds.map_or(0, |time| time.max(1));
+        self.taken.0.1.store(time, Ordering::Relaxed);
+        self.take(generation, ALL);
+    }
+
+    /// The receiver takes back what has not been claimed: how many chunks had been. `None`: nothing of the pipe can be
+    /// taken back.
+    pub fn revoke(&self, generation: u32) -> Option<u32> {
+        let claimed = self.claimed.0.load(Ordering::Acquire);
+        if claimed >> 32 != u64::from(generation) {
+            return None;
+        }
+        let claimed = self.claimed.0.swap(NOBODY, Ordering::AcqRel);
+        (claimed >> 32 == u64::from(generation)).then_some((claimed & COUNT) as u32)
     }
 }
 
@@ -172,33 +244,57 @@ mod tests {
         assert!(!words.claim(1, 0));
         words.open(7);
         assert!(!words.claim(6, 0) && words.claim(7, 0) && !words.claim(7, 0));
-        words.publish(7, 0);
-        assert_eq!(words.written(), 1);
-        assert!(words.has_room(7, 1, 2) && words.claim(7, 1));
-        assert!(!words.has_room(7, 2, 2));
+        assert_eq!(words.place(7, 0), None);
+        words.publish(7, 0, 255);
+        assert_eq!((words.place(7, 0), words.place(7, 1)), (Some(255), None));
+        assert!(words.claim(7, 1));
+        assert_eq!(words.taken(7), Taken::Chunks(0));
         words.take(7, 1);
-        assert!(words.has_room(7, 2, 2));
-        assert_eq!(words.revoke(), 2);
+        assert_eq!(
+            (words.taken(7), words.taken(8)),
+            (Taken::Chunks(1), Taken::Chunks(0))
+        );
+        assert_eq!((words.revoke(6), words.revoke(7)), (None, Some(2)));
         assert!(!words.claim(7, 2));
+        words.end(7, Some(0));
+        assert_eq!(words.taken(7), Taken::All(Some(1)));
         words.open(8);
         assert!(!words.claim(7, 0) && words.claim(8, 0));
+        // What the one before has written in the same place is not taken for this one's.
+        assert_eq!(words.place(8, 0), None);
+        words.end(8, None);
+        assert_eq!(words.taken(8), Taken::All(None));
+    }
+
+    #[test]
+    fn chunks_are_told_from_those_a_ring_before() {
+        let words = Words::new();
+        words.open(1);
+        for chunk in 0..200_000u32 {
+            assert_eq!(words.place(1, chunk), None);
+            words.publish(1, chunk, chunk as u8);
+            assert_eq!(words.place(1, chunk), Some(chunk as u8));
+        }
     }
 }
 
 #[cfg(all(test, loom))]
 mod loom_tests {
-    use super::*;
-    use crate::sync::UnsafeCell;
     use loom::sync::Arc;
 
-    /// A pipe of two chunks, and a message of three; loom finds accesses that nothing orders.
+    use super::*;
+    use crate::sync::UnsafeCell;
+
     struct Shared {
         words: Words,
         places: [UnsafeCell<u32>; 2],
     }
 
+    // SAFETY: the places are reached as the words allow it, which is what is tested.
+    unsafe impl Sync for Shared {}
+
     #[test]
-    fn no_chunk_is_lost_or_read_before_it_is_written() {
+    fn chunks_are_read_as_written_and_no_place_is_used_twice() {
         loom::model(|| {
             let shared = Arc::new(Shared {
                 words: Words::new(),
@@ -210,14 +306,19 @@ mod loom_tests {
                 loom::thread::spawn(move || {
                     let mut pushed = 0;
                     for _ in 0..4 {
-                        if pushed < 3 && shared.words.has_room(1, pushed, 2) {
+                        let room = match shared.words.taken(1) {
+                            Taken::Chunks(taken) => pushed < taken + RING as u32,
+                            Taken::All(_) => false,
+                        };
+                        if pushed < 3 && room {
                             if !shared.words.claim(1, pushed) {
                                 break;
                             }
+                            // The places are used by turns, so this one is free: the ring is as long.
+                            let place = pushed as usize % 2;
                             // SAFETY: claimed, and there is room.
-                            shared.places[pushed as usize % 2]
-                                .with_mut(|at| unsafe { *at = pushed + 10 });
-                            shared.words.publish(1, pushed);
+                            shared.places[place].with_mut(|at| unsafe { *at = pushed + 10 });
+                            shared.words.publish(1, pushed, place as u8);
                             pushed += 1;
                         }
                         loom::thread::yield_now();
@@ -227,9 +328,9 @@ mod loom_tests {
             };
             let mut taken = 0;
             let mut pull = || {
-                while taken < shared.words.written() {
+                while let Some(place) = shared.words.place(1, taken) {
                     // SAFETY: written, and not taken.
-                    let value = shared.places[taken as usize % 2].with(|at| unsafe { *at });
+                    let value = shared.places[usize::from(place)].with(|at| unsafe { *at });
                     assert_eq!(value, taken + 10);
                     taken += 1;
                     shared.words.take(1, taken);
@@ -239,10 +340,11 @@ mod loom_tests {
             pull();
             loom::thread::yield_now();
             pull();
-            let claimed = shared.words.revoke();
+            let claimed = shared.words.revoke(1).unwrap();
             let pushed = sender.join().unwrap();
             // All that was claimed is published, and nothing after it.
-            assert_eq!((pushed, shared.words.written()), (claimed, claimed));
+            assert_eq!(pushed, claimed);
+            assert_eq!(shared.words.place(1, claimed), None);
             assert_eq!(pull(), claimed);
         });
     }

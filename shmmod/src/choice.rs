@@ -1,11 +1,12 @@
-//! Which way long messages of a peer come: read by the kernel at once, or through a pipe. What is quicker depends
-//! on where the two processes run (whether their cores share a cache, which a virtual machine doesn't tell and
-//! may change), on how long the message is, and on whether the peer is there to help. So it is measured: from when
-//! the receiver knows both sides to be there to when it has the data, by the receiver, which decides.
+//! Which way long messages go to a peer: read by its kernel at once, or copied through a pipe, by plain stores or by
+//! stores that go past the caches. What is quicker depends on where the two processes run (whether their cores share
+//! a cache, which a virtual machine doesn't tell and may change), on how long the message is, and on whether both are
+//! there at the same time. So it is measured by the receivers, from when they know of the message to when they have
+//! the data, and told to the sender, who decides.
 //!
-//! Each class of lengths begins with a few messages by each way. Then the better one is used, its time followed,
-//! and the other one looked at again now and then, or soon if the one in use has become slower than the other
-//! was.
+//! Each class of lengths begins with a few messages by each way, or where the next shorter one has got to. Then the best
+//! way is used, its time followed, and another one looked at again now and then, or soon if the one in use has become
+//! slower than another was.
 
 /// A way for the data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -13,18 +14,24 @@ pub(crate) enum Way {
     /// The kernel copies it once, when the receiver asks.
     Single,
     /// Both sides copy it, through shared memory.
-    Pipe,
+    Cached,
+    /// As that, and the sender's stores go past the caches.
+    Past,
 }
+
+const WAYS: [Way; 3] = [Way::Single, Way::Cached, Way::Past];
 
 /// Shorter messages are in the first class.
 const SHORTEST: u32 = 14;
 const CLASSES: usize = 9;
 /// Messages by each way at first; the first of them meets cold memory and doesn't count.
 const TRIALS: u32 = 4;
-/// Messages of a look at the other way, of which the best counts.
+/// Messages of a look at another way, of which the best counts.
 const LOOK: u32 = 3;
-/// After so many messages the other way is looked at, at first and at most.
-const INTERVALS: (u32, u32) = (256, 4096);
+/// After so many messages another way is looked at, at first and at most.
+const INTERVALS: (u32, u32) = (128, 1024);
+/// After so many messages of a look without word of their times, the look is over.
+const PATIENCE: u32 = 64;
 /// Time is counted in units of which a nanosecond has so many, per 64 KiB.
 const UNITS: u64 = 16;
 
@@ -38,100 +45,153 @@ struct Score {
 
 #[derive(Clone, Copy, Debug)]
 struct Class {
-    single: Score,
-    pipe: Score,
-    /// The way in use; none while both are tried.
+    scores: [Score; 3],
+    /// The way in use; none while all are tried.
     used: Option<Way>,
     /// Messages till the next look.
     until_look: u32,
     interval: u32,
-    looking: bool,
+    /// The way that is looked at.
+    looking: Option<Way>,
+    /// Messages since that began.
+    looked: u32,
+    /// The way that was looked at last.
+    last: Way,
 }
 
 /// What is known of one peer.
 #[derive(Debug)]
 pub(crate) struct Choice {
     classes: [Class; CLASSES],
+    /// Whether the kernel's copy is one of the ways.
+    single: bool,
 }
 
 impl Choice {
-    pub fn new() -> Choice {
+    /// Among all ways, or those by pipes alone.
+    pub fn new(single: bool) -> Choice {
         let class = Class {
-            single: Score::default(),
-            pipe: Score::default(),
+            scores: [Score::default(); 3],
             used: None,
             until_look: 0,
             interval: INTERVALS.0,
-            looking: false,
+            looking: None,
+            looked: 0,
+            last: Way::Single,
         };
         Choice {
             classes: [class; CLASSES],
+            single,
         }
     }
 
-    fn class(&mut self, len: usize) -> &mut Class {
+    fn class(len: usize) -> usize {
         let class = len.max(1).ilog2().saturating_sub(SHORTEST) as usize;
-        &mut self.classes[class.min(CLASSES - 1)]
+        class.min(CLASSES - 1)
     }
 
     /// The way for the next message.
     pub fn next(&mut self, len: usize) -> Way {
-        self.class(len).next()
+        let class = Choice::class(len);
+        if class > 0 && self.classes[class].is_new() {
+            // What is best for half the length is most likely best here.
+            self.classes[class].inherit(self.classes[class - 1]);
+        }
+        self.classes[class].next(self.single)
+    }
+
+    /// As [`Choice::next`] of a message that can't be read where it is; it is not measured.
+    pub fn next_by_pipe(&mut self, len: usize) -> Way {
+        let [_, cached, past] = self.classes[Choice::class(len)].scores;
+        match past.time < cached.time && past.ended > 0 {
+            true => Way::Past,
+            false => Way::Cached,
+        }
     }
 
     /// A message that went this way took so long.
     pub fn note(&mut self, len: usize, way: Way, nanoseconds: u64) {
         let time = nanoseconds.saturating_mul(UNITS << 16) / len.max(1) as u64;
-        self.class(len).note(way, time);
+        self.classes[Choice::class(len)].note(way, time, self.single);
+    }
+
+    /// Whether the peer's core seems to share no cache with this one.
+    pub fn is_far(&self) -> bool {
+        self.classes[0].used == Some(Way::Past) || self.classes[1].used == Some(Way::Past)
     }
 }
 
 impl Class {
-    fn score(&mut self, way: Way) -> &mut Score {
-        match way {
-            Way::Single => &mut self.single,
-            Way::Pipe => &mut self.pipe,
+    fn is_new(&self) -> bool {
+        self.used.is_none() && self.scores.iter().all(|score| score.begun == 0)
+    }
+
+    fn inherit(&mut self, shorter: Class) {
+        if shorter.used.is_some() {
+            *self = shorter;
+            self.looking = None;
+            self.interval = INTERVALS.0;
+            // The times may be others for this length: they are had soon.
+            self.until_look = TRIALS;
         }
     }
 
-    fn next(&mut self) -> Way {
-        let way = match self.used {
-            // Reading is the way that needs nobody else: it comes first.
-            None if self.single.begun <= self.pipe.begun => Way::Single,
-            None => Way::Pipe,
-            Some(used) if self.looking => {
-                let other = used.other();
-                match self.score(other).begun < LOOK {
+    fn ways(single: bool) -> &'static [Way] {
+        match single {
+            true => &WAYS,
+            false => &WAYS[1..],
+        }
+    }
+
+    fn next(&mut self, single: bool) -> Way {
+        let way = match (self.used, self.looking) {
+            (None, _) => {
+                let begun = |way: &&Way| self.scores[**way as usize].begun;
+                *Self::ways(single)
+                    .iter()
+                    .min_by_key(begun)
+                    .unwrap_or(&Way::Cached)
+            }
+            (Some(used), Some(other)) => {
+                self.looked += 1;
+                if self.looked > PATIENCE {
+                    self.settle(single);
+                }
+                match self.scores[other as usize].begun < LOOK {
                     true => other,
                     false => used,
                 }
             }
-            Some(used) => {
+            (Some(used), None) => {
                 self.until_look = self.until_look.saturating_sub(1);
                 if self.until_look == 0 {
-                    self.look();
+                    self.look(used, single);
                 }
                 used
             }
         };
-        let score = self.score(way);
+        let score = &mut self.scores[way as usize];
         score.begun = score.begun.saturating_add(1);
         way
     }
 
-    fn look(&mut self) {
-        if let Some(used) = self.used {
-            self.looking = true;
-            let score = self.score(used.other());
-            (score.begun, score.ended) = (0, 0);
-        }
+    /// The other ways are looked at by turns.
+    fn look(&mut self, used: Way, single: bool) {
+        let ways = Self::ways(single);
+        let after = ways.iter().position(|way| *way == self.last).unwrap_or(0);
+        let turn = ways.iter().cycle().skip(after + 1).take(ways.len());
+        let Some(&other) = turn.copied().find(|way| *way != used).as_ref() else {
+            return;
+        };
+        (self.looking, self.looked, self.last) = (Some(other), 0, other);
+        let score = &mut self.scores[other as usize];
+        (score.begun, score.ended) = (0, 0);
     }
 
-    fn note(&mut self, way: Way, time: u64) {
-        let (used, looking) = (self.used, self.looking);
-        let score = self.score(way);
+    fn note(&mut self, way: Way, time: u64, single: bool) {
+        let score = &mut self.scores[way as usize];
         score.ended = score.ended.saturating_add(1);
-        match used {
+        match self.used {
             None => {
                 // The best of the trials: what disturbed one of them is not the way's.
                 match score.ended {
@@ -139,18 +199,29 @@ impl Class {
                     2 => score.time = time,
                     _ => score.time = score.time.min(time),
                 }
-                if self.single.ended >= TRIALS && self.pipe.ended >= TRIALS {
-                    self.settle();
+                let tried = |way: &Way| self.scores[*way as usize].ended >= TRIALS;
+                if Self::ways(single).iter().all(tried) {
+                    self.settle(single);
                 }
             }
             Some(used) if used == way => {
                 // One that was disturbed counts for little, a way that has become slower is noticed soon.
-                let bounded = time.min(score.time.saturating_mul(4));
+                let bounded = match score.time {
+                    0 => time,
+                    usual => time.min(usual.saturating_mul(2)),
+                };
                 score.time = (score.time * 7 + bounded) / 8;
                 let now = score.time;
-                let other = self.score(used.other()).time;
-                if !self.looking && now > other + other / 4 && self.until_look > LOOK {
+                let better = |way: &&Way| {
+                    let other = self.scores[**way as usize];
+                    **way != used && other.ended > 0 && now > other.time + other.time / 4
+                };
+                if self.looking.is_none()
+                    && self.until_look > LOOK
+                    && let Some(way) = Self::ways(single).iter().find(better)
+                {
                     self.until_look = 1;
+                    self.last = Self::before(*way, single);
                 }
             }
             Some(_) => {
@@ -158,37 +229,42 @@ impl Class {
                     1 => score.time = time,
                     _ => score.time = score.time.min(time),
                 }
-                if looking && score.ended >= LOOK {
-                    self.settle();
+                if self.looking == Some(way) && score.ended >= LOOK {
+                    self.settle(single);
                 }
             }
         }
     }
 
-    /// Takes the better way, as far as is known, the one in use if there is little between them.
-    fn settle(&mut self) {
-        let (single, pipe) = (self.single.time, self.pipe.time);
-        let better = match self.used {
-            Some(Way::Pipe) if pipe <= single + single / 16 => Way::Pipe,
-            _ if pipe + pipe / 16 < single => Way::Pipe,
-            _ => Way::Single,
-        };
-        self.interval = match self.used {
-            Some(used) if used == better => (self.interval * 2).min(INTERVALS.1),
-            _ => INTERVALS.0,
-        };
-        self.used = Some(better);
-        self.until_look = self.interval;
-        self.looking = false;
+    /// The way after which this one is looked at.
+    fn before(way: Way, single: bool) -> Way {
+        let ways = Self::ways(single);
+        let at = ways.iter().position(|one| *one == way).unwrap_or(0);
+        ways[(at + ways.len() - 1) % ways.len()]
     }
-}
 
-impl Way {
-    fn other(self) -> Way {
-        match self {
-            Way::Single => Way::Pipe,
-            Way::Pipe => Way::Single,
-        }
+    /// Takes the best way, as far as is known, the one in use if there is little between them.
+    fn settle(&mut self, single: bool) {
+        let known = |way: &&Way| self.scores[**way as usize].ended > 0 || self.used == Some(**way);
+        let time = |way: &&Way| self.scores[**way as usize].time;
+        let ways = Self::ways(single).iter().filter(known);
+        let Some(&best) = ways.min_by_key(time) else {
+            return;
+        };
+        let best = match self.used {
+            Some(used) => {
+                let (now, other) = (time(&&used), time(&&best));
+                if other + other / 16 < now { best } else { used }
+            }
+            None => best,
+        };
+        self.interval = match self.used == Some(best) {
+            true => (self.interval * 2).min(INTERVALS.1),
+            false => INTERVALS.0,
+        };
+        self.used = Some(best);
+        self.until_look = self.interval;
+        self.looking = None;
     }
 }
 
@@ -198,96 +274,114 @@ mod tests {
 
     const LEN: usize = 1 << 16;
 
-    /// Messages one after the other, each as long as `clock` says of its number and way. How many took the pipe.
-    fn run(choice: &mut Choice, count: u64, mut clock: impl FnMut(u64, Way) -> u64) -> u64 {
-        (0..count)
-            .filter(|&message| {
-                let way = choice.next(LEN);
-                choice.note(LEN, way, clock(message, way));
-                way == Way::Pipe
-            })
-            .count() as u64
+    /// Messages one after the other, each as long as `clock` says of its number and way. How many took each way.
+    fn run(choice: &mut Choice, count: u64, mut clock: impl FnMut(u64, Way) -> u64) -> [u64; 3] {
+        let mut taken = [0; 3];
+        for message in 0..count {
+            let way = choice.next(LEN);
+            choice.note(LEN, way, clock(message, way));
+            taken[way as usize] += 1;
+        }
+        taken
     }
 
-    fn takes(single: u64, pipe: u64) -> impl FnMut(u64, Way) -> u64 {
-        move |_, way| match way {
-            Way::Single => single,
-            Way::Pipe => pipe,
+    fn takes(times: [u64; 3]) -> impl FnMut(u64, Way) -> u64 {
+        move |_, way| times[way as usize]
+    }
+
+    const NEAR: [u64; 3] = [7000, 2500, 7400];
+    const FAR: [u64; 3] = [9000, 25_000, 6800];
+    /// The sender is never there at the same time.
+    const APART: [u64; 3] = [7000, 30_000, 28_000];
+
+    #[test]
+    fn the_quickest_way_is_taken_and_the_others_hardly() {
+        for (times, best) in [(NEAR, Way::Cached), (FAR, Way::Past), (APART, Way::Single)] {
+            let mut choice = Choice::new(true);
+            assert_eq!(run(&mut choice, 12, takes(times)), [4, 4, 4]);
+            assert!(run(&mut choice, 10_000, takes(times))[best as usize] > 9_900);
+            assert!(!choice.is_far());
+            assert_eq!(choice.next_by_pipe(LEN) == Way::Past, times != NEAR);
         }
     }
 
     #[test]
-    fn the_quicker_way_is_taken_and_the_other_hardly() {
-        let mut near = Choice::new();
-        assert_eq!(run(&mut near, 8, takes(7000, 2500)), 4);
-        assert!(run(&mut near, 10_000, takes(7000, 2500)) > 9_900);
-        let mut far = Choice::new();
-        run(&mut far, 8, takes(7000, 30_000));
-        assert!(run(&mut far, 10_000, takes(7000, 30_000)) < 100);
+    fn where_memory_can_not_be_read_it_is_not_tried() {
+        let mut choice = Choice::new(false);
+        let taken = run(&mut choice, 1000, takes(FAR));
+        assert!(taken[0] == 0 && taken[2] > 950, "{taken:?}");
+        let taken = run(&mut choice, 4000, takes(NEAR));
+        assert!(taken[0] == 0 && taken[1] > 2500, "{taken:?}");
     }
 
     #[test]
     fn ways_that_become_slower_are_left_soon() {
-        let mut choice = Choice::new();
-        run(&mut choice, 1000, takes(7000, 2500));
+        let mut choice = Choice::new(true);
+        run(&mut choice, 1000, takes(NEAR));
         // The processes are moved apart.
-        let lost = run(&mut choice, 100, takes(7000, 30_000));
-        assert!(lost < 20, "{lost} of 100");
-        // And together again: noticed at the next look.
-        run(&mut choice, 300, takes(7000, 2500));
-        assert_eq!(run(&mut choice, 100, takes(7000, 2500)), 100);
+        let lost = run(&mut choice, 100, takes(FAR))[Way::Cached as usize];
+        assert!(lost < 40, "{lost} of 100");
+        run(&mut choice, 100, takes(FAR));
+        assert!(run(&mut choice, 100, takes(FAR))[Way::Past as usize] > 90);
+        // And together again: noticed at a look.
+        run(&mut choice, 2000, takes(NEAR));
+        assert!(run(&mut choice, 100, takes(NEAR))[Way::Cached as usize] > 90);
     }
 
     #[test]
     fn what_disturbs_one_message_in_ten_decides_nothing() {
-        for (single, pipe, expected) in [(7000, 2500, true), (7000, 30_000, false)] {
-            let mut choice = Choice::new();
-            let mut times = takes(single, pipe);
+        for (ways, best) in [(NEAR, Way::Cached), (FAR, Way::Past), (APART, Way::Single)] {
+            let mut choice = Choice::new(true);
+            let mut times = takes(ways);
             let noisy = |message: u64, way| match message % 10 {
                 3 => 4_000_000,
                 _ => times(message, way),
             };
-            let pipes = run(&mut choice, 10_000, noisy);
-            assert_eq!(pipes > 9_000, expected, "{pipes}");
-            assert_eq!(pipes > 1_000, expected, "{pipes}");
+            let taken = run(&mut choice, 10_000, noisy);
+            assert!(taken[best as usize] > 9_000, "{taken:?}");
         }
-    }
-
-    #[test]
-    fn a_sender_that_is_mostly_late_is_read_from() {
-        let mut choice = Choice::new();
-        let late = |message: u64, way| match (way, message % 3) {
-            (Way::Single, _) => 7000,
-            (Way::Pipe, 0) => 2500,
-            (Way::Pipe, _) => 20_000,
-        };
-        run(&mut choice, 1000, late);
-        assert!(run(&mut choice, 10_000, late) < 2_000);
     }
 
     #[test]
     fn several_messages_may_be_under_way() {
-        let mut choice = Choice::new();
+        let mut choice = Choice::new(true);
         for _ in 0..100 {
             let ways: Vec<Way> = (0..16).map(|_| choice.next(LEN)).collect();
             for way in ways {
-                choice.note(LEN, way, takes(7000, 2500)(0, way));
+                choice.note(LEN, way, NEAR[way as usize]);
             }
         }
-        assert_eq!(run(&mut choice, 100, takes(7000, 2500)), 100);
+        assert!(run(&mut choice, 100, takes(NEAR))[Way::Cached as usize] > 90);
     }
 
     #[test]
-    fn lengths_have_ways_of_their_own() {
-        let mut choice = Choice::new();
-        for len in [1, LEN, 1 << 20, usize::MAX] {
-            for _ in 0..8 {
+    fn looks_of_which_nothing_is_heard_end() {
+        let mut choice = Choice::new(true);
+        run(&mut choice, 20, takes(NEAR));
+        let silent = (0..10_000)
+            .filter(|_| choice.next(LEN) != Way::Cached)
+            .count();
+        assert!(silent < 200, "{silent}");
+    }
+
+    #[test]
+    fn lengths_have_ways_of_their_own_and_begin_with_those_of_shorter_ones() {
+        let mut choice = Choice::new(true);
+        run(&mut choice, 100, takes(NEAR));
+        assert_eq!(choice.next(2 * LEN), Way::Cached);
+        for len in [1, 2 * LEN, 1 << 20, usize::MAX] {
+            for _ in 0..1000 {
                 let way = choice.next(len);
-                let quick = (way == Way::Pipe) == (len == LEN);
+                let quick = (way == Way::Cached) == (len == 2 * LEN);
                 choice.note(len, way, if quick { 10_000 } else { 1_000_000 });
             }
         }
-        assert_eq!(choice.next(LEN), Way::Pipe);
-        assert_eq!(choice.next(1 << 20), Way::Single);
+        let count = |choice: &mut Choice, len: usize| {
+            let ways: Vec<Way> = (0..100).map(|_| choice.next(len)).collect();
+            ways.iter().filter(|way| **way == Way::Cached).count()
+        };
+        assert!(count(&mut choice, 2 * LEN) > 90);
+        assert!(count(&mut choice, 1 << 20) < 10);
+        assert!(count(&mut choice, 1) < 10);
     }
 }

@@ -10,8 +10,8 @@ pub const VARIABLES: &[Variable] = &[Variable {
     default: "auto",
     help: "Whether large messages between processes of a node are copied once, by the kernel \
                (process_vm_readv): with 1 always, if a trial at first contact shows that it is allowed. With 0 \
-               they always go through shared memory, copied by both processes. With auto the receiver \
-               measures both ways and takes the quicker one.",
+               they always go through shared memory, copied by both processes. With auto receivers measure \
+               both ways, and the second with stores through and past the caches; senders take the quickest.",
 }];
 
 /// When to copy large data directly between processes, where the kernel allows it.

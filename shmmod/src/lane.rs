@@ -14,8 +14,9 @@ use netmod_kit::PeerTable;
 use crate::choice::{Choice, Way};
 use crate::config::SingleCopy;
 use crate::ends::End;
-use crate::pipes::{Receiving, now};
+use crate::pipes::Receiving;
 use crate::segment::{BODY, Location, STRIDE, Segment};
+use crate::sending::{Ended, Sending};
 use crate::single_copy::{self, Direction, NotCopied};
 use crate::wake_up;
 
@@ -27,19 +28,46 @@ pub(crate) struct Remote {
     at: Location,
     /// Whether its memory can be copied directly; `None` until tried.
     single_copy: Option<bool>,
-    /// Which way its long messages come, where that is measured.
-    pub choice: Choice,
+    /// Which way long messages go to it, as measured; `None` until the first.
+    choice: Option<Box<Choice>>,
+    /// The way of the next message of a length, if that has been chosen.
+    pub chosen: Option<(usize, Way)>,
+    /// Its core seems to share no cache with this one.
+    far: bool,
     /// The pages of its pipes are mapped.
     pub pipes_mapped: bool,
 }
 
+/// So many bytes come sooner from memory than line by line from a core that shares no cache with the reader's.
+const PAST: usize = 2048;
+
 impl Remote {
     #[inline(never)]
     fn send_long(&mut self, me: Peer, header: &Header, payload: &[u8]) -> Result<(), LaneError> {
+        let past = self.far && payload.len() >= PAST;
         self.put(me, header, payload.len(), |out| {
             // SAFETY: `put` gives the place of the payload, apart from all else.
-            unsafe { netmod_kit::copy(payload.as_ptr(), out, payload.len()) };
+            unsafe {
+                match past {
+                    true => netmod_kit::copy_past_caches(payload.as_ptr(), out, payload.len()),
+                    false => netmod_kit::copy(payload.as_ptr(), out, payload.len()),
+                }
+            }
         })
+    }
+
+    /// What is known of the ways to it; `single`: whether its memory can be read.
+    pub fn choice(&mut self, single: bool) -> &mut Choice {
+        self.choice
+            .get_or_insert_with(|| Box::new(Choice::new(single)))
+    }
+
+    /// A long message that went this way took so long.
+    pub fn note(&mut self, len: usize, way: Way, nanoseconds: u64) {
+        if let Some(choice) = &mut self.choice {
+            choice.note(len, way, nanoseconds);
+            self.far = choice.is_far();
+        }
     }
 
     /// Puts a message of `len` bytes, which `fill` writes to the place it is given, into the queue.
@@ -114,9 +142,11 @@ pub(crate) struct ShmLane {
     inbox: End<Inbox>,
     /// Dropped after the inbox, which points into it.
     pub own: Arc<Segment>,
-    /// The pipes that are open.
+    /// The pipes that peers have opened.
     pub receiving: Receiving,
-    remotes: PeerTable<Option<Box<Remote>>>,
+    /// The pipes that are open.
+    pub sending: Sending,
+    pub remotes: PeerTable<Option<Box<Remote>>>,
     resolver: Arc<dyn Resolver>,
     pub mode: SingleCopy,
     /// Whether they live is looked at: where those are that were sent to or waited for.
@@ -179,6 +209,7 @@ impl ShmLane {
             resolver,
             mode,
             receiving: Receiving::default(),
+            sending: Sending::default(),
             watched: HashMap::new(),
             ended: HashSet::new(),
             dead: HashSet::new(),
@@ -229,6 +260,22 @@ impl ShmLane {
         {
             true => Ok(at.pid),
             false => Err(LaneError::Unsupported),
+        }
+    }
+
+    /// Takes note of what receivers of pipes have told.
+    pub fn hear(&mut self) {
+        while let Some(ended) = self.sending.ended.pop() {
+            let Ended {
+                to,
+                vci,
+                len,
+                way,
+                nanoseconds,
+            } = ended;
+            if let Ok(remote) = self.remote(to, vci) {
+                remote.note(len, way, nanoseconds);
+            }
         }
     }
 
@@ -298,7 +345,9 @@ fn attach(
         segment,
         at,
         single_copy: None,
-        choice: Choice::new(),
+        choice: None,
+        far: false,
+        chosen: None,
         pipes_mapped: false,
     }))
 }
@@ -369,14 +418,7 @@ impl Lane for ShmLane {
         remote: RemoteAddr,
         _token: Token,
     ) -> Result<Issued, LaneError> {
-        if self.mode != SingleCopy::Measured {
-            return self.copy(Direction::Read, peer, vci, local, len, remote);
-        }
-        let begun = now();
-        let issued = self.copy(Direction::Read, peer, vci, local, len, remote)?;
-        let time = now().saturating_sub(begun);
-        self.remote(peer, vci)?.choice.note(len, Way::Single, time);
-        Ok(issued)
+        self.copy(Direction::Read, peer, vci, local, len, remote)
     }
 
     unsafe fn put(
@@ -424,14 +466,14 @@ impl Lane for ShmLane {
             // counts as lost when it is found so again, after everything has been looked at.
             if !exists(pid) && !self.ended.insert(peer) && self.dead.insert(peer) {
                 self.remotes.forget(peer);
-                self.receiving.forget(peer);
+                self.sending.forget(peer);
                 sink.peer_lost(peer, gone(peer, pid));
             }
         }
     }
 
     fn drained(&mut self) -> bool {
-        true // what was sent lies in the receiver's memory
+        true // what was sent lies in the receiver's memory, or in pipes
     }
 
     fn wake_up(&self) -> WakeUp {

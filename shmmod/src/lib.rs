@@ -13,6 +13,7 @@ mod lane;
 mod pipes;
 mod room;
 mod segment;
+mod sending;
 mod shared_segment;
 mod single_copy;
 mod transport;

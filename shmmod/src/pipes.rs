@@ -1,22 +1,24 @@
-//! Long messages through the receiver's shared memory (see [`netmod::Pipes`]).
+//! Long messages through the sender's shared memory (see [`netmod::Pipes`]).
 
-use std::collections::VecDeque;
-
-use netmod::{LaneError, Opened, Peer, Pipe, Pipes, Pulled, Pushed, VciId, Wish, Words};
+use netmod::ring::Mailbox;
+use netmod::{
+    LaneError, Peer, Pipe, Pipes, Pulled, Pushed, RING, Reading, Source, VciId, Wish, Words,
+};
 
 use crate::choice::Way;
 use crate::config::SingleCopy;
+use crate::ends::End;
 use crate::lane::ShmLane;
-use crate::segment::{PIPES, ROOM, Segment};
+use crate::segment::{Segment, UNIT, UNITS};
+use crate::sending::Shape;
 
-const PAGE: usize = 4096;
-/// What the longest message takes of the room at most if another is to have some, too. Longer ones take all of it.
-const HALF: usize = ROOM / 2;
 /// So long, and 1 ns per 32 bytes of the message, its sender may do something else before the receiver reads it
 /// from his memory: about half as long again as reading takes, and longer than another message to somebody else.
 const PATIENCE: u64 = 20_000;
 /// About what the kernel copies in a nanosecond.
 const READ: u64 = 10;
+/// So often a receiver looks for the next chunk before it does something else: about as long as one is written.
+const LOOKS: u32 = 100;
 
 /// The time in nanoseconds.
 pub(crate) fn now() -> u64 {
@@ -29,419 +31,225 @@ pub(crate) fn now() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// What a pipe's name says: which use of which words, and where in the room its chunks are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Shape {
-    generation: u32,
-    /// The first byte; the beginning of a page.
-    start: usize,
-    /// Chunks that the pipe has room for.
-    chunks: u32,
-    /// Bytes of a chunk; a power of two.
-    chunk: usize,
-}
-
-impl Shape {
-    /// Chunks: short enough that the receiver has early what to do, long enough that the words
-    /// between the two are not what takes the time.
-    fn chunk(len: usize) -> usize {
-        match len {
-            ..=0x8000 => 0x2000,
-            0x8001..=0x4_0000 => 0x4000,
-            _ => 0x8000,
-        }
-    }
-
-    fn name(self) -> Pipe {
-        Pipe(
-            u64::from(self.generation) << 32
-                | ((self.start / PAGE) as u64) << 16
-                | u64::from(self.chunks - 1) << 8
-                | u64::from(self.chunk.trailing_zeros()),
-        )
-    }
-
-    /// `None`: it is no pipe's name.
-    fn parse(Pipe(name): Pipe) -> Option<Shape> {
-        let log = name as u8;
-        (12..=20).contains(&log).then(|| Shape {
-            generation: (name >> 32) as u32,
-            start: usize::from((name >> 16) as u16) * PAGE,
-            chunks: u32::from((name >> 8) as u8) + 1,
-            chunk: 1 << log,
-        })
-    }
-
-    /// Where chunk `number` of `len` bytes is in the room, if it is there.
-    fn place(&self, number: u32, len: usize) -> Option<usize> {
-        let at = self.start + (number % self.chunks) as usize * self.chunk;
-        (len <= self.chunk && at + len <= ROOM).then_some(at)
-    }
-
-    fn words<'a>(&self, segment: &'a Segment) -> &'a Words {
-        segment.words(self.generation as usize % PIPES)
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
-    Open,
-    /// Closed, but its sender may still be writing what it has claimed.
-    Draining(u32),
-    Free,
-}
-
-/// A pipe of this receiver.
-struct Live {
-    from: Peer,
-    vci: VciId,
-    shape: Shape,
-    /// Bytes of room, from the shape's start on.
-    room: usize,
-    len: usize,
-    /// Chunks taken.
-    taken: u32,
-    /// The sender's memory can be read, so it need not be waited for.
-    replaceable: bool,
-    begun: u64,
-    /// How many chunks the sender has claimed, if it can't claim any more.
-    claimed: Option<u32>,
-    /// The sender is lost: what it has claimed it won't write.
-    is_lost: bool,
-    state: State,
-}
-
-impl Live {
-    fn done(&self) -> usize {
-        (self.taken as usize * self.shape.chunk).min(self.len)
-    }
-
-    fn is_free(&mut self, own: &Segment) -> bool {
-        if let State::Draining(claimed) = self.state
-            && (self.is_lost || self.shape.words(own).written() == claimed)
-        {
-            self.state = State::Free;
-        }
-        self.state == State::Free
-    }
-
-    /// Nobody is to write to it any more.
-    fn close(&mut self, own: &Segment) {
-        self.state = State::Draining(self.revoke(own));
-        self.is_free(own);
-    }
-
-    /// Takes back what has not been claimed; how many chunks have been.
-    fn revoke(&mut self, own: &Segment) -> u32 {
-        let words = self.shape.words(own);
-        *self.claimed.get_or_insert_with(|| words.revoke())
-    }
-}
-
-/// The pipes that peers write to, and the room for them, which is given out in a circle.
+/// Of the pipes that peers have opened.
 #[derive(Default)]
 pub(crate) struct Receiving {
-    /// Whether there is room at all; `None` until the first long message.
-    reserved: Option<bool>,
-    /// In the order in which they were opened. Room comes back in this order.
-    live: VecDeque<Live>,
-    generation: u32,
-    /// Where the next begins.
-    next: usize,
-    /// When something came out of a pipe.
+    /// When something came out of one.
     heard: u64,
-    /// Of the last that was received as a whole.
+    /// When the last was through.
     ended: u64,
 }
 
-impl Receiving {
-    fn find(&mut self, pipe: Pipe) -> Option<&mut Live> {
-        let open = |live: &&mut Live| live.state == State::Open && live.shape.name() == pipe;
-        self.live.iter_mut().find(open)
-    }
+/// The words of a peer's pipe, and what its name says.
+fn words_of(segment: &Segment, pipe: Pipe) -> Option<(&Words, Shape)> {
+    let shape = Shape::parse(pipe)?;
+    Some((segment.words(shape.slot), shape))
+}
 
-    /// Room for `room` bytes one after the other: where it begins.
-    fn place(&mut self, own: &Segment, room: usize) -> Option<usize> {
-        while self.live.front_mut().is_some_and(|live| live.is_free(own)) {
-            self.live.pop_front();
-        }
-        if self.live.len() == PIPES {
-            return None;
-        }
-        let start = if self.next + room > ROOM {
-            0
-        } else {
-            self.next
-        };
-        let meets =
-            |live: &Live| live.shape.start < start + room && start < live.shape.start + live.room;
-        (!self.live.iter().any(meets)).then_some(start)
-    }
-
-    /// A peer is lost, and writes nothing any more.
-    pub fn forget(&mut self, peer: Peer) {
-        for live in self.live.iter_mut().filter(|live| live.from == peer) {
-            live.is_lost = true;
-        }
+fn wake(mailbox: &mut End<Mailbox>) {
+    let mailbox = mailbox.get();
+    if !mailbox.is_silent() {
+        mailbox.wake();
     }
 }
 
 impl ShmLane {
-    /// Whether a pipe is the way for a message whose sender's memory can be read.
-    fn prefers_pipe(&mut self, from: Peer, vci: VciId, len: usize) -> bool {
-        self.mode == SingleCopy::Measured
-            && self
-                .remote(from, vci)
-                .is_ok_and(|remote| remote.choice.next(len) == Way::Pipe)
+    /// Whether a process can be read; it is taken to be so both ways.
+    fn is_readable(&mut self, peer: Peer, vci: VciId) -> bool {
+        self.mode != SingleCopy::Never && self.single_copy(peer, vci).is_ok()
     }
 
-    fn note(&mut self, from: Peer, vci: VciId, len: usize, time: u64) {
-        if let Ok(remote) = self.remote(from, vci) {
-            remote.choice.note(len, Way::Pipe, time);
+    /// The way for a message to there, and whether its time says something of it.
+    fn way(
+        &mut self,
+        to: Peer,
+        vci: VciId,
+        len: usize,
+        wish: Wish,
+        whole: bool,
+    ) -> Option<(Way, bool)> {
+        let mode = self.mode;
+        let readable = self.is_readable(to, vci);
+        let remote = self.remote(to, vci).ok()?;
+        match (wish, mode) {
+            (Wish::Needed, SingleCopy::Always) => return None,
+            (Wish::Needed, _) => return Some((remote.choice(readable).next_by_pipe(len), false)),
+            (_, SingleCopy::Always) if readable => return None,
+            _ => {}
+        }
+        let chosen = remote.chosen.take().filter(|chosen| chosen.0 == len);
+        let way = chosen.map_or_else(|| remote.choice(readable).next(len), |chosen| chosen.1);
+        match way {
+            Way::Single => {
+                // Who has asked for all of the room will ask for some.
+                remote.chosen = whole.then_some((len, way));
+                None
+            }
+            way => Some((way, true)),
         }
     }
 }
 
 impl Pipes for ShmLane {
-    fn open(&mut self, from: Peer, vci: VciId, len: usize, wish: Wish) -> Opened {
-        let replaceable = self.single_copy(from, vci).is_ok();
-        let wanted = match wish {
-            _ if len == 0 => false,
-            Wish::Promised => true,
-            _ if !replaceable => true,
-            Wish::Needed => false,
-            Wish::Better => self.prefers_pipe(from, vci, len),
-        };
-        let Self { own, receiving, .. } = self;
-        if !wanted
-            || !*receiving
-                .reserved
-                .get_or_insert_with(|| own.reserve_pipes())
-        {
-            return Opened::Other;
+    fn open(&mut self, to: Peer, vci: VciId, len: usize, wish: Wish, whole: bool) -> Option<Pipe> {
+        let count = len.div_ceil(UNIT);
+        if len == 0 || (whole && count > RING) {
+            return None;
         }
-        let chunk = Shape::chunk(len);
-        let room = match len {
-            ..=HALF => len.next_multiple_of(PAGE),
-            _ => ROOM,
+        // One whose message can be read need not begin: its receiver won't wait for it for long. Any other goes on by
+        // the unit that it has, whatever the receivers of others do.
+        let at_once = match wish {
+            _ if whole => count,
+            Wish::Better if self.is_readable(to, vci) => 0,
+            Wish::Better | Wish::Needed => 1,
         };
-        let begun = now();
-        let Some(start) = receiving.place(own, room) else {
-            // Those before may wait for senders that don't come.
-            let first = receiving.live.front().map_or(0, |live| live.begun);
-            let moves = begun.saturating_sub(receiving.heard.max(first)) < PATIENCE;
-            return if moves { Opened::Later } else { Opened::Other };
-        };
-        receiving.generation = receiving.generation.wrapping_add(1);
-        let shape = Shape {
-            generation: receiving.generation,
-            start,
-            chunks: room.div_ceil(chunk) as u32,
-            chunk,
-        };
-        shape.words(own).open(shape.generation);
-        receiving.next = start + room;
-        receiving.live.push_back(Live {
-            from,
-            vci,
-            shape,
-            room,
-            len,
-            taken: 0,
-            replaceable,
-            begun,
-            claimed: None,
-            is_lost: false,
-            state: State::Open,
-        });
-        Opened::Open(shape.name())
-    }
-
-    fn pull(&mut self, pipe: Pipe, take: &mut dyn FnMut(usize, &[u8])) -> Pulled {
-        let Self { own, receiving, .. } = self;
-        let heard = receiving.heard;
-        let Some(live) = receiving.find(pipe) else {
-            return Pulled::Part(false);
-        };
-        let (shape, len, before) = (live.shape, live.len, live.taken);
-        let words = shape.words(own);
-        let mut take_all = |live: &mut Live| {
-            while live.done() < len && live.taken < words.written() {
-                let at = live.done();
-                let count = (len - at).min(shape.chunk);
-                let Some(place) = shape.place(live.taken, count) else {
-                    break;
-                };
-                // SAFETY: within the room; the sender has written the chunk, and leaves it alone until it is taken.
-                let chunk = unsafe { std::slice::from_raw_parts(own.room().add(place), count) };
-                take(at, chunk);
-                live.taken += 1;
-                words.take(shape.generation, live.taken);
-            }
-        };
-        take_all(live);
-        let any = live.taken > before;
-        let time = now();
-        if live.done() == len {
-            live.state = State::Free;
-            let (from, vci) = (live.from, live.vci);
-            // Those that were opened before it came first.
-            let begun = live.begun.max(receiving.ended);
-            (receiving.heard, receiving.ended) = (time, time);
-            self.note(from, vci, len, time.saturating_sub(begun));
-            return Pulled::Whole;
+        if !self.sending.has_room(&self.own, at_once) {
+            return None;
         }
-        if any {
-            receiving.heard = time;
-            return Pulled::Part(true);
-        }
-        let waited = time.saturating_sub(heard.max(live.begun));
-        if !live.replaceable || live.claimed.is_some() || waited < PATIENCE + len as u64 / 32 {
-            return Pulled::Part(false);
-        }
-        if live.revoke(own) as usize * shape.chunk >= len {
-            // The sender has all of it in hand, and won't wait for anything after the last chunk.
-            return Pulled::Part(false);
-        }
-        // Otherwise it finds out that it must wait to be told.
-        live.close(own);
-        take_all(live);
-        let (done, from, vci) = (live.done(), live.from, live.vci);
-        let time = time.saturating_sub(live.begun);
-        self.note(from, vci, len, time + (len - done) as u64 / READ);
-        Pulled::Stalled(done)
-    }
-
-    fn close(&mut self, pipe: Pipe) {
-        let Self { own, receiving, .. } = self;
-        if let Some(live) = receiving.find(pipe) {
-            live.close(own);
-        }
+        self.hear();
+        let way = self.way(to, vci, len, wish, whole)?;
+        self.sending.open(&self.own, (to, vci), len, way, whole)
     }
 
     fn push(
         &mut self,
-        to: Peer,
-        vci: VciId,
         pipe: Pipe,
-        len: usize,
         moved: &mut usize,
-        fill: &mut dyn FnMut(usize, &mut [u8]),
+        until: usize,
+        source: Source<'_>,
     ) -> Result<Pushed, LaneError> {
-        let remote = self.remote(to, vci)?;
-        let wrong = || LaneError::lost(to, "it asked for data in a place that can't be");
-        let shape = Shape::parse(pipe).ok_or_else(wrong)?;
+        let Some((to, vci)) = self.sending.receiver(pipe) else {
+            return Ok(Pushed::Revoked);
+        };
+        let before = *moved;
+        let pushed = self.sending.push(&self.own, pipe, moved, until, source);
+        if *moved > before && before > 0 {
+            wake(&mut self.remote(to, vci)?.mailbox);
+        }
+        self.hear();
+        Ok(pushed)
+    }
+
+    fn abandon(&mut self, pipe: Pipe) {
+        self.sending.abandon(pipe);
+    }
+
+    fn are_taken(&mut self) -> bool {
+        self.sending.is_empty(&self.own)
+    }
+
+    fn pull(
+        &mut self,
+        reading: &mut Reading,
+        take: &mut dyn FnMut(usize, &[u8]),
+    ) -> Result<Pulled, LaneError> {
+        let Reading {
+            from, vci, pipe, ..
+        } = *reading;
+        let receiving = &mut self.receiving;
+        let (heard, ended) = (receiving.heard, receiving.ended);
+        let remote = self.remotes.get(from, vci);
+        let Some(remote) = remote.as_mut() else {
+            // Attached, and then again.
+            self.remote(from, vci)?;
+            return self.pull(reading, take);
+        };
         if !remote.pipes_mapped {
             remote.segment.map_pipes();
             remote.pipes_mapped = true;
         }
-        let words = shape.words(&remote.segment);
-        let mut any = false;
-        while *moved < len {
-            let number = (*moved / shape.chunk) as u32;
-            let count = (len - *moved).min(shape.chunk);
-            let place = shape.place(number, count).ok_or_else(wrong)?;
-            if !words.has_room(shape.generation, number, shape.chunks) {
-                return Ok(Pushed::Part(any));
-            }
-            if !words.claim(shape.generation, number) {
-                return Ok(Pushed::Revoked);
-            }
-            // SAFETY: within the room; the chunk is claimed and free, so nobody else touches it until it is
-            // published.
-            let chunk =
-                unsafe { std::slice::from_raw_parts_mut(remote.segment.room().add(place), count) };
-            fill(*moved, chunk);
-            words.publish(shape.generation, number);
-            *moved += count;
-            any = true;
-            let mailbox = remote.mailbox.get();
-            if !mailbox.is_silent() {
-                mailbox.wake();
-            }
+        let wrong = || LaneError::lost(from, "it sent a message by a way that can't be");
+        let (words, shape) = words_of(&remote.segment, pipe).ok_or_else(wrong)?;
+        let generation = shape.generation;
+        if reading.begun == 0 {
+            reading.begun = now();
         }
-        Ok(Pushed::Whole)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_say_what_pipes_are_like() {
-        for (generation, start, chunks, chunk) in
-            [(1, 0, 1, 0x2000), (u32::MAX, ROOM - PAGE, 256, 0x8000)]
-        {
-            let shape = Shape {
-                generation,
-                start,
-                chunks,
-                chunk,
+        let before = reading.taken;
+        let mut looks = 0;
+        let done = loop {
+            let done = (reading.taken as usize * UNIT).min(reading.len);
+            if done == reading.len {
+                break done;
+            }
+            let place = match shape.first {
+                Some(first) if reading.taken == 0 => Some(first),
+                _ => words.place(generation, reading.taken),
             };
-            assert_eq!(Shape::parse(shape.name()), Some(shape));
-        }
-        assert_eq!(Shape::parse(Pipe(0)), None);
-        let far = Shape::parse(Pipe(u64::MAX << 8 | 13)).unwrap();
-        assert_eq!(far.place(0, 1), None);
-    }
-
-    #[test]
-    fn room_is_given_out_in_a_circle_and_comes_back_in_order() {
-        let own = Segment::create().unwrap();
-        assert!(own.reserve_pipes());
-        let mut receiving = Receiving::default();
-        let open = |receiving: &mut Receiving, room: usize| {
-            let start = receiving.place(&own, room)?;
-            receiving.generation += 1;
-            let shape = Shape {
-                generation: receiving.generation,
-                start,
-                chunks: 1,
-                chunk: 0x2000,
+            let Some(place) = place else {
+                if looks == LOOKS {
+                    break done;
+                }
+                looks += 1;
+                std::hint::spin_loop();
+                continue;
             };
-            shape.words(&own).open(shape.generation);
-            receiving.next = start + room;
-            receiving.live.push_back(Live {
-                from: 1,
-                vci: 0,
-                shape,
-                room,
-                len: room,
-                taken: 0,
-                replaceable: true,
-                begun: 0,
-                claimed: None,
-                is_lost: false,
-                state: State::Open,
-            });
-            Some(start)
+            if usize::from(place) >= UNITS {
+                return Err(wrong());
+            }
+            let count = (reading.len - done).min(UNIT);
+            // SAFETY: within the room; the sender has written the chunk, and leaves it alone until it is taken.
+            let chunk = unsafe {
+                let start = remote.segment.room().add(usize::from(place) * UNIT);
+                std::slice::from_raw_parts(start, count)
+            };
+            take(done, chunk);
+            reading.taken += 1;
+            looks = 0;
+            if done + count < reading.total {
+                words.take(generation, reading.taken);
+                wake(&mut remote.mailbox);
+            }
         };
-        assert_eq!(open(&mut receiving, HALF), Some(0));
-        assert_eq!(open(&mut receiving, HALF), Some(HALF));
-        assert_eq!(open(&mut receiving, PAGE), None);
-        receiving.live[1].close(&own);
-        assert_eq!(open(&mut receiving, PAGE), None);
-        // A chunk of the first is being written.
-        assert!(own.words(1).claim(1, 0));
-        receiving.live[0].close(&own);
-        assert_eq!(open(&mut receiving, PAGE), None);
-        own.words(1).publish(1, 0);
-        assert_eq!(open(&mut receiving, PAGE), Some(0));
-        assert_eq!(open(&mut receiving, ROOM), None);
-        // Its sender is lost within a chunk.
-        let shape = receiving.live[0].shape;
-        assert!(shape.words(&own).claim(shape.generation, 0));
-        receiving.live[0].close(&own);
-        assert_eq!(open(&mut receiving, ROOM), None);
-        receiving.forget(1);
-        assert_eq!(open(&mut receiving, ROOM), Some(0));
-        // Another is known to be lost before its pipe is closed.
-        let shape = receiving.live[0].shape;
-        assert!(shape.words(&own).claim(shape.generation, 0));
-        receiving.forget(1);
-        assert_eq!(open(&mut receiving, PAGE), None);
-        receiving.live[0].close(&own);
-        assert_eq!(open(&mut receiving, ROOM), Some(0));
+        let any = reading.taken > before;
+        let time = now();
+        if done == reading.len {
+            // Those that were begun before it came first.
+            let time_taken = time.saturating_sub(reading.begun.max(ended));
+            words.end(generation, Some(time_taken));
+            wake(&mut remote.mailbox);
+            (self.receiving.heard, self.receiving.ended) = (time, time);
+            return Ok(Pulled::Whole);
+        }
+        if any {
+            self.receiving.heard = time;
+            return Ok(Pulled::Part(true));
+        }
+        let waited = time.saturating_sub(heard.max(reading.begun));
+        let patience = PATIENCE + reading.len as u64 / 32;
+        if !reading.replaceable || reading.claimed.is_some() || waited < patience {
+            return Ok(Pulled::Part(false));
+        }
+        let claimed = words.revoke(generation).ok_or_else(wrong)?;
+        reading.claimed = Some(claimed);
+        if claimed as usize * UNIT >= reading.total {
+            // The sender has all of it in hand, and won't wait for anything after the last chunk.
+            return Ok(Pulled::Part(false));
+        }
+        // Otherwise it finds out that it must wait to be told. What it is writing now is read from where it is, too.
+        let time_taken = time.saturating_sub(reading.begun);
+        words.end(
+            generation,
+            Some(time_taken + (reading.len - done) as u64 / READ),
+        );
+        wake(&mut remote.mailbox);
+        Ok(Pulled::Stalled(done))
+    }
+
+    fn forgo(&mut self, from: Peer, vci: VciId, pipe: Pipe) {
+        let Ok(remote) = self.remote(from, vci) else {
+            return;
+        };
+        if let Some((words, shape)) = words_of(&remote.segment, pipe) {
+            words.end(shape.generation, None);
+            wake(&mut remote.mailbox);
+        }
+    }
+
+    fn was_read(&mut self, to: Peer, vci: VciId, len: usize, nanoseconds: u64) {
+        if self.mode == SingleCopy::Measured
+            && let Ok(remote) = self.remote(to, vci)
+        {
+            remote.note(len, Way::Single, nanoseconds);
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! The memory of a receiving VCI: an anonymous file of its owner that senders map.
+//! The memory of a VCI: an anonymous file of its owner that peers map. They write to its queue, and read from the
+//! pipes that the owner opens.
 //!
 //! It has no name: peers open it by the owner's process number and descriptor, through `/proc`. So
 //! nothing is left behind, however the job ends.
@@ -39,12 +40,14 @@ const BODIES_AT: usize = CELLS_AT + CELLS * size_of::<Cell>();
 pub(crate) const STRIDE: usize = BODY + 64;
 /// What there is from the beginning.
 const QUEUE: usize = (BODIES_AT + CELLS * STRIDE).next_multiple_of(4096);
-/// Pipes that may be open at once; a power of two.
-pub(crate) const PIPES: usize = 16;
-/// Bytes of all pipes together, used round and round. That is twice what a core's own cache holds, for a reason:
-/// what lies in another core's own cache is fetched at a quarter of the speed of what had to leave it
-/// (docs/performance.md).
-pub(crate) const ROOM: usize = 2 << 20;
+/// Pipes that may be open at once.
+pub(crate) const PIPES: usize = 128;
+/// Bytes of a chunk of a long message: short enough that the receiver has early what to do, long enough that the words
+/// between the two are not what takes the time.
+pub(crate) const UNIT: usize = 16 << 10;
+/// Chunks of all pipes together that there is room for.
+pub(crate) const UNITS: usize = 128;
+const ROOM: usize = UNITS * UNIT;
 const ROOM_AT: usize = QUEUE + (PIPES * size_of::<Words>()).next_multiple_of(4096);
 const LENGTH: usize = ROOM_AT + ROOM;
 const _: () = assert!(size_of::<Front>() <= CELLS_AT && BODIES_AT.is_multiple_of(4096));

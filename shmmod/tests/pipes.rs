@@ -1,11 +1,11 @@
-//! Long messages through pipes, between two lanes of one process.
+//! Long messages through pipes, between two lanes of one process: from 0 to 1.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use netmod::{
-    Lane, OpenError, Opened, Peer, Pipe, Pulled, Pushed, Resolver, Transport, VciId, Wish,
+    Lane, OpenError, Peer, Pipe, Pulled, Pushed, Reading, Resolver, Source, Transport, VciId, Wish,
 };
 use shmmod::{Config, Shm, SingleCopy};
 
@@ -36,106 +36,184 @@ fn data(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at * 31 + at / 251) as u8).collect()
 }
 
-fn open(lane: &mut dyn Lane, len: usize, wish: Wish) -> Opened {
-    lane.pipes().unwrap().open(0, 0, len, wish)
+const UNIT: usize = 16 << 10;
+const ROOM: usize = 2 << 20;
+
+fn open(lane: &mut dyn Lane, len: usize, wish: Wish, whole: bool) -> Option<Pipe> {
+    lane.pipes().unwrap().open(1, 0, len, wish, whole)
+}
+
+fn push_until(
+    lane: &mut dyn Lane,
+    pipe: Pipe,
+    data: &[u8],
+    moved: &mut usize,
+    until: usize,
+) -> Pushed {
+    let pipes = lane.pipes().unwrap();
+    pipes.push(pipe, moved, until, Source::Bytes(data)).unwrap()
 }
 
 fn push(lane: &mut dyn Lane, pipe: Pipe, data: &[u8], moved: &mut usize) -> Pushed {
-    let mut fill = |at: usize, out: &mut [u8]| out.copy_from_slice(&data[at..at + out.len()]);
-    let pipes = lane.pipes().unwrap();
-    pipes
-        .push(1, 0, pipe, data.len(), moved, &mut fill)
-        .unwrap()
+    push_until(lane, pipe, data, moved, data.len())
 }
 
-fn pull(lane: &mut dyn Lane, pipe: Pipe, to: &mut [u8]) -> Pulled {
+fn reading(pipe: Pipe, len: usize, replaceable: bool) -> Reading {
+    Reading {
+        from: 0,
+        vci: 0,
+        pipe,
+        len,
+        total: len,
+        replaceable,
+        begun: 0,
+        taken: 0,
+        claimed: None,
+    }
+}
+
+fn pull(lane: &mut dyn Lane, reading: &mut Reading, to: &mut [u8]) -> Pulled {
     let mut take = |at: usize, data: &[u8]| to[at..at + data.len()].copy_from_slice(data);
-    lane.pipes().unwrap().pull(pipe, &mut take)
+    lane.pipes().unwrap().pull(reading, &mut take).unwrap()
+}
+
+fn is_taken(sender: &mut dyn Lane) -> bool {
+    sender.pipes().unwrap().are_taken()
 }
 
 #[test]
 fn messages_of_all_lengths_arrive_whole() {
     let ([mut sender, mut receiver], _transports) = pair(SingleCopy::Never);
-    for len in [1, 8192, 8193, 100_000, 1 << 20, (1 << 20) + 1, 5_000_001] {
-        let Opened::Open(pipe) = open(&mut *receiver, len, Wish::Needed) else {
-            panic!("no pipe for {len} bytes");
-        };
-        let (sent, mut got) = (data(len), vec![0; len]);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                let mut moved = 0;
-                while push(&mut *sender, pipe, &sent, &mut moved) != Pushed::Whole {
+    for len in [
+        1,
+        8192,
+        UNIT,
+        UNIT + 1,
+        100_000,
+        1 << 20,
+        (1 << 20) + 1,
+        5_000_001,
+    ] {
+        for _ in 0..5 {
+            let whole = len <= 1 << 20;
+            let pipe = open(&mut *sender, len, Wish::Better, whole).unwrap();
+            let (sent, mut got) = (data(len), vec![0; len]);
+            let mut moved = 0;
+            push_until(&mut *sender, pipe, &sent, &mut moved, 1);
+            assert_eq!(moved, len.min(UNIT));
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    while push(&mut *sender, pipe, &sent, &mut moved) != Pushed::Whole {
+                        assert!(!whole);
+                        std::thread::yield_now();
+                    }
+                });
+                let mut reading = reading(pipe, len, false);
+                while pull(&mut *receiver, &mut reading, &mut got) != Pulled::Whole {
                     std::thread::yield_now();
                 }
             });
-            while pull(&mut *receiver, pipe, &mut got) != Pulled::Whole {
-                std::thread::yield_now();
-            }
-        });
-        assert!(got == sent, "{len} bytes");
+            assert!(got == sent, "{len} bytes");
+            assert!(is_taken(&mut *sender));
+        }
     }
 }
 
-/// There is no room, and it will come; only who asks more than 20 µs after the pipe was opened, since this thread
-/// has lost its core, may hear that nobody waits for its sender any more.
-fn is_full(next: Opened, begun: Instant) {
-    let patient = begun.elapsed() < Duration::from_micros(20);
-    assert!(
-        next == Opened::Later || (!patient && next == Opened::Other),
-        "{next:?}"
+#[test]
+fn parts_of_what_has_gaps_arrive_too() {
+    let ([mut sender, mut receiver], _transports) = pair(SingleCopy::Measured);
+    let len = 100_000;
+    let (sent, mut got) = (data(len), vec![0; len]);
+    let pipe = open(&mut *sender, len, Wish::Needed, true).unwrap();
+    let mut parts = |at: usize, out: &mut [u8]| out.copy_from_slice(&sent[at..at + out.len()]);
+    let pipes = sender.pipes().unwrap();
+    let pushed = pipes.push(pipe, &mut 0, len, Source::Parts(&mut parts));
+    assert_eq!(pushed, Ok(Pushed::Whole));
+    let mut reading = reading(pipe, len, false);
+    assert_eq!(pull(&mut *receiver, &mut reading, &mut got), Pulled::Whole);
+    assert!(got == sent);
+}
+
+#[test]
+fn a_receiver_that_does_not_come_holds_up_its_own_messages_only() {
+    let ([mut sender, mut receiver], _transports) = pair(SingleCopy::Never);
+    let mut waiting = Vec::new();
+    // All of the room is taken but for one unit.
+    for len in [1 << 20, (1 << 20) - UNIT] {
+        let pipe = open(&mut *sender, len, Wish::Better, true).unwrap();
+        assert_eq!(push(&mut *sender, pipe, &data(len), &mut 0), Pushed::Whole);
+        waiting.push((pipe, len));
+    }
+    assert!(!is_taken(&mut *sender));
+    assert_eq!(open(&mut *sender, 2 * UNIT, Wish::Better, true), None);
+    let len = 3 << 20;
+    let (sent, mut got, mut moved) = (data(len), vec![0; len], 0);
+    let pipe = open(&mut *sender, len, Wish::Needed, false).unwrap();
+    assert_eq!(
+        push(&mut *sender, pipe, &sent, &mut moved),
+        Pushed::Part(true)
     );
+    assert_eq!(moved, UNIT);
+    // Whatever others do, it has that one. One without a unit could wait for ever, as its message can't be read.
+    assert_eq!(open(&mut *sender, 9000, Wish::Better, false), None);
+    assert_eq!(open(&mut *sender, 9000, Wish::Needed, false), None);
+    let mut through = reading(pipe, len, false);
+    while pull(&mut *receiver, &mut through, &mut got) != Pulled::Whole {
+        let _ = push(&mut *sender, pipe, &sent, &mut moved);
+        assert_eq!(open(&mut *sender, 9000, Wish::Needed, false), None);
+    }
+    assert!(got == sent);
+    // And those before it are still there.
+    for (pipe, len) in waiting {
+        let mut whole = reading(pipe, len, false);
+        assert_eq!(
+            pull(&mut *receiver, &mut whole, &mut got[..len]),
+            Pulled::Whole
+        );
+        assert!(got[..len] == data(len));
+    }
+    assert!(is_taken(&mut *sender));
+    assert!(open(&mut *sender, 1 << 20, Wish::Better, true).is_some());
 }
 
 #[test]
 fn a_full_pipe_says_so_and_goes_on() {
     let ([mut sender, mut receiver], _transports) = pair(SingleCopy::Never);
     let len = 3 << 20;
-    let begun = Instant::now();
-    let Opened::Open(pipe) = open(&mut *receiver, len, Wish::Needed) else {
-        panic!("no pipe");
-    };
-    // All of the room is taken.
-    is_full(open(&mut *receiver, 9000, Wish::Needed), begun);
     let (sent, mut got, mut moved) = (data(len), vec![0; len], 0);
+    let pipe = open(&mut *sender, len, Wish::Better, false).unwrap();
     assert_eq!(
         push(&mut *sender, pipe, &sent, &mut moved),
         Pushed::Part(true)
     );
-    assert_eq!(moved, 2 << 20);
+    assert_eq!(moved, ROOM / 2);
     assert_eq!(
         push(&mut *sender, pipe, &sent, &mut moved),
         Pushed::Part(false)
     );
-    assert_eq!(pull(&mut *receiver, pipe, &mut got), Pulled::Part(true));
-    assert_eq!(pull(&mut *receiver, pipe, &mut got), Pulled::Part(false));
-    assert_eq!(push(&mut *sender, pipe, &sent, &mut moved), Pushed::Whole);
-    assert_eq!(pull(&mut *receiver, pipe, &mut got), Pulled::Whole);
-    assert!(got == sent);
-    let begun = Instant::now();
-    assert!(matches!(
-        open(&mut *receiver, 9000, Wish::Promised),
-        Opened::Open(_)
-    ));
-    // Those before it have had their time.
-    is_full(open(&mut *receiver, len, Wish::Needed), begun);
-    std::thread::sleep(Duration::from_millis(1));
-    assert_eq!(open(&mut *receiver, len, Wish::Promised), Opened::Other);
-}
-
-/// A pipe for a message whose sender could be read from: both ways are tried by turns.
-fn trial(receiver: &mut dyn Lane, len: usize) -> Pipe {
-    for _ in 0..4 {
-        if let Opened::Open(pipe) = open(receiver, len, Wish::Better) {
-            return pipe;
-        }
+    let mut reading = reading(pipe, len, false);
+    assert_eq!(
+        pull(&mut *receiver, &mut reading, &mut got),
+        Pulled::Part(true)
+    );
+    assert_eq!(
+        pull(&mut *receiver, &mut reading, &mut got),
+        Pulled::Part(false)
+    );
+    while push(&mut *sender, pipe, &sent, &mut moved) != Pushed::Whole {
+        assert_eq!(
+            pull(&mut *receiver, &mut reading, &mut got),
+            Pulled::Part(true)
+        );
     }
-    panic!("no pipe is tried");
+    assert_eq!(pull(&mut *receiver, &mut reading, &mut got), Pulled::Whole);
+    assert!(got == sent);
 }
 
-fn until_stalled(receiver: &mut dyn Lane, pipe: Pipe, got: &mut [u8]) -> usize {
+fn until_stalled(receiver: &mut dyn Lane, reading: &mut Reading, got: &mut [u8]) -> usize {
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(10) {
-        if let Pulled::Stalled(done) = pull(receiver, pipe, got) {
+        if let Pulled::Stalled(done) = pull(receiver, reading, got) {
             return done;
         }
     }
@@ -144,50 +222,91 @@ fn until_stalled(receiver: &mut dyn Lane, pipe: Pipe, got: &mut [u8]) -> usize {
 
 #[test]
 fn a_sender_that_does_not_come_is_not_waited_for() {
-    let ([mut sender, mut receiver], _transports) = pair(SingleCopy::Measured);
-    let len = 100_000;
-    let (sent, mut got, mut moved) = (data(len), vec![0; len], 0);
-    let pipe = trial(&mut *receiver, len);
-    assert_eq!(until_stalled(&mut *receiver, pipe, &mut got), 0);
-    assert_eq!(push(&mut *sender, pipe, &sent, &mut moved), Pushed::Revoked);
-    assert_eq!(moved, 0);
-    // It has begun, and does not go on.
-    let len = 3 << 20;
-    let (sent, mut got, mut moved) = (data(len), vec![0; len], 0);
-    let pipe = trial(&mut *receiver, len);
-    assert_eq!(
-        push(&mut *sender, pipe, &sent, &mut moved),
-        Pushed::Part(true)
-    );
-    let done = until_stalled(&mut *receiver, pipe, &mut got);
-    assert_eq!((done, moved), (2 << 20, 2 << 20));
-    assert!(got[..done] == sent[..done]);
-    assert_eq!(push(&mut *sender, pipe, &sent, &mut moved), Pushed::Revoked);
-    // The room is free again.
-    assert!(matches!(
-        open(&mut *receiver, len, Wish::Promised),
-        Opened::Open(_)
-    ));
+    let ([mut sender, mut receiver], _transports) = pair(SingleCopy::Never);
+    for begins in [false, true] {
+        let len = 3 << 20;
+        let (sent, mut got, mut moved) = (data(len), vec![0; len], 0);
+        let pipe = open(&mut *sender, len, Wish::Better, false).unwrap();
+        let until = if begins { len } else { 1 };
+        let pushed = push_until(&mut *sender, pipe, &sent, &mut moved, until);
+        assert_eq!(pushed, Pushed::Part(true));
+        let mut reading = reading(pipe, len, true);
+        let done = until_stalled(&mut *receiver, &mut reading, &mut got);
+        assert_eq!((done, moved), (if begins { ROOM / 2 } else { UNIT }, done));
+        assert!(got[..done] == sent[..done]);
+        assert_eq!(push(&mut *sender, pipe, &sent, &mut moved), Pushed::Revoked);
+        assert_eq!(moved, done);
+        assert!(is_taken(&mut *sender));
+    }
+}
+
+#[test]
+fn what_nobody_wants_gives_its_room_back() {
+    let ([mut sender, mut receiver], _transports) = pair(SingleCopy::Never);
+    for who in [0, 1, 2] {
+        let len = 1 << 20;
+        let mut pipes = Vec::new();
+        while let Some(pipe) = open(&mut *sender, len, Wish::Better, true) {
+            assert_eq!(push(&mut *sender, pipe, &data(len), &mut 0), Pushed::Whole);
+            pipes.push(pipe);
+        }
+        assert_eq!((pipes.len(), is_taken(&mut *sender)), (2, false));
+        for pipe in pipes {
+            let mut got = vec![0; 100];
+            match who {
+                0 => sender.pipes().unwrap().abandon(pipe),
+                1 => receiver.pipes().unwrap().forgo(0, 0, pipe),
+                // The receive has less room than was sent.
+                _ => {
+                    let mut reading = Reading {
+                        total: len,
+                        ..reading(pipe, 100, false)
+                    };
+                    assert_eq!(pull(&mut *receiver, &mut reading, &mut got), Pulled::Whole);
+                    assert!(got == data(100));
+                }
+            }
+        }
+        assert!(is_taken(&mut *sender), "{who}");
+    }
 }
 
 #[test]
 fn the_variable_decides_where_it_is_set() {
-    let ([_, mut receiver], _transports) = pair(SingleCopy::Always);
-    for _ in 0..10 {
-        assert_eq!(open(&mut *receiver, 1 << 20, Wish::Better), Opened::Other);
-        assert_eq!(open(&mut *receiver, 1 << 20, Wish::Needed), Opened::Other);
+    let ([mut sender, _], _transports) = pair(SingleCopy::Always);
+    for wish in [Wish::Better, Wish::Needed] {
+        assert_eq!(open(&mut *sender, 1 << 20, wish, true), None);
+        assert_eq!(open(&mut *sender, 1 << 20, wish, false), None);
     }
 }
 
 #[test]
 fn names_of_no_pipe_are_refused() {
     let ([mut sender, mut receiver], _transports) = pair(SingleCopy::Never);
-    let opened = open(&mut *receiver, 9000, Wish::Needed);
-    assert!(matches!(opened, Opened::Open(_)));
-    let mut fill = |_: usize, _: &mut [u8]| panic!("there is no such place");
-    for name in [0, u64::MAX, 0xffff_000d] {
-        let pipes = sender.pipes().unwrap();
-        let pushed = pipes.push(1, 0, Pipe(name), 9000, &mut 0, &mut fill);
-        assert!(pushed.is_err(), "{name:#x}");
+    let pipe = open(&mut *sender, 9000, Wish::Needed, true).unwrap();
+    let mut take = |_: usize, _: &[u8]| panic!("there is no such place");
+    for name in [
+        0,
+        u64::MAX,
+        1 << 32 | 128 << 16,
+        1 << 32 | 2 << 8,
+        1 << 32 | 1 << 8 | 255,
+    ] {
+        let pipes = receiver.pipes().unwrap();
+        let pulled = pipes.pull(&mut reading(Pipe(name), 9000, true), &mut take);
+        assert!(pulled.is_err(), "{name:#x}");
+        pipes.forgo(0, 0, Pipe(name));
     }
+    // One that is another message's by now brings nothing, and takes nothing from that.
+    let old = Pipe((pipe.0 & 0xffff_0000) | 77 << 32);
+    let pipes = receiver.pipes().unwrap();
+    let pulled = pipes.pull(&mut reading(old, 9000, false), &mut take);
+    assert_eq!(pulled, Ok(Pulled::Part(false)));
+    pipes.forgo(0, 0, old);
+    assert!(!is_taken(&mut *sender));
+    let pushed = sender
+        .pipes()
+        .unwrap()
+        .push(old, &mut 0, 9000, Source::Bytes(&[]));
+    assert_eq!(pushed, Ok(Pushed::Revoked));
 }

@@ -1,4 +1,6 @@
-/* ranks: 2 */
+/* ranks: 2
+ * env: WEFT_EAGER_LIMIT=8184
+ */
 /* Buffers of communicators and sessions, flushing, MPI_BUFFER_AUTOMATIC (MPI-4.1 section 3.6). */
 #include "fails.h"
 

@@ -112,6 +112,7 @@ fn report_vci<'n>(
             Role::Posted(_) => "receive, not matched",
             Role::Receiving => "receive, data on its way",
             Role::Queued => "send, waiting for room in the transport",
+            _ if record.is_recallable() => "send, waiting for its receive",
             Role::AwaitingAck | Role::AwaitingReceiver => "send, waiting for its receive",
             Role::Streaming | Role::Leaving | Role::Ending => "send, data on its way",
             Role::Outside => "collective or generalized request",

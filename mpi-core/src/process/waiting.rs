@@ -173,6 +173,17 @@ impl Process {
         Ok(())
     }
 
+    /// Waits until all that this process has sent has been received, as far as it lies in its own memory.
+    ///
+    /// # Errors
+    /// Those of messages, and that a process is lost.
+    pub fn wait_for_receivers(&self) -> Result<()> {
+        for vci in self.open_vcis() {
+            self.wait_until(vci, || Ok(self.lock(vci)?.pipes_are_taken().then_some(())))?;
+        }
+        Ok(())
+    }
+
     /// As [`Process::drain`], but gives up, and returns false, when nothing has happened for so long:
     /// who is to take in what is left may have nothing to do with it any more.
     ///

@@ -6,10 +6,10 @@
 //!
 //! Protocols: *eager*, the data travels with the match key and is kept at the receiver if nobody
 //! waits for it; *rendezvous*, a ready-to-send message travels alone, and the receiver, once it has
-//! matched, reads the data from the sender's memory (then says `Fin`) or, where it can't, asks for
-//! it in pieces (`Cts`, `Data`).
+//! matched, takes the data from the pipe that is named there, or reads it from the sender's memory (then says `Fin`) or,
+//! where it can't, asks for it in pieces (`Cts`, `Data`).
 
-use netmod::{Header, IoVec, LaneError, MAX_IOVECS, Peer, RemoteAddr, Sink, Token, VciId};
+use netmod::{Header, IoVec, LaneError, MAX_IOVECS, Peer, Pipe, RemoteAddr, Sink, Token, VciId};
 use netmod_kit::PeerTable;
 
 use crate::error::{Class, Error, Result};
@@ -65,6 +65,20 @@ pub(crate) enum Action {
         remote: RemoteAddr,
         len: usize,
     },
+    /// Take the data of a matched rendezvous message from the pipe that it comes through.
+    Follow {
+        from: Address,
+        request: Name,
+        pipe: Pipe,
+        /// Where the sender's memory can be read if it doesn't come to it.
+        remote: Option<RemoteAddr>,
+        /// Bytes that were sent.
+        sent: u64,
+        /// The sender is to be told.
+        fin: bool,
+    },
+    /// Give back a pipe that nobody wants.
+    Forgo(Address, Pipe),
     /// Take back the exposure of a send that has ended, and then complete it: the program may free
     /// the memory as soon as its request is complete.
     Withdraw(Address, RequestId, Status),
@@ -77,7 +91,8 @@ impl Action {
         match *self {
             Action::Control(to, ..) | Action::Ask(to, _) | Action::Recall(to, _) => to,
             Action::Launch(to, _) | Action::Stream(to, _) => to,
-            Action::Fetch { from, .. } => from,
+            Action::Fetch { from, .. } | Action::Follow { from, .. } => from,
+            Action::Forgo(from, _) => from,
             Action::Withdraw(to, ..) => to,
             Action::Letter(letter) => letter.with,
         }
@@ -354,8 +369,7 @@ impl Engine {
         record.moved = 0;
         record.fetching = false;
         record.place = None;
-        record.pipe = None;
-        record.pipe_settled = false;
+        record.spent = 0;
         record.error = (rts.len > room).then(|| truncation(&key, rts.len, room));
         if !self.lost.is_empty() && total > 0 {
             self.fail_if_lost(id, from.peer);
@@ -367,13 +381,24 @@ impl Engine {
         let Some(record) = self.records.get(id) else {
             return;
         };
-        match rts.key {
-            _ if total == 0 => self.finish_fetch(id),
-            Some(remote) if record.buffer.as_ptr().is_some() || record.buffer.is_listable() => {
-                let remote = RemoteAddr {
-                    key: remote,
-                    offset: 0,
-                };
+        let remote = rts.key.map(|key| RemoteAddr { key, offset: 0 });
+        let is_place = record.buffer.as_ptr().is_some() || record.buffer.is_listable();
+        match (rts.pipe, remote.filter(|_| is_place)) {
+            (pipe, _) if total == 0 => {
+                if let Some(pipe) = pipe {
+                    self.outbox.push(Action::Forgo(from, pipe));
+                }
+                self.finish_fetch(id);
+            }
+            (Some(pipe), remote) => self.outbox.push(Action::Follow {
+                from,
+                request,
+                pipe,
+                remote,
+                sent: rts.len,
+                fin: rts.sync || total < rts.len,
+            }),
+            (None, Some(remote)) => {
                 let len = total as usize;
                 self.outbox.push(Action::Fetch {
                     from,
@@ -411,7 +436,7 @@ impl Engine {
         };
         let body = Control {
             request: record.remote,
-            ..Control::default()
+            value: record.spent,
         };
         self.counters.fetched += 1;
         self.counters.fetched_bytes += record.total;

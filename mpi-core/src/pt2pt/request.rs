@@ -247,10 +247,10 @@ pub(crate) struct Record {
     /// The address of the receiver's buffer, where a sender of this node may put the data: what the
     /// sender was told, or the receiver has told it.
     pub place: Option<u64>,
-    /// The pipe that the data goes through.
+    /// The pipe that the data of a send goes through.
     pub pipe: Option<Pipe>,
-    /// Whether a pipe has been decided on: there is or was one, or there is to be none.
-    pub pipe_settled: bool,
+    /// Nanoseconds that a receiver has taken to read the data from its sender's memory.
+    pub spent: u64,
     /// The receiver was asked to give the message back.
     pub asked_back: bool,
     /// The transport is reading a sender's memory, and will tell when it is done.
@@ -295,6 +295,11 @@ impl Record {
         }
     }
 
+    /// Whether it is a send that its receiver may be asked to give back.
+    pub fn is_recallable(&self) -> bool {
+        matches!(self.role, Role::AwaitingAck) || self.waits_for_fin()
+    }
+
     const IDLE: Record = Record {
         role: Role::Idle,
         detached: false,
@@ -315,7 +320,7 @@ impl Record {
         exposed: None,
         place: None,
         pipe: None,
-        pipe_settled: false,
+        spent: 0,
         asked_back: false,
         fetching: false,
     };

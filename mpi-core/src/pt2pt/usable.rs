@@ -22,6 +22,23 @@ const RANGES: usize = 8;
 const PAGE: usize = 4096;
 
 impl Usable {
+    /// As [`Usable::check`], without a system call if the range is one of the last few. For memory that this process
+    /// reads or writes itself: that it has been unmapped since shows then as it would in the program.
+    pub fn check_once(&mut self, start: *const u8, len: usize, access: Access) -> Result<(), u64> {
+        match self.knows(start, len, access) {
+            true => Ok(()),
+            false => self.check(start, len, access),
+        }
+    }
+
+    fn knows(&self, start: *const u8, len: usize, access: Access) -> bool {
+        let (first, end) = (start.addr(), start.addr().saturating_add(len));
+        let covers = |&(from, to, what): &(usize, usize, Option<Access>)| {
+            from <= first && end <= to && (what == Some(access) || what == Some(Access::Write))
+        };
+        self.ranges.iter().any(covers)
+    }
+
     /// The first address of these bytes that can't be used, if there is one.
     ///
     /// Whether something is mapped is asked each time, by one short system call. Whether it may be accessed
@@ -30,10 +47,7 @@ impl Usable {
     /// midst of a buffer that has been in use is not noticed here.
     pub fn check(&mut self, start: *const u8, len: usize, access: Access) -> Result<(), u64> {
         let (first, end) = (start.addr(), start.addr().saturating_add(len));
-        let covers = |&(from, to, what): &(usize, usize, Option<Access>)| {
-            from <= first && end <= to && (what == Some(access) || what == Some(Access::Write))
-        };
-        let known = self.ranges.iter().any(covers);
+        let known = self.knows(start, len, access);
         let (from, count) = match known {
             true => (start.wrapping_add(len.saturating_sub(1)), 1),
             false => (start, len),

@@ -216,21 +216,30 @@ impl Control {
 pub(crate) struct Rts {
     /// Length of the message in bytes.
     pub len: u64,
-    /// The sender's request.
+    /// The sender's request; [`Name::NONE`] if the message needs none any more.
     pub request: Name,
     /// Where the receiver may read the message, if it can be read at all.
     pub key: Option<RemoteKey>,
+    /// Between processes of a node: the pipe that the data comes through.
+    pub pipe: Option<Pipe>,
+    /// The sender wants a [`PacketKind::Fin`] also if the data comes through the pipe as a whole.
+    pub sync: bool,
 }
 
 impl Rts {
-    /// Bytes on the wire.
+    /// Bytes on the wire, without a pipe and with one.
     pub const SIZE: usize = 40;
+    const LONGEST: usize = 48;
+    /// No message is so long.
+    const SYNC_BIT: u64 = 1 << 63;
 
-    pub fn to_bytes(self) -> [u8; Rts::SIZE] {
+    /// Its bytes, the first so many of an array.
+    pub fn to_bytes(self) -> ([u8; Rts::LONGEST], usize) {
         let key = self.key.unwrap_or_default();
+        let pipe = self.pipe.map_or(0, |Pipe(pipe)| pipe);
         let words = [
-            self.len,
-            self.request.word()
+            self.len | if self.sync { Rts::SYNC_BIT } else { 0 },
+            self.request.word() & !Name::FREE_BIT
                 | if self.key.is_some() {
                     Name::FREE_BIT
                 } else {
@@ -239,26 +248,41 @@ impl Rts {
             key.address,
             key.words[0],
             key.words[1],
+            pipe,
         ];
-        let mut bytes = [0; Rts::SIZE];
+        let mut bytes = [0; Rts::LONGEST];
         for (chunk, word) in bytes.chunks_exact_mut(8).zip(words) {
             chunk.copy_from_slice(&word.to_ne_bytes());
         }
-        bytes
+        let used = if self.pipe.is_some() {
+            Rts::LONGEST
+        } else {
+            Rts::SIZE
+        };
+        (bytes, used)
     }
 
     /// `None` if the payload is not one.
     pub fn parse(bytes: &[u8]) -> Option<Rts> {
-        let bytes: &[u8; Rts::SIZE] = bytes.try_into().ok()?;
+        let (bytes, rest) = bytes.split_first_chunk::<{ Rts::SIZE }>()?;
+        let pipe = match rest {
+            [] => None,
+            rest => Some(Pipe(u64::from_ne_bytes(rest.try_into().ok()?))),
+        };
         let word = |i: usize| u64::from_ne_bytes(bytes[8 * i..8 * i + 8].try_into().unwrap());
         let key = RemoteKey {
             address: word(2),
             words: [word(3), word(4)],
         };
         Some(Rts {
-            len: word(0),
-            request: Name::from_word(word(1) & !Name::FREE_BIT),
+            len: word(0) & !Rts::SYNC_BIT,
+            request: match word(1) | Name::FREE_BIT {
+                u64::MAX => Name::NONE,
+                word => Name::from_word(word & !Name::FREE_BIT),
+            },
             key: (word(1) & Name::FREE_BIT != 0).then_some(key),
+            pipe,
+            sync: word(0) & Rts::SYNC_BIT != 0,
         })
     }
 }
@@ -271,19 +295,13 @@ pub(crate) struct Cts {
     /// Between processes of a node: the address of the receiver's gapless buffer, where the sender may
     /// put the data.
     pub place: Option<u64>,
-    /// The pipe to put the data into, instead.
-    pub pipe: Option<Pipe>,
 }
 
 impl Cts {
     /// Its bytes, the first so many of an array.
-    pub fn to_bytes(self) -> ([u8; 24], usize) {
-        let mut bytes = [0; 24];
+    pub fn to_bytes(self) -> ([u8; 16], usize) {
+        let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&self.len.to_ne_bytes());
-        if let Some(Pipe(pipe)) = self.pipe {
-            bytes[16..].copy_from_slice(&pipe.to_ne_bytes());
-            return (bytes, 24);
-        }
         let Some(place) = self.place else {
             return (bytes, 8);
         };
@@ -295,13 +313,11 @@ impl Cts {
     pub fn parse(bytes: &[u8]) -> Option<Cts> {
         let (len, rest) = bytes.split_first_chunk()?;
         let len = u64::from_ne_bytes(*len);
-        let (mut place, mut pipe) = (None, None);
-        match rest.len() {
-            0 => {}
-            16 => pipe = Some(Pipe(u64::from_ne_bytes(rest[8..].try_into().ok()?))),
-            _ => place = Some(u64::from_ne_bytes(rest.try_into().ok()?)),
-        }
-        Some(Cts { len, place, pipe })
+        let place = match rest {
+            [] => None,
+            rest => Some(u64::from_ne_bytes(rest.try_into().ok()?)),
+        };
+        Some(Cts { len, place })
     }
 }
 
@@ -333,20 +349,25 @@ mod tests {
 
         #[test]
         fn rts_round_trips(
-            len: u64, number in 0..RequestId::LIMIT, generation: u32,
-            address: u64, words: [u64; 2], get: bool,
+            len in 0..1u64 << 63, number in 0..RequestId::LIMIT, generation: u32,
+            address: u64, words: [u64; 2], get: bool, pipe: Option<u64>, sync: bool,
         ) {
             let request = Name::new(RequestId::from_index(number).unwrap(), generation);
-            let rts = Rts { len, request, key: get.then_some(RemoteKey { address, words }) };
-            prop_assert_eq!(Rts::parse(&rts.to_bytes()), Some(rts));
+            let key = get.then_some(RemoteKey { address, words });
+            let rts = Rts { len, request, key, pipe: pipe.map(Pipe), sync };
+            let (bytes, used) = rts.to_bytes();
+            prop_assert_eq!(Rts::parse(&bytes[..used]), Some(rts));
+            // That of a message without one.
+            let rts = Rts { request: Name::NONE, ..rts };
+            let (bytes, used) = rts.to_bytes();
+            prop_assert_eq!(Rts::parse(&bytes[..used]), Some(rts));
             prop_assert_eq!(request.id().unwrap().index(), number);
             prop_assert_eq!(request.generation(), u64::from(generation));
         }
 
         #[test]
-        fn cts_round_trips(len: u64, place: Option<u64>, pipe: Option<u64>) {
-            let (place, pipe) = (place.filter(|_| pipe.is_none()), pipe.map(Pipe));
-            let cts = Cts { len, place, pipe };
+        fn cts_round_trips(len: u64, place: Option<u64>) {
+            let cts = Cts { len, place };
             let (bytes, used) = cts.to_bytes();
             prop_assert_eq!(Cts::parse(&bytes[..used]), Some(cts));
         }

@@ -17,9 +17,12 @@ pub(super) fn check(
     len: usize,
     access: Access,
 ) -> Result<(), LaneError> {
-    usable
-        .check(start, len, access)
-        .map_err(|address| LaneError::BadMemory(Box::new(BadMemory { own: true, address })))
+    usable.check(start, len, access).map_err(own)
+}
+
+/// The error of memory of this process that can't be used at an address.
+pub(super) fn own(address: u64) -> LaneError {
+    LaneError::BadMemory(Box::new(BadMemory { own: true, address }))
 }
 
 impl VciState {
@@ -27,12 +30,13 @@ impl VciState {
     #[cold]
     pub(super) fn end_on_bad_memory(&mut self, action: Action, bad: BadMemory) {
         let (to, name, receives) = match action {
-            Action::Fetch { from, request, .. } => (from, request, true),
+            Action::Fetch { from, request, .. } | Action::Follow { from, request, .. } => {
+                (from, request, true)
+            }
             Action::Ask(to, name) => (to, name, true),
             Action::Launch(to, name) | Action::Stream(to, name) => (to, name, false),
-            Action::Control(..) | Action::Letter(_) | Action::Recall(..) | Action::Withdraw(..) => {
-                return;
-            }
+            Action::Control(..) | Action::Letter(_) | Action::Recall(..) => return,
+            Action::Withdraw(..) | Action::Forgo(..) => return,
         };
         let (Some(id), Some(record)) = (name.id(), self.engine.records.named(name)) else {
             return;

@@ -2,7 +2,7 @@
 
 #![deny(unsafe_code)]
 
-use netmod::{LaneError, Lost};
+use netmod::{LaneError, Lost, Reading};
 
 use super::{OWN, VciState};
 use crate::error::{Class, Error};
@@ -37,8 +37,8 @@ impl VciState {
             if self.waiting.is_empty() {
                 break;
             }
-            if !self.pulls.is_empty() {
-                any |= self.pull_all();
+            if self.has_transfers() {
+                any |= self.move_all();
             }
             any |= self.retry();
             if self.engine.outbox.is_empty() {
@@ -64,8 +64,11 @@ impl VciState {
             std::mem::swap(&mut actions, &mut self.engine.outbox);
             for action in actions.drain(..) {
                 let to = action.address();
-                // A withdrawal needs no room and must not wait behind what does.
-                let waits = !matches!(action, Action::Withdraw(..));
+                // What needs no room must not wait behind what does.
+                let waits = !matches!(
+                    action,
+                    Action::Withdraw(..) | Action::Follow { .. } | Action::Forgo(..)
+                );
                 let action = match waits {
                     true => self.waiting.join(&to, action),
                     false => Some(action),
@@ -133,6 +136,32 @@ impl VciState {
                 Some(id) => self.fetch(to, id, remote, len, any),
                 None => Ok(()),
             },
+            Action::Follow {
+                from,
+                request,
+                pipe,
+                remote,
+                sent,
+                fin,
+            } => match self.in_role(request, Role::Receiving) {
+                Some(id) => {
+                    let wanted = self.engine.records.get(id).map_or(0, |record| record.total);
+                    let reading = Reading {
+                        from: from.peer,
+                        vci: from.vci,
+                        pipe,
+                        len: wanted as usize,
+                        total: sent as usize,
+                        replaceable: remote.is_some(),
+                        begun: 0,
+                        taken: 0,
+                        claimed: None,
+                    };
+                    self.follow(reading, request, remote, fin)
+                }
+                None => self.forgo(from, pipe),
+            },
+            Action::Forgo(from, pipe) => self.forgo(from, pipe),
             Action::Withdraw(_, id, status) => {
                 self.withdraw(to, id);
                 let record = self.engine.records.get(id);
@@ -156,7 +185,8 @@ impl VciState {
                 if let Action::Ask(_, name)
                 | Action::Launch(_, name)
                 | Action::Stream(_, name)
-                | Action::Fetch { request: name, .. } = action
+                | Action::Fetch { request: name, .. }
+                | Action::Follow { request: name, .. } = action
                     && let Some(id) = name.id()
                     && self.engine.records.named(name).is_some()
                 {

@@ -26,8 +26,9 @@ impl VciState {
             return Ending::Complete;
         };
         match record.role {
+            Role::Posted(_) => self.engine.cancel(id),
             // Of a send only the receiver knows whether it is reading, and answers in any case.
-            Role::Posted(_) | Role::AwaitingAck | Role::AwaitingReceiver => self.engine.cancel(id),
+            _ if record.is_recallable() => self.engine.cancel(id),
             Role::Receiving if !record.fetching && record.place.is_none() => {
                 // Data that is still to come finds no room; the sender is told when all has come.
                 record.buffer = Buffer::EMPTY;

@@ -13,7 +13,7 @@ use crate::pt2pt::engine::{Action, Address, Counters, Engine};
 use crate::pt2pt::mailbox::{Inbox, Mailbox};
 use crate::pt2pt::request::{Records, RequestTable};
 use crate::wait::Backoff;
-use pulls::Pull;
+use pulls::{Pull, Push};
 use queues::Queues;
 
 mod absent;
@@ -63,6 +63,8 @@ struct Route {
     limits: Limits,
     /// The longest message that is sent eagerly.
     eager_max: usize,
+    /// Whether longer ones wait for their receivers, even where there is room for them: the limit was set.
+    waits: bool,
     /// The longest message that is copied in order to be sent: longer ones need a request.
     copy_max: usize,
     /// Messages sent eagerly.
@@ -86,6 +88,7 @@ impl Route {
             transport: transport.clone(),
             limits,
             eager_max,
+            waits: eager_limit.is_some(),
             copy_max: eager_max.min(limits.zcopy_min.saturating_sub(1)),
             eager_sent: 0,
         })
@@ -109,6 +112,8 @@ pub(crate) struct VciState {
     waiting: Queues,
     /// Receives whose data comes through pipes.
     pulls: Vec<Pull>,
+    /// Sends whose data goes through pipes that have no room at the moment.
+    pushes: Vec<Push>,
     /// Actions taken from the engine's outbox, kept for its memory.
     scratch: Vec<Action>,
     /// Something may have been sent to the process itself since that was last taken in.
@@ -146,6 +151,7 @@ impl VciState {
             router,
             waiting: Queues::default(),
             pulls: Vec::new(),
+            pushes: Vec::new(),
             scratch: Vec::new(),
             own_due: false,
             backoff: Backoff::default(),
@@ -245,14 +251,23 @@ impl VciState {
         any
     }
 
-    /// Whether nothing is left that this process still has to send.
+    /// Whether nothing is left that this process still has to send, or to take from pipes.
     ///
     /// Invariant: `MPI_Finalize` waits for this, so that what was accepted arrives although the
-    /// sender is gone.
+    /// sender is gone. What lies in pipes has been received by then, or never will: all processes wait for each other
+    /// before and after.
     pub fn drained(&mut self) -> bool {
-        self.waiting.is_empty()
+        !self.waiting.has_actions()
+            && self.pulls.is_empty()
             && self.engine.outbox.is_empty()
             && self.routes.iter_mut().all(|route| route.lane.drained())
+    }
+
+    /// Whether all that this process has put into pipes has been received.
+    pub fn pipes_are_taken(&mut self) -> bool {
+        let lanes = self.routes.iter_mut();
+        let mut pipes = lanes.filter_map(|route| route.lane.pipes());
+        pipes.all(|pipes| pipes.are_taken())
     }
 
     /// Announces sleep to all lanes and collects their wake-ups. `None`: something has arrived.
@@ -264,8 +279,8 @@ impl VciState {
         for route in &mut self.routes {
             quiet &= route.lane.arm();
         }
-        // What came through a pipe until then rang no bell.
-        quiet &= self.pulls.is_empty() || !self.pull_all();
+        // What came through a pipe until then, or was taken from one, rang no bell.
+        quiet &= !self.has_transfers() || !self.move_all();
         // The route to oneself comes first and has no wake-up; who could ring it is awake.
         let others = self.routes.iter().skip(1);
         let others = others.filter(|route| !route.is_absent());

@@ -1,95 +1,253 @@
-//! Long messages through pipes ([`netmod::Pipes`]): the receiver opens one and pulls, the sender pushes.
+//! Long messages through pipes ([`netmod::Pipes`]): the sender opens one and pushes, the receiver pulls.
 
 #![deny(unsafe_code)]
 
-use netmod::{LaneError, Opened, Pipe, Pulled, Pushed, RemoteAddr, Wish};
+use netmod::{LaneError, Lost, Pipe, Pulled, Pushed, Reading, RemoteAddr, Source, Wish};
 
-use super::{VciState, bad_memory};
+use super::{Route, VciState, bad_memory};
+use crate::error::{Class, Error};
+use crate::pt2pt::buffer::Buffer;
 use crate::pt2pt::engine::{Action, Address, Engine};
 use crate::pt2pt::request::{RequestId, Role};
 use crate::pt2pt::usable::Access;
-use crate::pt2pt::wire::Name;
+use crate::pt2pt::wire::{self, Control, Key, Name, PacketKind, Rts};
 
-/// A receive whose data comes through a pipe, or is to as soon as there is one.
-#[derive(Clone, Copy)]
+/// A receive whose data comes through a pipe.
 pub(super) struct Pull {
-    from: Address,
+    reading: Reading,
     request: Name,
     /// Where the sender's memory can be read if it doesn't come to it.
     remote: Option<RemoteAddr>,
-    /// The receive's; kept here, too, since that may end before its data has come.
-    pipe: Option<Pipe>,
+    /// The sender is to be told.
+    fin: bool,
+}
+
+/// A send whose data goes through a pipe that has no room at the moment.
+pub(super) struct Push {
+    to: Address,
+    request: Name,
+}
+
+fn source<'a>(buffer: &'a Buffer, parts: &'a mut dyn FnMut(usize, &mut [u8])) -> Source<'a> {
+    match buffer.as_bytes() {
+        Some(bytes) => Source::Bytes(bytes),
+        None => Source::Parts(parts),
+    }
+}
+
+fn wish(buffer: &Buffer) -> Wish {
+    match buffer.as_bytes() {
+        Some(_) => Wish::Better,
+        None => Wish::Needed,
+    }
 }
 
 impl VciState {
-    /// Has the data of a receive come through a pipe if that is the way for it. Returns whether that is seen to.
-    pub(super) fn open_pipe(
-        &mut self,
-        from: Address,
-        id: RequestId,
-        remote: Option<RemoteAddr>,
-    ) -> Result<bool, LaneError> {
-        let wish = match remote {
-            Some(_) => Wish::Better,
-            None => Wish::Needed,
+    /// Sends a long message by a pipe if all of it has room there: then no request is needed, and nobody waited for.
+    #[inline(never)]
+    pub(super) fn send_piped(&mut self, to: Address, key: Key, buffer: &Buffer) -> bool {
+        let Ok(route) = self.route_index(to) else {
+            return false;
         };
+        let len = buffer.len();
+        let VciState { engine, routes, .. } = self;
+        let is_pending = engine.streams.get(to.peer, to.vci).pending;
+        let Route {
+            eager_max, waits, ..
+        } = routes[route];
+        if len <= eager_max || waits || is_pending || !engine.lost.is_empty() {
+            return false;
+        }
+        let Some(pipes) = routes[route].lane.pipes() else {
+            return false;
+        };
+        if let Some(ptr) = buffer.as_ptr()
+            && engine.usable.check_once(ptr, len, Access::Read).is_err()
+        {
+            return false;
+        }
+        let Some(pipe) = pipes.open(to.peer, to.vci, len, wish(buffer), true) else {
+            return false;
+        };
+        let (mut moved, mut parts) = (0, |at: usize, out: &mut [u8]| buffer.read(at, out));
+        let first = pipes.push(pipe, &mut moved, 1, source(buffer, &mut parts));
+        let trailer = engine.trailer(to, PacketKind::Rts);
+        let header = wire::matched(key, trailer);
+        let rts = Rts {
+            len: len as u64,
+            request: Name::NONE,
+            key: None,
+            pipe: Some(pipe),
+            sync: false,
+        };
+        let (bytes, used) = rts.to_bytes();
+        let lane = &mut routes[route].lane;
+        let result = first.and_then(|_| lane.send(to.peer, to.vci, &header, &bytes[..used]));
+        let Some(pipes) = lane.pipes() else {
+            return false;
+        };
+        if result.is_err() {
+            pipes.abandon(pipe);
+            self.restore_credit(to, trailer, &result);
+            return false;
+        }
+        // A receiver that is lost meanwhile reads nothing of it.
+        let _ = pipes.push(pipe, &mut moved, len, source(buffer, &mut parts));
+        engine.counters.count_piped_send(len as u64);
+        true
+    }
+
+    /// Opens a pipe for a send that has none yet, if that is the way for it, and writes what there is room for at once.
+    pub(super) fn open_pipe(&mut self, to: Address, id: RequestId) -> Result<(), LaneError> {
+        let route = self.route_index(to)?;
+        let VciState { engine, routes, .. } = self;
+        let Engine {
+            records, usable, ..
+        } = engine;
+        let (Some(record), Some(pipes)) = (records.get(id), routes[route].lane.pipes()) else {
+            return Ok(());
+        };
+        let len = record.total as usize;
+        let buffer = &record.buffer;
+        let mut is_bad = |ptr: *mut u8| usable.check_once(ptr, len, Access::Read).is_err();
+        if record.pipe.is_some() || buffer.as_ptr().is_some_and(&mut is_bad) {
+            return Ok(());
+        }
+        record.pipe = pipes.open(to.peer, to.vci, len, wish(buffer), false);
+        if let Some(pipe) = record.pipe {
+            let mut parts = |at: usize, out: &mut [u8]| buffer.read(at, out);
+            pipes.push(pipe, &mut 0, 1, source(buffer, &mut parts))?;
+        }
+        Ok(())
+    }
+
+    /// Goes on with a send whose receiver has been told of its pipe.
+    pub(super) fn begin_push(&mut self, to: Address, request: Name) {
+        let push = Push { to, request };
+        if !self.push(&push).0 {
+            self.pushes.push(push);
+            self.count_transfers();
+        }
+    }
+
+    /// Sends what there is room for through the pipe of a send. Returns whether there is nothing more to do, and
+    /// whether something was done.
+    fn push(&mut self, push: &Push) -> (bool, bool) {
+        let Push { to, request } = *push;
+        let (Some(id), Ok(route)) = (self.in_role(request, Role::Streaming), self.route_index(to))
+        else {
+            return (true, false);
+        };
+        let VciState { engine, routes, .. } = self;
+        let (Some(record), Some(pipes)) = (engine.records.get(id), routes[route].lane.pipes())
+        else {
+            return (true, false);
+        };
+        let Some(pipe) = record.pipe else {
+            return (true, false);
+        };
+        let len = record.total as usize;
+        let (mut moved, buffer) = (record.moved as usize, &record.buffer);
+        let mut parts = |at: usize, out: &mut [u8]| buffer.read(at, out);
+        let pushed = pipes.push(pipe, &mut moved, len, source(buffer, &mut parts));
+        record.moved = moved as u64;
+        match pushed {
+            Ok(Pushed::Whole) => {
+                engine.counters.streamed += 1;
+                engine.counters.streamed_bytes += len as u64;
+                if record.sync {
+                    record.role = Role::AwaitingReceiver;
+                } else {
+                    // It is the receiver's.
+                    record.pipe = None;
+                    engine.finish_send(id);
+                }
+                (true, true)
+            }
+            Ok(Pushed::Part(any)) => (false, any),
+            Ok(Pushed::Revoked) => {
+                // It tells when it has read the rest, or has told already.
+                record.role = Role::AwaitingReceiver;
+                (true, true)
+            }
+            Err(error) => {
+                self.end_transfer(to, request, error);
+                (true, true)
+            }
+        }
+    }
+
+    /// The other side of a transfer is lost, or can't be relied on.
+    #[cold]
+    fn end_transfer(&mut self, with: Address, request: Name, error: LaneError) {
+        let why = error.to_string();
+        if let Some(id) = request.id()
+            && self.engine.records.named(request).is_some()
+        {
+            self.withdraw(with, id);
+            self.engine
+                .fail(id, Error::new(Class::ProcFailed, why.clone()));
+        }
+        let (peer, why) = match error {
+            LaneError::PeerLost(lost) => {
+                let Lost { peer, why } = *lost;
+                (peer, why)
+            }
+            _ => (with.peer, why),
+        };
+        netmod::Sink::peer_lost(&mut self.engine, peer, why);
+    }
+
+    /// Takes the data of a receive from the pipe that its sender has opened.
+    pub(super) fn follow(
+        &mut self,
+        reading: Reading,
+        request: Name,
+        remote: Option<RemoteAddr>,
+        fin: bool,
+    ) -> Result<(), LaneError> {
+        let from = address(&reading);
         let route = self.route_index(from)?;
         let VciState { engine, routes, .. } = self;
         let Engine {
             records, usable, ..
         } = engine;
-        let request = records.name(id);
-        let Some(record) = records.get(id) else {
-            return Ok(true);
+        let (Some(pipes), Some(record)) = (routes[route].lane.pipes(), records.named(request))
+        else {
+            let why = "it sent a message through memory that is not shared";
+            return Err(LaneError::lost(from.peer, why));
         };
-        if record.pipe_settled {
-            return Ok(false);
+        if let Some(ptr) = record.buffer.as_ptr()
+            && !record.buffer.is_empty()
+            && let Err(bad) = usable.check_once(ptr, reading.len, Access::Write)
+        {
+            pipes.forgo(reading.from, reading.vci, reading.pipe);
+            return Err(bad_memory::own(bad));
         }
-        record.pipe_settled = true;
-        let Some(pipes) = routes[route].lane.pipes() else {
-            return Ok(false);
-        };
-        match pipes.open(from.peer, from.vci, record.total as usize, wish) {
-            Opened::Open(pipe) => {
-                if let Some(ptr) = record.buffer.as_ptr()
-                    && let Err(bad) =
-                        bad_memory::check(usable, ptr, record.total as usize, Access::Write)
-                {
-                    pipes.close(pipe);
-                    return Err(bad);
-                }
-                record.pipe = Some(pipe);
-            }
-            Opened::Later => {}
-            Opened::Other => return Ok(false),
-        }
-        let pull = Pull {
-            from,
+        let mut pull = Pull {
+            reading,
             request,
             remote,
-            pipe: record.pipe,
+            fin,
         };
-        if pull.pipe.is_some() {
-            engine.outbox.push(Action::Ask(from, request));
+        if !self.pull(&mut pull).0 {
+            self.pulls.push(pull);
+            self.count_transfers();
         }
-        self.pulls.push(pull);
-        self.waiting.set_pulls(self.pulls.len());
-        Ok(true)
+        Ok(())
     }
 
-    /// As [`VciState::open_pipe`], where the sender's memory can't be read.
-    pub(super) fn ask_for_pipe(&mut self, from: Address, name: Name) -> Result<bool, LaneError> {
-        let record = self.engine.records.named(name);
-        match (record, name.id()) {
-            (Some(record), Some(id)) if !record.pipe_settled && !record.buffer.is_empty() => {
-                self.open_pipe(from, id, None)
-            }
-            _ => Ok(false),
+    /// Gives back a pipe that nobody wants.
+    pub(super) fn forgo(&mut self, from: Address, pipe: Pipe) -> Result<(), LaneError> {
+        let route = self.route_index(from)?;
+        if let Some(pipes) = self.routes[route].lane.pipes() {
+            pipes.forgo(from.peer, from.vci, pipe);
         }
+        Ok(())
     }
 
-    /// Takes in what has come through pipes. Returns whether something has, or has become possible.
-    pub(super) fn pull_all(&mut self) -> bool {
+    /// Takes in and sends what goes through pipes. Returns whether something has, or has become possible.
+    pub(super) fn move_all(&mut self) -> bool {
         let mut any = false;
         let mut pulls = std::mem::take(&mut self.pulls);
         pulls.retain_mut(|pull| {
@@ -100,13 +258,31 @@ impl VciState {
         // What was begun meanwhile comes behind.
         pulls.append(&mut self.pulls);
         self.pulls = pulls;
-        self.waiting.set_pulls(self.pulls.len());
+        let mut pushes = std::mem::take(&mut self.pushes);
+        pushes.retain(|push| {
+            let (is_over, did) = self.push(push);
+            any |= did;
+            !is_over
+        });
+        pushes.append(&mut self.pushes);
+        self.pushes = pushes;
+        self.count_transfers();
         any
+    }
+
+    fn count_transfers(&mut self) {
+        self.waiting
+            .set_transfers(self.pulls.len() + self.pushes.len());
+    }
+
+    /// Whether anything goes through pipes.
+    pub(super) fn has_transfers(&self) -> bool {
+        !self.pulls.is_empty() || !self.pushes.is_empty()
     }
 
     /// Returns whether there is nothing more to do, and whether something was done.
     fn pull(&mut self, pull: &mut Pull) -> (bool, bool) {
-        let Pull { from, request, .. } = *pull;
+        let from = address(&pull.reading);
         let Ok(route) = self.route_index(from) else {
             return (true, false);
         };
@@ -114,78 +290,51 @@ impl VciState {
         let Some(pipes) = routes[route].lane.pipes() else {
             return (true, false);
         };
-        let record = engine.records.named(request);
+        let record = engine.records.named(pull.request);
         let record = record.filter(|record| record.role == Role::Receiving);
-        let (Some(record), Some(id)) = (record, request.id()) else {
-            if let Some(pipe) = pull.pipe {
-                pipes.close(pipe);
-            }
+        let (Some(record), Some(id)) = (record, pull.request.id()) else {
+            pipes.forgo(from.peer, from.vci, pull.reading.pipe);
             return (true, false);
-        };
-        let Some(pipe) = pull.pipe else {
-            return self.open_promised(pull, id);
         };
         let (buffer, moved) = (&mut record.buffer, &mut record.moved);
         let mut take = |at: usize, data: &[u8]| {
             buffer.write(at, data);
             *moved = (at + data.len()) as u64;
         };
-        match pipes.pull(pipe, &mut take) {
-            Pulled::Part(any) => (false, any),
-            Pulled::Whole => {
+        match pipes.pull(&mut pull.reading, &mut take) {
+            Ok(Pulled::Part(any)) => (false, any),
+            Ok(Pulled::Whole) => {
                 engine.counters.piped += 1;
                 engine.counters.piped_bytes += record.total;
+                if pull.fin {
+                    let body = Control {
+                        request: record.remote,
+                        ..Control::default()
+                    };
+                    let fin = Action::Control(from, PacketKind::Fin, body);
+                    engine.outbox.push(fin);
+                }
                 engine.finish_transfer(id);
                 (true, true)
             }
-            Pulled::Stalled(done) => {
-                record.pipe = None;
+            Ok(Pulled::Stalled(done)) => {
                 record.moved = done as u64;
-                self.go_on_without(pull, id);
+                let len = record.total as usize;
+                match pull.remote {
+                    Some(remote) => engine.outbox.push(Action::Fetch {
+                        from,
+                        request: pull.request,
+                        remote,
+                        len,
+                    }),
+                    None => engine.ask_for_data(id),
+                }
                 (true, true)
             }
-        }
-    }
-
-    /// A receive waits for its pipe.
-    fn open_promised(&mut self, pull: &mut Pull, id: RequestId) -> (bool, bool) {
-        let from = pull.from;
-        let Ok(route) = self.route_index(from) else {
-            return (true, false);
-        };
-        let VciState { engine, routes, .. } = self;
-        let (Some(record), Some(pipes)) = (engine.records.get(id), routes[route].lane.pipes())
-        else {
-            return (true, false);
-        };
-        let len = record.total as usize;
-        match pipes.open(from.peer, from.vci, len, Wish::Promised) {
-            Opened::Open(pipe) => {
-                (record.pipe, pull.pipe) = (Some(pipe), Some(pipe));
-                engine.outbox.push(Action::Ask(from, pull.request));
-                (false, true)
-            }
-            Opened::Later => (false, false),
-            Opened::Other => {
-                self.go_on_without(pull, id);
+            Err(error) => {
+                self.end_transfer(from, pull.request, error);
                 (true, true)
             }
-        }
-    }
-
-    fn go_on_without(&mut self, pull: &Pull, id: RequestId) {
-        let Some(record) = self.engine.records.get(id) else {
-            return;
-        };
-        let len = record.total as usize;
-        match pull.remote {
-            Some(remote) => self.engine.outbox.push(Action::Fetch {
-                from: pull.from,
-                request: pull.request,
-                remote,
-                len,
-            }),
-            None => self.engine.ask_for_data(id),
         }
     }
 
@@ -193,51 +342,11 @@ impl VciState {
     pub(super) fn pulls_need_polling(&self) -> bool {
         self.pulls.iter().any(|pull| pull.remote.is_some())
     }
+}
 
-    /// Sends what there is room for through the pipe that the receiver has opened.
-    pub(super) fn push(
-        &mut self,
-        to: Address,
-        id: RequestId,
-        any: &mut bool,
-    ) -> Result<(), LaneError> {
-        let route = self.route_index(to)?;
-        let VciState { engine, routes, .. } = self;
-        let Engine {
-            records, usable, ..
-        } = engine;
-        let Some(record) = records.get(id) else {
-            return Ok(());
-        };
-        let (Some(pipe), Some(pipes)) = (record.pipe, routes[route].lane.pipes()) else {
-            return Ok(());
-        };
-        let total = record.total as usize;
-        if let (Some(ptr), 0) = (record.buffer.as_ptr(), record.moved) {
-            bad_memory::check(usable, ptr, total, Access::Read)?;
-        }
-        let mut moved = record.moved as usize;
-        let buffer = &record.buffer;
-        let mut fill = |at: usize, out: &mut [u8]| buffer.read(at, out);
-        let pushed = pipes.push(to.peer, to.vci, pipe, total, &mut moved, &mut fill);
-        record.moved = moved as u64;
-        match pushed? {
-            Pushed::Whole => {
-                *any = true;
-                engine.counters.streamed += 1;
-                engine.counters.streamed_bytes += total as u64;
-                engine.finish_send(id);
-                Ok(())
-            }
-            Pushed::Part(some) => {
-                *any |= some;
-                Err(LaneError::Again)
-            }
-            Pushed::Revoked => {
-                // It tells when it has read the rest, or has told already.
-                record.role = Role::AwaitingReceiver;
-                Ok(())
-            }
-        }
+fn address(reading: &Reading) -> Address {
+    Address {
+        peer: reading.from,
+        vci: reading.vci,
     }
 }

@@ -14,10 +14,10 @@ const KEPT: usize = 64;
 #[derive(Default)]
 pub(super) struct Queues {
     by_address: BTreeMap<Address, VecDeque<Action>>,
-    /// How many are not empty, and the pulls.
+    /// How many are not empty, and the transfers.
     filled: usize,
-    /// Receives that are looked after as often as what waits.
-    pulls: usize,
+    /// Transfers that are looked after as often as what waits.
+    transfers: usize,
     /// Kept for its memory.
     addresses: Vec<Address>,
 }
@@ -31,13 +31,13 @@ impl Queues {
 
     /// Whether something waits for room.
     pub fn has_actions(&self) -> bool {
-        self.filled > self.pulls
+        self.filled > self.transfers
     }
 
-    /// So many receives are to be looked after.
-    pub fn set_pulls(&mut self, pulls: usize) {
-        self.filled = self.filled - self.pulls + pulls;
-        self.pulls = pulls;
+    /// So many transfers are to be looked after.
+    pub fn set_transfers(&mut self, transfers: usize) {
+        self.filled = self.filled - self.transfers + transfers;
+        self.transfers = transfers;
     }
 
     /// What waits for an address; `None` if nothing does.
@@ -104,7 +104,7 @@ impl Queues {
     pub fn retain(&mut self, keeps: impl Fn(&Address) -> bool) {
         self.by_address.retain(|to, _| keeps(to));
         let filled = self.by_address.values().filter(|queue| !queue.is_empty());
-        self.filled = filled.count() + self.pulls;
+        self.filled = filled.count() + self.transfers;
     }
 }
 

@@ -1,5 +1,7 @@
 //! The steps of a queued send and of a rendezvous: launch, fetch, ask, stream, withdraw.
 
+use std::time::Instant;
+
 use netmod::{Issued, LaneError, MAX_IOVECS, RemoteAddr, Token};
 
 use super::pieces::NONE;
@@ -110,8 +112,10 @@ impl VciState {
         id: RequestId,
     ) -> Result<(), LaneError> {
         self.route_to(to)?;
+        self.open_pipe(to, id)?;
         let route = self.route_index(to)?;
         let VciState { engine, routes, .. } = &mut *self;
+        let waits = routes[route].waits;
         let (transport, can_get) = (&routes[route].transport, routes[route].limits.get);
         let Engine {
             records, usable, ..
@@ -119,6 +123,7 @@ impl VciState {
         let Some(record) = records.get(id) else {
             return Ok(());
         };
+        record.sync |= waits && record.pipe.is_some();
         let len = record.total;
         // What is not all there isn't offered: the receiver asks for it, and hears of it.
         let mut is_usable = |ptr| {
@@ -135,38 +140,58 @@ impl VciState {
                 Err(error) => return Err(LaneError::lost(to.peer, error.to_string())),
             }
         }
-        let (key, exposed) = (record.key, record.exposed);
+        let (key, exposed, pipe, sync) = (record.key, record.exposed, record.pipe, record.sync);
+        let request = self.engine.records.name(id);
         let rts = Rts {
             len,
-            request: self.engine.records.name(id),
+            request,
             key: exposed,
+            pipe,
+            sync,
         };
+        let (bytes, used) = rts.to_bytes();
         let trailer = self.engine.trailer(to, PacketKind::Rts);
         let header = wire::matched(key, trailer);
         let result = self
             .route_to(to)?
             .lane
-            .send(to.peer, to.vci, &header, &rts.to_bytes());
+            .send(to.peer, to.vci, &header, &bytes[..used]);
         if result.is_ok() {
             self.engine.counters.rendezvous_sent += 1;
             self.engine.counters.rendezvous_bytes_sent += len;
             if let Some(record) = self.engine.records.get(id) {
-                record.role = Role::AwaitingReceiver;
+                record.role = match pipe {
+                    Some(_) => Role::Streaming,
+                    None => Role::AwaitingReceiver,
+                };
+            }
+            if pipe.is_some() {
+                self.begin_push(to, request);
             }
         }
         self.restore_credit(to, trailer, &result);
         result
     }
 
-    /// Ends the exposure of a send's memory, if there is one.
+    /// Ends the exposure of a send's memory and gives its pipe back, if there are such.
     pub(super) fn withdraw(&mut self, to: Address, id: RequestId) {
-        let exposed = self
-            .engine
-            .records
-            .get(id)
-            .and_then(|record| record.exposed.take());
-        if let (Some(key), Ok(route)) = (exposed, self.route_to(to)) {
+        let Some(record) = self.engine.records.get(id) else {
+            return;
+        };
+        let (exposed, pipe) = (record.exposed.take(), record.pipe.take());
+        let (len, spent) = (record.total as usize, std::mem::take(&mut record.spent));
+        let Ok(route) = self.route_to(to) else {
+            return;
+        };
+        if let Some(key) = exposed {
             route.transport.withdraw(&key);
+        }
+        if let Some(pipes) = route.lane.pipes() {
+            match pipe {
+                Some(pipe) => pipes.abandon(pipe),
+                None if spent > 0 => pipes.was_read(to.peer, to.vci, len, spent),
+                None => {}
+            }
         }
     }
 
@@ -223,9 +248,6 @@ impl VciState {
         len: usize,
         any: &mut bool,
     ) -> Result<(), LaneError> {
-        if self.open_pipe(from, id, Some(remote))? {
-            return Ok(());
-        }
         let route = self.route_index(from)?;
         let VciState { engine, routes, .. } = self;
         let Some(record) = engine.records.get(id) else {
@@ -240,12 +262,15 @@ impl VciState {
         let remote = RemoteAddr { offset, ..remote };
         let token = Token(u64::from(id.index()));
         let Address { peer, vci } = from;
+        let begun = Instant::now();
         // SAFETY: as in `fetch`, and the part lies within those bytes.
-        match unsafe {
+        let issued = unsafe {
             routes[route]
                 .lane
                 .get(peer, vci, local, part, remote, token)
-        } {
+        };
+        record.spent += begun.elapsed().as_nanos() as u64;
+        match issued {
             Ok(Issued::Done) if done + part == len => engine.finish_fetch(id),
             Ok(Issued::Done) => {
                 record.moved = (done + part) as u64;
@@ -253,7 +278,11 @@ impl VciState {
                 return Err(LaneError::Again);
             }
             Ok(Issued::Pending) => record.fetching = true,
-            Err(LaneError::Unsupported) => engine.ask_for_data(id),
+            Err(LaneError::Unsupported) => {
+                // All of it comes, whatever came through a pipe.
+                record.moved = 0;
+                engine.ask_for_data(id);
+            }
             Err(error) => return Err(error),
         }
         Ok(())
@@ -265,9 +294,6 @@ impl VciState {
             return Ok(());
         }
         let is_local = self.route_to(to)?.transport.shared_memory().is_some();
-        if is_local && self.ask_for_pipe(to, name)? {
-            return Ok(());
-        }
         let Engine {
             records, usable, ..
         } = &mut self.engine;
@@ -280,18 +306,17 @@ impl VciState {
             }
             return Ok(());
         }
-        if let (Some(ptr), None) = (record.buffer.as_ptr(), record.pipe) {
+        if let Some(ptr) = record.buffer.as_ptr() {
             bad_memory::check(usable, ptr, record.total as usize, Access::Write)?;
         }
-        let is_place = is_local && record.pipe.is_none();
-        let place = record.buffer.as_ptr().filter(|_| is_place);
+        let place = record.buffer.as_ptr().filter(|_| is_local);
         record.place = place.map(|ptr| ptr as u64);
-        let (len, place, pipe) = (record.total, record.place, record.pipe);
+        let (len, place) = (record.total, record.place);
         let body = Control {
             request: record.remote,
             value: name.word(),
         };
-        let (payload, used) = Cts { len, place, pipe }.to_bytes();
+        let (payload, used) = Cts { len, place }.to_bytes();
         let trailer = self.engine.trailer(to, PacketKind::Cts);
         let lane = &mut self.route_to(to)?.lane;
         let result = lane.send(to.peer, to.vci, &body.header(trailer), &payload[..used]);
@@ -306,14 +331,6 @@ impl VciState {
         id: RequestId,
         any: &mut bool,
     ) -> Result<(), LaneError> {
-        if self
-            .engine
-            .records
-            .get(id)
-            .is_some_and(|record| record.pipe.is_some())
-        {
-            return self.push(to, id, any);
-        }
         if self.put_pieces(to, id)? {
             *any = true;
             self.engine.finish_send(id);

@@ -83,6 +83,9 @@ impl VciState {
                 return Ok(None);
             }
         }
+        if mode == Mode::Standard && self.send_piped(to, key, &buffer) {
+            return Ok(None);
+        }
         self.send_queued(to, key, buffer, mode, owner).map(Some)
     }
 
@@ -117,6 +120,8 @@ impl VciState {
             record.peer_vci = to.vci;
             record.sync = mode == Mode::Synchronous;
             record.exposed = None;
+            record.pipe = None;
+            record.spent = 0;
             record.asked_back = false;
             record.error = None;
         }

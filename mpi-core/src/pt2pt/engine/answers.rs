@@ -58,17 +58,15 @@ impl Engine {
             }
             PacketKind::Fin => {
                 let fits = |record: &Record| record.waits_for_fin();
-                if let Some((id, _)) = self.waiting_for(from, body.request, fits) {
+                if let Some((id, record)) = self.waiting_for(from, body.request, fits) {
+                    record.spent = body.value;
                     self.finish_send(id);
                 }
             }
             PacketKind::Cts => self.clear_to_send(from, body, payload),
             PacketKind::Data => self.data(from, body, payload),
             PacketKind::CancelReply => {
-                let fits = |record: &Record| {
-                    let waits = matches!(record.role, Role::AwaitingAck | Role::AwaitingReceiver);
-                    waits && record.asked_back
-                };
+                let fits = |record: &Record| record.is_recallable() && record.asked_back;
                 if let Some((id, _)) = self.waiting_for(from, body.request, fits)
                     && body.value == 1
                 {
@@ -97,7 +95,8 @@ impl Engine {
 
     /// The receiver of a rendezvous message asks for its data.
     fn clear_to_send(&mut self, from: Address, body: Control, payload: &[u8]) {
-        let fits = |record: &Record| record.role == Role::AwaitingReceiver;
+        // Who asks has given up a pipe, if there was one.
+        let fits = Record::waits_for_fin;
         let Some((_, record)) = self.waiting_for(from, body.request, fits) else {
             return;
         };
@@ -105,11 +104,11 @@ impl Engine {
             return self.malformed(from);
         };
         record.role = Role::Streaming;
+        record.pipe = None;
         record.remote = Name::from_word(body.value);
         record.total = cts.len;
         record.moved = 0;
         record.place = cts.place;
-        record.pipe = cts.pipe;
         self.outbox.push(Action::Stream(from, body.request));
     }
 

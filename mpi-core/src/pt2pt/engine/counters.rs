@@ -56,6 +56,14 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// A long message of so many bytes has gone through a pipe as a whole.
+    pub(crate) fn count_piped_send(&mut self, bytes: u64) {
+        self.rendezvous_sent += 1;
+        self.rendezvous_bytes_sent += bytes;
+        self.streamed += 1;
+        self.streamed_bytes += bytes;
+    }
+
     /// The counts of two VCIs together; of peaks, the greater.
     pub fn merge(self, other: Counters) -> Counters {
         Counters {

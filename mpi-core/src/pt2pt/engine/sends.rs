@@ -28,7 +28,7 @@ impl Engine {
         let Some(record) = self.records.get(id) else {
             return;
         };
-        if record.exposed.is_none() {
+        if record.exposed.is_none() && record.pipe.is_none() {
             return self.records.complete(id, status, None);
         }
         let to = Address {
@@ -84,7 +84,7 @@ impl Engine {
                 };
                 self.records.complete(id, status, None);
             }
-            Role::AwaitingAck | Role::AwaitingReceiver if !record.asked_back => {
+            _ if record.is_recallable() && !record.asked_back => {
                 record.asked_back = true;
                 let name = self.records.name(id);
                 self.outbox.push(Action::Recall(to, name));

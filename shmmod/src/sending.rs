@@ -1,0 +1,387 @@
+//! The pipes that this lane has opened, and the room for them: units of one size, of which a chunk of a message takes
+//! one each.
+//!
+//! Units are given out round and round. The whole room is twice what a core's own cache holds, for a reason: what lies
+//! in another core's own cache is fetched at a quarter of the speed of what had to leave it (docs/decisions/long-messages.md).
+
+use std::collections::VecDeque;
+
+use netmod::{Peer, Pipe, Pushed, RING, Source, Taken, VciId};
+
+use crate::choice::Way;
+use crate::segment::{PIPES, Segment, UNIT, UNITS};
+
+/// So many pipes may be open before it is looked whether their receivers are through: each look costs a cache line.
+const OPEN: usize = 16;
+/// Pipes that are looked at for room without having found any, before the search ends; now and then all are.
+const PATIENCE: usize = 8;
+const EVERY: u32 = 16;
+
+/// What a pipe's name says: which words, which use of them, and where the first chunk is if that is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Shape {
+    pub generation: u32,
+    pub slot: usize,
+    pub first: Option<u8>,
+}
+
+impl Shape {
+    fn name(self) -> Pipe {
+        let first = self.first.map_or(0, |first| 1 << 8 | u64::from(first));
+        Pipe(u64::from(self.generation) << 32 | (self.slot as u64) << 16 | first)
+    }
+
+    /// `None`: it is no pipe's name.
+    pub fn parse(Pipe(name): Pipe) -> Option<Shape> {
+        let slot = (name >> 16) as u16 as usize;
+        let has_first = (name >> 8) as u8;
+        let generation = (name >> 32) as u32;
+        (generation != 0 && slot < PIPES && has_first < 2).then_some(Shape {
+            generation,
+            slot,
+            first: (has_first == 1).then_some(name as u8),
+        })
+    }
+}
+
+/// A message whose receiver is through.
+pub(crate) struct Ended {
+    pub to: Peer,
+    pub vci: VciId,
+    pub len: usize,
+    pub way: Way,
+    pub nanoseconds: u64,
+}
+
+struct Live {
+    to: Peer,
+    vci: VciId,
+    generation: u32,
+    len: usize,
+    chunks: u32,
+    way: Way,
+    /// Whether its time says something of its way.
+    measured: bool,
+    /// Nothing of it can be taken back.
+    all: bool,
+    /// Chunks before this one are the receiver's no more, those before the next are written, and those before the last
+    /// have their units.
+    freed: u32,
+    written: u32,
+    assigned: u32,
+    units: [u8; RING],
+    /// A unit that only this one gets, so that it can go on whatever others do.
+    spare: Option<u8>,
+}
+
+impl Live {
+    fn unit(&mut self, chunk: u32) -> &mut u8 {
+        &mut self.units[chunk as usize % RING]
+    }
+}
+
+/// The pipes that are open.
+#[derive(Default)]
+pub(crate) struct Sending {
+    /// Whether there is room at all; `None` until the first long message.
+    reserved: Option<bool>,
+    /// By slot.
+    live: Vec<Option<Live>>,
+    /// Slots in use, in the order in which they were opened.
+    order: VecDeque<usize>,
+    /// The others.
+    slots: Vec<usize>,
+    /// A bit for each unit that is free.
+    free: u128,
+    /// Where the search for one begins.
+    next: u32,
+    generation: u32,
+    searches: u32,
+    /// To be taken note of.
+    pub ended: Vec<Ended>,
+    /// Parts are put together here before they go past the caches.
+    scratch: Vec<u8>,
+}
+
+const _: () = assert!(UNITS == u128::BITS as usize);
+
+impl Sending {
+    /// Whether there are a pipe and so many units.
+    pub fn has_room(&mut self, own: &Segment, units: usize) -> bool {
+        let reserved = *self.reserved.get_or_insert_with(|| own.reserve_pipes());
+        if reserved && self.live.is_empty() {
+            self.live.resize_with(PIPES, || None);
+            self.slots = (0..PIPES).rev().collect();
+            self.free = u128::MAX;
+        }
+        let has = |sending: &Sending| {
+            !sending.slots.is_empty() && sending.free.count_ones() as usize >= units
+        };
+        if self.order.len() >= OPEN || !has(self) {
+            self.search(own);
+        }
+        reserved && has(self)
+    }
+
+    /// Opens a pipe, for which there is room: for all of the message at once, or for what there is.
+    pub fn open(
+        &mut self,
+        own: &Segment,
+        (to, vci): (Peer, VciId),
+        len: usize,
+        (way, measured): (Way, bool),
+        all: bool,
+    ) -> Option<Pipe> {
+        let chunks = u32::try_from(len.div_ceil(UNIT)).ok()?;
+        let slot = self.slots.pop()?;
+        self.generation = self.generation.wrapping_add(1).max(1);
+        let generation = self.generation;
+        let mut live = Live {
+            to,
+            vci,
+            generation,
+            len,
+            chunks,
+            way,
+            measured,
+            all,
+            freed: 0,
+            written: 0,
+            assigned: 0,
+            units: [0; RING],
+            spare: None,
+        };
+        let wanted = if all { chunks } else { 1 };
+        while live.assigned < wanted
+            && let Some(unit) = self.take_unit()
+        {
+            *live.unit(live.assigned) = unit;
+            live.assigned += 1;
+        }
+        if !all {
+            own.words(slot).open(generation);
+        }
+        let first = (live.assigned > 0).then_some(live.units[0]);
+        self.live[slot] = Some(live);
+        self.order.push_back(slot);
+        let shape = Shape {
+            generation,
+            slot,
+            first,
+        };
+        Some(shape.name())
+    }
+
+    fn find(&mut self, pipe: Pipe) -> Option<(usize, &mut Live)> {
+        let shape = Shape::parse(pipe)?;
+        let live = self.live.get_mut(shape.slot)?.as_mut()?;
+        (live.generation == shape.generation).then_some((shape.slot, live))
+    }
+
+    /// Who an open pipe is for.
+    pub fn receiver(&mut self, pipe: Pipe) -> Option<(Peer, VciId)> {
+        self.find(pipe).map(|(_, live)| (live.to, live.vci))
+    }
+
+    /// As [`netmod::Pipes::push`], but that nobody is woken.
+    pub fn push(
+        &mut self,
+        own: &Segment,
+        pipe: Pipe,
+        moved: &mut usize,
+        until: usize,
+        mut source: Source<'_>,
+    ) -> Pushed {
+        let mut any = false;
+        loop {
+            let Some((slot, live)) = self.find(pipe) else {
+                return Pushed::Revoked;
+            };
+            let number = live.written;
+            *moved = (number as usize * UNIT).min(live.len);
+            if *moved == live.len {
+                return Pushed::Whole;
+            }
+            if *moved >= until {
+                return Pushed::Part(any);
+            }
+            if number == live.assigned {
+                match self.assign(own, slot) {
+                    Some(true) => continue,
+                    Some(false) => return Pushed::Part(any),
+                    None => return Pushed::Revoked,
+                }
+            }
+            let words = own.words(slot);
+            if !live.all && !words.claim(live.generation, number) {
+                return Pushed::Revoked;
+            }
+            let count = (live.len - *moved).min(UNIT);
+            let unit = *live.unit(number);
+            let (generation, way) = (live.generation, live.way);
+            // SAFETY: within the room. The unit was given to this chunk, and its last reader is done with it.
+            let chunk = unsafe {
+                let start = own.room().add(usize::from(unit) * UNIT);
+                std::slice::from_raw_parts_mut(start, count)
+            };
+            self.fill(way, chunk, *moved, &mut source);
+            if number > 0 || Shape::parse(pipe).is_none_or(|shape| shape.first.is_none()) {
+                words.publish(generation, number, unit);
+            }
+            if let Some(live) = &mut self.live[slot] {
+                live.written += 1;
+            }
+            any = true;
+        }
+    }
+
+    fn fill(&mut self, way: Way, chunk: &mut [u8], at: usize, source: &mut Source<'_>) {
+        let len = chunk.len();
+        match (source, way) {
+            (Source::Bytes(data), Way::Past) => past(&data[at..at + len], chunk),
+            (Source::Bytes(data), _) => chunk.copy_from_slice(&data[at..at + len]),
+            (Source::Parts(fill), Way::Past) => {
+                self.scratch.resize(UNIT, 0);
+                fill(at, &mut self.scratch[..len]);
+                past(&self.scratch[..len], chunk);
+            }
+            (Source::Parts(fill), _) => fill(at, chunk),
+        }
+    }
+
+    /// Gives the next chunk of a pipe its unit. `Some(false)`: there is none now; `None`: the receiver is done with it.
+    fn assign(&mut self, own: &Segment, slot: usize) -> Option<bool> {
+        if self.is_over(own, slot) {
+            self.order.retain(|&one| one != slot);
+            return None;
+        }
+        let live = self.live[slot].as_ref()?;
+        if (live.assigned - live.freed) as usize >= RING {
+            return Some(false);
+        }
+        let mut unit = self.take_unit();
+        if unit.is_none() && self.search(own) {
+            unit = self.take_unit();
+        }
+        let live = self.live[slot].as_mut()?;
+        let Some(unit) = unit.or_else(|| live.spare.take()) else {
+            return Some(false);
+        };
+        *live.unit(live.assigned) = unit;
+        live.assigned += 1;
+        Some(true)
+    }
+
+    fn take_unit(&mut self) -> Option<u8> {
+        if self.free == 0 {
+            return None;
+        }
+        let ahead = self.free.rotate_right(self.next).trailing_zeros();
+        let unit = (self.next + ahead) % u128::BITS;
+        self.free &= !(1 << unit);
+        self.next = (unit + 1) % u128::BITS;
+        Some(unit as u8)
+    }
+
+    /// Takes back what the receivers are through with. Returns whether that was something.
+    fn search(&mut self, own: &Segment) -> bool {
+        self.searches = self.searches.wrapping_add(1);
+        let all = self.searches.is_multiple_of(EVERY);
+        let before = self.free;
+        let (mut at, mut in_vain) = (0, 0);
+        while let Some(&slot) = self.order.get(at) {
+            let free = self.free;
+            if self.is_over(own, slot) {
+                self.order.remove(at);
+            } else {
+                at += 1;
+            }
+            in_vain = if self.free == free { in_vain + 1 } else { 0 };
+            if in_vain > PATIENCE && !all {
+                break;
+            }
+        }
+        self.free != before
+    }
+
+    /// Looks how far the receiver of a pipe is, and takes back what it is through with. Returns whether that is all,
+    /// and the pipe nobody's.
+    fn is_over(&mut self, own: &Segment, slot: usize) -> bool {
+        let Some(live) = &mut self.live[slot] else {
+            return true;
+        };
+        match own.words(slot).taken(live.generation) {
+            Taken::Chunks(taken) => {
+                while live.freed < taken.min(live.written) {
+                    let unit = *live.unit(live.freed);
+                    live.freed += 1;
+                    match live.spare {
+                        None if live.assigned < live.chunks => live.spare = Some(unit),
+                        _ => self.free |= 1 << unit,
+                    }
+                }
+                false
+            }
+            Taken::All(time) => {
+                if let (Some(nanoseconds), true) = (time, live.measured) {
+                    self.ended.push(Ended {
+                        to: live.to,
+                        vci: live.vci,
+                        len: live.len,
+                        way: live.way,
+                        nanoseconds,
+                    });
+                }
+                self.release(slot);
+                true
+            }
+        }
+    }
+
+    /// All of a pipe's units are free again, and its slot, which the caller takes out of the order.
+    fn release(&mut self, slot: usize) {
+        if let Some(mut live) = self.live[slot].take() {
+            self.slots.push(slot);
+            for chunk in live.freed..live.assigned {
+                self.free |= 1 << *live.unit(chunk);
+            }
+            if let Some(unit) = live.spare {
+                self.free |= 1 << unit;
+            }
+        }
+    }
+
+    /// As [`netmod::Pipes::abandon`].
+    pub fn abandon(&mut self, pipe: Pipe) {
+        if let Some((slot, _)) = self.find(pipe) {
+            self.release(slot);
+            self.order.retain(|&one| one != slot);
+        }
+    }
+
+    /// Whether the receivers are through with all pipes.
+    pub fn is_empty(&mut self, own: &Segment) -> bool {
+        let order = std::mem::take(&mut self.order);
+        self.order = order
+            .into_iter()
+            .filter(|&slot| !self.is_over(own, slot))
+            .collect();
+        self.order.is_empty()
+    }
+
+    /// A peer is lost, and reads nothing any more.
+    pub fn forget(&mut self, peer: Peer) {
+        for slot in 0..self.live.len() {
+            if self.live[slot].as_ref().is_some_and(|live| live.to == peer) {
+                self.release(slot);
+                self.order.retain(|&one| one != slot);
+            }
+        }
+    }
+}
+
+fn past(from: &[u8], to: &mut [u8]) {
+    assert_eq!(from.len(), to.len());
+    // SAFETY: two slices of the same length, of which one may be written and so is apart from the other.
+    unsafe { netmod_kit::copy_past_caches(from.as_ptr(), to.as_mut_ptr(), from.len()) };
+}
