@@ -57,10 +57,11 @@ pub const CONGESTION: Variable = Variable {
 /// `WEFT_TCP_ZCOPY`.
 pub const ZCOPY: Variable = Variable {
     name: "WEFT_TCP_ZCOPY",
-    kind: "0 or 1",
-    default: "the quicker way, as measured",
+    kind: "0, 1 or auto",
+    default: "0",
     help: "1: messages longer than 64 KiB and long answers to gets are sent from where they lie (vmsplice, splice), \
-           without the kernel's copy; 0: never. Each rank decides about what it receives.",
+           without the kernel's copy; auto: where that is measured to be quicker; 0: never. Each rank decides about \
+           what it receives.",
 };
 
 /// The variables of this transport.
@@ -88,7 +89,7 @@ pub struct Config {
     pub(crate) most: usize,
     /// Connections that share long gets.
     pub(crate) streams: u8,
-    /// Whether long answers are to be sent without a copy; by measurement otherwise.
+    /// Whether long answers are to be sent without a copy; by measurement if it does not say.
     pub(crate) zcopy: Option<bool>,
     /// How connections share a network with others.
     pub(crate) congestion: congestion::Wanted,
@@ -105,7 +106,7 @@ impl Config {
             ports: None,
             most: usize::MAX,
             streams: 1,
-            zcopy: None,
+            zcopy: Some(false),
             congestion: congestion::Wanted::Auto,
             direct: 2,
         }
@@ -154,9 +155,17 @@ impl Config {
                 )
             })?;
         }
-        if variables.text(ZCOPY.name).is_some() {
-            config.zcopy = Some(variables.flag(ZCOPY.name, false)?);
-        }
+        config.zcopy = match variables.text(ZCOPY.name).as_deref() {
+            None | Some("0") => Some(false),
+            Some("1") => Some(true),
+            Some("auto") => None,
+            Some(other) => {
+                return Err(format!(
+                    "{} is {other:?}; it can be 0, 1 or auto",
+                    ZCOPY.name
+                ));
+            }
+        };
         if let Some(text) = variables.text(CONGESTION.name) {
             config.congestion = match text.as_str() {
                 "auto" => congestion::Wanted::Auto,
@@ -226,6 +235,10 @@ mod tests {
             congestion("reno"),
             congestion::Wanted::Named("reno".to_string())
         );
+        let zcopy = |value| with(ZCOPY.name, value).unwrap().zcopy;
+        assert_eq!(zcopy("auto"), None);
+        assert_eq!((zcopy("0"), zcopy("1")), (Some(false), Some(true)));
+        assert_eq!(Config::new(0).zcopy, Some(false));
         for (name, value) in [
             (PORTS.name, "0"),
             (PORTS.name, "70000"),

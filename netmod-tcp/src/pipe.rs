@@ -100,13 +100,20 @@ fn quietly(all: usize, act: impl FnOnce() -> io::Result<usize>) -> io::Result<us
         libc::sigaddset(&mut pipe, libc::SIGPIPE);
         libc::pthread_sigmask(libc::SIG_BLOCK, &pipe, &mut before);
         let was_blocked = libc::sigismember(&before, libc::SIGPIPE) == 1;
+        // A program that blocks the signal itself may have one waiting, which stays.
+        let mut waiting: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut waiting);
+        if was_blocked {
+            libc::sigpending(&mut waiting);
+        }
         let result = act();
+        // The connection may break after the first bytes: these are the result then.
+        let is_whole = matches!(result, Ok(gone) if gone == all);
+        if !is_whole && libc::sigismember(&waiting, libc::SIGPIPE) != 1 {
+            let now: libc::timespec = std::mem::zeroed();
+            libc::sigtimedwait(&pipe, std::ptr::null_mut(), &now);
+        }
         if !was_blocked {
-            // The connection may break after the first bytes: these are the result then.
-            if !matches!(result, Ok(gone) if gone == all) {
-                let now: libc::timespec = std::mem::zeroed();
-                libc::sigtimedwait(&pipe, std::ptr::null_mut(), &now);
-            }
             libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
         }
         result
@@ -211,6 +218,27 @@ mod tests {
         // SAFETY: as above.
         unsafe { libc::raise(libc::SIGPIPE) };
         assert_eq!(SIGNALS.load(Ordering::Relaxed), 1);
+
+        // A program that blocks the signal finds none of ours later, and its own again.
+        let block = |how| {
+            // SAFETY: the set is written before it is read; the mask is this thread's.
+            unsafe {
+                let mut pipe: libc::sigset_t = std::mem::zeroed();
+                libc::sigemptyset(&mut pipe);
+                libc::sigaddset(&mut pipe, libc::SIGPIPE);
+                libc::pthread_sigmask(how, &pipe, std::ptr::null_mut());
+            }
+        };
+        for (own, counted) in [(false, 1), (true, 2)] {
+            block(libc::SIG_BLOCK);
+            if own {
+                // SAFETY: as above; it waits.
+                unsafe { libc::raise(libc::SIGPIPE) };
+            }
+            pipe.send(&from, false).unwrap_err();
+            block(libc::SIG_UNBLOCK);
+            assert_eq!(SIGNALS.load(Ordering::Relaxed), counted);
+        }
         set(before);
     }
 }

@@ -105,8 +105,8 @@ static void gets(unsigned char *mine, unsigned char *theirs)
 int main(int argc, char **argv)
 {
     CHECK(argc > 1);
-    if (strcmp(argv[1], "measured"))
-        setenv("WEFT_TCP_ZCOPY", strcmp(argv[1], "lent") ? "0" : "1", 1);
+    const char *way = !strcmp(argv[1], "lent") ? "1" : !strcmp(argv[1], "copied") ? "0" : "auto";
+    setenv("WEFT_TCP_ZCOPY", way, 1);
     OK(MPI_Init(&argc, &argv));
     rank = world_rank();
     OK(MPI_Comm_size(MPI_COMM_WORLD, &ranks));
