@@ -1,8 +1,8 @@
 //! Long messages that go through memory that both processes see, chunk by chunk: the sender copies in, the
 //! receiver copies out, both at the same time.
 //!
-//! A pipe is one message's. Its sender opens it, writes as much as there is room for, and names it in what tells the
-//! receiver of the message. Its words ([`Words`]) say where each chunk is and how far both are. Where all of a message
+//! A pipe is one message's. Its sender opens it, names it in what tells the receiver of the message, and writes as much
+//! as there is room for. Its words ([`Words`]) say where each chunk is and how far both are. Where all of a message
 //! has room, it has left when it is written. Otherwise the sender claims each chunk before it writes it, so that the
 //! receiver can take back what has not been claimed ([`Words::revoke`]) and get the data another way, if the sender
 //! has something else to do.
@@ -81,17 +81,16 @@ pub struct Reading {
 /// Pipes between processes of a node.
 pub trait Pipes {
     /// Opens a pipe for a message of `len` bytes to there, if it is to go so; where `whole`, only if there is room for
-    /// all of it, which can't be taken back then. The receiver is told of it when its first chunk has been pushed, or
-    /// has found no room.
+    /// all of it, which can't be taken back then. The receiver is told of it before anything is pushed, so that it
+    /// finds its place for the message meanwhile.
     fn open(&mut self, to: Peer, vci: VciId, len: usize, wish: Wish, whole: bool) -> Option<Pipe>;
 
-    /// Writes the message, of which `moved` bytes have gone, to an open pipe, as far as there is room: the chunks that
-    /// begin before byte `until`. `moved` is counted on.
+    /// Writes the message, of which `moved` bytes have gone, to an open pipe, as far as there is room. `moved` is counted
+    /// on.
     fn push(
         &mut self,
         pipe: Pipe,
         moved: &mut usize,
-        until: usize,
         source: Source<'_>,
     ) -> Result<Pushed, LaneError>;
 

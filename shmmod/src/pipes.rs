@@ -17,6 +17,8 @@ use crate::sending::Shape;
 const PATIENCE: u64 = 20_000;
 /// About what the kernel copies in a nanosecond.
 const READ: u64 = 10;
+/// The most chunks that are copied without a word to the sender between them: few of those that it may have on their way.
+const AHEAD: usize = 8;
 /// So often a receiver looks for the next chunk before it does something else: about as long as one is written.
 const LOOKS: u32 = 100;
 
@@ -115,15 +117,14 @@ impl Pipes for ShmLane {
         &mut self,
         pipe: Pipe,
         moved: &mut usize,
-        until: usize,
         source: Source<'_>,
     ) -> Result<Pushed, LaneError> {
         let Some((to, vci)) = self.sending.receiver(pipe) else {
             return Ok(Pushed::Revoked);
         };
         let before = *moved;
-        let pushed = self.sending.push(&self.own, pipe, moved, until, source);
-        if *moved > before && before > 0 {
+        let pushed = self.sending.push(&self.own, pipe, moved, source);
+        if *moved > before {
             wake(&mut self.remote(to, vci)?.mailbox);
         }
         self.hear();
@@ -165,41 +166,48 @@ impl Pipes for ShmLane {
             reading.begun = now();
         }
         let before = reading.taken;
+        let wanted = u32::try_from(reading.len.div_ceil(UNIT)).map_err(|_| wrong())?;
         let mut looks = 0;
-        let done = loop {
-            let done = (reading.taken as usize * UNIT).min(reading.len);
-            if done == reading.len {
-                break done;
-            }
-            let place = match shape.first {
-                Some(first) if reading.taken == 0 => Some(first),
-                _ => words.place(generation, reading.taken),
-            };
-            let Some(place) = place else {
-                if looks == LOOKS {
-                    break done;
+        while reading.taken < wanted && looks <= LOOKS {
+            // All that is written, before the first of it is copied: what the sender writes meanwhile takes the line of
+            // the words away again, and each look at it costs as much as 4 KiB of data.
+            let mut places = [0; AHEAD];
+            let most = AHEAD.min((wanted - reading.taken) as usize);
+            let mut ready = 0;
+            while ready < most {
+                let number = reading.taken + ready as u32;
+                let Some(place) = words.place(generation, number) else {
+                    break;
+                };
+                if usize::from(place) >= UNITS {
+                    return Err(wrong());
                 }
+                places[ready] = place;
+                ready += 1;
+            }
+            if ready == 0 {
                 looks += 1;
                 std::hint::spin_loop();
                 continue;
-            };
-            if usize::from(place) >= UNITS {
-                return Err(wrong());
             }
-            let count = (reading.len - done).min(UNIT);
-            // SAFETY: within the room; the sender has written the chunk, and leaves it alone until it is taken.
-            let chunk = unsafe {
-                let start = remote.segment.room().add(usize::from(place) * UNIT);
-                std::slice::from_raw_parts(start, count)
-            };
-            take(done, chunk);
-            reading.taken += 1;
+            for &place in &places[..ready] {
+                let at = reading.taken as usize * UNIT;
+                let count = (reading.len - at).min(UNIT);
+                // SAFETY: within the room; the sender has written the chunk, and leaves it alone until it is taken.
+                let chunk = unsafe {
+                    let start = remote.segment.room().add(usize::from(place) * UNIT);
+                    std::slice::from_raw_parts(start, count)
+                };
+                take(at, chunk);
+                reading.taken += 1;
+            }
             looks = 0;
-            if done + count < reading.total {
+            if (reading.taken as usize) * UNIT < reading.total {
                 words.take(generation, reading.taken);
                 wake(&mut remote.mailbox);
             }
-        };
+        }
+        let done = (reading.taken as usize * UNIT).min(reading.len);
         let any = reading.taken > before;
         let time = now();
         if done == reading.len {

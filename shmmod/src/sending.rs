@@ -13,34 +13,28 @@ use crate::segment::{PIPES, Segment, UNIT, UNITS};
 
 /// So many pipes may be open before it is looked whether their receivers are through: each look costs a cache line.
 const OPEN: usize = 16;
+/// Units that a pipe gets at once when it needs one.
+const AT_ONCE: usize = 8;
 /// Pipes that are looked at for room without having found any, before the search ends; now and then all are.
 const PATIENCE: usize = 8;
 const EVERY: u32 = 16;
 
-/// What a pipe's name says: which words, which use of them, and where the first chunk is if that is written.
+/// What a pipe's name says: which words, and which use of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Shape {
     pub generation: u32,
     pub slot: usize,
-    pub first: Option<u8>,
 }
 
 impl Shape {
     fn name(self) -> Pipe {
-        let first = self.first.map_or(0, |first| 1 << 8 | u64::from(first));
-        Pipe(u64::from(self.generation) << 32 | (self.slot as u64) << 16 | first)
+        Pipe(u64::from(self.generation) << 32 | self.slot as u64)
     }
 
     /// `None`: it is no pipe's name.
     pub fn parse(Pipe(name): Pipe) -> Option<Shape> {
-        let slot = (name >> 16) as u16 as usize;
-        let has_first = (name >> 8) as u8;
-        let generation = (name >> 32) as u32;
-        (generation != 0 && slot < PIPES && has_first < 2).then_some(Shape {
-            generation,
-            slot,
-            first: (has_first == 1).then_some(name as u8),
-        })
+        let (generation, slot) = ((name >> 32) as u32, name as u32 as usize);
+        (generation != 0 && slot < PIPES).then_some(Shape { generation, slot })
     }
 }
 
@@ -161,15 +155,9 @@ impl Sending {
         if !all {
             own.words(slot).open(generation);
         }
-        let first = (live.assigned > 0).then_some(live.units[0]);
         self.live[slot] = Some(live);
         self.order.push_back(slot);
-        let shape = Shape {
-            generation,
-            slot,
-            first,
-        };
-        Some(shape.name())
+        Some(Shape { generation, slot }.name())
     }
 
     fn find(&mut self, pipe: Pipe) -> Option<(usize, &mut Live)> {
@@ -189,7 +177,6 @@ impl Sending {
         own: &Segment,
         pipe: Pipe,
         moved: &mut usize,
-        until: usize,
         mut source: Source<'_>,
     ) -> Pushed {
         let mut any = false;
@@ -201,9 +188,6 @@ impl Sending {
             *moved = (number as usize * UNIT).min(live.len);
             if *moved == live.len {
                 return Pushed::Whole;
-            }
-            if *moved >= until {
-                return Pushed::Part(any);
             }
             if number == live.assigned {
                 match self.assign(own, slot) {
@@ -225,9 +209,7 @@ impl Sending {
                 std::slice::from_raw_parts_mut(start, count)
             };
             self.fill(way, chunk, *moved, &mut source);
-            if number > 0 || Shape::parse(pipe).is_none_or(|shape| shape.first.is_none()) {
-                words.publish(generation, number, unit);
-            }
+            words.publish(generation, number, unit);
             if let Some(live) = &mut self.live[slot] {
                 live.written += 1;
             }
@@ -249,27 +231,33 @@ impl Sending {
         }
     }
 
-    /// Gives the next chunk of a pipe its unit. `Some(false)`: there is none now; `None`: the receiver is done with it.
+    /// Gives the next chunks of a pipe their units. `Some(false)`: there is none now; `None`: the receiver is done with it.
     fn assign(&mut self, own: &Segment, slot: usize) -> Option<bool> {
         if self.is_over(own, slot) {
             self.order.retain(|&one| one != slot);
             return None;
         }
         let live = self.live[slot].as_ref()?;
-        if (live.assigned - live.freed) as usize >= RING {
-            return Some(false);
+        // Several at once: each look how far the receiver is costs a cache line.
+        let room = RING - (live.assigned - live.freed) as usize;
+        let most = room
+            .min((live.chunks - live.assigned) as usize)
+            .min(AT_ONCE);
+        if self.free == 0 && most > 0 {
+            self.search(own);
         }
-        let mut unit = self.take_unit();
-        if unit.is_none() && self.search(own) {
-            unit = self.take_unit();
+        let mut any = false;
+        for _ in 0..most {
+            let unit = self.take_unit();
+            let live = self.live[slot].as_mut()?;
+            let Some(unit) = unit.or_else(|| live.spare.take()) else {
+                break;
+            };
+            *live.unit(live.assigned) = unit;
+            live.assigned += 1;
+            any = true;
         }
-        let live = self.live[slot].as_mut()?;
-        let Some(unit) = unit.or_else(|| live.spare.take()) else {
-            return Some(false);
-        };
-        *live.unit(live.assigned) = unit;
-        live.assigned += 1;
-        Some(true)
+        Some(any)
     }
 
     fn take_unit(&mut self) -> Option<u8> {

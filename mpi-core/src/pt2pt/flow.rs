@@ -28,6 +28,8 @@ pub(crate) struct Stream {
     pub short: u8,
     /// Whether a message that says nothing went there, to have a connection.
     pub connected: bool,
+    /// How many messages had been taken in, as far as that is counted, when the last went through a pipe.
+    pub piped_at: u8,
 }
 
 impl Stream {

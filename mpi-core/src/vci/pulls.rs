@@ -50,6 +50,7 @@ impl VciState {
             return false;
         };
         let len = buffer.len();
+        let taken = self.taken;
         let VciState { engine, routes, .. } = self;
         let is_pending = engine.streams.get(to.peer, to.vci).pending;
         let Route {
@@ -69,8 +70,15 @@ impl VciState {
         let Some(pipe) = pipes.open(to.peer, to.vci, len, wish(buffer), true) else {
             return false;
         };
-        let (mut moved, mut parts) = (0, |at: usize, out: &mut [u8]| buffer.read(at, out));
-        let first = pipes.push(pipe, &mut moved, 1, source(buffer, &mut parts));
+        let mut parts = |at: usize, out: &mut [u8]| buffer.read(at, out);
+        // A receiver that waits finds its place for the message while that is copied. One that has not answered since
+        // the last message is likely behind: it gets this one when all is written.
+        let stream = engine.streams.get(to.peer, to.vci);
+        let follows = stream.piped_at == taken;
+        stream.piped_at = taken;
+        if follows {
+            let _ = pipes.push(pipe, &mut 0, source(buffer, &mut parts));
+        }
         let trailer = engine.trailer(to, PacketKind::Rts);
         let header = wire::matched(key, trailer);
         let rts = Rts {
@@ -82,7 +90,7 @@ impl VciState {
         };
         let (bytes, used) = rts.to_bytes();
         let lane = &mut routes[route].lane;
-        let result = first.and_then(|_| lane.send(to.peer, to.vci, &header, &bytes[..used]));
+        let result = lane.send(to.peer, to.vci, &header, &bytes[..used]);
         let Some(pipes) = lane.pipes() else {
             return false;
         };
@@ -91,13 +99,15 @@ impl VciState {
             self.restore_credit(to, trailer, &result);
             return false;
         }
-        // A receiver that is lost meanwhile reads nothing of it.
-        let _ = pipes.push(pipe, &mut moved, len, source(buffer, &mut parts));
+        if !follows {
+            // A receiver that is lost meanwhile reads nothing of it.
+            let _ = pipes.push(pipe, &mut 0, source(buffer, &mut parts));
+        }
         engine.counters.count_piped_send(len as u64);
         true
     }
 
-    /// Opens a pipe for a send that has none yet, if that is the way for it, and writes what there is room for at once.
+    /// Opens a pipe for a send that has none yet, if that is the way for it.
     pub(super) fn open_pipe(&mut self, to: Address, id: RequestId) -> Result<(), LaneError> {
         let route = self.route_index(to)?;
         let VciState { engine, routes, .. } = self;
@@ -114,10 +124,6 @@ impl VciState {
             return Ok(());
         }
         record.pipe = pipes.open(to.peer, to.vci, len, wish(buffer), false);
-        if let Some(pipe) = record.pipe {
-            let mut parts = |at: usize, out: &mut [u8]| buffer.read(at, out);
-            pipes.push(pipe, &mut 0, 1, source(buffer, &mut parts))?;
-        }
         Ok(())
     }
 
@@ -149,7 +155,7 @@ impl VciState {
         let len = record.total as usize;
         let (mut moved, buffer) = (record.moved as usize, &record.buffer);
         let mut parts = |at: usize, out: &mut [u8]| buffer.read(at, out);
-        let pushed = pipes.push(pipe, &mut moved, len, source(buffer, &mut parts));
+        let pushed = pipes.push(pipe, &mut moved, source(buffer, &mut parts));
         record.moved = moved as u64;
         match pushed {
             Ok(Pushed::Whole) => {
