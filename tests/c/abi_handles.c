@@ -6,6 +6,7 @@
  * variants: shm
  */
 #include "check.h"
+#include <limits.h>
 
 enum { MANY = 100 };
 
@@ -321,6 +322,10 @@ static void integers(void) {
     CHECK(MPI_Message_fromint(MPI_Message_toint(MPI_MESSAGE_NO_PROC)) == MPI_MESSAGE_NO_PROC);
     CHECK(MPI_Errhandler_fromint(MPI_Errhandler_toint(MPI_ERRORS_RETURN)) == MPI_ERRORS_RETURN);
     CHECK(MPI_File_fromint(MPI_File_toint(MPI_FILE_NULL)) == MPI_FILE_NULL);
+    /* What a variable of Fortran holds before it is set may be anything. */
+    const int any[] = {INT_MIN, INT_MIN + 0xfff, -1, INT_MAX};
+    for (int i = 0; i < 4; i++)
+        CHECK(MPI_File_fromint(any[i]) == MPI_FILE_NULL);
 }
 
 int main(int argc, char **argv) {

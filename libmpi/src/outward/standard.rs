@@ -56,9 +56,9 @@ impl OutwardFile {
         number(file) + FIRST_FILE
     }
 
-    /// The file that an integer stands for.
+    /// The file that an integer stands for. Fortran gives any, as what a variable holds before it is set.
     pub fn from_int(number: c_int, file: impl Fn(c_int) -> MPI_File) -> MPI_File {
-        file(number - FIRST_FILE)
+        file(number.wrapping_sub(FIRST_FILE))
     }
 
     /// The library's handle.
