@@ -2,6 +2,58 @@
 
 use std::ptr;
 
+/// From so many bytes on the C library copies by one instruction (`rep movsb`) on many processors.
+const LONG: usize = 2048;
+
+/// Copies many bytes, line by line.
+///
+/// The C library's instruction takes 5 to 9 times as long on AMD's Zen 3 and 4 where the target lies up to some lines
+/// before the source within their pages. Blocks of `malloc` begin 16 bytes behind a page's beginning, so that is the
+/// usual case when pages are copied to or from them.
+///
+/// # Safety
+/// As for [`copy`].
+#[cfg(target_arch = "x86_64")]
+#[inline(never)]
+unsafe fn copy_long(from: *const u8, to: *mut u8, len: usize) {
+    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_store_si128};
+    const LINE: usize = 64;
+
+    let head = to.align_offset(LINE).min(len);
+    let lines = (len - head) / LINE;
+    let tail = head + lines * LINE;
+    // SAFETY: head, lines and tail are `len` bytes together; the lines begin where one does.
+    unsafe {
+        ptr::copy_nonoverlapping(from, to, head);
+        let (mut source, mut target) = (from.add(head), to.add(head));
+        for _ in 0..lines {
+            let line = source.cast::<__m128i>();
+            let a = _mm_loadu_si128(line);
+            let b = _mm_loadu_si128(line.add(1));
+            let c = _mm_loadu_si128(line.add(2));
+            let d = _mm_loadu_si128(line.add(3));
+            let out = target.cast::<__m128i>();
+            _mm_store_si128(out, a);
+            _mm_store_si128(out.add(1), b);
+            _mm_store_si128(out.add(2), c);
+            _mm_store_si128(out.add(3), d);
+            source = source.add(LINE);
+            target = target.add(LINE);
+        }
+        ptr::copy_nonoverlapping(from.add(tail), to.add(tail), len - tail);
+    }
+}
+
+/// Copies many bytes.
+///
+/// # Safety
+/// As for [`copy`].
+#[cfg(not(target_arch = "x86_64"))]
+unsafe fn copy_long(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { ptr::copy_nonoverlapping(from, to, len) };
+}
+
 /// Copies `len` bytes.
 ///
 /// # Safety
@@ -11,7 +63,9 @@ pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: every access below lies within `len` bytes; where two parts overlap, they carry the
     // same bytes to the same places.
     unsafe {
-        if len > 16 {
+        if len >= LONG {
+            copy_long(from, to, len);
+        } else if len > 16 {
             ptr::copy_nonoverlapping(from, to, len);
         } else if len >= 8 {
             let head = from.cast::<u64>().read_unaligned();
@@ -99,8 +153,8 @@ mod tests {
 
     #[test]
     fn every_length_is_copied_whole_and_nothing_else() {
-        for len in 0..100 {
-            let from: Vec<u8> = (1..=len as u8).collect();
+        for len in (0..100).chain([2047, 2048, 2049, 2111, 2112, 2113, 5000, 16384]) {
+            let from: Vec<u8> = (1..=len).map(|byte| (byte % 251) as u8).collect();
             let mut to = vec![0xee; len + 2];
             // SAFETY: both are long enough and apart.
             unsafe { super::copy(from.as_ptr(), to.as_mut_ptr().add(1), len) };

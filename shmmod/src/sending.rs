@@ -221,7 +221,11 @@ impl Sending {
         let len = chunk.len();
         match (source, way) {
             (Source::Bytes(data), Way::Past) => past(&data[at..at + len], chunk),
-            (Source::Bytes(data), _) => chunk.copy_from_slice(&data[at..at + len]),
+            (Source::Bytes(data), _) => {
+                let data = &data[at..at + len];
+                // SAFETY: two slices of one length; what may be written is apart from all else.
+                unsafe { netmod_kit::copy(data.as_ptr(), chunk.as_mut_ptr(), len) };
+            }
             (Source::Parts(fill), Way::Past) => {
                 self.scratch.resize(UNIT, 0);
                 fill(at, &mut self.scratch[..len]);

@@ -52,7 +52,7 @@ pub(super) trait SlotPort {
     #[inline]
     unsafe fn store(&mut self, _cell: u32, from: *const u8, to: *mut u8, len: usize) {
         // SAFETY: as for this function.
-        unsafe { std::ptr::copy_nonoverlapping(from, to, len) };
+        unsafe { netmod_kit::copy(from, to, len) };
     }
 
     fn own_slot(&self, number: u64) -> *mut u8;
@@ -432,7 +432,7 @@ impl SlotPort for NodePort<'_> {
             // SAFETY: as for this function.
             NODE => unsafe { self.node.store(cell, from, to, len) },
             // SAFETY: as for this function.
-            _ => unsafe { std::ptr::copy_nonoverlapping(from, to, len) },
+            _ => unsafe { netmod_kit::copy(from, to, len) },
         }
     }
 

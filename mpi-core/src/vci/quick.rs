@@ -179,7 +179,7 @@ impl VciState {
         // which the caller promises.
         unsafe {
             if ANY && len > INLINE {
-                std::ptr::copy_nonoverlapping(payload, place, len);
+                netmod_kit::copy(payload, place, len);
             } else {
                 copy_short(payload, place, len);
             }
