@@ -16,13 +16,24 @@ const LONG: usize = 2048;
 #[cfg(target_arch = "x86_64")]
 #[inline(never)]
 unsafe fn copy_long(from: *const u8, to: *mut u8, len: usize) {
-    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_store_si128};
+    // SAFETY: the caller's promise.
+    unsafe { copy_lines::<false>(from, to, len) };
+}
+
+/// Copies line by line; where `PAST`, by stores that go past the caches, which a fence has yet to follow.
+///
+/// # Safety
+/// As for [`copy`].
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn copy_lines<const PAST: bool>(from: *const u8, to: *mut u8, len: usize) {
+    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_store_si128, _mm_stream_si128};
     const LINE: usize = 64;
 
     let head = to.align_offset(LINE).min(len);
     let lines = (len - head) / LINE;
     let tail = head + lines * LINE;
-    // SAFETY: head, lines and tail are `len` bytes together; the lines begin where one does.
+    // SAFETY: head, lines and tail are `len` bytes together; the lines begin where one does, as such stores ask for.
     unsafe {
         ptr::copy_nonoverlapping(from, to, head);
         let (mut source, mut target) = (from.add(head), to.add(head));
@@ -33,10 +44,17 @@ unsafe fn copy_long(from: *const u8, to: *mut u8, len: usize) {
             let c = _mm_loadu_si128(line.add(2));
             let d = _mm_loadu_si128(line.add(3));
             let out = target.cast::<__m128i>();
-            _mm_store_si128(out, a);
-            _mm_store_si128(out.add(1), b);
-            _mm_store_si128(out.add(2), c);
-            _mm_store_si128(out.add(3), d);
+            if PAST {
+                _mm_stream_si128(out, a);
+                _mm_stream_si128(out.add(1), b);
+                _mm_stream_si128(out.add(2), c);
+                _mm_stream_si128(out.add(3), d);
+            } else {
+                _mm_store_si128(out, a);
+                _mm_store_si128(out.add(1), b);
+                _mm_store_si128(out.add(2), c);
+                _mm_store_si128(out.add(3), d);
+            }
             source = source.add(LINE);
             target = target.add(LINE);
         }
@@ -93,33 +111,10 @@ pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
 /// As for [`copy`].
 #[cfg(target_arch = "x86_64")]
 pub unsafe fn copy_past_caches(from: *const u8, to: *mut u8, len: usize) {
-    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
-    const LINE: usize = 64;
-
-    let head = to.align_offset(LINE).min(len);
-    let lines = (len - head) / LINE;
-    let tail = head + lines * LINE;
-    // SAFETY: head, lines and tail are `len` bytes together; the lines begin where one does, as such stores ask
-    // for. The fence has them stored before whatever tells the reader of them.
+    // SAFETY: the caller's promise. The fence has all stored before whatever tells the reader of it.
     unsafe {
-        ptr::copy_nonoverlapping(from, to, head);
-        let (mut source, mut target) = (from.add(head), to.add(head));
-        for _ in 0..lines {
-            let line = source.cast::<__m128i>();
-            let a = _mm_loadu_si128(line);
-            let b = _mm_loadu_si128(line.add(1));
-            let c = _mm_loadu_si128(line.add(2));
-            let d = _mm_loadu_si128(line.add(3));
-            let out = target.cast::<__m128i>();
-            _mm_stream_si128(out, a);
-            _mm_stream_si128(out.add(1), b);
-            _mm_stream_si128(out.add(2), c);
-            _mm_stream_si128(out.add(3), d);
-            source = source.add(LINE);
-            target = target.add(LINE);
-        }
-        ptr::copy_nonoverlapping(from.add(tail), to.add(tail), len - tail);
-        _mm_sfence();
+        copy_lines::<true>(from, to, len);
+        std::arch::x86_64::_mm_sfence();
     }
 }
 
