@@ -111,7 +111,7 @@ pub fn run_as(prefix: &Path, told: &Path, dev: bool) -> Result {
     Ok(())
 }
 
-/// The pages of a folder of ours, and of those in it.
+/// The pages of a folder of ours and of those in it, with their pictures.
 fn documents(tree: &Tree, root: &Path, folder: &str) -> Result {
     let dir = root.join(folder);
     let failed = |error| format!("{}: {error}", dir.display());
@@ -121,7 +121,10 @@ fn documents(tree: &Tree, root: &Path, folder: &str) -> Result {
         let name = format!("{folder}/{name}");
         if path.is_dir() {
             documents(tree, root, &name)?;
-        } else if path.extension().is_some_and(|ending| ending == "md") {
+        } else if path
+            .extension()
+            .is_some_and(|ending| ending == "md" || ending == "svg")
+        {
             tree.copy(&path, &format!("share/doc/weft/{name}"), 0o644)?;
         }
     }
