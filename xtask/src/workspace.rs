@@ -3,6 +3,7 @@
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::Result;
 
@@ -19,10 +20,19 @@ pub fn cargo() -> Command {
     command
 }
 
-/// Runs a command to its end; `what` says for people what it does.
+/// What takes less time than this is not worth a line.
+const WORTH_SAYING: Duration = Duration::from_secs(5);
+
+/// Runs a command to its end; `what` says for people what it does. Says how long it took.
 pub fn run(command: &mut Command, what: &str) -> Result {
     println!("xtask: {what}");
-    match command.status() {
+    let begin = Instant::now();
+    let status = command.status();
+    let took = begin.elapsed();
+    if took >= WORTH_SAYING {
+        println!("xtask: {what}: took {} s", took.as_secs());
+    }
+    match status {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("{what}: {command:?} ended with {status}")),
         Err(error) => Err(format!("{what}: {command:?} can't be run: {error}")),
