@@ -34,8 +34,8 @@ pub(crate) struct Remote {
     pub chosen: Option<(usize, Way)>,
     /// Its core seems to share no cache with this one.
     far: bool,
-    /// The pages of its pipes are mapped.
-    pub pipes_mapped: bool,
+    /// So many units of its pipes' room are mapped.
+    pub units_mapped: usize,
 }
 
 /// So many bytes come sooner from memory than line by line from a core that shares no cache with the reader's.
@@ -348,7 +348,7 @@ fn attach(
         choice: None,
         far: false,
         chosen: None,
-        pipes_mapped: false,
+        units_mapped: 0,
     }))
 }
 

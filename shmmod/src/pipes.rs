@@ -9,7 +9,7 @@ use crate::choice::Way;
 use crate::config::SingleCopy;
 use crate::ends::End;
 use crate::lane::ShmLane;
-use crate::segment::{Segment, UNIT, UNITS};
+use crate::segment::{STEP, Segment, UNIT, UNITS};
 use crate::sending::Shape;
 
 /// So long, and 1 ns per 32 bytes of the message, its sender may do something else before the receiver reads it
@@ -155,10 +155,6 @@ impl Pipes for ShmLane {
             self.remote(from, vci)?;
             return self.pull(reading, take);
         };
-        if !remote.pipes_mapped {
-            remote.segment.map_pipes();
-            remote.pipes_mapped = true;
-        }
         let wrong = || LaneError::lost(from, "it sent a message by a way that can't be");
         let (words, shape) = words_of(&remote.segment, pipe).ok_or_else(wrong)?;
         let generation = shape.generation;
@@ -179,8 +175,14 @@ impl Pipes for ShmLane {
                 let Some(place) = words.place(generation, number) else {
                     break;
                 };
-                if usize::from(place) >= UNITS {
-                    return Err(wrong());
+                if usize::from(place) >= remote.units_mapped {
+                    if usize::from(place) >= UNITS {
+                        return Err(wrong());
+                    }
+                    // As many as the sender has had with it.
+                    let units = (usize::from(place) + 1).next_multiple_of(STEP);
+                    remote.segment.map_units(remote.units_mapped, units);
+                    remote.units_mapped = units;
                 }
                 places[ready] = place;
                 ready += 1;

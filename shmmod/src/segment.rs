@@ -47,10 +47,24 @@ pub(crate) const PIPES: usize = 128;
 pub(crate) const UNIT: usize = 16 << 10;
 /// Chunks of all pipes together that there is room for.
 pub(crate) const UNITS: usize = 128;
+/// So many of them are had at once: most processes send few long messages, and a page that nobody has used takes 2 µs on
+/// either side.
+pub(crate) const STEP: usize = 8;
 const ROOM: usize = UNITS * UNIT;
 const ROOM_AT: usize = QUEUE + (PIPES * size_of::<Words>()).next_multiple_of(4096);
 const LENGTH: usize = ROOM_AT + ROOM;
 const _: () = assert!(size_of::<Front>() <= CELLS_AT && BODIES_AT.is_multiple_of(4096));
+const _: () = assert!(UNITS.is_multiple_of(STEP) && UNIT.is_multiple_of(4096));
+
+/// Where the units from one to another are, and how long they are; the words of all pipes go with the first.
+fn stretch(from: usize, to: usize) -> (usize, usize) {
+    let end = ROOM_AT + to.min(UNITS) * UNIT;
+    let at = match from {
+        0 => QUEUE,
+        _ => ROOM_AT + from * UNIT,
+    };
+    (at, end.saturating_sub(at))
+}
 
 /// A mapped segment.
 pub(crate) struct Segment {
@@ -189,24 +203,27 @@ impl Segment {
         unsafe { slice::from_raw_parts(self.base.as_ptr().add(CELLS_AT).cast(), CELLS) }
     }
 
-    /// Takes the memory of the pipes, if this process owns it and there is so much.
-    pub fn reserve_pipes(&self) -> bool {
+    /// Takes the memory of the pipes from unit `from` to unit `to`, if this process owns it and there is so much; with
+    /// the first unit, that of the words as well.
+    pub fn reserve_units(&self, from: usize, to: usize) -> bool {
         let Some(file) = &self.file else {
             return false;
         };
-        let (at, len) = (QUEUE as libc::off_t, (LENGTH - QUEUE) as libc::off_t);
+        let (at, len) = stretch(from, to);
+        let (offset, length) = (at as libc::off_t, len as libc::off_t);
         // SAFETY: plain system call on an own descriptor.
-        let reserved = unsafe { libc::posix_fallocate(file.as_raw_fd(), at, len) } == 0;
+        let reserved = unsafe { libc::posix_fallocate(file.as_raw_fd(), offset, length) } == 0;
         if reserved {
-            self.map_pipes();
+            self.map_units(from, to);
         }
         reserved
     }
 
-    /// Has the pipes' pages mapped at once; they have been reserved.
-    pub fn map_pipes(&self) {
+    /// Has pages that have been reserved mapped at once.
+    pub fn map_units(&self, from: usize, to: usize) {
+        let (at, len) = stretch(from, to);
         // SAFETY: these pages of the mapping.
-        unsafe { map_pages(self.base.as_ptr().add(QUEUE), LENGTH - QUEUE) };
+        unsafe { map_pages(self.base.as_ptr().add(at), len) };
     }
 
     /// The words of a pipe.

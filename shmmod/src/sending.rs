@@ -1,15 +1,17 @@
 //! The pipes that this lane has opened, and the room for them: units of one size, of which a chunk of a message takes
 //! one each.
 //!
-//! Units are given out round and round. The whole room is twice what a core's own cache holds, for a reason: what lies
-//! in another core's own cache is fetched at a quarter of the speed of what had to leave it (docs/decisions/long-messages.md).
+//! Units are given out round and round, and had when the first round gets to them. The whole room is twice what a core's
+//! own cache holds, for a reason: what lies in another core's own cache is fetched at a quarter of the speed of what had
+//! to leave it (docs/decisions/long-messages.md).
 
 use std::collections::VecDeque;
+use std::mem;
 
 use netmod::{Peer, Pipe, Pushed, RING, Source, Taken, VciId};
 
 use crate::choice::Way;
-use crate::segment::{PIPES, Segment, UNIT, UNITS};
+use crate::segment::{PIPES, STEP, Segment, UNIT, UNITS};
 
 /// So many pipes may be open before it is looked whether their receivers are through: each look costs a cache line.
 const OPEN: usize = 16;
@@ -77,8 +79,12 @@ impl Live {
 /// The pipes that are open.
 #[derive(Default)]
 pub(crate) struct Sending {
-    /// Whether there is room at all; `None` until the first long message.
-    reserved: Option<bool>,
+    /// Units that there are.
+    units: usize,
+    /// There is no memory for more.
+    refused: bool,
+    /// There are more than when the last message got its own. New memory takes time, of which no way is the cause.
+    has_grown: bool,
     /// By slot.
     live: Vec<Option<Live>>,
     /// Slots in use, in the order in which they were opened.
@@ -102,19 +108,40 @@ const _: () = assert!(UNITS == u128::BITS as usize);
 impl Sending {
     /// Whether there are a pipe and so many units.
     pub fn has_room(&mut self, own: &Segment, units: usize) -> bool {
-        let reserved = *self.reserved.get_or_insert_with(|| own.reserve_pipes());
-        if reserved && self.live.is_empty() {
-            self.live.resize_with(PIPES, || None);
-            self.slots = (0..PIPES).rev().collect();
-            self.free = u128::MAX;
+        if self.units == 0 && !self.grow(own) {
+            return false;
         }
-        let has = |sending: &Sending| {
-            !sending.slots.is_empty() && sending.free.count_ones() as usize >= units
-        };
-        if self.order.len() >= OPEN || !has(self) {
+        if self.order.len() >= OPEN || !self.has(units) {
             self.search(own);
         }
-        reserved && has(self)
+        while !self.slots.is_empty() && !self.has(units) && self.grow(own) {}
+        self.has(units)
+    }
+
+    fn has(&self, units: usize) -> bool {
+        !self.slots.is_empty() && self.free.count_ones() as usize >= units
+    }
+
+    /// Has more units, if there may be more.
+    #[cold]
+    fn grow(&mut self, own: &Segment) -> bool {
+        if self.refused || self.units == UNITS {
+            return false;
+        }
+        let units = self.units + STEP;
+        if !own.reserve_units(self.units, units) {
+            self.refused = true;
+            return false;
+        }
+        if self.units == 0 {
+            self.live.resize_with(PIPES, || None);
+            self.slots = (0..PIPES).rev().collect();
+        }
+        for unit in self.units..units {
+            self.free |= 1 << unit;
+        }
+        (self.units, self.has_grown) = (units, true);
+        true
     }
 
     /// Opens a pipe, for which there is room: for all of the message at once, or for what there is.
@@ -147,11 +174,12 @@ impl Sending {
         };
         let wanted = if all { chunks } else { 1 };
         while live.assigned < wanted
-            && let Some(unit) = self.take_unit()
+            && let Some(unit) = self.take_unit(own)
         {
             *live.unit(live.assigned) = unit;
             live.assigned += 1;
         }
+        live.measured &= !mem::take(&mut self.has_grown);
         if !all {
             own.words(slot).open(generation);
         }
@@ -252,8 +280,10 @@ impl Sending {
         }
         let mut any = false;
         for _ in 0..most {
-            let unit = self.take_unit();
+            let unit = self.take_unit(own);
+            let has_grown = mem::take(&mut self.has_grown);
             let live = self.live[slot].as_mut()?;
+            live.measured &= !has_grown;
             let Some(unit) = unit.or_else(|| live.spare.take()) else {
                 break;
             };
@@ -264,8 +294,9 @@ impl Sending {
         Some(any)
     }
 
-    fn take_unit(&mut self) -> Option<u8> {
-        if self.free == 0 {
+    fn take_unit(&mut self, own: &Segment) -> Option<u8> {
+        let is_lap_over = self.free >> self.next == 0;
+        if is_lap_over && !self.grow(own) && self.free == 0 {
             return None;
         }
         let ahead = self.free.rotate_right(self.next).trailing_zeros();
@@ -353,7 +384,7 @@ impl Sending {
 
     /// Whether the receivers are through with all pipes.
     pub fn is_empty(&mut self, own: &Segment) -> bool {
-        let order = std::mem::take(&mut self.order);
+        let order = mem::take(&mut self.order);
         self.order = order
             .into_iter()
             .filter(|&slot| !self.is_over(own, slot))
@@ -376,4 +407,30 @@ fn past(from: &[u8], to: &mut [u8]) {
     assert_eq!(from.len(), to.len());
     // SAFETY: two slices of the same length, of which one may be written and so is apart from the other.
     unsafe { netmod_kit::copy_past_caches(from.as_ptr(), to.as_mut_ptr(), from.len()) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_had_with_the_first_round_or_when_it_is_needed() {
+        let own = Segment::create().unwrap();
+        let mut sending = Sending::default();
+        for message in 0..2 * UNITS {
+            assert!(sending.has_room(&own, 1));
+            let measured = (Way::Cached, true);
+            let pipe = sending
+                .open(&own, (1, 0), UNIT, measured, true)
+                .expect("there is room");
+            let (_, live) = sending.find(pipe).expect("it is open");
+            assert_eq!(live.measured, message % STEP > 0 || message >= UNITS);
+            let units = (message + 1).next_multiple_of(STEP).min(UNITS);
+            assert_eq!(sending.units, units, "message {message}");
+            sending.abandon(pipe);
+        }
+        let mut sending = Sending::default();
+        assert!(sending.has_room(&own, RING) && sending.units == RING);
+        assert!(!sending.has_room(&own, UNITS + 1) && sending.units == UNITS);
+    }
 }

@@ -1,5 +1,6 @@
 //! Builds, installs and tests Weft.
 
+mod beside;
 mod demo;
 mod deny;
 mod dist;

@@ -2,6 +2,7 @@
 
 use weft_needs::{VARIABLE, is_optional};
 
+use crate::beside::Beside;
 use crate::{Result, deny, headers, instructions, loom, oldest, packages, races, vm, workspace};
 
 /// Needs that only this program has, besides those of [`weft_needs::ALL`].
@@ -144,14 +145,16 @@ fn checks(left_out: &mut Vec<String>) -> Result {
         ]),
         "running the tests",
     ));
-    note(loom::run());
     note(workspace::run(
         workspace::cargo().args(["test", "--package", "weft-tests", "--no-fail-fast"]),
         "running MPI programs on several ranks, over every transport",
     ));
-    if !is_optional(RDMA_VM) {
-        note(vm::tests::run(None));
-    }
+    // The virtual machine has one core, and what follows uses one for the most part.
+    let rdma = match is_optional(RDMA_VM) {
+        true => Ok(None),
+        false => Beside::start("rdma-test").map(Some),
+    };
+    note(loom::run());
     if !is_optional(RACES) {
         note(races::run(RACES_SECONDS));
     }
@@ -159,6 +162,7 @@ fn checks(left_out: &mut Vec<String>) -> Result {
     if weft_needs::VALGRIND.lacking().is_none() {
         note(instructions::run(false));
     }
+    note(rdma.and_then(|rdma| rdma.map_or(Ok(()), Beside::end)));
     if failures.is_empty() {
         return Ok(());
     }
