@@ -36,7 +36,7 @@ mod pipe;
 pub mod ring;
 mod sync;
 
-pub use pipe::{Pipe, Pipes, Pulled, Pushed, RING, Reading, Source, Taken, Wish, Words};
+pub use pipe::{Ending, Pipe, Pipes, Pulled, Pushed, RING, Reading, Source, Taken, Wish, Words};
 
 /// A process of the job, numbered as its launcher does (the rank in `MPI_COMM_WORLD` for processes
 /// that were started together).

@@ -76,6 +76,10 @@ pub struct Reading {
     pub taken: u32,
     /// Chunks that the sender has claimed, if it can claim no more.
     pub claimed: Option<u32>,
+    /// For the transport: where chunks were, a bit for each place.
+    pub places: u128,
+    /// For the transport: these places are the receiver's own.
+    pub is_own: bool,
 }
 
 /// Pipes between processes of a node.
@@ -124,11 +128,24 @@ pub const RING: usize = if cfg!(loom) { 2 } else { 64 };
 const COUNT: u64 = u32::MAX as u64;
 /// No generation's.
 const NOBODY: u64 = u64::MAX;
-/// So many chunks are taken when the receiver is done with the pipe.
-const ALL: u32 = u32::MAX;
+/// So many chunks are taken when the receiver is done with the pipe, by how it has ended.
+const READ: u32 = u32::MAX;
+const KEPT: u32 = u32::MAX - 1;
+const FORGONE: u32 = u32::MAX - 2;
 
 fn word(generation: u32, count: u32) -> u64 {
     u64::from(generation) << 32 | u64::from(count)
+}
+
+/// How a receiver has ended a pipe.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// All has been read, and the memory is its owner's.
+    Read,
+    /// All has been read, and the receiver keeps the memory for its answer.
+    Kept,
+    /// Something has not been read.
+    Forgone,
 }
 
 /// How far the receiver of a pipe is.
@@ -137,7 +154,7 @@ pub enum Taken {
     /// It has taken so many chunks.
     Chunks(u32),
     /// It is done, after so many nanoseconds, or without saying.
-    All(Option<u64>),
+    All(Ending, Option<u64>),
 }
 
 /// The words of a pipe, in memory that both see. Each holds the generation of the pipe's use.
@@ -176,14 +193,17 @@ impl Words {
     pub fn taken(&self, generation: u32) -> Taken {
         // Acquire: the receiver's reads come before our writes to the same places.
         let taken = self.taken.0.0.load(Ordering::Acquire);
-        match (taken >> 32 == u64::from(generation), taken as u32) {
-            (true, ALL) => {
-                let time = self.taken.0.1.load(Ordering::Relaxed);
-                Taken::All((time != 0).then_some(time))
-            }
-            (true, chunks) => Taken::Chunks(chunks),
-            (false, _) => Taken::Chunks(0),
+        if taken >> 32 != u64::from(generation) {
+            return Taken::Chunks(0);
         }
+        let ending = match taken as u32 {
+            READ => Ending::Read,
+            KEPT => Ending::Kept,
+            FORGONE => Ending::Forgone,
+            chunks => return Taken::Chunks(chunks),
+        };
+        let time = self.taken.0.1.load(Ordering::Relaxed);
+        Taken::All(ending, (time != 0).then_some(time))
     }
 
     /// The sender takes a chunk upon itself; `false`: it is too late.
@@ -215,10 +235,15 @@ impl Words {
     }
 
     /// The receiver is done with the pipe, after so many nanoseconds if that says anything of the way.
-    pub fn end(&self, generation: u32, nanoseconds: Option<u64>) {
+    pub fn end(&self, generation: u32, ending: Ending, nanoseconds: Option<u64>) {
         let time = nanoseconds.map_or(0, |time| time.max(1));
         self.taken.0.1.store(time, Ordering::Relaxed);
-        self.take(generation, ALL);
+        let count = match ending {
+            Ending::Read => READ,
+            Ending::Kept => KEPT,
+            Ending::Forgone => FORGONE,
+        };
+        self.take(generation, count);
     }
 
     /// The receiver takes back what has not been claimed: how many chunks had been. `None`: nothing of the pipe can be
@@ -255,14 +280,16 @@ mod tests {
         );
         assert_eq!((words.revoke(6), words.revoke(7)), (None, Some(2)));
         assert!(!words.claim(7, 2));
-        words.end(7, Some(0));
-        assert_eq!(words.taken(7), Taken::All(Some(1)));
+        words.end(7, Ending::Read, Some(0));
+        assert_eq!(words.taken(7), Taken::All(Ending::Read, Some(1)));
         words.open(8);
         assert!(!words.claim(7, 0) && words.claim(8, 0));
         // What the one before has written in the same place is not taken for this one's.
         assert_eq!(words.place(8, 0), None);
-        words.end(8, None);
-        assert_eq!(words.taken(8), Taken::All(None));
+        for ending in [Ending::Read, Ending::Kept, Ending::Forgone] {
+            words.end(8, ending, None);
+            assert_eq!(words.taken(8), Taken::All(ending, None));
+        }
     }
 
     #[test]
@@ -307,7 +334,7 @@ mod loom_tests {
                     for _ in 0..4 {
                         let room = match shared.words.taken(1) {
                             Taken::Chunks(taken) => pushed < taken + RING as u32,
-                            Taken::All(_) => false,
+                            Taken::All(..) => false,
                         };
                         if pushed < 3 && room {
                             if !shared.words.claim(1, pushed) {

@@ -14,10 +14,12 @@ use netmod_kit::PeerTable;
 use crate::choice::{Choice, Way};
 use crate::config::SingleCopy;
 use crate::ends::End;
+use crate::lent::Kept;
 use crate::pipes::Receiving;
 use crate::segment::{BODY, Location, STRIDE, Segment};
 use crate::sending::{Ended, Sending};
 use crate::single_copy::{self, Direction, NotCopied};
+use crate::turns::Turns;
 use crate::wake_up;
 
 /// A peer's queue.
@@ -36,6 +38,9 @@ pub(crate) struct Remote {
     far: bool,
     /// So many units of its pipes' room are mapped.
     pub units_mapped: usize,
+    /// Units of its room that this process has kept.
+    pub kept: Option<Kept>,
+    pub turns: Turns,
 }
 
 /// So many bytes come sooner from memory than line by line from a core that shares no cache with the reader's.
@@ -277,6 +282,11 @@ impl ShmLane {
                 remote.note(len, way, nanoseconds);
             }
         }
+        while let Some((to, vci, kept)) = self.sending.unread.pop() {
+            if let Ok(remote) = self.remote(to, vci) {
+                kept.give_back(&remote.segment);
+            }
+        }
     }
 
     fn copy(
@@ -289,6 +299,10 @@ impl ShmLane {
         remote: RemoteAddr,
     ) -> Result<Issued, LaneError> {
         let pid = self.single_copy(peer, vci)?;
+        if direction == Direction::Read {
+            // It may be a long message.
+            self.remote(peer, vci)?.turns.receive();
+        }
         let place = remote.key.address + remote.offset;
         // SAFETY: `get`, `put`, `read` and `write` are promised that `local` is valid; the peer has exposed `place`.
         let copied = unsafe { single_copy::copy(direction, pid, local, place, len) };
@@ -349,6 +363,8 @@ fn attach(
         far: false,
         chosen: None,
         units_mapped: 0,
+        kept: None,
+        turns: Turns::default(),
     }))
 }
 

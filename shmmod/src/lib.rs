@@ -2,7 +2,7 @@
 //!
 //! Small messages go through a queue of cells that each receiving VCI has in shared memory. Large
 //! data is copied once, from one process's memory to the other's, by the kernel
-//! (`process_vm_readv`), or twice, through pipes in the receiver's shared memory, whichever is measured
+//! (`process_vm_readv`), or twice, through pipes in the sender's shared memory, whichever is measured
 //! to be quicker. Memory per VCI is fixed: one queue and the pipes' room, whatever the number of senders, and a
 //! peer's queue is mapped when first sent to.
 
@@ -10,6 +10,7 @@ mod choice;
 mod config;
 mod ends;
 mod lane;
+mod lent;
 mod pipes;
 mod room;
 mod segment;
@@ -17,6 +18,7 @@ mod sending;
 mod shared_segment;
 mod single_copy;
 mod transport;
+mod turns;
 mod wake_up;
 
 pub use config::{Config, SingleCopy, VARIABLES};

@@ -2,15 +2,16 @@
 
 use netmod::ring::Mailbox;
 use netmod::{
-    LaneError, Peer, Pipe, Pipes, Pulled, Pushed, RING, Reading, Source, VciId, Wish, Words,
+    Ending, LaneError, Peer, Pipe, Pipes, Pulled, Pushed, RING, Reading, Source, VciId, Wish, Words,
 };
 
 use crate::choice::Way;
 use crate::config::SingleCopy;
 use crate::ends::End;
 use crate::lane::ShmLane;
+use crate::lent::{Kept, MOST};
 use crate::segment::{STEP, Segment, UNIT, UNITS};
-use crate::sending::Shape;
+use crate::sending::{Hands, Shape, THEIRS};
 
 /// So long, and 1 ns per 32 bytes of the message, its sender may do something else before the receiver reads it
 /// from his memory: about half as long again as reading takes, and longer than another message to somebody else.
@@ -69,6 +70,7 @@ impl ShmLane {
         len: usize,
         wish: Wish,
         whole: bool,
+        by_turns: bool,
     ) -> Option<(Way, bool)> {
         let mode = self.mode;
         let readable = self.is_readable(to, vci);
@@ -77,6 +79,8 @@ impl ShmLane {
             (Wish::Needed, SingleCopy::Always) => return None,
             (Wish::Needed, _) => return Some((remote.choice(readable).next_by_pipe(len), false)),
             (_, SingleCopy::Always) if readable => return None,
+            // What goes from hand to hand is in the cache of who writes it.
+            _ if by_turns => return Some((Way::Cached, false)),
             _ => {}
         }
         let chosen = remote.chosen.take().filter(|chosen| chosen.0 == len);
@@ -105,12 +109,41 @@ impl Pipes for ShmLane {
             Wish::Better if self.is_readable(to, vci) => 0,
             Wish::Better | Wish::Needed => 1,
         };
-        if !self.sending.has_room(&self.own, at_once) {
-            return None;
+        // Who has asked for all of the room, and didn't get it, has been counted.
+        let remote = self.remote(to, vci).ok()?;
+        let by_turns = whole && count <= MOST && remote.turns.send();
+        let kept = remote.kept.take();
+        if let Some(kept) = kept.filter(|kept| !by_turns || kept.count() != count) {
+            kept.give_back(&remote.segment);
         }
-        self.hear();
-        let way = self.way(to, vci, len, wish, whole)?;
-        self.sending.open(&self.own, (to, vci), len, way, whole)
+        let hands = match kept.filter(|kept| kept.count() == count) {
+            Some(kept) if by_turns => Hands::Kept(kept),
+            _ if by_turns => Hands::MayKeep,
+            _ => Hands::Own,
+        };
+        let units = if let Hands::Kept(_) = hands {
+            0
+        } else {
+            at_once
+        };
+        let way = match self.sending.has_room(&self.own, units) {
+            true => {
+                self.hear();
+                self.way(to, vci, len, wish, whole, by_turns)
+            }
+            false => None,
+        };
+        let open = |way| {
+            self.sending
+                .open(&self.own, (to, vci), len, way, whole, hands)
+        };
+        let pipe = way.and_then(open);
+        if let (None, Hands::Kept(kept)) = (pipe, hands)
+            && let Ok(remote) = self.remote(to, vci)
+        {
+            kept.give_back(&remote.segment);
+        }
+        pipe
     }
 
     fn push(
@@ -123,7 +156,8 @@ impl Pipes for ShmLane {
             return Ok(Pushed::Revoked);
         };
         let before = *moved;
-        let pushed = self.sending.push(&self.own, pipe, moved, source);
+        let theirs = self.remote(to, vci)?.segment.room();
+        let pushed = self.sending.push((&self.own, theirs), pipe, moved, source);
         if *moved > before {
             wake(&mut self.remote(to, vci)?.mailbox);
         }
@@ -133,10 +167,13 @@ impl Pipes for ShmLane {
 
     fn abandon(&mut self, pipe: Pipe) {
         self.sending.abandon(pipe);
+        self.hear();
     }
 
     fn are_taken(&mut self) -> bool {
-        self.sending.is_empty(&self.own)
+        let are_taken = self.sending.is_empty(&self.own);
+        self.hear();
+        are_taken
     }
 
     fn pull(
@@ -175,10 +212,16 @@ impl Pipes for ShmLane {
                 let Some(place) = words.place(generation, number) else {
                     break;
                 };
-                if usize::from(place) >= remote.units_mapped {
-                    if usize::from(place) >= UNITS {
-                        return Err(wrong());
-                    }
+                // Where the memory is this process's, so is the whole message.
+                let is_own = place >= THEIRS;
+                if is_own != reading.is_own && reading.places != 0
+                    || usize::from(place) >= 2 * UNITS
+                {
+                    return Err(wrong());
+                }
+                reading.is_own = is_own;
+                reading.places |= 1 << (place % THEIRS);
+                if !is_own && usize::from(place) >= remote.units_mapped {
                     // As many as the sender has had with it.
                     let units = (usize::from(place) + 1).next_multiple_of(STEP);
                     remote.segment.map_units(remote.units_mapped, units);
@@ -195,16 +238,21 @@ impl Pipes for ShmLane {
             for &place in &places[..ready] {
                 let at = reading.taken as usize * UNIT;
                 let count = (reading.len - at).min(UNIT);
+                let room = match reading.is_own {
+                    true => self.own.room(),
+                    false => remote.segment.room(),
+                };
                 // SAFETY: within the room; the sender has written the chunk, and leaves it alone until it is taken.
                 let chunk = unsafe {
-                    let start = remote.segment.room().add(usize::from(place) * UNIT);
+                    let start = room.add(usize::from(place % THEIRS) * UNIT);
                     std::slice::from_raw_parts(start, count)
                 };
                 take(at, chunk);
                 reading.taken += 1;
             }
             looks = 0;
-            if (reading.taken as usize) * UNIT < reading.total {
+            if (reading.taken as usize) * UNIT < reading.total && !shape.may_keep && !reading.is_own
+            {
                 words.take(generation, reading.taken);
                 wake(&mut remote.mailbox);
             }
@@ -215,8 +263,30 @@ impl Pipes for ShmLane {
         if done == reading.len {
             // Those that were begun before it came first.
             let time_taken = time.saturating_sub(reading.begun.max(ended));
-            words.end(generation, Some(time_taken));
+            let is_turn = remote.turns.receive();
+            let before = remote.kept.take();
+            let ending = match reading.len == reading.total {
+                false => Ending::Forgone,
+                true if shape.may_keep && is_turn => {
+                    let units = reading.places;
+                    remote.kept = Some(Kept { generation, units });
+                    Ending::Kept
+                }
+                true => Ending::Read,
+            };
+            words.end(generation, ending, Some(time_taken));
             wake(&mut remote.mailbox);
+            if let Some(kept) = before {
+                kept.give_back(&remote.segment);
+            }
+            let is_back = reading.is_own && ending == Ending::Read;
+            if is_back
+                && !self
+                    .sending
+                    .take_back(&self.own, (from, vci), reading.places)
+            {
+                return Err(wrong());
+            }
             (self.receiving.heard, self.receiving.ended) = (time, time);
             return Ok(Pulled::Whole);
         }
@@ -239,6 +309,7 @@ impl Pipes for ShmLane {
         let time_taken = time.saturating_sub(reading.begun);
         words.end(
             generation,
+            Ending::Forgone,
             Some(time_taken + (reading.len - done) as u64 / READ),
         );
         wake(&mut remote.mailbox);
@@ -250,7 +321,7 @@ impl Pipes for ShmLane {
             return;
         };
         if let Some((words, shape)) = words_of(&remote.segment, pipe) {
-            words.end(shape.generation, None);
+            words.end(shape.generation, Ending::Forgone, None);
             wake(&mut remote.mailbox);
         }
     }

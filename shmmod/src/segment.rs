@@ -20,7 +20,7 @@ use crate::room::touches_may_fail;
 /// Bytes of a message that doesn't fit into its cell: 8 KiB, which programs like, and what goes before.
 pub(crate) const BODY: usize = 8192 + 128;
 
-const MAGIC: u64 = u64::from_le_bytes(*b"weftshm1");
+const MAGIC: u64 = u64::from_le_bytes(*b"weftshm2");
 
 /// What stands at the beginning of a segment.
 #[repr(C)]
@@ -51,7 +51,9 @@ pub(crate) const UNITS: usize = 128;
 /// either side.
 pub(crate) const STEP: usize = 8;
 const ROOM: usize = UNITS * UNIT;
-const ROOM_AT: usize = QUEUE + (PIPES * size_of::<Words>()).next_multiple_of(4096);
+/// Behind the words of pipes there is one for each unit.
+const RETURNED_AT: usize = QUEUE + PIPES * size_of::<Words>();
+const ROOM_AT: usize = (RETURNED_AT + UNITS * size_of::<AtomicU32>()).next_multiple_of(4096);
 const LENGTH: usize = ROOM_AT + ROOM;
 const _: () = assert!(size_of::<Front>() <= CELLS_AT && BODIES_AT.is_multiple_of(4096));
 const _: () = assert!(UNITS.is_multiple_of(STEP) && UNIT.is_multiple_of(4096));
@@ -232,6 +234,13 @@ impl Segment {
         // SAFETY: within the mapping, aligned as its pages are; words are atomics, zero at first.
         let words: &[Words; PIPES] = unsafe { self.base.byte_add(QUEUE).cast().as_ref() };
         &words[number % PIPES]
+    }
+
+    /// By which use of a pipe a unit was kept that has been given back (see [`crate::lent`]).
+    pub fn returned(&self, unit: usize) -> &AtomicU32 {
+        // SAFETY: as for `words`.
+        let words: &[AtomicU32; UNITS] = unsafe { self.base.byte_add(RETURNED_AT).cast().as_ref() };
+        &words[unit % UNITS]
     }
 
     /// The first byte of the pipes' room.

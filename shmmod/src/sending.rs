@@ -8,9 +8,10 @@
 use std::collections::VecDeque;
 use std::mem;
 
-use netmod::{Peer, Pipe, Pushed, RING, Source, Taken, VciId};
+use netmod::{Ending, Peer, Pipe, Pushed, RING, Source, Taken, VciId};
 
 use crate::choice::Way;
+use crate::lent::{Kept, Lent, bits};
 use crate::segment::{PIPES, STEP, Segment, UNIT, UNITS};
 
 /// So many pipes may be open before it is looked whether their receivers are through: each look costs a cache line.
@@ -26,17 +27,30 @@ const EVERY: u32 = 16;
 pub(crate) struct Shape {
     pub generation: u32,
     pub slot: usize,
+    /// Whether the receiver may keep the units.
+    pub may_keep: bool,
 }
+
+/// The bit of a name that says that the receiver may keep the units.
+const MAY_KEEP: u32 = 1 << 31;
+/// A place in the receiver's room: a unit of its own that this process has kept.
+pub(crate) const THEIRS: u8 = UNITS as u8;
 
 impl Shape {
     fn name(self) -> Pipe {
-        Pipe(u64::from(self.generation) << 32 | self.slot as u64)
+        let may_keep = if self.may_keep { MAY_KEEP } else { 0 };
+        Pipe(u64::from(self.generation) << 32 | u64::from(may_keep) | self.slot as u64)
     }
 
     /// `None`: it is no pipe's name.
     pub fn parse(Pipe(name): Pipe) -> Option<Shape> {
-        let (generation, slot) = ((name >> 32) as u32, name as u32 as usize);
-        (generation != 0 && slot < PIPES).then_some(Shape { generation, slot })
+        let (generation, low) = ((name >> 32) as u32, name as u32);
+        let slot = (low & !MAY_KEEP) as usize;
+        (generation != 0 && slot < PIPES).then_some(Shape {
+            generation,
+            slot,
+            may_keep: low & MAY_KEEP != 0,
+        })
     }
 }
 
@@ -47,6 +61,17 @@ pub(crate) struct Ended {
     pub len: usize,
     pub way: Way,
     pub nanoseconds: u64,
+}
+
+/// Whose the units of a pipe are, and will be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Hands {
+    /// This process's.
+    Own,
+    /// This process's, and the receiver may keep them.
+    MayKeep,
+    /// The receiver's, as many as the message needs, which this process has kept.
+    Kept(Kept),
 }
 
 struct Live {
@@ -60,6 +85,8 @@ struct Live {
     measured: bool,
     /// Nothing of it can be taken back.
     all: bool,
+    /// Whose the units are and will be.
+    hands: Hands,
     /// Chunks before this one are the receiver's no more, those before the next are written, and those before the last
     /// have their units.
     freed: u32,
@@ -97,8 +124,12 @@ pub(crate) struct Sending {
     next: u32,
     generation: u32,
     searches: u32,
+    /// Units that receivers have kept.
+    lent: Lent,
     /// To be taken note of.
     pub ended: Vec<Ended>,
+    /// Units of others that they have not read: to be given back.
+    pub unread: Vec<(Peer, VciId, Kept)>,
     /// Parts are put together here before they go past the caches.
     scratch: Vec<u8>,
 }
@@ -113,6 +144,9 @@ impl Sending {
         }
         if self.order.len() >= OPEN || !self.has(units) {
             self.search(own);
+        }
+        if !self.has(units) {
+            self.free |= self.lent.returned(own);
         }
         while !self.slots.is_empty() && !self.has(units) && self.grow(own) {}
         self.has(units)
@@ -152,8 +186,13 @@ impl Sending {
         len: usize,
         (way, measured): (Way, bool),
         all: bool,
+        hands: Hands,
     ) -> Option<Pipe> {
         let chunks = u32::try_from(len.div_ceil(UNIT)).ok()?;
+        let hands = match hands {
+            Hands::MayKeep if !all || !self.lent.may_grow(chunks as usize) => Hands::Own,
+            hands => hands,
+        };
         let slot = self.slots.pop()?;
         self.generation = self.generation.wrapping_add(1).max(1);
         let generation = self.generation;
@@ -166,12 +205,19 @@ impl Sending {
             way,
             measured,
             all,
+            hands,
             freed: 0,
             written: 0,
             assigned: 0,
             units: [0; RING],
             spare: None,
         };
+        if let Hands::Kept(kept) = hands {
+            for unit in bits(kept.units) {
+                *live.unit(live.assigned) = THEIRS | unit as u8;
+                live.assigned += 1;
+            }
+        }
         let wanted = if all { chunks } else { 1 };
         while live.assigned < wanted
             && let Some(unit) = self.take_unit(own)
@@ -185,7 +231,13 @@ impl Sending {
         }
         self.live[slot] = Some(live);
         self.order.push_back(slot);
-        Some(Shape { generation, slot }.name())
+        let may_keep = hands == Hands::MayKeep;
+        let shape = Shape {
+            generation,
+            slot,
+            may_keep,
+        };
+        Some(shape.name())
     }
 
     fn find(&mut self, pipe: Pipe) -> Option<(usize, &mut Live)> {
@@ -199,10 +251,10 @@ impl Sending {
         self.find(pipe).map(|(_, live)| (live.to, live.vci))
     }
 
-    /// As [`netmod::Pipes::push`], but that nobody is woken.
+    /// As [`netmod::Pipes::push`], but that nobody is woken. `theirs` is the receiver's room.
     pub fn push(
         &mut self,
-        own: &Segment,
+        (own, theirs): (&Segment, *mut u8),
         pipe: Pipe,
         moved: &mut usize,
         mut source: Source<'_>,
@@ -231,9 +283,10 @@ impl Sending {
             let count = (live.len - *moved).min(UNIT);
             let unit = *live.unit(number);
             let (generation, way) = (live.generation, live.way);
-            // SAFETY: within the room. The unit was given to this chunk, and its last reader is done with it.
+            let room = if unit < THEIRS { own.room() } else { theirs };
+            // SAFETY: within the room. The unit was given to this chunk, or kept, and its last reader is done with it.
             let chunk = unsafe {
-                let start = own.room().add(usize::from(unit) * UNIT);
+                let start = room.add(usize::from(unit % THEIRS) * UNIT);
                 std::slice::from_raw_parts_mut(start, count)
             };
             self.fill(way, chunk, *moved, &mut source);
@@ -311,6 +364,9 @@ impl Sending {
         self.searches = self.searches.wrapping_add(1);
         let all = self.searches.is_multiple_of(EVERY);
         let before = self.free;
+        if all || before == 0 {
+            self.free |= self.lent.returned(own);
+        }
         let (mut at, mut in_vain) = (0, 0);
         while let Some(&slot) = self.order.get(at) {
             let free = self.free;
@@ -335,7 +391,9 @@ impl Sending {
         };
         match own.words(slot).taken(live.generation) {
             Taken::Chunks(taken) => {
-                while live.freed < taken.min(live.written) {
+                // Those that change hands do so together.
+                let some = if live.hands == Hands::Own { taken } else { 0 };
+                while live.freed < some.min(live.written) {
                     let unit = *live.unit(live.freed);
                     live.freed += 1;
                     match live.spare {
@@ -345,7 +403,7 @@ impl Sending {
                 }
                 false
             }
-            Taken::All(time) => {
+            Taken::All(ending, time) => {
                 if let (Some(nanoseconds), true) = (time, live.measured) {
                     self.ended.push(Ended {
                         to: live.to,
@@ -355,29 +413,64 @@ impl Sending {
                         nanoseconds,
                     });
                 }
-                self.release(slot);
+                self.release(slot, ending);
                 true
             }
         }
     }
 
-    /// All of a pipe's units are free again, and its slot, which the caller takes out of the order.
-    fn release(&mut self, slot: usize) {
-        if let Some(mut live) = self.live[slot].take() {
-            self.slots.push(slot);
-            for chunk in live.freed..live.assigned {
-                self.free |= 1 << *live.unit(chunk);
+    /// A pipe's slot is free again, and the caller takes it out of the order; so are its units, but for those that the
+    /// receiver keeps.
+    fn release(&mut self, slot: usize, ending: Ending) {
+        let Some(mut live) = self.live[slot].take() else {
+            return;
+        };
+        self.slots.push(slot);
+        if let Hands::Kept(kept) = live.hands {
+            // What has been read is its owner's again, who knows.
+            if ending != Ending::Read {
+                self.unread.push((live.to, live.vci, kept));
             }
-            if let Some(unit) = live.spare {
-                self.free |= 1 << unit;
+            return;
+        }
+        let mut units = 0;
+        for chunk in live.freed..live.assigned {
+            units |= 1 << *live.unit(chunk);
+        }
+        if let Some(unit) = live.spare {
+            units |= 1 << unit;
+        }
+        match ending {
+            Ending::Kept => {
+                let generation = live.generation;
+                let kept = Kept { generation, units };
+                self.lent.add((live.to, live.vci), kept);
+            }
+            _ => self.free |= units,
+        }
+    }
+
+    /// Units of this process's that a peer has kept have been read with its message. `false`: he hadn't them.
+    pub fn take_back(&mut self, own: &Segment, from: (Peer, VciId), units: u128) -> bool {
+        if !self.lent.take_back(from, units) {
+            // It hasn't been noticed yet that he kept them.
+            let order = mem::take(&mut self.order);
+            let goes_on = |slot: &usize| !self.is_over(own, *slot);
+            self.order = order.into_iter().filter(goes_on).collect();
+            if !self.lent.take_back(from, units) {
+                return false;
             }
         }
+        self.free |= units;
+        // They are at hand: the next message goes by them.
+        self.next = units.trailing_zeros() % u128::BITS;
+        true
     }
 
     /// As [`netmod::Pipes::abandon`].
     pub fn abandon(&mut self, pipe: Pipe) {
         if let Some((slot, _)) = self.find(pipe) {
-            self.release(slot);
+            self.release(slot, Ending::Forgone);
             self.order.retain(|&one| one != slot);
         }
     }
@@ -396,10 +489,11 @@ impl Sending {
     pub fn forget(&mut self, peer: Peer) {
         for slot in 0..self.live.len() {
             if self.live[slot].as_ref().is_some_and(|live| live.to == peer) {
-                self.release(slot);
+                self.release(slot, Ending::Read);
                 self.order.retain(|&one| one != slot);
             }
         }
+        self.free |= self.lent.forget(peer);
     }
 }
 
@@ -421,7 +515,7 @@ mod tests {
             assert!(sending.has_room(&own, 1));
             let measured = (Way::Cached, true);
             let pipe = sending
-                .open(&own, (1, 0), UNIT, measured, true)
+                .open(&own, (1, 0), UNIT, measured, true, Hands::Own)
                 .expect("there is room");
             let (_, live) = sending.find(pipe).expect("it is open");
             assert_eq!(live.measured, message % STEP > 0 || message >= UNITS);

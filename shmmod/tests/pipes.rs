@@ -59,6 +59,8 @@ fn reading(pipe: Pipe, len: usize, replaceable: bool) -> Reading {
         begun: 0,
         taken: 0,
         claimed: None,
+        places: 0,
+        is_own: false,
     }
 }
 
@@ -274,7 +276,7 @@ fn names_of_no_pipe_are_refused() {
     let ([mut sender, mut receiver], _transports) = pair(SingleCopy::Never);
     let pipe = open(&mut *sender, 9000, Wish::Needed, true).unwrap();
     let mut take = |_: usize, _: &[u8]| panic!("there is no such place");
-    for name in [0, u64::MAX, 1, 1 << 32 | 128, 1 << 32 | 1 << 31] {
+    for name in [0, u64::MAX, 1, 1 << 32 | 128, 1 << 32 | 1 << 30] {
         let pipes = receiver.pipes().unwrap();
         let pulled = pipes.pull(&mut reading(Pipe(name), 9000, true), &mut take);
         assert!(pulled.is_err(), "{name:#x}");

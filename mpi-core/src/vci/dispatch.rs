@@ -156,6 +156,8 @@ impl VciState {
                         begun: 0,
                         taken: 0,
                         claimed: None,
+                        places: 0,
+                        is_own: false,
                     };
                     self.follow(reading, request, remote, fin)
                 }

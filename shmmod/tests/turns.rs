@@ -1,0 +1,225 @@
+//! Long messages by turns, whose memory goes from hand to hand, between two lanes of one process.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use netmod::{
+    Lane, OpenError, Peer, Pipe, Pulled, Pushed, Reading, Resolver, Source, Transport, VciId, Wish,
+};
+use shmmod::{Config, Shm, SingleCopy};
+
+#[derive(Clone, Default)]
+struct Book(Arc<Mutex<HashMap<Peer, Vec<u8>>>>);
+
+impl Resolver for Book {
+    fn resolve(&self, peer: Peer, _vci: VciId) -> Result<Vec<u8>, OpenError> {
+        let found = self.0.lock().unwrap().get(&peer).cloned();
+        found.ok_or_else(|| OpenError(format!("there is no process {peer}")))
+    }
+}
+
+const UNIT: usize = 16 << 10;
+/// So many units go from hand to hand at most.
+const MOST: usize = 32 * UNIT;
+
+/// The lanes of processes 0, 1 and 2.
+struct Lanes {
+    lanes: Vec<Box<dyn Lane>>,
+    _transports: Vec<Shm>,
+}
+
+impl Lanes {
+    fn new(single_copy: SingleCopy) -> Lanes {
+        let book = Book::default();
+        let open = |me| {
+            let shm = Shm::open(Config { me, single_copy }, Arc::new(book.clone()));
+            let lane = shm.open_lane(0).unwrap();
+            book.0.lock().unwrap().insert(me, shm.address(0));
+            (lane, shm)
+        };
+        let (lanes, _transports) = (0..3).map(open).unzip();
+        Lanes { lanes, _transports }
+    }
+
+    fn open(&mut self, from: usize, to: usize, len: usize) -> Option<Pipe> {
+        let pipes = self.lanes[from].pipes().unwrap();
+        pipes.open(to as Peer, 0, len, Wish::Better, true)
+    }
+
+    /// Sends all of a message; `None`: there is no room.
+    fn send(&mut self, from: usize, to: usize, data: &[u8]) -> Option<Pipe> {
+        let pipe = self.open(from, to, data.len())?;
+        let pipes = self.lanes[from].pipes().unwrap();
+        let pushed = pipes.push(pipe, &mut 0, Source::Bytes(data));
+        assert_eq!(pushed, Ok(Pushed::Whole));
+        Some(pipe)
+    }
+
+    /// The first `len` bytes of a message of `total` bytes.
+    fn receive(
+        &mut self,
+        (from, to): (usize, usize),
+        pipe: Pipe,
+        len: usize,
+        total: usize,
+    ) -> Vec<u8> {
+        let mut got = vec![0; len];
+        let mut reading = Reading {
+            from: from as Peer,
+            vci: 0,
+            pipe,
+            len,
+            total,
+            replaceable: false,
+            begun: 0,
+            taken: 0,
+            claimed: None,
+            places: 0,
+            is_own: false,
+        };
+        let mut take = |at: usize, data: &[u8]| got[at..at + data.len()].copy_from_slice(data);
+        let pipes = self.lanes[to].pipes().unwrap();
+        assert_eq!(pipes.pull(&mut reading, &mut take), Ok(Pulled::Whole));
+        got
+    }
+
+    /// A message there, and another back; `round` tells its data from others'.
+    fn turn(&mut self, [one, other]: [usize; 2], len: usize, round: usize) {
+        for (from, to) in [(one, other), (other, one)] {
+            let sent = data(len, 2 * round + from);
+            let pipe = self.send(from, to, &sent).unwrap();
+            assert!(
+                self.receive((from, to), pipe, len, len) == sent,
+                "{len} bytes"
+            );
+        }
+    }
+
+    /// The second's memory goes from hand to hand, since he is the first to see that there are turns; at the end the
+    /// first has it.
+    fn turns(&mut self, pair: [usize; 2], len: usize, rounds: usize) {
+        for round in 0..rounds {
+            self.turn(pair, len, round);
+        }
+    }
+
+    /// The units that are free at process 0, found by opening pipes of one unit each to process 2.
+    fn free(&mut self) -> usize {
+        let mut pipes = Vec::new();
+        // Two in a row are no turns.
+        while let Some(pipe) = self.open(0, 2, UNIT) {
+            pipes.push(pipe);
+        }
+        for &pipe in &pipes {
+            self.lanes[0].pipes().unwrap().abandon(pipe);
+        }
+        pipes.len()
+    }
+}
+
+fn data(len: usize, seed: usize) -> Vec<u8> {
+    (0..len)
+        .map(|at| (at * 31 + at / 251 + seed * 7) as u8)
+        .collect()
+}
+
+#[test]
+fn messages_by_turns_arrive_whole_whatever_their_lengths() {
+    for mode in [SingleCopy::Never, SingleCopy::Measured] {
+        let mut lanes = Lanes::new(mode);
+        let mut round = 0;
+        for len in [UNIT, 100_000, MOST, 9000, MOST - 1, 3 * UNIT] {
+            // Where messages are measured, some go by another way.
+            for _ in 0..70 {
+                round += 1;
+                for (from, to) in [(0, 1), (1, 0)] {
+                    let sent = data(len, round);
+                    if let Some(pipe) = lanes.send(from, to, &sent) {
+                        assert!(lanes.receive((from, to), pipe, len, len) == sent);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn memory_that_changes_hands_is_not_taken_from_others() {
+    let mut lanes = Lanes::new(SingleCopy::Never);
+    assert_eq!(lanes.free(), 128);
+    lanes.turns([1, 0], MOST, 10);
+    assert_eq!(lanes.free(), 128 - 32);
+    // With another one, too: half of it stays.
+    lanes.turns([2, 0], MOST, 10);
+    assert!(lanes.free() >= 64);
+    lanes.turns([1, 0], MOST, 100);
+}
+
+#[test]
+fn memory_comes_back_where_no_answer_comes() {
+    for len in [UNIT, MOST] {
+        let mut lanes = Lanes::new(SingleCopy::Never);
+        lanes.turns([1, 0], len, 5);
+        assert_eq!(lanes.free(), 128 - len / UNIT);
+        for message in 0..2 {
+            let sent = data(len, message);
+            let pipe = lanes.send(0, 1, &sent).unwrap();
+            assert!(lanes.receive((0, 1), pipe, len, len) == sent);
+        }
+        assert_eq!(lanes.free(), 128);
+    }
+    // An answer of another length comes another way.
+    let mut lanes = Lanes::new(SingleCopy::Never);
+    lanes.turns([1, 0], 2 * UNIT, 5);
+    assert_eq!(lanes.free(), 126);
+    let pipe = lanes.send(1, 0, &data(UNIT, 0)).unwrap();
+    assert_eq!(lanes.free(), 128);
+    assert!(lanes.receive((1, 0), pipe, UNIT, UNIT) == data(UNIT, 0));
+}
+
+#[test]
+fn memory_comes_back_with_an_answer_that_is_not_read() {
+    let mut lanes = Lanes::new(SingleCopy::Never);
+    let len = 4 * UNIT;
+    for who in 0..3 {
+        lanes.turns([1, 0], len, 5);
+        let answer = lanes.send(1, 0, &data(len, 9)).unwrap();
+        assert_eq!(lanes.free(), 124, "it is written in process 0's memory");
+        match who {
+            0 => lanes.lanes[1].pipes().unwrap().abandon(answer),
+            1 => lanes.lanes[0].pipes().unwrap().forgo(1, 0, answer),
+            // There is less room than was sent.
+            _ => {
+                let got = lanes.receive((1, 0), answer, UNIT, len);
+                assert!(got == data(UNIT, 9));
+            }
+        }
+        // Process 1 sees to it when it next sends or looks.
+        assert!(lanes.lanes[1].pipes().unwrap().are_taken());
+        assert_eq!(lanes.free(), 128, "{who}");
+    }
+}
+
+#[test]
+fn who_claims_memory_that_he_has_not_is_not_believed() {
+    let mut lanes = Lanes::new(SingleCopy::Never);
+    lanes.turns([1, 0], UNIT, 5);
+    let answer = lanes.send(1, 0, &data(UNIT, 1)).unwrap();
+    assert!(lanes.receive((1, 0), answer, UNIT, UNIT) == data(UNIT, 1));
+    // The same once more: the memory is process 0's again.
+    let mut reading = Reading {
+        from: 1,
+        vci: 0,
+        pipe: answer,
+        len: UNIT,
+        total: UNIT,
+        replaceable: false,
+        begun: 0,
+        taken: 0,
+        claimed: None,
+        places: 0,
+        is_own: false,
+    };
+    let pipes = lanes.lanes[0].pipes().unwrap();
+    assert!(pipes.pull(&mut reading, &mut |_, _| {}).is_err());
+}
