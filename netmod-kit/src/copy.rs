@@ -4,6 +4,8 @@ use std::ptr;
 
 /// From so many bytes on the C library copies by one instruction (`rep movsb`) on many processors.
 const LONG: usize = 2048;
+/// Bytes of a cache line.
+const LINE: usize = 64;
 
 /// Copies many bytes, line by line.
 ///
@@ -27,39 +29,112 @@ unsafe fn copy_long(from: *const u8, to: *mut u8, len: usize) {
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn copy_lines<const PAST: bool>(from: *const u8, to: *mut u8, len: usize) {
-    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_store_si128, _mm_stream_si128};
-    const LINE: usize = 64;
-
-    let head = to.align_offset(LINE).min(len);
-    let lines = (len - head) / LINE;
-    let tail = head + lines * LINE;
-    // SAFETY: head, lines and tail are `len` bytes together; the lines begin where one does, as such stores ask for.
+    // SAFETY: the caller's promise; the processor has what each needs.
     unsafe {
-        ptr::copy_nonoverlapping(from, to, head);
-        let (mut source, mut target) = (from.add(head), to.add(head));
-        for _ in 0..lines {
-            let line = source.cast::<__m128i>();
-            let a = _mm_loadu_si128(line);
-            let b = _mm_loadu_si128(line.add(1));
-            let c = _mm_loadu_si128(line.add(2));
-            let d = _mm_loadu_si128(line.add(3));
-            let out = target.cast::<__m128i>();
-            if PAST {
-                _mm_stream_si128(out, a);
-                _mm_stream_si128(out.add(1), b);
-                _mm_stream_si128(out.add(2), c);
-                _mm_stream_si128(out.add(3), d);
-            } else {
-                _mm_store_si128(out, a);
-                _mm_store_si128(out.add(1), b);
-                _mm_store_si128(out.add(2), c);
-                _mm_store_si128(out.add(3), d);
-            }
-            source = source.add(LINE);
-            target = target.add(LINE);
+        if len < LINE {
+            ptr::copy_nonoverlapping(from, to, len);
+        } else if is_x86_feature_detected!("avx512vbmi2") {
+            // Processors that have it don't slow down for such registers, as the first with long ones did.
+            by_lines::<PAST>(from, to, len);
+        } else if is_x86_feature_detected!("avx") {
+            by_halves::<PAST>(from, to, len);
+        } else {
+            by_quarters::<PAST>(from, to, len);
         }
-        ptr::copy_nonoverlapping(from.add(tail), to.add(tail), len - tail);
     }
+}
+
+/// Calls `line` for all lines of the target between its first and its last bytes, which are copied here.
+///
+/// # Safety
+/// As for [`copy`], of at least [`LINE`] bytes; `line` copies one.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn each_line(
+    from: *const u8,
+    to: *mut u8,
+    len: usize,
+    mut line: impl FnMut(*const u8, *mut u8),
+) {
+    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_storeu_si128};
+    let ends = |from: *const u8, to: *mut u8| {
+        for part in 0..LINE / 16 {
+            // SAFETY: a line at either end of all the bytes.
+            unsafe {
+                let data = _mm_loadu_si128(from.cast::<__m128i>().add(part));
+                _mm_storeu_si128(to.cast::<__m128i>().add(part), data);
+            }
+        }
+    };
+    let last = len - LINE;
+    ends(from, to);
+    // The two at the ends are not aligned, and overlap their neighbours: the same bytes to the same places.
+    let mut at = to.align_offset(LINE);
+    while at <= last {
+        line(from.wrapping_add(at), to.wrapping_add(at));
+        at += LINE;
+    }
+    ends(from.wrapping_add(last), to.wrapping_add(last));
+}
+
+/// # Safety
+/// As for [`copy`], of at least [`LINE`] bytes.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+unsafe fn by_lines<const PAST: bool>(from: *const u8, to: *mut u8, len: usize) {
+    use std::arch::x86_64::{_mm512_loadu_si512, _mm512_store_si512, _mm512_stream_si512};
+    // SAFETY: `each_line` names lines within the bytes, aligned at the target.
+    let line = |from: *const u8, to: *mut u8| unsafe {
+        let data = _mm512_loadu_si512(from.cast());
+        match PAST {
+            true => _mm512_stream_si512(to.cast(), data),
+            false => _mm512_store_si512(to.cast(), data),
+        }
+    };
+    // SAFETY: the caller's promise.
+    unsafe { each_line(from, to, len, line) };
+}
+
+/// # Safety
+/// As for [`copy`], of at least [`LINE`] bytes.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx")]
+unsafe fn by_halves<const PAST: bool>(from: *const u8, to: *mut u8, len: usize) {
+    use std::arch::x86_64::{__m256i, _mm256_loadu_si256, _mm256_store_si256, _mm256_stream_si256};
+    // SAFETY: as in `by_lines`.
+    let line = |from: *const u8, to: *mut u8| unsafe {
+        let (from, to) = (from.cast::<__m256i>(), to.cast::<__m256i>());
+        let (a, b) = (_mm256_loadu_si256(from), _mm256_loadu_si256(from.add(1)));
+        if PAST {
+            _mm256_stream_si256(to, a);
+            _mm256_stream_si256(to.add(1), b);
+        } else {
+            _mm256_store_si256(to, a);
+            _mm256_store_si256(to.add(1), b);
+        }
+    };
+    // SAFETY: the caller's promise.
+    unsafe { each_line(from, to, len, line) };
+}
+
+/// # Safety
+/// As for [`copy`], of at least [`LINE`] bytes.
+#[cfg(target_arch = "x86_64")]
+unsafe fn by_quarters<const PAST: bool>(from: *const u8, to: *mut u8, len: usize) {
+    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_store_si128, _mm_stream_si128};
+    // SAFETY: as in `by_lines`.
+    let line = |from: *const u8, to: *mut u8| unsafe {
+        let (from, to) = (from.cast::<__m128i>(), to.cast::<__m128i>());
+        for part in 0..LINE / 16 {
+            let data = _mm_loadu_si128(from.add(part));
+            match PAST {
+                true => _mm_stream_si128(to.add(part), data),
+                false => _mm_store_si128(to.add(part), data),
+            }
+        }
+    };
+    // SAFETY: the caller's promise.
+    unsafe { each_line(from, to, len, line) };
 }
 
 /// Copies many bytes.
@@ -142,6 +217,31 @@ mod tests {
                 };
                 assert_eq!(&to[at..at + len], &from[start..start + len]);
                 assert!(to[..at].iter().all(|&byte| byte == 0xfe) && to[at + len] == 0xfe);
+            }
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn registers_of_all_lengths_copy_the_same() {
+        type By = unsafe fn(*const u8, *mut u8, usize);
+        let mut ways: Vec<By> = vec![super::by_quarters::<false>, super::by_quarters::<true>];
+        if is_x86_feature_detected!("avx") {
+            ways.extend([super::by_halves::<false> as By, super::by_halves::<true>]);
+        }
+        if is_x86_feature_detected!("avx512f") {
+            ways.extend([super::by_lines::<false> as By, super::by_lines::<true>]);
+        }
+        let from: Vec<u8> = (0..1000u32).map(|i| (i % 251) as u8 + 1).collect();
+        for way in ways {
+            for (at, start) in (0..66).flat_map(|at| [(at, 0), (at, 7)]) {
+                for len in [64, 65, 127, 128, 129, 200, 777] {
+                    let mut to = vec![0xfe; at + len + 1];
+                    // SAFETY: both are long enough and apart, and the processor has the registers.
+                    unsafe { way(from.as_ptr().add(start), to.as_mut_ptr().add(at), len) };
+                    assert_eq!(&to[at..at + len], &from[start..start + len]);
+                    assert!(to[..at].iter().all(|&byte| byte == 0xfe) && to[at + len] == 0xfe);
+                }
             }
         }
     }
