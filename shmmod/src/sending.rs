@@ -12,6 +12,7 @@ use netmod::{Ending, Peer, Pipe, Pushed, RING, Source, Taken, VciId};
 
 use crate::choice::Way;
 use crate::lent::{Kept, Lent, bits};
+use crate::pipes::now;
 use crate::segment::{PIPES, STEP, Segment, UNIT, UNITS};
 
 /// So many pipes may be open before it is looked whether their receivers are through: each look costs a cache line.
@@ -83,6 +84,8 @@ struct Live {
     way: Way,
     /// Whether its time says something of its way.
     measured: bool,
+    /// Nanoseconds that it took to write it.
+    writing: u64,
     /// Nothing of it can be taken back.
     all: bool,
     /// Whose the units are and will be.
@@ -204,6 +207,7 @@ impl Sending {
             chunks,
             way,
             measured,
+            writing: 0,
             all,
             hands,
             freed: 0,
@@ -289,10 +293,12 @@ impl Sending {
                 let start = room.add(usize::from(unit % THEIRS) * UNIT);
                 std::slice::from_raw_parts_mut(start, count)
             };
+            let begun = live.measured.then(now);
             self.fill(way, chunk, *moved, &mut source);
             words.publish(generation, number, unit);
             if let Some(live) = &mut self.live[slot] {
                 live.written += 1;
+                live.writing += begun.map_or(0, |begun| now().saturating_sub(begun));
             }
             any = true;
         }
@@ -405,12 +411,14 @@ impl Sending {
             }
             Taken::All(ending, time) => {
                 if let (Some(nanoseconds), true) = (time, live.measured) {
+                    // In a row of messages the slower side is what the next one waits for: what one reads may
+                    // have been written before.
                     self.ended.push(Ended {
                         to: live.to,
                         vci: live.vci,
                         len: live.len,
                         way: live.way,
-                        nanoseconds,
+                        nanoseconds: nanoseconds.max(live.writing),
                     });
                 }
                 self.release(slot, ending);

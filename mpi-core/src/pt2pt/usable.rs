@@ -10,19 +10,57 @@ pub(crate) enum Access {
     Write,
 }
 
-/// Ranges that were found usable, so that they need not be walked through page by page again.
+/// What was found usable, so that it need not be walked through page by page again.
 #[derive(Default)]
 pub(crate) struct Usable {
-    /// First address and the one behind the last.
-    ranges: [(usize, usize, Option<Access>); RANGES],
-    next: usize,
+    readable: Ranges,
+    writable: Ranges,
 }
 
-const RANGES: usize = 8;
+/// Ranges of whole pages.
+#[derive(Default)]
+struct Ranges {
+    /// The first address and the one behind the last of each, in order; none touches another.
+    known: Vec<(usize, usize)>,
+    /// The one that was asked for last.
+    last: usize,
+}
+
+/// Beyond so many they are found out anew.
+const MOST: usize = 1024;
 const PAGE: usize = 4096;
 
+impl Ranges {
+    fn cover(&mut self, first: usize, end: usize) -> bool {
+        let covers = |&(from, to): &(usize, usize)| from <= first && end <= to;
+        if self.known.get(self.last).is_some_and(covers) {
+            return true;
+        }
+        let after = self.known.partition_point(|range| range.0 <= first);
+        let found = after.checked_sub(1).filter(|&at| covers(&self.known[at]));
+        self.last = found.unwrap_or(self.last);
+        found.is_some()
+    }
+
+    fn add(&mut self, first: usize, end: usize) {
+        if self.known.len() >= MOST {
+            self.known.clear();
+        }
+        let (mut first, mut end) = (first & !(PAGE - 1), end.next_multiple_of(PAGE));
+        // Those that it touches become one with it.
+        let from = self.known.partition_point(|range| range.1 < first);
+        let to = self.known.partition_point(|range| range.0 <= end);
+        if let [(low, _), ..] = self.known[from..to] {
+            first = first.min(low);
+            end = end.max(self.known[to - 1].1);
+        }
+        self.known.splice(from..to, [(first, end)]);
+        self.last = from;
+    }
+}
+
 impl Usable {
-    /// As [`Usable::check`], without a system call if the range is one of the last few. For memory that this process
+    /// As [`Usable::check`], without a system call if the range was found usable before. For memory that this process
     /// reads or writes itself: that it has been unmapped since shows then as it would in the program.
     pub fn check_once(&mut self, start: *const u8, len: usize, access: Access) -> Result<(), u64> {
         match self.knows(start, len, access) {
@@ -31,18 +69,18 @@ impl Usable {
         }
     }
 
-    fn knows(&self, start: *const u8, len: usize, access: Access) -> bool {
+    fn knows(&mut self, start: *const u8, len: usize, access: Access) -> bool {
         let (first, end) = (start.addr(), start.addr().saturating_add(len));
-        let covers = |&(from, to, what): &(usize, usize, Option<Access>)| {
-            from <= first && end <= to && (what == Some(access) || what == Some(Access::Write))
-        };
-        self.ranges.iter().any(covers)
+        match access {
+            Access::Read => self.readable.cover(first, end),
+            Access::Write => self.writable.cover(first, end),
+        }
     }
 
     /// The first address of these bytes that can't be used, if there is one.
     ///
     /// Whether something is mapped is asked each time, by one short system call. Whether it may be accessed
-    /// costs a look at each page (30 ns). So of a range that is one of the last few only the last page is
+    /// costs a look at each page (30 ns). So of a range that was found usable only the last page is
     /// looked at, which is the one that isn't there where a buffer is too short: a page that is closed in the
     /// midst of a buffer that has been in use is not noticed here.
     pub fn check(&mut self, start: *const u8, len: usize, access: Access) -> Result<(), u64> {
@@ -54,12 +92,14 @@ impl Usable {
         };
         if !has_hole(start, len) && allows(from, count, access) {
             if !known {
-                self.ranges[self.next] = (first, end, Some(access));
-                self.next = (self.next + 1) % RANGES;
+                self.readable.add(first, end);
+                if access == Access::Write {
+                    self.writable.add(first, end);
+                }
             }
             return Ok(());
         }
-        self.ranges = Default::default();
+        *self = Usable::default();
         Err(first_bad(start, len, access))
     }
 }
@@ -205,6 +245,37 @@ mod tests {
                 Err(start.addr() as u64)
             );
         }
+    }
+
+    #[test]
+    fn ranges_that_touch_become_one() {
+        let mut ranges = Ranges::default();
+        let page = |number: usize| number * PAGE;
+        for number in [9, 3, 5, 1, 7] {
+            ranges.add(page(number) + 10, page(number) + 20);
+        }
+        assert_eq!(ranges.known.len(), 5);
+        assert!(ranges.cover(page(5), page(6)) && ranges.cover(page(9) + 1, page(9) + 2));
+        assert!(!ranges.cover(page(5), page(6) + 1) && !ranges.cover(page(4), page(5)));
+        assert!(!ranges.cover(0, 1) && !ranges.cover(page(10), page(11)));
+        ranges.add(page(4), page(5));
+        assert_eq!(ranges.known[1], (page(3), page(6)));
+        ranges.add(page(2), page(7) + 1);
+        assert_eq!(ranges.known, [(page(1), page(8)), (page(9), page(10))]);
+        ranges.add(page(3), page(4));
+        ranges.add(0, page(20));
+        assert_eq!(ranges.known, [(0, page(20))]);
+    }
+
+    #[test]
+    fn many_ranges_are_known_and_not_without_end() {
+        let mut ranges = Ranges::default();
+        for number in 0..2 * MOST {
+            ranges.add(2 * number * PAGE, (2 * number + 1) * PAGE);
+            assert!(ranges.known.len() <= MOST);
+            assert!(ranges.cover(2 * number * PAGE, (2 * number + 1) * PAGE));
+        }
+        assert!(ranges.cover(2 * MOST * PAGE, (2 * MOST + 1) * PAGE));
     }
 
     #[test]
