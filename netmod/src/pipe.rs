@@ -72,6 +72,8 @@ pub struct Reading {
     pub replaceable: bool,
     /// When it was begun, in nanoseconds; 0 before.
     pub begun: u64,
+    /// For the transport: nanoseconds that it has taken to read.
+    pub spent: u64,
     /// Chunks taken.
     pub taken: u32,
     /// Chunks that the sender has claimed, if it can claim no more.

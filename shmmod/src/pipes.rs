@@ -39,8 +39,6 @@ pub(crate) fn now() -> u64 {
 pub(crate) struct Receiving {
     /// When something came out of one.
     heard: u64,
-    /// When the last was through.
-    ended: u64,
 }
 
 /// The words of a peer's pipe, and what its name says.
@@ -185,7 +183,7 @@ impl Pipes for ShmLane {
             from, vci, pipe, ..
         } = *reading;
         let receiving = &mut self.receiving;
-        let (heard, ended) = (receiving.heard, receiving.ended);
+        let heard = receiving.heard;
         let remote = self.remotes.get(from, vci);
         let Some(remote) = remote.as_mut() else {
             // Attached, and then again.
@@ -195,8 +193,9 @@ impl Pipes for ShmLane {
         let wrong = || LaneError::lost(from, "it sent a message by a way that can't be");
         let (words, shape) = words_of(&remote.segment, pipe).ok_or_else(wrong)?;
         let generation = shape.generation;
+        let start = now();
         if reading.begun == 0 {
-            reading.begun = now();
+            reading.begun = start;
         }
         let before = reading.taken;
         let wanted = u32::try_from(reading.len.div_ceil(UNIT)).map_err(|_| wrong())?;
@@ -261,8 +260,8 @@ impl Pipes for ShmLane {
         let any = reading.taken > before;
         let time = now();
         if done == reading.len {
-            // Those that were begun before it came first.
-            let time_taken = time.saturating_sub(reading.begun.max(ended));
+            // What this process did meanwhile, or its peer, is not the way's.
+            let time_taken = reading.spent + time.saturating_sub(start);
             let is_turn = remote.turns.receive();
             let before = remote.kept.take();
             let ending = match reading.len == reading.total {
@@ -287,11 +286,12 @@ impl Pipes for ShmLane {
             {
                 return Err(wrong());
             }
-            (self.receiving.heard, self.receiving.ended) = (time, time);
+            self.receiving.heard = time;
             return Ok(Pulled::Whole);
         }
         if any {
             self.receiving.heard = time;
+            reading.spent += time.saturating_sub(start);
             return Ok(Pulled::Part(true));
         }
         let waited = time.saturating_sub(heard.max(reading.begun));

@@ -57,6 +57,7 @@ fn reading(pipe: Pipe, len: usize, replaceable: bool) -> Reading {
         total: len,
         replaceable,
         begun: 0,
+        spent: 0,
         taken: 0,
         claimed: None,
         places: 0,

@@ -154,6 +154,7 @@ impl VciState {
                         total: sent as usize,
                         replaceable: remote.is_some(),
                         begun: 0,
+                        spent: 0,
                         taken: 0,
                         claimed: None,
                         places: 0,
