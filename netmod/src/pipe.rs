@@ -91,6 +91,9 @@ pub trait Pipes {
     /// finds its place for the message meanwhile.
     fn open(&mut self, to: Peer, vci: VciId, len: usize, wish: Wish, whole: bool) -> Option<Pipe>;
 
+    /// Whether there is no room at the moment for all of a message of `len` bytes, for which there may be later.
+    fn are_full(&mut self, len: usize) -> bool;
+
     /// Writes the message, of which `moved` bytes have gone, to an open pipe, as far as there is room. `moved` is counted
     /// on.
     fn push(

@@ -144,6 +144,11 @@ impl Pipes for ShmLane {
         pipe
     }
 
+    fn are_full(&mut self, len: usize) -> bool {
+        let count = len.div_ceil(UNIT);
+        count <= RING && !self.sending.has_room(&self.own, count)
+    }
+
     fn push(
         &mut self,
         pipe: Pipe,

@@ -107,6 +107,21 @@ impl VciState {
         true
     }
 
+    /// Where there was no room for a message in pipes: whether there is when what has come was taken in. Two who send
+    /// much to each other wait for each other's room.
+    #[inline(never)]
+    pub(super) fn makes_room(&mut self, to: Address, len: usize) -> bool {
+        let are_full = |vci: &mut VciState| {
+            let route = vci.route_to(to).ok().filter(|route| len > route.eager_max);
+            let pipes = route.and_then(|route| route.lane.pipes());
+            pipes.is_some_and(|pipes| pipes.are_full(len))
+        };
+        are_full(self) && {
+            self.progress();
+            !are_full(self)
+        }
+    }
+
     /// Opens a pipe for a send that has none yet, if that is the way for it.
     pub(super) fn open_pipe(&mut self, to: Address, id: RequestId) -> Result<(), LaneError> {
         let route = self.route_index(to)?;

@@ -83,7 +83,10 @@ impl VciState {
                 return Ok(None);
             }
         }
-        if mode == Mode::Standard && self.send_piped(to, key, &buffer) {
+        if mode == Mode::Standard
+            && (self.send_piped(to, key, &buffer)
+                || self.makes_room(to, buffer.len()) && self.send_piped(to, key, &buffer))
+        {
             return Ok(None);
         }
         self.send_queued(to, key, buffer, mode, owner).map(Some)
