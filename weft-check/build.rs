@@ -143,7 +143,7 @@ fn main() {
     }
 }
 
-/// Predefined handles and a few numbers, in both ABIs.
+/// Predefined handles and a few numbers, in all three ABIs.
 fn constants(table: &Table, text: &mut String) {
     let mut handles = String::new();
     let mut numbers = String::new();
@@ -156,18 +156,17 @@ fn constants(table: &Table, text: &mut String) {
         else {
             continue;
         };
-        let other = table
-            .standard
-            .constants
-            .items()
-            .find_map(|item| match item {
+        let in_other = |values: &mpi_table::Standard| {
+            values.constants.items().find_map(|item| match item {
                 Item::Constant {
                     name: other,
                     value: Value::Integer { number, .. },
                     ..
                 } if other == name => Some(*number),
                 _ => None,
-            });
+            })
+        };
+        let other = in_other(&table.standard);
         if let Some(kind) = ctype.base.strip_prefix("MPI_")
             && table.constants.is_handle(&ctype.base)
             && [
@@ -190,27 +189,32 @@ fn constants(table: &Table, text: &mut String) {
             } else {
                 i64::from(*number as u32)
             };
+            let mut objects = table.openmpi.objects.iter();
+            let object = objects.find(|object| object.name == *name);
+            let symbol = object.map_or("", |object| object.symbol.as_str());
             writeln!(
                 handles,
-                "    (Kind::{kind}, {name:?}, [{mpich}, {}]),",
+                "    (Kind::{kind}, {name:?}, [{mpich}, {}], c{symbol:?}),",
                 other.unwrap_or(-1)
             )
             .expect("memory");
         } else if is_number(name, ctype) {
             writeln!(
                 numbers,
-                "    ({name:?}, [{number}, {}]),",
-                other.unwrap_or(i64::from(i32::MIN))
+                "    ({name:?}, [{number}, {}, {}]),",
+                other.unwrap_or(i64::from(i32::MIN)),
+                in_other(&table.openmpi.values).unwrap_or(i64::from(i32::MIN))
             )
             .expect("memory");
         }
     }
     write!(
         text,
-        "/// Predefined handles and null ones: kind, name, values in both ABIs.\n\
-         pub static HANDLES: &[(Kind, &str, [i64; 2])] = &[\n{handles}];\n\n\
-         /// Numbers: name, values in both ABIs.\n\
-         pub static NUMBERS: &[(&str, [i64; 2])] = &[\n{numbers}];\n"
+        "/// Predefined handles and null ones: kind, name, values in MPICH's ABI and the standard one, the variable of\n\
+         /// Open MPI's.\n\
+         pub static HANDLES: &[(Kind, &str, [i64; 2], &std::ffi::CStr)] = &[\n{handles}];\n\n\
+         /// Numbers: name, values in MPICH's ABI, the standard one, Open MPI's.\n\
+         pub static NUMBERS: &[(&str, [i64; 3])] = &[\n{numbers}];\n"
     )
     .expect("memory");
 }

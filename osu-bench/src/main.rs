@@ -127,6 +127,8 @@ enum Command {
     Consistency(tune::ConsistencyOptions),
     /// Run benchmarks under several MPI libraries in turn and print a Markdown table.
     Compare(compare::CompareOptions),
+    /// Print a picture (SVG) of where the first library of a page of `compare --page` stands.
+    Overview(compare::OverviewOptions),
     /// Run all benchmarks under all MPI libraries that are found, and write a page of HTML with pictures.
     Report(report::ReportOptions),
     /// Count the instructions of an 8-byte MPI_Isend with its MPI_Wait, under callgrind.
@@ -208,6 +210,7 @@ fn run(command: &Command) -> Result<()> {
         Command::VerbsSharing(options) => return verbs_sharing::run(options),
         Command::TcpFloor(options) => return tcp_floor::run(options),
         Command::Compare(options) => return compare::run(options),
+        Command::Overview(options) => return compare::overview(options),
         Command::Report(options) => return report::run(options),
         Command::Startup(options) => return startup::run(options),
         Command::StartupRank(options) => return startup::run_rank(options),

@@ -2,6 +2,7 @@
 //! them. What it says of wrong ones is in `tests/c/checked.c`.
 
 use crate::job::Variant;
+use crate::openmpi;
 use crate::program::Program;
 
 const NAMES: [&str; 31] = [
@@ -38,7 +39,18 @@ const NAMES: [&str; 31] = [
     "rma_transfer",
 ];
 
-/// The same programs under the checker: named `NAME-checked`, over shared memory; and one for the standard ABI.
+/// Of these, what is built by Open MPI's compiler, too.
+const OPENMPI: [&str; 7] = [
+    "attr_type",
+    "coll_neighbor",
+    "coll_nonblocking",
+    "completion",
+    "io_access",
+    "requests_collective",
+    "rma_epochs",
+];
+
+/// The same programs under the checker: named `NAME-checked`, over shared memory; and some for the other ABIs.
 pub fn twins(programs: &[Program]) -> Vec<Program> {
     let checked = |program: &Program, name: &str, flags: &[String]| {
         let mut twin = program.build(name, flags);
@@ -55,9 +67,24 @@ pub fn twins(programs: &[Program]) -> Vec<Program> {
         twin.timeout *= 3.0;
         twin
     });
-    let wrong = programs.iter().filter(|program| program.name == "checked");
-    let wrong = wrong.map(|program| checked(program, "abi", &["-abi=standard".to_owned()]));
-    right.chain(wrong).collect()
+    let wrong = || programs.iter().filter(|program| program.name == "checked");
+    let standard = wrong().map(|program| checked(program, "abi", &["-abi=standard".to_owned()]));
+    let by_openmpi = |program: &Program| {
+        let flags = openmpi::FLAGS.map(str::to_owned);
+        let name = match program.name.as_str() {
+            "checked" => "openmpi",
+            _ => "checked-openmpi",
+        };
+        let mut twin = checked(program, name, &flags);
+        twin.ranks.drain(..twin.ranks.len() - 1);
+        twin.timeout *= 3.0;
+        twin
+    };
+    let few = programs
+        .iter()
+        .filter(|program| OPENMPI.contains(&program.name.as_str()));
+    let openmpi = wrong().chain(few).map(by_openmpi);
+    right.chain(standard).chain(openmpi).collect()
 }
 
 /// The names that no program has.

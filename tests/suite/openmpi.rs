@@ -80,7 +80,7 @@ const NAMES: &[&str] = &[
 
 /// What Open MPI's compilers are asked besides: its header warns of what is deprecated, and of `MPI_UNWEIGHTED`; its Fortran
 /// compiler knows no buffers of different types, and takes whatever `libmpi.so` the system's folder has.
-const FLAGS: [&str; 2] = ["compiler=mpicc.openmpi", "-Wno-error"];
+pub const FLAGS: [&str; 2] = ["compiler=mpicc.openmpi", "-Wno-error"];
 const FORTRAN: [&str; 3] = [
     "compiler=mpif90.openmpi",
     "-fallow-argument-mismatch",

@@ -62,6 +62,11 @@ impl Outcome {
         })
     }
 
+    /// What it wrote to standard output.
+    pub fn stdout(&self) -> &str {
+        &self.out
+    }
+
     /// What it wrote to standard error.
     pub fn stderr(&self) -> &str {
         &self.err

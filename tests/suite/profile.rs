@@ -31,6 +31,7 @@ pub fn trials() -> Vec<Trial> {
     let openmpi = ("openmpi", "/usr/bin/mpicc.openmpi");
     let left_out = lacks::any(&format!("profile/openmpi/{RANKS}"), &[&OPENMPI]);
     trials.push(trial(openmpi).with_ignored_flag(left_out));
+    trials.push(timed("profile/cost/1".to_owned(), true, cost));
     for netmod in ["shm", "tcp"] {
         let name = format!("profile/valgrind-{netmod}/2");
         let left_out = lacks::any(&name, &[&VALGRIND]);
@@ -38,6 +39,53 @@ pub fn trials() -> Vec<Trial> {
         trials.push(timed(name, false, test).with_ignored_flag(left_out));
     }
     trials
+}
+
+/// What a traced call may take more, in nanoseconds, where the library is not optimized, as in these tests: 3 % of the time
+/// of a program that calls MPI every 20 µs. Optimized it is a seventh.
+const MOST: f64 = 600.0;
+
+/// A traced call takes little more than another; without the option the library isn't there, so that nothing is spent.
+fn cost() -> Result {
+    let prefix = prefix::get()?;
+    let binary = programs(prefix)?.join("cost");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("c/tools/cost.c");
+    let mut build = Command::new(prefix.join("bin/mpicc"));
+    compile(build.args(["-O1", "-o"]).arg(&binary).arg(source))?;
+    let file = binary.with_extension("json");
+    let measured = |trace: bool| -> Result<f64> {
+        let room = Room::new()?;
+        let limit = patience(20.0);
+        let mut command = room.command(&prefix.join("bin/mpiexec"));
+        clear(&mut command);
+        if trace {
+            command.arg("-trace").arg(&file);
+        }
+        let outcome = Outcome::of(command.args(["-n", "1"]).arg(&binary), limit)?;
+        let expected = if trace { "profiled " } else { "plain " };
+        let case = Case {
+            stdout: vec![expected.to_owned()],
+            ..Case::default()
+        };
+        outcome.judge(&case, &room.leftovers())?;
+        let said = outcome.stdout().trim();
+        let value = said
+            .strip_prefix(expected)
+            .and_then(|text| text.parse().ok());
+        value.ok_or_else(|| format!("'{said}' is not '{expected}' and a number"))
+    };
+    // By turns, and the least of each: others on the machine only add.
+    let (mut off, mut on) = (f64::INFINITY, f64::INFINITY);
+    for _ in 0..5 {
+        off = off.min(measured(false)?);
+        on = on.min(measured(true)?);
+    }
+    match on - off <= MOST {
+        true => Ok(()),
+        false => Err(format!(
+            "a call takes {off} ns, and {on} ns with -trace: more than {MOST} ns are the trace's"
+        )),
+    }
 }
 
 /// Valgrind has nothing to say of a program that is right.

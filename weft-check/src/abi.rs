@@ -1,14 +1,17 @@
 //! What differs between the ABIs: the width of handles, statuses, constants.
 
 use std::collections::HashMap;
+use std::ffi::CStr;
 use std::sync::OnceLock;
+
+use weft_pmpi::Abi as Which;
 
 use crate::calls::Kind;
 use crate::tables::{HANDLES, NUMBERS};
 
 /// The ABI of the program.
 pub struct Abi {
-    standard: bool,
+    which: Which,
     predefined: HashMap<(Kind, usize), &'static str>,
     /// `MPI_ANY_SOURCE`.
     pub any_source: i32,
@@ -32,29 +35,46 @@ pub struct Abi {
 /// The ABI of the library that is loaded.
 pub fn abi() -> &'static Abi {
     static ABI: OnceLock<Abi> = OnceLock::new();
-    ABI.get_or_init(|| Abi::new(weft_pmpi::is_standard_abi()))
+    ABI.get_or_init(|| Abi::new(weft_pmpi::abi()))
 }
 
 impl Abi {
-    fn new(standard: bool) -> Abi {
-        let which = usize::from(standard);
+    fn new(abi: Which) -> Abi {
+        let which = match abi {
+            Which::Mpich => 0,
+            Which::Standard => 1,
+            Which::OpenMpi => 2,
+        };
         let number = |name: &str| {
             let found = NUMBERS.iter().find(|(other, _)| *other == name);
             found.map_or(i32::MIN, |(_, values)| values[which] as i32)
         };
-        let handle = |name: &str| {
-            let found = HANDLES.iter().find(|(_, other, _)| *other == name);
-            found.map_or(0, |(_, _, values)| values[which] as usize)
+        // Handles of Open MPI's are addresses of variables. What an ABI lacks has no value.
+        let value = |values: &[i64; 2], symbol: &CStr| match abi {
+            Which::OpenMpi if symbol.is_empty() => None,
+            Which::OpenMpi => Some(weft_pmpi::variable(symbol)).filter(|value| *value != 0),
+            _ => Some(values[which])
+                .filter(|value| *value != -1)
+                .map(|value| value as usize),
         };
+        let handle = |name: &str| {
+            let found = HANDLES.iter().find(|(_, other, ..)| *other == name);
+            found
+                .and_then(|(_, _, values, symbol)| value(values, symbol))
+                .unwrap_or(0)
+        };
+        // The first of several names is the one that is said.
         let predefined = HANDLES
             .iter()
-            .filter(|(_, _, values)| values[which] != -1)
-            .map(|(kind, name, values)| ((*kind, values[which] as usize), *name));
+            .rev()
+            .filter_map(|(kind, name, values, symbol)| {
+                Some(((*kind, value(values, symbol)?), *name))
+            });
         let combiners = NUMBERS.iter().filter_map(|(name, values)| {
             Some((values[which] as i32, name.strip_prefix("MPI_COMBINER_")?))
         });
         Abi {
-            standard,
+            which: abi,
             predefined: predefined.collect(),
             any_source: number("MPI_ANY_SOURCE"),
             any_tag: number("MPI_ANY_TAG"),
@@ -70,7 +90,7 @@ impl Abi {
 
     /// Whether handles of this kind have the width of an address.
     fn is_wide(&self, kind: Kind) -> bool {
-        self.standard || kind == Kind::File
+        self.which != Which::Mpich || kind == Kind::File
     }
 
     /// A handle as it is in a register.
@@ -113,17 +133,26 @@ impl Abi {
 
     /// Whether the address stands for something: `MPI_IN_PLACE`.
     pub fn is_in_place(&self, address: usize) -> bool {
-        address == if self.standard { 1 } else { usize::MAX }
+        address
+            == if self.which == Which::Mpich {
+                usize::MAX
+            } else {
+                1
+            }
     }
 
     /// Whether this stands for no statuses.
     pub fn ignores_status(&self, address: usize) -> bool {
-        address == if self.standard { 0 } else { 1 }
+        address == if self.which == Which::Mpich { 1 } else { 0 }
     }
 
     /// Bytes of a status.
     pub fn status_size(&self) -> usize {
-        if self.standard { 32 } else { 20 }
+        match self.which {
+            Which::Mpich => 20,
+            Which::Standard => 32,
+            Which::OpenMpi => 24,
+        }
     }
 
     /// Source and tag of a status in memory.
@@ -132,10 +161,9 @@ impl Abi {
             // SAFETY: a status of the ABI is there, which the library has written.
             unsafe { (address as *const i32).add(place).read_unaligned() }
         };
-        if self.standard {
-            (field(0), field(1))
-        } else {
-            (field(2), field(3))
+        match self.which {
+            Which::Mpich => (field(2), field(3)),
+            Which::Standard | Which::OpenMpi => (field(0), field(1)),
         }
     }
 

@@ -8,7 +8,7 @@
 //! it. Of each collective all members tell the first one what they mean to do, and wait for its answer. So a
 //! program that counts on a collective not to wait may hang here, as it may with another library.
 //!
-//! Parameters have a register's width, which serves both ABIs: handles of 32 bits and pointers.
+//! Parameters have a register's width, which serves all three ABIs: handles of 32 bits and pointers.
 
 mod abi;
 mod buffers;

@@ -1,4 +1,4 @@
-//! What the table says of the functions that are looked at, and values of both ABIs: generated.
+//! What the table says of the functions that are looked at, and values of all ABIs: generated.
 
 use crate::calls::{Function, Kind, Param};
 

@@ -482,8 +482,8 @@ fn subarray(
     starts: &[i64],
 ) -> Option<Vec<(i64, u64)>> {
     let dims = sizes.len();
-    // MPI_ORDER_C is 56 in MPICH's ABI and 0xC in the standard one.
-    let is_c = order == 56 || order == 0xc;
+    // MPI_ORDER_C is 56 in MPICH's ABI, 0xC in the standard one and 0 in Open MPI's.
+    let is_c = [56, 0xc, 0].contains(&order);
     let mut strides = vec![1i64; dims];
     let order: Vec<usize> = if is_c {
         (0..dims).rev().collect()

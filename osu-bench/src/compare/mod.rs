@@ -4,6 +4,7 @@ mod figure;
 mod hosts;
 mod loops;
 mod machine;
+mod overview;
 mod page;
 mod plot;
 mod report;
@@ -12,6 +13,7 @@ mod standing;
 mod switch;
 
 pub use loops::Loops;
+pub use overview::{OverviewOptions, run as overview};
 pub use page::html as page;
 pub use report::Report;
 
@@ -105,7 +107,7 @@ pub struct CompareOptions {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Write a page of Markdown too: where the first library stands, then a table and a picture of each benchmark, the
-    /// pictures beside it as FILE-BENCH.svg.
+    /// pictures beside it as FILE-BENCH.svg, and FILE.svg with all of them in one.
     #[arg(long, value_name = "FILE.md")]
     page: Option<PathBuf>,
     /// Further options for every benchmark.

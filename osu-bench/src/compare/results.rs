@@ -4,15 +4,15 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::figure;
 use super::plot::{Line, bytes};
 use super::report::{Cell, Report, number, ratio};
 use super::standing::{Against, Standing, against};
+use super::{figure, overview};
 use crate::bench::Name;
 use crate::error::{Error, Result};
 use crate::stats::Summary;
 
-/// Writes the page, and beside it a picture of each benchmark: `FILE-latency.svg` for `FILE.md`. `command` is what was
+/// Writes the page, and beside it a picture of each benchmark, `FILE-latency.svg` for `FILE.md`, and `FILE.svg` of all. `command` is what was
 /// typed. Returns how many pictures there are.
 pub fn write(report: &Report, path: &Path, command: &str) -> Result<usize> {
     let put = |path: &Path, text: &str| {
@@ -34,7 +34,16 @@ pub fn write(report: &Report, path: &Path, command: &str) -> Result<usize> {
         };
         links.push(link);
     }
-    put(path, &page(report, &benches, &links, command))?;
+    let mut text = page(report, &benches, &links, command);
+    if let Some(picture) = overview::svg(&text) {
+        let beside = overview::path(path);
+        put(&beside, &picture)?;
+        pictures += 1;
+        let name = beside.file_name().unwrap_or_default().to_string_lossy();
+        let image = format!("![where {} stands]({name})\n\n## ", first(report));
+        text = text.replacen("## ", &image, 1);
+    }
+    put(path, &text)?;
     Ok(pictures)
 }
 
