@@ -166,3 +166,36 @@ fn memory_that_is_withdrawn_while_it_is_read_ends_the_connection() {
     let (_, why) = &nodes[1].sinks[0].lost[0];
     assert!(why.contains("withdrawn"), "{why}");
 }
+
+/// A put that leaves by itself costs a call more at both ends than one that leaves with its flush.
+#[test]
+fn puts_leave_with_their_flush() {
+    let mut nodes = pair(1);
+    meet(&mut nodes);
+    let there = nodes[1].peer;
+    for len in [8, 4097, 8192, 16 << 10] {
+        let mut memory = vec![0_u8; len];
+        let data = vec![7_u8; len];
+        // SAFETY: the memory outlives all use of it.
+        let key = unsafe { nodes[1].transport.expose(memory.as_mut_ptr(), len) }.unwrap();
+        let token = nodes[0].token();
+        let remote = RemoteAddr { key, offset: 0 };
+        // SAFETY: the data stays until completion.
+        let put = unsafe { nodes[0].lanes[0].put(there, 0, data.as_ptr(), len, remote, token) };
+        assert_eq!(put, Ok(Issued::Done));
+        for _ in 0..100 {
+            nodes[1].poll();
+        }
+        // SAFETY: `memory` is alive; volatile, since polls write it by its address.
+        let first = unsafe { std::ptr::read_volatile(memory.as_ptr()) };
+        assert_eq!(first, 0, "{len} bytes left alone");
+        let token = nodes[0].token();
+        assert_eq!(nodes[0].lanes[0].flush(there, token), Ok(Issued::Pending));
+        poll_until(&mut nodes, "the flush", |nodes| {
+            nodes[0].sinks[0].completed.contains_key(&token.0)
+        });
+        assert_eq!(nodes[0].sinks[0].completed.remove(&token.0), Some(Ok(())));
+        assert!(memory == data, "{len} bytes");
+        nodes[1].transport.withdraw(&key);
+    }
+}
