@@ -42,7 +42,7 @@ pub fn trials() -> Vec<Trial> {
 }
 
 /// What a traced call may take more, in nanoseconds, where the library is not optimized, as in these tests: 3 % of the time
-/// of a program that calls MPI every 20 µs. Optimized it is a seventh.
+/// of a program that calls MPI every 20 µs. Optimized it is an eighth.
 const MOST: f64 = 600.0;
 
 /// A traced call takes little more than another; without the option the library isn't there, so that nothing is spent.
