@@ -320,7 +320,7 @@ fn a_page_of_results_says_first_who_is_ahead() {
         stderr(&output)
     );
     assert!(
-        stdout(&output).contains("results.md with 2 pictures"),
+        stdout(&output).contains("results.md with 3 pictures"),
         "{}",
         stdout(&output)
     );

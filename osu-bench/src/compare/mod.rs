@@ -2,6 +2,7 @@
 
 mod figure;
 mod hosts;
+mod line;
 mod loops;
 mod machine;
 mod overview;
@@ -33,6 +34,7 @@ use crate::progress::Progress;
 use crate::stats::Summary;
 use crate::{output, process};
 use hosts::Hosts;
+use line::LineRange;
 use machine::Moment;
 use report::{Cell, Conditions, Priority};
 
@@ -103,6 +105,11 @@ pub struct CompareOptions {
     #[arg(long, value_name = "SECONDS", default_value_t = 30,
           value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout: u64,
+    /// Only runs count before and after which a cache line takes so many nanoseconds from the first core to the second and
+    /// back; others are repeated. For machines whose cores share a cache at one time (0..170, say) and not at
+    /// another.
+    #[arg(long, value_name = "MIN..MAX")]
+    line: Option<LineRange>,
     /// Write all measurements to this file too, as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -302,7 +309,8 @@ pub fn measured(options: &CompareOptions) -> Result<Report> {
                     bench.text(),
                     side.name
                 ));
-                match measure(options, side, *bench, sizes, chrt, hosts.as_ref())? {
+                let run = || measure(options, side, *bench, sizes, chrt, hosts.as_ref());
+                match placed(options.line, run)? {
                     Ok(values) => {
                         for (size, value) in sizes.iter().zip(values) {
                             let cell = cells
@@ -344,12 +352,49 @@ pub fn measured(options: &CompareOptions) -> Result<Report> {
                 None => "shared memory".to_owned(),
             },
             priority,
+            line: options.line,
             bound: options.ranks as usize <= cores(),
             load: (before.load, after.load),
             stolen: after.stolen_since(&before),
         },
     };
     Ok(report)
+}
+
+/// A run while the line between the cores takes as long as it should.
+fn placed<T>(
+    line: Option<LineRange>,
+    run: impl Fn() -> Result<std::result::Result<T, String>>,
+) -> Result<std::result::Result<T, String>> {
+    /// Runs, and looks at the line, before it is given up.
+    const TRIES: (u32, u32) = (20, 300);
+    let Some(range) = line else {
+        return run();
+    };
+    let (mut runs, mut last) = (0, None);
+    for _ in 0..TRIES.1 {
+        let is_so = |last: &mut Option<f64>| {
+            *last = line::round_trip();
+            last.is_some_and(|time| range.has(time))
+        };
+        if is_so(&mut last) {
+            let result = run()?;
+            if is_so(&mut last) {
+                return Ok(result);
+            }
+            runs += 1;
+        }
+        if runs == TRIES.0 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let found = last.map_or("there is but one core".to_owned(), |time| {
+        format!("{time} ns at last")
+    });
+    Ok(Err(format!(
+        "a line between the cores did not stay at {range} ({found}); try again, or without --line"
+    )))
 }
 
 /// The libraries, in order; a copy of the first where noise is to be shown.

@@ -8,6 +8,8 @@ use crate::bench::{Name, Unit};
 use crate::library::Library;
 use crate::stats::Summary;
 
+use super::line::LineRange;
+
 /// All measurements of one benchmark and size, per side.
 pub struct Cell {
     /// The benchmark.
@@ -58,6 +60,8 @@ pub struct Conditions {
     pub priority: Priority,
     /// Whether ranks were bound to cores.
     pub bound: bool,
+    /// How long a cache line took between the cores.
+    pub line: Option<LineRange>,
     /// Load average before and after.
     pub load: (f64, f64),
     /// The share of processor time that the hypervisor took.
@@ -272,6 +276,12 @@ impl Report {
             with.rounds,
             with.budget
         );
+        if let Some(line) = with.line {
+            let _ = writeln!(
+                text,
+                "- Only runs before and after which a cache line took {line} from the first core to the second and back"
+            );
+        }
         for (place, (name, _)) in self.sides.iter().enumerate() {
             if let Some((typical, worst)) = self.noise(place) {
                 let _ = writeln!(
@@ -319,6 +329,7 @@ impl Report {
             "network": with.network,
             "priority": with.priority.text(),
             "bound": with.bound,
+            "line": with.line.map(|line| line.to_string()),
             "load": [with.load.0, with.load.1],
             "stolen": with.stolen,
             "sides": sides,
@@ -393,6 +404,7 @@ mod tests {
                 network: "shared memory".into(),
                 priority: Priority::RealTime,
                 bound: true,
+                line: None,
                 load: (0.5, 1.5),
                 stolen: Some(0.01),
             },

@@ -136,8 +136,14 @@ fn summary(text: &mut String, report: &Report, benches: &[Name]) {
     let with = &report.conditions;
     let _ = writeln!(
         text,
-        "\n{}; {} ranks, {}; medians of {} runs. [How it was measured](#how-it-was-measured).",
-        with.machine, with.ranks, with.network, with.rounds
+        "\n{}{}; {} ranks, {}; medians of {} runs. [How it was measured](#how-it-was-measured).",
+        with.machine,
+        with.line
+            .map(|line| format!(", a cache line from one to the other and back in {line}"))
+            .unwrap_or_default(),
+        with.ranks,
+        with.network,
+        with.rounds
     );
 }
 
