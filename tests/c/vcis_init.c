@@ -8,7 +8,8 @@
 #include "check.h"
 #include <sys/wait.h>
 
-enum { ROUNDS = 12 };
+/* Other programs make a round longer, never shorter: more rounds, where so few don't show that both cost the same. */
+enum { ROUNDS = 12, MOST_ROUNDS = 100 };
 
 /* Microseconds of processor time of MPI_Init, and KiB of memory after it. */
 struct cost {
@@ -52,10 +53,14 @@ static struct cost child(const char *ceiling) {
     return cost;
 }
 
+static int are_equal(const struct cost *least) {
+    return least[1].time * 10 <= least[0].time * 11 && least[1].memory * 20 <= least[0].memory * 21;
+}
+
 int main(void) {
     const char *ceilings[] = {"1", "64"};
     struct cost least[2] = {{1L << 40, 1L << 40}, {1L << 40, 1L << 40}};
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < ROUNDS || (round < MOST_ROUNDS && !are_equal(least)); round++) {
         for (int kind = 0; kind < 2; kind++) {
             struct cost cost = child(ceilings[kind]);
             if (cost.time < least[kind].time) {
@@ -69,11 +74,9 @@ int main(void) {
     char text[200];
     snprintf(text, sizeof text, "1 VCI: %ld us, %ld KiB; 64: %ld us, %ld KiB", least[0].time,
              least[0].memory, least[1].time, least[1].memory);
-    if (getenv("WEFT_TEST_FIGURES") || least[1].time * 10 > least[0].time * 11 ||
-        least[1].memory * 20 > least[0].memory * 21) {
+    if (getenv("WEFT_TEST_FIGURES") || !are_equal(least)) {
         fprintf(stderr, "%s\n", text);
     }
-    CHECK(least[1].time * 10 <= least[0].time * 11);
-    CHECK(least[1].memory * 20 <= least[0].memory * 21);
+    CHECK(are_equal(least));
     return 0;
 }
