@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::Instant;
 
 use crate::{Result, workspace};
@@ -22,9 +22,9 @@ impl Beside {
         let failed = |error: std::io::Error| format!("{}: {error}", output.display());
         let file = File::create(&output).map_err(failed)?;
         let errors = file.try_clone().map_err(failed)?;
-        let program = std::env::current_exe().map_err(|error| format!("no own path: {error}"))?;
-        let child = Command::new(program)
-            .arg(task)
+        // Not by its own path: the checks before may have built it anew, and this one is gone.
+        let child = workspace::cargo()
+            .args(["xtask", task])
             .stdin(Stdio::null())
             .stdout(file)
             .stderr(errors)
@@ -53,5 +53,17 @@ impl Beside {
             Ok(status) => Err(format!("cargo xtask {task} ended with {status}")),
             Err(error) => Err(format!("cargo xtask {task}: {error}")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_runs_beside_and_its_failure_is_told() {
+        assert_eq!(Beside::start("help").and_then(Beside::end), Ok(()));
+        let failed = Beside::start("no-such-task").and_then(Beside::end);
+        assert!(failed.is_err_and(|error| error.contains("cargo xtask no-such-task ended")));
     }
 }
