@@ -139,7 +139,7 @@ fn summary(text: &mut String, report: &Report, benches: &[Name]) {
         "\n{}{}; {} ranks, {}; medians of {} runs. [How it was measured](#how-it-was-measured).",
         with.machine,
         with.line
-            .map(|line| format!(", a cache line from one to the other and back in {line}"))
+            .map(|line| format!(", line there and back {line}"))
             .unwrap_or_default(),
         with.ranks,
         with.network,
