@@ -1,7 +1,7 @@
 //! The compiler wrapper for C.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Command;
 
 use super::{Dir, PROGRAM, attempt, installed, mpicc, run};
@@ -66,7 +66,7 @@ fn mpicc_works_from_a_link_and_after_a_move() {
 #[test]
 fn mpicc_tells_what_it_does() {
     let prefix = installed().display();
-    let show = |options: &[&str]| run(Command::new(mpicc()).args(options));
+    let show = |options: &[&str]| run(Command::new(mpicc()).args(options).env("WEFT_CC", "cc"));
     let compile = format!("-I{prefix}/include");
     let link = format!("-L{prefix}/lib -Wl,-rpath,{prefix}/lib -lmpi");
     for (options, expected) in [
@@ -123,9 +123,49 @@ fn mpicc_tells_what_it_does() {
         .args(["-config=mine", "-show", "-c", "a.c"])
         .current_dir(&dir.0));
     assert_eq!(text, format!("gcc -pipe -c a.c {compile}\n"));
-    let echoed = run(Command::new(mpicc()).args(["-echo", "-E", "-x", "c", "/dev/null"]));
+    let echoed = show(&["-echo", "-E", "-x", "c", "/dev/null"]);
     assert!(echoed.starts_with("cc -E -x c /dev/null"), "{echoed}");
     // Questions to the compiler are no programs to link.
     assert!(run(Command::new(mpicc()).arg("-v")).contains("version"));
     assert!(show(&["-help"]).contains("WEFT_CC"));
+}
+
+/// Build systems tell the compiler by the wrapper's words: Charm++'s looks for `g++` in what
+/// `mpicxx -V` and `mpicxx -show` print.
+#[test]
+fn mpicc_calls_the_compiler_by_its_own_name() {
+    let dir = Dir::new("mpicc name");
+    let path = format!(
+        "{}:{}",
+        dir.0.display(),
+        std::env::var("PATH").expect("a PATH")
+    );
+    let command = |wrapper: &str| {
+        run(Command::new(installed().join("bin").join(wrapper))
+            .arg("--showme:command")
+            .env("PATH", &path))
+    };
+    let compiler = |name: &str| {
+        let file = dir.0.join(name);
+        let _ = fs::remove_file(&file);
+        fs::write(&file, "#!/bin/sh\n").expect("a file");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("permissions");
+    };
+    for name in ["gcc", "g++", "clang", "clang++", "cc", "c++"] {
+        compiler(name);
+    }
+    // Of another make than the known ones.
+    assert_eq!(command("mpicc"), "cc\n");
+    assert_eq!(command("mpicxx"), "c++\n");
+    for (generic, names, wrapper) in [
+        ("cc", ["gcc", "clang"], "mpicc"),
+        ("c++", ["g++", "clang++"], "mpicxx"),
+    ] {
+        for name in names {
+            let link = dir.0.join(generic);
+            fs::remove_file(&link).expect("a file");
+            symlink(name, &link).expect("a link");
+            assert_eq!(command(wrapper), format!("{name}\n"));
+        }
+    }
 }
