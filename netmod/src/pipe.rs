@@ -84,6 +84,32 @@ pub struct Reading {
     pub is_own: bool,
 }
 
+impl Reading {
+    /// Of `len` bytes of the `total` that a pipe of VCI `vci` of `from` brings, before the first has been taken.
+    pub fn new(
+        from: Peer,
+        vci: VciId,
+        pipe: Pipe,
+        (len, total): (usize, usize),
+        replaceable: bool,
+    ) -> Reading {
+        Reading {
+            from,
+            vci,
+            pipe,
+            len,
+            total,
+            replaceable,
+            begun: 0,
+            spent: 0,
+            taken: 0,
+            claimed: None,
+            places: 0,
+            is_own: false,
+        }
+    }
+}
+
 /// Pipes between processes of a node.
 pub trait Pipes {
     /// Opens a pipe for a message of `len` bytes to there, if it is to go so; where `whole`, only if there is room for

@@ -261,6 +261,24 @@ impl Sending {
         (own, theirs): (&Segment, *mut u8),
         pipe: Pipe,
         moved: &mut usize,
+        source: Source<'_>,
+    ) -> Pushed {
+        let is_measured = self.find(pipe).is_some_and(|(_, live)| live.measured);
+        let (before, begun) = (*moved, is_measured.then(now));
+        let pushed = self.push_chunks((own, theirs), pipe, moved, source);
+        if let (Some(begun), Some((_, live))) = (begun, self.find(pipe))
+            && *moved > before
+        {
+            live.writing += now().saturating_sub(begun);
+        }
+        pushed
+    }
+
+    fn push_chunks(
+        &mut self,
+        (own, theirs): (&Segment, *mut u8),
+        pipe: Pipe,
+        moved: &mut usize,
         mut source: Source<'_>,
     ) -> Pushed {
         let mut any = false;
@@ -293,12 +311,10 @@ impl Sending {
                 let start = room.add(usize::from(unit % THEIRS) * UNIT);
                 std::slice::from_raw_parts_mut(start, count)
             };
-            let begun = live.measured.then(now);
             self.fill(way, chunk, *moved, &mut source);
             words.publish(generation, number, unit);
             if let Some(live) = &mut self.live[slot] {
                 live.written += 1;
-                live.writing += begun.map_or(0, |begun| now().saturating_sub(begun));
             }
             any = true;
         }

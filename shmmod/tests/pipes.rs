@@ -1,36 +1,13 @@
 //! Long messages through pipes, between two lanes of one process: from 0 to 1.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+mod book;
+
 use std::time::{Duration, Instant};
 
-use netmod::{
-    Lane, OpenError, Peer, Pipe, Pulled, Pushed, Reading, Resolver, Source, Transport, VciId, Wish,
-};
-use shmmod::{Config, Shm, SingleCopy};
+use netmod::{Lane, Pipe, Pulled, Pushed, Reading, Source, Wish};
+use shmmod::SingleCopy;
 
-#[derive(Clone, Default)]
-struct Book(Arc<Mutex<HashMap<Peer, Vec<u8>>>>);
-
-impl Resolver for Book {
-    fn resolve(&self, peer: Peer, _vci: VciId) -> Result<Vec<u8>, OpenError> {
-        let found = self.0.lock().unwrap().get(&peer).cloned();
-        found.ok_or_else(|| OpenError(format!("there is no process {peer}")))
-    }
-}
-
-/// The lanes of processes 0 and 1, and what they belong to.
-fn pair(single_copy: SingleCopy) -> ([Box<dyn Lane>; 2], [Shm; 2]) {
-    let book = Book::default();
-    let open = |me| {
-        let shm = Shm::open(Config { me, single_copy }, Arc::new(book.clone()));
-        let lane = shm.open_lane(0).unwrap();
-        book.0.lock().unwrap().insert(me, shm.address(0));
-        (lane, shm)
-    };
-    let ((first, one), (second, other)) = (open(0), open(1));
-    ([first, second], [one, other])
-}
+use book::lanes as pair;
 
 fn data(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at * 31 + at / 251) as u8).collect()
@@ -49,20 +26,7 @@ fn push(lane: &mut dyn Lane, pipe: Pipe, data: &[u8], moved: &mut usize) -> Push
 }
 
 fn reading(pipe: Pipe, len: usize, replaceable: bool) -> Reading {
-    Reading {
-        from: 0,
-        vci: 0,
-        pipe,
-        len,
-        total: len,
-        replaceable,
-        begun: 0,
-        spent: 0,
-        taken: 0,
-        claimed: None,
-        places: 0,
-        is_own: false,
-    }
+    Reading::new(0, 0, pipe, (len, len), replaceable)
 }
 
 fn pull(lane: &mut dyn Lane, reading: &mut Reading, to: &mut [u8]) -> Pulled {

@@ -1,22 +1,9 @@
 //! Long messages by turns, whose memory goes from hand to hand, between two lanes of one process.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+mod book;
 
-use netmod::{
-    Lane, OpenError, Peer, Pipe, Pulled, Pushed, Reading, Resolver, Source, Transport, VciId, Wish,
-};
-use shmmod::{Config, Shm, SingleCopy};
-
-#[derive(Clone, Default)]
-struct Book(Arc<Mutex<HashMap<Peer, Vec<u8>>>>);
-
-impl Resolver for Book {
-    fn resolve(&self, peer: Peer, _vci: VciId) -> Result<Vec<u8>, OpenError> {
-        let found = self.0.lock().unwrap().get(&peer).cloned();
-        found.ok_or_else(|| OpenError(format!("there is no process {peer}")))
-    }
-}
+use netmod::{Lane, Peer, Pipe, Pulled, Pushed, Reading, Source, Wish};
+use shmmod::{Shm, SingleCopy};
 
 const UNIT: usize = 16 << 10;
 /// So many units go from hand to hand at most.
@@ -24,20 +11,13 @@ const MOST: usize = 32 * UNIT;
 
 /// The lanes of processes 0, 1 and 2.
 struct Lanes {
-    lanes: Vec<Box<dyn Lane>>,
-    _transports: Vec<Shm>,
+    lanes: [Box<dyn Lane>; 3],
+    _transports: [Shm; 3],
 }
 
 impl Lanes {
     fn new(single_copy: SingleCopy) -> Lanes {
-        let book = Book::default();
-        let open = |me| {
-            let shm = Shm::open(Config { me, single_copy }, Arc::new(book.clone()));
-            let lane = shm.open_lane(0).unwrap();
-            book.0.lock().unwrap().insert(me, shm.address(0));
-            (lane, shm)
-        };
-        let (lanes, _transports) = (0..3).map(open).unzip();
+        let (lanes, _transports) = book::lanes(single_copy);
         Lanes { lanes, _transports }
     }
 
@@ -64,20 +44,7 @@ impl Lanes {
         total: usize,
     ) -> Vec<u8> {
         let mut got = vec![0; len];
-        let mut reading = Reading {
-            from: from as Peer,
-            vci: 0,
-            pipe,
-            len,
-            total,
-            replaceable: false,
-            begun: 0,
-            spent: 0,
-            taken: 0,
-            claimed: None,
-            places: 0,
-            is_own: false,
-        };
+        let mut reading = Reading::new(from as Peer, 0, pipe, (len, total), false);
         let mut take = |at: usize, data: &[u8]| got[at..at + data.len()].copy_from_slice(data);
         let pipes = self.lanes[to].pipes().unwrap();
         assert_eq!(pipes.pull(&mut reading, &mut take), Ok(Pulled::Whole));
@@ -208,20 +175,7 @@ fn who_claims_memory_that_he_has_not_is_not_believed() {
     let answer = lanes.send(1, 0, &data(UNIT, 1)).unwrap();
     assert!(lanes.receive((1, 0), answer, UNIT, UNIT) == data(UNIT, 1));
     // The same once more: the memory is process 0's again.
-    let mut reading = Reading {
-        from: 1,
-        vci: 0,
-        pipe: answer,
-        len: UNIT,
-        total: UNIT,
-        replaceable: false,
-        begun: 0,
-        spent: 0,
-        taken: 0,
-        claimed: None,
-        places: 0,
-        is_own: false,
-    };
+    let mut reading = Reading::new(1, 0, answer, (UNIT, UNIT), false);
     let pipes = lanes.lanes[0].pipes().unwrap();
     assert!(pipes.pull(&mut reading, &mut |_, _| {}).is_err());
 }

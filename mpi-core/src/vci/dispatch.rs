@@ -146,20 +146,9 @@ impl VciState {
             } => match self.in_role(request, Role::Receiving) {
                 Some(id) => {
                     let wanted = self.engine.records.get(id).map_or(0, |record| record.total);
-                    let reading = Reading {
-                        from: from.peer,
-                        vci: from.vci,
-                        pipe,
-                        len: wanted as usize,
-                        total: sent as usize,
-                        replaceable: remote.is_some(),
-                        begun: 0,
-                        spent: 0,
-                        taken: 0,
-                        claimed: None,
-                        places: 0,
-                        is_own: false,
-                    };
+                    let lengths = (wanted as usize, sent as usize);
+                    let replaceable = remote.is_some();
+                    let reading = Reading::new(from.peer, from.vci, pipe, lengths, replaceable);
                     self.follow(reading, request, remote, fin)
                 }
                 None => self.forgo(from, pipe),

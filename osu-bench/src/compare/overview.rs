@@ -206,4 +206,22 @@ mod tests {
             "run osu-bench overview docs/side-by-side.md > docs/side-by-side.svg"
         );
     }
+    #[test]
+    fn the_readme_says_what_the_page_says() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let page = fs::read_to_string(root.join("docs/side-by-side.md")).unwrap();
+        let readme = fs::read_to_string(root.join("README.md")).unwrap();
+        let points = rows(&page);
+        let points = || points.iter().flat_map(|(_, points)| points);
+        let count = |wanted: &str| points().filter(|(_, standing)| *standing == wanted).count();
+        let expected = format!(
+            "at {} of {} points Weft is ahead, at {} equal, at {} behind",
+            count("ahead"),
+            points().count(),
+            count("equal"),
+            count("behind")
+        );
+        let words: Vec<&str> = readme.split_whitespace().collect();
+        assert!(words.join(" ").contains(&expected), "{expected}");
+    }
 }

@@ -12,7 +12,8 @@ use crate::bench::Name;
 use crate::error::{Error, Result};
 use crate::stats::Summary;
 
-/// Writes the page, and beside it a picture of each benchmark, `FILE-latency.svg` for `FILE.md`, and `FILE.svg` of all. `command` is what was
+/// Writes the page, and beside it a picture of each benchmark, `FILE-latency.svg` for `FILE.md`, and `FILE.svg` of
+/// all. `command` is what was
 /// typed. Returns how many pictures there are.
 pub fn write(report: &Report, path: &Path, command: &str) -> Result<usize> {
     let put = |path: &Path, text: &str| {

@@ -10,7 +10,8 @@ use std::process::Stdio;
 use super::{Options, status};
 use crate::{Result, workspace};
 
-/// The longest that all of them may take, in seconds. Alone on a machine they take a quarter.
+/// The longest that all of them may take, in seconds. Alone on a machine they take a quarter to a sixth; they run beside
+/// builds and other tests.
 const LIMIT: u64 = 1500;
 
 /// Builds and runs the tests whose names contain `filter`.
