@@ -396,12 +396,15 @@ impl Choices {
     }
 
     /// Whether ranks that can copy from each other's memory do so, for long data: where nothing else
-    /// was asked for, and the tables don't know better.
+    /// was asked for, and the tables don't know better. Two ranks that both have data for each other are quicker by
+    /// messages, which take the quickest way as measured.
     pub fn goes_direct(&self, collective: &str, situation: &Situation) -> bool {
+        let two = situation.ranks == 2;
         let least = match collective {
+            "allgather" if two => usize::MAX,
+            "alltoall" if two => 8 * MIB,
+            "bcast" if two => 128 * KIB,
             "allgather" => 512 * KIB,
-            "alltoall" if situation.ranks == 2 => 256 * KIB,
-            "bcast" if situation.ranks == 2 => 128 * KIB,
             _ => 16 * KIB,
         };
         if self.slots == Some(false) || self.is_asked(collective) {
@@ -653,6 +656,15 @@ mod tests {
             ..large
         };
         assert_eq!(choices.allreduce(&ordered), Allreduce::Halving);
+        // Two ranks send each other messages, several read each other's memory.
+        let goes_direct = |collective, ranks| {
+            let situation = situation(ranks, 2 * MIB);
+            choices.goes_direct(collective, &situation)
+        };
+        for collective in ["allgather", "alltoall"] {
+            assert!(!goes_direct(collective, 2) && goes_direct(collective, 3));
+        }
+        assert!(goes_direct("bcast", 2));
         let one_node = situation(16, 8);
         assert!(!choices.by_nodes(&one_node));
         let two_nodes = Situation {
