@@ -103,13 +103,14 @@ fn whom(function: &Function) -> ([Option<usize>; 3], &'static str) {
     (places, rank.map_or("", |(_, word)| word))
 }
 
-/// What is done besides, where `mpiexec -top` watches: before and after the call.
+/// What is done besides, mostly where `mpiexec -top` watches: before and after the call.
 fn watched(function: &Function, index: usize, whom: &str) -> (String, String) {
     let before = match function.name.as_str() {
         "MPI_Wait" => "watch::waits(1, a0 as *const usize);",
         "MPI_Waitall" | "MPI_Waitany" | "MPI_Waitsome" => "watch::waits(a0, a1 as *const usize);",
         "MPI_Comm_set_name" => "watch::named(a0, a1 as *const libc::c_char);",
         "MPI_Comm_free" | "MPI_Comm_disconnect" => "watch::freed(a0 as *const usize);",
+        "MPI_Type_free" => "sizes::freed();",
         _ => "",
     };
     let request = function
@@ -146,13 +147,13 @@ fn main() {
         let types = "usize, ".repeat(count);
         let arguments: String = (0..count).map(|i| format!("a{i}, ")).collect();
         let large = name.ends_with("_c");
-        let bytes = data(function).map_or("0".to_owned(), |(count, datatype)| {
+        let bytes = data(function).map_or("_| 0".to_owned(), |(count, datatype)| {
             let count = if large {
                 format!("a{count} as i64")
             } else {
                 format!("i64::from(a{count} as i32)")
             };
-            format!("bytes({count}, a{datatype})")
+            format!("sizes| sizes.bytes({count}, a{datatype})")
         });
         let index = names.len();
         let (places, word) = whom(function);
@@ -174,7 +175,7 @@ fn main() {
                  let before = enter({index}, {whom});\n    \
                  // SAFETY: the arguments are those that the program gave to this very function.\n    \
                  let result = unsafe {{ real({arguments}) }};\n    \
-                 leave(before, {index}, || {bytes});\n    \
+                 leave(before, {index}, |{bytes});\n    \
                  {watch_after}\n    \
                  result\n\
              }}\n\n"

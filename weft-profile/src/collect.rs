@@ -9,7 +9,7 @@ use crate::abi::Abi;
 use crate::clock::{Moment, Scale};
 use crate::job::Job;
 use crate::pmpi::SUCCESS;
-use crate::record::{COUNTING, TRACING};
+use crate::record::{COUNTING, MODE, TRACING, WATCHING};
 use crate::{pvars, stats, trace, watch};
 
 static BEGIN: OnceLock<Moment> = OnceLock::new();
@@ -27,11 +27,14 @@ pub fn begin(code: c_int) {
     }
     let now = Moment::now();
     let _ = BEGIN.set(now);
-    TRACING.store(wants("WEFT_TRACE"), Ordering::Relaxed);
-    if wants("WEFT_TOP") {
-        watch::begin(now);
+    let mut mode = COUNTING;
+    if wants("WEFT_TRACE") {
+        mode |= TRACING;
     }
-    COUNTING.store(true, Ordering::Relaxed);
+    if wants("WEFT_TOP") && watch::begin(now) {
+        mode |= WATCHING;
+    }
+    MODE.store(mode, Ordering::Relaxed);
 }
 
 fn wants(name: &str) -> bool {
@@ -40,12 +43,13 @@ fn wants(name: &str) -> bool {
 
 /// `MPI_Finalize` has been called.
 pub fn end() {
-    if !COUNTING.swap(false, Ordering::Relaxed) {
+    let mode = MODE.swap(0, Ordering::Relaxed);
+    if mode == 0 {
         return;
     }
     let Some(begin) = BEGIN.get() else { return };
     watch::finalize(false);
-    if !wants("WEFT_STATS") && !TRACING.load(Ordering::Relaxed) {
+    if !wants("WEFT_STATS") && mode & TRACING == 0 {
         return;
     }
     let scale = Scale::between(*begin, Moment::now());
@@ -57,7 +61,7 @@ pub fn end() {
             eprint!("{}", stats::table(&all, job.size));
         }
     }
-    if let Some(path) = env::var_os("WEFT_TRACE").filter(|_| TRACING.load(Ordering::Relaxed)) {
+    if let Some(path) = env::var_os("WEFT_TRACE").filter(|_| mode & TRACING != 0) {
         trace::write(&job, *begin, &scale, path.as_ref());
     }
 }

@@ -11,12 +11,14 @@
 mod abi;
 mod clock;
 mod collect;
+mod events;
 mod functions;
 mod job;
 mod names;
 mod pmpi;
 mod pvars;
 mod record;
+mod sizes;
 mod stats;
 mod trace;
 mod watch;

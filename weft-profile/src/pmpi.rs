@@ -112,11 +112,3 @@ pub fn recv(place: &mut [u8], byte: Handle, from: usize, tag: c_int, comm: Handl
     // SAFETY: the place has as many bytes as are said; `ignore` is MPI_STATUS_IGNORE.
     unsafe { real(to, count, byte, from as c_int, tag, comm, ignore) };
 }
-
-/// Bytes of so many elements.
-pub fn bytes(count: i64, datatype: Handle) -> u64 {
-    match u64::try_from(count) {
-        Ok(count) if count > 0 => type_size(datatype).unwrap_or(0).saturating_mul(count),
-        _ => 0,
-    }
-}

@@ -2,37 +2,28 @@
 
 use std::cell::Cell;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
 use crate::clock;
+use crate::events::{Event, Events};
 use crate::names::NAMES;
-use crate::watch::{Call, WATCHING};
+use crate::sizes::Sizes;
+use crate::watch::Call;
 
-/// Calls of one thread that are kept for the timeline, at most.
-const EVENTS: usize = 1 << 20;
-
-/// Whether calls are counted now: from the end of `MPI_Init` to the beginning of `MPI_Finalize`.
-pub static COUNTING: AtomicBool = AtomicBool::new(false);
-/// Whether each call is kept, too.
-pub static TRACING: AtomicBool = AtomicBool::new(false);
+/// What is done at each call: nothing, or a sum of the others. It is so from the end of `MPI_Init` to the beginning of
+/// `MPI_Finalize`.
+pub static MODE: AtomicU8 = AtomicU8::new(0);
+/// Calls are counted.
+pub const COUNTING: u8 = 1;
+/// Each call is kept, too.
+pub const TRACING: u8 = 2;
+/// Each call is told to `mpiexec -top` while it lasts.
+pub const WATCHING: u8 = 4;
 
 /// All threads that have called MPI. What they have kept stays when they end.
 static THREADS: Mutex<Vec<&'static Thread>> = Mutex::new(Vec::new());
-
-/// A call, in ticks.
-#[derive(Clone, Copy)]
-pub struct Event {
-    /// The function's number.
-    pub function: u32,
-    /// When it began.
-    pub begin: u64,
-    /// When it returned.
-    pub end: u64,
-    /// Bytes that it says it moves.
-    pub bytes: u64,
-}
 
 /// What is counted of a function.
 #[derive(Default)]
@@ -49,68 +40,86 @@ pub struct Counter {
 pub struct Thread {
     /// What it is doing.
     pub call: Call,
+    /// Calls within calls: functions of the program's that MPI calls may call MPI.
+    depth: AtomicU32,
+    /// Sizes of the datatypes that it uses.
+    sizes: Sizes,
     /// A counter for each function.
     pub counters: [Counter; NAMES.len()],
-    /// The calls, if they are kept, and how many there was no room for.
-    pub events: Mutex<(Vec<Event>, u64)>,
+    /// The calls, if they are kept.
+    pub events: Events,
 }
 
 thread_local! {
+    // The only one: to find it takes a call of the loader's, so that a call of MPI does it once.
     static OWN: Cell<*const Thread> = const { Cell::new(ptr::null()) };
-    /// Calls within calls: functions of the program's that MPI calls may call MPI.
-    static DEPTH: Cell<u32> = const { Cell::new(0) };
+}
+
+/// A call that has begun.
+pub struct Begun {
+    thread: &'static Thread,
+    /// In ticks.
+    begin: u64,
+    /// How many calls it is in.
+    depth: u32,
+    mode: u8,
 }
 
 /// Before a call of function number `function`; none if it isn't counted. `whom` is communicator, other rank and
 /// tag, as far as the function has them.
 #[inline]
-pub fn enter(function: usize, whom: [usize; 3]) -> Option<u64> {
-    if !COUNTING.load(Ordering::Relaxed) {
+pub fn enter(function: usize, whom: [usize; 3]) -> Option<Begun> {
+    let mode = MODE.load(Ordering::Relaxed);
+    if mode == 0 {
         return None;
     }
-    let depth = DEPTH.get();
-    DEPTH.set(depth + 1);
+    let thread = own();
+    let depth = thread.depth.load(Ordering::Relaxed);
+    thread.depth.store(depth + 1, Ordering::Relaxed);
     let begin = clock::ticks();
-    if depth == 0 && WATCHING.load(Ordering::Relaxed) {
-        own().call.begin(begin, function, whom);
+    if mode & WATCHING != 0 && depth == 0 {
+        thread.call.begin(begin, function, whom);
     }
-    Some(begin)
+    Some(Begun {
+        thread,
+        begin,
+        depth,
+        mode,
+    })
 }
 
-/// After a call of function number `function`.
+/// After a call of function number `function`. `bytes` says how many it moves.
 #[inline]
-pub fn leave(begin: Option<u64>, function: usize, bytes: impl FnOnce() -> u64) {
-    let Some(begin) = begin else { return };
+pub fn leave(begun: Option<Begun>, function: usize, bytes: impl FnOnce(&Sizes) -> u64) {
+    let Some(begun) = begun else { return };
     let end = clock::ticks();
-    DEPTH.set(DEPTH.get() - 1);
-    let thread = own();
-    let counter = &thread.counters[function];
+    let Begun { thread, begin, .. } = begun;
+    thread.depth.store(begun.depth, Ordering::Relaxed);
+    let bytes = bytes(&thread.sizes);
+    let ticks = end.saturating_sub(begin);
+    // Only this thread writes, so that no atomic addition is needed.
     let add =
         |to: &AtomicU64, more: u64| to.store(to.load(Ordering::Relaxed) + more, Ordering::Relaxed);
-    let bytes = bytes();
+    let counter = &thread.counters[function];
     add(&counter.calls, 1);
     add(&counter.bytes, bytes);
-    if DEPTH.get() == 0 {
-        add(&counter.ticks, end.saturating_sub(begin));
-        if WATCHING.load(Ordering::Relaxed) {
+    if begun.depth == 0 {
+        add(&counter.ticks, ticks);
+        if begun.mode & WATCHING != 0 {
             thread.call.end();
         }
     }
-    if TRACING.load(Ordering::Relaxed) {
-        let mut events = thread.events.lock();
-        if events.0.len() < EVENTS {
-            events.0.push(Event {
-                function: function as u32,
-                begin,
-                end,
-                bytes,
-            });
-        } else {
-            events.1 += 1;
-        }
+    if begun.mode & TRACING != 0 {
+        thread.events.keep(Event {
+            function,
+            begin,
+            ticks,
+            bytes,
+        });
     }
 }
 
+#[inline]
 fn own() -> &'static Thread {
     let own = OWN.get();
     if own.is_null() {
@@ -124,8 +133,10 @@ fn own() -> &'static Thread {
 fn begin() -> &'static Thread {
     let thread: &'static Thread = Box::leak(Box::new(Thread {
         call: Call::new(),
+        depth: AtomicU32::new(0),
+        sizes: Sizes::default(),
         counters: std::array::from_fn(|_| Counter::default()),
-        events: Mutex::new((Vec::new(), 0)),
+        events: Events::default(),
     }));
     THREADS.lock().push(thread);
     OWN.set(thread);

@@ -2,7 +2,6 @@
 //! clocks are those of rank 0.
 
 use std::ffi::OsStr;
-use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -21,10 +20,7 @@ pub fn write(job: &Job, begin: Moment, scale: &Scale, path: &OsStr) {
         job.clock_of(job.rank);
         let mut shift = [0; 8];
         job.receive(&mut shift, 0);
-        send(
-            job,
-            events(job.rank, scale, i64::from_ne_bytes(shift)).as_bytes(),
-        );
+        send(job, &events(job.rank, scale, i64::from_ne_bytes(shift)));
         return;
     }
     // Also who can't write takes what the others send: they wait.
@@ -46,13 +42,16 @@ pub fn write(job: &Job, begin: Moment, scale: &Scale, path: &OsStr) {
             note(file.write_all(bytes));
         }
     };
-    put(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
     // Rank 0's beginning is the timeline's.
     let begin = begin.nanoseconds as i64;
-    put(events(0, scale, begin).as_bytes());
+    // All clocks first: then all ranks write their texts at the same time.
     for rank in 1..job.size {
         let shift = job.clock_of(rank) + begin;
         job.send(&shift.to_ne_bytes(), rank);
+    }
+    put(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
+    put(&events(0, scale, begin));
+    for rank in 1..job.size {
         put(b",\n");
         receive(job, rank, &mut put);
     }
@@ -91,31 +90,60 @@ fn receive(job: &Job, from: usize, put: &mut impl FnMut(&[u8])) {
 }
 
 /// This process's calls. `shift`: what its clock said when the timeline began.
-fn events(rank: usize, scale: &Scale, shift: i64) -> String {
+fn events(rank: usize, scale: &Scale, shift: i64) -> Vec<u8> {
     let mut text = format!(
         "{{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":{rank},\"args\":{{\"name\":\"rank {rank}\"}}}}"
-    );
+    )
+    .into_bytes();
     for (number, thread) in record::threads().into_iter().enumerate() {
-        let kept = thread.events.lock();
-        for event in &kept.0 {
-            let begin = (scale.moment(event.begin) as i64 - shift) as f64 / 1e3;
-            let took = scale.span(event.end.saturating_sub(event.begin)) as f64 / 1e3;
-            let name = NAMES[event.function as usize];
-            let _ = write!(
-                text,
-                ",\n{{\"name\":\"{name}\",\"ph\":\"X\",\"pid\":{rank},\"tid\":{number},\"ts\":{begin:.3},\"dur\":{took:.3}"
-            );
+        let place = format!("\",\"ph\":\"X\",\"pid\":{rank},\"tid\":{number},\"ts\":");
+        for event in thread.events.all() {
+            text.extend_from_slice(b",\n{\"name\":\"");
+            text.extend_from_slice(NAMES[event.function].as_bytes());
+            text.extend_from_slice(place.as_bytes());
+            microseconds(&mut text, scale.moment(event.begin) as i64 - shift);
+            text.extend_from_slice(b",\"dur\":");
+            microseconds(&mut text, scale.span(event.ticks) as i64);
             if event.bytes > 0 {
-                let _ = write!(text, ",\"args\":{{\"bytes\":{}}}", event.bytes);
+                text.extend_from_slice(b",\"args\":{\"bytes\":");
+                decimal(&mut text, event.bytes);
+                text.push(b'}');
             }
-            text.push('}');
+            text.push(b'}');
         }
-        if kept.1 > 0 {
+        if thread.events.lost() > 0 {
             eprintln!(
                 "Weft: rank {rank} has made {} calls more than the timeline has room for; it ends before them",
-                kept.1
+                thread.events.lost()
             );
         }
     }
     text
+}
+
+/// Nanoseconds as microseconds with three decimals. By hand, as the next: the standard library's ways take three times as
+/// long, and there are millions of numbers.
+fn microseconds(text: &mut Vec<u8>, nanoseconds: i64) {
+    if nanoseconds < 0 {
+        text.push(b'-');
+    }
+    let value = nanoseconds.unsigned_abs();
+    decimal(text, value / 1000);
+    let digit = |unit: u64| b'0' + (value / unit % 10) as u8;
+    text.extend_from_slice(&[b'.', digit(100), digit(10), digit(1)]);
+}
+
+fn decimal(text: &mut Vec<u8>, mut value: u64) {
+    // The largest number has 20 digits.
+    let mut digits = [0; 20];
+    let mut first = digits.len();
+    loop {
+        first -= 1;
+        digits[first] = b'0' + (value % 10) as u8;
+        value /= 10;
+        if value == 0 {
+            break;
+        }
+    }
+    text.extend_from_slice(&digits[first..]);
 }

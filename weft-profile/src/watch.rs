@@ -30,7 +30,7 @@ const LOOKED_AT: usize = 64;
 const NOTHING: i32 = i32::MIN;
 
 /// Whether calls are noted.
-pub static WATCHING: AtomicBool = AtomicBool::new(false);
+static WATCHING: AtomicBool = AtomicBool::new(false);
 
 /// Between `MPI_Init` and `MPI_Finalize`, in `MPI_Finalize`, behind it.
 static STAGE: AtomicU8 = AtomicU8::new(0);
@@ -117,6 +117,8 @@ impl Call {
     }
 
     /// The thread enters a function.
+    #[cold]
+    #[inline(never)]
     pub fn begin(&self, ticks: u64, function: usize, arguments: [usize; 3]) {
         self.whom.set(function, arguments);
         let (count, first) = WAITED.get();
@@ -149,17 +151,17 @@ struct Watch {
     begin: Moment,
 }
 
-/// Begins, if `WEFT_TOP` says where to: `TOKEN PORT ADDRESS,ADDRESS,…`.
-pub fn begin(begin: Moment) {
+/// Begins, if `WEFT_TOP` says where to: `TOKEN PORT ADDRESS,ADDRESS,…`. Says whether calls are to be noted.
+pub fn begin(begin: Moment) -> bool {
     let Ok(text) = env::var("WEFT_TOP") else {
-        return;
+        return false;
     };
     let Some(watch) = Watch::new(&text, begin) else {
         eprintln!("Weft: WEFT_TOP is for mpiexec -top to set; '{text}' is not from it");
-        return;
+        return false;
     };
     if WATCH.set(watch).is_err() {
-        return;
+        return false;
     }
     WATCHING.store(true, Ordering::Relaxed);
     // The program's signals are not for the new thread.
@@ -179,6 +181,7 @@ pub fn begin(begin: Moment) {
     if let Err(error) = started {
         eprintln!("Weft: this process is missing in mpiexec -top: no thread: {error}");
     }
+    true
 }
 
 /// `MPI_Finalize` begins, or has returned.
