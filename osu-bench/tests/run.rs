@@ -275,7 +275,12 @@ fn a_page_has_a_picture_of_each_benchmark_with_sizes() {
         stderr(&output)
     );
     let text = std::fs::read_to_string(page).unwrap();
-    assert_eq!(text.matches("<svg").count(), 1, "{text}");
+    // A line and its place in the legend for these two, and for what else is on the machine; bars.
+    let lines = text.matches("<polyline").count();
+    assert!(lines >= 2, "{text}");
+    assert_eq!(text.matches("<span><svg").count(), lines, "{text}");
+    assert_eq!(text.matches("<svg class='bars'").count(), 1, "{text}");
+    assert!(text.contains("prefers-color-scheme:dark"), "{text}");
     assert!(text.contains("a&lt;b") && !text.contains("a<b"), "{text}");
     for part in [
         "<h3>latency ",

@@ -8,13 +8,17 @@ use super::report::number;
 use super::standing::MARGIN;
 
 /// How classes of the parts look, as attributes: not all that show such pictures know style sheets.
-const LOOKS: [(&str, &str); 6] = [
+const LOOKS: [(&str, &str); 10] = [
     ("<polyline ", "<polyline fill='none' stroke-width='1.8' "),
     ("class='x'", "text-anchor='middle'"),
+    ("class='x odd'", "text-anchor='middle'"),
+    ("class='x unit'", "text-anchor='middle'"),
+    ("class='x below'", "text-anchor='middle'"),
     ("class='y'", "text-anchor='end'"),
     ("class='grid minor'", "stroke='#ececec'"),
     ("class='grid'", "stroke='#c4c4c4'"),
     ("class='one'", "stroke='#555'"),
+    ("class='quartiles'", "stroke='#222'"),
 ];
 
 const WIDTH: f64 = 560.0;
@@ -114,61 +118,85 @@ fn ratio(text: &mut String, frame: &Frame, ratios: Line, name: &str) {
     frame.line(text, 0, &ratios);
 }
 
+/// What a library has reached in a benchmark without sizes.
+pub struct Bar {
+    /// The library's place among all, also those that have reached nothing: by it each has its colour.
+    pub place: usize,
+    pub name: String,
+    pub value: f64,
+    /// The quartiles.
+    pub range: [f64; 2],
+}
+
 /// A picture of a benchmark without sizes: a bar for each library, with its median and quartiles. None if there is
 /// none.
-pub fn bars(title: &str, unit: &str, values: &[(String, f64, [f64; 2])]) -> Option<String> {
-    const NAMES: f64 = 110.0;
+pub fn bars(title: &str, unit: &str, values: &[Bar]) -> Option<String> {
+    let (inside, height) = rows(unit, values)?;
+    Some(whole(title, HEAD + height, &inside))
+}
+
+/// The same as a part of a page, which has the title, and whose style sheet says how the parts look.
+pub fn bars_in_page(title: &str, unit: &str, values: &[Bar]) -> Option<String> {
+    let (inside, height) = rows(unit, values)?;
+    Some(format!(
+        "<svg class='bars' viewBox='0 0 {WIDTH} {height}' role='img' aria-label='{}: {unit}'>{inside}</svg>",
+        escape(title)
+    ))
+}
+
+/// The bars, and how high they are together.
+fn rows(unit: &str, values: &[Bar]) -> Option<(String, f64)> {
     const ROW: f64 = 26.0;
-    let all = || {
-        values
-            .iter()
-            .flat_map(|(_, value, [_, upper])| [*value, *upper])
-    };
+    let letters = values.iter().map(|bar| bar.name.chars().count()).max()?;
+    let names = (8.0 * letters as f64 + 7.0).clamp(110.0, WIDTH / 2.0);
+    let all = || values.iter().flat_map(|bar| [bar.value, bar.range[1]]);
+    let medians = values.iter().map(|bar| bar.value);
     let (least, most) = (
-        values.iter().map(|row| row.1).fold(f64::INFINITY, f64::min),
+        medians.fold(f64::INFINITY, f64::min),
         all().fold(0.0, f64::max),
     );
-    if values.is_empty() || least <= 0.0 {
+    if least <= 0.0 {
         return None;
     }
     // Where one is far from the others, these would be dots.
     let decades = most / least > 30.0;
-    let room = WIDTH - NAMES - 90.0;
+    let room = WIDTH - names - 90.0;
     let length = |value: f64| match decades {
         false => room * value / most,
         true => room * (value * 2.0 / least).ln().max(0.0) / (most * 2.0 / least).ln(),
     };
     let mut inside = String::new();
-    for (place, (name, value, [lower, upper])) in values.iter().enumerate() {
-        let (top, middle) = (ROW * place as f64 + 8.0, ROW * place as f64 + 17.0);
+    for (row, bar) in values.iter().enumerate() {
+        let (top, middle) = (ROW * row as f64 + 8.0, ROW * row as f64 + 17.0);
+        let [lower, upper] = bar.range;
         let _ = write!(
             inside,
             "<text class='y' x='{:.1}' y='{:.1}'>{}</text>\
-             <rect x='{NAMES}' y='{top}' width='{:.1}' height='18' fill='{}'/>\
-             <line x1='{:.1}' x2='{:.1}' y1='{middle}' y2='{middle}' stroke='#222'/>\
+             <rect x='{names:.1}' y='{top}' width='{:.1}' height='18' fill='{}'/>\
+             <line class='quartiles' x1='{:.1}' x2='{:.1}' y1='{middle}' y2='{middle}'/>\
              <text x='{:.1}' y='{:.1}'>{} {unit}</text>",
-            NAMES - 7.0,
+            names - 7.0,
             middle + 4.0,
-            escape(name),
-            length(*value),
-            colour(place),
-            NAMES + length(*lower),
-            NAMES + length(*upper),
-            NAMES + length(value.max(*upper)) + 7.0,
+            escape(&bar.name),
+            length(bar.value),
+            colour(bar.place),
+            names + length(lower),
+            names + length(upper),
+            names + length(bar.value.max(upper)) + 7.0,
             middle + 4.0,
-            number(*value)
+            number(bar.value)
         );
     }
-    let mut height = HEAD + ROW * values.len() as f64 + 16.0;
+    let mut height = ROW * values.len() as f64 + 16.0;
     if decades {
         let _ = write!(
             inside,
-            "<text x='{NAMES}' y='{:.1}'>lengths are logarithmic</text>",
-            height - HEAD + 2.0
+            "<text x='{names:.1}' y='{:.1}'>lengths are logarithmic</text>",
+            height + 2.0
         );
         height += 14.0;
     }
-    Some(whole(title, height, &inside))
+    Some((inside, height))
 }
 
 #[cfg(test)]
@@ -204,9 +232,16 @@ mod tests {
 
     #[test]
     fn bars_have_their_numbers() {
+        let bar = |place, name: &str, value, range| Bar {
+            place,
+            name: name.to_owned(),
+            value,
+            range,
+        };
+        // One between them has failed.
         let rows = [
-            ("Weft".to_owned(), 0.3, [0.29, 0.31]),
-            ("Other".to_owned(), 9000.0, [8e3, 9.5e3]),
+            bar(0, "Weft", 0.3, [0.29, 0.31]),
+            bar(2, "Other", 9000.0, [8e3, 9.5e3]),
         ];
         let text = bars("barrier", "µs", &rows).unwrap();
         assert!(
@@ -214,6 +249,7 @@ mod tests {
                 && text.contains(">9000 µs<")
                 && text.contains("logarithmic")
         );
+        assert!(text.contains(colour(2)) && !text.contains(colour(1)));
         assert!(
             !bars("barrier", "µs", &rows[..1])
                 .unwrap()

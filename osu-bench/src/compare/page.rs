@@ -2,26 +2,44 @@
 
 use std::fmt::Write as _;
 
+use super::figure::{self, Bar};
 use super::plot::{self, Line, bytes, escape};
 use super::report::{Cell, Report, number, ratio, verdict};
-use crate::bench::Name;
+use crate::bench::{Name, Unit};
 use crate::stats::Summary;
 
-const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;color:#222;background:#fff;max-width:1240px;margin:2em auto;padding:0 1em}\
-h1{font-size:1.7em;margin-bottom:.2em}h2{margin-top:1.8em;border-bottom:1px solid #ccc}h3{margin:.2em 0;font-size:1.05em}\
-.all{display:grid;grid-template-columns:repeat(auto-fit,minmax(520px,1fr));gap:1.4em;align-items:start}small{font-weight:normal;color:#555}\
-.one{border:1px solid #ddd;border-radius:6px;padding:.8em 1em;min-width:0}\
-svg{width:100%;height:auto;font:12px system-ui,sans-serif}svg text{fill:#333}svg text.x{text-anchor:middle}svg text.y{text-anchor:end}\
-svg polyline{fill:none;stroke-width:1.8}svg .grid{stroke:#c4c4c4}svg .minor{stroke:#ececec}\
+const STYLE: &str = ":root{color-scheme:light dark;--ink:#222;--ground:#fff;--soft:#555;--edge:#ddd;--line:#c4c4c4;--faint:#ececec;\
+--better:#1b6e20;--worse:#a3263a}\
+body{font:15px/1.45 system-ui,sans-serif;color:var(--ink);background:var(--ground);max-width:1240px;margin:2em auto;padding:0 1em}\
+h1{font-size:1.7em;margin-bottom:.2em}h2{margin-top:1.8em;border-bottom:1px solid var(--line)}h3{margin:.2em 0;font-size:1.05em}\
+.all{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(520px,100%),1fr));gap:1.4em;align-items:start;margin-top:1em}\
+small{font-weight:normal;color:var(--soft)}\
+.one{border:1px solid var(--edge);border-radius:6px;padding:.8em 1em;min-width:0}.one:has(>.many[open]){grid-column:1/-1}\
+.one>svg{width:100%;max-width:640px;height:auto;font:12px system-ui,sans-serif}\
+svg text{fill:var(--ink)}svg text.x{text-anchor:middle}svg text.y{text-anchor:end}\
+svg polyline{fill:none;stroke-width:1.8}svg .grid{stroke:var(--line)}svg .minor{stroke:var(--faint)}svg .quartiles{stroke:var(--ink)}\
+.legend{font-size:13px;margin:.5em 0}.legend span{white-space:nowrap;margin-right:.8em}.legend svg{width:22px;height:10px;margin-right:.35em}\
 table{border-collapse:collapse;font-size:13px;font-variant-numeric:tabular-nums}.wide{overflow-x:auto}\
-td,th{padding:.15em .6em;border-bottom:1px solid #eee;text-align:right;white-space:nowrap}td:first-child,th:first-child{text-align:left}\
-.better{color:#1b6e20}.worse{color:#a3263a}.noise{color:#666}summary{cursor:pointer;color:#444}";
+td,th{padding:.15em .6em;border-bottom:1px solid var(--faint);text-align:right;white-space:nowrap}\
+td:first-child,th:first-child{text-align:left;position:sticky;left:0;background:var(--ground)}\
+.what{text-align:left;white-space:normal;overflow-wrap:anywhere}\
+.better{color:var(--better)}.worse{color:var(--worse)}.noise{color:var(--soft)}summary{cursor:pointer;color:var(--soft)}";
+
+/// Letters in pictures become small with them where the screen is narrow. There is no room for the unit beside the numbers then;
+/// it stands above the picture, too.
+const NARROW: &str = "@media(max-width:600px){body{margin:1em auto}.one{padding:.6em .5em}.one>svg{font-size:18px}.one>svg.bars{font-size:14px}svg .odd,svg .unit{display:none}\
+svg .below{transform:translateY(5px)}}";
+
+/// Besides, the lines have other colours there.
+const DARK: &str = ":root{--ink:#e2e2e2;--ground:#17191c;--soft:#a8a8a8;--edge:#3a3d42;--line:#55585e;--faint:#2b2e33;\
+--better:#7ccb80;--worse:#ff8a94}";
 
 /// The page: a section for each network.
 pub fn html(reports: &[Report]) -> String {
     let mut text = format!(
         "<!doctype html>\n<html lang='en'><meta charset='utf-8'><meta name='viewport' content='width=device-width'>\n\
-         <title>MPI libraries compared</title>\n<style>{STYLE}</style>\n<h1>MPI libraries compared</h1>\n"
+         <title>MPI libraries compared</title>\n<style>{STYLE}{NARROW}@media(prefers-color-scheme:dark){{{DARK}{}}}</style>\n<h1>MPI libraries compared</h1>\n",
+        plot::on_dark()
     );
     if let Some(report) = reports.first() {
         let _ = writeln!(
@@ -29,11 +47,11 @@ pub fn html(reports: &[Report]) -> String {
             "<p>Machine: {}</p>",
             escape(&report.conditions.machine)
         );
-        text.push_str("<div class='wide'><table><tr><th>library</th><th style='text-align:left'>version, folder, launcher</th></tr>\n");
+        text.push_str("<div class='wide'><table><tr><th>library</th><th class='what'>version, folder, launcher</th></tr>\n");
         for (name, library) in &report.sides {
             let _ = writeln!(
                 text,
-                "<tr><td>{}</td><td style='text-align:left'>{}<br>{}, {}</td></tr>",
+                "<tr><td>{}</td><td class='what'>{}<br>{}, {}</td></tr>",
                 escape(name),
                 escape(&library.version),
                 escape(&library.dir.display().to_string()),
@@ -43,8 +61,8 @@ pub fn html(reports: &[Report]) -> String {
         text.push_str("</table></div>\n");
     }
     text.push_str(
-        "<p>Lines are medians, bars quartiles. A ratio is that of the library to the first one; it is grey where the \
-         quartiles overlap, green where the library is better and red where it is worse. Both axes are logarithmic.</p>\n",
+        "<p>Lines and broad bars are medians, thin bars quartiles. A ratio is that of the library to the first one; it is grey where \
+         the quartiles overlap, green where the library is better and red where it is worse. Lines have logarithmic axes.</p>\n",
     );
     for report in reports {
         section(&mut text, report);
@@ -64,12 +82,12 @@ fn section(text: &mut String, report: &Report) {
     let lines: Vec<String> = report
         .circumstances()
         .lines()
-        .map(|line| escape(line.trim_start_matches("- ")))
+        .map(|line| escape(line.trim_start_matches("- ")).replace(" %", "\u{a0}%"))
         .collect();
     let _ = writeln!(
         text,
-        "<details><summary>circumstances</summary><p>{}</p></details>",
-        lines.join("<br>")
+        "<details><summary>circumstances</summary><ul><li>{}</ul></details>",
+        lines.join("<li>")
     );
     for failure in &report.failures {
         let _ = writeln!(text, "<p class='worse'>failed: {}</p>", escape(failure));
@@ -81,7 +99,7 @@ fn section(text: &mut String, report: &Report) {
             benches.push(cell.bench);
         }
     }
-    // Those without a picture last.
+    // Those whose picture is small last.
     benches.sort_by_key(|bench| !bench.has_sizes());
     for bench in benches {
         one(text, report, bench);
@@ -97,12 +115,55 @@ fn one(text: &mut String, report: &Report, bench: Name) {
         .iter()
         .filter(|cell| cell.bench == bench)
         .collect();
-    let summaries = |cell: &Cell| -> Vec<Option<Summary>> {
-        cell.values
-            .iter()
-            .map(|values| Summary::of(values))
-            .collect()
+    let name = escape(&bench.text());
+    let _ = writeln!(
+        text,
+        "<div class='one'><h3>{name} <small>{}, {}</small></h3>",
+        bench.explanation(),
+        unit.text()
+    );
+    match bench.has_sizes() {
+        true => by_size(text, report, &cells, &name, unit),
+        false => by_library(text, report, &cells, &name, unit),
+    }
+    text.push_str("</div>\n");
+}
+
+/// What a library has reached, as a cell of a table.
+fn reached(text: &mut String, summary: Option<&Summary>) {
+    let _ = match summary {
+        Some(one) => write!(
+            text,
+            "<td>{} ± {:.0} %</td>",
+            number(one.median),
+            50.0 * one.spread()
+        ),
+        None => write!(text, "<td>–</td>"),
     };
+}
+
+/// The ratio to the first library, as a cell of a table.
+fn compared(text: &mut String, unit: Unit, base: Option<&Summary>, summary: Option<&Summary>) {
+    let (Some(base), Some(one)) = (base, summary) else {
+        text.push_str("<td>–</td>");
+        return;
+    };
+    let verdict = verdict(unit, base, one);
+    let class = verdict.rsplit(' ').next().unwrap_or_default();
+    let _ = write!(
+        text,
+        "<td class='{class}'>{}</td>",
+        ratio(one.median / base.median)
+    );
+}
+
+fn summaries(cell: &Cell) -> Vec<Option<Summary>> {
+    let of = |values: &Vec<f64>| Summary::of(values);
+    cell.values.iter().map(of).collect()
+}
+
+/// A line for each library, and a table with a row for each size.
+fn by_size(text: &mut String, report: &Report, cells: &[&Cell], name: &str, unit: Unit) {
     let lines: Vec<Line> = (report.sides.iter().enumerate())
         .map(|(place, (name, _))| Line {
             name: name.clone(),
@@ -116,24 +177,12 @@ fn one(text: &mut String, report: &Report, bench: Name) {
                 .collect(),
         })
         .collect();
-    let name = escape(&bench.text());
-    let _ = writeln!(
-        text,
-        "<div class='one'><h3>{name} <small>{}, {}</small></h3>",
-        bench.explanation(),
-        unit.text()
-    );
-    let picture = plot::svg(&name, unit.text(), &lines);
-    let open = match &picture {
-        Some(picture) => {
-            text.push_str(picture);
-            ""
-        }
-        None => " open",
-    };
+    let picture = plot::svg(name, unit.text(), &lines);
+    let open = if picture.is_some() { "" } else { " open" };
+    text.push_str(&picture.unwrap_or_default());
     let _ = write!(
         text,
-        "<details{open}><summary>numbers</summary><div class='wide'><table><tr><th>bytes</th>"
+        "<details class='many'{open}><summary>numbers</summary><div class='wide'><table><tr><th>bytes</th>"
     );
     for (place, (name, _)) in report.sides.iter().enumerate() {
         let _ = write!(text, "<th>{}</th>", escape(name));
@@ -143,44 +192,48 @@ fn one(text: &mut String, report: &Report, bench: Name) {
     }
     text.push_str("</tr>\n");
     for cell in cells {
-        let size = if bench.has_sizes() {
-            bytes(cell.size)
-        } else {
-            "–".to_owned()
-        };
-        let _ = write!(text, "<tr><td>{size}</td>");
+        let _ = write!(text, "<tr><td>{}</td>", bytes(cell.size));
         let found = summaries(cell);
         for (place, summary) in found.iter().enumerate() {
-            match summary {
-                Some(one) => {
-                    let _ = write!(
-                        text,
-                        "<td>{} ± {:.0} %</td>",
-                        number(one.median),
-                        50.0 * one.spread()
-                    );
-                }
-                None => text.push_str("<td>–</td>"),
-            }
-            if place == 0 {
-                continue;
-            }
-            match (&found[0], summary) {
-                (Some(base), Some(one)) => {
-                    let class = verdict(unit, base, one)
-                        .rsplit(' ')
-                        .next()
-                        .unwrap_or_default();
-                    let _ = write!(
-                        text,
-                        "<td class='{class}'>{}</td>",
-                        ratio(one.median / base.median)
-                    );
-                }
-                _ => text.push_str("<td>–</td>"),
+            reached(text, summary.as_ref());
+            if place > 0 {
+                compared(text, unit, found[0].as_ref(), summary.as_ref());
             }
         }
         text.push_str("</tr>\n");
     }
-    text.push_str("</table></div></details></div>\n");
+    text.push_str("</table></div></details>\n");
+}
+
+/// A bar and a row of a table for each library.
+fn by_library(text: &mut String, report: &Report, cells: &[&Cell], name: &str, unit: Unit) {
+    for cell in cells {
+        let found = summaries(cell);
+        let named = || report.sides.iter().map(|(name, _)| name).zip(&found);
+        let bars = named().enumerate().filter_map(|(place, (name, one))| {
+            let one = one.as_ref()?;
+            Some(Bar {
+                place,
+                name: name.clone(),
+                value: one.median,
+                range: [one.lower, one.upper],
+            })
+        });
+        let bars: Vec<Bar> = bars.collect();
+        text.push_str(&figure::bars_in_page(name, unit.text(), &bars).unwrap_or_default());
+        text.push_str(
+            "<details><summary>numbers</summary><div class='wide'><table><tr><th>library</th>",
+        );
+        let _ = writeln!(text, "<th>{}</th><th>ratio</th></tr>", unit.text());
+        for (place, (name, summary)) in named().enumerate() {
+            let _ = write!(text, "<tr><td>{}</td>", escape(name));
+            reached(text, summary.as_ref());
+            match place {
+                0 => text.push_str("<td></td>"),
+                _ => compared(text, unit, found[0].as_ref(), summary.as_ref()),
+            }
+            text.push_str("</tr>\n");
+        }
+        text.push_str("</table></div></details>\n");
+    }
 }

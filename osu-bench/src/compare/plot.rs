@@ -52,6 +52,19 @@ pub fn colour(place: usize) -> &'static str {
     COLOURS[place % COLOURS.len()]
 }
 
+/// The colours where the ground is dark: as far from it as the others are from white.
+const ON_DARK: [&str; COLOURS.len()] = [
+    "#6cb4f0", "#ff8a94", "#7ccb80", "#c9a0dc", "#e5b93f", "#4dc6d1", "#c4a398", "#b5b5b5",
+];
+
+/// A style sheet's rules that put [`ON_DARK`] in the place of [`COLOURS`].
+pub fn on_dark() -> String {
+    let rule = |(light, dark)| {
+        format!("svg [stroke='{light}']{{stroke:{dark}}}svg [fill='{light}']{{fill:{dark}}}")
+    };
+    COLOURS.into_iter().zip(ON_DARK).map(rule).collect()
+}
+
 /// A mark of the line in this place.
 fn mark(place: usize, x: f64, y: f64) -> String {
     let colour = colour(place);
@@ -147,7 +160,7 @@ impl Frame {
             .collect();
         let every = powers.len().div_ceil(9).max(1);
         let bottom = self.top + self.height;
-        for size in powers.into_iter().step_by(every) {
+        for (place, size) in powers.into_iter().step_by(every).enumerate() {
             let at = self.x(size);
             let _ = write!(
                 text,
@@ -157,7 +170,9 @@ impl Frame {
             if said {
                 let _ = write!(
                     text,
-                    "<text class='x' x='{at:.1}' y='{:.1}'>{}</text>",
+                    "<text class='{}' x='{at:.1}' y='{:.1}'>{}</text>",
+                    // A page leaves every other one out where it is narrow.
+                    if place % 2 == 1 { "x odd" } else { "x" },
                     bottom + 17.0,
                     bytes(size)
                 );
@@ -169,7 +184,7 @@ impl Frame {
     pub fn unit(&self, text: &mut String, unit: &str) {
         let _ = write!(
             text,
-            "<text class='x' transform='translate(14 {:.1}) rotate(-90)'>{unit}</text>",
+            "<text class='x unit' transform='translate(14 {:.1}) rotate(-90)'>{unit}</text>",
             self.top + self.height / 2.0
         );
     }
@@ -178,7 +193,7 @@ impl Frame {
     pub fn below(&self, text: &mut String, what: &str) {
         let _ = write!(
             text,
-            "<text class='x' x='{:.1}' y='{:.1}'>{what}</text>",
+            "<text class='x below' x='{:.1}' y='{:.1}'>{what}</text>",
             self.left + self.width / 2.0,
             self.top + self.height + 36.0
         );
@@ -256,8 +271,15 @@ pub fn ranges(lines: &[Line]) -> Option<((usize, usize), (f64, f64))> {
 
 /// The lines with axes and legend, and the frame that they are in: what is below it is for the caller.
 pub fn chart(text: &mut String, unit: &str, lines: &[Line]) -> Option<Frame> {
-    let (sizes, values) = ranges(lines)?;
     let (names, top) = legend(lines);
+    let frame = axes(text, unit, lines, top)?;
+    text.push_str(&names);
+    Some(frame)
+}
+
+/// The axis upwards, and the frame, which begins at `top`.
+fn axes(text: &mut String, unit: &str, lines: &[Line], top: f64) -> Option<Frame> {
+    let (sizes, values) = ranges(lines)?;
     let frame = Frame {
         left: LEFT,
         top,
@@ -268,24 +290,39 @@ pub fn chart(text: &mut String, unit: &str, lines: &[Line]) -> Option<Frame> {
     };
     frame.levels(text);
     frame.unit(text, unit);
-    text.push_str(&names);
     Some(frame)
 }
 
-/// The picture, if there is something to show: `unit` is that of the values.
+/// The picture for a page, if there is something to show: `unit` is that of the values. The legend is text of the page, which
+/// breaks where the screen ends; the page's style sheet says how all looks.
 pub fn svg(title: &str, unit: &str, lines: &[Line]) -> Option<String> {
     let mut inside = String::new();
-    let frame = chart(&mut inside, unit, lines)?;
+    let frame = axes(&mut inside, unit, lines, 10.0)?;
     frame.powers(&mut inside, true);
     frame.below(&mut inside, "bytes");
     for (place, line) in lines.iter().enumerate() {
         frame.line(&mut inside, place, line);
     }
-    Some(format!(
-        "<svg viewBox='0 0 {WIDTH} {}' role='img' aria-label='{}: {unit} by bytes'>{inside}</svg>",
+    let mut text = String::from("<div class='legend'>");
+    for (place, line) in lines.iter().enumerate() {
+        if line.points.is_empty() {
+            continue;
+        }
+        let _ = write!(
+            text,
+            "<span><svg viewBox='0 0 22 10'><line x1='0' x2='22' y1='5' y2='5' stroke='{}' stroke-width='2'/>{}</svg>{}</span> ",
+            colour(place),
+            mark(place, 11.0, 5.0),
+            escape(&line.name)
+        );
+    }
+    let _ = write!(
+        text,
+        "</div><svg viewBox='0 0 {WIDTH} {}' role='img' aria-label='{}: {unit} by bytes'>{inside}</svg>",
         frame.top + frame.height + BOTTOM,
         escape(title)
-    ))
+    );
+    Some(text)
 }
 
 #[cfg(test)]
@@ -331,7 +368,21 @@ mod tests {
         assert!(
             picture.contains("a&lt;b") && picture.contains(">1 Ki<") && picture.contains(">µs<")
         );
+        assert_eq!(picture.matches("<span>").count(), 2);
         assert!(svg("barrier", "µs", &[]).is_none());
+    }
+
+    #[test]
+    fn each_colour_has_another_on_dark_ground() {
+        let rules = on_dark();
+        for (light, dark) in COLOURS.into_iter().zip(ON_DARK) {
+            assert!(rules.contains(&format!("[stroke='{light}']{{stroke:{dark}}}")));
+            let brightness = |colour: &str| {
+                u32::from_str_radix(&colour[1..3], 16).unwrap()
+                    + 2 * u32::from_str_radix(&colour[3..5], 16).unwrap()
+            };
+            assert!(brightness(dark) > brightness(light) + 100, "{light} {dark}");
+        }
     }
 
     #[test]
@@ -356,10 +407,7 @@ mod tests {
                 "{name} at {at}"
             );
         }
-        assert!(
-            svg("latency", "µs", &lines)
-                .unwrap()
-                .contains("viewBox='0 0 560 348")
-        );
+        let mut drawn = String::new();
+        assert_eq!(chart(&mut drawn, "µs", &lines).unwrap().top, height);
     }
 }

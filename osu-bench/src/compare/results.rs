@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::figure::Bar;
 use super::plot::{Line, bytes};
 use super::report::{Cell, Report, number, ratio};
 use super::standing::{Against, Standing, against};
@@ -275,7 +276,12 @@ fn picture(report: &Report, bench: Name) -> Option<String> {
             .enumerate()
             .filter_map(|(place, (name, _))| {
                 let found = summary(cell, place)?;
-                Some((name.clone(), found.median, [found.lower, found.upper]))
+                Some(Bar {
+                    place,
+                    name: name.clone(),
+                    value: found.median,
+                    range: [found.lower, found.upper],
+                })
             });
         return figure::bars(&title, unit, &rows.collect::<Vec<_>>());
     }
