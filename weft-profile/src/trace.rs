@@ -3,7 +3,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::Path;
 
 use crate::clock::{Moment, Scale};
@@ -11,8 +11,8 @@ use crate::job::Job;
 use crate::names::NAMES;
 use crate::record;
 
-/// Bytes that go to rank 0 at once.
-const PIECE: usize = 1 << 20;
+/// About how many bytes go to rank 0, or into the file, at once.
+const PIECE: usize = 256 << 10;
 
 /// Rank 0 writes what all ranks have kept; the others send it.
 pub fn write(job: &Job, begin: Moment, scale: &Scale, path: &OsStr) {
@@ -20,7 +20,10 @@ pub fn write(job: &Job, begin: Moment, scale: &Scale, path: &OsStr) {
         job.clock_of(job.rank);
         let mut shift = [0; 8];
         job.receive(&mut shift, 0);
-        send(job, &events(job.rank, scale, i64::from_ne_bytes(shift)));
+        events(job.rank, scale, i64::from_ne_bytes(shift), |piece| {
+            send(job, piece);
+        });
+        send(job, &[]);
         return;
     }
     // Also who can't write takes what the others send: they wait.
@@ -31,7 +34,7 @@ pub fn write(job: &Job, begin: Moment, scale: &Scale, path: &OsStr) {
         }
     };
     let mut file = match File::create(Path::new(path)) {
-        Ok(file) => Some(BufWriter::new(file)),
+        Ok(file) => Some(file),
         Err(error) => {
             note(Err(error));
             None
@@ -44,22 +47,18 @@ pub fn write(job: &Job, begin: Moment, scale: &Scale, path: &OsStr) {
     };
     // Rank 0's beginning is the timeline's.
     let begin = begin.nanoseconds as i64;
-    // All clocks first: then all ranks write their texts at the same time.
+    // All clocks first: then each rank makes its text while those before it are written.
     for rank in 1..job.size {
         let shift = job.clock_of(rank) + begin;
         job.send(&shift.to_ne_bytes(), rank);
     }
     put(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
-    put(&events(0, scale, begin));
+    events(0, scale, begin, &mut put);
     for rank in 1..job.size {
         put(b",\n");
         receive(job, rank, &mut put);
     }
     put(b"\n]}\n");
-    if let Some(mut file) = file {
-        let result = file.flush();
-        note(result);
-    }
     if let Some(error) = failure {
         eprintln!(
             "Weft: the timeline could not be written to {} (-trace, WEFT_TRACE): {error}",
@@ -68,29 +67,31 @@ pub fn write(job: &Job, begin: Moment, scale: &Scale, path: &OsStr) {
     }
 }
 
-/// Sends a text in pieces, its length first.
-fn send(job: &Job, text: &[u8]) {
-    job.send(&(text.len() as u64).to_ne_bytes(), 0);
-    for piece in text.chunks(PIECE) {
+/// Sends a piece of a text, its length first; nothing is the end.
+fn send(job: &Job, piece: &[u8]) {
+    job.send(&(piece.len() as u64).to_ne_bytes(), 0);
+    if !piece.is_empty() {
         job.send(piece, 0);
     }
 }
 
 fn receive(job: &Job, from: usize, put: &mut impl FnMut(&[u8])) {
-    let mut length = [0; 8];
-    job.receive(&mut length, from);
-    let mut left = u64::from_ne_bytes(length) as usize;
-    let mut piece = vec![0; left.min(PIECE)];
-    while left > 0 {
-        let now = left.min(PIECE);
-        job.receive(&mut piece[..now], from);
-        put(&piece[..now]);
-        left -= now;
+    let mut piece = Vec::new();
+    loop {
+        let mut length = [0; 8];
+        job.receive(&mut length, from);
+        let length = u64::from_ne_bytes(length) as usize;
+        if length == 0 {
+            return;
+        }
+        piece.resize(length, 0);
+        job.receive(&mut piece, from);
+        put(&piece);
     }
 }
 
-/// This process's calls. `shift`: what its clock said when the timeline began.
-fn events(rank: usize, scale: &Scale, shift: i64) -> Vec<u8> {
+/// This process's calls, piece by piece. `shift`: what its clock said when the timeline began.
+fn events(rank: usize, scale: &Scale, shift: i64, mut put: impl FnMut(&[u8])) {
     let mut text = format!(
         "{{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":{rank},\"args\":{{\"name\":\"rank {rank}\"}}}}"
     )
@@ -98,6 +99,10 @@ fn events(rank: usize, scale: &Scale, shift: i64) -> Vec<u8> {
     for (number, thread) in record::threads().into_iter().enumerate() {
         let place = format!("\",\"ph\":\"X\",\"pid\":{rank},\"tid\":{number},\"ts\":");
         for event in thread.events.all() {
+            if text.len() >= PIECE {
+                put(&text);
+                text.clear();
+            }
             text.extend_from_slice(b",\n{\"name\":\"");
             text.extend_from_slice(NAMES[event.function].as_bytes());
             text.extend_from_slice(place.as_bytes());
@@ -118,7 +123,7 @@ fn events(rank: usize, scale: &Scale, shift: i64) -> Vec<u8> {
             );
         }
     }
-    text
+    put(&text);
 }
 
 /// Nanoseconds as microseconds with three decimals. By hand, as the next: the standard library's ways take three times as
