@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::process::{Command, Stdio};
 
-use crate::{Result, handle_count, workspace};
+use crate::{Result, handle_count, traced_count, workspace};
 
 /// What a count may be above its bound: the C library has other copies for other processors.
 const SLACK: f64 = 2.0;
@@ -90,6 +90,8 @@ fn counts() -> Result<BTreeMap<String, f64>> {
             "libmpi",
             "--package",
             "libmpi-abi",
+            "--package",
+            "weft-profile",
         ]),
         "building the libraries",
     )?;
@@ -109,6 +111,7 @@ fn counts() -> Result<BTreeMap<String, f64>> {
         fs::copy(&built, lib.join(name)).map_err(failed)?;
     }
     let mut counts: BTreeMap<String, f64> = handle_count::counts(&lib)?.into_iter().collect();
+    counts.extend(traced_count::counts(&lib, &target)?);
     for kind in ["isend-count", "put-count"] {
         println!("xtask: counting instructions by osu-bench {kind}");
         let output = Command::new(target.join("debug/osu-bench"))

@@ -16,6 +16,7 @@ mod packages;
 mod races;
 mod result;
 mod test;
+mod traced_count;
 mod vm;
 mod workspace;
 

@@ -2,7 +2,7 @@
 #include <mpi.h>
 #include <unistd.h>
 
-enum { ROUNDS = 20, BYTES = 1000 };
+enum { ROUNDS = 20, BYTES = 1000, MANY = 10000 };
 
 int main(int argc, char **argv) {
     int rank, size;
@@ -19,6 +19,19 @@ int main(int argc, char **argv) {
         MPI_Irecv(data, BYTES, MPI_BYTE, (rank + size - 1) % size, 0, MPI_COMM_WORLD, &request);
         MPI_Send(data, BYTES, MPI_BYTE, (rank + 1) % size, 0, MPI_COMM_WORLD);
         MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+    /* More than goes into one piece of the timeline. */
+    for (int i = 0, inter; i < MANY; i++)
+        MPI_Comm_test_inter(MPI_COMM_WORLD, &inter);
+    /* Two datatypes of other sizes, of which the second may have the handle that the first had. */
+    for (int bytes = 1000; bytes <= 3000; bytes += 2000) {
+        static char more[3000];
+        MPI_Datatype type;
+        MPI_Type_contiguous(bytes, MPI_BYTE, &type);
+        MPI_Type_commit(&type);
+        MPI_Bcast(more, 1, type, 0, MPI_COMM_WORLD);
+        MPI_Bcast(more, 1, type, 0, MPI_COMM_WORLD);
+        MPI_Type_free(&type);
     }
     return MPI_Finalize();
 }
