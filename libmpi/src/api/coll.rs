@@ -314,6 +314,14 @@ impl Blocks {
         !matches!(self, Blocks::Equal(..))
     }
 
+    /// The datatype of blocks that all have as many elements.
+    pub fn datatype_of_equal(&self) -> Option<MPI_Datatype> {
+        match *self {
+            Blocks::Equal(_, datatype) => Some(datatype),
+            _ => None,
+        }
+    }
+
     /// The blocks of `ranks` ranks in `buf`; `side` is what the names of the arguments begin with.
     ///
     /// # Safety

@@ -3,14 +3,26 @@
 
 use std::ffi::{c_int, c_void};
 
-use mpi_comm::collective::{Call, Root};
+use mpi_comm::collective::{Call, Root, quick};
 use mpi_core::Result;
+use mpi_core::comm::Comm;
+use mpi_core::process::Process;
+use mpi_objects::runtime::running;
+use mpi_objects::types;
 
 use super::coll::{Blocks, How, Site, TypeList, demand_apart, demand_buffer, demand_own_apart};
-use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request};
+use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_IN_PLACE, MPI_Request};
 use crate::counts::IntArray;
 
-#[inline]
+/// After a call whose blocks are all of this datatype, and which may come again: the handle of a predefined one always
+/// means the same.
+fn label(site: &Site<'_>, how: How, call: &Call<'_>, datatype: MPI_Datatype) {
+    if matches!(how, How::Wait) && types::is_predefined(datatype) {
+        quick::label_movement(&site.object.comm, call, datatype);
+    }
+}
+
+#[inline(never)]
 pub(super) unsafe fn bcast_as(
     how: How,
     buffer: *mut c_void,
@@ -27,8 +39,11 @@ pub(super) unsafe fn bcast_as(
     }
     demand_buffer("buffer", buffer, "in a broadcast")?;
     let part = site.part("", buffer, count, datatype)?;
+    let call = Call::Bcast { root, part };
     // SAFETY: the caller's contract.
-    unsafe { site.run(&Call::Bcast { root, part }, buffer, buffer) }
+    unsafe { site.run(&call, buffer, buffer)? };
+    label(&site, how, &call, datatype);
+    Ok(())
 }
 
 /// Gather and gatherv.
@@ -122,6 +137,7 @@ pub(super) unsafe fn scatter_as(
 }
 
 /// Allgather and allgatherv.
+#[inline(never)]
 pub(super) unsafe fn allgather_as(
     how: How,
     sendbuf: *const c_void,
@@ -137,7 +153,7 @@ pub(super) unsafe fn allgather_as(
         recvbuf,
         "in an allgather; sendbuf can be MPI_IN_PLACE",
     )?;
-    let mut list = TypeList::None;
+    let (mut list, equal) = (TypeList::None, recv.datatype_of_equal());
     // SAFETY: the caller's contract.
     let recv = unsafe { recv.layout("recv", recvbuf, site.others(), &mut list)? };
     let send = match site.in_place("sendbuf", sendbuf)? {
@@ -147,11 +163,17 @@ pub(super) unsafe fn allgather_as(
     if let (Some(send), false) = (send, site.is_inter()) {
         demand_own_apart(sendbuf, send, recvbuf, &recv, site.rank())?;
     }
+    let call = Call::Allgather { send, recv };
     // SAFETY: the caller's contract.
-    unsafe { site.run(&Call::Allgather { send, recv }, sendbuf, recvbuf) }
+    unsafe { site.run(&call, sendbuf, recvbuf)? };
+    if let Some(datatype) = equal {
+        label(&site, how, &call, datatype);
+    }
+    Ok(())
 }
 
 /// Alltoall, alltoallv and alltoallw.
+#[inline(never)]
 pub(super) unsafe fn alltoall_as(
     how: How,
     sendbuf: *const c_void,
@@ -167,6 +189,7 @@ pub(super) unsafe fn alltoall_as(
         "in an all-to-all; sendbuf can be MPI_IN_PLACE",
     )?;
     let (ranks, mut sent, mut received) = (site.others(), TypeList::None, TypeList::None);
+    let equal = recv.datatype_of_equal();
     // SAFETY: the caller's contract.
     let recv = unsafe { recv.layout("recv", recvbuf, ranks, &mut received)? };
     let send = match site.in_place("sendbuf", sendbuf)? {
@@ -180,12 +203,17 @@ pub(super) unsafe fn alltoall_as(
             Some(send)
         }
     };
+    let call = Call::Alltoall { send, recv };
     // SAFETY: the caller's contract.
-    unsafe { site.run(&Call::Alltoall { send, recv }, sendbuf, recvbuf) }
+    unsafe { site.run(&call, sendbuf, recvbuf)? };
+    if let Some(datatype) = equal {
+        label(&site, how, &call, datatype);
+    }
+    Ok(())
 }
 
 /// `MPI_Bcast` (section 5.4).
-#[inline]
+#[inline(always)]
 pub unsafe fn bcast(
     buffer: *mut c_void,
     count: MPI_Count,
@@ -194,7 +222,52 @@ pub unsafe fn bcast(
     comm: MPI_Comm,
 ) -> Result<()> {
     // SAFETY: the caller's contract.
-    unsafe { bcast_as(How::Wait, buffer, count, datatype, root, comm) }
+    unsafe {
+        match bcast_again(buffer, count, datatype, root, comm) {
+            Some(done) => done,
+            None => bcast_as(How::Wait, buffer, count, datatype, root, comm),
+        }
+    }
+}
+
+/// The short way of a call that comes again: the label says that its datatype is good.
+#[inline(always)]
+unsafe fn bcast_again(
+    buffer: *mut c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    root: c_int,
+    comm: MPI_Comm,
+) -> Option<Result<()>> {
+    let runtime = running()?;
+    let comm = &runtime.early_comm(comm)?.comm;
+    if buffer.is_null() || buffer == MPI_IN_PLACE {
+        return None;
+    }
+    // SAFETY: the caller's contract.
+    unsafe { quick::bcast(&runtime.process, comm, datatype, count, root, buffer.cast()) }
+}
+
+/// Where a call of equal blocks that may come again takes place, and from where it sends, none in place: if its buffers
+/// are good, and both sides describe blocks alike.
+#[inline(always)]
+fn again(
+    (sendbuf, sendcount, sendtype): (*const c_void, MPI_Count, MPI_Datatype),
+    (recvbuf, count, datatype): (*mut c_void, MPI_Count, MPI_Datatype),
+    comm: MPI_Comm,
+) -> Option<(&'static Process, &'static Comm, Option<*const u8>)> {
+    let send = match sendbuf == MPI_IN_PLACE.cast_const() {
+        true => None,
+        false if sendcount != count || sendtype != datatype => return None,
+        false => Some(sendbuf.cast()),
+    };
+    let runtime = running()?;
+    let comm = &runtime.early_comm(comm)?.comm;
+    let good = !sendbuf.is_null()
+        && !recvbuf.is_null()
+        && recvbuf != MPI_IN_PLACE
+        && sendbuf != recvbuf.cast_const();
+    good.then_some((&runtime.process, comm, send))
 }
 
 /// `MPI_Ibcast` (section 5.12.2).
@@ -435,6 +508,7 @@ pub unsafe fn iscatterv(
 }
 
 /// `MPI_Allgather` (section 5.7).
+#[inline(always)]
 pub unsafe fn allgather(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
@@ -444,6 +518,18 @@ pub unsafe fn allgather(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> Result<()> {
+    let sides = (
+        (sendbuf, sendcount, sendtype),
+        (recvbuf, recvcount, recvtype),
+    );
+    if let Some((process, comm, send)) = again(sides.0, sides.1, comm)
+        // SAFETY: the caller's contract.
+        && let Some(done) = unsafe {
+            quick::allgather(process, comm, recvtype, recvcount, send, recvbuf.cast())
+        }
+    {
+        return done;
+    }
     let recv = Blocks::Equal(recvcount, recvtype);
     // SAFETY: the caller's contract.
     unsafe { allgather_as(How::Wait, sendbuf, sendcount, sendtype, recvbuf, recv, comm) }
@@ -519,6 +605,7 @@ pub unsafe fn iallgatherv(
 }
 
 /// `MPI_Alltoall` (section 5.8).
+#[inline(always)]
 pub unsafe fn alltoall(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
@@ -528,6 +615,18 @@ pub unsafe fn alltoall(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> Result<()> {
+    let sides = (
+        (sendbuf, sendcount, sendtype),
+        (recvbuf, recvcount, recvtype),
+    );
+    if let Some((process, comm, send)) = again(sides.0, sides.1, comm)
+        // SAFETY: the caller's contract.
+        && let Some(done) = unsafe {
+            quick::alltoall(process, comm, recvtype, recvcount, send, recvbuf.cast())
+        }
+    {
+        return done;
+    }
     let send = Blocks::Equal(sendcount, sendtype);
     let recv = Blocks::Equal(recvcount, recvtype);
     // SAFETY: the caller's contract.

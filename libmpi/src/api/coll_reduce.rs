@@ -66,6 +66,7 @@ fn vector(
     Ok(Vector { part, op, in_place })
 }
 
+#[inline(never)]
 pub(super) unsafe fn reduce_as(
     how: How,
     sendbuf: *const c_void,
@@ -77,6 +78,7 @@ pub(super) unsafe fn reduce_as(
     comm: MPI_Comm,
 ) -> Result<()> {
     let site = Site::new(comm, how)?;
+    let label_of = [datatype, op];
     let root = site.root(root)?;
     let Vector { part, op, in_place } = match root {
         // SAFETY: no buffers.
@@ -95,18 +97,23 @@ pub(super) unsafe fn reduce_as(
             vector(&site, sendbuf, recvbuf, count, received, datatype, op)?
         }
     };
+    let call = Call::Reduce {
+        root,
+        in_place,
+        part,
+        op,
+    };
     // SAFETY: the caller's contract.
-    unsafe {
-        site.run(
-            &Call::Reduce {
-                root,
-                in_place,
-                part,
-                op,
-            },
-            sendbuf,
-            recvbuf,
-        )
+    unsafe { site.run(&call, sendbuf, recvbuf)? };
+    label(&site, how, &call, label_of);
+    Ok(())
+}
+
+/// After a call that may come again: handles of predefined ones always mean the same. (Operations of the program's
+/// have no short way.)
+fn label(site: &Site<'_>, how: How, call: &Call<'_>, label: Label) {
+    if matches!(how, How::Wait) && types::is_predefined(label[0]) {
+        quick::label_reduction(&site.object.comm, call, label);
     }
 }
 
@@ -121,16 +128,13 @@ pub(super) unsafe fn allreduce_as(
     comm: MPI_Comm,
 ) -> Result<()> {
     let site = Site::new(comm, how)?;
-    let label = [datatype, op];
+    let label_of = [datatype, op];
     let Vector { part, op, in_place } =
         vector(&site, sendbuf, recvbuf, count, Some(count), datatype, op)?;
     let call = Call::Allreduce { in_place, part, op };
     // SAFETY: the caller's contract.
     unsafe { site.run(&call, sendbuf, recvbuf)? };
-    // Handles of predefined ones always mean the same. (Operations of the program's have no short way.)
-    if matches!(how, How::Wait) && types::is_predefined(datatype) {
-        quick::label_allreduce(&site.object.comm, &call, label);
-    }
+    label(&site, how, &call, label_of);
     Ok(())
 }
 
@@ -236,6 +240,7 @@ pub unsafe fn reduce_local(
 }
 
 /// `MPI_Reduce` (section 5.9.1).
+#[inline(always)]
 pub unsafe fn reduce(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
@@ -246,7 +251,55 @@ pub unsafe fn reduce(
     comm: MPI_Comm,
 ) -> Result<()> {
     // SAFETY: the caller's contract.
-    unsafe { reduce_as(How::Wait, sendbuf, recvbuf, count, datatype, op, root, comm) }
+    unsafe {
+        match reduce_again(sendbuf, recvbuf, count, [datatype, op], root, comm) {
+            Some(done) => done,
+            None => reduce_as(How::Wait, sendbuf, recvbuf, count, datatype, op, root, comm),
+        }
+    }
+}
+
+/// As [`allreduce_again`].
+#[inline(always)]
+unsafe fn reduce_again(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: MPI_Count,
+    label: Label,
+    root: c_int,
+    comm: MPI_Comm,
+) -> Option<Result<()>> {
+    let runtime = running()?;
+    let comm = &runtime.early_comm(comm)?.comm;
+    let send = match root as u32 == comm.rank() {
+        true => operand(sendbuf, recvbuf)?,
+        false if sendbuf.is_null() || sendbuf == MPI_IN_PLACE.cast_const() => return None,
+        false => sendbuf,
+    };
+    // SAFETY: the caller's contract.
+    unsafe {
+        quick::reduce(
+            &runtime.process,
+            comm,
+            label,
+            count,
+            root,
+            send.cast(),
+            recvbuf.cast(),
+        )
+    }
+}
+
+/// Where this rank's operand is, if buffers are good: of a rank that takes the result.
+#[inline(always)]
+fn operand(sendbuf: *const c_void, recvbuf: *mut c_void) -> Option<*const c_void> {
+    let send = match sendbuf == MPI_IN_PLACE.cast_const() {
+        true => recvbuf.cast_const(),
+        false if sendbuf == recvbuf.cast_const() => return None,
+        false => sendbuf,
+    };
+    let good = !send.is_null() && !recvbuf.is_null() && recvbuf != MPI_IN_PLACE;
+    good.then_some(send)
 }
 
 /// `MPI_Ireduce` (section 5.12.7).
@@ -305,14 +358,7 @@ unsafe fn allreduce_again(
 ) -> Option<Result<()>> {
     let runtime = running()?;
     let comm = &runtime.early_comm(comm)?.comm;
-    let send = match sendbuf == MPI_IN_PLACE.cast_const() {
-        true => recvbuf.cast_const(),
-        false if sendbuf == recvbuf.cast_const() => return None,
-        false => sendbuf,
-    };
-    if send.is_null() || recvbuf.is_null() || recvbuf == MPI_IN_PLACE {
-        return None;
-    }
+    let send = operand(sendbuf, recvbuf)?;
     // SAFETY: the caller's contract.
     unsafe {
         quick::allreduce(

@@ -1,6 +1,6 @@
 //! Barriers and data that goes by slots as it is.
 
-use super::ring::{Slots, piece, pieces, scattered, stride};
+use super::ring::{Slots, piece, pieces};
 use crate::schedule::{Block, Buf, Schedule, Staged};
 use crate::team::{Blocks, Layout, Part};
 use mpi_types::datatype::Datatype;
@@ -247,7 +247,7 @@ pub fn scatter(
         let Some(send) = send else { return };
         let blocks = Layout::Uniform(send).of(Buf::Send, schedule);
         let len = send.bytes();
-        let stride = stride(slots);
+        let stride = slots.stride();
         let mut staged = vec![None; if len > stride { size } else { 0 }];
         for from in (0..len).step_by(stride) {
             let to = (from + stride).min(len);
@@ -255,7 +255,7 @@ pub fn scatter(
             slots.claim(schedule, phase);
             for rank in slots.others() {
                 let block = blocks.get(rank as usize, schedule);
-                let at = scattered(root, phase, rank, stride, to - from);
+                let at = slots.part_for(root, phase, rank, to - from);
                 if len <= stride {
                     schedule.copy(block, at);
                     continue;
@@ -280,14 +280,14 @@ pub fn scatter(
     let Some(recv) = recv else { return };
     let typed = recv.block(Buf::Recv, schedule);
     let len = recv.bytes();
-    let stride = stride(slots);
+    let stride = slots.stride();
     let staged = (len > stride).then(|| schedule.stage(typed, recv.datatype));
     for from in (0..len).step_by(stride) {
         let to = (from + stride).min(len);
         let phase = schedule.phase();
         slots.pass(schedule, phase);
         slots.await_one(schedule, root, phase);
-        let at = scattered(root, phase, slots.rank, stride, to - from);
+        let at = slots.part_for(root, phase, slots.rank, to - from);
         match &staged {
             None => schedule.copy(at, typed),
             Some(staged) => schedule.copy(at, piece(staged, from, to)),
@@ -326,7 +326,7 @@ pub fn alltoall(schedule: &mut Schedule, slots: Slots, send: Option<Part<'_>>, r
         keep(schedule);
         return;
     }
-    let stride = stride(slots);
+    let stride = slots.stride();
     let pieces = len.div_ceil(stride);
     let whole = pieces == 1;
     let mut sources = Vec::new();
@@ -351,7 +351,7 @@ pub fn alltoall(schedule: &mut Schedule, slots: Slots, send: Option<Part<'_>>, r
                 true => out.get(rank as usize, schedule),
                 false => piece(&sources[i], from, to),
             };
-            let at = scattered(slots.rank, phase, rank, stride, to - from);
+            let at = slots.part_for(slots.rank, phase, rank, to - from);
             schedule.copy(block, at);
         }
         slots.raise(schedule, phase);
@@ -366,7 +366,7 @@ pub fn alltoall(schedule: &mut Schedule, slots: Slots, send: Option<Part<'_>>, r
         let phase = first + k as i32;
         slots.await_all(schedule, phase);
         for (i, rank) in slots.others().enumerate() {
-            let at = scattered(rank, phase, slots.rank, stride, to - from);
+            let at = slots.part_for(rank, phase, slots.rank, to - from);
             let block = match whole {
                 true => blocks.get(rank as usize, schedule),
                 false => piece(&places[i], from, to),

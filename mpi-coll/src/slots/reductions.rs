@@ -1,6 +1,6 @@
 //! Reductions in slots: each rank reads what the others have put there.
 
-use super::ring::{Slots, pieces, scattered};
+use super::ring::{Slots, pieces};
 use crate::schedule::{Block, Buf, Schedule, Slot};
 use crate::team::{Layout, Part, share};
 use mpi_types::op::Op;
@@ -82,7 +82,7 @@ fn reduction(
         // Long elements have an alignment that the first line does not offer.
         let of = |rank: u32| match width <= 8 {
             true => elements(Slots::whole(rank, phase, len)),
-            false => elements(scattered(rank, phase, 0, 0, len)),
+            false => elements(Block::bytes(Buf::Slot(Slot::first(rank, phase)), 64, len)),
         };
         slots.claim(schedule, phase);
         schedule.copy(send, of(slots.rank));

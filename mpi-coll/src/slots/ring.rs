@@ -78,8 +78,30 @@ impl Slots {
         schedule.await_flags(of..of + 1, 0, phase);
     }
 
+    /// From the part of a slot for one of the other ranks to the next one's.
+    pub(super) fn stride(&self) -> usize {
+        (self.room / (self.size as usize - 1).max(1)) & !63
+    }
+
+    /// Where in rank `of`'s slot its `len` bytes for `rank` begin, if it puts as many there for each other.
+    #[inline]
+    pub fn offset_for(&self, of: u32, rank: u32, len: usize) -> isize {
+        if self.size == 2 {
+            return slot_offset(len);
+        }
+        let place = rank - u32::from(rank > of);
+        64 + (place as usize * self.stride()) as isize
+    }
+
+    /// These bytes.
+    pub(super) fn part_for(&self, of: u32, phase: i32, rank: u32, len: usize) -> Block {
+        let buf = Buf::Slot(Slot::first(of, phase));
+        Block::bytes(buf, self.offset_for(of, rank, len), len)
+    }
+
     /// The other ranks, beginning with the next one, so that not all read at one at once.
-    pub(super) fn others(&self) -> impl Iterator<Item = u32> + use<> {
+    #[inline]
+    pub fn others(&self) -> impl Iterator<Item = u32> + use<> {
         let Slots { rank, size, .. } = *self;
         (1..size).map(move |distance| (rank + distance) % size)
     }
@@ -99,15 +121,3 @@ pub(super) fn pieces(slots: Slots, len: usize) -> usize {
 
 /// Bytes of a piece that make its flag worth while.
 const LEAST_PIECE: usize = 8 << 10;
-
-/// From the part of a slot for one of the other ranks to the next one's.
-pub(super) fn stride(slots: Slots) -> usize {
-    (slots.room / (slots.size as usize - 1).max(1)) & !63
-}
-
-/// Where in rank `of`'s slot the part for `rank` is, among those for the others.
-pub(super) fn scattered(of: u32, phase: i32, rank: u32, stride: usize, len: usize) -> Block {
-    let buf = Buf::Slot(Slot::first(of, phase));
-    let place = rank as usize - usize::from(rank > of);
-    Block::bytes(buf, 64 + (place * stride) as isize, len)
-}

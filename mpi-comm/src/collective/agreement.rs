@@ -97,6 +97,15 @@ impl CallSignature {
         CallSignature(self.0 & !(MASK << BYTES) | (u64::from(phases) & MASK) << BYTES)
     }
 
+    /// The same with this root.
+    #[inline(always)]
+    pub fn with_root(self, root: u32) -> CallSignature {
+        const MASK: u64 = (1 << ROOT) - 1;
+        let field = (u64::from(root) + 1) & MASK;
+        let at = BYTES + PHASES;
+        CallSignature(self.0 & !(MASK << at) | field << at)
+    }
+
     /// Whether there is nothing to compare.
     #[inline]
     pub fn is_none(self) -> bool {

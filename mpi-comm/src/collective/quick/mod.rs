@@ -1,0 +1,276 @@
+//! Barriers and short collectives between ranks of a node, when calls come again: the one phase of their
+//! schedule (`mpi_coll::slots`), gone through without the schedule. Ranks that go through the schedule, because
+//! theirs is the first such call, or because their data has gaps, notice no difference.
+//!
+//! The program's calls come here first ([`barrier`], [`allreduce`] and so on), with handles as they are, and go on to the
+//! long way, which checks arguments, where that says that nothing was done.
+
+mod movement;
+mod phase;
+mod reduction;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::agreement::CallSignature;
+use super::buffers::Buffers;
+use super::call::Call;
+use super::state::CommState;
+use movement::{Kind, QuickMovements};
+use mpi_core::comm::Comm;
+use mpi_core::error::Result;
+use mpi_core::lock::Guarded;
+use mpi_core::process::Process;
+use phase::{Phase, ShortWay};
+use reduction::QuickReduction;
+
+pub use reduction::Label;
+
+/// The calls of a communicator that have had schedules of one phase.
+#[derive(Default)]
+pub(super) struct QuickCalls {
+    /// The signature of a barrier, as a word; 0 until there was one.
+    barrier: AtomicU64,
+    /// The latest allreduce of the kind, and the latest reduce.
+    allreduce: Guarded<Option<QuickReduction>>,
+    reduce: Guarded<Option<QuickReduction>>,
+    movements: Guarded<QuickMovements>,
+}
+
+impl QuickCalls {
+    /// Takes note of a call whose schedule goes in one phase by shared slots.
+    pub fn note(&self, call: &Call<'_>, signature: CallSignature) {
+        let reduction = match call {
+            Call::Barrier => return self.barrier.store(signature.word(), Ordering::Relaxed),
+            Call::Allreduce { .. } => &self.allreduce,
+            Call::Reduce { .. } => &self.reduce,
+            _ => return self.movements.lock().note(call, signature),
+        };
+        if let Some(found) = QuickReduction::of(call, signature) {
+            *reduction.lock() = Some(found);
+        }
+    }
+
+    /// Forgets all.
+    pub fn forget(&self) {
+        self.barrier.store(0, Ordering::Relaxed);
+        *self.allreduce.lock() = None;
+        *self.reduce.lock() = None;
+        *self.movements.lock() = QuickMovements::default();
+    }
+
+    /// As [`CommState::set_alone`].
+    ///
+    /// # Safety
+    /// As there.
+    pub unsafe fn set_alone(&self) {
+        // SAFETY: as for this function.
+        unsafe {
+            self.allreduce.set_alone();
+            self.reduce.set_alone();
+            self.movements.set_alone();
+        }
+    }
+}
+
+/// Carries out a call of Weft's own if it is one of those noted; `None`: nothing was done.
+///
+/// # Safety
+/// As for [`call`](super::call).
+#[inline]
+pub(super) unsafe fn call(
+    process: &Process,
+    comm: &Comm,
+    state: &CommState,
+    buffers: Buffers,
+    call: &Call<'_>,
+) -> Option<Result<()>> {
+    match call {
+        Call::Barrier => barrier_at(ShortWay::of(process, comm, state)?),
+        Call::Allreduce { in_place, .. } => {
+            let way = ShortWay::of(process, comm, state)?;
+            let known = (*state.quick.allreduce.lock()).filter(|known| known.fits(call))?;
+            let send = if *in_place {
+                buffers.recv
+            } else {
+                buffers.send
+            };
+            // SAFETY: the caller's contract.
+            Some(unsafe { known.run(way, send, buffers.recv, true) })
+        }
+        _ => None,
+    }
+}
+
+/// A barrier, if the latest went in one phase of shared slots; `None`: nothing was done.
+#[inline(always)]
+pub fn barrier(process: &Process, comm: &Comm) -> Option<Result<()>> {
+    barrier_at(ShortWay::of_call(process, comm)?)
+}
+
+#[inline(always)]
+fn barrier_at(way: ShortWay<'_>) -> Option<Result<()>> {
+    let word = way.state.quick.barrier.load(Ordering::Relaxed);
+    if word == 0 {
+        return None;
+    }
+    let signature = CallSignature::from_word(word);
+    Some(Phase::begin(way, signature).and_then(|mut phase| {
+        phase.raise();
+        phase.wait()?;
+        phase.end(0)
+    }))
+}
+
+/// An allreduce, if the latest had this label and number of elements, and went in one phase of shared slots; `None`:
+/// nothing was done.
+///
+/// # Safety
+/// `count` elements of the datatype that `label` stands for are readable at `send`, and writable at `recv`, which is the
+/// same address or does not overlap.
+#[inline(always)]
+pub unsafe fn allreduce(
+    process: &Process,
+    comm: &Comm,
+    label: Label,
+    count: i64,
+    send: *const u8,
+    recv: *mut u8,
+) -> Option<Result<()>> {
+    let way = ShortWay::of_call(process, comm)?;
+    let known = match &*way.state.quick.allreduce.lock() {
+        Some(known) if known.has(label, count) => *known,
+        _ => return None,
+    };
+    // SAFETY: the caller's contract; the label is the one that was given for this datatype.
+    Some(unsafe { known.run(way, send, recv, true) })
+}
+
+/// As [`allreduce`], to the rank `root`, if there is such a rank.
+///
+/// # Safety
+/// As there; at other ranks than the root nothing is said of `recv`.
+#[inline(always)]
+pub unsafe fn reduce(
+    process: &Process,
+    comm: &Comm,
+    label: Label,
+    count: i64,
+    root: i32,
+    send: *const u8,
+    recv: *mut u8,
+) -> Option<Result<()>> {
+    let way = ShortWay::of_call(process, comm)?;
+    let root = rank_of(comm, root)?;
+    let known = match &*way.state.quick.reduce.lock() {
+        Some(known) if known.has(label, count) => known.to(root),
+        _ => return None,
+    };
+    // SAFETY: the caller's contract; the label is the one that was given for this datatype.
+    Some(unsafe { known.run(way, send, recv, root == comm.rank()) })
+}
+
+/// A broadcast from rank `root`, if there is such a rank, and if there was one of so many elements of the datatype with
+/// this label that went in one phase of shared slots; `None`: nothing was done.
+///
+/// # Safety
+/// So many elements are readable at `buffer` at the root, and writable elsewhere.
+#[inline(always)]
+pub unsafe fn bcast(
+    process: &Process,
+    comm: &Comm,
+    label: i32,
+    count: i64,
+    root: i32,
+    buffer: *mut u8,
+) -> Option<Result<()>> {
+    let way = ShortWay::of_call(process, comm)?;
+    let root = rank_of(comm, root)?;
+    let known = way
+        .state
+        .quick
+        .movements
+        .lock()
+        .find(Kind::Bcast, label, count)?;
+    // SAFETY: the caller's contract; the label is the one that was given for this datatype.
+    Some(unsafe { known.bcast(way, root, buffer) })
+}
+
+/// An allgather of blocks of `count` elements, as [`bcast`]; `send` is none in place.
+///
+/// # Safety
+/// A block is readable at `send`, and blocks of all ranks writable at `recv`, which don't
+/// overlap; if the former is this rank's block of the latter nothing is done.
+#[inline(always)]
+pub unsafe fn allgather(
+    process: &Process,
+    comm: &Comm,
+    label: i32,
+    count: i64,
+    send: Option<*const u8>,
+    recv: *mut u8,
+) -> Option<Result<()>> {
+    let way = ShortWay::of_call(process, comm)?;
+    let known = way
+        .state
+        .quick
+        .movements
+        .lock()
+        .find(Kind::Allgather, label, count)?;
+    if send == Some(known.block(recv, comm.rank())) {
+        return None;
+    }
+    // SAFETY: the caller's contract; the label is the one that was given for this datatype.
+    Some(unsafe { known.allgather(way, send, recv) })
+}
+
+/// An alltoall of blocks of `count` elements, as [`bcast`]; `send` is none in place.
+///
+/// # Safety
+/// Blocks of all ranks are readable at `send`, and writable at `recv`, which don't overlap.
+#[inline(always)]
+pub unsafe fn alltoall(
+    process: &Process,
+    comm: &Comm,
+    label: i32,
+    count: i64,
+    send: Option<*const u8>,
+    recv: *mut u8,
+) -> Option<Result<()>> {
+    let way = ShortWay::of_call(process, comm)?;
+    let known = way
+        .state
+        .quick
+        .movements
+        .lock()
+        .find(Kind::Alltoall, label, count)?;
+    // SAFETY: the caller's contract; the label is the one that was given for this datatype.
+    Some(unsafe { known.alltoall(way, send, recv) })
+}
+
+#[inline(always)]
+fn rank_of(comm: &Comm, root: i32) -> Option<u32> {
+    ((root as u32) < comm.size()).then_some(root as u32)
+}
+
+/// Says that the datatype and the operation of a reduction that has been carried out have this label.
+pub fn label_reduction(comm: &Comm, call: &Call<'_>, label: Label) {
+    let quick = &CommState::of(comm).quick;
+    let known = match call {
+        Call::Allreduce { .. } => &quick.allreduce,
+        _ => &quick.reduce,
+    };
+    if let Some(known) = &mut *known.lock()
+        && known.fits(call)
+    {
+        known.set_label(label);
+    }
+}
+
+/// Says that the datatype of a movement that has been carried out has this label.
+pub fn label_movement(comm: &Comm, call: &Call<'_>, label: i32) {
+    CommState::of(comm)
+        .quick
+        .movements
+        .lock()
+        .set_label(call, label);
+}

@@ -1,0 +1,133 @@
+//! Short reductions, to all ranks or to one.
+
+use mpi_coll::schedule::slot_offset;
+
+use super::super::agreement::CallSignature;
+use super::super::call::{Call, Root};
+use super::super::nearness;
+use super::phase::{Phase, ShortWay};
+use mpi_core::datatype::Predefined;
+use mpi_core::error::Result;
+use mpi_core::op::PredefinedOp;
+
+/// What a caller calls the datatype and the operation of a reduction by: numbers that stay theirs.
+pub type Label = [i32; 2];
+
+/// A reduction whose schedule goes in one phase.
+#[derive(Clone, Copy)]
+pub(super) struct QuickReduction {
+    datatype: Predefined,
+    op: PredefinedOp,
+    count: usize,
+    bytes: usize,
+    /// Where the data begins in a slot.
+    offset: isize,
+    kernel: unsafe fn(*const u8, *const u8, *mut u8, usize),
+    /// To one rank: that to rank 0.
+    signature: CallSignature,
+    label: Option<Label>,
+}
+
+impl QuickReduction {
+    /// Of such a call, if it can be done here. (Longer elements lie elsewhere in slots, and how longer data is best
+    /// stored depends on where the others are.)
+    pub fn of(call: &Call<'_>, signature: CallSignature) -> Option<QuickReduction> {
+        let (part, op) = match call {
+            Call::Allreduce { part, op, .. } => (part, op),
+            Call::Reduce {
+                root: Root::Rank(_),
+                part,
+                op,
+                ..
+            } => (part, op),
+            _ => return None,
+        };
+        let datatype = part.datatype.as_predefined()?;
+        let short = part.datatype.size() <= 8 && (1..nearness::LEAST).contains(&part.bytes());
+        short.then_some(QuickReduction {
+            datatype,
+            op: op.as_predefined()?,
+            count: part.count,
+            bytes: part.bytes(),
+            offset: slot_offset(part.bytes()),
+            kernel: op.kernel(datatype)?,
+            signature,
+            label: None,
+        })
+    }
+
+    /// Whether it is such a call. (That it is to all ranks, or to one, is known.)
+    #[inline(always)]
+    pub fn fits(&self, call: &Call<'_>) -> bool {
+        match call {
+            Call::Allreduce { part, op, .. } | Call::Reduce { part, op, .. } => {
+                self.count == part.count
+                    && part.datatype.as_predefined() == Some(self.datatype)
+                    && op.as_predefined() == Some(self.op)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether it was given this label, and is of so many elements.
+    #[inline(always)]
+    pub fn has(&self, label: Label, count: i64) -> bool {
+        self.label == Some(label) && self.count as i64 == count
+    }
+
+    /// Takes the label of a call that it fits.
+    pub fn set_label(&mut self, label: Label) {
+        self.label = Some(label);
+    }
+
+    /// The same to rank `root`.
+    #[inline(always)]
+    pub fn to(self, root: u32) -> QuickReduction {
+        QuickReduction {
+            signature: self.signature.with_root(root),
+            ..self
+        }
+    }
+
+    /// Carries it out; the result comes to this rank if it `takes` it.
+    ///
+    /// # Safety
+    /// The elements at `send` are readable, and if this rank takes the result as many at `recv` are writable, which is
+    /// the same address or does not overlap.
+    #[inline(always)]
+    pub unsafe fn run(
+        &self,
+        way: ShortWay<'_>,
+        send: *const u8,
+        recv: *mut u8,
+        takes: bool,
+    ) -> Result<()> {
+        let mut phase = Phase::begin(way, self.signature)?;
+        phase.claim()?;
+        let (number, shared) = (phase.number, phase.shared);
+        let (slots, offset) = (shared.slots, self.offset);
+        let of = |rank| shared.slot(rank, number).wrapping_offset(offset);
+        // SAFETY: the slot is claimed, and has room, since the schedule for this puts as much there.
+        unsafe { netmod_kit::copy(send, of(slots.rank), self.bytes) };
+        phase.raise();
+        if !takes {
+            return phase.end(0);
+        }
+        phase.wait()?;
+        // In the order of ranks from the last to the first, everywhere, so that all get the same bits.
+        // SAFETY: flags say that slots have been written, and they are not written again before this rank raises
+        // the flag of the next phase; the buffers are the caller's promise, and the kernel is that of the datatype.
+        unsafe {
+            let last = slots.size - 1;
+            if last == 0 {
+                netmod_kit::copy(of(0), recv, self.bytes);
+            } else {
+                (self.kernel)(of(last - 1), of(last), recv, self.count);
+                for rank in (0..last - 1).rev() {
+                    (self.kernel)(of(rank), recv, recv, self.count);
+                }
+            }
+        }
+        phase.end(0)
+    }
+}
