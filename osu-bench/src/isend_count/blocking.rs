@@ -1,5 +1,5 @@
-//! Blocking calls that find what they wait for: a receive whose message is there, a barrier and an allreduce
-//! to which the other rank has come.
+//! Blocking calls that find what they wait for: a receive whose message is there, collectives to which the other rank
+//! has come.
 //!
 //! Whether the other has come is a matter of time, so each call is counted by itself, some after a nap, and the
 //! least counts.
@@ -13,10 +13,18 @@ use super::counted::{TAG, osu_bench_mark};
 use super::page::Page;
 use crate::error::{Error, Result};
 use crate::mpi::constants::{COMM_WORLD, INT64, STATUS_IGNORE, SUM};
-use crate::mpi::{Allreduce, Barrier, Recv, Table, World};
+use crate::mpi::{Allreduce, Barrier, Bcast, Exchange, Recv, Reduce, Table, World};
 
 /// Their names in the table.
-pub const NAMES: [&str; 3] = ["Recv, there", "Barrier, last", "Allreduce, last"];
+pub const NAMES: [&str; 7] = [
+    "Recv, there",
+    "Barrier, last",
+    "Allreduce, last",
+    "Bcast, last",
+    "Reduce, last",
+    "Allgather, last",
+    "Alltoall, last",
+];
 
 /// Calls of a kind that only warm up: communicators get what makes calls quick after a few.
 const WARM_UP: u64 = 64;
@@ -34,6 +42,10 @@ pub struct Calls {
     recv: Recv,
     barrier: Barrier,
     allreduce: Allreduce,
+    bcast: Bcast,
+    reduce: Reduce,
+    allgather: Exchange,
+    alltoall: Exchange,
 }
 
 impl Calls {
@@ -43,6 +55,10 @@ impl Calls {
             recv: table.recv.get()?,
             barrier: table.barrier.get()?,
             allreduce: table.allreduce.get()?,
+            bcast: table.bcast.get()?,
+            reduce: table.reduce.get()?,
+            allgather: table.allgather.get()?,
+            alltoall: table.alltoall.get()?,
         })
     }
 
@@ -51,11 +67,15 @@ impl Calls {
             recv: empty_recv,
             barrier: empty_barrier,
             allreduce: empty_allreduce,
+            bcast: empty_bcast,
+            reduce: empty_reduce,
+            allgather: empty_exchange,
+            alltoall: empty_exchange,
         }
     }
 }
 
-/// Counts a call of one of the three.
+/// Counts a call of one of them. Broadcasts come from rank 0, reductions go to rank 1, which is counted.
 ///
 /// # Safety
 /// The functions are those of their types.
@@ -64,15 +84,20 @@ impl Calls {
 unsafe extern "C" fn osu_bench_counted_blocking(
     calls: &Calls,
     kind: usize,
-    data: &mut i64,
+    data: &mut [i64; 2],
 ) -> c_int {
-    let (given, place) = (1_i64, (&raw mut *data).cast());
-    // SAFETY: by the caller; each buffer holds the one number that it is said to.
+    let numbers = [1_i64; 2];
+    let (given, place) = ((&raw const numbers).cast(), (&raw mut *data).cast());
+    // SAFETY: by the caller; each buffer holds a number, or one for each of both ranks.
     let code = unsafe {
         match kind {
             0 => (calls.recv)(place, 1, INT64, 0, TAG, COMM_WORLD, STATUS_IGNORE),
             1 => (calls.barrier)(COMM_WORLD),
-            _ => (calls.allreduce)((&raw const given).cast(), place, 1, INT64, SUM, COMM_WORLD),
+            2 => (calls.allreduce)(given, place, 1, INT64, SUM, COMM_WORLD),
+            3 => (calls.bcast)(place, 1, INT64, 0, COMM_WORLD),
+            4 => (calls.reduce)(given, place, 1, INT64, SUM, 1, COMM_WORLD),
+            5 => (calls.allgather)(given, 1, INT64, place, 1, INT64, COMM_WORLD),
+            _ => (calls.alltoall)(given, 1, INT64, place, 1, INT64, COMM_WORLD),
         }
     };
     black_box(code)
@@ -126,7 +151,7 @@ pub fn run(world: &World, page: &Page, calls: &Calls) -> Result<()> {
 }
 
 fn call(calls: &Calls, kind: usize) -> Result<()> {
-    let mut data = 0;
+    let mut data = [0; 2];
     // SAFETY: MPI is up, and both ranks make the same calls.
     match unsafe { osu_bench_counted_blocking(calls, kind, &mut data) } {
         0 => Ok(()),
@@ -135,11 +160,11 @@ fn call(calls: &Calls, kind: usize) -> Result<()> {
 }
 
 /// Instructions of each kind, from what was collected up to the marks.
-pub fn counts(collected: &[u64]) -> Option<[f64; 3]> {
+pub fn counts(collected: &[u64]) -> Option<Vec<f64>> {
     let kinds = collected.get(1..)?.chunks_exact(1 + COUNTED as usize);
     let least = |kind: &[u64]| Some(kind[1..].iter().min()?.checked_sub(kind[0])? as f64);
     let counts: Vec<f64> = kinds.map(least).collect::<Option<_>>()?;
-    counts.try_into().ok()
+    (counts.len() == NAMES.len()).then_some(counts)
 }
 
 unsafe extern "C" fn empty_recv(
@@ -169,6 +194,40 @@ unsafe extern "C" fn empty_allreduce(
     0
 }
 
+unsafe extern "C" fn empty_bcast(
+    _: *mut std::ffi::c_void,
+    _: c_int,
+    _: c_int,
+    _: c_int,
+    _: c_int,
+) -> c_int {
+    0
+}
+
+unsafe extern "C" fn empty_reduce(
+    _: *const std::ffi::c_void,
+    _: *mut std::ffi::c_void,
+    _: c_int,
+    _: c_int,
+    _: c_int,
+    _: c_int,
+    _: c_int,
+) -> c_int {
+    0
+}
+
+unsafe extern "C" fn empty_exchange(
+    _: *const std::ffi::c_void,
+    _: c_int,
+    _: c_int,
+    _: *mut std::ffi::c_void,
+    _: c_int,
+    _: c_int,
+    _: c_int,
+) -> c_int {
+    0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -176,7 +235,7 @@ mod tests {
     #[test]
     fn the_least_of_each_kind_counts() {
         let mut collected = vec![0; PHASES];
-        for kind in 0..3 {
+        for kind in 0..NAMES.len() {
             let at = 1 + kind * (1 + COUNTED as usize);
             collected[at] = 10;
             for (place, value) in collected[at + 1..]
@@ -187,7 +246,8 @@ mod tests {
                 *value = 110 + 100 * kind as u64 + if place == 3 { 0 } else { 5000 };
             }
         }
-        assert_eq!(counts(&collected), Some([100.0, 200.0, 300.0]));
+        let expected = (1..=NAMES.len()).map(|kind| 100.0 * kind as f64);
+        assert_eq!(counts(&collected), Some(expected.collect()));
         assert_eq!(counts(&[]), None);
     }
 }

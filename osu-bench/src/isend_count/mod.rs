@@ -101,14 +101,14 @@ pub fn run(options: &CountOptions) -> Result<()> {
     if options.multiple {
         output::say("# MPI_THREAD_MULTIPLE");
     }
-    let mut sides = vec![(Side::Send, ["Isend+Wait", "Isend", "Wait (send)"])];
+    let mut sides = vec![(Side::Send, &["Isend+Wait", "Isend", "Wait (send)"][..])];
     if !options.tcp {
         // Over a network it is chance whether the message is there when the wait begins.
         sides.push((
             Side::Receive,
-            ["Irecv+Wait, posted", "Irecv", "Wait (receive)"],
+            &["Irecv+Wait, posted", "Irecv", "Wait (receive)"],
         ));
-        sides.push((Side::Blocking, blocking::NAMES));
+        sides.push((Side::Blocking, &blocking::NAMES));
     }
     let mut counts = Map::new();
     let mut progress = Progress::new(sides.len() * options.repeat as usize);
@@ -184,7 +184,7 @@ fn count(
     (few, many): (u64, u64),
     multiple: bool,
     limit: Duration,
-) -> Result<[f64; 3]> {
+) -> Result<Vec<f64>> {
     let folder = tempfile::tempdir()?;
     let page = folder.path().join("page");
     fs::File::create(&page)?.set_len(page::SIZE)?;
@@ -219,7 +219,7 @@ fn count(
     )?;
     let found = match side {
         Side::Blocking => blocking::counts(&counts),
-        Side::Send | Side::Receive => plan::per_iteration(&counts, few, many),
+        Side::Send | Side::Receive => plan::per_iteration(&counts, few, many).map(Vec::from),
     };
     found.ok_or_else(|| Error::new("callgrind wrote fewer counts than there were phases"))
 }

@@ -16,8 +16,8 @@ pub use file::{SharedFile, Way};
 pub use form::{Collective, Shape};
 pub use partitioned::Partitioned;
 pub use table::{
-    Accumulate, Allreduce, Barrier, CompareAndSwap, FetchAndOp, Get, Irecv, Isend, Put, Recv,
-    Table, Wait, WinLock, WinTwo,
+    Accumulate, Allreduce, Barrier, Bcast, CompareAndSwap, Exchange, FetchAndOp, Get, Irecv, Isend,
+    Put, Recv, Reduce, Table, Wait, WinLock, WinTwo,
 };
 pub use window::{Epochs, Memory, Window};
 pub use world::{Combine, World, library_version};
