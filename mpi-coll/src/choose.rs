@@ -386,7 +386,7 @@ impl Choices {
             "reduce" | "allreduce" if two => 8 * MIB,
             "gather" | "scatter" if two => MIB,
             "alltoall" if two => 256 * KIB,
-            "bcast" if two => 128 * KIB,
+            "bcast" if two => 4 * MIB,
             "bcast" | "gather" | "scatter" | "alltoall" => 16 * KIB,
             "reduce" => 32 * KIB,
             "allgather" | "allreduce" => 512 * KIB,
@@ -403,7 +403,7 @@ impl Choices {
         let least = match collective {
             "allgather" if two => usize::MAX,
             "alltoall" if two => 8 * MIB,
-            "bcast" if two => 128 * KIB,
+            "bcast" if two => 4 * MIB,
             "allgather" => 512 * KIB,
             _ => 16 * KIB,
         };
@@ -664,7 +664,10 @@ mod tests {
         for collective in ["allgather", "alltoall"] {
             assert!(!goes_direct(collective, 2) && goes_direct(collective, 3));
         }
-        assert!(goes_direct("bcast", 2));
+        // Of two the one that broadcasts stores while the other reads.
+        assert!(!goes_direct("bcast", 2) && goes_direct("bcast", 3));
+        assert!(choices.in_slots("bcast", &situation(2, 2 * MIB)));
+        assert!(choices.goes_direct("bcast", &situation(2, 8 * MIB)));
         let one_node = situation(16, 8);
         assert!(!choices.by_nodes(&one_node));
         let two_nodes = Situation {

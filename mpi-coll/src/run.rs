@@ -115,11 +115,12 @@ pub trait Port {
         unsafe { std::ptr::copy_nonoverlapping(from, to, len) };
     }
 
-    /// The first byte of this rank's slot in its first cell.
-    fn own_slot(&self, number: u64) -> *mut u8;
+    /// As [`Port::slot`] of this rank's slot in its first cell.
+    fn own_slot(&self, number: u64, offset: isize) -> *mut u8;
 
-    /// The slot's first byte in this process's memory.
-    fn slot(&self, of: u32, cell: u32, number: u64) -> *mut u8;
+    /// Where in this process's memory the byte `offset` of a slot is. Bytes up to 64, and those from there on, follow each
+    /// other.
+    fn slot(&self, of: u32, cell: u32, number: u64, offset: isize) -> *mut u8;
 }
 
 /// What a flag says.
@@ -448,15 +449,11 @@ impl<R: Copy> Run<R> {
                 Step::Lend { phase, block } => {
                     let data = self.address(block, port);
                     let len = block.count * self.schedule.type_of(block.datatype).size();
-                    let slot = port.own_slot(self.phase(0, phase));
+                    let said = port.own_slot(self.phase(0, phase), slot_offset(LENT));
                     let lent = [data.expose_provenance() as u64, len as u64];
                     // SAFETY: a slot has room for that behind its flag and length, aligned; nobody
                     // reads it before its flag is up.
-                    unsafe {
-                        slot.add(slot_offset(LENT) as usize)
-                            .cast::<[u64; 2]>()
-                            .write(lent)
-                    };
+                    unsafe { said.cast::<[u64; 2]>().write(lent) };
                 }
                 Step::Direct {
                     slot,
@@ -464,14 +461,10 @@ impl<R: Copy> Run<R> {
                     block,
                     write,
                 } => {
-                    let place = port.slot(slot.of, slot.cell, self.phase(slot.cell, slot.phase));
+                    let number = self.phase(slot.cell, slot.phase);
+                    let said = port.slot(slot.of, slot.cell, number, slot_offset(LENT));
                     // SAFETY: the flag is up over what `Lend` wrote there.
-                    let [at, lent] = unsafe {
-                        place
-                            .add(slot_offset(LENT) as usize)
-                            .cast::<[u64; 2]>()
-                            .read()
-                    };
+                    let [at, lent] = unsafe { said.cast::<[u64; 2]>().read() };
                     let local = self.address(block, port);
                     let len = block.count * self.schedule.type_of(block.datatype).size();
                     let copied = if (offset + len) as u64 > lent {
@@ -599,7 +592,10 @@ impl<R: Copy> Run<R> {
     #[inline]
     fn address<P: Port>(&self, block: Block, port: &P) -> *mut u8 {
         let base = match block.buf {
-            Buf::Slot(slot) => port.slot(slot.of, slot.cell, self.phase(slot.cell, slot.phase)),
+            Buf::Slot(slot) => {
+                let number = self.phase(slot.cell, slot.phase);
+                return port.slot(slot.of, slot.cell, number, block.offset);
+            }
             Buf::Send => self.send.cast_mut(),
             Buf::Recv => self.recv,
             Buf::Scratch => self.base,

@@ -393,9 +393,10 @@ impl Port for SimPort<'_> {
         Ok(())
     }
 
-    fn own_slot(&self, number: u64) -> *mut u8 {
+    fn own_slot(&self, number: u64, offset: isize) -> *mut u8 {
         let place = self.world.place(self.rank, 0, number);
-        self.world.slots[place].0.as_ptr().cast_mut()
+        let slot = self.world.slots[place].0.as_ptr().cast_mut();
+        slot.wrapping_offset(offset)
     }
 
     fn length(&self, of: u32, cell: u32, number: u64) -> Option<usize> {
@@ -404,9 +405,10 @@ impl Port for SimPort<'_> {
         Some(u64::from_ne_bytes(bytes) as usize)
     }
 
-    fn slot(&self, of: u32, cell: u32, number: u64) -> *mut u8 {
+    fn slot(&self, of: u32, cell: u32, number: u64, offset: isize) -> *mut u8 {
         let place = self.world.place(self.owner(of, cell), cell, number);
-        self.world.slots[place].0.as_ptr().cast_mut()
+        let slot = self.world.slots[place].0.as_ptr().cast_mut();
+        slot.wrapping_offset(offset)
     }
 }
 

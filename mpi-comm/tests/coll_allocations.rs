@@ -64,14 +64,18 @@ impl Port for Obliging {
     unsafe fn direct(&mut self, _: u32, _: bool, _: *mut u8, _: usize, _: u64) -> Result<()> {
         Ok(())
     }
-    fn own_slot(&self, _: u64) -> *mut u8 {
-        self.slot.as_ptr().cast_mut().cast()
+    fn own_slot(&self, _: u64, offset: isize) -> *mut u8 {
+        self.slot
+            .as_ptr()
+            .cast_mut()
+            .cast::<u8>()
+            .wrapping_offset(offset)
     }
     fn length(&self, _: u32, _: u32, _: u64) -> Option<usize> {
         None
     }
-    fn slot(&self, _: u32, _: u32, _: u64) -> *mut u8 {
-        self.slot.as_ptr().cast_mut().cast()
+    fn slot(&self, _: u32, _: u32, _: u64, offset: isize) -> *mut u8 {
+        self.own_slot(0, offset)
     }
 }
 

@@ -15,6 +15,9 @@ use netmod::OpenError;
 /// Up to so many bytes pages are taken at once.
 const SMALL: u64 = 1 << 20;
 
+/// The first version of control groups says more than this where there is no limit.
+const NO_LIMIT: u64 = 1 << 60;
+
 /// Whether pages of `len` bytes in all may be had when they are touched.
 pub(crate) fn may_wait(len: usize) -> Result<bool, OpenError> {
     let len = len as u64;
@@ -40,13 +43,20 @@ pub(crate) fn touches_may_fail() -> bool {
 
 /// Bytes that can be had, and who has no more.
 fn free() -> (u64, &'static str) {
-    let info = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let info = read("/proc/meminfo".as_ref()).unwrap_or_default();
     let machine = of_machine(&info).unwrap_or(u64::MAX);
-    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let groups = read("/proc/self/cgroup".as_ref()).unwrap_or_default();
     match of_groups(&groups, Path::new("/sys/fs/cgroup")) {
         Some(group) if group < machine => (group, "the job's or container's memory limit"),
         _ => (machine, "the machine"),
     }
+}
+
+/// A file of the kernel's, which says that it has no length: by few calls.
+fn read(path: &Path) -> Option<String> {
+    let mut text = String::with_capacity(16 << 10);
+    fs::File::open(path).ok()?.read_to_string(&mut text).ok()?;
+    Some(text)
 }
 
 /// From the text of `/proc/meminfo`.
@@ -88,15 +98,11 @@ fn of_groups(groups: &str, root: &Path) -> Option<u64> {
 
 /// What a group may still take. What it caches of files can be had, too.
 fn left_in(group: &Path, [limit, usage]: [&str; 2]) -> Option<u64> {
-    let number = |file: &str| {
-        fs::read_to_string(group.join(file))
-            .ok()?
-            .trim()
-            .parse()
-            .ok()
-    };
-    let (limit, usage): (u64, u64) = (number(limit)?, number(usage)?);
-    let stat = fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
+    let number = |file: &str| read(&group.join(file))?.trim().parse::<u64>().ok();
+    // The rest takes the kernel long to find out.
+    let limit = number(limit).filter(|&limit| limit < NO_LIMIT)?;
+    let usage = number(usage)?;
+    let stat = read(&group.join("memory.stat")).unwrap_or_default();
     let cached = |name: &str| {
         let mut lines = stat.lines().filter_map(|line| line.split_once(' '));
         let found = lines.find(|(key, _)| *key == name);
@@ -138,11 +144,14 @@ mod tests {
         write("a/b/memory.current", "200\n");
         write("memory/c/memory.limit_in_bytes", "500\n");
         write("memory/c/memory.usage_in_bytes", "450\n");
+        write("memory/d/memory.limit_in_bytes", "9223372036854771712\n");
+        write("memory/d/memory.usage_in_bytes", "450\n");
         assert_eq!(of_groups("0::/a/b\n", &root), Some(900));
         assert_eq!(
             of_groups("3:cpu,memory:/c\n0::/a\n1:pids:/a\n", &root),
             Some(50)
         );
+        assert_eq!(of_groups("3:memory:/d\n", &root), None);
         assert_eq!(of_groups("0::/elsewhere\n1:pids:/a\n", &root), None);
         fs::remove_dir_all(&root).unwrap();
     }

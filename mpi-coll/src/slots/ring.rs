@@ -103,7 +103,10 @@ impl Slots {
     #[inline]
     pub fn others(&self) -> impl Iterator<Item = u32> + use<> {
         let Slots { rank, size, .. } = *self;
-        (1..size).map(move |distance| (rank + distance) % size)
+        (1..size).map(move |distance| match rank + distance {
+            next if next < size => next,
+            past => past - size,
+        })
     }
 }
 

@@ -183,13 +183,13 @@ impl Port for Broken {
     unsafe fn direct(&mut self, _: u32, _: bool, _: *mut u8, _: usize, _: u64) -> Result<()> {
         Err(Error::new(Class::ProcFailed, "gone"))
     }
-    fn own_slot(&self, _: u64) -> *mut u8 {
+    fn own_slot(&self, _: u64, _: isize) -> *mut u8 {
         std::ptr::null_mut()
     }
     fn length(&self, _: u32, _: u32, _: u64) -> Option<usize> {
         None
     }
-    fn slot(&self, _: u32, _: u32, _: u64) -> *mut u8 {
+    fn slot(&self, _: u32, _: u32, _: u64, _: isize) -> *mut u8 {
         std::ptr::null_mut()
     }
 }

@@ -55,9 +55,9 @@ pub(super) trait SlotPort {
         unsafe { netmod_kit::copy(from, to, len) };
     }
 
-    fn own_slot(&self, number: u64) -> *mut u8;
+    fn own_slot(&self, number: u64, offset: isize) -> *mut u8;
 
-    fn slot(&self, of: u32, cell: u32, number: u64) -> *mut u8;
+    fn slot(&self, of: u32, cell: u32, number: u64, offset: isize) -> *mut u8;
 }
 
 impl<S: SlotPort> Port for CommPort<'_, S> {
@@ -185,13 +185,13 @@ impl<S: SlotPort> Port for CommPort<'_, S> {
     }
 
     #[inline(always)]
-    fn own_slot(&self, number: u64) -> *mut u8 {
-        self.slots.own_slot(number)
+    fn own_slot(&self, number: u64, offset: isize) -> *mut u8 {
+        self.slots.own_slot(number, offset)
     }
 
     #[inline(always)]
-    fn slot(&self, of: u32, cell: u32, number: u64) -> *mut u8 {
-        self.slots.slot(of, cell, number)
+    fn slot(&self, of: u32, cell: u32, number: u64, offset: isize) -> *mut u8 {
+        self.slots.slot(of, cell, number, offset)
     }
 }
 
@@ -222,11 +222,11 @@ impl SlotPort for NoSlots {
         None
     }
 
-    fn own_slot(&self, _number: u64) -> *mut u8 {
+    fn own_slot(&self, _number: u64, _offset: isize) -> *mut u8 {
         std::ptr::null_mut()
     }
 
-    fn slot(&self, _of: u32, _cell: u32, _number: u64) -> *mut u8 {
+    fn slot(&self, _of: u32, _cell: u32, _number: u64, _offset: isize) -> *mut u8 {
         std::ptr::null_mut()
     }
 }
@@ -314,13 +314,13 @@ impl SlotPort for SharedPort<'_> {
     }
 
     #[inline]
-    fn own_slot(&self, number: u64) -> *mut u8 {
-        self.shared.slot(self.shared.slots.rank, number)
+    fn own_slot(&self, number: u64, offset: isize) -> *mut u8 {
+        self.shared.place(self.shared.slots.rank, number, offset)
     }
 
     #[inline]
-    fn slot(&self, of: u32, _cell: u32, number: u64) -> *mut u8 {
-        self.shared.slot(of, number)
+    fn slot(&self, of: u32, _cell: u32, number: u64, offset: isize) -> *mut u8 {
+        self.shared.place(of, number, offset)
     }
 }
 
@@ -369,13 +369,13 @@ impl SlotPort for NetworkPort<'_> {
         Some(self.network.length(cell, number))
     }
 
-    fn own_slot(&self, number: u64) -> *mut u8 {
-        self.network.slot(0, number)
+    fn own_slot(&self, number: u64, offset: isize) -> *mut u8 {
+        self.network.slot(0, number).wrapping_offset(offset)
     }
 
     #[inline]
-    fn slot(&self, _of: u32, cell: u32, number: u64) -> *mut u8 {
-        self.network.slot(cell, number)
+    fn slot(&self, _of: u32, cell: u32, number: u64, offset: isize) -> *mut u8 {
+        self.network.slot(cell, number).wrapping_offset(offset)
     }
 }
 
@@ -436,15 +436,15 @@ impl SlotPort for NodePort<'_> {
         }
     }
 
-    fn own_slot(&self, number: u64) -> *mut u8 {
-        self.node.own_slot(number)
+    fn own_slot(&self, number: u64, offset: isize) -> *mut u8 {
+        self.node.own_slot(number, offset)
     }
 
     #[inline]
-    fn slot(&self, of: u32, cell: u32, number: u64) -> *mut u8 {
+    fn slot(&self, of: u32, cell: u32, number: u64, offset: isize) -> *mut u8 {
         match (cell, &self.network) {
-            (NODE, _) | (_, None) => self.node.slot(of, cell, number),
-            (_, Some(network)) => network.slot(of, cell, number),
+            (NODE, _) | (_, None) => self.node.slot(of, cell, number, offset),
+            (_, Some(network)) => network.slot(of, cell, number, offset),
         }
     }
 }
@@ -499,12 +499,12 @@ impl SlotPort for NonblockingPort<'_> {
         unsafe { nearness::store(self.shared.nearness.is_far(), from, to, len) };
     }
 
-    fn own_slot(&self, number: u64) -> *mut u8 {
-        self.nonblocking.slot(self.nonblocking.slots.rank, number)
+    fn own_slot(&self, number: u64, offset: isize) -> *mut u8 {
+        self.slot(self.nonblocking.slots.rank, 0, number, offset)
     }
 
     #[inline]
-    fn slot(&self, of: u32, _cell: u32, number: u64) -> *mut u8 {
-        self.nonblocking.slot(of, number)
+    fn slot(&self, of: u32, _cell: u32, number: u64, offset: isize) -> *mut u8 {
+        self.nonblocking.slot(of, number).wrapping_offset(offset)
     }
 }

@@ -74,10 +74,23 @@ fn common_piece(
         };
         made = memory.open(&key, total).ok();
     }
-    Ok(made.and_then(|piece| {
-        let ready: std::result::Result<_, OpenError> = piece.reserve(own * rank as usize, own);
-        ready.ok().map(|()| piece)
-    }))
+    Ok(made.filter(|piece| take(memory, &**piece, rank, own, total).is_ok()))
+}
+
+/// Takes memory for the `own` bytes of rank `rank` of a piece of `total` bytes: when they are touched, where a lack of it
+/// is then no other than that of any memory. (To take all of it at once costs a microsecond per page, and many
+/// communicators come to use the first pages of their slots only.)
+fn take(
+    memory: &dyn SharedMemory,
+    piece: &dyn SharedSegment,
+    rank: u32,
+    own: usize,
+    total: usize,
+) -> std::result::Result<(), OpenError> {
+    match memory.may_wait(total)? {
+        true => Ok(()),
+        false => piece.reserve(own * rank as usize, own),
+    }
 }
 
 /// Makes the slots of an intracommunicator, all of whose members call this. None where they can't
@@ -231,7 +244,9 @@ fn node_slots(process: &Process, comm: &Comm, nodes: &Nodes) -> Result<Option<Sh
     if let (None, 1, Some(memory)) = (&made, is_made, memory) {
         made = memory.open(&RemoteKey { address, words }, total).ok();
     }
-    let ready = made.filter(|piece| piece.reserve(own * place as usize, own).is_ok());
+    let ready = made.filter(|piece| {
+        memory.is_some_and(|memory| take(&**memory, &**piece, place, own, total).is_ok())
+    });
     let mut slots = match (ready, share) {
         (Some(piece), Some(share)) => {
             let mut slots = SharedSlots::over(piece, place, size, (room, depth), share);

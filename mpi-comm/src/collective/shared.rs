@@ -34,7 +34,12 @@ const FIRST: u64 = u64::MAX - 10_000;
 /// How many calls a rank says something about; a power of two.
 const SAID: u32 = 64;
 /// Bytes of a head: a line for the word about disagreement, then what is said about calls, two words each.
-const HEAD: usize = 64 + 16 * SAID as usize;
+const HEAD: usize = (64 + 16 * SAID as usize).next_multiple_of(LINES);
+/// Bytes of a slot that lie with those of the others before all data: the flag and short data. Who is short of time shall
+/// not meet a page for the first time with each phase.
+const FRONT: usize = 64;
+/// From the front of a slot to the next one's: lines are fetched by pairs.
+const LINES: usize = 128;
 /// Pages, in which the memory of ranks begins.
 const PAGE: usize = 4096;
 /// Calls by which a rank that has not come to this one is behind, at the most, mostly.
@@ -49,8 +54,11 @@ pub(crate) struct SharedSlots {
     pub slots: Slots,
     /// The first slot.
     base: *mut u8,
-    /// From a slot to the next, and from a rank's to the next rank's.
+    /// From there to where the data of the first slot would begin if it lay with its front.
+    data: usize,
+    /// From a slot's data to the next one's.
     stride: usize,
+    /// From a rank's slots to the next rank's.
     own: usize,
     /// Of a phase's number, for its slot.
     mask: usize,
@@ -79,7 +87,7 @@ unsafe impl Sync for SharedSlots {}
 impl SharedSlots {
     /// Bytes of memory of each rank with so many slots of so much room.
     pub fn bytes_of_rank(room: usize, depth: u32) -> usize {
-        (HEAD + (64 + room) * depth as usize).next_multiple_of(PAGE)
+        (HEAD + (LINES + 64 + room) * depth as usize).next_multiple_of(PAGE)
     }
 
     /// Slots of each of so many ranks, for all their calls.
@@ -115,6 +123,8 @@ impl SharedSlots {
                 several: false,
             },
             base: piece.as_ptr().wrapping_add(HEAD),
+            data: LINES * depth as usize - FRONT,
+            // Not so many pages that slots share all places of caches.
             stride: 64 + room,
             own,
             mask: depth as usize - 1,
@@ -167,19 +177,32 @@ impl SharedSlots {
         first
     }
 
-    /// A slot's first byte.
+    /// Where the byte `offset` of a slot is.
     #[inline(always)]
-    pub fn slot(&self, of: u32, number: u64) -> *mut u8 {
+    pub fn place(&self, of: u32, number: u64, offset: isize) -> *mut u8 {
         debug_assert!(of < self.slots.size);
-        let place = number as usize & self.mask;
-        let at = of as usize * self.own + place * self.stride;
-        self.base.wrapping_add(at)
+        self.places(number, offset).of(of)
+    }
+
+    /// Where that byte is of the slots of all ranks.
+    #[inline(always)]
+    pub fn places(&self, number: u64, offset: isize) -> Places {
+        debug_assert!(offset >= 0);
+        let slot = number as usize & self.mask;
+        let at = match offset < FRONT as isize {
+            true => slot * LINES,
+            false => self.data + slot * self.stride,
+        };
+        Places {
+            first: self.base.wrapping_add(at).wrapping_offset(offset),
+            own: self.own,
+        }
     }
 
     #[inline(always)]
     fn flag(&self, of: u32, number: u64) -> &SlotFlag {
         // SAFETY: every slot begins with its flag, aligned, in memory that lives as long as `self`.
-        unsafe { &*self.slot(of, number).cast() }
+        unsafe { &*self.place(of, number, 0).cast() }
     }
 
     /// Raises the own flag of a phase of a call with this signature.
@@ -392,6 +415,22 @@ impl SharedSlots {
             .broken()
             .compare_exchange(0, found, Ordering::Relaxed, Ordering::Relaxed);
         signature.disagreement(of, theirs, true)
+    }
+}
+
+/// The same byte in the slots of all ranks.
+#[derive(Clone, Copy)]
+pub(super) struct Places {
+    /// That of rank 0.
+    first: *mut u8,
+    /// From a rank's to the next rank's.
+    own: usize,
+}
+
+impl Places {
+    #[inline(always)]
+    pub fn of(self, rank: u32) -> *mut u8 {
+        self.first.wrapping_add(rank as usize * self.own)
     }
 }
 

@@ -131,24 +131,23 @@ impl QuickMovement {
     #[inline(always)]
     pub unsafe fn bcast(&self, way: ShortWay<'_>, root: u32, buffer: *mut u8) -> Result<()> {
         let mut phase = Phase::begin(way, self.signature.with_root(root))?;
+        let shared = phase.shared;
         let offset = slot_offset(self.bytes);
-        if phase.shared.slots.rank == root {
+        if shared.slots.rank == root {
             phase.claim()?;
+            let data = shared.place(root, phase.number, offset);
             // SAFETY: the slot is claimed, and has room, since the schedule for this puts as much there; the
             // caller's contract.
-            unsafe { phase.store(buffer, offset, self.bytes) };
+            unsafe { phase.store(buffer, data, self.bytes) };
             phase.raise();
             return phase.end(self.bytes);
         }
         phase.raise();
         phase.wait_for(root)?;
-        let from = phase
-            .shared
-            .slot(root, phase.number)
-            .wrapping_offset(offset);
+        let data = shared.place(root, phase.number, offset);
         // SAFETY: its flag says that the root has written the slot, and it is not written again before this rank
         // raises the flag of the next phase; the caller's contract.
-        unsafe { netmod_kit::copy(from, buffer, self.bytes) };
+        unsafe { netmod_kit::copy(data, buffer, self.bytes) };
         phase.end(0)
     }
 
@@ -166,10 +165,10 @@ impl QuickMovement {
         let mut phase = Phase::begin(way, self.signature)?;
         let (slots, bytes) = (phase.shared.slots, self.bytes);
         let own = self.block(recv, slots.rank);
-        let offset = slot_offset(bytes);
+        let places = phase.shared.places(phase.number, slot_offset(bytes));
         phase.claim()?;
         // SAFETY: as for `bcast`.
-        unsafe { phase.store(send.unwrap_or(own), offset, bytes) };
+        unsafe { phase.store(send.unwrap_or(own), places.of(slots.rank), bytes) };
         phase.raise();
         if let Some(send) = send {
             // SAFETY: the caller's contract.
@@ -177,12 +176,8 @@ impl QuickMovement {
         }
         phase.wait()?;
         for rank in slots.others() {
-            let from = phase
-                .shared
-                .slot(rank, phase.number)
-                .wrapping_offset(offset);
             // SAFETY: as for `bcast`.
-            unsafe { netmod_kit::copy(from, self.block(recv, rank), bytes) };
+            unsafe { netmod_kit::copy(places.of(rank), self.block(recv, rank), bytes) };
         }
         phase.end(bytes)
     }
@@ -205,8 +200,9 @@ impl QuickMovement {
         phase.claim()?;
         for rank in slots.others() {
             let offset = slots.offset_for(slots.rank, rank, bytes);
+            let to = phase.shared.place(slots.rank, phase.number, offset);
             // SAFETY: as for `bcast`; no two parts of the slot overlap.
-            unsafe { phase.store(source.wrapping_add(at(rank)), offset, bytes) };
+            unsafe { phase.store(source.wrapping_add(at(rank)), to, bytes) };
         }
         phase.raise();
         if let Some(send) = send {
@@ -217,10 +213,7 @@ impl QuickMovement {
         phase.wait()?;
         for rank in slots.others() {
             let offset = slots.offset_for(rank, slots.rank, bytes);
-            let from = phase
-                .shared
-                .slot(rank, phase.number)
-                .wrapping_offset(offset);
+            let from = phase.shared.place(rank, phase.number, offset);
             // SAFETY: as for `bcast`.
             unsafe { netmod_kit::copy(from, recv.wrapping_add(at(rank)), bytes) };
         }

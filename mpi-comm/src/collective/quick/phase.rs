@@ -96,16 +96,15 @@ impl<'a> Phase<'a> {
         )
     }
 
-    /// Stores this rank's data in its slot, `offset` bytes from its beginning.
+    /// Stores this rank's data at `to` in its slot.
     ///
     /// # Safety
     /// This rank has claimed the slot, in which there is room for `len` bytes there; `from` is readable for as many.
     #[inline(always)]
-    pub unsafe fn store(&self, from: *const u8, offset: isize, len: usize) {
-        let own = self.shared.slot(self.shared.slots.rank, self.number);
+    pub unsafe fn store(&self, from: *const u8, to: *mut u8, len: usize) {
         let far = len >= nearness::LEAST && self.shared.nearness.is_far();
         // SAFETY: the caller's contract; nobody else writes to this rank's slot.
-        unsafe { nearness::store(far, from, own.wrapping_offset(offset), len) };
+        unsafe { nearness::store(far, from, to, len) };
     }
 
     /// Says that this rank has come here, and that its slot may be read.

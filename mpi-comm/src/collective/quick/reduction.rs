@@ -104,9 +104,9 @@ impl QuickReduction {
     ) -> Result<()> {
         let mut phase = Phase::begin(way, self.signature)?;
         phase.claim()?;
-        let (number, shared) = (phase.number, phase.shared);
-        let (slots, offset) = (shared.slots, self.offset);
-        let of = |rank| shared.slot(rank, number).wrapping_offset(offset);
+        let slots = phase.shared.slots;
+        let places = phase.shared.places(phase.number, self.offset);
+        let of = |rank| places.of(rank);
         // SAFETY: the slot is claimed, and has room, since the schedule for this puts as much there.
         unsafe { netmod_kit::copy(send, of(slots.rank), self.bytes) };
         phase.raise();
