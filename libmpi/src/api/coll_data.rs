@@ -5,13 +5,11 @@ use std::ffi::{c_int, c_void};
 
 use mpi_comm::collective::{Call, Root, quick};
 use mpi_core::Result;
-use mpi_core::comm::Comm;
-use mpi_core::process::Process;
-use mpi_objects::runtime::running;
 use mpi_objects::types;
 
 use super::coll::{Blocks, How, Site, TypeList, demand_apart, demand_buffer, demand_own_apart};
-use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_IN_PLACE, MPI_Request};
+use super::coll_again::{again, bcast_again};
+use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request};
 use crate::counts::IntArray;
 
 /// After a call whose blocks are all of this datatype, and which may come again: the handle of a predefined one always
@@ -228,46 +226,6 @@ pub unsafe fn bcast(
             None => bcast_as(How::Wait, buffer, count, datatype, root, comm),
         }
     }
-}
-
-/// The short way of a call that comes again: the label says that its datatype is good.
-#[inline(always)]
-unsafe fn bcast_again(
-    buffer: *mut c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
-    root: c_int,
-    comm: MPI_Comm,
-) -> Option<Result<()>> {
-    let runtime = running()?;
-    let comm = &runtime.early_comm(comm)?.comm;
-    if buffer.is_null() || buffer == MPI_IN_PLACE {
-        return None;
-    }
-    // SAFETY: the caller's contract.
-    unsafe { quick::bcast(&runtime.process, comm, datatype, count, root, buffer.cast()) }
-}
-
-/// Where a call of equal blocks that may come again takes place, and from where it sends, none in place: if its buffers
-/// are good, and both sides describe blocks alike.
-#[inline(always)]
-fn again(
-    (sendbuf, sendcount, sendtype): (*const c_void, MPI_Count, MPI_Datatype),
-    (recvbuf, count, datatype): (*mut c_void, MPI_Count, MPI_Datatype),
-    comm: MPI_Comm,
-) -> Option<(&'static Process, &'static Comm, Option<*const u8>)> {
-    let send = match sendbuf == MPI_IN_PLACE.cast_const() {
-        true => None,
-        false if sendcount != count || sendtype != datatype => return None,
-        false => Some(sendbuf.cast()),
-    };
-    let runtime = running()?;
-    let comm = &runtime.early_comm(comm)?.comm;
-    let good = !sendbuf.is_null()
-        && !recvbuf.is_null()
-        && recvbuf != MPI_IN_PLACE
-        && sendbuf != recvbuf.cast_const();
-    good.then_some((&runtime.process, comm, send))
 }
 
 /// `MPI_Ibcast` (section 5.12.2).

@@ -40,6 +40,7 @@
 pub mod attr;
 pub mod buffers;
 pub mod coll;
+mod coll_again;
 pub mod coll_data;
 pub mod coll_init;
 pub mod coll_neighbor;

@@ -85,9 +85,9 @@ pub(super) unsafe fn call(
     call: &Call<'_>,
 ) -> Option<Result<()>> {
     match call {
-        Call::Barrier => barrier_at(ShortWay::of(process, comm, state)?),
+        Call::Barrier => barrier_at(state, ShortWay::over(process, comm, state.shared_slots()?)?),
         Call::Allreduce { in_place, .. } => {
-            let way = ShortWay::of(process, comm, state)?;
+            let way = ShortWay::over(process, comm, state.shared_slots()?)?;
             let known = (*state.quick.allreduce.lock()).filter(|known| known.fits(call))?;
             let send = if *in_place {
                 buffers.recv
@@ -101,15 +101,27 @@ pub(super) unsafe fn call(
     }
 }
 
+/// Where a call of the program's takes the short way; its number among the communicator's may be the one before which
+/// slots are made.
+#[inline(always)]
+fn way_of_call<'a>(process: &'a Process, comm: &'a Comm) -> Option<(&'a CommState, ShortWay<'a>)> {
+    let state = CommState::of(comm);
+    match state.has_counted() {
+        true => Some((state, ShortWay::over(process, comm, state.shared_slots()?)?)),
+        false => None,
+    }
+}
+
 /// A barrier, if the latest went in one phase of shared slots; `None`: nothing was done.
 #[inline(always)]
 pub fn barrier(process: &Process, comm: &Comm) -> Option<Result<()>> {
-    barrier_at(ShortWay::of_call(process, comm)?)
+    let (state, way) = way_of_call(process, comm)?;
+    barrier_at(state, way)
 }
 
 #[inline(always)]
-fn barrier_at(way: ShortWay<'_>) -> Option<Result<()>> {
-    let word = way.state.quick.barrier.load(Ordering::Relaxed);
+fn barrier_at(state: &CommState, way: ShortWay<'_>) -> Option<Result<()>> {
+    let word = state.quick.barrier.load(Ordering::Relaxed);
     if word == 0 {
         return None;
     }
@@ -136,8 +148,8 @@ pub unsafe fn allreduce(
     send: *const u8,
     recv: *mut u8,
 ) -> Option<Result<()>> {
-    let way = ShortWay::of_call(process, comm)?;
-    let known = match &*way.state.quick.allreduce.lock() {
+    let (state, way) = way_of_call(process, comm)?;
+    let known = match &*state.quick.allreduce.lock() {
         Some(known) if known.has(label, count) => *known,
         _ => return None,
     };
@@ -159,9 +171,9 @@ pub unsafe fn reduce(
     send: *const u8,
     recv: *mut u8,
 ) -> Option<Result<()>> {
-    let way = ShortWay::of_call(process, comm)?;
+    let (state, way) = way_of_call(process, comm)?;
     let root = rank_of(comm, root)?;
-    let known = match &*way.state.quick.reduce.lock() {
+    let known = match &*state.quick.reduce.lock() {
         Some(known) if known.has(label, count) => known.to(root),
         _ => return None,
     };
@@ -183,10 +195,9 @@ pub unsafe fn bcast(
     root: i32,
     buffer: *mut u8,
 ) -> Option<Result<()>> {
-    let way = ShortWay::of_call(process, comm)?;
+    let (state, way) = way_of_call(process, comm)?;
     let root = rank_of(comm, root)?;
-    let known = way
-        .state
+    let known = state
         .quick
         .movements
         .lock()
@@ -209,9 +220,8 @@ pub unsafe fn allgather(
     send: Option<*const u8>,
     recv: *mut u8,
 ) -> Option<Result<()>> {
-    let way = ShortWay::of_call(process, comm)?;
-    let known = way
-        .state
+    let (state, way) = way_of_call(process, comm)?;
+    let known = state
         .quick
         .movements
         .lock()
@@ -236,9 +246,8 @@ pub unsafe fn alltoall(
     send: Option<*const u8>,
     recv: *mut u8,
 ) -> Option<Result<()>> {
-    let way = ShortWay::of_call(process, comm)?;
-    let known = way
-        .state
+    let (state, way) = way_of_call(process, comm)?;
+    let known = state
         .quick
         .movements
         .lock()

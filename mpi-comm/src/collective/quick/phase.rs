@@ -8,7 +8,6 @@ use super::super::agreement::CallSignature;
 use super::super::nearness;
 use super::super::progress_note::ProgressNote;
 use super::super::shared::SharedSlots;
-use super::super::state::CommState;
 use mpi_core::comm::Comm;
 use mpi_core::error::{Error, Result};
 use mpi_core::process::Process;
@@ -17,34 +16,25 @@ use mpi_core::process::Process;
 pub(super) struct ShortWay<'a> {
     process: &'a Process,
     comm: &'a Comm,
-    pub state: &'a CommState,
-    pub shared: &'a SharedSlots,
+    shared: &'a SharedSlots,
     /// How often to look at a flag before anything else is looked at.
     looks: u32,
 }
 
 impl<'a> ShortWay<'a> {
-    /// On a communicator whose members share slots, unless a process has been lost.
+    /// By the slots that all members of a communicator share, unless a process has been lost.
     #[inline(always)]
-    pub fn of(process: &'a Process, comm: &'a Comm, state: &'a CommState) -> Option<ShortWay<'a>> {
+    pub fn over(
+        process: &'a Process,
+        comm: &'a Comm,
+        shared: &'a SharedSlots,
+    ) -> Option<ShortWay<'a>> {
         Some(ShortWay {
-            shared: state.shared_slots()?,
             looks: process.looks_without_loss()?,
             process,
             comm,
-            state,
+            shared,
         })
-    }
-
-    /// The same for a call of the program's, whose number among the communicator's may be the one before which
-    /// slots are made.
-    #[inline(always)]
-    pub fn of_call(process: &'a Process, comm: &'a Comm) -> Option<ShortWay<'a>> {
-        let state = CommState::of(comm);
-        match state.has_counted() {
-            true => ShortWay::of(process, comm, state),
-            false => None,
-        }
     }
 }
 
