@@ -124,7 +124,7 @@ impl SharedSlots {
             },
             base: piece.as_ptr().wrapping_add(HEAD),
             data: LINES * depth as usize - FRONT,
-            // Not so many pages that slots share all places of caches.
+            // No whole number of pages, or all slots would have the same places in caches.
             stride: 64 + room,
             own,
             mask: depth as usize - 1,
