@@ -23,7 +23,7 @@ const WAYS: [Way; 3] = [Way::Single, Way::Cached, Way::Past];
 
 /// Shorter messages are in the first class.
 const SHORTEST: u32 = 14;
-const CLASSES: usize = 9;
+pub(crate) const CLASSES: usize = 9;
 /// Messages by each way at first; the first of them meets cold memory and doesn't count.
 const TRIALS: u32 = 4;
 /// Messages of a look at another way, of which the best counts.
@@ -85,7 +85,8 @@ impl Choice {
         }
     }
 
-    fn class(len: usize) -> usize {
+    /// The class of a length.
+    pub fn class(len: usize) -> usize {
         let class = len.max(1).ilog2().saturating_sub(SHORTEST) as usize;
         class.min(CLASSES - 1)
     }
@@ -111,8 +112,18 @@ impl Choice {
 
     /// A message that went this way took so long.
     pub fn note(&mut self, len: usize, way: Way, nanoseconds: u64) {
-        let time = nanoseconds.saturating_mul(UNITS << 16) / len.max(1) as u64;
+        let time = Choice::per_unit(len, nanoseconds);
         self.classes[Choice::class(len)].note(way, time, self.single);
+    }
+
+    /// The time per 64 KiB of a message.
+    pub fn per_unit(len: usize, nanoseconds: u64) -> u64 {
+        nanoseconds.saturating_mul(UNITS << 16) / len.max(1) as u64
+    }
+
+    /// Whether all ways were tried, and one is in use.
+    pub fn is_settled(&self, len: usize) -> bool {
+        self.classes[Choice::class(len)].used.is_some()
     }
 
     /// Whether the peer's core seems to share no cache with this one.

@@ -1,6 +1,7 @@
 //! A VCI's lane: its own queue to receive from, and peers' queues to send to.
 
 use std::collections::{HashMap, HashSet};
+use std::mem;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -14,12 +15,13 @@ use netmod_kit::PeerTable;
 use crate::choice::{Choice, Way};
 use crate::config::SingleCopy;
 use crate::ends::End;
+use crate::hand_over::HandOver;
 use crate::lent::Kept;
 use crate::pipes::Receiving;
 use crate::segment::{BODY, Location, STRIDE, Segment};
-use crate::sending::{Ended, Sending};
+use crate::sending::{Ended, Hands, Sending};
 use crate::single_copy::{self, Direction, NotCopied};
-use crate::turns::Turns;
+use crate::turns::{Turn, Turns};
 use crate::wake_up;
 
 /// A peer's queue.
@@ -41,6 +43,10 @@ pub(crate) struct Remote {
     /// Units of its room that this process has kept.
     pub kept: Option<Kept>,
     pub turns: Turns,
+    /// What is known of memory that changes hands.
+    hand_over: HandOver,
+    /// The message that it reads, or will read, was sent by turns.
+    pub reads_by_turns: bool,
 }
 
 /// So many bytes come sooner from memory than line by line from a core that shares no cache with the reader's.
@@ -73,6 +79,23 @@ impl Remote {
             choice.note(len, way, nanoseconds);
             self.far = choice.is_far();
         }
+    }
+
+    /// Whether a long message by turns goes by memory that changes hands.
+    pub fn goes_by_hand(&mut self, len: usize, last: Turn, single: bool) -> bool {
+        match self.choice(single).is_settled(len) {
+            true => self.hand_over.next(len, Some(last)),
+            // All other ways are tried first.
+            false => last.1,
+        }
+    }
+
+    /// A long message that was read from this process's memory took so long.
+    pub fn note_read(&mut self, len: usize, nanoseconds: u64) {
+        if mem::take(&mut self.reads_by_turns) {
+            self.hand_over.note(len, false, nanoseconds);
+        }
+        self.note(len, Way::Single, nanoseconds);
     }
 
     /// Puts a message of `len` bytes, which `fill` writes to the place it is given, into the queue.
@@ -276,10 +299,25 @@ impl ShmLane {
                 vci,
                 len,
                 way,
-                nanoseconds,
+                hands,
+                by_turns,
+                writing,
+                reading,
             } = ended;
             if let Ok(remote) = self.remote(to, vci) {
-                remote.note(len, way, nanoseconds);
+                let by_hand = hands != Hands::Own;
+                // In a row of messages the slower side is what the next one waits for: what one reads may have been
+                // written before. Where they go both ways each process is both sides.
+                let nanoseconds = match remote.turns.are_both_ways() {
+                    true => reading + writing,
+                    false => reading.max(writing),
+                };
+                if by_turns {
+                    remote.hand_over.note(len, by_hand, nanoseconds);
+                }
+                if !by_hand {
+                    remote.note(len, way, nanoseconds);
+                }
             }
         }
         while let Some((to, vci, kept)) = self.sending.unread.pop() {
@@ -301,7 +339,7 @@ impl ShmLane {
         let pid = self.single_copy(peer, vci)?;
         if direction == Direction::Read {
             // It may be a long message.
-            self.remote(peer, vci)?.turns.receive();
+            self.remote(peer, vci)?.turns.receive(len, false);
         }
         let place = remote.key.address + remote.offset;
         // SAFETY: `get`, `put`, `read` and `write` are promised that `local` is valid; the peer has exposed `place`.
@@ -365,6 +403,8 @@ fn attach(
         units_mapped: 0,
         kept: None,
         turns: Turns::default(),
+        hand_over: HandOver::default(),
+        reads_by_turns: false,
     }))
 }
 

@@ -9,6 +9,7 @@
 mod choice;
 mod config;
 mod ends;
+mod hand_over;
 mod lane;
 mod lent;
 mod pipes;

@@ -68,7 +68,7 @@ impl ShmLane {
         len: usize,
         wish: Wish,
         whole: bool,
-        by_turns: bool,
+        by_hand: bool,
     ) -> Option<(Way, bool)> {
         let mode = self.mode;
         let readable = self.is_readable(to, vci);
@@ -78,7 +78,7 @@ impl ShmLane {
             (Wish::Needed, _) => return Some((remote.choice(readable).next_by_pipe(len), false)),
             (_, SingleCopy::Always) if readable => return None,
             // What goes from hand to hand is in the cache of who writes it.
-            _ if by_turns => return Some((Way::Cached, false)),
+            _ if by_hand => return Some((Way::Cached, true)),
             _ => {}
         }
         let chosen = remote.chosen.take().filter(|chosen| chosen.0 == len);
@@ -108,16 +108,32 @@ impl Pipes for ShmLane {
             Wish::Better | Wish::Needed => 1,
         };
         // Who has asked for all of the room, and didn't get it, has been counted.
+        let (mode, readable) = (self.mode, self.is_readable(to, vci));
         let remote = self.remote(to, vci).ok()?;
-        let by_turns = whole && count <= MOST && remote.turns.send();
-        let kept = remote.kept.take();
-        if let Some(kept) = kept.filter(|kept| !by_turns || kept.count() != count) {
+        // Who asks again, for some of the room, has asked for all of it, if that could be.
+        let turn = match whole || count > RING {
+            true => remote.turns.send().filter(|_| count <= MOST),
+            false => None,
+        };
+        if whole {
+            remote.reads_by_turns = turn.is_some();
+        }
+        let mut kept = remote.kept.take();
+        let fits = kept.is_some_and(|kept| kept.count() == count);
+        let by_hand = turn.is_some_and(|turn| match mode {
+            // Of two copies it is the quickest way wherever both run.
+            SingleCopy::Never => true,
+            _ => remote.goes_by_hand(len, turn, readable),
+        });
+        if !(by_hand && fits)
+            && let Some(kept) = kept.take()
+        {
             kept.give_back(&remote.segment);
         }
-        let hands = match kept.filter(|kept| kept.count() == count) {
-            Some(kept) if by_turns => Hands::Kept(kept),
-            _ if by_turns => Hands::MayKeep,
-            _ => Hands::Own,
+        let hands = match kept {
+            Some(kept) => Hands::Kept(kept),
+            None if by_hand => Hands::MayKeep,
+            None => Hands::Own,
         };
         let units = if let Hands::Kept(_) = hands {
             0
@@ -127,13 +143,19 @@ impl Pipes for ShmLane {
         let way = match self.sending.has_room(&self.own, units) {
             true => {
                 self.hear();
-                self.way(to, vci, len, wish, whole, by_turns)
+                self.way(to, vci, len, wish, whole, by_hand)
             }
             false => None,
         };
         let open = |way| {
-            self.sending
-                .open(&self.own, (to, vci), len, way, whole, hands)
+            self.sending.open(
+                &self.own,
+                (to, vci),
+                len,
+                way,
+                whole,
+                (hands, turn.is_some()),
+            )
         };
         let pipe = way.and_then(open);
         if let (None, Hands::Kept(kept)) = (pipe, hands)
@@ -267,7 +289,8 @@ impl Pipes for ShmLane {
         if done == reading.len {
             // What this process did meanwhile, or its peer, is not the way's.
             let time_taken = reading.spent + time.saturating_sub(start);
-            let is_turn = remote.turns.receive();
+            let by_hand = shape.may_keep || reading.is_own;
+            let is_turn = remote.turns.receive(reading.len, by_hand);
             let before = remote.kept.take();
             let ending = match reading.len == reading.total {
                 false => Ending::Forgone,
@@ -335,7 +358,7 @@ impl Pipes for ShmLane {
         if self.mode == SingleCopy::Measured
             && let Ok(remote) = self.remote(to, vci)
         {
-            remote.note(len, Way::Single, nanoseconds);
+            remote.note_read(len, nanoseconds);
         }
     }
 }

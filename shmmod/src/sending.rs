@@ -61,7 +61,12 @@ pub(crate) struct Ended {
     pub vci: VciId,
     pub len: usize,
     pub way: Way,
-    pub nanoseconds: u64,
+    pub hands: Hands,
+    /// Whether it was sent by turns.
+    pub by_turns: bool,
+    /// Nanoseconds that it took to write it, and to read it.
+    pub writing: u64,
+    pub reading: u64,
 }
 
 /// Whose the units of a pipe are, and will be.
@@ -90,6 +95,7 @@ struct Live {
     all: bool,
     /// Whose the units are and will be.
     hands: Hands,
+    by_turns: bool,
     /// Chunks before this one are the receiver's no more, those before the next are written, and those before the last
     /// have their units.
     freed: u32,
@@ -189,7 +195,7 @@ impl Sending {
         len: usize,
         (way, measured): (Way, bool),
         all: bool,
-        hands: Hands,
+        (hands, by_turns): (Hands, bool),
     ) -> Option<Pipe> {
         let chunks = u32::try_from(len.div_ceil(UNIT)).ok()?;
         let hands = match hands {
@@ -210,6 +216,7 @@ impl Sending {
             writing: 0,
             all,
             hands,
+            by_turns,
             freed: 0,
             written: 0,
             assigned: 0,
@@ -426,15 +433,16 @@ impl Sending {
                 false
             }
             Taken::All(ending, time) => {
-                if let (Some(nanoseconds), true) = (time, live.measured) {
-                    // In a row of messages the slower side is what the next one waits for: what one reads may
-                    // have been written before.
+                if let (Some(reading), true) = (time, live.measured) {
                     self.ended.push(Ended {
                         to: live.to,
                         vci: live.vci,
                         len: live.len,
                         way: live.way,
-                        nanoseconds: nanoseconds.max(live.writing),
+                        hands: live.hands,
+                        by_turns: live.by_turns,
+                        writing: live.writing,
+                        reading,
                     });
                 }
                 self.release(slot, ending);
@@ -539,7 +547,7 @@ mod tests {
             assert!(sending.has_room(&own, 1));
             let measured = (Way::Cached, true);
             let pipe = sending
-                .open(&own, (1, 0), UNIT, measured, true, Hands::Own)
+                .open(&own, (1, 0), UNIT, measured, true, (Hands::Own, false))
                 .expect("there is room");
             let (_, live) = sending.find(pipe).expect("it is open");
             assert_eq!(live.measured, message % STEP > 0 || message >= UNITS);
