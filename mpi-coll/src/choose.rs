@@ -16,6 +16,7 @@ use super::model::{GUESSED, Parameters};
 use super::rdma::{DEGREES, Way};
 use super::reduce::Reduce;
 use super::reduce_scatter::ReduceScatter;
+use super::slots::Direct;
 use super::table::Rule;
 use mpi_types::error::{Class, Error, Result};
 
@@ -185,7 +186,7 @@ pub const NAMES: &[(&str, &[&str])] = &[
         "alltoall",
         &["bruck", "pairwise", "spread", "slots", "direct"],
     ),
-    ("reduce", &["binomial", "halving", "slots"]),
+    ("reduce", &["binomial", "halving", "slots", "direct"]),
     (
         "allreduce",
         &[
@@ -397,10 +398,17 @@ impl Choices {
 
     /// Whether ranks that can copy from each other's memory do so, for long data: where nothing else
     /// was asked for, and the tables don't know better. Two ranks that both have data for each other are quicker by
-    /// messages, which take the quickest way as measured.
-    pub fn goes_direct(&self, collective: &str, situation: &Situation) -> bool {
+    /// messages, which take the quickest way as measured,
+    /// unless one copy was measured to be quicker than two.
+    pub fn goes_direct(&self, collective: &str, situation: &Situation, direct: Direct) -> bool {
         let two = situation.ranks == 2;
         let least = match collective {
+            // Each block, of those that all receive together.
+            "allgather" if direct == Direct::Quicker => 16 * KIB * situation.ranks,
+            "bcast" if two && direct == Direct::Quicker => 8 * KIB,
+            "reduce" if direct == Direct::Quicker => 16 * KIB,
+            "alltoall" if direct == Direct::Quicker => 16 * KIB,
+            "reduce" => usize::MAX,
             "allgather" if two => usize::MAX,
             "alltoall" if two => 8 * MIB,
             "bcast" if two => 4 * MIB,
@@ -659,7 +667,7 @@ mod tests {
         // Two ranks send each other messages, several read each other's memory.
         let goes_direct = |collective, ranks| {
             let situation = situation(ranks, 2 * MIB);
-            choices.goes_direct(collective, &situation)
+            choices.goes_direct(collective, &situation, Direct::Possible)
         };
         for collective in ["allgather", "alltoall"] {
             assert!(!goes_direct(collective, 2) && goes_direct(collective, 3));
@@ -667,7 +675,20 @@ mod tests {
         // Of two the one that broadcasts stores while the other reads.
         assert!(!goes_direct("bcast", 2) && goes_direct("bcast", 3));
         assert!(choices.in_slots("bcast", &situation(2, 2 * MIB)));
-        assert!(choices.goes_direct("bcast", &situation(2, 8 * MIB)));
+        assert!(choices.goes_direct("bcast", &situation(2, 8 * MIB), Direct::Possible));
+        // Where one copy is quicker than two, from some KiB on.
+        for (collective, bytes) in [
+            ("bcast", 16 * KIB),
+            ("reduce", 32 * KIB),
+            ("allgather", 64 * KIB),
+            ("alltoall", 32 * KIB),
+        ] {
+            let goes = |bytes: usize, direct: Direct| {
+                choices.goes_direct(collective, &situation(2, bytes), direct)
+            };
+            assert!(goes(bytes, Direct::Quicker) && !goes(bytes, Direct::Possible));
+            assert!(!goes(bytes / 2, Direct::Quicker), "{collective}");
+        }
         let one_node = situation(16, 8);
         assert!(!choices.by_nodes(&one_node));
         let two_nodes = Situation {

@@ -99,7 +99,7 @@ fn small_collectives_do_not_allocate() {
                 size: 13,
                 room: 1024,
                 depth: 4,
-                direct: true,
+                direct: mpi_coll::slots::Direct::Possible,
                 several: false,
             };
             let (send, mut recv) = ([1i32; 2], [0i32; 2]);

@@ -1,8 +1,10 @@
 //! Long data that is copied straight between the memories of ranks, which tell each other where it is.
 
+use super::reductions::can_reduce;
 use super::ring::Slots;
-use crate::schedule::{Buf, Schedule, Slot};
+use crate::schedule::{Block, Buf, Schedule, Slot};
 use crate::team::{Layout, Part};
+use mpi_types::op::Op;
 
 /// Waits until all are through with what was lent before.
 fn finish(schedule: &mut Schedule, slots: Slots) {
@@ -114,6 +116,66 @@ pub fn alltoall_direct(schedule: &mut Schedule, slots: Slots, send: Part<'_>, re
         slots.await_one(schedule, rank, phase);
         schedule.direct(Slot::first(rank, phase), me * len, to.bytes, false);
         to.unpack(schedule);
+    }
+    finish(schedule, slots);
+}
+
+/// Whether [`reduce_direct`] can do it: between two ranks, by an operation of which operands and result are apart.
+pub fn can_reduce_direct(slots: Slots, part: &Part<'_>, op: &Op) -> bool {
+    slots.size == 2 && can_reduce(part) && op.as_predefined().is_some()
+}
+
+/// Bytes of a piece of a vector that is read and reduced while the cache holds it.
+const PIECE: usize = 32 << 10;
+
+/// A reduction of a long vector between two ranks: the root reads it where the other one has it, by pieces.
+pub fn reduce_direct(
+    schedule: &mut Schedule,
+    slots: Slots,
+    root: u32,
+    in_place: bool,
+    part: Part<'_>,
+    op: &Op,
+) {
+    if part.count == 0 {
+        return;
+    }
+    schedule.set_op(op);
+    let (width, extent) = (part.datatype.size(), part.datatype.extent());
+    let recv = part.block(Buf::Recv, schedule);
+    let in_place = in_place && slots.rank == root;
+    let send = Block {
+        buf: if in_place { Buf::Recv } else { Buf::Send },
+        ..recv
+    };
+    let phase = schedule.phase();
+    if slots.rank != root {
+        let lent = schedule.stage(send, part.datatype);
+        slots.claim(schedule, phase);
+        schedule.lend(phase, lent.bytes);
+        slots.raise_over(schedule, phase, Slots::whole(slots.rank, phase, 16));
+    } else {
+        let other = 1 - root;
+        slots.pass(schedule, phase);
+        slots.await_one(schedule, other, phase);
+        let each = (PIECE / width).clamp(1, part.count);
+        let piece = schedule.scratch_bytes(each * width);
+        for from in (0..part.count).step_by(each) {
+            let to = (from + each).min(part.count);
+            let read = piece.cut(0..(to - from) * width);
+            schedule.direct(Slot::first(other, phase), from * width, read, false);
+            let theirs = Block {
+                datatype: recv.datatype,
+                count: to - from,
+                ..read
+            };
+            let own = send.slice(extent, from..to);
+            let (left, right) = match root {
+                0 => (own, theirs),
+                _ => (theirs, own),
+            };
+            schedule.combine(left, right, recv.slice(extent, from..to));
+        }
     }
     finish(schedule, slots);
 }

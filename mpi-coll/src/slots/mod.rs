@@ -22,9 +22,11 @@ mod movement;
 mod reductions;
 mod ring;
 
-pub use direct::{allgather_direct, alltoall_direct, bcast_direct};
+pub use direct::{
+    allgather_direct, alltoall_direct, bcast_direct, can_reduce_direct, reduce_direct,
+};
 pub use movement::{
     allgather, alltoall, arrive, barrier, bcast, can_scatter, gather, release, scatter,
 };
 pub use reductions::{allreduce, can_reduce, reduce, reduce_scatter, reduce_to_first, scan};
-pub use ring::{Slots, THROUGH};
+pub use ring::{Direct, Slots, THROUGH};

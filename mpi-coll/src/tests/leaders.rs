@@ -102,7 +102,7 @@ impl One {
                 size: node.size() as u32,
                 room: ROOM,
                 depth: DEPTH,
-                direct: false,
+                direct: Default::default(),
                 several: false,
             });
         let ways = Ways { within, between };

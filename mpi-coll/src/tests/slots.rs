@@ -11,7 +11,7 @@ fn seen_by(rank: usize, size: usize) -> Slots {
         size: size as u32,
         room: ROOM.max(64 * size),
         depth: DEPTH,
-        direct: true,
+        direct: slots::Direct::Possible,
         several: SEVERAL.get(),
     }
 }
@@ -478,18 +478,13 @@ fn sums(seed: u64, size: usize, count: usize, in_place: bool, root: Option<usize
             count,
             datatype: &datatype,
         };
-        match root {
-            None => slots::allreduce(schedule, seen_by(rank, size), in_place, part, &op),
-            Some(root) => {
-                slots::reduce(
-                    schedule,
-                    seen_by(rank, size),
-                    root as u32,
-                    in_place,
-                    part,
-                    &op,
-                );
+        let view = seen_by(rank, size);
+        match root.map(|root| root as u32) {
+            None => slots::allreduce(schedule, view, in_place, part, &op),
+            Some(root) if seed.is_multiple_of(2) && slots::can_reduce_direct(view, &part, &op) => {
+                slots::reduce_direct(schedule, view, root, in_place, part, &op);
             }
+            Some(root) => slots::reduce(schedule, view, root, in_place, part, &op),
         }
     };
     One {
@@ -498,6 +493,26 @@ fn sums(seed: u64, size: usize, count: usize, in_place: bool, root: Option<usize
         send: vectors,
         recv,
         expect,
+    }
+}
+
+#[test]
+fn a_direct_reduction_goes_by_pieces_beside_others() {
+    let seed = seed();
+    for late in 0..2 {
+        let mut rng = Rng::new(seed + late as u64);
+        let mut calls: Vec<One> = (0..40)
+            .map(|call| {
+                let count = [0, 1, 700, 8 << 10, 20_000][rng.below(5) as usize];
+                let root = rng.below(2) as usize;
+                let in_place = rng.below(2) == 0;
+                match call % 4 {
+                    3 => one(rng.below(8), &mut rng, 2),
+                    _ => sums(2 * rng.below(1 << 20), 2, count, in_place, Some(root)),
+                }
+            })
+            .collect();
+        in_turn(seed, 2, late, &mut calls);
     }
 }
 

@@ -303,10 +303,10 @@ impl Call<'_> {
         };
         // Long data is read where it is, unless it is asked for otherwise.
         let direct = |collective: &str, bytes: usize| {
-            slots.direct
+            slots.direct != slots::Direct::No
                 && size <= DIRECT
                 && bytes > 0
-                && choices.goes_direct(collective, &at(bytes))
+                && choices.goes_direct(collective, &at(bytes), slots.direct)
         };
         match *self {
             Call::Bcast { root, part } if direct("bcast", part.bytes()) => {
@@ -374,6 +374,14 @@ impl Call<'_> {
                     return false;
                 }
                 slots::alltoall(schedule, slots, send, part);
+            }
+            Call::Reduce {
+                root,
+                in_place,
+                part,
+                op,
+            } if slots::can_reduce_direct(slots, &part, op) && direct("reduce", part.bytes()) => {
+                slots::reduce_direct(schedule, slots, number(root), in_place, part, op);
             }
             Call::Reduce {
                 root,

@@ -11,6 +11,7 @@ mod blocking;
 mod buffers;
 mod cache;
 mod call;
+mod copying;
 mod exchange;
 mod inquiry;
 mod nearness;

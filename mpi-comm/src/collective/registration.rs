@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use netmod::{Peer, VciId};
 use parking_lot::Mutex;
 
+use super::copying::Copying;
 use super::inquiry::Inquiries;
 use super::network::AwaitedPeers;
 use mpi_coll::Choices;
@@ -24,6 +25,8 @@ pub struct Collectives {
     pub(super) persistent_with_slots: Arc<AtomicUsize>,
     /// Communicators that have slots.
     pub(super) with_slots: Arc<AtomicUsize>,
+    /// Whether one copy is quicker than two on this node.
+    pub(super) copying: Copying,
     /// Calls over several nodes that went by slots within this one.
     by_node: AtomicU64,
     /// Whose loss matters to collectives that wait for flags.

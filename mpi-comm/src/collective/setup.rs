@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use netmod::{OpenError, RemoteKey, SharedMemory, SharedSegment, Signals, Transport};
 use parking_lot::Mutex;
 
+use super::copying::{self, Found};
 use super::exchange::{broadcast_u64, gather_all_u64};
 use super::network::{self, AwaitedPeers, Memory, NetworkSlots, SIGNAL_LINE};
 use super::nonblocking::NonblockingSlots;
@@ -16,6 +17,7 @@ use super::state::CommState;
 use mpi_coll::costs::Network;
 use mpi_coll::model::{GUESSED, NUMBERS, Parameters};
 use mpi_coll::rdma::{self, Pace};
+use mpi_coll::slots::Direct;
 use mpi_coll::{Choices, Nodes, Reach};
 use mpi_core::comm::{Comm, single_copy};
 use mpi_core::error::Result;
@@ -50,7 +52,7 @@ pub(super) fn make_slots(process: &Process, comm: &Comm, state: &CommState) -> R
 
 /// Memory that all members of an intracommunicator of one node see, `own` bytes for each, by rank. All call
 /// this; those who could not have it get none.
-fn common_piece(
+pub(super) fn common_piece(
     process: &Process,
     comm: &Comm,
     memory: &dyn SharedMemory,
@@ -115,11 +117,26 @@ fn shared(process: &Process, comm: &Comm) -> Result<Option<SharedSlots>> {
     let bytes = SharedSlots::bytes_of_rank(room, depth);
     let piece = common_piece(process, comm, &**memory, bytes)?;
     let mut shared = piece.map(|piece| SharedSlots::over(piece, rank, size, (room, depth), share));
-    let direct = (0..size).all(|of| single_copy::can_copy(process, comm, of, probes[of as usize]));
-    let state = [u64::from(shared.is_some()), u64::from(direct)];
-    let told = gather_all_u64(process, comm, state)?;
+    let can_copy = |of: u32| single_copy::can_copy(process, comm, of, probes[of as usize]);
+    let copying = &process.source::<Collectives>().copying;
+    // Beside ranks that wait for a core nothing can be measured.
+    let measures = copying.found() == Found::Nothing && !process.is_oversubscribed();
+    let state = [shared.is_some(), (0..size).all(can_copy), measures];
+    let told = gather_all_u64(process, comm, state.map(u64::from))?;
+    let direct = told.iter().all(|ready| ready[1] != 0);
+    if direct && told.iter().any(|ready| ready[2] != 0) {
+        copying::measure(process, comm, &**memory, copying)?;
+    }
     if let Some(shared) = &mut shared {
-        shared.settle(told.iter().all(|ready| ready[1] != 0));
+        let found = match direct {
+            true => gather_all_u64(process, comm, [copying.found() as u64])?,
+            false => Vec::new(),
+        };
+        shared.settle(match (direct, Found::One as u64) {
+            (false, _) => Direct::No,
+            (true, one) if found.iter().all(|found| found[0] == one) => Direct::Quicker,
+            (true, _) => Direct::Possible,
+        });
     }
     Ok(shared.filter(|_| told.iter().all(|ready| ready[0] != 0)))
 }
@@ -257,7 +274,7 @@ fn node_slots(process: &Process, comm: &Comm, nodes: &Nodes) -> Result<Option<Sh
     };
     let told = gather_all_u64(process, comm, [u64::from(slots.is_some())])?;
     if let Some(slots) = &mut slots {
-        slots.settle(false);
+        slots.settle(Direct::No);
     }
     let all = (0..node.size()).all(|place| told[node.peer(place) as usize][0] != 0);
     Ok(slots.filter(|_| all))

@@ -16,6 +16,7 @@ use super::share::Share;
 use super::slot_flag::{self, SlotFlag};
 use mpi_coll::Slots;
 use mpi_coll::run::{Flag, has_come};
+use mpi_coll::slots::Direct;
 use mpi_core::error::{Class, Error, Result};
 
 /// Slots of each rank, at least and at most; powers of two.
@@ -119,7 +120,7 @@ impl SharedSlots {
                 size,
                 room,
                 depth,
-                direct: false,
+                direct: Direct::No,
                 several: false,
             },
             base: piece.as_ptr().wrapping_add(HEAD),
@@ -148,9 +149,9 @@ impl SharedSlots {
         shared
     }
 
-    /// Takes note that all members have the memory, and whether they can copy `direct`ly from and to each
+    /// Takes note that all members have the memory, and whether they can copy directly from and to each
     /// other's.
-    pub fn settle(&mut self, direct: bool) {
+    pub fn settle(&mut self, direct: Direct) {
         self.piece.settle();
         self.slots.direct = direct;
     }
