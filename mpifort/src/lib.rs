@@ -16,6 +16,8 @@ pub mod detach;
 #[cfg(openmpi_abi)]
 pub mod handlers;
 pub mod imports;
+#[cfg(not(openmpi_abi))]
+pub mod later;
 #[cfg(pointer_abi)]
 pub mod peers;
 pub mod predefined;

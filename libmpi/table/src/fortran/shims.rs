@@ -70,9 +70,10 @@ impl Table {
             if routine.detaches() && routine.is_large() {
                 continue;
             }
-            shim(&mut text, &routine);
+            let sections = self.abi != Abi::OpenMpi;
+            shim(&mut text, &routine, sections);
             // Choice buffers are addresses in all of Open MPI's modules.
-            if routine.has_buffers() && self.abi != Abi::OpenMpi {
+            if routine.has_buffers() && sections {
                 sections::shim(&mut text, &routine);
             }
         }
@@ -344,7 +345,7 @@ pub(super) fn parameters(routine: &Routine<'_>, kind: impl Fn(&Arg<'_>) -> Strin
     list.join(", ")
 }
 
-fn shim(text: &mut String, routine: &Routine<'_>) {
+fn shim(text: &mut String, routine: &Routine<'_>, sections: bool) {
     let name = &routine.function.name;
     let _ = writeln!(
         text,
@@ -385,12 +386,17 @@ fn shim(text: &mut String, routine: &Routine<'_>) {
         .map(|arg| argument(arg, &mut before, &mut after))
         .collect();
     text.push_str(&before);
+    let (hold, release) = match sections {
+        true => sections::copies_of(routine),
+        false => (String::new(), String::new()),
+    };
+    text.push_str(&hold);
     let call = format!("{name}({})", list.join(", "));
     if routine.is_function() {
         let _ = writeln!(text, "        {call}\n    }}\n}}\n");
         return;
     }
-    let _ = writeln!(text, "        let code = {call};");
+    let _ = write!(text, "        let code = {call};\n{release}");
     if !after.is_empty() {
         let _ = writeln!(text, "        if code == MPI_SUCCESS {{\n{after}        }}");
     }
