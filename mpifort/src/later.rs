@@ -48,19 +48,31 @@ unsafe impl Send for Operation {}
 
 /// How many operations there are in the table, or taken out of it for a call.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
-static TABLE: Mutex<Option<HashMap<Key, Operation>>> = Mutex::new(None);
+/// Several operations where those that were complete at once have one handle in common. They are given back, so that
+/// it makes no difference which is taken first.
+type Table = HashMap<Key, Vec<Operation>>;
 
-fn table() -> MutexGuard<'static, Option<HashMap<Key, Operation>>> {
+static TABLE: Mutex<Option<Table>> = Mutex::new(None);
+
+fn table() -> MutexGuard<'static, Option<Table>> {
     TABLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn insert(key: Key, operation: Operation) {
     let mut table = table();
-    table.get_or_insert_default().insert(key, operation);
+    let all = table.get_or_insert_default().entry(key);
+    all.or_default().push(operation);
 }
 
 fn take(key: Key) -> Option<Operation> {
-    table().as_mut()?.remove(&key)
+    let mut table = table();
+    let table = table.as_mut()?;
+    let all = table.get_mut(&key)?;
+    let operation = all.pop();
+    if all.is_empty() {
+        table.remove(&key);
+    }
+    operation
 }
 
 /// Whether an operation is complete, or a persistent one inactive.
@@ -92,9 +104,10 @@ pub unsafe fn keep(places: &mut [&mut Place], request: *const MPI_Request, persi
         copies,
         active: !persistent,
     };
-    // Operations that were complete at once may have one handle in common.
+    // Operations that were complete at once may have one handle in common. The copy stays until the program completes
+    // the request: tools look at it then.
     if !persistent && is_complete(request) {
-        return operation.give_back();
+        operation.give_back();
     }
     COUNT.fetch_add(1, Ordering::Relaxed);
     insert(Key::Request(request), operation);
@@ -245,7 +258,9 @@ unsafe fn start_all(requests: *const MPI_Request, count: c_int) {
     for index in 0..usize::try_from(count).unwrap_or(0) {
         // SAFETY: the caller's contract.
         let request = unsafe { *requests.add(index) };
-        if let Some(operation) = table.get_mut(&Key::Request(request))
+        if let Some(operation) = table
+            .get_mut(&Key::Request(request))
+            .and_then(|all| all.last_mut())
             && !operation.active
         {
             operation.active = true;

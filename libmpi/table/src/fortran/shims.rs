@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::{Arg, Pass, Routine, routines, sections};
 use crate::rust::{rust_name, rust_param, rust_result};
-use crate::{Abi, Table};
+use crate::{Abi, Direction, Table};
 
 /// The predefined callbacks (sections 6.7.2 and 13.5.3), with the functions that the library has for
 /// them.
@@ -471,7 +471,11 @@ fn argument(arg: &Arg<'_>, before: &mut String, after: &mut String) -> String {
         Pass::AddressOut => n,
         Pass::File => format!("MPI_File_f2c(*{n})"),
         Pass::FileInOut => {
-            local(format!("MPI_File_f2c(*{n})"));
+            // What is there before a file is opened may never have been set.
+            local(match arg.param.direction {
+                Direction::Out => "MPI_File_f2c(0)".to_owned(),
+                _ => format!("MPI_File_f2c(*{n})"),
+            });
             then(format!("*{n} = MPI_File_c2f({c});"));
             format!("&raw mut {c}")
         }
