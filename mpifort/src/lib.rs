@@ -20,6 +20,7 @@ pub mod imports;
 pub mod later;
 #[cfg(pointer_abi)]
 pub mod peers;
+pub mod picked;
 pub mod predefined;
 pub mod sections;
 #[cfg(not(openmpi_abi))]

@@ -10,6 +10,7 @@ use crate::abi::{
 };
 use crate::convert::finish;
 use crate::imports as c;
+use crate::picked;
 
 /// The most dimensions of an array.
 const RANKS: usize = 15;
@@ -210,6 +211,9 @@ impl Section {
                 return Ok(Place::plain(self.base, count, datatype));
             }
             let Some((size, unit_type)) = self.unit_of(datatype) else {
+                if !may_copy && let Some(made) = self.picked(count, datatype) {
+                    return Ok(Place::made(self.base, 1, made));
+                }
                 return self
                     .whole(may_copy, back)
                     .map(|place| place.with(count, datatype));
@@ -274,8 +278,8 @@ impl Section {
         }
         if !may_copy {
             return Err(
-                "a one-sided or partitioned operation can't use this array section, which has \
-                 gaps, with this datatype; use a contiguous array",
+                "this operation can't use this array section, which has gaps, with this datatype; \
+                 use a contiguous array",
             );
         }
         let size = self.len().saturating_mul(self.element);
@@ -315,8 +319,22 @@ impl Section {
         }
     }
 
-    /// The size of a datatype without gaps, and a datatype for one element of the array: the same
-    /// where sizes agree, else bytes. None if the one has gaps or doesn't fit to the other.
+    /// A datatype for what elements of a datatype with gaps take out of it.
+    fn picked(&self, count: MPI_Count, datatype: MPI_Datatype) -> Option<MPI_Datatype> {
+        let length = self.len().checked_mul(self.element)?;
+        picked::datatype(count, datatype, length, self.element, |byte| {
+            let mut index = (byte / self.element) as isize;
+            let mut at = (byte % self.element) as isize;
+            for dimension in self.dimensions() {
+                at += index % dimension.extent * dimension.stride;
+                index /= dimension.extent;
+            }
+            at
+        })
+    }
+
+    /// The size of a datatype without gaps, and a datatype for one element of the array: the same, or the one that it
+    /// is made of, where sizes agree, else bytes. None if the one has gaps or doesn't fit to the other.
     unsafe fn unit_of(&self, datatype: MPI_Datatype) -> Option<(usize, MPI_Datatype)> {
         let (mut size, mut lb, mut extent) = (0, 0, 0);
         // SAFETY: local variables; an invalid datatype is reported by the call that comes after.
@@ -335,7 +353,9 @@ impl Section {
         let unit = if size == self.element {
             datatype
         } else {
-            MPI_DATATYPE_NULL
+            picked::basic(datatype)
+                .filter(|one| picked::size(*one) == Some(self.element))
+                .unwrap_or(MPI_DATATYPE_NULL)
         };
         Some((size, unit))
     }

@@ -15,7 +15,9 @@ program sections_later
   logical :: flag
   type(MPI_Request) :: requests(3), request
   type(MPI_Status) :: status, statuses(3)
-  type(MPI_Datatype) :: gaps
+  integer, asynchronous :: window(20)
+  type(MPI_Datatype) :: gaps, pairs
+  type(MPI_Win) :: win
   type(MPI_File) :: file
   character(len=100) :: name
 
@@ -132,6 +134,26 @@ program sections_later
   call check(b(4, 3) == -1 .and. b(4, 6) == -1 .and. b(2, 9) == -1, 'gaps of the datatype')
   call MPI_Get_count(statuses(1), gaps, i)
   call check(i == 2, 'the count')
+
+  ! One-sided calls, with a datatype that has gaps, and with one whose elements are those of the section.
+  call MPI_Type_contiguous(2, MPI_INTEGER, pairs)
+  call MPI_Type_commit(pairs)
+  call fill()
+  window = 0
+  call MPI_Win_create(window, 4_MPI_ADDRESS_KIND * 20, 4, MPI_INFO_NULL, MPI_COMM_WORLD, win)
+  call MPI_Win_fence(0, win)
+  call MPI_Put(a(1::2, 1::3), 2, gaps, next, 0_MPI_ADDRESS_KIND, 4, MPI_INTEGER, win)
+  call MPI_Accumulate(a(1::2, 1::3), 2, gaps, next, 4_MPI_ADDRESS_KIND, 4, MPI_INTEGER, MPI_SUM, win)
+  call MPI_Accumulate(a(1::2, 1::3), 2, pairs, next, 8_MPI_ADDRESS_KIND, 2, pairs, MPI_SUM, win)
+  call MPI_Win_fence(0, win)
+  call check(all(window(1:4) == [1, 3, 4, 6] + last) .and. all(window(5:8) == [1, 3, 4, 6] + last), 'put and added')
+  call check(all(window(9:12) == [1, 2, 3, 4] + last) .and. window(13) == 0, 'pairs')
+  call MPI_Get(b(2::2, 3::3), 2, gaps, next, 8_MPI_ADDRESS_KIND, 4, MPI_INTEGER, win)
+  call MPI_Win_fence(0, win)
+  call check(b(2, 3) == 1 + rank .and. b(6, 3) == 2 + rank .and. b(2, 6) == 3 + rank .and. b(6, 6) == 4 + rank, 'got')
+  call check(b(4, 3) == -1 .and. b(4, 6) == -1 .and. b(1, 1) == -1, 'nothing else')
+  call MPI_Win_free(win)
+  call MPI_Type_free(pairs)
 
   ! Files: both halves of a split access are given the section.
   call fill()
