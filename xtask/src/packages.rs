@@ -27,6 +27,7 @@ const REQUIRED: &[Package] = &[
 const OPTIONAL: &[(&str, &[Package])] = &[
     ("fortran", &[("gfortran", "/usr/bin/gfortran")]),
     ("clang", &[("clang", "/usr/bin/clang")]),
+    ("flang", &[("flang-19", "/usr/bin/flang-new-19")]),
     ("hydra", &[("mpich", "/usr/bin/mpiexec.hydra")]),
     (
         "mpich",
