@@ -55,10 +55,14 @@ fn eztrace() -> Result {
     let seconds = limit.as_secs_f64().ceil().to_string();
     command.args(["-timeout", &seconds, "-n", "3", "-env", "LD_LIBRARY_PATH"]);
     command.arg(prefix.join("lib"));
-    command.args(["eztrace", "-t", "mpich"]).arg(&binary);
+    // Those of a run before would be added to.
+    let traces = binary.with_extension("traces");
+    let _ = std::fs::remove_dir_all(&traces);
+    command.args(["eztrace", "-t", "mpich", "-o"]).arg(&traces);
+    command.arg(&binary);
     let outcome = Outcome::of(&mut command, limit + patience(10.0))?;
     outcome.judge(&Case::default(), &room.leftovers())?;
-    let trace = room.folder().join("eztraced_trace/eztrace_log.otf2");
+    let trace = traces.join("eztraced_trace/eztrace_log.otf2");
     let printed = Command::new("otf2-print").arg(&trace).output();
     let printed = printed.map_err(|error| format!("otf2-print: {error}"))?;
     let text = String::from_utf8_lossy(&printed.stdout);
