@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 
 use crate::pipe::Pipe;
+use crate::silence::Silence;
 use crate::ways::Ways;
 use crate::wire::{self, Kind, MAX_FIXED};
 
@@ -115,6 +116,8 @@ pub(crate) struct Conn {
     pub ways: Option<Box<Ways>>,
     /// The epoll set tells when there is room.
     pub watched: bool,
+    /// Whether the other host owes an answer.
+    pub silence: Silence,
     /// Polls in a row that brought nothing.
     pub idle: u32,
     /// The peer has said farewell.
@@ -203,6 +206,7 @@ impl Conn {
             pipe: None,
             ways: None,
             watched: false,
+            silence: Silence::default(),
             idle: 0,
             bye: false,
             used: 0,

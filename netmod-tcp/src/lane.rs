@@ -565,6 +565,7 @@ impl Lane for TcpLane {
                 sink.peer_lost(endpoint.peer, why.to_string());
             }
         }
+        self.look_for_silence(sink);
         // One whose connection was closed for want of descriptors: its end would not be noticed.
         for index in 0..self.endpoints.len() as u32 {
             let endpoint = &self.endpoints[index as usize];
