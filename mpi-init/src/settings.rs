@@ -111,8 +111,8 @@ const OWN: &[Variable] = &[
         kind: "bytes",
         default: "8192; 65536 between nodes over TCP",
         help: "Messages up to this size are sent before the receiver asks for them. Transports may \
-               allow less. Where it is set, longer ones always wait for their receivers: with 0 programs that \
-               rely on buffering hang.",
+               allow less; over TCP single messages up to 262144 leave so, too. Where it is set, longer ones \
+               always wait for their receivers: with 0 programs that rely on buffering hang.",
     },
     Variable {
         name: "WEFT_EAGER_WINDOW",
