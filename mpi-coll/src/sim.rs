@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 
 use super::run::{Flag, Port, Progress, Put, Run, has_come};
-use super::schedule::{NODE, Step, slot_offset};
+use super::schedule::{CAME, FREE, FREED, NODE, SENT, Step, slot_offset};
 use super::slots::THROUGH;
 use mpi_types::datatype::Datatype;
 use mpi_types::error::{Class, Error, Result};
@@ -40,8 +40,8 @@ pub struct Cost {
 pub const ROOM: usize = 256;
 /// Slots of a cell.
 pub const DEPTH: u32 = 4;
-/// The number of the first phase: numbers wrap after the tenth.
-pub const FIRST: u64 = u64::MAX - 9;
+/// The number of the first phase, a multiple of [`DEPTH`]: numbers wrap after the twelfth.
+pub const FIRST: u64 = u64::MAX - 11;
 
 /// Room enough for tests that ask for more.
 const STRIDE: usize = 64 + 4096;
@@ -196,9 +196,11 @@ impl World {
     }
 
     fn place(&self, of: u32, cell: u32, number: u64) -> usize {
-        // Those of nodes come after all others.
+        // Those of streams and nodes come after all others.
         let cell = match cell {
             NODE => self.cells as u32 - 1,
+            SENT | CAME => self.cells as u32 - 2,
+            FREE | FREED => self.cells as u32 - 3,
             _ => cell,
         };
         assert!((cell as usize) < self.cells);
@@ -363,7 +365,13 @@ impl Port for SimPort<'_> {
 
     fn is_up(&mut self, of: u32, cell: u32, number: u64, _call: bool) -> Flag {
         let place = self.world.place(self.owner(of, cell), cell, number);
-        match has_come(self.world.flags[place], number) {
+        let flag = self.world.flags[place];
+        let up = match cell {
+            // As a network has them: a later number may be half of one.
+            FREED => flag == number,
+            _ => has_come(flag, number),
+        };
+        match up {
             true => Flag::Up,
             false => Flag::Down,
         }
@@ -451,11 +459,10 @@ pub fn run_telling(
         _ => None,
     });
     let cells: Vec<u32> = cells.collect();
-    let flat = cells.iter().filter(|cell| **cell != NODE).max();
+    let flat = cells.iter().filter(|cell| **cell < FREED).max();
     let mut rings: Vec<u32> = (0..flat.map_or(0, |last| last + 1)).map(rings).collect();
-    if cells.contains(&NODE) {
-        rings.push(DEPTH);
-    }
+    let streams = cells.iter().any(|cell| *cell >= FREED);
+    rings.extend(vec![DEPTH; if streams { 3 } else { 0 }]);
     let cells = rings.len();
     let most = rings.iter().copied().max().unwrap_or(0);
     let slots = size * cells * most as usize;
@@ -489,6 +496,15 @@ pub fn run_telling(
         last_write: HashMap::new(),
         written: 0,
     };
+    if streams {
+        // All slots of streams are free.
+        for of in 0..size as u32 {
+            for number in (1..=u64::from(DEPTH)).map(|back| FIRST.wrapping_sub(back)) {
+                let place = world.place(of, FREE, number);
+                world.flags[place] = number;
+            }
+        }
+    }
     let mut turn = vec![0; size];
     let mut results: Vec<Result<()>> = (0..size).map(|_| Ok(())).collect();
     let mut active: Vec<(usize, usize)> = Vec::new();

@@ -21,6 +21,7 @@ use super::site::Written;
 use super::words::{self, FLAG};
 use mpi_coll::costs::Network;
 use mpi_coll::rdma::Pace;
+use mpi_coll::schedule::Course;
 use mpi_coll::{Put, Reach};
 use mpi_core::comm::Comm;
 use mpi_core::error::Result;
@@ -34,8 +35,9 @@ pub(super) const ROOM_LEAST: usize = 1 << 10;
 pub(super) const DEPTH: u32 = 16;
 /// Ranks, or leaders of nodes, up to which they tell each other their keys, of which each keeps those that it needs.
 pub(super) const RANKS: u32 = 1 << 16;
-/// The first phases of a communicator. Numbers may wrap, and soon do.
-pub(super) const FIRST: u64 = u64::MAX - 1000;
+/// The first phases of a communicator, a multiple of [`DEPTH`]. Numbers may wrap, and soon do.
+pub(super) const FIRST: u64 = u64::MAX - 1007;
+const _: () = assert!(FIRST.is_multiple_of(DEPTH as u64));
 /// Where the rest of a slot begins.
 pub(super) const SIGNAL_LINE: usize = 64;
 /// The most bytes of data in words.
@@ -129,13 +131,18 @@ impl NetworkSlots {
     }
 
     /// Whether a collective of so many phases may begin without a barrier before it.
-    pub fn allows(&self, phases: u32, meets: bool) -> bool {
-        meets || self.pace.lock().allows(phases, DEPTH)
+    pub fn allows(&self, phases: u32, course: Course) -> bool {
+        course == Course::Meets || self.pace.lock().allows(phases, course, &self.reach)
     }
 
     /// Numbers for so many phases.
-    pub fn take(&self, phases: u32, meets: bool) -> u64 {
-        self.pace.lock().take(phases, meets)
+    pub fn take(&self, phases: u32, course: Course) -> u64 {
+        self.pace.lock().take(phases, course)
+    }
+
+    /// Numbers for so many pieces that go to the next rank, and come from the one before.
+    pub fn take_streamed(&self, pieces: [u32; 2]) -> [u64; 2] {
+        self.pace.lock().take_streamed(pieces)
     }
 
     /// How often to look at a flag before polling.

@@ -13,9 +13,10 @@ use super::registration::{Collectives, choices};
 use super::share::Share;
 use super::shared::{self, SharedSlots};
 use super::state::CommState;
-use mpi_coll::costs::Network;
+use mpi_coll::costs::{COLLECTIVES, Network, Quick};
 use mpi_coll::model::{GUESSED, NUMBERS, Parameters};
 use mpi_coll::rdma::{self, Pace};
+use mpi_coll::schedule::FREED;
 use mpi_coll::{Choices, Nodes, Reach};
 use mpi_core::comm::{Comm, single_copy};
 use mpi_core::error::Result;
@@ -401,18 +402,24 @@ fn writers_slots(
 fn network_of_first(process: &Process, comm: &Comm, known: Option<Network>) -> Result<Network> {
     let Network { costs, quick } = known.unwrap_or(Network {
         costs: GUESSED,
-        quick: None,
+        quick: Quick::all(None),
     });
-    let mut words = [0; 1 + NUMBERS];
-    words[0] = quick.map_or(u64::MAX, |bytes| bytes as u64);
-    for (word, number) in words[1..].iter_mut().zip(costs.to_numbers()) {
+    let mut words = [0; COLLECTIVES.len() + NUMBERS];
+    let (limits, times) = words.split_at_mut(COLLECTIVES.len());
+    limits.copy_from_slice(&quick.to_words());
+    for (word, number) in times.iter_mut().zip(costs.to_numbers()) {
         *word = number.to_bits();
     }
     broadcast_u64(process, comm, &mut words)?;
-    let [quick, costs @ ..] = words;
+    let mut limits = [0; COLLECTIVES.len()];
+    limits.copy_from_slice(&words[..COLLECTIVES.len()]);
+    let mut times = [0.0; NUMBERS];
+    for (number, word) in times.iter_mut().zip(&words[COLLECTIVES.len()..]) {
+        *number = f64::from_bits(*word);
+    }
     Ok(Network {
-        costs: Parameters::from_numbers(costs.map(f64::from_bits)),
-        quick: (quick != u64::MAX).then_some(quick as usize),
+        costs: Parameters::from_numbers(times),
+        quick: Quick::from_words(limits),
     })
 }
 
@@ -459,6 +466,11 @@ fn ready_slots(
                 .word_at(at)
                 .store(network::FIRST - 1, Ordering::Relaxed);
         }
+    }
+    // The slots of the stream to the next rank are free.
+    for number in reach.free_at_first(network::FIRST) {
+        let at = reach.place(FREED, number);
+        slots.word_at(at).store(number, Ordering::Relaxed);
     }
     let awaited_peers = &process.source::<Collectives>().awaited_peers;
     let mut awaited_peers = awaited_peers.lock();
