@@ -41,9 +41,22 @@ impl Quick {
         Quick([bytes; COLLECTIVES.len()])
     }
 
-    /// What is thought where nothing was measured, `bytes` being what the netmod says.
-    pub fn guess(bytes: Option<usize>) -> Quick {
-        Quick::all(bytes)
+    /// What is thought where nothing was measured on this host, `bytes` being what the netmod says: as measured between
+    /// two ranks, docs/performance.md. Over sockets of our own a write takes what a message takes, so that messages do
+    /// as well.
+    pub fn guess(netmod: &str, bytes: Option<usize>) -> Quick {
+        let mut quick = Quick::all(bytes.filter(|_| netmod != "tcp"));
+        quick.set("reduce", None);
+        if netmod != "ofi" {
+            quick.set("allgather", None);
+            quick.set("alltoall", None);
+        }
+        quick
+    }
+
+    /// Whether any is quicker.
+    pub fn is_any(&self) -> bool {
+        self.0.iter().any(Option::is_some)
     }
 
     fn place(collective: &str) -> Option<usize> {
@@ -211,7 +224,10 @@ mod tests {
         choices.set_measured(read);
         assert_eq!(choices.network("tcp", Some(9)), slow);
         let other = choices.network("ofi", Some(9));
-        assert_eq!((other.costs, other.quick), (GUESSED, Quick::guess(Some(9))));
+        assert_eq!(
+            (other.costs, other.quick),
+            (GUESSED, Quick::guess("ofi", Some(9)))
+        );
         assert_eq!(fast.quick.of("bcast"), Some(1 << 20));
         assert_eq!(Quick::from_words(fast.quick.to_words()), fast.quick);
         choices.set_costs(FAST);

@@ -37,9 +37,10 @@ impl Parameters {
         f64::from(steps(ranks, 2)) * self.hop(0) * phases / f64::from(ring)
     }
 
-    /// Time of saying that half of a stream's slots is free, and of hearing it.
-    fn give_free(&self) -> f64 {
-        self.library + self.descriptor + self.startup
+    /// Time of saying that half of an edge's slots is free, and of hearing it: the part of so many pieces.
+    fn give_free(&self, reach: &Reach, pieces: f64) -> f64 {
+        let one = self.library + self.descriptor + self.startup;
+        2.0 * one * pieces / f64::from(reach.depth)
     }
 
     /// Time of a broadcast.
@@ -56,7 +57,7 @@ impl Parameters {
             Spread::Chain => {
                 let hops = f64::from(reach.size - 1);
                 let others = (count - 1.0) * self.cycle(piece, false);
-                hops * self.hop(piece) + others + copy + self.give_free()
+                hops * self.hop(piece) + others + copy + self.give_free(reach, count)
             }
         }
     }
@@ -83,7 +84,7 @@ impl Parameters {
                 let (count, piece) = pieces(bytes, reach.room);
                 let hops = f64::from(reach.size - 1);
                 let others = (count - 1.0) * self.cycle(piece, true);
-                hops * self.step(1, piece) + others + self.give_free()
+                hops * self.step(1, piece) + others + self.give_free(reach, count)
             }
         }
     }
@@ -125,8 +126,9 @@ impl Parameters {
             Collect::Ring => {
                 let (count, piece) = pieces(block, reach.room);
                 let step = self.hop(piece) + self.copy * piece as f64;
-                let steps = f64::from(size - 1) * step.max(count * self.cycle(piece, false));
-                steps + self.give_free()
+                let hops = f64::from(size - 1);
+                let steps = hops * step.max(count * self.cycle(piece, false));
+                steps + self.give_free(reach, hops * count)
             }
         }
     }
@@ -165,13 +167,13 @@ impl Parameters {
         if reach.size == 2 {
             let (count, piece) = pieces(bytes, reach.room);
             let others = (count - 1.0) * self.cycle(piece, true);
-            return self.step(1, piece) + others + self.give_free();
+            return self.step(1, piece) + others + self.give_free(reach, count);
         }
         let (count, piece) = pieces(bytes.div_ceil(reach.size as usize), reach.room);
         let hops = f64::from(reach.size - 1);
         let first = self.step(1, piece).max(count * self.cycle(piece, true));
         let second = self.hop(piece).max(count * self.cycle(piece, false));
-        hops * (first + second) + self.give_free()
+        hops * (first + second) + self.give_free(reach, 2.0 * hops * count)
     }
 
     /// The quickest way of an allreduce, if there is one.
@@ -180,7 +182,10 @@ impl Parameters {
         let fits = short.takes(*reach, bytes, commutes);
         let goes_round = Way::Ring.takes(*reach, bytes, commutes);
         match (fits, goes_round) {
-            (true, true) if self.ring(reach, bytes) < short_time => Some(Way::Ring),
+            // Two exchange all in both ways, and pairs leave nothing to be said.
+            (true, true) if reach.size > 2 && self.ring(reach, bytes) < short_time => {
+                Some(Way::Ring)
+            }
             (true, _) => Some(short),
             (false, true) => Some(Way::Ring),
             (false, false) => None,

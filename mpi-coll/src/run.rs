@@ -174,7 +174,7 @@ pub struct Run<R> {
     /// The same in slots of a node.
     node_number: u64,
     /// The numbers of the first pieces that go to the next rank and come from the one before.
-    streamed: [u64; 2],
+    pieces: [u64; 2],
     /// The step to be issued next.
     next: usize,
     /// How far the wait that is being issued got.
@@ -219,7 +219,7 @@ impl<R: Copy> Run<R> {
             tag: 0,
             number: 0,
             node_number: 0,
-            streamed: [0; 2],
+            pieces: [0; 2],
             next: 0,
             waited: 0,
             sends: false,
@@ -255,8 +255,8 @@ impl<R: Copy> Run<R> {
     }
 
     /// As [`Run::set_number`], for the pieces that go to the next rank and those that come from the one before.
-    pub fn set_streamed(&mut self, numbers: [u64; 2]) {
-        self.streamed = numbers;
+    pub fn set_pieces(&mut self, numbers: [u64; 2]) {
+        self.pieces = numbers;
     }
 
     /// The ranks of the node, by their numbers there, whose flags of a phase the run waits for, and the phase's
@@ -592,8 +592,8 @@ impl<R: Copy> Run<R> {
     fn phase(&self, cell: u32, phase: i32) -> u64 {
         let first = match cell {
             NODE => self.node_number,
-            SENT | FREED => self.streamed[0],
-            CAME | FREE => self.streamed[1],
+            SENT | FREED => self.pieces[0],
+            CAME | FREE => self.pieces[1],
             _ => self.number,
         };
         first.wrapping_add_signed(phase.into())

@@ -220,7 +220,7 @@ pub struct Schedule {
     /// The ranks of the node, by their numbers in cells [`NODE`].
     node: Vec<u32>,
     course: Course,
-    streamed: [u32; 2],
+    pieces: [u32; 2],
     exact: bool,
     /// Memory that builders borrow for a list of numbers.
     list: Vec<usize>,
@@ -248,7 +248,7 @@ impl Schedule {
             node_phases: 0,
             node: Vec::new(),
             course: Course::Down,
-            streamed: [0; 2],
+            pieces: [0; 2],
             exact: false,
             list: Vec::new(),
         }
@@ -262,7 +262,7 @@ impl Schedule {
         self.phases = 0;
         self.node_phases = 0;
         self.course = Course::Down;
-        self.streamed = [0; 2];
+        self.pieces = [0; 2];
         self.exact = false;
     }
 
@@ -340,17 +340,17 @@ impl Schedule {
     }
 
     /// How many pieces go to the next rank, and come from the one before.
-    pub fn streamed(&self) -> [u32; 2] {
-        self.streamed
+    pub fn pieces(&self) -> [u32; 2] {
+        self.pieces
     }
 
-    pub(super) fn set_streamed(&mut self, pieces: [u32; 2]) {
-        self.streamed = pieces;
+    pub(super) fn set_pieces(&mut self, pieces: [u32; 2]) {
+        self.pieces = pieces;
     }
 
     /// Whether it uses slots of any kind.
     pub fn uses_slots(&self) -> bool {
-        self.phases > 0 || self.node_phases > 0 || self.streamed != [0; 2]
+        self.phases > 0 || self.node_phases > 0 || self.pieces != [0; 2]
     }
 
     /// Another phase, the same on all ranks.

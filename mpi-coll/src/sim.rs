@@ -40,6 +40,8 @@ pub struct Cost {
 pub const ROOM: usize = 256;
 /// Slots of a cell.
 pub const DEPTH: u32 = 4;
+/// Slots of an edge that become free together.
+const HALF: u64 = DEPTH as u64 / 2;
 /// The number of the first phase, a multiple of [`DEPTH`]: numbers wrap after the twelfth.
 pub const FIRST: u64 = u64::MAX - 11;
 
@@ -118,6 +120,8 @@ pub struct World {
     rings: Vec<u32>,
     most: u32,
     flags: Vec<u64>,
+    /// Per rank up to which piece slots of the next one are free.
+    freed: Vec<u64>,
     /// By when they arrive, and of those that arrive together in order.
     writes: BTreeMap<(u64, u64), Write>,
     /// When the last write of one rank to another arrives.
@@ -135,6 +139,23 @@ struct SimPort<'a> {
 }
 
 impl SimPort<'_> {
+    /// Whether the slot of a piece that went to the next rank is free. As over a network each flag is looked for by
+    /// its number: another may be half of one.
+    fn is_free(&mut self, number: u64) -> bool {
+        let rank = self.rank;
+        loop {
+            let freed = self.world.freed[rank as usize];
+            if has_come(freed, number) {
+                return true;
+            }
+            let next = freed.wrapping_add(HALF);
+            if self.world.flags[self.world.place(rank, FREED, next)] != next {
+                return false;
+            }
+            self.world.freed[rank as usize] = next;
+        }
+    }
+
     /// Whose slots are meant.
     fn owner(&self, of: u32, cell: u32) -> u32 {
         match cell {
@@ -196,7 +217,7 @@ impl World {
     }
 
     fn place(&self, of: u32, cell: u32, number: u64) -> usize {
-        // Those of streams and nodes come after all others.
+        // Those of edges and nodes come after all others.
         let cell = match cell {
             NODE => self.cells as u32 - 1,
             SENT | CAME => self.cells as u32 - 2,
@@ -331,6 +352,9 @@ impl Port for SimPort<'_> {
         data: *const u8,
         len: usize,
     ) -> Result<Put<usize>> {
+        if cell == FREE && !number.wrapping_add(1).is_multiple_of(HALF) {
+            return Ok(Put::Done);
+        }
         let (from, to) = (self.rank, self.owner(to, cell));
         let world = &mut *self.world;
         if from != to {
@@ -367,8 +391,7 @@ impl Port for SimPort<'_> {
         let place = self.world.place(self.owner(of, cell), cell, number);
         let flag = self.world.flags[place];
         let up = match cell {
-            // As a network has them: a later number may be half of one.
-            FREED => flag == number,
+            FREED => self.is_free(number),
             _ => has_come(flag, number),
         };
         match up {
@@ -461,8 +484,8 @@ pub fn run_telling(
     let cells: Vec<u32> = cells.collect();
     let flat = cells.iter().filter(|cell| **cell < FREED).max();
     let mut rings: Vec<u32> = (0..flat.map_or(0, |last| last + 1)).map(rings).collect();
-    let streams = cells.iter().any(|cell| *cell >= FREED);
-    rings.extend(vec![DEPTH; if streams { 3 } else { 0 }]);
+    let edges = cells.iter().any(|cell| *cell >= FREED);
+    rings.extend(vec![DEPTH; if edges { 3 } else { 0 }]);
     let cells = rings.len();
     let most = rings.iter().copied().max().unwrap_or(0);
     let slots = size * cells * most as usize;
@@ -492,19 +515,11 @@ pub fn run_telling(
         rings,
         most,
         flags: vec![FIRST.wrapping_sub(1); slots],
+        freed: vec![FIRST.wrapping_sub(1); size],
         writes: BTreeMap::new(),
         last_write: HashMap::new(),
         written: 0,
     };
-    if streams {
-        // All slots of streams are free.
-        for of in 0..size as u32 {
-            for number in (1..=u64::from(DEPTH)).map(|back| FIRST.wrapping_sub(back)) {
-                let place = world.place(of, FREE, number);
-                world.flags[place] = number;
-            }
-        }
-    }
     let mut turn = vec![0; size];
     let mut results: Vec<Result<()>> = (0..size).map(|_| Ok(())).collect();
     let mut active: Vec<(usize, usize)> = Vec::new();

@@ -29,7 +29,8 @@ pub const NODE: u32 = u32::MAX;
 pub const SENT: u32 = NODE - 1;
 /// The cell of what comes from the rank before: of own slots, whose phases are the pieces that have come.
 pub const CAME: u32 = NODE - 2;
-/// The cell by which the rank before is told that it may send again; phases are those of [`CAME`].
+/// The cell by which the rank before is told that the slots of pieces are free; phases are those of [`CAME`]. It is
+/// told with the last of each half of the slots, see [`Reach::ends_half`](super::Reach::ends_half).
 pub const FREE: u32 = NODE - 3;
 /// The own cell by which the next rank says that; phases are those of [`SENT`].
 pub const FREED: u32 = NODE - 4;

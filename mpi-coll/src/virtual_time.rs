@@ -75,6 +75,9 @@ impl Clock {
 /// What has come, or is waited for: at whom, in which cell, and which phase; for messages, from whom and which.
 type Key = (u32, u32, i32);
 
+/// Slots of an edge that become free together, of communicators as Weft makes them.
+const HALF: i32 = 8;
+
 /// The cell of messages from a rank. There are fewer ranks here.
 const MESSAGES: u32 = 1 << 24;
 
@@ -163,6 +166,13 @@ fn acts(rank: u32, clock: Clock, schedule: &Schedule) -> (Box<[Act]>, usize) {
     let bytes = |block: &Block| block.count * schedule.type_of(block.datatype).size();
     for (number, step) in (0..).zip(schedule.steps()) {
         match step {
+            // The other end is told of the last of each half.
+            Step::Put { slot, .. } if slot.cell == FREE && slot.phase % HALF != HALF - 1 => {}
+            Step::Await { cell, phase, .. } if *cell == FREED => {
+                if *phase >= 0 && phase % HALF == 0 {
+                    acts.push(Act::Await((rank, FREED, phase + HALF - 1)));
+                }
+            }
             Step::Put { slot, block } => {
                 let cell = match slot.cell {
                     SENT => CAME,

@@ -209,7 +209,90 @@ impl Choices {
                 .costs
                 .or(measured.map(|network| network.costs))
                 .unwrap_or(GUESSED),
-            quick: measured.map_or_else(|| Quick::guess(quick), |network| network.quick),
+            quick: measured.map_or_else(|| Quick::guess(netmod, quick), |network| network.quick),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reach(size: u32) -> Reach {
+        Reach {
+            rank: 0,
+            size,
+            room: 8192,
+            depth: 16,
+        }
+    }
+
+    fn at(ranks: u32, bytes: usize) -> Situation {
+        Situation {
+            ranks: ranks as usize,
+            per_node: 1,
+            bytes,
+            commutes: true,
+        }
+    }
+
+    fn network(bytes: Option<usize>) -> Network {
+        Network {
+            costs: GUESSED,
+            quick: Quick::all(bytes),
+        }
+    }
+
+    #[test]
+    fn writes_are_taken_where_they_are_quicker() {
+        let choices = Choices::default();
+        let network = network(Some(4096));
+        let spread = |bytes| choices.bcast_by_writes(&at(4, bytes), &reach(4), &network);
+        assert_eq!((spread(4096), spread(4097)), (Some(Spread::Tree), None));
+        let mut only_reduce = Network {
+            quick: Quick::all(None),
+            ..network
+        };
+        only_reduce.quick.set("reduce", Some(1 << 20));
+        let rise = |bytes| choices.reduce_by_writes(&at(4, bytes), 3, &reach(4), &only_reduce);
+        assert!(matches!(rise(8), Some(Rise::Tree(_))));
+        assert_eq!(rise(1 << 20), Some(Rise::Chain));
+        let other = choices.allreduce_by_writes(&at(4, 8), &reach(4), &only_reduce);
+        assert_eq!(other, None);
+    }
+
+    #[test]
+    fn what_is_asked_for_is_taken_if_it_can_be() {
+        let mut choices = Choices::default();
+        let network = network(None);
+        choices.set("allgather", "rdma-direct").unwrap();
+        let collect = |choices: &Choices, ranks: u32, block: usize| {
+            let situation = at(ranks, ranks as usize * block);
+            choices.allgather_by_writes(&situation, block, &reach(ranks), &network)
+        };
+        assert_eq!(collect(&choices, 16, 8192), Some(Collect::Direct));
+        assert_eq!(collect(&choices, 16, 8193), None);
+        assert_eq!(collect(&choices, 17, 8), None);
+        choices.set("allgather", "rdma").unwrap();
+        assert_eq!(collect(&choices, 17, 8), Some(Collect::Doubling));
+        assert_eq!(collect(&choices, 17, 8192), Some(Collect::Ring));
+        assert_eq!(collect(&choices, 1 << 12, 8192), None);
+        choices.set("rdma", "off").unwrap();
+        assert_eq!(collect(&choices, 16, 8), None);
+        choices.set("rdma", "on").unwrap();
+        choices.set("allgather", "ring").unwrap();
+        assert_eq!(collect(&choices, 16, 8), None);
+        // Round a ring of more than two an operation has to commute.
+        choices.set("allreduce", "rdma").unwrap();
+        let ordered = |ranks: u32, bytes: usize| {
+            let situation = Situation {
+                commutes: false,
+                ..at(ranks, bytes)
+            };
+            choices.allreduce_by_writes(&situation, &reach(ranks), &network)
+        };
+        assert_eq!(ordered(3, 1 << 20), None);
+        assert_eq!(ordered(2, 1 << 20), Some(Way::Ring));
+        assert_eq!(ordered(4, 8), Some(Way::Pairs));
     }
 }

@@ -144,13 +144,40 @@ static const struct {
     {"alltoall=rdma-doubling", alltoall, 2048},
 };
 
+static MPI_Comm all;
+#ifdef LEADERS
+static int alike;
+
+/* Ranks in the order of their nodes, so that all collectives can go by nodes; `alike`, if these have as many each. */
+static void sort_by_nodes(void)
+{
+    MPI_Comm node;
+    int first = rank, here, most, least;
+    OK(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node));
+    OK(MPI_Bcast(&first, 1, MPI_INT, 0, node));
+    OK(MPI_Comm_size(node, &here));
+    OK(MPI_Comm_free(&node));
+    OK(MPI_Comm_split(MPI_COMM_WORLD, 0, first * size + rank, &all));
+    OK(MPI_Allreduce(&here, &most, 1, MPI_INT, MPI_MAX, all));
+    OK(MPI_Allreduce(&here, &least, 1, MPI_INT, MPI_MIN, all));
+    CHECK(most > 1 && least < size, "nodes of %d to %d ranks", least, most);
+    alike = most == least;
+    OK(MPI_Comm_rank(all, &rank));
+}
+#else
+static void sort_by_nodes(void)
+{
+    OK(MPI_Comm_dup(MPI_COMM_WORLD, &all));
+}
+#endif
+
 static MPI_Comm with(const char *way)
 {
     MPI_Info info;
     MPI_Comm comm;
     OK(MPI_Info_create(&info));
     OK(MPI_Info_set(info, "weft_coll", way));
-    OK(MPI_Comm_dup_with_info(MPI_COMM_WORLD, info, &comm));
+    OK(MPI_Comm_dup_with_info(all, info, &comm));
     OK(MPI_Info_free(&info));
     for (int i = 0; i < 5; i++)
         OK(MPI_Barrier(comm));
@@ -167,6 +194,7 @@ int main(int argc, char **argv)
     OK(MPI_T_pvar_get_index("collective_writes", MPI_T_PVAR_CLASS_COUNTER, &index));
     OK(MPI_T_pvar_handle_alloc(session, index, NULL, &handle, &count));
     OK(MPI_T_pvar_start(session, handle));
+    sort_by_nodes();
     for (unsigned test = 0; test < sizeof tests / sizeof *tests; test++) {
         MPI_Comm comm = with(tests[test].way);
         for (int call = 0; call < 2 * LENGTHS; call++) {
@@ -178,15 +206,15 @@ int main(int argc, char **argv)
             /* What is longer doesn't go by nodes, and alltoalls never do. */
             if ((long)n * 4 * (tests[test].call == allgather ? size : 1) > 8192)
                 continue;
-            counted = tests[test].call != alltoall && tests[test].call != allgather;
+            counted = tests[test].call != alltoall && (tests[test].call != allgather || alike);
 #endif
             if (rank == call % size && call % 7 == 0)
                 usleep(3000);
-            unsigned long long before = writes(), all;
+            unsigned long long before = writes(), sum;
             tests[test].call(comm, n, call);
-            all = writes() - before;
-            OK(MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_UNSIGNED_LONG_LONG, MPI_SUM, MPI_COMM_WORLD));
-            CHECK(all > 0 || !counted, "%s of %d went by messages", tests[test].way, n);
+            sum = writes() - before;
+            OK(MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_UNSIGNED_LONG_LONG, MPI_SUM, MPI_COMM_WORLD));
+            CHECK(sum > 0 || !counted, "%s of %d went by messages", tests[test].way, n);
         }
         OK(MPI_Comm_free(&comm));
     }
@@ -203,6 +231,7 @@ int main(int argc, char **argv)
     }
     in_order(comm);
     OK(MPI_Comm_free(&comm));
+    OK(MPI_Comm_free(&all));
     free(in), free(out);
     OK(MPI_T_pvar_session_free(&session));
     MPI_Finalize();

@@ -1,11 +1,11 @@
 //! Long vectors, in pieces from each rank to the next round the ring.
 //!
-//! A rank is never further ahead of the one before it than half of a stream's slots: so among ranks that wait there
+//! A rank is never further ahead of the one before it than half of an edge's slots: so among ranks that wait there
 //! is always one, the last, for whom a slot is free and a piece has come.
 
+use super::edges::Edges;
 use super::reach::Reach;
 use super::rise::{as_bytes, operands};
-use super::stream::Stream;
 use crate::schedule::{Block, Buf, Schedule, Staged};
 use crate::team::{Part, share};
 use mpi_types::op::Op;
@@ -23,22 +23,22 @@ pub fn bcast(schedule: &mut Schedule, reach: Reach, root: u32, part: Part<'_>) {
     if away == 0 {
         staged.pack(schedule);
     }
-    let mut stream = Stream::new(reach);
+    let mut edges = Edges::new(reach);
     for from in (0..len).step_by(reach.room) {
         let piece = staged.bytes.cut(from..(from + reach.room).min(len));
         if away == 0 {
-            stream.send(schedule, piece);
+            edges.send(schedule, piece);
             continue;
         }
-        let arrived = stream.receive(schedule, piece.count);
+        let arrived = edges.receive(schedule, piece.count);
         // On its way before it is copied.
         if away + 1 < reach.size {
-            stream.send(schedule, arrived);
+            edges.send(schedule, arrived);
         }
         schedule.copy(arrived, piece);
-        stream.take(schedule);
+        edges.take(schedule);
     }
-    stream.end(schedule);
+    edges.end(schedule);
     if away != 0 {
         staged.unpack(schedule);
     }
@@ -64,14 +64,14 @@ pub fn reduce(
     }
     let is_first = reach.before(1) == root;
     let size = part.datatype.size();
-    let mut stream = Stream::new(reach);
+    let mut edges = Edges::new(reach);
     for range in pieces(0..part.count, (reach.room / size).max(1)) {
         let own = send.slice(size as isize, range.clone());
         if is_first {
-            stream.send(schedule, as_bytes(own, size));
+            edges.send(schedule, as_bytes(own, size));
             continue;
         }
-        let arrived = stream.receive(schedule, own.count * size);
+        let arrived = edges.receive(schedule, own.count * size);
         let operand = like(own, arrived);
         match is_root {
             true => {
@@ -80,12 +80,12 @@ pub fn reduce(
             }
             false => {
                 schedule.reduce(own, operand);
-                stream.send(schedule, arrived);
+                edges.send(schedule, arrived);
             }
         }
-        stream.take(schedule);
+        edges.take(schedule);
     }
-    stream.end(schedule);
+    edges.end(schedule);
 }
 
 /// An allgather of equal blocks to the receive buffer; `send` is none in place.
@@ -95,8 +95,8 @@ pub fn allgather(schedule: &mut Schedule, reach: Reach, send: Option<Part<'_>>, 
     };
     schedule.meet();
     let (me, size) = (reach.rank, reach.size);
-    let mut stream = Stream::new(reach);
-    let at_once = stream.ahead() as usize * reach.room;
+    let mut edges = Edges::new(reach);
+    let at_once = edges.ahead() as usize * reach.room;
     for from in (0..all.len).step_by(at_once) {
         let pass = from..(from + at_once).min(all.len);
         let count = pass.len().div_ceil(reach.room);
@@ -106,21 +106,21 @@ pub fn allgather(schedule: &mut Schedule, reach: Reach, send: Option<Part<'_>>, 
             all.staged.bytes.cut(start + range.start..start + range.end)
         };
         for number in 0..count {
-            stream.send(schedule, piece(me, number));
+            edges.send(schedule, piece(me, number));
         }
         for step in 1..size {
             for number in 0..count {
                 let to = piece(reach.before(step), number);
-                let arrived = stream.receive(schedule, to.count);
+                let arrived = edges.receive(schedule, to.count);
                 if step + 1 < size {
-                    stream.send(schedule, arrived);
+                    edges.send(schedule, arrived);
                 }
                 schedule.copy(arrived, to);
-                stream.take(schedule);
+                edges.take(schedule);
             }
         }
     }
-    stream.end(schedule);
+    edges.end(schedule);
     all.finish(schedule);
 }
 
@@ -195,14 +195,14 @@ pub fn allreduce(schedule: &mut Schedule, reach: Reach, in_place: bool, part: Pa
         }
         ranks => {
             schedule.meet();
-            let mut stream = Stream::new(reach);
-            let at_once = ranks as usize * stream.ahead() as usize * each;
+            let mut edges = Edges::new(reach);
+            let at_once = ranks as usize * edges.ahead() as usize * each;
             let passes = part.count.div_ceil(at_once);
             for pass in 0..passes {
                 let range = share(part.count, passes, pass);
-                round(schedule, &mut stream, (send, recv), size, each, range);
+                round(schedule, &mut edges, (send, recv), size, each, range);
             }
-            stream.end(schedule);
+            edges.end(schedule);
         }
     }
 }
@@ -215,18 +215,18 @@ fn whole(
     size: usize,
     each: usize,
 ) {
-    let mut stream = Stream::new(reach);
+    let mut edges = Edges::new(reach);
     let extent = size as isize;
     let mut ahead = pieces(0..send.count, each);
-    let more = |schedule: &mut Schedule, stream: &mut Stream, range: Range<usize>| {
-        stream.send(schedule, as_bytes(send.slice(extent, range), size));
+    let more = |schedule: &mut Schedule, edges: &mut Edges, range: Range<usize>| {
+        edges.send(schedule, as_bytes(send.slice(extent, range), size));
     };
-    for range in ahead.by_ref().take(stream.ahead() as usize) {
-        more(schedule, &mut stream, range);
+    for range in ahead.by_ref().take(edges.ahead() as usize) {
+        more(schedule, &mut edges, range);
     }
     for range in pieces(0..send.count, each) {
         let own = send.slice(extent, range.clone());
-        let arrived = stream.receive(schedule, range.len() * size);
+        let arrived = edges.receive(schedule, range.len() * size);
         let other = like(own, arrived);
         let to = recv.slice(extent, range);
         if reach.rank == 1 {
@@ -238,25 +238,25 @@ fn whole(
             schedule.reduce(own, other);
             schedule.copy(arrived, as_bytes(to, size));
         }
-        stream.take(schedule);
+        edges.take(schedule);
         if let Some(range) = ahead.next() {
-            more(schedule, &mut stream, range);
+            more(schedule, &mut edges, range);
         }
     }
-    stream.end(schedule);
+    edges.end(schedule);
 }
 
 /// The elements `range` are reduced round the ring, and the sums go round; each rank's share is so small that its
-/// pieces fill half of a stream's slots.
+/// pieces fill half of an edge's slots.
 fn round(
     schedule: &mut Schedule,
-    stream: &mut Stream,
+    edges: &mut Edges,
     (send, recv): (Block, Block),
     size: usize,
     each: usize,
     range: Range<usize>,
 ) {
-    let reach = stream.reach();
+    let reach = edges.reach();
     let (extent, ranks) = (size as isize, reach.size as usize);
     let largest = share(range.len(), ranks, 0).len();
     let count = largest.div_ceil(each).max(1);
@@ -268,26 +268,26 @@ fn round(
     };
     for number in 0..count {
         let own = send.slice(extent, piece(reach.rank, number));
-        stream.send(schedule, as_bytes(own, size));
+        edges.send(schedule, as_bytes(own, size));
     }
     let steps = 2 * (reach.size - 1);
     for step in 1..=steps {
         let of = reach.before(step % reach.size);
         for number in 0..count {
             let range = piece(of, number);
-            let arrived = stream.receive(schedule, range.len() * size);
+            let arrived = edges.receive(schedule, range.len() * size);
             let to = recv.slice(extent, range.clone());
             if step < reach.size {
                 let own = send.slice(extent, range);
                 schedule.reduce(own, like(own, arrived));
             }
             if step < steps {
-                stream.send(schedule, arrived);
+                edges.send(schedule, arrived);
             }
             if step + 1 >= reach.size {
                 schedule.copy(arrived, as_bytes(to, size));
             }
-            stream.take(schedule);
+            edges.take(schedule);
         }
     }
 }

@@ -14,17 +14,17 @@
 //! since the last meeting, alike on all ranks, and asks for a barrier before a ring comes round.
 //!
 //! Long vectors go round the ring of ranks in pieces, from each rank to the next whatever the root ([`long`]). Each
-//! of these edges is a stream of its own, whose pieces both its ends count, and only they: so a slot is free when
-//! the one rank that reads it says so, with one flag for half of the stream's slots. Who sends waits for that flag
-//! before he comes to these slots again, and never otherwise.
+//! of these edges has a ring of slots of its own, and both its ends count its pieces, and only they: so a slot is free
+//! when the one rank that reads it says so, which it does for half of these slots with one flag. Who sends waits for
+//! that flag before he comes to these slots again, and never otherwise.
 
+mod edges;
 mod exchange;
 mod how;
 pub mod long;
 mod pace;
 mod reach;
 mod rise;
-mod stream;
 mod trees;
 mod written;
 

@@ -11,7 +11,7 @@ pub struct Pace {
     /// Downwards and upwards.
     oneway: [OneWay; 2],
     /// Pieces sent and come.
-    streamed: [u64; 2],
+    pieces: [u64; 2],
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,7 +22,7 @@ struct OneWay {
 }
 
 impl Pace {
-    /// From the first phase on, before which nothing was written; a multiple of the slots of streams.
+    /// From the first phase on, before which nothing was written; a multiple of the slots of edges.
     pub fn new(first: u64) -> Pace {
         let oneway = OneWay {
             next: first,
@@ -31,7 +31,7 @@ impl Pace {
         Pace {
             meetings: first,
             oneway: [oneway; 2],
-            streamed: [first; 2],
+            pieces: [first; 2],
         }
     }
 
@@ -66,9 +66,9 @@ impl Pace {
     }
 
     /// Numbers for so many pieces sent and come.
-    pub fn take_streamed(&mut self, pieces: [u32; 2]) -> [u64; 2] {
-        let first = self.streamed;
-        for (number, pieces) in self.streamed.iter_mut().zip(pieces) {
+    pub fn take_pieces(&mut self, pieces: [u32; 2]) -> [u64; 2] {
+        let first = self.pieces;
+        for (number, pieces) in self.pieces.iter_mut().zip(pieces) {
             *number = number.wrapping_add(pieces.into());
         }
         first

@@ -12,7 +12,7 @@ pub struct Reach {
     pub size: u32,
     /// Bytes of data that a slot holds; a multiple of 64.
     pub room: usize,
-    /// Slots of the ring for broadcasts, and of that of a stream; a power of two, at least 2.
+    /// Slots of the ring for broadcasts, and of that of an edge; a power of two, at least 2.
     pub depth: u32,
 }
 
@@ -123,7 +123,7 @@ impl Reach {
         self.bcast_cell() + step * k + j
     }
 
-    /// Cells of each rank, besides those of streams.
+    /// Cells of each rank, besides those of edges.
     pub fn cells(&self) -> u32 {
         self.bcast_cell() + 1 + self.most_children()
     }
@@ -148,15 +148,23 @@ impl Reach {
         (self.room / 4 & !63).max(64)
     }
 
-    /// Half of a stream's slots, which become free together.
+    /// Half of an edge's slots, which become free together.
     pub(super) fn half(&self) -> u32 {
         (self.depth / 2).max(1)
     }
 
-    /// The phases that say that all slots of a stream are free before its first piece, number `first`.
-    pub fn free_at_first(&self, first: u64) -> [u64; 2] {
-        let last = first.wrapping_sub(1);
-        [last.wrapping_sub(self.half().into()), last]
+    /// Whether piece `number` of an edge is the last of a half of its slots: then the writer is told that it is free.
+    #[inline]
+    pub fn ends_half(&self, number: u64) -> bool {
+        number
+            .wrapping_add(1)
+            .is_multiple_of(u64::from(self.half()))
+    }
+
+    /// The last piece of the half after that whose last one is `number`.
+    #[inline]
+    pub fn next_half(&self, number: u64) -> u64 {
+        number.wrapping_add(u64::from(self.half()))
     }
 
     /// Bytes of a slot with data.
@@ -164,7 +172,7 @@ impl Reach {
         SLOT_HEAD + self.room
     }
 
-    /// Where the slots with data begin; those of flags, and the two that tell of a stream's slots, are before.
+    /// Where the slots with data begin; those of flags, and the two that tell of an edge's slots, are before.
     fn flags(&self) -> usize {
         (self.signals() * MEETINGS + 2) as usize * SIGNAL
     }

@@ -292,7 +292,7 @@ pub(super) fn in_turn(seed: u64, size: usize, late: usize, calls: &mut [One]) {
                 list.push(first);
             }
             run.set_number(pace.take(phases, course));
-            run.set_streamed(pace.take_streamed(run.schedule().streamed()));
+            run.set_pieces(pace.take_pieces(run.schedule().pieces()));
             // SAFETY: the buffers live until the runs are done, below.
             unsafe { run.start(call.send[rank].ptr(), call.recv[rank].ptr(), 0) }.unwrap();
             list.push(run);

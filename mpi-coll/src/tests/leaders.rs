@@ -203,8 +203,8 @@ fn in_turn(seed: u64, all: &[Nodes], late: usize, calls: &mut [One]) -> u32 {
             let mut run = Run::new();
             call.build(nodes, run.rebuild());
             let (phases, course) = (run.schedule().phases(), run.schedule().course());
-            let streamed = run.schedule().streamed();
-            let writes = phases > 0 || streamed != [0; 2];
+            let pieces = run.schedule().pieces();
+            let writes = phases > 0 || pieces != [0; 2];
             assert!(!writes || nodes.leaders().is_some());
             if let (Some(reach), true) = (reach(nodes), writes) {
                 if !pace.allows(phases, course, &reach) {
@@ -216,7 +216,7 @@ fn in_turn(seed: u64, all: &[Nodes], late: usize, calls: &mut [One]) -> u32 {
                     list.push(first);
                 }
                 run.set_number(pace.take(phases, course));
-                run.set_streamed(pace.take_streamed(streamed));
+                run.set_pieces(pace.take_pieces(pieces));
             }
             run.set_node_number(node_number);
             node_number = node_number.wrapping_add(run.schedule().node_phases().into());

@@ -207,7 +207,7 @@ impl Call<'_> {
             }
             _ => return None,
         };
-        let writes = phases > 0 || schedule.streamed() != [0; 2];
+        let writes = phases > 0 || schedule.pieces() != [0; 2];
         let way = match writes {
             false if comm.remote().is_some() => "between groups".to_string(),
             false

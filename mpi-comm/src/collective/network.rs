@@ -21,7 +21,8 @@ use super::site::Written;
 use super::words::{self, FLAG};
 use mpi_coll::costs::Network;
 use mpi_coll::rdma::Pace;
-use mpi_coll::schedule::Course;
+use mpi_coll::run::has_come;
+use mpi_coll::schedule::{Course, FREE, FREED};
 use mpi_coll::{Put, Reach};
 use mpi_core::comm::Comm;
 use mpi_core::error::Result;
@@ -59,6 +60,8 @@ pub(crate) struct NetworkSlots {
     /// Whether writes arrive while nobody polls.
     pub(super) unaided: bool,
     pub(super) pace: Mutex<Pace>,
+    /// Up to which piece the slots at the next rank are free.
+    pub(super) freed: AtomicU64,
     pub awaited: Arc<AwaitedPeers>,
     pub(super) _share: Share,
 }
@@ -141,8 +144,8 @@ impl NetworkSlots {
     }
 
     /// Numbers for so many pieces that go to the next rank, and come from the one before.
-    pub fn take_streamed(&self, pieces: [u32; 2]) -> [u64; 2] {
-        self.pace.lock().take_streamed(pieces)
+    pub fn take_pieces(&self, pieces: [u32; 2]) -> [u64; 2] {
+        self.pace.lock().take_pieces(pieces)
     }
 
     /// How often to look at a flag before polling.
@@ -173,6 +176,9 @@ impl NetworkSlots {
     /// Whether the flag of a phase is up, which for data may be asked until it is; looks `times` times before it says no.
     #[inline]
     pub fn is_up(&self, cell: u32, number: u64, times: u32) -> bool {
+        if cell == FREED {
+            return self.is_free(number);
+        }
         let at = self.reach.place(cell, number);
         let first = self.word_at(at);
         if self.reach.is_signal(cell) {
@@ -192,6 +198,24 @@ impl NetworkSlots {
             std::hint::spin_loop();
         }
         false
+    }
+
+    /// Whether the slot of a piece that went to the next rank is free. Each flag that says so is looked for by its number,
+    /// since another may be half of one. The next one in its place comes a ring later, when this one has been seen.
+    #[inline]
+    fn is_free(&self, number: u64) -> bool {
+        loop {
+            let freed = self.freed.load(Ordering::Relaxed);
+            if has_come(freed, number) {
+                return true;
+            }
+            let next = self.reach.next_half(freed);
+            let flag = self.word_at(self.reach.place(FREED, next));
+            if !words::is_number(flag.load(Ordering::Acquire), next) {
+                return false;
+            }
+            self.freed.store(next, Ordering::Relaxed);
+        }
     }
 
     /// Takes in what has come to a slot, of whose words the first is `word`. Returns whether all of
@@ -243,6 +267,9 @@ impl NetworkSlots {
         number: u64,
         data: &[u8],
     ) -> Result<Put<super::buffers::Message>> {
+        if cell == FREE && !self.reach.ends_half(number) {
+            return Ok(Put::Done);
+        }
         let place = match &self.leaders {
             None => Some(to),
             Some(leaders) => leaders.binary_search(&to).ok().map(|place| place as u32),

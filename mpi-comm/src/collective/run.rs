@@ -152,7 +152,7 @@ impl<'a> Underway<'a> {
         let start = |kept: &mut CommRun| unsafe { kept.run.start(buffers.send, buffers.recv, tag) };
         let phases = kept.run.schedule().phases();
         let node_phases = kept.run.schedule().node_phases();
-        let streamed = kept.run.schedule().streamed();
+        let pieces = kept.run.schedule().pieces();
         let result = if !kept.run.schedule().uses_slots() {
             start(&mut kept)?;
             self.by_messages(&mut kept, shared)
@@ -162,7 +162,7 @@ impl<'a> Underway<'a> {
             start(&mut kept)?;
             self.by_shared(&mut kept, shared, number)
         } else {
-            let writes = phases > 0 || streamed != [0; 2];
+            let writes = phases > 0 || pieces != [0; 2];
             let network = state.network_slots().filter(|_| writes);
             if let Some(network) = network {
                 let course = kept.run.schedule().course();
@@ -170,8 +170,8 @@ impl<'a> Underway<'a> {
                     synchronize_ranks(process, comm, state, network, self.waiter)?;
                 }
                 kept.run.set_number(network.take(phases, course));
-                if streamed != [0; 2] {
-                    kept.run.set_streamed(network.take_streamed(streamed));
+                if pieces != [0; 2] {
+                    kept.run.set_pieces(network.take_pieces(pieces));
                 }
             }
             match (state.node_slots(), network) {

@@ -16,7 +16,6 @@ use super::state::CommState;
 use mpi_coll::costs::{COLLECTIVES, Network, Quick};
 use mpi_coll::model::{GUESSED, NUMBERS, Parameters};
 use mpi_coll::rdma::{self, Pace};
-use mpi_coll::schedule::FREED;
 use mpi_coll::{Choices, Nodes, Reach};
 use mpi_core::comm::{Comm, single_copy};
 use mpi_core::error::Result;
@@ -389,6 +388,12 @@ fn writers_slots(
         .as_ref()
         .map(|(ready, _)| choices.network(ready.transport.name(), quick(ready)));
     let network = network_of_first(process, comm, known)?;
+    if !choices.wants_writes(network.quick.is_any()) {
+        if let Some((ready, _)) = &made {
+            ready.transport.withdraw(&ready.exposed);
+        }
+        return Ok(None); // on all ranks
+    }
     let ready =
         |(ready, reach)| ready_slots(process, comm, writers, (ready, reach), network, &told);
     let slots = made.map(ready);
@@ -455,6 +460,7 @@ fn ready_slots(
         exposed: ready.exposed,
         unaided: ready.signals.passive_target,
         pace: Mutex::new(Pace::new(network::FIRST)),
+        freed: AtomicU64::new(network::FIRST - 1),
         awaited,
         _share: ready.share,
     };
@@ -466,11 +472,6 @@ fn ready_slots(
                 .word_at(at)
                 .store(network::FIRST - 1, Ordering::Relaxed);
         }
-    }
-    // The slots of the stream to the next rank are free.
-    for number in reach.free_at_first(network::FIRST) {
-        let at = reach.place(FREED, number);
-        slots.word_at(at).store(number, Ordering::Relaxed);
     }
     let awaited_peers = &process.source::<Collectives>().awaited_peers;
     let mut awaited_peers = awaited_peers.lock();
