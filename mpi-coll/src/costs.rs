@@ -43,13 +43,18 @@ impl Quick {
 
     /// What is thought where nothing was measured on this host, `bytes` being what the netmod says: as measured between
     /// two ranks, docs/performance.md. Over sockets of our own a write takes what a message takes, so that messages do
-    /// as well.
+    /// as well; of what was not measured nothing is thought.
     pub fn guess(netmod: &str, bytes: Option<usize>) -> Quick {
         let mut quick = Quick::all(bytes.filter(|_| netmod != "tcp"));
-        quick.set("reduce", None);
-        if netmod != "ofi" {
-            quick.set("allgather", None);
-            quick.set("alltoall", None);
+        let over_libfabric = netmod == "ofi";
+        let at_most = |most: usize| bytes.map(|bytes| bytes.min(most));
+        if over_libfabric {
+            quick.set("bcast", at_most(1024));
+            quick.set("reduce", at_most(64));
+        } else {
+            for collective in ["reduce", "allgather", "alltoall"] {
+                quick.set(collective, None);
+            }
         }
         quick
     }
@@ -232,6 +237,18 @@ mod tests {
         assert_eq!(Quick::from_words(fast.quick.to_words()), fast.quick);
         choices.set_costs(FAST);
         assert_eq!(choices.network("tcp", Some(9)).costs, FAST);
+    }
+
+    #[test]
+    fn nothing_is_thought_to_be_quick_that_was_not_measured() {
+        let guess = |netmod: &str| Quick::guess(netmod, Some(8192));
+        assert!(!guess("tcp").is_any());
+        let ofi = guess("ofi");
+        assert_eq!(ofi.of("alltoall"), Some(8192));
+        assert_eq!((ofi.of("bcast"), ofi.of("reduce")), (Some(1024), Some(64)));
+        let verbs = Quick::guess("verbs", Some(32));
+        assert_eq!((verbs.of("bcast"), verbs.of("reduce")), (Some(32), None));
+        assert!(!Quick::guess("ucx", None).is_any());
     }
 
     #[test]

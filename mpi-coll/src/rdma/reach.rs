@@ -145,7 +145,7 @@ impl Reach {
 
     /// Bytes of data in such a slot: there are many of them.
     pub fn rise_room(&self) -> usize {
-        (self.room / 4 & !63).max(64)
+        ((self.room / 4) & !63).max(64)
     }
 
     /// Half of an edge's slots, which become free together.

@@ -80,6 +80,31 @@ fn roots_in_rotation_with_a_late_child() {
 }
 
 #[test]
+fn reductions_to_one_rank_with_a_late_parent() {
+    let seed = seed();
+    for size in [2, 3, 5, 8] {
+        for late in 0..size {
+            for ways in [&DEGREES.map(Rise::Tree)[..], &[Rise::Chain]] {
+                let mut rng = Rng::new(seed + late as u64);
+                let mut calls: Vec<One> = (0..60)
+                    .map(|i| {
+                        let kind = Kind::Reduce {
+                            // Most often the late one, whom nobody else waits for.
+                            root: if i % 8 == 7 { i / 8 % size } else { late },
+                            how: ways[i / 4 % ways.len()],
+                            in_place: i % 3 == 0,
+                            commutes: true,
+                        };
+                        One::new(kind, &mut rng, size)
+                    })
+                    .collect();
+                in_turn(seed, size, late, &mut calls);
+            }
+        }
+    }
+}
+
+#[test]
 fn degrees_in_rotation() {
     let seed = seed();
     for size in [2, 3, 4, 8, 13, 16] {
