@@ -200,9 +200,13 @@ fn network(
             return Ok((slots, None));
         }
     }
-    let Some(nodes) = find_nodes(process, comm)? else {
-        return Ok((None, None)); // nobody finds others
-    };
+    let nodes = find_nodes(process, comm)?;
+    if nodes.largest() == 1 {
+        state.set_apart();
+    }
+    if nodes.largest() == 1 || nodes.count() == 1 {
+        return Ok((None, None)); // on all ranks
+    }
     let nodes = state.set_nodes(nodes);
     let node = match choices.wants_slots() {
         true => node_slots(process, comm, nodes)?,
@@ -263,9 +267,8 @@ fn node_slots(process: &Process, comm: &Comm, nodes: &Nodes) -> Result<Option<Sh
     Ok(slots.filter(|_| all))
 }
 
-/// Which ranks share nodes, as they find it themselves: launchers don't always tell. None, on all of them,
-/// where there is but one node, or where nobody shares one.
-fn find_nodes(process: &Process, comm: &Comm) -> Result<Option<Nodes>> {
+/// Which ranks share nodes, as they find it themselves: launchers don't always tell.
+fn find_nodes(process: &Process, comm: &Comm) -> Result<Nodes> {
     let is_here = |rank: &u32| {
         let peer = comm.local().peer(*rank);
         peer == process.me() || process.is_local(peer)
@@ -273,8 +276,7 @@ fn find_nodes(process: &Process, comm: &Comm) -> Result<Option<Nodes>> {
     let first = (0..comm.size()).find(is_here).unwrap_or(comm.rank());
     let firsts = gather_all_u64(process, comm, [u64::from(first)])?;
     let node_of: Vec<u32> = firsts.iter().map(|first| first[0] as u32).collect();
-    let nodes = Nodes::new(comm.rank(), &node_of);
-    Ok((nodes.count() > 1 && nodes.largest() > 1).then_some(nodes))
+    Ok(Nodes::new(comm.rank(), &node_of))
 }
 
 /// Ranks of a communicator that are to write to each other's memory.

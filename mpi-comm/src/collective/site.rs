@@ -27,6 +27,8 @@ pub(super) struct Site<'a> {
     pub reach: Option<Written>,
     /// Slots that the ranks of this node see, by their places there, where there are several nodes.
     pub node: Option<Slots>,
+    /// Whether the ranks have found that no two of them share a node.
+    pub apart: bool,
 }
 
 impl Site<'_> {
@@ -34,6 +36,7 @@ impl Site<'_> {
     pub fn per_node(&self) -> usize {
         match (self.comm.size() as usize, self.nodes) {
             (2, _) if self.reach.is_some() => 1,
+            _ if self.apart => 1,
             (size, nodes) => nodes.map_or(size, Nodes::largest),
         }
     }
