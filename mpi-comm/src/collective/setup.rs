@@ -13,7 +13,7 @@ use super::registration::{Collectives, choices};
 use super::share::Share;
 use super::shared::{self, SharedSlots};
 use super::state::CommState;
-use mpi_coll::costs::Network;
+use mpi_coll::costs::{COLLECTIVES, Network, Quick};
 use mpi_coll::model::{GUESSED, NUMBERS, Parameters};
 use mpi_coll::rdma::{self, Pace};
 use mpi_coll::{Choices, Nodes, Reach};
@@ -200,9 +200,13 @@ fn network(
             return Ok((slots, None));
         }
     }
-    let Some(nodes) = find_nodes(process, comm)? else {
-        return Ok((None, None)); // nobody finds others
-    };
+    let nodes = find_nodes(process, comm)?;
+    if nodes.largest() == 1 {
+        state.set_apart();
+    }
+    if nodes.largest() == 1 || nodes.count() == 1 {
+        return Ok((None, None)); // on all ranks
+    }
     let nodes = state.set_nodes(nodes);
     let node = match choices.wants_slots() {
         true => node_slots(process, comm, nodes)?,
@@ -263,9 +267,8 @@ fn node_slots(process: &Process, comm: &Comm, nodes: &Nodes) -> Result<Option<Sh
     Ok(slots.filter(|_| all))
 }
 
-/// Which ranks share nodes, as they find it themselves: launchers don't always tell. None, on all of them,
-/// where there is but one node, or where nobody shares one.
-fn find_nodes(process: &Process, comm: &Comm) -> Result<Option<Nodes>> {
+/// Which ranks share nodes, as they find it themselves: launchers don't always tell.
+fn find_nodes(process: &Process, comm: &Comm) -> Result<Nodes> {
     let is_here = |rank: &u32| {
         let peer = comm.local().peer(*rank);
         peer == process.me() || process.is_local(peer)
@@ -273,8 +276,7 @@ fn find_nodes(process: &Process, comm: &Comm) -> Result<Option<Nodes>> {
     let first = (0..comm.size()).find(is_here).unwrap_or(comm.rank());
     let firsts = gather_all_u64(process, comm, [u64::from(first)])?;
     let node_of: Vec<u32> = firsts.iter().map(|first| first[0] as u32).collect();
-    let nodes = Nodes::new(comm.rank(), &node_of);
-    Ok((nodes.count() > 1 && nodes.largest() > 1).then_some(nodes))
+    Ok(Nodes::new(comm.rank(), &node_of))
 }
 
 /// Ranks of a communicator that are to write to each other's memory.
@@ -388,6 +390,12 @@ fn writers_slots(
         .as_ref()
         .map(|(ready, _)| choices.network(ready.transport.name(), quick(ready)));
     let network = network_of_first(process, comm, known)?;
+    if !choices.wants_writes(network.quick.is_any()) {
+        if let Some((ready, _)) = &made {
+            ready.transport.withdraw(&ready.exposed);
+        }
+        return Ok(None); // on all ranks
+    }
     let ready =
         |(ready, reach)| ready_slots(process, comm, writers, (ready, reach), network, &told);
     let slots = made.map(ready);
@@ -401,18 +409,24 @@ fn writers_slots(
 fn network_of_first(process: &Process, comm: &Comm, known: Option<Network>) -> Result<Network> {
     let Network { costs, quick } = known.unwrap_or(Network {
         costs: GUESSED,
-        quick: None,
+        quick: Quick::all(None),
     });
-    let mut words = [0; 1 + NUMBERS];
-    words[0] = quick.map_or(u64::MAX, |bytes| bytes as u64);
-    for (word, number) in words[1..].iter_mut().zip(costs.to_numbers()) {
+    let mut words = [0; COLLECTIVES.len() + NUMBERS];
+    let (limits, times) = words.split_at_mut(COLLECTIVES.len());
+    limits.copy_from_slice(&quick.to_words());
+    for (word, number) in times.iter_mut().zip(costs.to_numbers()) {
         *word = number.to_bits();
     }
     broadcast_u64(process, comm, &mut words)?;
-    let [quick, costs @ ..] = words;
+    let mut limits = [0; COLLECTIVES.len()];
+    limits.copy_from_slice(&words[..COLLECTIVES.len()]);
+    let mut times = [0.0; NUMBERS];
+    for (number, word) in times.iter_mut().zip(&words[COLLECTIVES.len()..]) {
+        *number = f64::from_bits(*word);
+    }
     Ok(Network {
-        costs: Parameters::from_numbers(costs.map(f64::from_bits)),
-        quick: (quick != u64::MAX).then_some(quick as usize),
+        costs: Parameters::from_numbers(times),
+        quick: Quick::from_words(limits),
     })
 }
 
@@ -448,6 +462,7 @@ fn ready_slots(
         exposed: ready.exposed,
         unaided: ready.signals.passive_target,
         pace: Mutex::new(Pace::new(network::FIRST)),
+        freed: AtomicU64::new(network::FIRST - 1),
         awaited,
         _share: ready.share,
     };
