@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{LazyLock, OnceLock};
 
 use mpi_core::process::CriticalSections;
-use mpi_rma::NetworkAtomics;
+use mpi_rma::{NetworkAtomics, PassiveTargets};
 use netmod_kit::variables::Reader;
 pub use netmod_kit::variables::{Variable, parse_number};
 use parking_lot::Mutex;
@@ -193,6 +193,16 @@ const OWN: &[Variable] = &[
                never by the network.",
     },
     Variable {
+        name: "WEFT_RMA_PASSIVE",
+        kind: "auto, on or off",
+        default: "auto",
+        help: "Whether windows over several nodes do without their targets' processors: locks and accumulates \
+               by the network's atomics, puts and gets alone, however long a target computes. The same on all \
+               ranks. auto: where the network does all of these so (verbs, on adapters with atomics); on: \
+               wherever it has remote memory and atomics; off: what synchronises and accumulates go by \
+               messages.",
+    },
+    Variable {
         name: "WEFT_ALLOC_SHARED",
         kind: "0 or 1",
         default: "1",
@@ -348,6 +358,7 @@ pub struct Settings {
     /// Windows use the network's remote memory.
     pub rma_native: bool,
     pub rma_atomics: NetworkAtomics,
+    pub rma_passive: PassiveTargets,
     pub alloc_shared: bool,
     pub spin: Option<u32>,
     pub yields: Option<u32>,
@@ -450,6 +461,16 @@ impl Settings {
                 Some(other) => {
                     return Err(format!(
                         "WEFT_RMA_ATOMICS is {other:?}; it can be auto, network or messages"
+                    ));
+                }
+            },
+            rma_passive: match reader.text("WEFT_RMA_PASSIVE").as_deref() {
+                None | Some("auto") => PassiveTargets::Auto,
+                Some("on") => PassiveTargets::On,
+                Some("off") => PassiveTargets::Off,
+                Some(other) => {
+                    return Err(format!(
+                        "WEFT_RMA_PASSIVE is {other:?}; it can be auto, on or off"
                     ));
                 }
             },
