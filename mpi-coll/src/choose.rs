@@ -10,14 +10,14 @@ use super::allreduce::Allreduce;
 use super::alltoall::Alltoall;
 use super::barrier::Barrier;
 use super::bcast::Bcast;
-use super::costs::{Measured, Network};
+use super::costs::Measured;
 use super::gather::Rooted;
-use super::model::{GUESSED, Parameters};
-use super::rdma::{DEGREES, Way};
+use super::model::Parameters;
 use super::reduce::Reduce;
 use super::reduce_scatter::ReduceScatter;
 use super::slots::Direct;
 use super::table::Rule;
+use super::writes::Written;
 use mpi_types::error::{Class, Error, Result};
 
 /// What all ranks of a call know.
@@ -45,7 +45,7 @@ impl Situation {
 /// The algorithm from so many ranks, bytes, and bytes per rank on.
 struct Row<A>(usize, usize, usize, A);
 
-const KIB: usize = 1024;
+pub(super) const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
 // The first row that fits. Figures are for ranks that share a node or a fast network: where time
@@ -101,7 +101,7 @@ const REDUCE_SCATTER: &[Row<ReduceScatter>] = &[
 ];
 
 /// A collective's bit in a set.
-fn bit(collective: &str) -> u16 {
+pub(super) fn bit(collective: &str) -> u16 {
     match NAMES.iter().position(|row| row.0 == collective) {
         Some(place) => 1 << place,
         None => 0,
@@ -133,15 +133,15 @@ pub struct Choices {
     by_slots: u16,
     /// Which are to read long data where it is.
     by_direct: u16,
-    rdma: Option<bool>,
+    pub(super) rdma: Option<bool>,
     /// Which are to write to slots over the network.
-    by_rdma: u16,
-    /// The degree of the tree of an allreduce that does; 0 for pairs.
-    tree: Option<u32>,
+    pub(super) by_rdma: u16,
+    /// And which way.
+    pub(super) written: Written,
     /// What writes over the network cost.
-    costs: Option<Parameters>,
+    pub(super) costs: Option<Parameters>,
     /// What was measured on this host.
-    measured: Arc<Measured>,
+    pub(super) measured: Arc<Measured>,
     pub(super) rules: Arc<[Rule]>,
 }
 
@@ -150,9 +150,12 @@ pub struct Choices {
 /// `slots` is the way by shared memory between ranks that all share a node, and `direct` by copying
 /// from each other's memory there; where they can't be, the built-in tables decide.
 ///
-/// `rdma` is the way by writes to slots over a network, where it can carry them; an allreduce goes
-/// between pairs of ranks (`rdma-pairs`) or up a tree (`rdma-tree:3`, of degree 1, 3, 7 or 15), or as
-/// the cost model says (`rdma`).
+/// `rdma` is the way by writes to slots over a network, where it can carry them, as the cost model says. By name,
+/// a broadcast goes down a binomial tree (`rdma-binomial`) or in pieces along the ranks (`rdma-chain`), a reduction up a
+/// tree (`rdma-tree:3`, of degree 1, 3, 7 or 15) or along the ranks (`rdma-chain`), an allreduce between pairs of
+/// ranks (`rdma-pairs`), up a tree and down again (`rdma-tree:3`) or in pieces round the ring (`rdma-ring`), an
+/// allgather or alltoall from each rank to all others (`rdma-direct`, up to 16 ranks) or 1, 2, 4, … ranks further on
+/// (`rdma-doubling`), an allgather also in pieces round the ring (`rdma-ring`).
 ///
 /// A name may be followed by a colon and its parameter: `chain:65536` (bytes of a segment),
 /// `pairwise:8` (rounds under way at once).
@@ -167,6 +170,8 @@ pub const NAMES: &[(&str, &[&str])] = &[
             "slots",
             "direct",
             "rdma",
+            "rdma-binomial",
+            "rdma-chain",
         ],
     ),
     ("gather", &["linear", "binomial", "slots"]),
@@ -180,13 +185,37 @@ pub const NAMES: &[(&str, &[&str])] = &[
             "neighbor-exchange",
             "slots",
             "direct",
+            "rdma",
+            "rdma-direct",
+            "rdma-doubling",
+            "rdma-ring",
         ],
     ),
     (
         "alltoall",
-        &["bruck", "pairwise", "spread", "slots", "direct"],
+        &[
+            "bruck",
+            "pairwise",
+            "spread",
+            "slots",
+            "direct",
+            "rdma",
+            "rdma-direct",
+            "rdma-doubling",
+        ],
     ),
-    ("reduce", &["binomial", "halving", "slots", "direct"]),
+    (
+        "reduce",
+        &[
+            "binomial",
+            "halving",
+            "slots",
+            "direct",
+            "rdma",
+            "rdma-tree",
+            "rdma-chain",
+        ],
+    ),
     (
         "allreduce",
         &[
@@ -197,6 +226,7 @@ pub const NAMES: &[(&str, &[&str])] = &[
             "rdma",
             "rdma-pairs",
             "rdma-tree",
+            "rdma-ring",
         ],
     ),
     ("reduce-scatter", &["halving", "pairwise", "slots"]),
@@ -230,8 +260,11 @@ impl Choices {
             Some((name, parameter)) => (name, parameter.parse().ok().filter(|&n: &usize| n > 0)),
             None => (algorithm, None),
         };
-        let is_degree =
-            parameter.is_some_and(|k| DEGREES.iter().any(|&degree| degree as usize == k));
+        let is_degree = parameter.is_some_and(|k| {
+            super::rdma::DEGREES
+                .iter()
+                .any(|&degree| degree as usize == k)
+        });
         let takes_one = match name {
             "rdma-tree" => is_degree,
             name => matches!(name, "chain" | "pairwise") && collective != "reduce-scatter",
@@ -255,11 +288,7 @@ impl Choices {
             self.by_direct |= bit(collective);
         } else if name.starts_with("rdma") {
             self.by_rdma |= bit(collective);
-            self.tree = match name {
-                "rdma-pairs" => Some(0),
-                "rdma-tree" => Some(parameter.map_or(3, |k| k as u32)),
-                _ => None,
-            };
+            self.written.set(collective, name, parameter);
         } else {
             self.choose(collective, name, parameter);
         }
@@ -267,11 +296,11 @@ impl Choices {
     }
 
     /// The rule of the table that was read.
-    fn rule(&self, collective: &str, situation: &Situation) -> Option<&Choices> {
+    pub(super) fn rule(&self, collective: &str, situation: &Situation) -> Option<&Choices> {
         super::table::find(&self.rules, collective, situation)
     }
 
-    fn is_asked(&self, collective: &str) -> bool {
+    pub(super) fn is_asked(&self, collective: &str) -> bool {
         match collective {
             "barrier" => self.barrier.is_some(),
             "bcast" => self.bcast.is_some(),
@@ -290,6 +319,7 @@ impl Choices {
         self.by_slots &= !bit(collective);
         self.by_direct &= !bit(collective);
         self.by_rdma &= !bit(collective);
+        self.written.clear(collective);
         match collective {
             "rdma" => self.rdma = None,
             "barrier" => self.barrier = None,
@@ -299,7 +329,7 @@ impl Choices {
             "allgather" => self.allgather = None,
             "alltoall" => self.alltoall = None,
             "reduce" => self.reduce = None,
-            "allreduce" => (self.allreduce, self.tree) = (None, None),
+            "allreduce" => self.allreduce = None,
             "reduce-scatter" => self.reduce_scatter = None,
             "nodes" => self.nodes = None,
             _ => self.slots = None,
@@ -428,77 +458,9 @@ impl Choices {
         }
     }
 
-    /// Whether ranks that can write to each other's slots over the network, which take `most` bytes, do
-    /// so: unless another way was asked for, as the tables say, or else up to `quick` bytes, if ever.
-    pub fn by_writes(
-        &self,
-        collective: &str,
-        situation: &Situation,
-        most: usize,
-        quick: Option<usize>,
-    ) -> bool {
-        if self.rdma == Some(false) || self.is_asked(collective) || situation.bytes > most {
-            return false;
-        }
-        let own = bit(collective);
-        if self.by_rdma & own != 0 {
-            return true;
-        }
-        match self.rule(collective, situation) {
-            Some(rule) => rule.by_rdma & own != 0,
-            None if self.rdma == Some(true) => situation.bytes <= 8 * KIB,
-            None => quick.is_some_and(|quick| situation.bytes <= quick),
-        }
-    }
-
     /// Whether ranks of a node are to make slots in shared memory.
     pub fn wants_slots(&self) -> bool {
         self.slots != Some(false)
-    }
-
-    /// Whether ranks are to make slots for each other's writes over the network: what was asked for, or
-    /// else what the network is good for.
-    pub fn wants_writes(&self, quick: bool) -> bool {
-        let asked = self.by_rdma != 0 || self.rules.iter().any(|rule| rule.asks_for_writes());
-        self.rdma.unwrap_or(quick || asked)
-    }
-
-    /// Whether a collective is asked for that goes by writes.
-    pub(super) fn asks_for_writes(&self) -> bool {
-        self.by_rdma != 0
-    }
-
-    /// How an allreduce by writes goes: as asked, or as the cost model says.
-    pub fn way(&self, situation: &Situation, costs: &Parameters) -> Way {
-        let ruled = || self.rule("allreduce", situation)?.tree;
-        match self.tree.or_else(ruled) {
-            Some(0) => Way::Pairs,
-            Some(up) => Way::Tree { up, down: 1 },
-            None => costs.best_way(situation.ranks as u32, situation.bytes),
-        }
-    }
-
-    /// Sets what writes cost, over whichever network.
-    pub fn set_costs(&mut self, costs: Parameters) {
-        self.costs = Some(costs);
-    }
-
-    /// Sets what was measured of networks.
-    pub fn set_measured(&mut self, measured: Measured) {
-        self.measured = Arc::new(measured);
-    }
-
-    /// What writes over the network of a netmod cost, and up to how many bytes they are quicker than messages, if
-    /// ever; `quick` is what the netmod thinks.
-    pub fn network(&self, netmod: &str, quick: Option<usize>) -> Network {
-        let measured = self.measured.of(netmod);
-        Network {
-            costs: self
-                .costs
-                .or(measured.map(|network| network.costs))
-                .unwrap_or(GUESSED),
-            quick: measured.map_or(quick, |network| network.quick),
-        }
     }
 
     /// For a barrier.

@@ -1,7 +1,8 @@
 //! What writes over networks cost on a host: text that `osu-bench tune --costs` writes.
 //!
 //! A line is about one netmod: its name, the eight times of [`Parameters`] in microseconds with commas between, and
-//! up to how many bytes writes are quicker than messages, or `never`. What follows `#` is a comment.
+//! up to how many bytes writes are quicker than messages, or `never`; then collectives for which it is another number
+//! of bytes, as in `reduce=1024` or `alltoall=never`. What follows `#` is a comment.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -13,8 +14,82 @@ use super::model::Parameters;
 pub struct Network {
     /// What a write costs.
     pub costs: Parameters,
-    /// Up to how many bytes writes are quicker than messages, if ever.
-    pub quick: Option<usize>,
+    /// Up to how many bytes writes are quicker than messages.
+    pub quick: Quick,
+}
+
+/// The collectives that can go by writes.
+pub const COLLECTIVES: [&str; 6] = [
+    "barrier",
+    "bcast",
+    "allreduce",
+    "reduce",
+    "allgather",
+    "alltoall",
+];
+
+/// Up to how many bytes each of [`COLLECTIVES`] is quicker by writes than by messages, as [`Situation`] counts them;
+/// none: never.
+///
+/// [`Situation`]: super::Situation
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Quick([Option<usize>; COLLECTIVES.len()]);
+
+impl Quick {
+    /// The same for all.
+    pub fn all(bytes: Option<usize>) -> Quick {
+        Quick([bytes; COLLECTIVES.len()])
+    }
+
+    /// What is thought where nothing was measured on this host, `bytes` being what the netmod says: as measured between
+    /// two ranks, docs/performance.md. Over sockets of our own a write takes what a message takes, so that messages do
+    /// as well; of what was not measured nothing is thought.
+    pub fn guess(netmod: &str, bytes: Option<usize>) -> Quick {
+        let mut quick = Quick::all(bytes.filter(|_| netmod != "tcp"));
+        let over_libfabric = netmod == "ofi";
+        let at_most = |most: usize| bytes.map(|bytes| bytes.min(most));
+        if over_libfabric {
+            quick.set("bcast", at_most(1024));
+            quick.set("reduce", at_most(64));
+        } else {
+            for collective in ["reduce", "allgather", "alltoall"] {
+                quick.set(collective, None);
+            }
+        }
+        quick
+    }
+
+    /// Whether any is quicker.
+    pub fn is_any(&self) -> bool {
+        self.0.iter().any(Option::is_some)
+    }
+
+    fn place(collective: &str) -> Option<usize> {
+        COLLECTIVES.iter().position(|name| *name == collective)
+    }
+
+    /// That of a collective.
+    pub fn of(&self, collective: &str) -> Option<usize> {
+        self.0[Quick::place(collective)?]
+    }
+
+    /// Sets that of a collective, which must be one of [`COLLECTIVES`].
+    pub fn set(&mut self, collective: &str, bytes: Option<usize>) {
+        if let Some(place) = Quick::place(collective) {
+            self.0[place] = bytes;
+        }
+    }
+
+    /// As words, for another rank.
+    pub fn to_words(self) -> [u64; COLLECTIVES.len()] {
+        self.0
+            .map(|bytes| bytes.map_or(u64::MAX, |bytes| bytes as u64))
+    }
+
+    /// From such words.
+    pub fn from_words(words: [u64; COLLECTIVES.len()]) -> Quick {
+        Quick(words.map(|word| (word != u64::MAX).then_some(word as usize)))
+    }
 }
 
 /// What was measured on a host, by netmods.
@@ -71,34 +146,50 @@ impl std::str::FromStr for Measured {
 }
 
 fn network<'a>(words: &[&'a str]) -> Result<(&'a str, Network), String> {
-    let &[netmod, costs, quick] = words else {
+    let &[netmod, costs, common, ref others @ ..] = words else {
         return Err(format!(
             "{} words; there must be a netmod, eight times with commas between, and bytes or \"never\"",
             words.len()
         ));
     };
     let costs = costs.parse()?;
-    let quick =
-        match quick {
-            "never" => None,
-            bytes => {
-                let bytes: Option<usize> = bytes.parse().ok().filter(|bytes| *bytes <= MOST);
-                Some(bytes.ok_or_else(|| {
-                    format!("{quick:?} is neither a number of bytes nor \"never\"")
-                })?)
-            }
-        };
+    let mut quick = Quick::all(limit(common)?);
+    for word in others {
+        let (name, bytes) = word.split_once('=').unwrap_or((word, ""));
+        if Quick::place(name).is_none() {
+            return Err(format!(
+                "{word:?} is no collective with a limit, as in {}=1024; there are {}",
+                COLLECTIVES[3],
+                COLLECTIVES.join(", ")
+            ));
+        }
+        quick.set(name, limit(bytes)?);
+    }
     Ok((netmod, Network { costs, quick }))
+}
+
+fn limit(word: &str) -> Result<Option<usize>, String> {
+    if word == "never" {
+        return Ok(None);
+    }
+    let bytes: Option<usize> = word.parse().ok().filter(|bytes| *bytes <= MOST);
+    let wrong = || format!("{word:?} is neither a number of bytes nor \"never\"");
+    bytes.map(Some).ok_or_else(wrong)
 }
 
 impl std::fmt::Display for Measured {
     /// As it is read, but for comments.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let say = |bytes: Option<usize>| bytes.map_or("never".to_string(), |it| it.to_string());
         for (netmod, Network { costs, quick }) in &self.0 {
-            match quick {
-                Some(bytes) => writeln!(f, "{netmod} {costs} {bytes}")?,
-                None => writeln!(f, "{netmod} {costs} never")?,
+            let common = quick.0[0];
+            write!(f, "{netmod} {costs} {}", say(common))?;
+            for (name, bytes) in COLLECTIVES.iter().zip(quick.0) {
+                if bytes != common {
+                    write!(f, " {name}={}", say(bytes))?;
+                }
             }
+            writeln!(f)?;
         }
         Ok(())
     }
@@ -115,11 +206,16 @@ mod tests {
         let mut measured = Measured::default();
         let fast = Network {
             costs: FAST,
-            quick: Some(4096),
+            quick: {
+                let mut quick = Quick::all(Some(4096));
+                quick.set("reduce", None);
+                quick.set("bcast", Some(1 << 20));
+                quick
+            },
         };
         let slow = Network {
             costs: GUESSED,
-            quick: None,
+            quick: Quick::all(None),
         };
         measured.set("tcp", fast);
         measured.set("verbs", fast);
@@ -133,9 +229,26 @@ mod tests {
         choices.set_measured(read);
         assert_eq!(choices.network("tcp", Some(9)), slow);
         let other = choices.network("ofi", Some(9));
-        assert_eq!((other.costs, other.quick), (GUESSED, Some(9)));
+        assert_eq!(
+            (other.costs, other.quick),
+            (GUESSED, Quick::guess("ofi", Some(9)))
+        );
+        assert_eq!(fast.quick.of("bcast"), Some(1 << 20));
+        assert_eq!(Quick::from_words(fast.quick.to_words()), fast.quick);
         choices.set_costs(FAST);
         assert_eq!(choices.network("tcp", Some(9)).costs, FAST);
+    }
+
+    #[test]
+    fn nothing_is_thought_to_be_quick_that_was_not_measured() {
+        let guess = |netmod: &str| Quick::guess(netmod, Some(8192));
+        assert!(!guess("tcp").is_any());
+        let ofi = guess("ofi");
+        assert_eq!(ofi.of("alltoall"), Some(8192));
+        assert_eq!((ofi.of("bcast"), ofi.of("reduce")), (Some(1024), Some(64)));
+        let verbs = Quick::guess("verbs", Some(32));
+        assert_eq!((verbs.of("bcast"), verbs.of("reduce")), (Some(32), None));
+        assert!(!Quick::guess("ucx", None).is_any());
     }
 
     #[test]
@@ -159,6 +272,8 @@ mod tests {
             ("tcp 1,2 8192", "2 numbers"),
             ("tcp 1,2,3,4,5,6,7,8", "2 words"),
             ("ofi 1,2,3,4,5,6,7,8 -1", "neither"),
+            ("ofi 1,2,3,4,5,6,7,8 9 gather=9", "no collective"),
+            ("ofi 1,2,3,4,5,6,7,8 9 reduce", "neither"),
             ("ofi 1,2,3,4,5,6,7,8 99999999999", "neither"),
             ("ofi 1,2,3,4,5,6,7,nan never", "nan"),
             ("tcp 1,2,3,4,5,6,7,8 never", "before"),

@@ -49,15 +49,18 @@ pub mod model;
 pub mod neighbor;
 pub mod nodes;
 mod pairs;
+mod paths;
 pub mod rdma;
 pub mod reduce;
 pub mod reduce_scatter;
 pub mod run;
 pub mod scan;
 pub mod schedule;
+mod slot;
 pub mod slots;
 pub mod table;
 pub mod team;
+pub mod writes;
 
 #[cfg(test)]
 mod sim;

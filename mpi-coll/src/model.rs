@@ -150,17 +150,23 @@ impl Parameters {
     }
 
     /// Time of a write from one rank to another, without what they do with it.
-    fn hop(&self, bytes: usize) -> f64 {
+    pub(super) fn hop(&self, bytes: usize) -> f64 {
         let operation = self.operation[0] + self.operation[1] * bytes as f64;
         self.step(1, bytes) - operation
     }
 
-    /// The way of an allreduce that takes the least time.
+    /// The way of an allreduce of a vector that fits a slot which takes the least time.
     pub fn best_way(&self, ranks: u32, bytes: usize) -> Way {
+        self.best_short(ranks, bytes).0
+    }
+
+    /// The same, and how long it takes.
+    pub(super) fn best_short(&self, ranks: u32, bytes: usize) -> (Way, f64) {
         let ([up, down], time) = self.best_tree(ranks, bytes);
-        match time < self.pairs(ranks, bytes) {
-            true => Way::Tree { up, down },
-            false => Way::Pairs,
+        let pairs = self.pairs(ranks, bytes);
+        match time < pairs {
+            true => (Way::Tree { up, down }, time),
+            false => (Way::Pairs, pairs),
         }
     }
 
@@ -178,7 +184,7 @@ impl Parameters {
 
     /// Time of a reduction as [`Parameters::reduce`], with a step more for ranks beyond a power of `k` + 1, whom the
     /// figure leaves out.
-    fn up(&self, ranks: u32, k: u32, bytes: usize) -> f64 {
+    pub(super) fn up(&self, ranks: u32, k: u32, bytes: usize) -> f64 {
         let mut time = 2.0 * self.copy * bytes as f64;
         let mut left = ranks;
         while left > 1 {
@@ -221,7 +227,7 @@ impl Parameters {
     }
 
     /// A step in which `senders` send to one.
-    fn step(&self, senders: u32, bytes: usize) -> f64 {
+    pub(super) fn step(&self, senders: u32, bytes: usize) -> f64 {
         let n = f64::from(senders);
         let wire = self.transmit * bytes as f64;
         let operation = self.operation[0] + self.operation[1] * bytes as f64;

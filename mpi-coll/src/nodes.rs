@@ -2,15 +2,16 @@
 //! rank of each node, by messages or by writes to each other's memory. Both levels are one schedule; their
 //! phases are counted apart, since only leaders go through those of the writes.
 
+use super::allgather::{self, Allgather};
 use super::allreduce::{self, Allreduce};
 use super::barrier::Barrier;
 use super::barrier::{arrive, barrier as flat_barrier, release};
 use super::bcast::binomial;
-use super::rdma::{self, Reach, Way};
+use super::rdma::{self, Collect, Reach, Rise, Spread, Way};
 use super::reduce::reduce_blocks;
 use super::schedule::{Block, Buf, Schedule};
 use super::slots::{self, Slots};
-use super::team::{Part, Team};
+use super::team::{Layout, Part, Team};
 use mpi_types::op::Op;
 
 /// Which ranks share nodes, seen from one rank. Made once per communicator.
@@ -76,6 +77,16 @@ impl Nodes {
         self.ranks.is_sorted()
     }
 
+    /// Whether each node has a run of ranks, and all as many.
+    pub fn are_alike(&self) -> bool {
+        self.in_order() && self.largest() * self.count() == self.ranks.len()
+    }
+
+    /// The node of a rank.
+    pub fn node_of(&self, rank: u32) -> u32 {
+        self.places[rank as usize].0
+    }
+
     /// The ranks of this rank's node; the leader is the first.
     pub fn node(&self) -> Team<'_> {
         let (node, place) = self.places[self.rank as usize];
@@ -99,20 +110,20 @@ impl Nodes {
 /// How ranks reach each other: within this rank's node, which is its own affair, and from node to node, which all
 /// leaders do alike.
 #[derive(Clone, Copy, Debug)]
-pub struct Ways<A> {
+pub struct Ways<A, W = ()> {
     /// The slots that the ranks of this node see, by their places there; none: messages.
     pub within: Option<Slots>,
     /// How leaders reach each other.
-    pub between: Between<A>,
+    pub between: Between<A, W>,
 }
 
 /// How the leaders of nodes reach each other. What the other ranks do is the same.
 #[derive(Clone, Copy, Debug)]
-pub enum Between<A> {
+pub enum Between<A, W = ()> {
     /// By messages, as said.
     Messages(A),
-    /// By writes to slots; a leader's number among these ranks is its node's. And how an allreduce goes.
-    Writes(Reach, Way),
+    /// By writes to slots, as said; a leader's number among these ranks is its node's.
+    Writes(Reach, W),
 }
 
 /// Builds what leaders do by writes.
@@ -157,9 +168,14 @@ pub fn barrier(schedule: &mut Schedule, nodes: &Nodes, ways: Ways<()>) {
 }
 
 /// Builds a broadcast from rank `root`: to the leaders, as if the root were its node's, then
-/// within the nodes; within the root's node first, where there are slots and the root doesn't lead it. By writes
-/// it is of at most [`Reach::most`] bytes.
-pub fn bcast(schedule: &mut Schedule, nodes: &Nodes, root: u32, part: Part<'_>, ways: Ways<()>) {
+/// within the nodes; within the root's node first, where there are slots and the root doesn't lead it.
+pub fn bcast(
+    schedule: &mut Schedule,
+    nodes: &Nodes,
+    root: u32,
+    part: Part<'_>,
+    ways: Ways<(), Spread>,
+) {
     if part.bytes() == 0 || nodes.ranks.len() == 1 {
         return;
     }
@@ -203,7 +219,7 @@ fn bcast_between(
     (root_node, source): (u32, Option<u32>),
     part: Part<'_>,
     block: Block,
-    between: Between<()>,
+    between: Between<(), Spread>,
 ) {
     let Some(leaders) = nodes.leaders() else {
         return;
@@ -213,13 +229,13 @@ fn bcast_between(
             let root_node = root_node as usize;
             binomial(schedule, leaders, root_node, source, block, part.datatype);
         }
-        Between::Writes(reach, _) => {
+        Between::Writes(reach, how) => {
             if let Some(root) = source {
                 let come = schedule.recv(root, block);
                 schedule.wait_for(come);
             }
             by_writes(schedule, nodes, |schedule| {
-                rdma::bcast(schedule, reach, root_node, part);
+                rdma::bcast_by(schedule, reach, root_node, part, how);
             });
         }
     }
@@ -251,7 +267,7 @@ pub fn allreduce(
     in_place: bool,
     part: Part<'_>,
     op: &Op,
-    ways: Ways<Allreduce>,
+    ways: Ways<Allreduce, Way>,
 ) {
     if part.count == 0 {
         return;
@@ -294,5 +310,172 @@ pub fn allreduce(
             });
         }
         None => binomial(schedule, node, 0, None, recv, part.datatype),
+    }
+}
+
+/// Builds a reduction to rank `root`: within each node to its leader, between the leaders to that of the root's node,
+/// and from there to the root. By a node's slots or by writes it is of data that can be reduced in slots.
+///
+/// Where the operation doesn't commute, [`Nodes::in_order`] must hold.
+pub fn reduce(
+    schedule: &mut Schedule,
+    nodes: &Nodes,
+    (root, in_place): (u32, bool),
+    part: Part<'_>,
+    op: &Op,
+    ways: Ways<(), Rise>,
+) {
+    if part.count == 0 {
+        return;
+    }
+    let Ways { within, between } = ways;
+    schedule.set_op(op);
+    let (rank, commutes) = (nodes.rank, op.is_commutative());
+    let recv = part.block(Buf::Recv, schedule);
+    let own = rank == root && in_place;
+    let send = Block {
+        buf: if own { Buf::Recv } else { Buf::Send },
+        ..recv
+    };
+    let node = nodes.node();
+    let root_node = nodes.node_of(root);
+    let leads = nodes.leaders();
+    let target = match leads {
+        Some(_) if rank != root => {
+            Some(schedule.scratch_for(part.count, part.datatype, recv.datatype))
+        }
+        leads => leads.map(|_| recv),
+    };
+    // Of this node: at its leader in `target`, which has no receive buffer unless it is the root.
+    let first = schedule.here();
+    match within {
+        Some(slots) => {
+            in_slots(schedule, nodes, |schedule| {
+                slots::reduce_to_first(schedule, slots, own, part, op);
+            });
+            if let Some(target) = target {
+                schedule.redirect(first, Buf::Recv, target);
+            }
+        }
+        None => {
+            reduce_blocks(schedule, node, 0, send, target, part, commutes);
+            schedule.wait(first..schedule.here());
+        }
+    }
+    let root_leader = nodes.leaders[root_node as usize];
+    if let (Some(leaders), Some(target)) = (leads, target) {
+        let here = leaders.rank as u32 == root_node;
+        let first = schedule.here();
+        match between {
+            Between::Messages(()) => {
+                let (root, result) = (root_node as usize, here.then_some(target));
+                reduce_blocks(schedule, leaders, root, target, result, part, commutes);
+                schedule.wait(first..schedule.here());
+            }
+            Between::Writes(reach, how) => {
+                by_writes(schedule, nodes, |schedule| {
+                    rdma::reduce_by(schedule, reach, (root_node, here), part, op, how);
+                });
+                for buffer in [Buf::Send, Buf::Recv] {
+                    schedule.redirect(first, buffer, target);
+                }
+            }
+        }
+        if rank == root_leader && rank != root {
+            schedule.send(root, target);
+        }
+    }
+    if rank == root && rank != root_leader {
+        let come = schedule.recv(root_leader, recv);
+        schedule.wait_for(come);
+    }
+}
+
+/// Builds an allgather of equal blocks to the receive buffer; `send` is none in place. Within each node to its leader,
+/// between the leaders, and all of it within the nodes. [`Nodes::are_alike`] must hold.
+pub fn allgather(
+    schedule: &mut Schedule,
+    nodes: &Nodes,
+    send: Option<Part<'_>>,
+    part: Part<'_>,
+    ways: Ways<Allgather, Collect>,
+) {
+    let Ways { within, between } = ways;
+    debug_assert!(nodes.are_alike());
+    let (node, extent) = (nodes.node(), part.datatype.extent());
+    let all = Part {
+        count: part.count * nodes.ranks.len(),
+        ..part
+    };
+    let block = all.block(Buf::Recv, schedule);
+    if part.bytes() == 0 {
+        return;
+    }
+    let of = |rank: u32| {
+        let first = rank as usize * part.count;
+        block.slice(extent, first..first + part.count)
+    };
+    let own = of(nodes.rank);
+    let leader = node.peer(0);
+    match within {
+        Some(slots) => {
+            let first = schedule.here();
+            in_slots(schedule, nodes, |schedule| {
+                let blocks = (node.rank == 0).then_some(Layout::Uniform(part));
+                // Who doesn't lead has no place for others' data here.
+                let given = match node.rank {
+                    0 => send,
+                    _ => send.or(Some(part)),
+                };
+                slots::gather(schedule, slots, 0, given, blocks);
+            });
+            if node.rank == 0 {
+                schedule.redirect(first, Buf::Recv, of(leader));
+            } else if send.is_none() {
+                schedule.redirect(first, Buf::Send, own);
+            }
+        }
+        None => {
+            let source = match send {
+                Some(send) => send.block(Buf::Send, schedule),
+                None => own,
+            };
+            let first = schedule.here();
+            if node.rank == 0 {
+                for place in 1..node.size() {
+                    let rank = node.peer(place);
+                    schedule.recv(rank, of(rank));
+                }
+                schedule.copy(source, own);
+            } else {
+                schedule.send(leader, source);
+            }
+            schedule.wait(first..schedule.here());
+        }
+    }
+    if let Some(leaders) = nodes.leaders() {
+        let first = schedule.here();
+        let of_node = Part {
+            count: part.count * node.size(),
+            ..part
+        };
+        match between {
+            Between::Messages(algorithm) => {
+                let layout = Layout::Uniform(of_node);
+                allgather::allgather(schedule, leaders, None, layout, algorithm);
+                schedule.wait(first..schedule.here());
+            }
+            Between::Writes(reach, how) => by_writes(schedule, nodes, |schedule| {
+                rdma::allgather_by(schedule, reach, None, of_node, how);
+            }),
+        }
+    }
+    match within {
+        Some(slots) => {
+            in_slots(schedule, nodes, |schedule| {
+                slots::bcast(schedule, slots, 0, all)
+            });
+        }
+        None => binomial(schedule, node, 0, None, block, part.datatype),
     }
 }

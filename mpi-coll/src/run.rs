@@ -9,7 +9,9 @@ use std::fmt;
 use std::ops::Range;
 
 use super::copy::copy;
-use super::schedule::{Block, Buf, NODE, SCRATCH_ALIGN, Schedule, Step, slot_offset};
+use super::schedule::{
+    Block, Buf, CAME, FREE, FREED, NODE, SCRATCH_ALIGN, SENT, Schedule, Step, slot_offset,
+};
 use mpi_types::datatype::Datatype;
 use mpi_types::error::{Class, Error, Result};
 
@@ -171,6 +173,8 @@ pub struct Run<R> {
     number: u64,
     /// The same in slots of a node.
     node_number: u64,
+    /// The numbers of the first pieces that go to the next rank and come from the one before.
+    pieces: [u64; 2],
     /// The step to be issued next.
     next: usize,
     /// How far the wait that is being issued got.
@@ -215,6 +219,7 @@ impl<R: Copy> Run<R> {
             tag: 0,
             number: 0,
             node_number: 0,
+            pieces: [0; 2],
             next: 0,
             waited: 0,
             sends: false,
@@ -247,6 +252,11 @@ impl<R: Copy> Run<R> {
     /// As [`Run::set_number`], for the phases of a node's slots.
     pub fn set_node_number(&mut self, number: u64) {
         self.node_number = number;
+    }
+
+    /// As [`Run::set_number`], for the pieces that go to the next rank and those that come from the one before.
+    pub fn set_pieces(&mut self, numbers: [u64; 2]) {
+        self.pieces = numbers;
     }
 
     /// The ranks of the node, by their numbers there, whose flags of a phase the run waits for, and the phase's
@@ -582,6 +592,8 @@ impl<R: Copy> Run<R> {
     fn phase(&self, cell: u32, phase: i32) -> u64 {
         let first = match cell {
             NODE => self.node_number,
+            SENT | FREED => self.pieces[0],
+            CAME | FREE => self.pieces[1],
             _ => self.number,
         };
         first.wrapping_add_signed(phase.into())

@@ -12,6 +12,7 @@
 
 use std::ops::Range;
 
+pub use super::slot::{CAME, Course, FREE, FREED, NODE, SENT, SLOT_INLINE, Slot, slot_offset};
 use mpi_types::datatype::{Datatype, Predefined};
 use mpi_types::op::Op;
 
@@ -28,40 +29,6 @@ pub enum Buf {
     /// and [`Step::Put`] without data to itself, or from afar by [`Step::Put`]; read after
     /// [`Step::Await`]. Offsets count from the slot's first byte: see [`slot_offset`].
     Slot(Slot),
-}
-
-/// A slot of remote memory: who has it, which of its cells, and for which phase of the schedule.
-///
-/// Each phase of a schedule is numbered, on from call to call, the same on all ranks. A cell is a
-/// ring of slots, and a phase has the slot of its number.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Slot {
-    /// The rank in whose memory it is.
-    pub of: u32,
-    /// Which cell.
-    pub cell: u32,
-    /// Which phase, counted from the start of the schedule; negative for what was before.
-    pub phase: i32,
-}
-
-impl Slot {
-    /// Phase `phase` of rank `of`'s first cell.
-    pub fn first(of: u32, phase: i32) -> Slot {
-        Slot { of, cell: 0, phase }
-    }
-}
-
-/// The cell of slots that the ranks of one node see, in schedules in which leaders of nodes write to other
-/// slots over a network. Ranks are numbered within the node there, and phases for themselves.
-pub const NODE: u32 = u32::MAX;
-
-/// Bytes of data that share a slot's first cache line with its flag and the length of the data.
-pub const SLOT_INLINE: usize = 48;
-
-/// Where data of `len` bytes begins in a slot: behind flag and length in one line with them, if it
-/// fits.
-pub fn slot_offset(len: usize) -> isize {
-    if len <= SLOT_INLINE { 16 } else { 64 }
 }
 
 /// The number of a datatype in the schedule's table.
@@ -252,7 +219,8 @@ pub struct Schedule {
     node_phases: u32,
     /// The ranks of the node, by their numbers in cells [`NODE`].
     node: Vec<u32>,
-    meets: bool,
+    course: Course,
+    pieces: [u32; 2],
     exact: bool,
     /// Memory that builders borrow for a list of numbers.
     list: Vec<usize>,
@@ -279,7 +247,8 @@ impl Schedule {
             phases: 0,
             node_phases: 0,
             node: Vec::new(),
-            meets: false,
+            course: Course::Down,
+            pieces: [0; 2],
             exact: false,
             list: Vec::new(),
         }
@@ -292,7 +261,8 @@ impl Schedule {
         self.scratch = 0;
         self.phases = 0;
         self.node_phases = 0;
-        self.meets = false;
+        self.course = Course::Down;
+        self.pieces = [0; 2];
         self.exact = false;
     }
 
@@ -354,14 +324,33 @@ impl Schedule {
         }
     }
 
-    /// Whether nobody comes to the end of it before all have come to its beginning.
-    pub fn meets(&self) -> bool {
-        self.meets
+    /// By which numbers its phases go.
+    pub fn course(&self) -> Course {
+        self.course
     }
 
     /// Says that all meet in it.
     pub fn meet(&mut self) {
-        self.meets = true;
+        self.course = Course::Meets;
+    }
+
+    /// Says that it goes from all to one.
+    pub fn rise(&mut self) {
+        self.course = Course::Up;
+    }
+
+    /// How many pieces go to the next rank, and come from the one before.
+    pub fn pieces(&self) -> [u32; 2] {
+        self.pieces
+    }
+
+    pub(super) fn set_pieces(&mut self, pieces: [u32; 2]) {
+        self.pieces = pieces;
+    }
+
+    /// Whether it uses slots of any kind.
+    pub fn uses_slots(&self) -> bool {
+        self.phases > 0 || self.node_phases > 0 || self.pieces != [0; 2]
     }
 
     /// Another phase, the same on all ranks.
@@ -566,24 +555,43 @@ impl Schedule {
 
     /// Changes all slots that are named in the steps from `first` on, but for those whose flags are waited for.
     fn change_slots(&mut self, first: u32, change: impl Fn(&mut Slot)) {
-        let changed = |block: &mut Block| {
+        self.change_blocks(first, |block| {
             if let Buf::Slot(slot) = &mut block.buf {
                 change(slot);
             }
-        };
+        });
+        for step in &mut self.steps[first as usize..] {
+            if let Step::Put { slot, .. } | Step::Direct { slot, .. } = step {
+                change(slot);
+            }
+        }
+    }
+
+    /// Has the steps from `first` on use another place than a buffer: what was `offset` bytes from its address is
+    /// as far from that of `to`.
+    pub(super) fn redirect(&mut self, first: u32, from: Buf, to: Block) {
+        self.change_blocks(first, |block| {
+            if block.buf == from {
+                block.buf = to.buf;
+                block.offset += to.offset;
+            }
+        });
+    }
+
+    /// Changes all blocks in the steps from `first` on.
+    fn change_blocks(&mut self, first: u32, changed: impl Fn(&mut Block)) {
         for step in &mut self.steps[first as usize..] {
             match step {
-                Step::Send { block, .. } | Step::Recv { block, .. } => changed(block),
-                Step::Copy { from, to } => [from, to].into_iter().for_each(changed),
-                Step::Reduce { input, inout } => [input, inout].into_iter().for_each(changed),
+                Step::Send { block, .. }
+                | Step::Recv { block, .. }
+                | Step::Put { block, .. }
+                | Step::Direct { block, .. }
+                | Step::Lend { block, .. } => changed(block),
+                Step::Copy { from, to } => [from, to].into_iter().for_each(&changed),
+                Step::Reduce { input, inout } => [input, inout].into_iter().for_each(&changed),
                 Step::Combine { left, right, to } => {
-                    [left, right, to].into_iter().for_each(changed);
+                    [left, right, to].into_iter().for_each(&changed);
                 }
-                Step::Put { slot, block } | Step::Direct { slot, block, .. } => {
-                    change(slot);
-                    changed(block);
-                }
-                Step::Lend { block, .. } => changed(block),
                 Step::Await { .. } | Step::Wait { .. } => {}
             }
         }

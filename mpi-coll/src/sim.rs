@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 
 use super::run::{Flag, Port, Progress, Put, Run, has_come};
-use super::schedule::{NODE, Step, slot_offset};
+use super::schedule::{CAME, FREE, FREED, NODE, SENT, Step, slot_offset};
 use super::slots::THROUGH;
 use mpi_types::datatype::Datatype;
 use mpi_types::error::{Class, Error, Result};
@@ -40,8 +40,10 @@ pub struct Cost {
 pub const ROOM: usize = 256;
 /// Slots of a cell.
 pub const DEPTH: u32 = 4;
-/// The number of the first phase: numbers wrap after the tenth.
-pub const FIRST: u64 = u64::MAX - 9;
+/// Slots of an edge that become free together.
+const HALF: u64 = DEPTH as u64 / 2;
+/// The number of the first phase, a multiple of [`DEPTH`]: numbers wrap after the twelfth.
+pub const FIRST: u64 = u64::MAX - 11;
 
 /// Room enough for tests that ask for more.
 const STRIDE: usize = 64 + 4096;
@@ -118,6 +120,8 @@ pub struct World {
     rings: Vec<u32>,
     most: u32,
     flags: Vec<u64>,
+    /// Per rank up to which piece slots of the next one are free.
+    freed: Vec<u64>,
     /// By when they arrive, and of those that arrive together in order.
     writes: BTreeMap<(u64, u64), Write>,
     /// When the last write of one rank to another arrives.
@@ -135,6 +139,23 @@ struct SimPort<'a> {
 }
 
 impl SimPort<'_> {
+    /// Whether the slot of a piece that went to the next rank is free. As over a network each flag is looked for by
+    /// its number: another may be half of one.
+    fn is_free(&mut self, number: u64) -> bool {
+        let rank = self.rank;
+        loop {
+            let freed = self.world.freed[rank as usize];
+            if has_come(freed, number) {
+                return true;
+            }
+            let next = freed.wrapping_add(HALF);
+            if self.world.flags[self.world.place(rank, FREED, next)] != next {
+                return false;
+            }
+            self.world.freed[rank as usize] = next;
+        }
+    }
+
     /// Whose slots are meant.
     fn owner(&self, of: u32, cell: u32) -> u32 {
         match cell {
@@ -196,9 +217,11 @@ impl World {
     }
 
     fn place(&self, of: u32, cell: u32, number: u64) -> usize {
-        // Those of nodes come after all others.
+        // Those of edges and nodes come after all others.
         let cell = match cell {
             NODE => self.cells as u32 - 1,
+            SENT | CAME => self.cells as u32 - 2,
+            FREE | FREED => self.cells as u32 - 3,
             _ => cell,
         };
         assert!((cell as usize) < self.cells);
@@ -329,6 +352,9 @@ impl Port for SimPort<'_> {
         data: *const u8,
         len: usize,
     ) -> Result<Put<usize>> {
+        if cell == FREE && !number.wrapping_add(1).is_multiple_of(HALF) {
+            return Ok(Put::Done);
+        }
         let (from, to) = (self.rank, self.owner(to, cell));
         let world = &mut *self.world;
         if from != to {
@@ -363,7 +389,12 @@ impl Port for SimPort<'_> {
 
     fn is_up(&mut self, of: u32, cell: u32, number: u64, _call: bool) -> Flag {
         let place = self.world.place(self.owner(of, cell), cell, number);
-        match has_come(self.world.flags[place], number) {
+        let flag = self.world.flags[place];
+        let up = match cell {
+            FREED => self.is_free(number),
+            _ => has_come(flag, number),
+        };
+        match up {
             true => Flag::Up,
             false => Flag::Down,
         }
@@ -451,11 +482,10 @@ pub fn run_telling(
         _ => None,
     });
     let cells: Vec<u32> = cells.collect();
-    let flat = cells.iter().filter(|cell| **cell != NODE).max();
+    let flat = cells.iter().filter(|cell| **cell < FREED).max();
     let mut rings: Vec<u32> = (0..flat.map_or(0, |last| last + 1)).map(rings).collect();
-    if cells.contains(&NODE) {
-        rings.push(DEPTH);
-    }
+    let edges = cells.iter().any(|cell| *cell >= FREED);
+    rings.extend(vec![DEPTH; if edges { 3 } else { 0 }]);
     let cells = rings.len();
     let most = rings.iter().copied().max().unwrap_or(0);
     let slots = size * cells * most as usize;
@@ -485,6 +515,7 @@ pub fn run_telling(
         rings,
         most,
         flags: vec![FIRST.wrapping_sub(1); slots],
+        freed: vec![FIRST.wrapping_sub(1); size],
         writes: BTreeMap::new(),
         last_write: HashMap::new(),
         written: 0,

@@ -1,10 +1,10 @@
-//! Remote writes of very many ranks in virtual time: no data, no memory but the programs.
+//! Remote writes and messages of very many ranks in virtual time: no data, no memory but the programs.
 
 use std::collections::HashMap;
 
 use super::model::Parameters;
 use super::rdma::{self, Reach, Way};
-use super::schedule::{Schedule, Step};
+use super::schedule::{Block, CAME, FREE, FREED, SENT, Schedule, Step};
 use super::team::Part;
 use mpi_types::datatype::{Datatype, Predefined};
 use mpi_types::op::{Op, PredefinedOp};
@@ -20,50 +20,78 @@ pub struct Total {
 /// What takes how long.
 #[derive(Clone, Copy)]
 struct Clock {
-    /// The processor's part of a write.
-    post: f64,
-    /// Time after which the adapter begins with the next one.
-    gap: f64,
-    /// From then until it has arrived.
-    delay: f64,
-    /// To take in what has arrived.
-    take: f64,
-    /// To reduce a vector.
-    reduce: f64,
-    /// To copy a byte.
-    copy: f64,
+    /// As the model has it; none where a rank sends one write at a time, each takes one unit, and the rest costs
+    /// nothing.
+    costs: Option<Parameters>,
+    /// The longest message that is sent before its receiver is known to wait for it.
+    eager: usize,
 }
 
 impl Clock {
-    /// A rank sends one write at a time, each takes one unit; the rest costs nothing.
-    const UNITS: Clock = Clock {
-        post: 0.0,
-        gap: 1.0,
-        delay: 1.0,
-        take: 0.0,
-        reduce: 0.0,
-        copy: 0.0,
-    };
+    fn cost(&self, of: impl Fn(&Parameters) -> f64) -> f64 {
+        self.costs.as_ref().map_or(0.0, of)
+    }
 
-    /// As the model has it, for writes of so many bytes.
-    fn of(costs: &Parameters, bytes: usize) -> Clock {
-        let len = bytes as f64;
-        let wire = costs.transmit * len;
-        Clock {
-            post: costs.library + costs.descriptor,
-            gap: costs.startup.max(wire),
-            delay: costs.startup + wire + 2.0 * costs.nic,
-            take: costs.startup,
-            reduce: costs.operation[0] + costs.operation[1] * len,
-            copy: costs.copy,
-        }
+    /// The processor's part of a write or a message.
+    fn post(&self) -> f64 {
+        self.cost(|costs| costs.library + costs.descriptor)
+    }
+
+    /// Time after which the adapter begins with the next one.
+    fn gap(&self, bytes: usize) -> f64 {
+        let costs = self.costs;
+        costs.map_or(1.0, |costs| {
+            costs.startup.max(costs.transmit * bytes as f64)
+        })
+    }
+
+    /// From then until it has arrived.
+    fn delay(&self, bytes: usize) -> f64 {
+        let costs = self.costs;
+        costs.map_or(1.0, |costs| {
+            costs.startup + costs.transmit * bytes as f64 + 2.0 * costs.nic
+        })
+    }
+
+    /// To take in what has arrived.
+    fn take(&self) -> f64 {
+        self.cost(|costs| costs.startup)
+    }
+
+    /// To find what a message is for.
+    fn find(&self) -> f64 {
+        self.cost(|costs| costs.library)
+    }
+
+    fn reduce(&self, bytes: usize) -> f64 {
+        self.cost(|costs| costs.operation[0] + costs.operation[1] * bytes as f64)
+    }
+
+    fn copy(&self, bytes: usize) -> f64 {
+        self.cost(|costs| costs.copy * bytes as f64)
     }
 }
 
+/// What has come, or is waited for: at whom, in which cell, and which phase; for messages, from whom and which.
+type Key = (u32, u32, i32);
+
+/// Slots of an edge that become free together, of communicators as Weft makes them.
+const HALF: i32 = 8;
+
+/// The cell of messages from a rank. There are fewer ranks here.
+const MESSAGES: u32 = 1 << 24;
+
 #[derive(Clone, Copy)]
 enum Act {
-    Put(u32, u32),
-    Await(u32),
+    /// To whom, in which cell, which phase, and how many bytes.
+    Put(Key, usize),
+    Await(Key),
+    /// As a put, to cell [`MESSAGES`] and on.
+    Send(Key, usize),
+    /// The number of the receive.
+    Post(u32),
+    /// Waits for what was posted with that number.
+    Arrive(Key, u32, usize),
     Work(f64),
 }
 
@@ -74,15 +102,33 @@ struct Rank {
     now: f64,
     port_free: f64,
     puts: u64,
+    /// When each receive was posted.
+    posted: Vec<f64>,
 }
 
-/// Runs the schedules of one phase that `build` makes for each rank, where a rank sends one write at a time, each
+/// Runs the schedules that `build` makes for each rank, where a rank sends one write at a time, each
 /// takes one unit, and the rest costs nothing.
 ///
 /// # Panics
 /// If ranks would wait for ever.
 pub fn of(size: usize, build: &dyn Fn(usize, &mut Schedule)) -> Total {
-    run(size, Clock::UNITS, build)
+    let (costs, eager) = (None, usize::MAX);
+    run(size, Clock { costs, eager }, build)
+}
+
+/// Microseconds that the schedules take which `build` makes for each rank. A message costs what a write costs, and the
+/// library's part once more where it is found out what it is for; one of more than `eager` bytes is asked for first.
+///
+/// # Panics
+/// If ranks would wait for ever.
+pub fn time(
+    ranks: u32,
+    costs: &Parameters,
+    eager: usize,
+    build: &dyn Fn(usize, &mut Schedule),
+) -> f64 {
+    let costs = Some(*costs);
+    run(ranks as usize, Clock { costs, eager }, build).time
 }
 
 /// Microseconds that an allreduce of `bytes` (a multiple of 4) by writes takes, one way.
@@ -102,7 +148,78 @@ pub fn allreduce(ranks: u32, costs: &Parameters, bytes: usize, way: Way) -> f64 
         };
         rdma::allreduce_by(schedule, reach, false, part, &op, way);
     };
-    run(ranks as usize, Clock::of(costs, bytes), &build).time
+    time(ranks, costs, usize::MAX, &build)
+}
+
+/// The steps of a rank that cost something.
+fn acts(rank: u32, clock: Clock, schedule: &Schedule) -> (Box<[Act]>, usize) {
+    let mut acts = Vec::with_capacity(schedule.steps().len());
+    // How many messages went to and came from each rank, and the receives that are not waited for.
+    let mut counts: HashMap<(u32, bool), i32> = HashMap::new();
+    let mut receives: Vec<(u32, Key, usize, bool)> = Vec::new();
+    let mut waited = 0;
+    let mut count = |peer: u32, sends: bool| {
+        let count = counts.entry((peer, sends)).or_default();
+        *count += 1;
+        *count
+    };
+    let bytes = |block: &Block| block.count * schedule.type_of(block.datatype).size();
+    for (number, step) in (0..).zip(schedule.steps()) {
+        match step {
+            // The other end is told of the last of each half.
+            Step::Put { slot, .. } if slot.cell == FREE && slot.phase % HALF != HALF - 1 => {}
+            Step::Await { cell, phase, .. } if *cell == FREED => {
+                if *phase >= 0 && phase % HALF == 0 {
+                    acts.push(Act::Await((rank, FREED, phase + HALF - 1)));
+                }
+            }
+            Step::Put { slot, block } => {
+                let cell = match slot.cell {
+                    SENT => CAME,
+                    FREE => FREED,
+                    cell => cell,
+                };
+                acts.push(Act::Put((slot.of, cell, slot.phase), bytes(block)));
+            }
+            Step::Await {
+                first, cell, phase, ..
+            } => {
+                assert_eq!(*first, rank);
+                // What was before has come.
+                if *phase >= 0 {
+                    acts.push(Act::Await((rank, *cell, *phase)));
+                }
+            }
+            Step::Reduce { inout: block, .. } | Step::Combine { to: block, .. } => {
+                acts.push(Act::Work(clock.reduce(bytes(block))));
+            }
+            Step::Copy { from, .. } => acts.push(Act::Work(clock.copy(bytes(from)))),
+            Step::Send { to, block } => {
+                let key = (*to, MESSAGES + rank, count(*to, true));
+                acts.push(Act::Send(key, bytes(block)));
+            }
+            Step::Recv { from, block } => {
+                let key = (rank, MESSAGES + from, count(*from, false));
+                acts.push(Act::Post(receives.len() as u32));
+                receives.push((number, key, bytes(block), false));
+            }
+            Step::Wait { from, to } => {
+                let open = receives.iter_mut().enumerate().skip(waited);
+                for (place, one) in open.take_while(|(_, one)| one.0 < *to) {
+                    if one.0 >= *from && !std::mem::replace(&mut one.3, true) {
+                        acts.push(Act::Arrive(one.1, place as u32, one.2));
+                    }
+                }
+                let over = receives[waited..].iter().take_while(|one| one.3);
+                waited += over.count();
+            }
+            Step::Lend { .. } | Step::Direct { .. } => {}
+        }
+    }
+    for (place, one) in receives.iter().enumerate().filter(|(_, one)| !one.3) {
+        acts.push(Act::Arrive(one.1, place as u32, one.2));
+    }
+    (acts.into(), receives.len())
 }
 
 fn run(size: usize, clock: Clock, build: &dyn Fn(usize, &mut Schedule)) -> Total {
@@ -111,30 +228,18 @@ fn run(size: usize, clock: Clock, build: &dyn Fn(usize, &mut Schedule)) -> Total
         .map(|rank| {
             schedule.clear();
             build(rank, &mut schedule);
-            assert_eq!(schedule.phases(), 1);
-            let acts = schedule.steps().iter().filter_map(|step| match *step {
-                Step::Put { slot, .. } => Some(Act::Put(slot.of, slot.cell)),
-                Step::Await { first, cell, .. } => {
-                    assert_eq!(first as usize, rank);
-                    Some(Act::Await(cell))
-                }
-                Step::Reduce { .. } | Step::Combine { .. } => Some(Act::Work(clock.reduce)),
-                Step::Copy { from, .. } => {
-                    let len = from.count * schedule.type_of(from.datatype).size();
-                    Some(Act::Work(clock.copy * len as f64))
-                }
-                _ => None,
-            });
+            let (acts, receives) = acts(rank as u32, clock, &schedule);
             Rank {
-                acts: acts.collect(),
+                acts,
+                posted: vec![0.0; receives],
                 ..Rank::default()
             }
         })
         .collect();
-    // When flags that nobody waited for so far went up.
-    let mut up: HashMap<(u32, u32), f64> = HashMap::new();
+    // When what nobody waited for so far has come.
+    let mut come: HashMap<Key, f64> = HashMap::new();
     let mut ready: Vec<u32> = (0..size as u32).collect();
-    let mut blocked: Vec<Option<u32>> = vec![None; size];
+    let mut blocked: Vec<Option<Key>> = vec![None; size];
     let mut done = 0;
     while let Some(number) = ready.pop() {
         let rank = &mut ranks[number as usize];
@@ -144,21 +249,42 @@ fn run(size: usize, clock: Clock, build: &dyn Fn(usize, &mut Schedule)) -> Total
                     done += 1;
                     break;
                 }
-                Some(&Act::Put(to, cell)) => {
-                    rank.now += clock.post;
+                Some(&(Act::Put(key, bytes) | Act::Send(key, bytes))) => {
+                    rank.now += clock.post();
                     let start = rank.port_free.max(rank.now);
-                    rank.port_free = start + clock.gap;
+                    rank.port_free = start + clock.gap(bytes);
                     rank.puts += 1;
-                    up.insert((to, cell), start + clock.delay);
-                    if blocked[to as usize] == Some(cell) {
+                    let is_asked = key.1 >= MESSAGES && key.1 < FREED && bytes > clock.eager;
+                    let bytes = if is_asked { 0 } else { bytes };
+                    come.insert(key, start + clock.delay(bytes));
+                    let to = key.0;
+                    if blocked[to as usize] == Some(key) {
                         blocked[to as usize] = None;
                         ready.push(to);
                     }
                 }
-                Some(&Act::Await(cell)) => match up.remove(&(number, cell)) {
-                    Some(time) => rank.now = rank.now.max(time) + clock.take,
+                Some(&Act::Await(key)) => match come.remove(&key) {
+                    Some(time) => rank.now = rank.now.max(time) + clock.take(),
                     None => {
-                        blocked[number as usize] = Some(cell);
+                        blocked[number as usize] = Some(key);
+                        break;
+                    }
+                },
+                Some(&Act::Post(place)) => rank.posted[place as usize] = rank.now,
+                Some(&Act::Arrive(key, place, bytes)) => match come.remove(&key) {
+                    Some(time) => {
+                        let posted = rank.posted[place as usize];
+                        let (arrived, copy) = match bytes > clock.eager {
+                            true => {
+                                let asked = time.max(posted) + clock.find();
+                                (asked + clock.delay(0) + clock.delay(bytes), 0.0)
+                            }
+                            false => (time, clock.copy(bytes)),
+                        };
+                        rank.now = rank.now.max(arrived) + clock.take() + clock.find() + copy;
+                    }
+                    None => {
+                        blocked[number as usize] = Some(key);
                         break;
                     }
                 },

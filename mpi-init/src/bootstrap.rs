@@ -450,7 +450,11 @@ pub fn start(
         shared_memory: Some(Arc::new(shmmod::SharedSegments)),
         sources: Sources::default()
             .with(Collectives::new(choices, settings.coll_print))
-            .with(Windows::new(!settings.rma_native, settings.rma_atomics)),
+            .with(Windows::new(
+                !settings.rma_native,
+                settings.rma_atomics,
+                settings.rma_passive,
+            )),
     };
     let introduce = |transports: &[Arc<dyn Transport>]| {
         if size == 1 {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{LazyLock, OnceLock};
 
 use mpi_core::process::CriticalSections;
-use mpi_rma::NetworkAtomics;
+use mpi_rma::{NetworkAtomics, PassiveTargets};
 use netmod_kit::variables::Reader;
 pub use netmod_kit::variables::{Variable, parse_number};
 use parking_lot::Mutex;
@@ -111,8 +111,8 @@ const OWN: &[Variable] = &[
         kind: "bytes",
         default: "8192; 65536 between nodes over TCP",
         help: "Messages up to this size are sent before the receiver asks for them. Transports may \
-               allow less. Where it is set, longer ones always wait for their receivers: with 0 programs that \
-               rely on buffering hang.",
+               allow less; over TCP single messages up to 262144 leave so, too. Where it is set, longer ones \
+               always wait for their receivers: with 0 programs that rely on buffering hang.",
     },
     Variable {
         name: "WEFT_EAGER_WINDOW",
@@ -193,6 +193,16 @@ const OWN: &[Variable] = &[
                never by the network.",
     },
     Variable {
+        name: "WEFT_RMA_PASSIVE",
+        kind: "auto, on or off",
+        default: "auto",
+        help: "Whether windows over several nodes do without their targets' processors: locks and accumulates \
+               by the network's atomics, puts and gets alone, however long a target computes. The same on all \
+               ranks. auto: where the network does all of these so (verbs, on adapters with atomics); on: \
+               wherever it has remote memory and atomics; off: what synchronises and accumulates go by \
+               messages.",
+    },
+    Variable {
         name: "WEFT_ALLOC_SHARED",
         kind: "0 or 1",
         default: "1",
@@ -229,11 +239,15 @@ const OWN: &[Variable] = &[
                pairwise with the rounds under way at once), reduce (binomial, halving), allreduce \
                (recursive-doubling, halving, ring), reduce-scatter (halving, pairwise), for each of \
                these slots (by shared memory, between ranks of one node), for bcast, allgather and \
-               alltoall direct (by copying from each other's memory there), for barrier, bcast and \
-               allreduce rdma (by writes to each other's memory over a network; of allreduce also \
-               rdma-pairs, and rdma-tree with the degree 1, 3, 7 or 15), and nodes (on, off: within \
+               alltoall direct (by copying from each other's memory there), for barrier, bcast, reduce, \
+               allgather, alltoall and allreduce rdma (by writes to each other's memory over a network, \
+               the way that takes the least time by what writes cost, or by name: of bcast \
+               rdma-binomial and rdma-chain, of reduce rdma-tree with the degree 1, 3, 7 or 15 and \
+               rdma-chain, of allgather rdma-direct, rdma-doubling and rdma-ring, of alltoall \
+               rdma-direct and rdma-doubling, of allreduce rdma-pairs, rdma-tree with a degree and \
+               rdma-ring; what a way can't take goes by messages), and nodes (on, off: within \
                each node and between nodes, whatever the size), slots (off: none use them) and rdma \
-               (off: none goes that way). auto \
+               (off: none goes that way; on: up to 8 KiB). auto \
                goes by WEFT_COLL_TABLE, or else by ranks and bytes. A communicator's info hint \
                weft_coll says the same for it alone, if all members give it.",
     },
@@ -250,8 +264,8 @@ const OWN: &[Variable] = &[
         default: "a small network's",
         help: "What a write over the network costs, in microseconds: wire time of \
                a byte, start of a transfer, copy of a byte, the adapter's, the processor's and the \
-               library's part, and a reduction, once and per byte. An allreduce by rdma chooses between \
-               pairs of ranks and trees of degree 1, 3, 7 and 15 by it. Without it, what the file that \
+               library's part, and a reduction, once and per byte. Collectives by rdma choose between their \
+               ways by it. Without it, what the file that \
                WEFT_COLL_COSTS_FILE names says of the netmod in use; a communicator goes by what its \
                rank 0 knows.",
     },
@@ -260,7 +274,7 @@ const OWN: &[Variable] = &[
         kind: "name",
         default: "weft/costs.HOST in $XDG_CONFIG_HOME or ~/.config, if there is one",
         help: "A file with what writes over each netmod cost on this host, and up to how many bytes they are \
-               quicker than messages; osu-bench tune --costs writes it. One that can't be used is named by rank \
+               quicker than messages in each collective; osu-bench tune --costs writes it. One that can't be used is named by rank \
                0 and ignored.",
     },
     Variable {
@@ -344,6 +358,7 @@ pub struct Settings {
     /// Windows use the network's remote memory.
     pub rma_native: bool,
     pub rma_atomics: NetworkAtomics,
+    pub rma_passive: PassiveTargets,
     pub alloc_shared: bool,
     pub spin: Option<u32>,
     pub yields: Option<u32>,
@@ -446,6 +461,16 @@ impl Settings {
                 Some(other) => {
                     return Err(format!(
                         "WEFT_RMA_ATOMICS is {other:?}; it can be auto, network or messages"
+                    ));
+                }
+            },
+            rma_passive: match reader.text("WEFT_RMA_PASSIVE").as_deref() {
+                None | Some("auto") => PassiveTargets::Auto,
+                Some("on") => PassiveTargets::On,
+                Some("off") => PassiveTargets::Off,
+                Some(other) => {
+                    return Err(format!(
+                        "WEFT_RMA_PASSIVE is {other:?}; it can be auto, on or off"
                     ));
                 }
             },

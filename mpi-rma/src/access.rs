@@ -44,7 +44,10 @@ impl Window {
         );
         let within = match self.flavor {
             // Others' memory is checked by those who reach it: the target, or the kernel.
-            Flavor::Dynamic => self.here(target.rank).is_none() || self.has_attached(low, high),
+            Flavor::Dynamic => {
+                let others = self.here(target.rank).is_none() && !self.is_own_dynamic(target.rank);
+                others || self.has_attached(low, high)
+            }
             _ => low >= 0 && high as u64 <= member.size,
         };
         if within {

@@ -81,6 +81,11 @@ impl Window {
                     process, domain, origin, result, place, &reduction, form,
                 );
             }
+            if self.passive().is_some() {
+                let place = (&target, at);
+                self.accumulate_in_turn(process, origin, result, place, &reduction)?;
+                return Ok(None);
+            }
             if self.way == Way::Messages
                 && let Some(request) = self.accumulate_word(
                     process,
@@ -416,6 +421,13 @@ impl Window {
                     if let Some(domain) = self.domain() {
                         let (words, place) = ([compare, new], (&target, at));
                         return self.swap_by_network(process, domain, words, result, place);
+                    }
+                    if self.passive().is_some() {
+                        let (words, place) = ([compare, new], (target.rank, at, size));
+                        let found = self.compare_and_swap_in_turn(process, words, place)?;
+                        let base = result.base;
+                        netmod_kit::copy(found.to_le_bytes().as_ptr(), base, size.min(8));
+                        return Ok(());
                     }
                     if let Some(done) =
                         self.swap_word(process, [compare, new], result, (&target, at))?

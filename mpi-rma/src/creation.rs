@@ -9,14 +9,16 @@ use parking_lot::Mutex;
 use crate::control::Control;
 use crate::epochs::Epochs;
 use crate::fast_targets::FastTargets;
+use crate::heap::{Heap, PAGE};
 use crate::members::{Member, Members, Reach};
+use crate::passive_service;
 use crate::serve;
 use crate::service::Service;
 use crate::share;
 use crate::shared_pieces::PieceLocation;
 use crate::target_requests::{self, ServedSlot};
 use crate::window::Hints;
-use crate::window::{Flavor, Heap, Memory, PAGE, Way, Window};
+use crate::window::{Flavor, Memory, Way, Window};
 use crate::windows::{self, Windows};
 use mpi_core::comm::Comm;
 use mpi_core::comm::single_copy;
@@ -121,7 +123,11 @@ impl Window {
         };
         let lacks = u64::from(piece.is_none());
         let promise = hints.accumulates.map_or(0, |promise| promise.word());
-        let mut told = [bytes, !bytes, step, !step, !near, lacks, promise, !promise];
+        let native = serve::uses_remote_memory(process, &comm);
+        let needed = u64::from(!passive_service::is_possible(process, &comm, native));
+        let mut told = [
+            bytes, !bytes, step, !step, !near, lacks, promise, !promise, needed,
+        ];
         mpi_comm::collective::greatest_u64(process, &comm, &mut told)?;
         let plan = Plan {
             process,
@@ -147,7 +153,6 @@ impl Window {
         } = made;
         let service = (way == Way::Messages).then(|| {
             let memory = (flavor != Flavor::Dynamic).then_some((base, size));
-            let native = serve::uses_remote_memory(process, &comm);
             Arc::new(Service::new(
                 comm.clone(),
                 memory,
@@ -162,6 +167,10 @@ impl Window {
                 service.agree_on_atomics(process, promise)?;
             }
             serve::serve(process, service);
+            // Last, since members begin to reach each other with it.
+            if told[8] == 0 {
+                service.agree_on_passive(process)?;
+            }
         }
         let fast = match (way, flavor) {
             (Way::Mapped, Flavor::Created(_) | Flavor::Allocated | Flavor::Shared { .. }) => {

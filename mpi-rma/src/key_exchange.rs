@@ -82,7 +82,7 @@ impl Service {
     /// By which key the network reaches a member's memory from a VCI of this process, if it does and
     /// that is known yet.
     pub fn key(&self, process: &Process, rank: u32, lane: usize) -> Result<Option<Far>> {
-        if !self.keys.on {
+        if !self.keys.on || self.memory().is_none() {
             return Ok(None);
         }
         if let Some(Known::By(far)) = self.keys.known.read().get(&rank) {
@@ -93,6 +93,19 @@ impl Service {
 
     #[cold]
     fn find_key(&self, process: &Process, rank: u32, lane: usize) -> Result<Option<Far>> {
+        if self.passive().is_some() {
+            // Not if it was refused before.
+            if self.keys.known.read().contains_key(&rank) && !self.keys.is_told(rank) {
+                return Ok(None);
+            }
+            let far = Far {
+                key: self.record(process, rank)?.memory,
+                few_small: false,
+                words: None,
+            };
+            self.keys.known.write().insert(rank, Known::By(far));
+            return Ok(Some(far));
+        }
         let to = self.address(rank, lane);
         let told = {
             let mut known = self.keys.known.write();

@@ -93,6 +93,11 @@ impl Keys {
         !known.values().any(awaited)
     }
 
+    /// Whether a member has told its key and nobody has looked at it.
+    pub fn is_told(&self, rank: u32) -> bool {
+        matches!(self.known.read().get(&rank), Some(Known::Told(_)))
+    }
+
     /// The network does not reach a member after all.
     pub fn forget(&self, rank: u32) {
         self.known.write().insert(rank, Known::Not);

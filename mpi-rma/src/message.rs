@@ -35,6 +35,8 @@ pub(crate) enum Kind {
     Complete = 9,
     /// Answer with the key of the memory on the transport that `a` names.
     Key = 10,
+    /// Answer with the keys by which the network reaches the window's words and memory here.
+    Record = 11,
 }
 
 impl Kind {
@@ -50,6 +52,7 @@ impl Kind {
             8 => Kind::Post,
             9 => Kind::Complete,
             10 => Kind::Key,
+            11 => Kind::Record,
             _ => return None,
         })
     }
@@ -165,7 +168,7 @@ impl<'a> Request<'a> {
             Kind::Put | Kind::Post | Kind::Complete => true,
             Kind::Accumulate => self.tag >= 0,
             Kind::Get | Kind::CompareAndSwap | Kind::Flush => self.tag > 0,
-            Kind::Lock | Kind::Unlock | Kind::Key => self.tag > 0,
+            Kind::Lock | Kind::Unlock | Kind::Key | Kind::Record => self.tag > 0,
         }
     }
 

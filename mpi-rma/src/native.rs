@@ -1,7 +1,7 @@
 //! Puts and gets by the network's remote memory, and the completion of these and of atomics.
 //!
-//! Whatever synchronises goes by messages, and only when the data is at its target: who sends a
-//! message that ends an epoch has flushed the lanes before.
+//! Whatever synchronises goes by messages, or by words that the network changes ([`crate::passive`]), and only
+//! when the data is at its target: who ends an epoch so has flushed the lanes before.
 
 use std::sync::atomic::Ordering;
 
@@ -12,7 +12,7 @@ use crate::keys::{Ends, Far};
 use crate::message::{self, Kind, Layout};
 use crate::runs::RunList;
 use crate::service::Service;
-use crate::window::{Way, Window};
+use crate::window::{Flavor, Way, Window};
 use mpi_core::process::Process;
 use mpi_core::pt2pt::buffer::Buffer;
 use mpi_core::pt2pt::operations::{Access, Act, Runs};
@@ -49,6 +49,16 @@ impl Window {
         if !service.keys.on {
             return Ok(None);
         }
+        if self.flavor == Flavor::Dynamic {
+            let Some(runs) = self
+                .native_runs(target, at)
+                .filter(|_| service.passive().is_some())
+            else {
+                return Ok(None);
+            };
+            // SAFETY: passed on.
+            return unsafe { self.move_attached(process, origin, target, runs, write, form) };
+        }
         let lane = service.lanes.any();
         let Some(Far { key, few_small, .. }) = service.key(process, target.rank, lane)? else {
             return Ok(None);
@@ -67,7 +77,10 @@ impl Window {
             let Ends { vci_here, there } = service.address(target.rank, lane);
             let to = (target.rank, there);
             // SAFETY: the caller's promise: the memory is lent until the put is complete.
-            if unsafe { process.put_at_once(vci_here, to, (key, run), local, flight)? } {
+            let put = unsafe {
+                process.put_at_once(vci_here, to, service.way(), (key, run), local, flight)?
+            };
+            if put {
                 return Ok(Some(None));
             }
         }
@@ -76,7 +89,7 @@ impl Window {
         };
         // SAFETY: passed on.
         let access = unsafe { self.access(service, origin, target, (key, lane), runs, write) };
-        match self.issue(process, service, access, lane, form)? {
+        match service.issue(process, access, lane, form)? {
             Ok(request) => Ok(Some(request)),
             Err(access) => {
                 service.keys.forget(access.target);
@@ -90,13 +103,15 @@ impl Window {
         if let Some((skip, len)) = target.datatype.as_run(target.count) {
             return Some(Runs::One([((at + skip as i64) as u64, len)]));
         }
+        // The target's processor is not to be needed, whatever that costs.
+        let all = self.passive().is_some();
         let total = target.count * target.datatype.size();
         let null = std::ptr::null_mut();
         let pieces = target.datatype.pieces(null, target.count, 0, usize::MAX);
         let most = FEW_RUNS.max(total / LONG_RUN);
         let mut runs = Vec::new();
         for (piece, len) in pieces {
-            if runs.len() == most {
+            if runs.len() == most && !all {
                 return None;
             }
             runs.push((at.wrapping_add(piece.addr() as i64) as u64, len));
@@ -106,7 +121,7 @@ impl Window {
 
     /// # Safety
     /// As for [`Window::move_natively`].
-    unsafe fn access(
+    pub(crate) unsafe fn access(
         &self,
         service: &Service,
         origin: &Origin<'_>,
@@ -137,55 +152,10 @@ impl Window {
             local,
             service.lanes.get(lane).flight.clone(),
         );
+        access.way = service.way();
         access.packed = packed;
         access.buffer = buffer;
         access
-    }
-
-    /// Begins an access, as soon as there is room. Gives the request, if one was asked for and it is not
-    /// complete, or the access, if the transport can't do it.
-    pub(crate) fn issue(
-        &self,
-        process: &Process,
-        service: &Service,
-        access: Access,
-        lane: usize,
-        form: Form,
-    ) -> Result<std::result::Result<Option<RequestId>, Access>> {
-        let vci = service.lanes.get(lane).vci;
-        let owner = (form == Form::Request).then(|| self.comm.owner());
-        let target = Some(access.target);
-        let mut access = Some(access);
-        let started = service.wait_for(process, vci, target, || {
-            let Some(now) = access.take() else {
-                return Ok(None);
-            };
-            // SAFETY: the program has lent the origin's buffer until the access is complete, and
-            // the target its memory until the window is freed.
-            match unsafe { process.start_access(vci, now, owner)? } {
-                Started::Full(back) => {
-                    access = Some(back);
-                    Ok(None)
-                }
-                started => Ok(Some(started)),
-            }
-        })?;
-        match started {
-            Started::Done => Ok(Ok(None)),
-            Started::Pending(outer) => Ok(Ok(outer)),
-            Started::Partly(index, outer) => {
-                let all = service.wait_for(process, vci, target, || {
-                    Ok(process.go_on_with_access(vci, index)?.then_some(()))
-                });
-                if let Err(error) = all {
-                    let why = LaneError::lost(0, error.to_string());
-                    process.give_up_access(vci, index, why)?;
-                    return Err(error);
-                }
-                Ok(Ok(outer))
-            }
-            Started::Refused(access) | Started::Full(access) => Ok(Err(access)),
-        }
     }
 
     /// Completes what has gone to a target by the network, or to all: on this side, and, with
@@ -208,9 +178,59 @@ impl Window {
 }
 
 impl Service {
+    /// Begins an access, as soon as there is room. Gives the request, if one was asked for and it is not
+    /// complete, or the access, if the transport can't do it.
+    pub(crate) fn issue(
+        &self,
+        process: &Process,
+        access: Access,
+        lane: usize,
+        form: Form,
+    ) -> Result<std::result::Result<Option<RequestId>, Access>> {
+        let vci = self.lanes.get(lane).vci;
+        let owner = (form == Form::Request).then(|| self.comm.owner());
+        let target = Some(access.target);
+        let mut access = Some(access);
+        let started = self.wait_for(process, vci, target, || {
+            let Some(now) = access.take() else {
+                return Ok(None);
+            };
+            // SAFETY: the program has lent the origin's buffer until the access is complete, and
+            // the target its memory until the window is freed.
+            match unsafe { process.start_access(vci, now, owner)? } {
+                Started::Full(back) => {
+                    access = Some(back);
+                    Ok(None)
+                }
+                started => Ok(Some(started)),
+            }
+        })?;
+        match started {
+            Started::Done => Ok(Ok(None)),
+            Started::Pending(outer) => Ok(Ok(outer)),
+            Started::Partly(index, outer) => {
+                let all = self.wait_for(process, vci, target, || {
+                    Ok(process.go_on_with_access(vci, index)?.then_some(()))
+                });
+                if let Err(error) = all {
+                    let why = LaneError::lost(0, error.to_string());
+                    process.give_up_access(vci, index, why)?;
+                    return Err(error);
+                }
+                Ok(Ok(outer))
+            }
+            Started::Refused(access) | Started::Full(access) => Ok(Err(access)),
+        }
+    }
+
     /// What is under way to members that live is over, whatever has become of others: until then the
     /// network may write what it has fetched to the program's memory.
-    fn complete_native(&self, process: &Process, target: Option<u32>, there: bool) -> Result<bool> {
+    pub(crate) fn complete_native(
+        &self,
+        process: &Process,
+        target: Option<u32>,
+        there: bool,
+    ) -> Result<bool> {
         let (mut result, mut waited) = (Ok(()), false);
         // All lanes are asked before the first is waited for.
         for (number, lane) in self.lanes.iter().enumerate() {
@@ -264,7 +284,7 @@ impl Service {
         let lane = self.lanes.get(number);
         let to = self.address(target, number).there;
         let flushed = self.wait_for(process, lane.vci, Some(target), || {
-            let room = process.start_flush(lane.vci, to, &lane.flight, flush)?;
+            let room = process.start_flush(lane.vci, to, self.way(), &lane.flight, flush)?;
             Ok(room.then_some(()))
         });
         if flushed.is_err() {
@@ -294,10 +314,16 @@ impl Service {
         Ok(any)
     }
 
-    fn ask_for_access(&self, process: &Process, number: usize, access: Access) -> Result<()> {
+    pub(crate) fn ask_for_access(
+        &self,
+        process: &Process,
+        number: usize,
+        access: Access,
+    ) -> Result<()> {
         let lane = self.lanes.get(number);
         let to = (access.target, number);
-        let run = |run: &(u64, usize)| (run.0 as i64, run.1);
+        let shift = access.shift;
+        let run = |run: &(u64, usize)| (run.0.wrapping_add(shift) as i64, run.1);
         let runs = match access.runs.list() {
             [one] => RunList::One([run(one)]),
             many => RunList::Many(many.iter().map(run).collect()),

@@ -8,6 +8,7 @@ use crate::control::Waiter;
 use crate::control::full_fence;
 use crate::epochs::{FENCE, LOCK_ALL, STARTED, STARTS, sync_error};
 use crate::message::{Kind, Layout};
+use crate::passive::Word;
 use crate::window::Window;
 use mpi_core::group::Group;
 use mpi_core::process::Process;
@@ -70,6 +71,17 @@ impl Window {
             let control = self.control()?;
             return control.await_post(process, vci, me as usize, target as usize);
         };
+        if let Some(passive) = service.passive() {
+            let mut note = None;
+            return process.wait_for_stores(vci, || {
+                if self.take_remote_post(process, passive, target)? {
+                    return Ok(Some(()));
+                }
+                let what = Awaited::Post { target };
+                note.get_or_insert_with(|| process.note(what, vci, self.peers(&[target])));
+                self.check_member(process, target).map(|()| None)
+            });
+        }
         if service.take_post(target) {
             return Ok(());
         }
@@ -105,8 +117,18 @@ impl Window {
         // All at once, also what is under way to others: they are few. After a loss the others are told all the
         // same: each waits for this process in MPI_Win_wait.
         let mut result = self.complete_here(process, None, true).map(drop);
+        let mut words = Vec::new();
         for target in targets {
-            result = result.and(self.complete_one(process, target));
+            match self.passive().filter(|passive| passive.knows(target)) {
+                Some(_) => {
+                    result = result.and(self.flush_one(process, target));
+                    words.push((target, Word::COMPLETIONS, 1));
+                }
+                None => result = result.and(self.complete_one(process, target)),
+            }
+        }
+        if let Some(service) = &self.service {
+            result = result.and(service.add_all(process, &words));
         }
         result
     }
@@ -151,6 +173,11 @@ impl Window {
         for origin in origins {
             match &self.service {
                 Some(service) => {
+                    if let Some(passive) = service.passive()
+                        && self.post_remotely(process, passive, origin)?
+                    {
+                        continue;
+                    }
                     let message = service.message(Kind::Post, 0, [0; 2], Layout::NONE);
                     service.ask(process, (origin, 0), message)?;
                 }
@@ -168,7 +195,10 @@ impl Window {
                 sync_error("no exposure epoch of MPI_Win_post is open; call MPI_Win_post first")
             })? as u32;
             let over = match &self.service {
-                Some(service) => service.is_complete(origins),
+                Some(service) => match service.passive() {
+                    Some(passive) => passive.is_complete(service, origins),
+                    None => service.is_complete(origins),
+                },
                 None => self.control()?.is_complete(self.rank() as usize, origins),
             };
             if over {
@@ -204,14 +234,19 @@ impl Window {
             ),
             _ => {
                 let _note = process.note(what, vci, self.peers(&origins));
-                process.wait_despite_loss(vci, || {
+                let done = || {
                     if self.test(process)? {
                         return Ok(Some(()));
                     }
                     let mut origins = origins.iter();
                     origins.try_for_each(|origin| self.check_member(process, *origin))?;
                     Ok(None)
-                })
+                };
+                match self.passive() {
+                    // What the network writes wakes nobody up.
+                    Some(_) => process.wait_for_stores(vci, done),
+                    None => process.wait_despite_loss(vci, done),
+                }
             }
         };
         if waited.is_err() {

@@ -249,6 +249,11 @@ impl Service {
                 let bytes = told.iter().flat_map(|word| word.to_ne_bytes()).collect();
                 self.answer(process, state, by, request.tag, bytes)?;
             }
+            Kind::Record => {
+                let told = self.own_record();
+                let bytes = told.iter().flat_map(|word| word.to_ne_bytes()).collect();
+                self.answer(process, state, by, request.tag, bytes)?;
+            }
             Kind::Lock => {
                 let waiter = Waiter {
                     from: by,

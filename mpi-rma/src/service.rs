@@ -13,6 +13,7 @@ use crate::keys::{Ends, Keys};
 use crate::lanes::{Lane, Lanes};
 use crate::message::{self, Kind, Layout};
 use crate::network_atomics::Domain;
+use crate::passive::Passive;
 use crate::pending::{Fetch, Sent};
 use crate::queue::Queue;
 use mpi_core::comm::{Comm, Purpose};
@@ -43,6 +44,8 @@ pub(crate) struct Service {
     pub keys: Keys,
     /// The network's atomics, if all accumulates go by them.
     pub(crate) atomics: OnceLock<Domain>,
+    /// The network alone, if targets' processors are not needed.
+    pub(crate) passive: OnceLock<Box<Passive>>,
     /// Memory for messages.
     spare: Mutex<Spare>,
 }
@@ -98,8 +101,9 @@ impl Service {
             posts: Mutex::default(),
             completions: AtomicU32::new(0),
             losses_seen: AtomicU32::new(0),
-            keys: Keys::new(native && memory.is_some()),
+            keys: Keys::new(native),
             atomics: OnceLock::new(),
+            passive: OnceLock::new(),
             spare: Mutex::default(),
         }
     }
@@ -142,6 +146,14 @@ impl Service {
     /// Takes the stretch at an address away.
     pub fn detach(&self, address: usize) {
         self.state.lock().attached.remove(address);
+    }
+
+    /// Ends the exposures of memory.
+    pub fn withdraw(&self) {
+        self.keys.withdraw();
+        if let Some(passive) = self.passive() {
+            passive.withdraw();
+        }
     }
 
     /// Its memory, if it is not a dynamic window's.

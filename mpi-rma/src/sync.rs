@@ -8,7 +8,9 @@ use crate::epochs::{
     UNCHECKED, sync_error,
 };
 use crate::message::{Kind, Layout};
+use crate::passive::Passive;
 use crate::queue::GRANTED;
+use crate::remote_lock::Wish;
 use crate::service::Service;
 use crate::window::{Way, Window};
 use mpi_core::process::Process;
@@ -106,7 +108,10 @@ impl Window {
 
     /// `held`: this process holds other locks of the window.
     fn take_lock(&self, process: &Process, target: u32, exclusive: bool, held: bool) -> Result<()> {
-        if self.service.is_some() {
+        if let Some(passive) = self.passive() {
+            let wish = wish(exclusive);
+            self.take_remote_lock(process, passive, (target, wish), held)
+        } else if self.service.is_some() {
             let how = u64::from(exclusive) | u64::from(held) << 1;
             let what = match self.epochs.all() & LOCK_ALL {
                 0 => Awaited::Lock { target, exclusive },
@@ -139,7 +144,12 @@ impl Window {
     }
 
     fn give_lock(&self, process: &Process, target: u32, exclusive: bool) -> Result<()> {
-        if self.service.is_some() {
+        if let Some(passive) = self.passive() {
+            // Whatever has become of the target, others need the lock, or the one at home.
+            let flushed = self.flush_one(process, target);
+            let given = self.give_remote_lock(process, passive, (target, wish(exclusive)));
+            flushed.and(given)
+        } else if self.service.is_some() {
             self.complete_here(process, Some(target), true)?;
             self.flush_lanes(process, Some(target))?;
             self.epochs.take_dirty(target);
@@ -150,6 +160,12 @@ impl Window {
             self.control()?.unlock(target as usize, exclusive);
             Ok(())
         }
+    }
+
+    /// What the window has for doing without its targets' processors, if it does.
+    #[inline]
+    pub(crate) fn passive(&self) -> Option<&Passive> {
+        self.service.as_ref()?.passive()
     }
 
     /// Unlocks a target (`MPI_Win_unlock`): all is complete there.
@@ -198,8 +214,9 @@ impl Window {
         if unchecked {
             return Ok(());
         }
-        let locked = match self.way {
-            Way::Messages => self.lock_late(process, self.rank(), false),
+        let locked = match (self.way, self.passive()) {
+            (_, Some(passive)) => self.take_remote_lock(process, passive, (0, Wish::All), false),
+            (Way::Messages, _) => self.lock_late(process, self.rank(), false),
             _ => self.control()?.lock_all(process, self.comm.vci()),
         };
         if locked.is_err() {
@@ -211,7 +228,7 @@ impl Window {
     /// Takes a lock of `MPI_Win_lock_all`'s: the first, or one that was left for later (`held`: others
     /// are held).
     fn lock_late(&self, process: &Process, target: u32, held: bool) -> Result<()> {
-        if self.epochs.all() & LOCK_ALL_UNCHECKED != 0 {
+        if self.epochs.all() & LOCK_ALL_UNCHECKED != 0 || self.passive().is_some() {
             return Ok(());
         }
         let targets = &self.epochs.targets;
@@ -243,6 +260,11 @@ impl Window {
         if unchecked {
             return self.flush_dirty(process);
         }
+        if let Some(passive) = self.passive() {
+            let flushed = self.flush_dirty(process);
+            let given = self.give_remote_lock(process, passive, (0, Wish::All));
+            return flushed.and(given);
+        }
         if self.way != Way::Messages {
             full_fence();
             self.control()?.unlock_all();
@@ -265,7 +287,7 @@ impl Window {
     }
 
     #[inline]
-    fn flush_one(&self, process: &Process, target: u32) -> Result<()> {
+    pub(crate) fn flush_one(&self, process: &Process, target: u32) -> Result<()> {
         if self.way != Way::Messages {
             full_fence();
             return Ok(());
@@ -458,6 +480,13 @@ impl Window {
                 Err(error)
             }
         }
+    }
+}
+
+fn wish(exclusive: bool) -> Wish {
+    match exclusive {
+        true => Wish::Exclusive,
+        false => Wish::Shared,
     }
 }
 

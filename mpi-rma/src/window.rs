@@ -10,8 +10,10 @@ use crate::attached::Attached;
 use crate::control::Control;
 use crate::epochs::Epochs;
 use crate::fast_targets::FastTargets;
+use crate::heap::Heap;
 use crate::keys::Keys;
 use crate::members::{Members, Reach};
+use crate::passive::Word;
 use crate::promise::Promise;
 use crate::service::Service;
 use crate::{serve, target_requests, windows};
@@ -20,8 +22,6 @@ use mpi_core::comm::vci_map::Wishes;
 use mpi_core::group::Group;
 use mpi_core::process::Process;
 use mpi_types::error::{Class, Error, Result};
-
-pub(crate) const PAGE: usize = 4096;
 
 /// What memory a window is made of (`MPI_WIN_CREATE_FLAVOR`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,7 +90,7 @@ impl Drop for Window {
     fn drop(&mut self) {
         // The process may still have the service, if the window was not freed in order.
         if let Some(service) = &self.service {
-            service.keys.withdraw();
+            service.withdraw();
         }
     }
 }
@@ -102,44 +102,6 @@ pub(crate) struct Memory {
     /// What the program's memory lies in, of other members.
     pub(crate) mapped: Vec<Box<dyn SharedSegment>>,
     pub(crate) heap: Vec<Heap>,
-}
-
-/// Zeroed memory of this process alone, had when it is touched, and its length.
-pub(crate) struct Heap(pub(crate) *mut u8, usize);
-
-impl Heap {
-    pub(crate) fn new(len: usize) -> Result<Heap> {
-        // (What allocators give zeroed at the beginning of a page they have written to.)
-        let (access, kind) = (
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-        );
-        let len = len.max(1);
-        // SAFETY: a new mapping, placed by the kernel.
-        let base = unsafe { libc::mmap(std::ptr::null_mut(), len, access, kind, -1, 0) };
-        if base == libc::MAP_FAILED {
-            return Err(Error::new(
-                Class::NoMem,
-                format!("{len} bytes of memory for a window are not to be had; ask for less"),
-            ));
-        }
-        Ok(Heap(base.cast(), len))
-    }
-
-    /// Has the system find the memory now, and not when it is touched.
-    pub(crate) fn touch(&self) {
-        for at in (0..self.1).step_by(PAGE) {
-            // SAFETY: within the memory, which is zero and nobody else's yet.
-            unsafe { self.0.add(at).write_volatile(0) };
-        }
-    }
-}
-
-impl Drop for Heap {
-    fn drop(&mut self) {
-        // SAFETY: mapped with this length, and the window that used it is gone.
-        unsafe { libc::munmap(self.0.cast(), self.1) };
-    }
 }
 
 impl Window {
@@ -164,7 +126,7 @@ impl Window {
         // Invariant: memory goes only after all are done with it.
         mpi_comm::collective::barrier(process, &self.comm)?;
         if let Some(service) = &self.service {
-            service.keys.withdraw();
+            service.withdraw();
         }
         if let (Way::Copied, Some(control)) = (self.way, &self.control) {
             windows::remove_slot(process, self.base, control);
@@ -192,6 +154,11 @@ impl Window {
     /// Of hints about VCIs, those that are in force.
     pub fn vci_hints(&self, wishes: &Wishes) -> Vec<(&'static str, String)> {
         self.comm.vci_hints(wishes)
+    }
+
+    /// Whether locks, accumulates and transfers do without targets' processors, by the network alone.
+    pub fn is_passive(&self) -> bool {
+        self.passive().is_some()
     }
 
     /// What kind of memory it is made of.
@@ -270,6 +237,14 @@ impl Window {
                 ),
             ));
         }
+        if let Some(passive) = self.passive() {
+            // SAFETY: passed on.
+            let exposed = unsafe { self.attach_for_all(passive, (start, size)) };
+            if let Err(error) = exposed {
+                attached.remove(start);
+                return Err(error);
+            }
+        }
         if let Some(service) = &self.service {
             service.attach(start, size);
         }
@@ -293,7 +268,10 @@ impl Window {
         if let Some(service) = &self.service {
             service.detach(start);
         }
-        Ok(())
+        match self.passive() {
+            Some(passive) => passive.directory.detach(passive.word(Word::VERSION), start),
+            None => Ok(()),
+        }
     }
 
     /// Whether all from `low` to `high` is attached here.
@@ -336,10 +314,12 @@ impl Window {
             + self.members.bytes()
             + self.fast.bytes()
             + self.epochs.bytes(noted)
-            + self
-                .service
-                .as_ref()
-                .map_or(0, |_| size_of::<Service>() + Keys::bytes(known))
+            + self.service.as_ref().map_or(0, |service| {
+                let passive = service.passive();
+                size_of::<Service>()
+                    + Keys::bytes(known)
+                    + passive.map_or(0, |passive| passive.bytes(known))
+            })
     }
 
     pub(crate) fn control(&self) -> Result<&Control> {
@@ -351,11 +331,17 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::heap::PAGE;
     use mpi_core::comm::ContextId;
 
-    /// A window of `size` members as one of them has it, with 64 on its node.
-    fn window(size: u32, flavor: Flavor) -> Window {
+    /// A window of `size` members as one of them has it, with 64 on its node; `passive`: over a network that
+    /// needs no target's processor.
+    fn window(size: u32, flavor: Flavor, passive: bool) -> Window {
         let comm = Arc::new(Comm::new(ContextId::new(0, 0), Group::identity(size), 0));
+        let service = Arc::new(Service::new(comm.clone(), None, false, true));
+        if passive {
+            service.pretend_passive();
+        }
         let near = (0..64).map(|rank| (rank, Reach::Here(std::ptr::null_mut())));
         Window {
             flavor,
@@ -368,7 +354,7 @@ mod tests {
             fast: FastTargets::default(),
             way: Way::Messages,
             control: None,
-            service: Some(Arc::new(Service::new(comm.clone(), None, false, true))),
+            service: Some(service),
             epochs: Epochs::new(size as usize),
             hit_rate: target_requests::HitRate::default(),
             attached: Mutex::default(),
@@ -386,22 +372,32 @@ mod tests {
             ("created", Flavor::Created(std::ptr::null_mut())),
             ("dynamic", Flavor::Dynamic),
         ];
-        for (name, flavor) in flavors {
-            let few = window(1 << 12, flavor).footprint(0, 0);
-            let many = window(1 << 20, flavor);
+        for ((name, flavor), passive) in flavors
+            .into_iter()
+            .flat_map(|one| [(one, false), (one, true)])
+        {
+            let few = window(1 << 12, flavor, passive).footprint(0, 0);
+            let many = window(1 << 20, flavor, passive);
+            let way = match passive {
+                true => ", over a network that needs no target's processor",
+                false => "",
+            };
             for noted in [0, 20, 1000] {
                 println!(
-                    "{name} window, 2^20 members alike, 64 of a node, {noted} targets in epochs: \
+                    "{name} window, 2^20 members alike, 64 of a node, {noted} targets in epochs{way}: \
                      {} bytes per process, {} if they were reached by the network",
                     many.footprint(noted, 0),
                     many.footprint(noted, noted)
                 );
             }
             assert_eq!(many.footprint(0, 0), few);
-            assert!(few < 4096, "{few}");
+            // (Of its own words a member has a page.)
+            let most = if passive { 2 * PAGE } else { PAGE };
+            assert!(few < most, "{few}");
             // Locking all notes nothing per target.
             assert!(many.footprint(1000, 0) < few + 32 * 1024);
-            assert!(many.footprint(0, 1000) < few + 128 * 1024);
+            let each = if passive { 256 } else { 128 };
+            assert!(many.footprint(0, 1000) < few + each * 1024);
         }
     }
 }

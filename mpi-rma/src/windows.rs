@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 
 use crate::control::Control;
 use crate::network_atomics::NetworkAtomics;
+use crate::passive::PassiveTargets;
 use crate::service::Service;
 use crate::service_signal::ServiceSignal;
 use crate::shared_pieces::SharedSegments;
@@ -39,6 +40,8 @@ pub struct Windows {
     pub(crate) only_messages: bool,
     /// When the network's atomics are to be used for accumulates.
     atomics: NetworkAtomics,
+    /// When windows are to do without their targets' processors.
+    passive: PassiveTargets,
     /// Such memory that the program has.
     pub(crate) shared_pieces: SharedSegments,
 }
@@ -60,8 +63,9 @@ impl Served {
 
 impl Windows {
     /// `only_messages`: remote memory is not to be used, whatever the network can do; `atomics`: when
-    /// its atomics are to be used for accumulates.
-    pub fn new(only_messages: bool, atomics: NetworkAtomics) -> Windows {
+    /// its atomics are to be used for accumulates; `passive`: when windows are to do without their targets'
+    /// processors.
+    pub fn new(only_messages: bool, atomics: NetworkAtomics, passive: PassiveTargets) -> Windows {
         Windows {
             served: OnceLock::new(),
             slots: Mutex::default(),
@@ -71,6 +75,7 @@ impl Windows {
             signal: ServiceSignal::default(),
             only_messages,
             atomics,
+            passive,
             shared_pieces: SharedSegments::default(),
         }
     }
@@ -78,6 +83,11 @@ impl Windows {
     /// When the network's atomics are to be used.
     pub(crate) fn atomics(&self) -> NetworkAtomics {
         self.atomics
+    }
+
+    /// When windows are to do without their targets' processors.
+    pub(crate) fn passive(&self) -> PassiveTargets {
+        self.passive
     }
 
     /// There are so many more, or fewer, things to serve.
@@ -158,7 +168,7 @@ impl Source for Windows {
     const PLACE: usize = WINDOWS;
 
     fn new(_process: &Process) -> Self {
-        Windows::new(false, NetworkAtomics::default())
+        Windows::new(false, NetworkAtomics::default(), PassiveTargets::default())
     }
 }
 

@@ -179,7 +179,7 @@ impl Window {
             lane.flight.clone(),
         );
         access.buffer = buffer;
-        match self.issue(process, service, access, number, form)? {
+        match service.issue(process, access, number, form)? {
             Ok(request) => Ok(Some(request)),
             Err(_) => Err(refused(target, netmod::LaneError::Unsupported)),
         }

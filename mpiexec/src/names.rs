@@ -58,10 +58,16 @@ impl Upstream {
                 Some((_, port)) if port.parse::<u16>().is_ok() => name.clone(),
                 _ => format!("{name}:{PORT}"),
             };
-            let mut places = full.to_socket_addrs().map_err(|e| failed(e.to_string()))?;
-            let place = places.next().ok_or_else(|| failed("no address".into()))?;
-            let stream = TcpStream::connect_timeout(&place, ANSWER);
-            let stream = stream.map_err(|e| failed(e.to_string()))?;
+            let places = full.to_socket_addrs().map_err(|e| failed(e.to_string()))?;
+            let mut reached = Err(failed("no address".into()));
+            for place in places {
+                reached = TcpStream::connect_timeout(&place, ANSWER)
+                    .map_err(|e| failed(format!("{place}: {e}")));
+                if reached.is_ok() {
+                    break;
+                }
+            }
+            let stream = reached?;
             let _ = stream.set_nodelay(true);
             TcpOrPair::Tcp(stream)
         } else if let Some(fd) = options.spawned.as_ref().and_then(|one| one.names) {

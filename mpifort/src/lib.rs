@@ -16,8 +16,11 @@ pub mod detach;
 #[cfg(openmpi_abi)]
 pub mod handlers;
 pub mod imports;
+#[cfg(not(openmpi_abi))]
+pub mod later;
 #[cfg(pointer_abi)]
 pub mod peers;
+pub mod picked;
 pub mod predefined;
 pub mod sections;
 #[cfg(not(openmpi_abi))]

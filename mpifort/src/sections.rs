@@ -1,5 +1,5 @@
 //! Array descriptors, and what takes the place of array sections that don't lie in one piece
-//! (section 17.1.12): a datatype that describes them, or for calls that block a copy.
+//! (section 17.1.12): a datatype that describes them, or a copy (of what goes on after the call: [`crate::later`]).
 
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
@@ -10,6 +10,7 @@ use crate::abi::{
 };
 use crate::convert::finish;
 use crate::imports as c;
+use crate::picked;
 
 /// The most dimensions of an array.
 const RANKS: usize = 15;
@@ -190,7 +191,7 @@ impl Section {
     }
 
     /// Something that `count` elements of a datatype can be taken from or put to. In a `chunked`
-    /// buffer they may be needed several times, for several processes. If the call `waits`, a copy
+    /// buffer they may be needed several times, for several processes. If it `may_copy`, a copy
     /// will do, from which results go `back`.
     ///
     /// # Safety
@@ -200,7 +201,7 @@ impl Section {
         count: impl Into<MPI_Count>,
         datatype: MPI_Datatype,
         chunked: bool,
-        waits: bool,
+        may_copy: bool,
         back: bool,
     ) -> Result<Place, &'static str> {
         let count = count.into();
@@ -210,8 +211,11 @@ impl Section {
                 return Ok(Place::plain(self.base, count, datatype));
             }
             let Some((size, unit_type)) = self.unit_of(datatype) else {
+                if !may_copy && let Some(made) = self.picked(count, datatype) {
+                    return Ok(Place::made(self.base, 1, made));
+                }
                 return self
-                    .whole(waits, back)
+                    .whole(may_copy, back)
                     .map(|place| place.with(count, datatype));
             };
             let wanted = usize::try_from(count).unwrap_or(0).saturating_mul(size) / self.element;
@@ -232,7 +236,7 @@ impl Section {
                 let made = self.beginning(wanted, unit_type);
                 return Ok(Place::made(self.base, 1, made));
             }
-            self.whole(waits, back)
+            self.whole(may_copy, back)
                 .map(|place| place.with(count, datatype))
         }
     }
@@ -244,7 +248,7 @@ impl Section {
     pub unsafe fn strided(
         &self,
         datatype: MPI_Datatype,
-        waits: bool,
+        may_copy: bool,
         back: bool,
     ) -> Result<Place, &'static str> {
         // SAFETY: the caller's contract.
@@ -257,7 +261,9 @@ impl Section {
                     let made = self.nested(0, unit);
                     Ok(Place::made(self.base, 0, made))
                 }
-                _ => self.whole(waits, back).map(|place| place.with(0, datatype)),
+                _ => self
+                    .whole(may_copy, back)
+                    .map(|place| place.with(0, datatype)),
             }
         }
     }
@@ -266,38 +272,35 @@ impl Section {
     ///
     /// # Safety
     /// As for [`Section::typed`].
-    pub unsafe fn whole(&self, waits: bool, back: bool) -> Result<Place, &'static str> {
+    pub unsafe fn whole(&self, may_copy: bool, back: bool) -> Result<Place, &'static str> {
         if self.is_contiguous() {
             return Ok(Place::plain(self.base, 0, MPI_DATATYPE_NULL));
         }
-        if !waits {
+        if !may_copy {
             return Err(
-                "a nonblocking or one-sided operation can't use this array section, which has \
-                 gaps, with this datatype or operation; use a contiguous array",
+                "this operation can't use this array section, which has gaps, with this datatype; \
+                 use a contiguous array",
             );
         }
         let size = self.len().saturating_mul(self.element);
-        let mut room: Vec<u8> = Vec::new();
-        if room.try_reserve_exact(size).is_err() {
+        let mut copied = Copied {
+            section: *self,
+            room: Vec::new(),
+            before: Vec::new(),
+            back,
+        };
+        let reserved = copied.room.try_reserve_exact(size).is_ok()
+            && (!back || copied.before.try_reserve_exact(size).is_ok());
+        if !reserved {
             return Err(
                 "there is not enough memory for a copy of the array section; use a contiguous array",
             );
         }
-        room.resize(size, 0);
-        let mut next = room.as_mut_ptr();
-        // SAFETY: the section is the program's; the room has the size of all its elements.
-        unsafe {
-            self.each(self.rank, self.base.cast(), &mut |element| {
-                std::ptr::copy_nonoverlapping(element, next, self.element);
-                next = next.add(self.element);
-            });
-        }
-        let mut place = Place::plain(room.as_mut_ptr().cast(), 0, MPI_DATATYPE_NULL);
-        place.copy = Some(Copied {
-            section: *self,
-            room,
-            back,
-        });
+        copied.room.resize(size, 0);
+        // SAFETY: the section is the program's.
+        unsafe { copied.refresh() };
+        let mut place = Place::plain(copied.address(), 0, MPI_DATATYPE_NULL);
+        place.copy = Some(copied);
         Ok(place)
     }
 
@@ -316,8 +319,22 @@ impl Section {
         }
     }
 
-    /// The size of a datatype without gaps, and a datatype for one element of the array: the same
-    /// where sizes agree, else bytes. None if the one has gaps or doesn't fit to the other.
+    /// A datatype for what elements of a datatype with gaps take out of it.
+    fn picked(&self, count: MPI_Count, datatype: MPI_Datatype) -> Option<MPI_Datatype> {
+        let length = self.len().checked_mul(self.element)?;
+        picked::datatype(count, datatype, length, self.element, |byte| {
+            let mut index = (byte / self.element) as isize;
+            let mut at = (byte % self.element) as isize;
+            for dimension in self.dimensions() {
+                at += index % dimension.extent * dimension.stride;
+                index /= dimension.extent;
+            }
+            at
+        })
+    }
+
+    /// The size of a datatype without gaps, and a datatype for one element of the array: the same, or the one that it
+    /// is made of, where sizes agree, else bytes. None if the one has gaps or doesn't fit to the other.
     unsafe fn unit_of(&self, datatype: MPI_Datatype) -> Option<(usize, MPI_Datatype)> {
         let (mut size, mut lb, mut extent) = (0, 0, 0);
         // SAFETY: local variables; an invalid datatype is reported by the call that comes after.
@@ -336,7 +353,9 @@ impl Section {
         let unit = if size == self.element {
             datatype
         } else {
-            MPI_DATATYPE_NULL
+            picked::basic(datatype)
+                .filter(|one| picked::size(*one) == Some(self.element))
+                .unwrap_or(MPI_DATATYPE_NULL)
         };
         Some((size, unit))
     }
@@ -472,11 +491,68 @@ pub struct Place {
     copy: Option<Copied>,
 }
 
+/// A copy of a section.
 #[derive(Debug)]
-struct Copied {
+pub struct Copied {
     section: Section,
     room: Vec<u8>,
+    /// What was in the section, if results go `back`.
+    before: Vec<u8>,
     back: bool,
+}
+
+impl Copied {
+    /// Its address.
+    pub fn address(&self) -> *mut c_void {
+        self.room.as_ptr().cast_mut().cast()
+    }
+
+    /// Takes what is in the section.
+    ///
+    /// # Safety
+    /// The section is the program's, and no operation uses the copy.
+    pub unsafe fn refresh(&mut self) {
+        let mut next = self.room.as_mut_ptr();
+        let size = self.section.element;
+        // SAFETY: the caller's contract; the room has the size of all elements.
+        unsafe {
+            let (rank, base) = (self.section.rank, self.section.base.cast());
+            self.section.each(rank, base, &mut |element| {
+                std::ptr::copy_nonoverlapping(element, next, size);
+                next = next.add(size);
+            });
+        }
+        if self.back {
+            self.before.clear();
+            self.before.extend_from_slice(&self.room);
+        }
+    }
+
+    /// Results go to the section: elements that are other than before. The rest may be the program's meanwhile.
+    ///
+    /// # Safety
+    /// The section is the program's, and no operation uses the copy.
+    pub unsafe fn give_back(&self) {
+        if !self.back || self.section.element == 0 {
+            return;
+        }
+        let size = self.section.element;
+        let mut pairs = self
+            .room
+            .chunks_exact(size)
+            .zip(self.before.chunks_exact(size));
+        // SAFETY: the caller's contract.
+        unsafe {
+            let (rank, base) = (self.section.rank, self.section.base.cast());
+            self.section.each(rank, base, &mut |element| {
+                if let Some((now, before)) = pairs.next()
+                    && now != before
+                {
+                    std::ptr::copy_nonoverlapping(now.as_ptr(), element, size);
+                }
+            });
+        }
+    }
 }
 
 impl Place {
@@ -498,6 +574,11 @@ impl Place {
         place
     }
 
+    /// Its copy, if it has one, which is no longer given back when the call ends.
+    pub fn take_copy(&mut self) -> Option<Copied> {
+        self.copy.take()
+    }
+
     fn with(mut self, count: MPI_Count, datatype: MPI_Datatype) -> Place {
         self.count = c_int::try_from(count).unwrap_or(c_int::MAX);
         self.large_count = count;
@@ -511,20 +592,9 @@ impl Drop for Place {
         if self.made != MPI_DATATYPE_NULL {
             free(self.made);
         }
-        if let Some(Copied {
-            section,
-            room,
-            back: true,
-        }) = &self.copy
-        {
-            let mut next = room.as_ptr();
+        if let Some(copy) = &self.copy {
             // SAFETY: as when it was copied; the call has ended.
-            unsafe {
-                section.each(section.rank, section.base.cast(), &mut |element| {
-                    std::ptr::copy_nonoverlapping(next, element, section.element);
-                    next = next.add(section.element);
-                });
-            }
+            unsafe { copy.give_back() };
         }
     }
 }

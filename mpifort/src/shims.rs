@@ -10,6 +10,8 @@
 
 use crate::convert;
 #[cfg(not(openmpi_abi))]
+use crate::later;
+#[cfg(not(openmpi_abi))]
 use crate::sections::{Gfortran, Section, Standard, refuse};
 #[allow(clippy::wildcard_imports, reason = "all types of mpi.h, all functions")]
 use crate::{abi::*, imports::*};

@@ -12,7 +12,7 @@ use crate::proof::{CHALLENGE, Call, HELLO, Secret};
 use crate::shared::{Shared, allow_descriptors};
 
 /// How long a host may be silent, in milliseconds.
-const SILENCE: u32 = 10_000;
+pub(crate) const SILENCE: u32 = 10_000;
 
 /// How far a call is.
 pub(crate) enum Phase {
@@ -48,6 +48,11 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
+    /// Whether an address has been refused, and the proof has not been sent: nobody can have let this call in.
+    pub fn fails(&self) -> bool {
+        !self.refusals.is_empty() && !matches!(self.phase, Phase::Judged)
+    }
+
     pub fn note(&mut self, why: String, nobody: bool) {
         self.nobody &= nobody;
         self.stream = None;
@@ -99,7 +104,7 @@ pub(crate) fn say(mut stream: &TcpStream, bytes: &[u8]) -> Result<(), String> {
     }
 }
 
-/// What every connection needs: no delays, and an end if the other host is silent.
+/// What every connection needs: no delays, and an end if the other host is silent (see also [`silence`](crate::silence)).
 pub(crate) fn set_options(stream: &TcpStream) -> Result<(), Errno> {
     sockopt::set_tcp_nodelay(stream, true)?;
     sockopt::set_socket_keepalive(stream, true)?;

@@ -49,9 +49,9 @@ pub const CONGESTION: Variable = Variable {
     name: "WEFT_TCP_CONGESTION",
     kind: "name",
     default: "auto",
-    help: "The kernel's congestion control for TCP connections: auto (within a host one that does not pace, cubic or \
-           reno, where the system's is bbr; otherwise the system's), system (always the system's), or the name of \
-           one, as in /proc/sys/net/ipv4/tcp_allowed_congestion_control.",
+    help: "The kernel's congestion control for TCP connections: auto (reno within a host, which takes the least time; \
+           otherwise the system's), system (always the system's), or the name of one, as in \
+           /proc/sys/net/ipv4/tcp_allowed_congestion_control.",
 };
 
 /// `WEFT_TCP_ZCOPY`.

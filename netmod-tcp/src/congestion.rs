@@ -1,8 +1,9 @@
 //! Which of the kernel's congestion controls connections use.
 //!
 //! One that paces (BBR) lets a connection send so much at a time, by timers, as it believes the network to carry.
-//! Within a host there is no network: the timers only hold up long messages. Such a connection
-//! gets one that does not pace. Between hosts it is the system's, unless the user names another.
+//! Within a host there is no network: the timers only hold up long messages, and what a control reckons with each packet
+//! only takes time. Such a connection gets the simplest one, `reno`. Between hosts it is the system's, unless the
+//! user names another.
 
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
@@ -13,13 +14,13 @@ use rustix::net::{AddressFamily, SocketType, sockopt};
 use crate::config::CONGESTION;
 use crate::interfaces::Interface;
 
-/// Those without pacing, the better one first; the last may be used by everybody.
-const UNPACED: [&str; 2] = ["cubic", "reno"];
+/// The one that does least, and one that does not pace either, for systems that refuse it.
+const UNPACED: [&str; 2] = ["reno", "cubic"];
 
 /// What the user wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// One without pacing within a host, otherwise the system's.
+    /// A simple one within a host, otherwise the system's.
     Auto,
     /// The system's.
     System,
@@ -61,11 +62,13 @@ impl Congestion {
         let allowed = |name: &str| socket().and_then(|it| sockopt::set_tcp_congestion(it, name));
         let (near, far) = match wanted {
             Wanted::System => (None, None),
-            Wanted::Auto if paces(&system) => {
-                let first = UNPACED.into_iter().find(|name| allowed(name).is_ok());
-                (first.map(str::to_string), None)
+            Wanted::Auto => {
+                let count = if paces(&system) { UNPACED.len() } else { 1 };
+                let mut some = UNPACED[..count].iter();
+                let first = some.find(|name| allowed(name).is_ok());
+                let other = first.filter(|name| **name != system);
+                (other.map(ToString::to_string), None)
             }
-            Wanted::Auto => (None, None),
             Wanted::Named(name) => {
                 allowed(name).map_err(|error| {
                     let list = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
@@ -143,10 +146,11 @@ mod tests {
     }
 
     #[test]
-    fn only_pacing_is_left_out() {
+    fn within_a_host_it_is_a_simple_one() {
         assert!(paces("bbr") && paces("bbr2") && !paces("cubic") && !paces("dctcp"));
         let auto = Congestion::new(&Wanted::Auto).unwrap();
-        assert_eq!(auto.near.is_some(), paces(&auto.system));
+        let near = auto.near.as_deref().unwrap_or(&auto.system);
+        assert!(UNPACED.contains(&near), "{near}");
         assert_eq!(auto.far, None);
         let system = Congestion::new(&Wanted::System).unwrap();
         assert_eq!((system.near, system.far), (None, None));

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 
 use crate::pipe::Pipe;
+use crate::silence::Silence;
 use crate::ways::Ways;
 use crate::wire::{self, Kind, MAX_FIXED};
 
@@ -21,6 +22,20 @@ pub(crate) const NOBODY: Token = Token(u64::MAX);
 /// Frames up to this size are put together in one piece before they are written; of longer ones the
 /// data stays where it is.
 pub(crate) const COPY: usize = 4 << 10;
+
+/// What TCP carries over loopback in one segment, in bytes.
+const SEGMENT: usize = (64 << 10) - 64;
+
+/// How much of `data` bytes leaves in the first of two calls, `held` bytes before them. What takes two segments leaves in
+/// halves: the receiver copies the first while the kernel takes the second.
+pub(crate) fn first_part(held: usize, data: usize) -> usize {
+    const PAGE: usize = 4096;
+    let all = held + data;
+    match (SEGMENT + 1..2 * SEGMENT).contains(&all) {
+        true => (data / 2).next_multiple_of(PAGE),
+        false => data,
+    }
+}
 
 /// What the kernel had no room for.
 pub(crate) enum Out {
@@ -115,6 +130,12 @@ pub(crate) struct Conn {
     pub ways: Option<Box<Ways>>,
     /// The epoll set tells when there is room.
     pub watched: bool,
+    /// It is in the epoll set.
+    pub listed: bool,
+    /// Looks of a poll that brought something since it came into the set.
+    pub brought: u32,
+    /// Whether the other host owes an answer.
+    pub silence: Silence,
     /// Polls in a row that brought nothing.
     pub idle: u32,
     /// The peer has said farewell.
@@ -203,6 +224,9 @@ impl Conn {
             pipe: None,
             ways: None,
             watched: false,
+            listed: true,
+            brought: 0,
+            silence: Silence::default(),
             idle: 0,
             bye: false,
             used: 0,
@@ -266,11 +290,18 @@ impl Conn {
             return 0;
         }
         self.wrote = true;
-        let sent = sendmsg(
-            &self.stream,
-            &[IoSlice::new(&self.held), IoSlice::new(data)],
-        );
-        self.gone(sent)
+        let (first, second) = data.split_at(first_part(self.held.len(), data.len()));
+        let pieces = [IoSlice::new(&self.held), IoSlice::new(first)];
+        let sent = match sendmsg(&self.stream, &pieces) {
+            // Memory that is not there: whoever copies or lends it meets it again.
+            Err(Errno::FAULT) => Err(Errno::AGAIN),
+            sent => sent,
+        };
+        let written = self.gone(sent);
+        if written < first.len() || second.is_empty() {
+            return written;
+        }
+        written + self.gone(sendmsg(&self.stream, &[IoSlice::new(second)]))
     }
 
     /// Writes what is held and `pieces` behind it, in one call. What finds no room is kept.
@@ -316,8 +347,10 @@ impl Conn {
                 0
             }
             Err(error) => {
-                let held = std::mem::take(&mut self.held);
-                self.out.push_back(Out::Own(held, 0));
+                if !self.held.is_empty() {
+                    let held = std::mem::take(&mut self.held);
+                    self.out.push_back(Out::Own(held, 0));
+                }
                 self.refused(&error.into());
                 0
             }

@@ -2,7 +2,8 @@
 //!
 //! Who has something to send calls. If both call at the same time, the call of the process with the
 //! lower number counts (of the lower VCI, within a process): the one called decides that once the
-//! caller has proved itself, and a caller that yields waits for the other's.
+//! caller has proved itself, and a caller that yields waits for the other's. If the lower one's call has met
+//! with a refusal, as behind a firewall that lets calls through in one direction only, the other's counts.
 
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -18,10 +19,13 @@ use crate::lane::{Notice, State, TcpLane, about, event};
 use crate::proof::{self, CHALLENGE, Call, HELLO, PROOF, VERDICT, Verdict};
 use crate::record::Record;
 use crate::shared::allow_descriptors;
+use crate::silence;
 use crate::streams;
 
 /// How long one address is tried.
 const ADDRESS: Duration = Duration::from_secs(3);
+/// How long the other's call is waited for before this side calls again.
+const EXPECTING: Duration = Duration::from_secs(3);
 /// How long all are tried, again and again.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// So many rounds at least, if this process polls seldom.
@@ -278,6 +282,7 @@ impl TcpLane {
             let peer = self.endpoints[index as usize].peer;
             return self.lose(peer, &explain(error));
         }
+        silence::made(&stream);
         self.endpoints[index as usize].state = State::Open(Box::new(Conn::new(stream)));
         self.open += 1;
         match self.endpoints[index as usize].stream {
@@ -296,6 +301,10 @@ impl TcpLane {
                 }
                 Err(error) => {
                     if error.raw_os_error() == Some(libc::EMFILE) {
+                        // Strangers have no right to the descriptors of those who have one to be here.
+                        if self.show_out_the_oldest(|guest| guest.known.is_none()) {
+                            continue;
+                        }
                         self.park_one();
                     }
                     return;
@@ -305,7 +314,7 @@ impl TcpLane {
                 continue;
             }
             if self.guest_count >= GUESTS {
-                self.show_out_the_oldest();
+                self.show_out_the_oldest(|_| true);
             }
             let guest = Guest {
                 stream,
@@ -327,14 +336,15 @@ impl TcpLane {
         }
     }
 
-    fn show_out_the_oldest(&mut self) {
+    /// Shows out the one of those that has been here longest. Returns whether there was one.
+    fn show_out_the_oldest(&mut self, those: impl Fn(&Guest) -> bool) -> bool {
         let all = self.guests.iter().enumerate();
         let oldest = all
-            .filter_map(|(place, guest)| Some((guest.as_ref()?.since, place)))
+            .filter_map(|(place, guest)| Some((guest.as_deref()?, place)))
+            .filter(|(guest, _)| those(guest))
+            .map(|(guest, place)| (guest.since, place))
             .min();
-        if let Some((_, place)) = oldest {
-            self.show_out(place as u32);
-        }
+        oldest.is_some_and(|(_, place)| self.show_out(place as u32).is_some())
     }
 
     fn show_out(&mut self, place: u32) -> Option<Box<Guest>> {
@@ -400,6 +410,7 @@ impl TcpLane {
         let verdict = match self.endpoints[index as usize].state {
             State::Idle | State::Expecting(_) | State::Off => Verdict::Accepted,
             State::Calling(_) if call.from < call.to => Verdict::Accepted,
+            State::Calling(ref attempt) if attempt.fails() => Verdict::Accepted,
             State::Calling(_) => Verdict::Crossed,
             State::Open(_) | State::Left | State::Lost(_) => Verdict::Refused,
         };
@@ -425,7 +436,7 @@ impl TcpLane {
             let endpoint = &mut self.endpoints[index as usize];
             match &mut endpoint.state {
                 // It may compute, or have died: a call of our own finds out, and crosses again if need be.
-                State::Expecting(since) if now - *since > PATIENCE => {
+                State::Expecting(since) if now - *since > EXPECTING => {
                     endpoint.state = State::Idle;
                     self.call(index);
                     continue;

@@ -11,7 +11,7 @@ use netmod::{Header, Issued, LaneError, Token};
 use rustix::event::epoll::{self, EventFlags};
 use rustix::net::SendFlags;
 
-use crate::conn::{Conn, NOBODY, Out, sendmsg_with};
+use crate::conn::{Conn, NOBODY, Out, first_part, sendmsg_with};
 use crate::exposure::{Exposures, Held};
 use crate::lane::{Endpoint, Notice, State, TcpLane, about, event};
 use crate::pipe::Pipe;
@@ -51,6 +51,14 @@ impl Out {
         // SAFETY: the program has lent the memory until its completion, which is told only when all has been
         // written; or it is exposed, so valid by the contract of `expose`, and stays so while `exposed` lives.
         Some(unsafe { std::slice::from_raw_parts(ptr, len) })
+    }
+
+    /// Bytes that are left of it.
+    fn len(&self) -> usize {
+        match *self {
+            Out::Own(ref bytes, at) => bytes.len() - at,
+            Out::Lent { len, .. } | Out::Exposed { len, .. } => len,
+        }
     }
 
     /// Takes up to `count` bytes off its beginning, and them off `count`. Returns whether nothing is left.
@@ -105,6 +113,8 @@ impl Conn {
             return self.lend_once(exposures, done);
         }
         let exposed = exposures.hold();
+        let waiting = self.out.iter().take(PIECES).map(Out::len).sum();
+        let most = first_part(0, waiting).min(AT_ONCE);
         let mut pieces = [IoSlice::new(&[]); PIECES];
         let (mut count, mut offered) = (0, 0);
         let mut flags = SendFlags::empty();
@@ -113,13 +123,13 @@ impl Conn {
                 flags = SendFlags::MORE;
                 break;
             }
-            let Some(bytes) = out.bytes(&exposed, AT_ONCE - offered) else {
+            let Some(bytes) = out.bytes(&exposed, most - offered) else {
                 break;
             };
             *piece = IoSlice::new(bytes);
             offered += bytes.len();
             count += 1;
-            if offered == AT_ONCE {
+            if offered == most {
                 break;
             }
         }
@@ -351,6 +361,9 @@ impl TcpLane {
 
     /// Has the epoll set tell when the kernel has room for a connection's bytes, or no longer.
     pub(crate) fn watch(&mut self, index: u32, on: bool) {
+        if on && !self.list(index) {
+            return;
+        }
         let Some(Endpoint {
             state: State::Open(conn),
             ..

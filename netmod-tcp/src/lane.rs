@@ -26,6 +26,10 @@ const BUFFER: usize = 64 << 10;
 /// Held frames that are written although more may come, in bytes.
 const HELD_MOST: usize = 32 << 10;
 
+/// Messages up to this size may leave without a request, in bytes: what of them finds no room is copied. Where long ones
+/// may be lent, they are not to be copied.
+const AT_ONCE: [usize; 2] = [256 << 10, 64 << 10];
+
 /// Descriptors that one question to epoll tells of.
 const EVENTS: usize = 64;
 
@@ -322,6 +326,28 @@ impl TcpLane {
     }
 }
 
+impl TcpLane {
+    /// Writes a message with a payload that stays where it is; what finds no room is copied.
+    fn send_long(&mut self, index: u32, header: &Header, payload: &[u8]) {
+        let Some(conn) = self.conn(index) else {
+            return;
+        };
+        wire::begin_at(
+            &mut conn.held,
+            Kind::Message,
+            0,
+            &header.to_bytes(),
+            payload.len(),
+            payload.as_ptr(),
+        );
+        let written = conn.write_with(payload);
+        if written < payload.len() {
+            conn.out.push_back(Out::Own(payload[written..].to_vec(), 0));
+            self.mark_stuck(index);
+        }
+    }
+}
+
 impl Lane for TcpLane {
     #[inline]
     fn send(
@@ -349,21 +375,35 @@ impl Lane for TcpLane {
         if payload.len() <= COPY {
             conn.append(Kind::Message, 0, &header.to_bytes(), payload);
             self.leave(index, payload.len());
+        } else {
+            self.send_long(index, header, payload);
+        }
+        Ok(())
+    }
+
+    fn send_at_once(
+        &mut self,
+        to: Peer,
+        vci: VciId,
+        header: &Header,
+        payload: &[u8],
+    ) -> Result<(), LaneError> {
+        let lends = self.shared.config.zcopy != Some(false);
+        if payload.len() > AT_ONCE[usize::from(lends)] {
+            return Err(LaneError::Unsupported);
+        }
+        let Some(index) = self.ready(to, vci)? else {
             return Ok(());
+        };
+        let (round, gathering) = (self.round, self.gathering);
+        match self.conn(index) {
+            // Those of a burst leave together, without a copy of what finds no room.
+            Some(conn) if conn.lent.0 != round && !gathering && conn.out.is_empty() => {
+                conn.lent = (round, 1);
+            }
+            _ => return Err(LaneError::Again),
         }
-        wire::begin_at(
-            &mut conn.held,
-            Kind::Message,
-            0,
-            &header.to_bytes(),
-            payload.len(),
-            payload.as_ptr(),
-        );
-        let written = conn.write_with(payload);
-        if written < payload.len() {
-            conn.out.push_back(Out::Own(payload[written..].to_vec(), 0));
-            self.mark_stuck(index);
-        }
+        self.send_long(index, header, payload);
         Ok(())
     }
 
@@ -470,9 +510,14 @@ impl Lane for TcpLane {
         while let Some(&index) = self.hot.get(place) {
             let got = self.receive(index, sink);
             any |= got;
+            if got {
+                self.brought(index);
+            }
             match self.conn(index) {
                 Some(conn) => {
-                    conn.idle = if got { 0 } else { conn.idle.saturating_add(1) };
+                    if !got {
+                        conn.idle = conn.idle.saturating_add(1);
+                    }
                     place += 1;
                 }
                 None => drop(self.hot.swap_remove(place)),
@@ -565,6 +610,7 @@ impl Lane for TcpLane {
                 sink.peer_lost(endpoint.peer, why.to_string());
             }
         }
+        self.look_for_silence(sink);
         // One whose connection was closed for want of descriptors: its end would not be noticed.
         for index in 0..self.endpoints.len() as u32 {
             let endpoint = &self.endpoints[index as usize];
@@ -612,7 +658,11 @@ impl Lane for TcpLane {
             }
         }
         // The set tells as long as there is something to read, also from before now.
-        true
+        let mut told = true;
+        for place in 0..self.hot.len() {
+            told &= self.list(self.hot[place]);
+        }
+        told
     }
 
     fn disarm(&mut self) {}

@@ -15,9 +15,9 @@
 //! - **Signals** are frames that the target's poll stores at once.
 //! - **Waiting**: the epoll descriptor is the doorbell.
 //! - **Loss**: a connection that ends without a farewell is the loss of its process; a silent host
-//!   shows by the kernel's keep-alive and user timeout, after 10 seconds. A connection that breaks
-//!   while both processes live is reported as a loss, too: numbering and keeping what was sent would
-//!   cost every message a copy.
+//!   shows by the kernel's keep-alive, and by what it owes an answer to ([`silence`]), after 10 seconds.
+//!   A connection that breaks while both processes live is reported as a loss, too: numbering and
+//!   keeping what was sent would cost every message a copy.
 //! - **Strangers** at the port have to prove that they know the job's secret ([`proof`]).
 
 #![deny(unsafe_code)]
@@ -53,6 +53,7 @@ mod registration;
 #[allow(unsafe_code, reason = "memory that programs lend")]
 mod remote;
 mod shared;
+mod silence;
 #[allow(unsafe_code, reason = "memory that programs lend")]
 mod streams;
 mod subnet;

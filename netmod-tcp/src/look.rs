@@ -1,9 +1,13 @@
 //! What a poll looks at: connections directly, the others by epoll, and what is to be told.
 
 use netmod::{Header, LaneError, Sink};
-use rustix::event::epoll;
+use rustix::event::epoll::{self, EventFlags};
 
-use crate::lane::{Notice, TcpLane, about};
+use crate::lane::{Endpoint, Notice, State, TcpLane, about, event};
+
+/// Looks at a connection in a row that must bring something, without a sleep between them, before it leaves the epoll set:
+/// to leave and to come back are two system calls.
+const DIRECT: u32 = 64;
 
 /// Messages from a VCI to itself beyond which it must poll.
 const NOTICES_MOST: usize = 1024;
@@ -49,10 +53,56 @@ impl TcpLane {
         for place in 0..self.hot.len() {
             let other = self.hot[place];
             if idle(self, other) > 8 {
-                self.hot[place] = index;
-                return;
+                // From now on epoll tells of it. One that it can't tell of stays.
+                if self.list(other) {
+                    self.hot[place] = index;
+                    return;
+                }
             }
         }
+    }
+
+    /// A look at a connection has brought something. One that is in use takes itself out of the epoll set: being in it
+    /// costs the sender of each message a call of the set's. Whoever wants to sleep takes it in again ([`TcpLane::list`]).
+    #[inline]
+    pub(crate) fn brought(&mut self, index: u32) {
+        if let Some(conn) = self.conn(index) {
+            conn.idle = 0;
+            conn.brought = conn.brought.saturating_add(1);
+            if conn.brought == DIRECT {
+                self.unlist(index);
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn unlist(&mut self, index: u32) {
+        if let Some(Endpoint {
+            state: State::Open(conn),
+            ..
+        }) = self.endpoints.get_mut(index as usize)
+            && !conn.watched
+        {
+            conn.listed = epoll::delete(&self.epoll, &*conn.stream).is_err();
+        }
+    }
+
+    /// Sees to it that a connection is in the epoll set. Returns whether it is.
+    pub(crate) fn list(&mut self, index: u32) -> bool {
+        let Some(Endpoint {
+            state: State::Open(conn),
+            ..
+        }) = self.endpoints.get_mut(index as usize)
+        else {
+            return true;
+        };
+        conn.brought = 0;
+        if !conn.listed {
+            let data = event(about::CONN, index);
+            conn.listed = epoll::add(&self.epoll, &*conn.stream, data, EventFlags::IN).is_ok();
+        }
+        conn.listed
     }
 
     /// Asks epoll what there is, and sees to it.

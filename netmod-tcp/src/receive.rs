@@ -13,6 +13,7 @@ use crate::exposure::Exposures;
 use crate::lane::{Endpoint, Notice, State, TcpLane};
 use crate::ops::{Act, Ops};
 use crate::places::{fill_pieces, place_pieces};
+use crate::silence::UNREACHED;
 use crate::ways;
 use crate::wire::{self, Kind, MAX_FIXED, MAX_PAYLOAD, Next, PREFIX};
 
@@ -324,10 +325,7 @@ impl TcpLane {
                  messages or its own output may say why"
                     .to_string()
             }
-            (ErrorKind::TimedOut, _) => {
-                "its host has not answered for 10 seconds: it is down, or the network between is"
-                    .to_string()
-            }
+            (ErrorKind::TimedOut, _) => UNREACHED.to_string(),
             (ErrorKind::WouldBlock, Some(why)) => format!("writing to its TCP connection failed: {why}"),
             _ => format!("its TCP connection broke: {error}"),
         };

@@ -11,6 +11,10 @@ use crate::exposure::Exposures;
 use crate::interfaces::Interface;
 use crate::proof::Secret;
 
+/// Calls that wait until this process polls, at most: it may compute while all others call. (The kernel has a bound of its
+/// own, 4096 by default; beyond it calls are not answered, and who calls gives up after a while.)
+const BACKLOG: i32 = 1 << 15;
+
 /// What lanes share. Nothing in it is written on the way of a message.
 pub(crate) struct Shared {
     pub config: Config,
@@ -55,7 +59,11 @@ impl Shared {
             // A kernel without IPv6.
             listener = listen(Ipv4Addr::UNSPECIFIED.into());
         }
-        let listener = listener.and_then(|it| it.set_nonblocking(true).map(|()| it));
+        let listener = listener.and_then(|it| {
+            it.set_nonblocking(true)?;
+            rustix::net::listen(&it, BACKLOG)?;
+            Ok(it)
+        });
         if let Ok(listener) = &listener {
             self.congestion.listen(listener);
         }

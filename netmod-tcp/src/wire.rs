@@ -10,8 +10,8 @@ use netmod::{AtomicOp, Header, MAX_WORDS};
 /// Bytes of a prefix.
 pub(crate) const PREFIX: usize = 8;
 
-/// The largest payload of an active message.
-pub(crate) const MAX_PAYLOAD: usize = 256 << 10;
+/// The largest payload of an active message: 256 KiB of a program's data, and a few numbers.
+pub(crate) const MAX_PAYLOAD: usize = (256 << 10) + 64;
 
 /// The most data of one [`Kind::Put`] or [`Kind::Data`] frame.
 pub(crate) const PART: usize = 1 << 30;

@@ -371,6 +371,19 @@ pub trait Lane: Send {
         payload: &[u8],
     ) -> Result<(), LaneError>;
 
+    /// Like [`Lane::send`] for a payload that need not be copied ([`Limits::zcopy_min`]), if the lane can let it leave
+    /// now, from where it lies. Otherwise it is refused, and nothing has happened.
+    fn send_at_once(
+        &mut self,
+        to: Peer,
+        vci: VciId,
+        header: &Header,
+        payload: &[u8],
+    ) -> Result<(), LaneError> {
+        let _ = (to, vci, header, payload);
+        Err(LaneError::Unsupported)
+    }
+
     /// Looks whether peers still live, for transports that aren't told of a peer's end: those that
     /// somebody waits for, and all that were sent to. Called now and then by whoever waits for long.
     fn check_peers(&mut self, awaited: &[Peer], sink: &mut dyn Sink) {

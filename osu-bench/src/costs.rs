@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use std::{env, fs};
 
 use clap::Args;
-use mpi_coll::costs::{Measured, Network, usual_file};
+use mpi_coll::costs::{Measured, Network, Quick, usual_file};
 use mpi_coll::model::{FAST, GUESSED, Parameters, THESIS};
 use mpi_coll::rdma::{DEGREES, Way};
 use mpi_coll::virtual_time;
@@ -40,6 +40,20 @@ pub struct Plan<'a> {
 /// Bytes of vectors, in ascending order; the longest fit a slot.
 const SIZES: [usize; 7] = [8, 64, 512, 1024, 2048, 4096, 8192];
 
+/// Bytes up to which writes are compared with messages in each collective.
+const LENGTHS: [usize; 11] = [
+    8, 64, 512, 2048, 4096, 8192, 16_384, 65_536, 131_072, 262_144, 1_048_576,
+];
+
+/// Collectives in which they are, and how many ranks' data the limit counts for one of these bytes.
+const COMPARED: [(&str, usize); 5] = [
+    ("bcast", 1),
+    ("allreduce", 1),
+    ("reduce", 1),
+    ("allgather", 2),
+    ("alltoall", 1),
+];
+
 /// By how much writes may seem slower where they are taken nevertheless: noise, and between leaders of nodes they save
 /// more than between two ranks.
 const NOISE: f64 = 1.05;
@@ -69,7 +83,7 @@ pub fn run(plan: &Plan<'_>) -> Result<()> {
     let text = format!(
         "# What writes over networks cost on {}, by osu-bench tune --costs: netmod, microseconds (wire time of a byte,\n\
          # start of a transfer, copy of a byte, adapter, processor, library, reduction once and per byte), and up to how\n\
-         # many bytes writes are quicker than messages.\n{measured}",
+         # many bytes writes are quicker than messages, where it is another number by collective.\n{measured}",
         host.trim()
     );
     if let Some(folder) = path.parent() {
@@ -90,36 +104,63 @@ fn measure(plan: &Plan<'_>) -> Result<Network> {
     ];
     let mut times: [Vec<Vec<f64>>; 3] = Default::default();
     let rounds = RUNS * plan.rounds;
-    let mut progress = Progress::new(rounds as usize * WAYS.len());
+    let mut pairs: [[Vec<Vec<f64>>; 2]; COMPARED.len()] = Default::default();
+    let runs = rounds as usize * WAYS.len() + plan.rounds as usize * 2 * COMPARED.len();
+    let mut progress = Progress::new(runs);
     for round in 1..=rounds {
         for (place, (way, ranks)) in WAYS.into_iter().enumerate() {
             progress.step(format!("round {round} of {rounds}, {way}, {ranks} ranks"));
-            times[place].push(allreduce(plan, way, ranks)?);
+            times[place].push(bench(plan, ("allreduce", &SIZES), way, ranks)?);
+        }
+    }
+    for round in 1..=plan.rounds {
+        for ((collective, _), found) in COMPARED.into_iter().zip(&mut pairs) {
+            let ways = [format!("{collective}=rdma"), "rdma=off".to_string()];
+            for (way, found) in ways.iter().zip(found) {
+                let what = (collective, &LENGTHS[..]);
+                progress.step(format!(
+                    "round {round} of {}, {collective}, {way}",
+                    plan.rounds
+                ));
+                found.push(bench(plan, what, way, 2)?);
+            }
         }
     }
     drop(progress);
-    let [writes, messages, tree] = times.map(|rounds| {
-        SIZES
-            .map(|_| ())
-            .iter()
-            .enumerate()
-            .map(|(at, ())| {
-                let mut values: Vec<f64> = rounds.iter().map(|values| values[at]).collect();
-                values.sort_by(f64::total_cmp);
-                values[values.len() / 2]
-            })
-            .collect::<Vec<f64>>()
-    });
+    let [writes, messages, tree] = times.map(|rounds| medians(&rounds));
     for (at, size) in SIZES.iter().enumerate() {
         output::say(&format!(
             "# {size} bytes: writes {:.2} us, messages {:.2} us; three to one {:.2} us",
             writes[at], messages[at], tree[at]
         ));
     }
+    let mut limits = Quick::all(quick(&SIZES, &writes, &messages));
+    for ((collective, ranks), found) in COMPARED.into_iter().zip(pairs) {
+        let [writes, messages] = found.map(|rounds| medians(&rounds));
+        for (at, size) in LENGTHS.iter().enumerate() {
+            let [writes, messages] = [writes[at], messages[at]];
+            output::say(&format!(
+                "# {collective} of {size} bytes: writes {writes:.2} us, messages {messages:.2} us"
+            ));
+        }
+        let bytes = quick(&LENGTHS, &writes, &messages);
+        limits.set(collective, bytes.map(|bytes| ranks * bytes));
+    }
     Ok(Network {
         costs: fit(&writes, tree[0], copy_of_byte(), reduction()),
-        quick: quick(&writes, &messages),
+        quick: limits,
     })
+}
+
+/// The median of each place.
+fn medians(rounds: &[Vec<f64>]) -> Vec<f64> {
+    let places = rounds.first().map_or(0, Vec::len);
+    let median = |at: usize| {
+        let mut values: Vec<f64> = rounds.iter().map(|values| values[at]).collect();
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
+    };
+    (0..places).map(median).collect()
 }
 
 /// The parameters of the model that explain what was measured: an allreduce between two at all sizes, one up a tree of
@@ -154,16 +195,21 @@ fn rounded(number: f64) -> f64 {
     format!("{number:.2e}").parse().unwrap_or(number)
 }
 
-/// Up to how many bytes writes are quicker, if at all.
-fn quick(writes: &[f64], messages: &[f64]) -> Option<usize> {
+/// Up to how many bytes, of these, writes are quicker, if at all.
+fn quick(sizes: &[usize], writes: &[f64], messages: &[f64]) -> Option<usize> {
     let both = writes.iter().zip(messages);
     let quicker = both.take_while(|(write, message)| **write <= NOISE * **message);
     let count = quicker.count();
-    count.checked_sub(1).map(|last| SIZES[last])
+    count.checked_sub(1).map(|last| sizes[last])
 }
 
-/// The times of an allreduce at all sizes, in microseconds.
-fn allreduce(plan: &Plan<'_>, way: &str, ranks: usize) -> Result<Vec<f64>> {
+/// The times of a benchmark at all sizes, in microseconds.
+fn bench(
+    plan: &Plan<'_>,
+    (name, sizes): (&str, &[usize]),
+    way: &str,
+    ranks: usize,
+) -> Result<Vec<f64>> {
     let env = [
         ("WEFT_COLL", way),
         ("WEFT_NETMOD", plan.netmod),
@@ -176,23 +222,25 @@ fn allreduce(plan: &Plan<'_>, way: &str, ranks: usize) -> Result<Vec<f64>> {
     if let Some(hosts) = plan.hosts {
         command.args(["-hosts", hosts, "-ppn", "1"]);
     }
-    let sizes = SIZES.map(|size| size.to_string()).join(",");
+    let list: Vec<String> = sizes.iter().map(ToString::to_string).collect();
     command.arg("-n").arg(ranks.to_string());
     command
         .arg(this_program()?)
-        .args(["allreduce", "--precision", "4"]);
+        .args([name, "--precision", "4"]);
     command.arg("--budget").arg(plan.budget.to_string());
-    command.arg("--sizes").arg(sizes);
+    command.arg("--sizes").arg(list.join(","));
     let finished = process::run(&mut command, plan.timeout)?;
     if let Some(failure) = finished.failure {
-        return Err(Error::new(format!("{way} of {ranks} ranks: {failure}")));
+        return Err(Error::new(format!(
+            "{name}, {way}, {ranks} ranks: {failure}"
+        )));
     }
     let found = output::parse(&finished.stdout);
     let value = |size: &usize| found.iter().find(|row| row.0 == *size).map(|row| row.1);
-    let values: Option<Vec<f64>> = SIZES.iter().map(value).collect();
+    let values: Option<Vec<f64>> = sizes.iter().map(value).collect();
     values.ok_or_else(|| {
         Error::new(format!(
-            "{way} of {ranks} ranks: the output lacks some sizes"
+            "{name}, {way}, {ranks} ranks: the output lacks some sizes"
         ))
     })
 }
@@ -248,6 +296,13 @@ pub struct DegreesOptions {
     #[arg(long, value_name = "RANKS", default_value_t = 4096,
           value_parser = clap::value_parser!(u32).range(2..=65536))]
     most: u32,
+    /// Another collective: its ways by writes, and by messages.
+    #[arg(long, value_name = "COLLECTIVE",
+          value_parser = ["bcast", "reduce", "allgather", "alltoall", "allreduce"])]
+    of: Option<String>,
+    /// The longest message that is sent before its receiver is known to wait for it, in bytes, where there are messages.
+    #[arg(long, value_name = "BYTES", default_value_t = 16384)]
+    eager: usize,
 }
 
 /// Runs `degrees`.
@@ -260,6 +315,15 @@ pub fn degrees(options: &DegreesOptions) -> Result<()> {
             .parse()
             .map_err(|why| Error::new(format!("--costs {text}: {why}")))?,
     };
+    if let Some(collective) = &options.of {
+        return crate::ways::table(
+            collective,
+            &costs,
+            &options.sizes,
+            options.most,
+            options.eager,
+        );
+    }
     output::say(&format!(
         "Allreduce by writes in virtual time, us; costs {costs}\n"
     ));
@@ -316,6 +380,7 @@ fn row(ranks: u32, costs: &Parameters, bytes: usize) -> String {
 fn name(way: Way) -> String {
     match way {
         Way::Pairs => "pairs".to_string(),
+        Way::Ring => "ring".to_string(),
         Way::Tree { up, down } if up == down => format!("tree {up}"),
         Way::Tree { up, down } => format!("tree {up}, down {down}"),
     }
@@ -350,7 +415,7 @@ mod tests {
         let with = |from: usize| {
             let mut writes = [9.0; SIZES.len()];
             writes[from..].fill(11.0);
-            quick(&writes, &messages)
+            quick(&SIZES, &writes, &messages)
         };
         assert_eq!((with(0), with(1), with(4)), (None, Some(8), Some(1024)));
         assert_eq!(with(SIZES.len()), Some(8192));

@@ -26,6 +26,7 @@ mod tcp_floor;
 mod threading;
 mod tune;
 mod verbs_sharing;
+mod ways;
 
 use std::process::ExitCode;
 

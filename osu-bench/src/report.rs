@@ -110,8 +110,13 @@ pub fn run(options: &ReportOptions) -> Result<()> {
     let page = compare::page(&reports);
     write(&options.output, &page)?;
     let failures: usize = reports.iter().map(|report| report.failures.len()).sum();
+    let failed = match failures {
+        0 => "no run failed".to_owned(),
+        1 => "1 run failed".to_owned(),
+        _ => format!("{failures} runs failed"),
+    };
     output::say(&format!(
-        "{}: {} bytes, {failures} runs failed",
+        "{}: {} bytes, {failed}",
         options.output.display(),
         page.len()
     ));

@@ -33,26 +33,26 @@ static void serve(const char *port, int number) {
 /* Two jobs of launchers of their own, and a name server between them. */
 static void apart(void) {
     char launcher[4096], place[64], mine[64];
-    int number = 20000 + (int)(getpid() % 20000);
-    snprintf(place, sizeof place, "localhost:%d", number);
     /* The launcher of this job. */
     snprintf(mine, sizeof mine, "/proc/%d/exe", (int)getppid());
     ssize_t length = readlink(mine, launcher, sizeof launcher - 1);
     CHECK(length > 0);
     launcher[length] = 0;
-    char port[16];
-    snprintf(port, sizeof port, "%d", number);
     int ready[2];
     CHECK(pipe(ready) == 0);
     pid_t names = fork();
     if (names == 0) {
         dup2(ready[1], 1);
-        execlp(launcher, launcher, "-name-server", port, (char *)NULL);
+        /* Any port that is free: it says which. */
+        execlp(launcher, launcher, "-name-server", "0", (char *)NULL);
         _exit(1);
     }
     close(ready[1]);
-    char line[200];
-    CHECK(read(ready[0], line, sizeof line) > 0);
+    FILE *said = fdopen(ready[0], "r");
+    int number = 0;
+    CHECK(said != NULL && fscanf(said, "mpiexec: the name server listens on port %d", &number) == 1);
+    CHECK(number > 0);
+    snprintf(place, sizeof place, "localhost:%d", number);
     pid_t jobs[2];
     for (int i = 0; i < 2; i++) {
         jobs[i] = fork();

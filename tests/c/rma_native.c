@@ -78,8 +78,11 @@ static void lengths(struct window *w, int other) {
     free(back);
 }
 
-/* Gaps on either side: few long runs go one by one, many short ones in a message. */
+/* Gaps on either side: few long runs go one by one, many short ones in a message, unless the target's processor is
+ * not to be needed: over verbs all go one by one. */
 static void gaps(struct window *w, int other) {
+    const char *netmod = getenv("WEFT_NETMOD");
+    int passive = netmod != NULL && strcmp(netmod, "verbs") == 0;
     char *data = allocate(SIZE), *back = allocate(SIZE);
     MPI_Datatype few, many;
     OK(MPI_Type_vector(3, 3000, 5000, MPI_CHAR, &few));
@@ -106,7 +109,7 @@ static void gaps(struct window *w, int other) {
             OK(MPI_Pack(back, my_count, mine, packed[1], 9000, &place, MPI_COMM_WORLD));
             CHECK_EQ(memcmp(packed[0], packed[1], 9000), 0);
             if (w->kind != DYNAMIC) {
-                CHECK_EQ(count(puts_) - puts, native && there != 1);
+                CHECK_EQ(count(puts_) - puts, native && (there != 1 || passive));
             }
         }
     }

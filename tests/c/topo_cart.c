@@ -131,6 +131,12 @@ int main(int argc, char **argv) {
     int fixed[2] = {7, 0}, negative[2] = {-1, 0};
     FAILS(MPI_Dims_create(8, 2, fixed), MPI_ERR_DIMS);
     FAILS(MPI_Dims_create(8, 2, negative), MPI_ERR_DIMS);
+    /* Nothing is left to choose: nnodes has only to be a multiple of the product (section 8.5.2). */
+    int divisor[2] = {2, 1};
+    OK(MPI_Dims_create(8, 2, divisor));
+    CHECK(divisor[0] == 2 && divisor[1] == 1);
+    int other[2] = {3, 1};
+    FAILS(MPI_Dims_create(8, 2, other), MPI_ERR_DIMS);
     OK(MPI_Topo_test(MPI_COMM_WORLD, &n));
     CHECK_EQ(n, MPI_UNDEFINED);
 

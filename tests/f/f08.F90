@@ -377,8 +377,11 @@ contains
     type(MPI_Request) :: request
     character(len=MPI_MAX_ERROR_STRING) :: text
     a = 1
+    call MPI_Iallreduce(a(1:4:2, 1:4:2), b, 4, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, request)
+    call MPI_Wait(request, MPI_STATUS_IGNORE)
+    call check(all(b == ranks), 'a section in a nonblocking reduction')
     call MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN)
-    call MPI_Iallreduce(a(1:4:2, 1:4:2), b, 4, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, request, code)
+    call MPI_Psend_init(a(1:4:2, 1:4:2), 2, 2_MPI_COUNT_KIND, MPI_INTEGER, other, 1, MPI_COMM_WORLD, MPI_INFO_NULL, request, code)
     call MPI_Error_class(code, class)
     call MPI_Error_string(code, text, length)
     call check(class == MPI_ERR_BUFFER .and. index(text, 'gaps') > 0, 'refused')

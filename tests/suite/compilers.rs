@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use libtest_mimic::Trial;
-use weft_needs::{CLANG, FORTRAN};
+use weft_needs::{CLANG, FLANG, FORTRAN};
 
 use crate::job::clear;
 use crate::outcome::Outcome;
-use crate::program::{Case, programs};
+use crate::program::{Case, compile, programs};
 use crate::room::Room;
 use crate::{Result, lacks, patience, prefix, timed};
 
@@ -22,6 +22,7 @@ pub fn trials() -> Vec<Trial> {
     };
     vec![
         trial("compilers/clang/2", &CLANG, clang),
+        trial("compilers/flang/2", &FLANG, flang),
         trial("compilers/without-modules/1", &FORTRAN, without_modules),
     ]
 }
@@ -65,12 +66,49 @@ fn clang() -> Result {
         if !comment.windows(6).any(|part| part == b"clang ") {
             return Err(format!("{} was not made by clang", binary.display()));
         }
-        let room = Room::new()?;
-        let mut command = room.command(&prefix.join("bin/mpiexec"));
-        clear(&mut command);
-        command.args(["-timeout", "60", "-n", "2"]).arg(&binary);
-        let outcome = Outcome::of(&mut command, patience(70.0))?;
-        outcome.judge(&Case::default(), &room.leftovers())?;
+        runs(&binary)?;
+    }
+    Ok(())
+}
+
+/// Two ranks of the program end well.
+fn runs(binary: &Path) -> Result {
+    let room = Room::new()?;
+    let mut command = room.command(&prefix::get()?.join("bin/mpiexec"));
+    clear(&mut command);
+    command.args(["-timeout", "60", "-n", "2"]).arg(binary);
+    let outcome = Outcome::of(&mut command, patience(70.0))?;
+    outcome.judge(&Case::default(), &room.leftovers())
+}
+
+/// Fortran by flang: both modules of both ABIs, which it compiles at their first use, and mpif.h.
+fn flang() -> Result {
+    let prefix = prefix::get()?;
+    let dir = programs(prefix)?;
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("f");
+    let ways = [
+        ("mpifort", "mpicc", "f08.F90", None),
+        ("mpifort", "mpicc", "basics.F90", Some("-DMPIF")),
+        ("mpifort_abi", "mpicc_abi", "basics.F90", None),
+        ("mpifort_abi", "mpicc_abi", "f08.F90", None),
+    ];
+    for (wrapper, c, name, word) in ways {
+        let way = format!("flang-{wrapper}-{name}");
+        let binary = dir.join(&way);
+        let part = dir.join(format!("{way}.o"));
+        let mut build = Command::new(prefix.join("bin").join(c));
+        let source = tests.join("parts/attributes.c");
+        compile(build.arg("-c").arg("-o").arg(&part).arg(source))?;
+        let mut build = Command::new(prefix.join("bin").join(wrapper));
+        build.env("MPICH_FC", "flang-new-19").args(word);
+        let sources = [tests.join(name), part];
+        compile(build.arg("-o").arg(&binary).args(sources))?;
+        // It says so nowhere, but its runtime library's names are in it.
+        let names = fs::read(&binary).map_err(|error| error.to_string())?;
+        if !names.windows(9).any(|part| part == b"_FortranA") {
+            return Err(format!("{} was not made by flang", binary.display()));
+        }
+        runs(&binary)?;
     }
     Ok(())
 }

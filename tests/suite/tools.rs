@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use libtest_mimic::Trial;
+use weft_needs::EZTRACE;
 
 use crate::job::clear;
+use crate::lacks;
 use crate::outcome::Outcome;
 use crate::program::{Case, compile, programs};
 use crate::room::Room;
@@ -33,7 +35,48 @@ pub fn trials() -> Vec<Trial> {
         ("preload", Tool::Preload),
     ];
     let trial = |(name, tool)| timed(format!("profiling/{name}/2"), false, move || run(tool));
-    ways.into_iter().map(trial).collect()
+    let mut trials: Vec<Trial> = ways.into_iter().map(trial).collect();
+    let name = "profiling/eztrace/3";
+    let left_out = lacks::any(name, &[&EZTRACE]);
+    trials.push(timed(name.to_owned(), false, eztrace).with_ignored_flag(left_out));
+    trials
+}
+
+/// EZTrace, as Debian has it for MPICH, sees all messages and collectives, and the program ends well with it.
+fn eztrace() -> Result {
+    let prefix = prefix::get()?;
+    let binary = programs(prefix)?.join("eztraced");
+    let mut build = Command::new(prefix.join("bin/mpicc"));
+    compile(build.arg("-o").arg(&binary).arg(source("timed.c")))?;
+    let room = Room::new()?;
+    let limit = patience(30.0);
+    let mut command = room.command(&prefix.join("bin/mpiexec"));
+    clear(&mut command);
+    let seconds = limit.as_secs_f64().ceil().to_string();
+    command.args(["-timeout", &seconds, "-n", "3", "-env", "LD_LIBRARY_PATH"]);
+    command.arg(prefix.join("lib"));
+    // Those of a run before would be added to.
+    let traces = binary.with_extension("traces");
+    let _ = std::fs::remove_dir_all(&traces);
+    command.args(["eztrace", "-t", "mpich", "-o"]).arg(&traces);
+    command.arg(&binary);
+    let outcome = Outcome::of(&mut command, limit + patience(10.0))?;
+    outcome.judge(&Case::default(), &room.leftovers())?;
+    let trace = traces.join("eztraced_trace/eztrace_log.otf2");
+    let printed = Command::new("otf2-print").arg(&trace).output();
+    let printed = printed.map_err(|error| format!("otf2-print: {error}"))?;
+    let text = String::from_utf8_lossy(&printed.stdout);
+    let count = |event: &str| {
+        let words = text.lines().filter_map(|line| line.split(' ').next());
+        words.filter(|word| *word == event).count()
+    };
+    // 20 rounds of a message and a reduction, and 8 broadcasts, on 3 ranks.
+    let events = ["MPI_SEND", "MPI_IRECV_REQUEST", "MPI_COLLECTIVE_END"];
+    let found = events.map(count);
+    match found == [60, 60, 84] {
+        true => Ok(()),
+        false => Err(format!("of {events:?} it has {found:?}")),
+    }
 }
 
 fn source(name: &str) -> PathBuf {

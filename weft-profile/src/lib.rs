@@ -67,3 +67,15 @@ unsafe extern "C" fn MPI_Finalize() -> c_int {
     watch::finalize(true);
     code
 }
+
+/// A tool may free datatypes by this name, and what was remembered of them must go all the same; it is not counted as a call.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Type_free(datatype: *mut c_void) -> c_int {
+    static REAL: Real = Real::new(c"PMPI_Type_free");
+    // SAFETY: this is the function's type.
+    let real: unsafe extern "C" fn(*mut c_void) -> c_int =
+        unsafe { std::mem::transmute(REAL.get()) };
+    sizes::freed();
+    // SAFETY: the argument is the program's.
+    unsafe { real(datatype) }
+}

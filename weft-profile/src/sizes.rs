@@ -10,8 +10,7 @@ const PLACES: usize = 8;
 /// How often a datatype was freed, by any thread: its handle may come to be another's.
 static FREED: AtomicU64 = AtomicU64::new(0);
 
-/// A program is about to free a datatype. (If it does so by the name with a P, which tools may, and gets a type of another
-/// size by the same handle, bytes of that are counted wrongly.)
+/// A program is about to free a datatype.
 pub fn freed() {
     FREED.fetch_add(1, Ordering::Relaxed);
 }

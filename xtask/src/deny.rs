@@ -10,7 +10,12 @@ const VERSION: &str = "0.20.2";
 
 /// Builds the tool if it is not there, and runs it. Gives what could not be looked at and why, if so.
 pub fn run() -> Result<Option<String>> {
-    let tools = workspace::target()?.join("tools/deny");
+    // Where other source trees find it, too: it takes a minute or two to build.
+    let tools = match workspace::cache(&format!("weft-tools/cargo-deny-{VERSION}")) {
+        Some(tools) => tools,
+        None => workspace::target()?.join("tools/deny"),
+    };
+    let build = workspace::target()?.join("tools/deny-build");
     let program = tools.join("bin/cargo-deny");
     if !program.exists() {
         let built = workspace::run(
@@ -20,10 +25,10 @@ pub fn run() -> Result<Option<String>> {
                 .args(["--version", VERSION, "--root"])
                 .arg(&tools)
                 .env("CARGO_PROFILE_DEV_DEBUG", "none")
-                .env("CARGO_TARGET_DIR", tools.join("build")),
+                .env("CARGO_TARGET_DIR", &build),
             "building cargo-deny",
         );
-        let _ = std::fs::remove_dir_all(tools.join("build"));
+        let _ = std::fs::remove_dir_all(&build);
         if let Err(error) = built {
             return Ok(Some(format!(
                 "licences, sources and advisories of the dependencies: {error}"

@@ -16,6 +16,8 @@ use clap::{Args, ValueEnum};
 
 use crate::{Result, workspace};
 
+pub use packages::tutorial;
+
 /// A release of Debian.
 #[derive(Clone, Copy, ValueEnum)]
 enum Suite {
@@ -248,8 +250,22 @@ fn make(root: &Path, release: &Release, beforehand: &str, sources: &[(String, St
     Ok(())
 }
 
+/// Makes a Debian 12 with these packages for others to use; its `cargo` is what /opt/rust will have.
+pub fn system(root: &Path, packages: &str) -> Result {
+    let release = Suite::Bookworm.release();
+    make(root, &release, packages, &sources(release.suite)?)?;
+    certificates(root).map_err(|error| format!("{}: {error}", root.display()))
+}
+
+/// Where this machine's Rust is.
+pub fn sysroot() -> Result<String> {
+    let output = Command::new("rustc").args(["--print", "sysroot"]).output();
+    let output = output.map_err(|error| format!("rustc can't be run: {error}"))?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
 /// Where cargo keeps what it has fetched.
-fn cargo_home() -> Option<PathBuf> {
+pub fn cargo_home() -> Option<PathBuf> {
     let told = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     told.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")))
 }
@@ -293,11 +309,31 @@ fn copy_sources(root: &Path) -> Result {
     )
 }
 
+/// The names of variables that a system within has from here: how things are fetched, and how tests are run.
+pub fn passed() -> Vec<String> {
+    let wanted = |name: &str| {
+        ["WEFT_TEST_ALLOW_SKIP", "WEFT_TEST_PATIENCE", "TERM"].contains(&name)
+            || name.to_ascii_lowercase().ends_with("_proxy")
+            || (name.starts_with("PIP_") && name != "PIP_FIND_LINKS")
+            || (name.starts_with("CARGO_") && !matches!(name, "CARGO_HOME" | "CARGO_TARGET_DIR"))
+    };
+    // Those that cargo sets for this very program say nothing about the next.
+    let own = [
+        "CARGO_PKG_",
+        "CARGO_MANIFEST_",
+        "CARGO_BIN_",
+        "CARGO_CRATE_",
+        "CARGO_PRIMARY_",
+    ];
+    let names = std::env::vars().map(|(name, _)| name);
+    names
+        .filter(|name| wanted(name) && !own.iter().any(|start| name.starts_with(start)))
+        .collect()
+}
+
 /// Runs a command as root in the system.
 fn enter(system: &System, command: &str) -> Result {
-    let output = Command::new("rustc").args(["--print", "sysroot"]).output();
-    let output = output.map_err(|error| format!("rustc can't be run: {error}"))?;
-    let rust = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    let rust = sysroot()?;
     // Its processes have numbers of their own and end with the first of them, which ends with us.
     let mut within = Command::new("setpriv");
     within.args(["--pdeathsig", "KILL", "unshare", "--mount", "--pid"]);
@@ -308,26 +344,11 @@ fn enter(system: &System, command: &str) -> Result {
         .arg(&system.root);
     within.arg(command);
     within.env_clear();
-    let passed = |name: &str| {
-        ["WEFT_TEST_ALLOW_SKIP", "WEFT_TEST_PATIENCE", "TERM"].contains(&name)
-            || name.to_ascii_lowercase().ends_with("_proxy")
-            || (name.starts_with("PIP_") && name != "PIP_FIND_LINKS")
-            || (name.starts_with("CARGO_") && !matches!(name, "CARGO_HOME" | "CARGO_TARGET_DIR"))
-    };
-    let variables = std::env::vars().filter(|(name, _)| passed(name));
-    // Those that cargo sets for this very program say nothing about the next.
-    let variables = variables.filter(|(name, _)| {
-        ![
-            "CARGO_PKG_",
-            "CARGO_MANIFEST_",
-            "CARGO_BIN_",
-            "CARGO_CRATE_",
-            "CARGO_PRIMARY_",
-        ]
-        .iter()
-        .any(|start| name.starts_with(start))
-    });
-    within.envs(variables);
+    within.envs(
+        passed()
+            .into_iter()
+            .filter_map(|name| Some((name.clone(), std::env::var(name).ok()?))),
+    );
     within.env("RUST", rust).env("SHARED", &system.shared);
     if let Some(home) = cargo_home().filter(|_| !system.shared.is_empty()) {
         within.env("CARGO_HOME", home);

@@ -1,6 +1,7 @@
 //! Builds, installs and tests Weft.
 
 mod beside;
+mod conda;
 mod demo;
 mod deny;
 mod dist;
@@ -8,6 +9,7 @@ mod docs;
 mod fresh;
 mod handle_count;
 mod headers;
+mod image;
 mod install;
 mod instructions;
 mod loom;
@@ -15,6 +17,7 @@ mod oldest;
 mod packages;
 mod races;
 mod result;
+mod stand_in;
 mod test;
 mod traced_count;
 mod vm;
@@ -73,6 +76,10 @@ enum Task {
     Deny,
     /// Runs the README's commands in a fresh Debian 12 or 13, made by debootstrap; or tries the packages there.
     Fresh(fresh::Options),
+    /// Builds the image of packaging/Containerfile by buildah, without a registry, and runs the tutorial in it.
+    Image(image::Options),
+    /// Builds the package of packaging/conda by rattler-build, without a channel, and runs its tests.
+    Conda(conda::Options),
     /// Writes the generated headers and Fortran modules to include/.
     Headers {
         /// Only say whether they are up to date.
@@ -127,6 +134,8 @@ fn main() -> ExitCode {
             }
         }),
         Task::Fresh(options) => fresh::run(&options),
+        Task::Conda(options) => conda::run(&options),
+        Task::Image(options) => image::run(&options),
         Task::Races { seconds } => races::run(seconds),
         Task::Headers { check } => headers::run(check),
         Task::Docs => docs::run(),

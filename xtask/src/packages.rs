@@ -27,6 +27,14 @@ const REQUIRED: &[Package] = &[
 const OPTIONAL: &[(&str, &[Package])] = &[
     ("fortran", &[("gfortran", "/usr/bin/gfortran")]),
     ("clang", &[("clang", "/usr/bin/clang")]),
+    ("flang", &[("flang-19", "/usr/bin/flang-new-19")]),
+    (
+        "eztrace",
+        &[
+            ("eztrace", "/usr/bin/eztrace"),
+            ("otf2-tools", "/usr/bin/otf2-print"),
+        ],
+    ),
     ("hydra", &[("mpich", "/usr/bin/mpiexec.hydra")]),
     (
         "mpich",

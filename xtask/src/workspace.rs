@@ -49,6 +49,13 @@ pub fn has_package(name: &str) -> bool {
         .is_ok_and(|status| status.success())
 }
 
+/// The user's folder of this name for what takes long to make and is the same for all source trees.
+pub fn cache(name: &str) -> Option<PathBuf> {
+    let dir = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let dir = dir.or_else(|| Some(Path::new(&env::var_os("HOME")?).join(".cache")));
+    dir.map(|dir| dir.join(name))
+}
+
 /// Cargo's target folder: the one that this program was built in.
 pub fn target() -> Result<PathBuf> {
     let exe = env::current_exe().map_err(|error| format!("no path of my own: {error}"))?;

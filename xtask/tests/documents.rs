@@ -209,7 +209,7 @@ fn commands_of_xtask_exist() {
         .filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next())
         .collect();
     assert!(known.contains("install"), "{help}");
-    let recipes = texts(&["/meta.yaml", "/Containerfile", "packaging/README.md"]);
+    let recipes = texts(&["/recipe.yaml", "/Containerfile", "packaging/README.md"]);
     assert_eq!(recipes.len(), 3);
     let recipe =
         fs::read_to_string(root().join("packaging/spack/weft/package.py")).expect("a recipe");
@@ -239,8 +239,8 @@ fn commands_of_xtask_exist() {
 
 #[test]
 fn recipes_are_of_this_version_and_can_be_read() {
-    let conda = fs::read_to_string(root().join("packaging/conda/meta.yaml")).expect("a recipe");
-    let version = format!("{{% set version = \"{}\" %}}", env!("CARGO_PKG_VERSION"));
+    let conda = fs::read_to_string(root().join("packaging/conda/recipe.yaml")).expect("a recipe");
+    let version = format!("version: \"{}\"\n", env!("CARGO_PKG_VERSION"));
     assert!(conda.contains(&version), "not {version}");
     if weft_needs::PYTHON.met() {
         // Not `-m py_compile`, which would write beside it.

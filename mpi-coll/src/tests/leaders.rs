@@ -3,16 +3,21 @@
 
 use super::*;
 use crate::nodes::{self, Between, Nodes, Ways};
-use crate::rdma::{Pace, Reach, Way};
+use crate::rdma::{Collect, DEGREES, Pace, Reach, Rise, Spread, Way};
+use crate::schedule::Course;
 use crate::sim::{DEPTH, FIRST, ROOM, run_late};
-use crate::{Allreduce, Part, Schedule, Slots};
+use crate::{Allgather, Allreduce, Part, Schedule, Slots};
 
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Barrier,
-    Bcast(usize),
+    Bcast(usize, Spread),
     /// The way, whether in place and whether the operation commutes.
     Allreduce(Way, bool, bool),
+    /// The same, and the root.
+    Reduce(Rise, bool, bool, usize),
+    /// Whether in place.
+    Allgather(Collect, bool),
 }
 
 struct One {
@@ -40,16 +45,41 @@ fn reach(nodes: &Nodes) -> Option<Reach> {
 impl One {
     fn any(rng: &mut Rng, nodes: &Nodes, size: usize) -> One {
         let commutes = rng.below(2) == 0 || !nodes.in_order();
-        let kind = match rng.below(4) {
+        let in_place = rng.below(2) == 0;
+        let root = rng.below(size as u64) as usize;
+        let kind = match rng.below(8) {
             0 => Kind::Barrier,
-            1 | 2 => Kind::Bcast(rng.below(size as u64) as usize),
-            _ => Kind::Allreduce(super::rdma::any_way(rng), rng.below(2) == 0, commutes),
+            1 => Kind::Bcast(root, Spread::Chain),
+            2 => Kind::Bcast(root, Spread::Tree),
+            3 => Kind::Allreduce(super::calls::any_way(rng), in_place, commutes),
+            4 => Kind::Allreduce(Way::Ring, in_place, commutes || nodes.count() > 2),
+            5 => {
+                let how = Rise::Tree(DEGREES[rng.below(4) as usize]);
+                let commutes = commutes || nodes.node_of(root as u32) > 0;
+                Kind::Reduce(how, in_place, commutes, root)
+            }
+            6 if nodes.are_alike() => {
+                let ways = [Collect::Direct, Collect::Doubling, Collect::Ring];
+                let first = if nodes.count() > 16 { 1 } else { 0 };
+                Kind::Allgather(ways[first + rng.below(3 - first as u64) as usize], in_place)
+            }
+            _ => Kind::Reduce(Rise::Chain, in_place, true, root),
         };
         let all = types();
-        let reduces = matches!(kind, Kind::Allreduce(..));
+        let reduces = matches!(kind, Kind::Allreduce(..) | Kind::Reduce(..));
         let which = rng.below(if reduces { 2 } else { all.len() as u64 });
         let datatype = all[which as usize].clone();
-        let most = if reduces { ROOM } else { 2 * ROOM } / datatype.size();
+        let most = match kind {
+            Kind::Allreduce(Way::Ring, ..) | Kind::Reduce(Rise::Chain, ..) => 5 * ROOM,
+            Kind::Bcast(_, Spread::Chain) => 11 * ROOM,
+            Kind::Allreduce(..) => ROOM,
+            Kind::Reduce(..) => reach(&Nodes::new(0, &[0, 1])).map_or(0, |it| it.most_up()),
+            // Of a node.
+            Kind::Allgather(Collect::Ring, _) => 5 * ROOM / nodes.largest(),
+            Kind::Allgather(Collect::Direct, _) => ROOM / nodes.largest(),
+            Kind::Allgather(..) => ROOM / (nodes.count().next_power_of_two() / 2) / nodes.largest(),
+            Kind::Barrier | Kind::Bcast(..) => 2 * ROOM,
+        } / datatype.size();
         let count = rng.below(most as u64 + 1) as usize;
         let seed = rng.below(1 << 30);
         let operands: Vec<_> = (0..size)
@@ -61,7 +91,7 @@ impl One {
         let none = vec![Buffer::new(0); size];
         let (send, recv, expect) = match kind {
             Kind::Barrier => (none.clone(), none.clone(), none),
-            Kind::Bcast(root) => {
+            Kind::Bcast(root, _) => {
                 let mut recv = vec![blank; size];
                 recv[root] = vectors[root].clone();
                 (none, recv, vec![vectors[root].clone(); size])
@@ -73,6 +103,29 @@ impl One {
                     false => vec![blank; size],
                 };
                 (vectors, recv, vec![sum; size])
+            }
+            Kind::Reduce(_, in_place, commutes, root) => {
+                // Elsewhere than at the root nothing is written.
+                let mut recv = vec![blank; size];
+                let mut expect = recv.clone();
+                expect[root] = full(&reduced(commutes, operands.iter()));
+                if in_place {
+                    recv[root] = vectors[root].clone();
+                }
+                (vectors, recv, expect)
+            }
+            Kind::Allgather(_, in_place) => {
+                let whole = Buffer::with(size * count, &datatype, &operands.concat());
+                let own = |(i, packed): (usize, &Vec<u8>)| {
+                    let mut buffer = Buffer::of(size * count, &datatype);
+                    let at = (i * count) as isize * datatype.extent();
+                    if in_place {
+                        buffer.put(at, &datatype, packed);
+                    }
+                    buffer
+                };
+                let recv = operands.iter().enumerate().map(own).collect();
+                (vectors, recv, vec![whole; size])
             }
         };
         One {
@@ -91,10 +144,12 @@ impl One {
         let (count, datatype) = (self.count, &self.datatype);
         let part = Part { count, datatype };
         let reach = reach(nodes).filter(|_| self.writes);
-        let between = match reach {
-            Some(reach) => Between::Writes(reach, Way::Pairs),
-            None => Between::Messages(()),
-        };
+        fn between<A, W>(reach: Option<Reach>, messages: A, writes: W) -> Between<A, W> {
+            match reach {
+                Some(reach) => Between::Writes(reach, writes),
+                None => Between::Messages(messages),
+            }
+        }
         let node = nodes.node();
         let within =
             (node.size() > 1 && self.slots >> (node.peer(0) % 16) & 1 == 1).then(|| Slots {
@@ -105,18 +160,33 @@ impl One {
                 direct: Default::default(),
                 several: false,
             });
-        let ways = Ways { within, between };
         match self.kind {
-            Kind::Barrier => nodes::barrier(schedule, nodes, ways),
-            Kind::Bcast(root) => nodes::bcast(schedule, nodes, root as u32, part, ways),
-            Kind::Allreduce(tree, in_place, commutes) => {
-                let between = match reach {
-                    Some(reach) => Between::Writes(reach, tree),
-                    None => Between::Messages(Allreduce::RecursiveDoubling),
-                };
+            Kind::Barrier => {
+                let between = between(reach, (), ());
+                nodes::barrier(schedule, nodes, Ways { within, between });
+            }
+            Kind::Bcast(root, how) => {
+                let between = between(reach, (), how);
+                let ways = Ways { within, between };
+                nodes::bcast(schedule, nodes, root as u32, part, ways);
+            }
+            Kind::Allreduce(way, in_place, commutes) => {
+                let between = between(reach, Allreduce::RecursiveDoubling, way);
                 let op = operation(commutes);
                 let ways = Ways { within, between };
                 nodes::allreduce(schedule, nodes, in_place, part, &op, ways);
+            }
+            Kind::Reduce(how, in_place, commutes, root) => {
+                let between = between(reach, (), how);
+                let op = operation(commutes);
+                let ways = Ways { within, between };
+                nodes::reduce(schedule, nodes, (root as u32, in_place), part, &op, ways);
+            }
+            Kind::Allgather(how, in_place) => {
+                let between = between(reach, Allgather::RecursiveDoubling, how);
+                let send = (!in_place).then_some(part);
+                let ways = Ways { within, between };
+                nodes::allgather(schedule, nodes, send, part, ways);
             }
         }
     }
@@ -132,18 +202,21 @@ fn in_turn(seed: u64, all: &[Nodes], late: usize, calls: &mut [One]) -> u32 {
         for (tag, call) in (0..).zip(calls.iter_mut()) {
             let mut run = Run::new();
             call.build(nodes, run.rebuild());
-            let (phases, meets) = (run.schedule().phases(), run.schedule().meets());
-            assert!(phases == 0 || nodes.leaders().is_some());
-            if let (Some(reach), false) = (reach(nodes), phases == 0) {
-                if !meets && !pace.allows(phases, DEPTH) {
+            let (phases, course) = (run.schedule().phases(), run.schedule().course());
+            let pieces = run.schedule().pieces();
+            let writes = phases > 0 || pieces != [0; 2];
+            assert!(!writes || nodes.leaders().is_some());
+            if let (Some(reach), true) = (reach(nodes), writes) {
+                if !pace.allows(phases, course, &reach) {
                     let mut first = Run::new();
                     nodes::leaders_barrier(first.rebuild(), nodes, reach);
-                    first.set_number(pace.take(1, true));
+                    first.set_number(pace.take(1, Course::Meets));
                     // SAFETY: no buffers are used.
                     unsafe { first.start(std::ptr::null(), std::ptr::null_mut(), 0) }.unwrap();
                     list.push(first);
                 }
-                run.set_number(pace.take(phases, meets));
+                run.set_number(pace.take(phases, course));
+                run.set_pieces(pace.take_pieces(pieces));
             }
             run.set_node_number(node_number);
             node_number = node_number.wrapping_add(run.schedule().node_phases().into());

@@ -6,6 +6,7 @@
 #![allow(unsafe_code, reason = "runs are started on buffers of the tests")]
 
 mod barrier_bcast;
+mod calls;
 mod engine;
 mod inter;
 mod leaders;

@@ -16,7 +16,7 @@ fn placements(seed: u64, size: usize) -> Vec<Vec<u32>> {
     ]
 }
 
-fn by_messages<A>(how: A) -> Ways<A> {
+fn by_messages<A, W>(how: A) -> Ways<A, W> {
     Ways {
         within: None,
         between: Between::Messages(how),

@@ -1,162 +1,11 @@
 //! Collectives by remote writes: right whatever comes after what, and what they cost.
 
+use super::calls::{Kind, One, in_turn, reach};
 use super::*;
-use crate::rdma::{self, DEGREES, Pace, Reach, Signals, Way, steps};
-use crate::sim::{DEPTH, FIRST, ROOM, run_late};
+use crate::rdma::{self, Collect, DEGREES, Reach, Rise, Signals, Spread, Trade, Way, steps};
+use crate::sim::FIRST;
 use crate::virtual_time;
 use crate::{Part, Schedule};
-
-fn reach(rank: usize, size: usize) -> Reach {
-    Reach {
-        rank: rank as u32,
-        size: size as u32,
-        room: ROOM,
-        depth: DEPTH,
-    }
-}
-
-/// One of all ways of an allreduce.
-pub(super) fn any_way(rng: &mut Rng) -> Way {
-    let mut degree = || DEGREES[rng.below(4) as usize];
-    let [up, down] = [degree(), degree()];
-    match rng.below(5) {
-        0 => Way::Pairs,
-        _ => Way::Tree { up, down },
-    }
-}
-
-#[derive(Clone, Debug)]
-enum Kind {
-    Barrier(Signals),
-    Bcast(usize),
-    Allreduce {
-        way: Way,
-        in_place: bool,
-        commutes: bool,
-    },
-}
-
-struct One {
-    kind: Kind,
-    datatype: Datatype,
-    count: usize,
-    send: Vec<Buffer>,
-    recv: Vec<Buffer>,
-    expect: Vec<Buffer>,
-}
-
-impl One {
-    fn new(kind: Kind, rng: &mut Rng, size: usize) -> One {
-        let (seed, all) = (rng.below(1 << 30), types());
-        let reduces = matches!(kind, Kind::Allreduce { .. });
-        let which = rng.below(if reduces { 2 } else { all.len() as u64 });
-        let datatype = all[which as usize].clone();
-        let most = if reduces { ROOM } else { 2 * ROOM } / datatype.size();
-        let count = match rng.below(4) {
-            0 => rng.below(8) as usize,
-            1 => most,
-            _ => rng.below(most as u64 + 1) as usize,
-        };
-        let operands: Vec<_> = (0..size)
-            .map(|i| data(seed, i as u64, count * datatype.size()))
-            .collect();
-        let full = |packed: &Vec<u8>| Buffer::with(count, &datatype, packed);
-        let blank = Buffer::of(count, &datatype);
-        let vectors: Vec<Buffer> = operands.iter().map(full).collect();
-        let none = vec![Buffer::new(0); size];
-        let (send, recv, expect) = match kind {
-            Kind::Barrier(_) => (none.clone(), none.clone(), none),
-            Kind::Bcast(root) => {
-                let mut recv = vec![blank; size];
-                recv[root] = vectors[root].clone();
-                (none, recv, vec![vectors[root].clone(); size])
-            }
-            Kind::Allreduce {
-                in_place, commutes, ..
-            } => {
-                let sum = full(&reduced(commutes, operands.iter()));
-                let recv = match in_place {
-                    true => vectors.clone(),
-                    false => vec![blank; size],
-                };
-                (vectors, recv, vec![sum; size])
-            }
-        };
-        One {
-            kind,
-            datatype,
-            count,
-            send,
-            recv,
-            expect,
-        }
-    }
-
-    fn any(rng: &mut Rng, size: usize) -> One {
-        let kind = match rng.below(5) {
-            0 => Kind::Barrier(Signals::Dissemination),
-            1 => Kind::Barrier(Signals::Pairwise),
-            2 | 3 => Kind::Bcast(rng.below(size as u64) as usize),
-            _ => Kind::Allreduce {
-                way: any_way(rng),
-                in_place: rng.below(2) == 0,
-                commutes: rng.below(2) == 0,
-            },
-        };
-        One::new(kind, rng, size)
-    }
-
-    fn build(&self, rank: usize, size: usize, schedule: &mut Schedule) {
-        let (count, datatype) = (self.count, &self.datatype);
-        let part = Part { count, datatype };
-        let reach = reach(rank, size);
-        match self.kind {
-            Kind::Barrier(how) => rdma::barrier(schedule, reach, how),
-            Kind::Bcast(root) => rdma::bcast(schedule, reach, root as u32, part),
-            Kind::Allreduce {
-                way,
-                in_place,
-                commutes,
-            } => rdma::allreduce_by(schedule, reach, in_place, part, &operation(commutes), way),
-        }
-    }
-}
-
-/// One after the other, with the barriers that [`Pace`] asks for.
-fn in_turn(seed: u64, size: usize, late: usize, calls: &mut [One]) {
-    let mut runs: Vec<Vec<Run<usize>>> = Vec::new();
-    for rank in 0..size {
-        let mut pace = Pace::new(FIRST);
-        let mut list = Vec::new();
-        for call in calls.iter_mut() {
-            let mut run = Run::new();
-            call.build(rank, size, run.rebuild());
-            let phases = run.schedule().phases();
-            let meets = !matches!(call.kind, Kind::Bcast(_));
-            if !meets && !pace.allows(phases, DEPTH) {
-                let mut first = Run::new();
-                rdma::barrier(first.rebuild(), reach(rank, size), Signals::Dissemination);
-                first.set_number(pace.take(1, true));
-                // SAFETY: no buffers are used.
-                unsafe { first.start(std::ptr::null(), std::ptr::null_mut(), 0) }.unwrap();
-                list.push(first);
-            }
-            run.set_number(pace.take(phases, meets && phases > 0));
-            // SAFETY: the buffers live until the runs are done, below.
-            unsafe { run.start(call.send[rank].ptr(), call.recv[rank].ptr(), 0) }.unwrap();
-            list.push(run);
-        }
-        runs.push(list);
-    }
-    let network = Network::Random(seed);
-    let rings = |cell| reach(0, size).ring(cell);
-    let (_, results) = run_late(&mut runs, network, &|_, to| to, &rings, Some(late));
-    assert!(results.iter().all(|result| result.is_ok()), "{results:?}");
-    for (place, call) in calls.iter().enumerate() {
-        let what = (place, &call.kind, call.count, &call.datatype, size, late);
-        compare(&what, &call.recv, &call.expect);
-    }
-}
 
 #[test]
 fn every_collective_after_every_other() {
@@ -172,7 +21,7 @@ fn every_collective_after_every_other() {
 
 #[test]
 fn three_hundred_barriers_with_one_late_rank() {
-    // Numbers wrap after the tenth. Nobody may be through a barrier before the late one is in it, so
+    // Numbers wrap after the twelfth. Nobody may be through a barrier before the late one is in it, so
     // nobody's count of barriers may be more than one above the late one's: a flag that went up too
     // early would overtake, and the simulator looks for flags that go down.
     let seed = seed();
@@ -223,9 +72,34 @@ fn roots_in_rotation_with_a_late_child() {
         for late in 0..size {
             let mut rng = Rng::new(seed + late as u64);
             let mut calls: Vec<One> = (0..60)
-                .map(|i| One::new(Kind::Bcast(i % size), &mut rng, size))
+                .map(|i| One::new(Kind::Bcast(i % size, Spread::Tree), &mut rng, size))
                 .collect();
             in_turn(seed, size, late, &mut calls);
+        }
+    }
+}
+
+#[test]
+fn reductions_to_one_rank_with_a_late_parent() {
+    let seed = seed();
+    for size in [2, 3, 5, 8] {
+        for late in 0..size {
+            for ways in [&DEGREES.map(Rise::Tree)[..], &[Rise::Chain]] {
+                let mut rng = Rng::new(seed + late as u64);
+                let mut calls: Vec<One> = (0..60)
+                    .map(|i| {
+                        let kind = Kind::Reduce {
+                            // Most often the late one, whom nobody else waits for.
+                            root: if i % 8 == 7 { i / 8 % size } else { late },
+                            how: ways[i / 4 % ways.len()],
+                            in_place: i % 3 == 0,
+                            commutes: true,
+                        };
+                        One::new(kind, &mut rng, size)
+                    })
+                    .collect();
+                in_turn(seed, size, late, &mut calls);
+            }
         }
     }
 }
@@ -316,7 +190,9 @@ fn memory_grows_with_the_logarithm() {
         );
         let children = DEGREES.map(|k| k * steps(size, k + 1));
         let most = *children.iter().max().unwrap();
-        assert!(reach.cells() <= most.max(steps(size, 2) + 1) + steps(size, 2) + 5);
+        // Once for reductions to all, and once for those to one.
+        let meetings = most.max(steps(size, 2) + 1);
+        assert!(reach.cells() <= meetings + most + steps(size, 2) + 5);
     }
     let memory = |size| {
         Reach {
@@ -347,7 +223,28 @@ fn nobody_writes_to_others_than_it_says() {
             for _ in 0..20 {
                 let root = rng.below(size as u64) as u32;
                 let mut schedule = Schedule::new();
-                rdma::bcast(&mut schedule, reach(rank, size), root, part);
+                let reach = reach(rank, size);
+                let op = operation(true);
+                for how in [Spread::Tree, Spread::Chain] {
+                    rdma::bcast_by(&mut schedule, reach, root, part, how);
+                }
+                for how in DEGREES.map(Rise::Tree).into_iter().chain([Rise::Chain]) {
+                    rdma::reduce_by(&mut schedule, reach, (root, false), part, &op, how);
+                }
+                // Round the ring the ways of these are as long as there are ranks.
+                if size < 40 {
+                    rdma::allreduce_by(&mut schedule, reach, false, part, &op, Way::Ring);
+                    for how in [Collect::Direct, Collect::Doubling, Collect::Ring] {
+                        if how.takes(reach, 1) {
+                            rdma::allgather_by(&mut schedule, reach, Some(part), part, how);
+                        }
+                    }
+                    for how in [Trade::Direct, Trade::Doubling] {
+                        if how.takes(reach, 1) {
+                            rdma::alltoall_by(&mut schedule, reach, Some(part), part, how);
+                        }
+                    }
+                }
                 for step in schedule.steps() {
                     if let crate::Step::Put { slot, .. } = step {
                         assert!(known.contains(&slot.of), "{size} {rank} {root} {slot:?}");

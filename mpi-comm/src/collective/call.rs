@@ -1,12 +1,11 @@
 //! Collective calls as data, and which algorithm each takes on a communicator.
 
-use super::site::{Site, Written, leaders};
-use mpi_coll::costs::Network;
+use super::site::{Site, leaders};
+use super::writes::barrier_by_writes;
 use mpi_coll::nodes::{Between, Ways};
-use mpi_coll::rdma::Way;
 use mpi_coll::{
-    self, Choices, Inter, Layout, Neighbors, Part, Reach, Rooted, Schedule, Situation, Slots, Team,
-    inter, rdma, slots,
+    self, Choices, Inter, Layout, Neighbors, Part, Rooted, Schedule, Situation, Slots, Team, inter,
+    slots,
 };
 use mpi_core::op::Op;
 
@@ -107,7 +106,7 @@ impl Call<'_> {
             None => match site.slots {
                 Some(slots) if self.in_slots(slots, choices, schedule) => {}
                 _ => match site.all_reach() {
-                    Some(written) if self.by_writes(written, choices, schedule) => {}
+                    Some(written) if self.by_writes(&written, choices, schedule) => {}
                     _ => self.within(site, schedule),
                 },
             },
@@ -208,14 +207,20 @@ impl Call<'_> {
             }
             _ => return None,
         };
-        let way = match phases {
-            0 if comm.remote().is_some() => "between groups".to_string(),
-            0 if site.nodes.is_some() && choices.by_nodes(&at(bytes)) => format!("{way} by nodes"),
-            0 => way,
-            _ => match (site.all_reach(), site.leaders_reach()) {
-                (Some(written), _) => self.describe_writes(choices, &at(bytes), &written.network),
-                (None, Some(Written { reach, network })) => {
-                    let between = self.describe_writes(choices, &leaders(reach, bytes), &network);
+        let writes = phases > 0 || schedule.pieces() != [0; 2];
+        let way = match writes {
+            false if comm.remote().is_some() => "between groups".to_string(),
+            false
+                if site.nodes.is_some_and(|nodes| self.goes_by_nodes(nodes))
+                    && choices.by_nodes(&at(bytes)) =>
+            {
+                format!("{way} by nodes")
+            }
+            false => way,
+            true => match (site.all_reach(), site.leaders_reach()) {
+                (Some(written), _) => self.describe_writes(site, &written),
+                (None, Some(written)) => {
+                    let between = self.describe_writes(site, &written);
                     format!("by nodes, {between} between them")
                 }
                 (None, None) => "slots".to_string(),
@@ -228,56 +233,6 @@ impl Call<'_> {
         Some(format!(
             "{name} of {bytes} bytes on {ranks} ranks, at most {per_node} of them on a node: {way}{within}"
         ))
-    }
-
-    fn describe_writes(
-        &self,
-        choices: &Choices,
-        situation: &Situation,
-        network: &Network,
-    ) -> String {
-        match self {
-            Call::Allreduce { .. } => match choices.way(situation, &network.costs) {
-                Way::Pairs => "rdma (pairs)".to_string(),
-                Way::Tree { up, down } => format!("rdma (tree:{up}, down by {down})"),
-            },
-            _ => "rdma".to_string(),
-        }
-    }
-
-    /// By writes to slots over a network, if that is how the call is best done; otherwise nothing is
-    /// built.
-    fn by_writes(
-        &self,
-        Written { reach, network }: Written,
-        choices: &Choices,
-        schedule: &mut Schedule,
-    ) -> bool {
-        let quick = network.quick;
-        let at = |bytes: usize| leaders(reach, bytes);
-        match *self {
-            Call::Barrier if choices.by_writes("barrier", &at(0), usize::MAX, quick) => {
-                rdma::barrier(schedule, reach, rdma::Signals::Dissemination);
-            }
-            Call::Bcast { root, part }
-                if choices.by_writes("bcast", &at(part.bytes()), reach.most(), quick) =>
-            {
-                let root = match root {
-                    Root::Rank(rank) => rank,
-                    Root::This | Root::Other => reach.rank,
-                };
-                rdma::bcast(schedule, reach, root, part);
-            }
-            Call::Allreduce { in_place, part, op }
-                if slots::can_reduce(&part)
-                    && choices.by_writes("allreduce", &at(part.bytes()), reach.room, quick) =>
-            {
-                let way = choices.way(&at(part.bytes()), &network.costs);
-                rdma::allreduce_by(schedule, reach, in_place, part, op, way);
-            }
-            _ => return false,
-        }
-        true
     }
 
     /// By slots that all ranks see, if that is how the call is best done; otherwise nothing is built.
@@ -455,7 +410,9 @@ impl Call<'_> {
             Call::Nothing => {}
             Call::Barrier => match nodes {
                 Some(nodes) if choices.by_nodes(&plain(0)) => {
-                    let ways = site.ways("barrier", 0, |_| usize::MAX, ());
+                    let ways = site.ways("barrier", 0, (), |reach, network| {
+                        barrier_by_writes(choices, reach, network)
+                    });
                     mpi_coll::nodes::barrier(schedule, nodes, ways);
                 }
                 _ => mpi_coll::barrier(schedule, team, choices.barrier(&plain(0))),
@@ -465,8 +422,10 @@ impl Call<'_> {
                 let root = number(root);
                 match nodes {
                     Some(nodes) if choices.by_nodes(&situation) => {
-                        let most = |reach: Reach| reach.most();
-                        let ways = site.ways("bcast", part.bytes(), most, ());
+                        let ways = site.ways("bcast", part.bytes(), (), |reach, network| {
+                            let situation = leaders(reach, part.bytes());
+                            choices.bcast_by_writes(&situation, reach, network)
+                        });
                         mpi_coll::nodes::bcast(schedule, nodes, root as u32, part, ways);
                     }
                     _ => mpi_coll::bcast(schedule, team, root, part, choices.bcast(&situation)),
@@ -501,8 +460,22 @@ impl Call<'_> {
                 mpi_coll::scatter(schedule, team, number(root), send, recv, algorithm);
             }
             Call::Allgather { send, recv } => {
-                let algorithm = choices.allgather(&plain(total(&recv, size)));
-                mpi_coll::allgather(schedule, team, send, recv, algorithm);
+                let situation = plain(total(&recv, size));
+                let algorithm = choices.allgather(&situation);
+                match (nodes, recv) {
+                    (Some(nodes), Layout::Uniform(part))
+                        if self.goes_by_nodes(nodes) && choices.by_nodes(&situation) =>
+                    {
+                        let bytes = situation.bytes;
+                        let ways = site.ways("allgather", bytes, algorithm, |reach, network| {
+                            let block = part.bytes() * nodes.largest();
+                            let situation = leaders(reach, bytes);
+                            choices.allgather_by_writes(&situation, block, reach, network)
+                        });
+                        mpi_coll::nodes::allgather(schedule, nodes, send, part, ways);
+                    }
+                    _ => mpi_coll::allgather(schedule, team, send, recv, algorithm),
+                }
             }
             Call::Alltoall { send, recv } => {
                 let bytes = match recv {
@@ -518,8 +491,25 @@ impl Call<'_> {
                 part,
                 op,
             } => {
-                let algorithm = choices.reduce(&situation(part.bytes(), op.is_commutative()));
-                mpi_coll::reduce(schedule, team, number(root), in_place, part, op, algorithm);
+                let commutes = op.is_commutative();
+                let situation = situation(part.bytes(), commutes);
+                let (root, algorithm) = (number(root), choices.reduce(&situation));
+                match nodes {
+                    Some(nodes) if self.goes_by_nodes(nodes) && choices.by_nodes(&situation) => {
+                        let ways = site.ways("reduce", part.bytes(), (), |reach, network| {
+                            let leaders = leaders(reach, part.bytes());
+                            let situation = Situation {
+                                commutes,
+                                ..leaders
+                            };
+                            let root = nodes.node_of(root as u32);
+                            choices.reduce_by_writes(&situation, root, reach, network)
+                        });
+                        let root = (root as u32, in_place);
+                        mpi_coll::nodes::reduce(schedule, nodes, root, part, op, ways);
+                    }
+                    _ => mpi_coll::reduce(schedule, team, root, in_place, part, op, algorithm),
+                }
             }
             Call::Allreduce { in_place, part, op } => {
                 let commutes = op.is_commutative();
@@ -529,9 +519,17 @@ impl Call<'_> {
                     Some(nodes)
                         if choices.by_nodes(&situation) && (commutes || nodes.in_order()) =>
                     {
-                        let most = |reach: Reach| reach.room;
                         let ways = match slots::can_reduce(&part) {
-                            true => site.ways("allreduce", part.bytes(), most, algorithm),
+                            true => {
+                                site.ways("allreduce", part.bytes(), algorithm, |reach, network| {
+                                    let leaders = leaders(reach, part.bytes());
+                                    let situation = Situation {
+                                        commutes,
+                                        ..leaders
+                                    };
+                                    choices.allreduce_by_writes(&situation, reach, network)
+                                })
+                            }
                             false => Ways {
                                 within: None,
                                 between: Between::Messages(algorithm),
@@ -647,7 +645,7 @@ impl From<Root> for inter::Root {
 const PIECES: usize = 4;
 
 /// Ranks that may read long data of one at the same time.
-const DIRECT: usize = 8;
+pub(super) const DIRECT: usize = 8;
 
 /// Bytes of all blocks.
 pub(super) fn total(layout: &Layout<'_>, ranks: usize) -> usize {

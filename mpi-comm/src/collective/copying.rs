@@ -1,44 +1,51 @@
-//! Whether long data goes between ranks of this node more quickly by one copy of the kernel's than by two through slots.
+//! Whether long data goes between ranks of a node more quickly by one copy of the kernel's than by two through slots.
 //!
 //! That depends on what the kernel's copy costs, and on how quickly one core fetches what another has written: on some
-//! processors one copy of 64 KiB takes half as long as two, on others twice. So it is measured, when a communicator of the
-//! process gets slots for the first time, and all members of a communicator go by what all of them have found.
+//! processors an allgather of 64 KiB by one copy takes 0.6 of the time, on others twice the time. So both are tried, when a
+//! communicator of the process gets slots for the first time, and all members of a communicator go by what all of them
+//! have found.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Instant;
 
-use netmod::SharedMemory;
-
+use super::buffers::Buffers;
+use super::call::{Call, DIRECT};
 use super::exchange::gather_all_u64;
-use super::nearness::store;
-use super::setup::common_piece;
-use mpi_core::comm::{Comm, single_copy};
+use super::registration::Collectives;
+use super::registration::choices;
+use super::run::run;
+use super::shared::SharedSlots;
+use super::state::CommState;
+use mpi_coll::slots::Direct;
+use mpi_coll::{Choices, Layout, Part};
+use mpi_core::comm::{Comm, Purpose};
+use mpi_core::datatype::{Datatype, Predefined};
 use mpi_core::error::Result;
 use mpi_core::process::Process;
 
-/// Bytes of a copy that is timed, and how many are: the quickest counts.
+/// Bytes of a block that each rank gives.
 const LEN: usize = 64 << 10;
-const TIMES: usize = 3;
-const ALL: usize = LEN * TIMES;
+/// Calls by each way, of which the quickest counts. The first ones meet memory for the first time.
+const TRIALS: usize = 8;
 
 /// What a process has found.
-#[derive(Default)]
-pub(super) struct Copying(AtomicU8);
-
-/// What is known of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(super) enum Found {
+enum Found {
     /// Nothing yet.
     Nothing = 0,
-    /// Two copies are quicker, or it can't be found out.
+    /// Two copies are quicker, or as quick.
     Two = 1,
-    /// One is.
+    /// One is quicker.
     One = 2,
 }
 
+/// The same, kept for all communicators.
+#[derive(Default)]
+pub(super) struct Copying(AtomicU8);
+
 impl Copying {
-    pub fn found(&self) -> Found {
+    fn found(&self) -> Found {
         match self.0.load(Ordering::Relaxed) {
             0 => Found::Nothing,
             2 => Found::One,
@@ -51,87 +58,87 @@ impl Copying {
     }
 }
 
-/// Finds it out. All members of the communicator call this, share a node, and can read each other's memory.
-pub(super) fn measure(
+/// Finds it out for the members of a communicator that have slots, all of which call this.
+pub(super) fn find_out(
     process: &Process,
     comm: &Comm,
-    memory: &dyn SharedMemory,
-    copying: &Copying,
+    state: &CommState,
+    shared: &SharedSlots,
 ) -> Result<()> {
-    let (rank, size) = (comm.rank(), comm.size());
-    let next = (rank + 1) % size;
-    let (mut own, mut taken) = (vec![0; ALL], vec![1; ALL]);
-    let piece = common_piece(process, comm, memory, ALL)?;
-    let own_at = own.as_ptr().expose_provenance() as u64;
-    let told = gather_all_u64(process, comm, [own_at, u64::from(piece.is_some())])?;
-    let is_possible = told.iter().all(|member| member[1] != 0);
-    let (Some(piece), true) = (piece, is_possible) else {
-        copying.set(Found::Two);
+    if shared.slots.direct == Direct::No || comm.size() as usize > DIRECT {
         return Ok(());
-    };
-    let (mut works, mut one) = (true, u64::MAX);
-    // The first time is that of cold memory.
-    for is_warm in [false, true] {
-        // Written, so that it lies in this core's cache and in no other's.
-        own.fill(u8::from(is_warm));
-        gather_all_u64(process, comm, [0])?;
-        let reading = quickest(|at| {
-            let to = taken[at..at + LEN].as_mut_ptr();
-            let from = told[next as usize][0] + at as u64;
-            // SAFETY: `LEN` bytes of a vector; the member keeps its own, and writes there when all have come together.
-            works &=
-                unsafe { single_copy::copy(process, comm, next, false, to, LEN, from) }.is_ok();
+    }
+    let copying = &process.source::<Collectives>().copying;
+    // Among ranks that wait for a core nothing can be measured.
+    let own = [
+        copying.found() as u64,
+        u64::from(process.is_oversubscribed()),
+    ];
+    let mut told = gather_all_u64(process, comm, own)?;
+    if told.iter().any(|member| member[1] != 0) {
+        return Ok(());
+    }
+    if told.iter().any(|member| member[0] == Found::Nothing as u64) {
+        let own = state.choices();
+        let choices = own.as_deref().unwrap_or(choices(process));
+        let two = quickest(process, comm, state, shared, choices, "slots")?;
+        let one = quickest(process, comm, state, shared, choices, "direct")?;
+        copying.set(match is_worth_it(one, two) {
+            true => Found::One,
+            false => Found::Two,
         });
-        if is_warm {
-            one = reading;
-        }
-        gather_all_u64(process, comm, [0])?;
+        told = gather_all_u64(process, comm, [copying.found() as u64, 0])?;
     }
-    let mut two = u64::MAX;
-    for far in [false, true] {
-        // The second time each line has been read by the one and is written by the other, as with slots in use.
-        for is_warm in [false, true] {
-            let place = |of: u32, at: usize| piece.as_ptr().wrapping_add(of as usize * ALL + at);
-            gather_all_u64(process, comm, [0])?;
-            let writing = quickest(|at| {
-                // SAFETY: this rank's part of the piece, which nobody reads before all have come together; the other is a
-                // vector as long.
-                unsafe { store(far, own[at..at + LEN].as_ptr(), place(rank, at), LEN) };
-            });
-            gather_all_u64(process, comm, [0])?;
-            let reading = quickest(|at| {
-                // SAFETY: the next rank's part, which it has written and leaves alone until all have come together again.
-                unsafe { netmod_kit::copy(place(next, at), taken[at..at + LEN].as_mut_ptr(), LEN) };
-            });
-            if is_warm {
-                two = two.min(writing + reading);
-            }
-        }
+    if told.iter().all(|member| member[0] == Found::One as u64) {
+        shared.set_one_copy();
     }
-    // Nobody unmaps or frees what others still read.
-    gather_all_u64(process, comm, [0])?;
-    piece.settle();
-    std::hint::black_box(&taken);
-    copying.set(match works && is_worth_it(one, two) {
-        true => Found::One,
-        false => Found::Two,
-    });
     Ok(())
 }
 
-/// Whether one copy is so much quicker that what else it costs, a word from all that they have read, doesn't matter.
+/// Whether one copy is so much quicker that noise didn't decide.
 fn is_worth_it(one: u64, two: u64) -> bool {
-    one + one / 4 < two
+    one + one / 8 < two
 }
 
-/// The time of the quickest of some copies in nanoseconds, each of its own part of the memory.
-fn quickest(mut copy: impl FnMut(usize)) -> u64 {
-    let time = |at: usize| {
-        let begun = Instant::now();
-        copy(at);
-        begun.elapsed().as_nanos() as u64
+/// The time of the quickest of some allgathers by the algorithm of this name, in nanoseconds.
+fn quickest(
+    process: &Process,
+    comm: &Comm,
+    state: &CommState,
+    shared: &SharedSlots,
+    choices: &Choices,
+    way: &str,
+) -> Result<u64> {
+    let mut choices = choices.clone();
+    choices.set("allgather", way)?;
+    let bytes = Datatype::predefined(Predefined::Byte);
+    let part = Part {
+        count: LEN,
+        datatype: &bytes,
     };
-    (0..ALL).step_by(LEN).map(time).min().unwrap_or(u64::MAX)
+    let call = Call::Allgather {
+        send: Some(part),
+        recv: Layout::Uniform(part),
+    };
+    let (send, mut recv) = (vec![1u8; LEN], vec![0u8; LEN * comm.size() as usize]);
+    let mut best = u64::MAX;
+    for _ in 0..TRIALS {
+        let mut kept = state.take_run(None);
+        kept.remember(None);
+        let site = state.site(process, comm, Some(shared.slots), Some(&choices));
+        call.build(&site, kept.run.rebuild());
+        kept.signature = CommState::signature(comm, &call, kept.run.schedule().phases());
+        let buffers = Buffers {
+            send: send.as_ptr(),
+            recv: recv.as_mut_ptr(),
+        };
+        let (tag, purpose) = (comm.next_collective(), Purpose::Collective);
+        let begun = Instant::now();
+        // SAFETY: the buffers hold a block, and one of each rank; they live until all are through.
+        unsafe { run(process, comm, state, purpose, tag, buffers, kept)? };
+        best = best.min(begun.elapsed().as_nanos() as u64);
+    }
+    Ok(best)
 }
 
 #[cfg(test)]
@@ -149,20 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn one_copy_must_be_quicker_by_a_quarter() {
-        assert!(is_worth_it(3000, 4000) && !is_worth_it(3300, 4000) && !is_worth_it(0, 0));
-    }
-
-    #[test]
-    fn the_quickest_copy_counts_and_all_parts_are_copied() {
-        let mut parts = Vec::new();
-        let time = quickest(|at| {
-            parts.push(at);
-            if at != LEN {
-                std::thread::sleep(std::time::Duration::from_millis(20));
-            }
-        });
-        assert_eq!(parts, [0, LEN, 2 * LEN]);
-        assert!(time < 20_000_000, "{time}");
+    fn one_copy_must_be_quicker_by_an_eighth() {
+        assert!(is_worth_it(3000, 4000) && !is_worth_it(3600, 4000) && !is_worth_it(0, 0));
     }
 }

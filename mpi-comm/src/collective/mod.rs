@@ -33,6 +33,7 @@ mod slot_flag;
 pub mod started;
 mod state;
 mod words;
+mod writes;
 
 pub use blocking::{barrier, call, greatest_u64};
 pub use buffers::{Buffers, Holder};

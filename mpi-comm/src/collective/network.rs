@@ -21,6 +21,8 @@ use super::site::Written;
 use super::words::{self, FLAG};
 use mpi_coll::costs::Network;
 use mpi_coll::rdma::Pace;
+use mpi_coll::run::has_come;
+use mpi_coll::schedule::{Course, FREE, FREED};
 use mpi_coll::{Put, Reach};
 use mpi_core::comm::Comm;
 use mpi_core::error::Result;
@@ -34,8 +36,9 @@ pub(super) const ROOM_LEAST: usize = 1 << 10;
 pub(super) const DEPTH: u32 = 16;
 /// Ranks, or leaders of nodes, up to which they tell each other their keys, of which each keeps those that it needs.
 pub(super) const RANKS: u32 = 1 << 16;
-/// The first phases of a communicator. Numbers may wrap, and soon do.
-pub(super) const FIRST: u64 = u64::MAX - 1000;
+/// The first phases of a communicator, a multiple of [`DEPTH`]. Numbers may wrap, and soon do.
+pub(super) const FIRST: u64 = u64::MAX - 1007;
+const _: () = assert!(FIRST.is_multiple_of(DEPTH as u64));
 /// Where the rest of a slot begins.
 pub(super) const SIGNAL_LINE: usize = 64;
 /// The most bytes of data in words.
@@ -57,6 +60,8 @@ pub(crate) struct NetworkSlots {
     /// Whether writes arrive while nobody polls.
     pub(super) unaided: bool,
     pub(super) pace: Mutex<Pace>,
+    /// Up to which piece the slots at the next rank are free.
+    pub(super) freed: AtomicU64,
     pub awaited: Arc<AwaitedPeers>,
     pub(super) _share: Share,
 }
@@ -129,13 +134,18 @@ impl NetworkSlots {
     }
 
     /// Whether a collective of so many phases may begin without a barrier before it.
-    pub fn allows(&self, phases: u32, meets: bool) -> bool {
-        meets || self.pace.lock().allows(phases, DEPTH)
+    pub fn allows(&self, phases: u32, course: Course) -> bool {
+        course == Course::Meets || self.pace.lock().allows(phases, course, &self.reach)
     }
 
     /// Numbers for so many phases.
-    pub fn take(&self, phases: u32, meets: bool) -> u64 {
-        self.pace.lock().take(phases, meets)
+    pub fn take(&self, phases: u32, course: Course) -> u64 {
+        self.pace.lock().take(phases, course)
+    }
+
+    /// Numbers for so many pieces that go to the next rank, and come from the one before.
+    pub fn take_pieces(&self, pieces: [u32; 2]) -> [u64; 2] {
+        self.pace.lock().take_pieces(pieces)
     }
 
     /// How often to look at a flag before polling.
@@ -166,6 +176,9 @@ impl NetworkSlots {
     /// Whether the flag of a phase is up, which for data may be asked until it is; looks `times` times before it says no.
     #[inline]
     pub fn is_up(&self, cell: u32, number: u64, times: u32) -> bool {
+        if cell == FREED {
+            return self.is_free(number);
+        }
         let at = self.reach.place(cell, number);
         let first = self.word_at(at);
         if self.reach.is_signal(cell) {
@@ -185,6 +198,24 @@ impl NetworkSlots {
             std::hint::spin_loop();
         }
         false
+    }
+
+    /// Whether the slot of a piece that went to the next rank is free. Each flag that says so is looked for by its number,
+    /// since another may be half of one. The next one in its place comes a ring later, when this one has been seen.
+    #[inline]
+    fn is_free(&self, number: u64) -> bool {
+        loop {
+            let freed = self.freed.load(Ordering::Relaxed);
+            if has_come(freed, number) {
+                return true;
+            }
+            let next = self.reach.next_half(freed);
+            let flag = self.word_at(self.reach.place(FREED, next));
+            if !words::is_number(flag.load(Ordering::Acquire), next) {
+                return false;
+            }
+            self.freed.store(next, Ordering::Relaxed);
+        }
     }
 
     /// Takes in what has come to a slot, of whose words the first is `word`. Returns whether all of
@@ -236,6 +267,9 @@ impl NetworkSlots {
         number: u64,
         data: &[u8],
     ) -> Result<Put<super::buffers::Message>> {
+        if cell == FREE && !self.reach.ends_half(number) {
+            return Ok(Put::Done);
+        }
         let place = match &self.leaders {
             None => Some(to),
             Some(leaders) => leaders.binary_search(&to).ok().map(|place| place as u32),

@@ -152,7 +152,8 @@ impl<'a> Underway<'a> {
         let start = |kept: &mut CommRun| unsafe { kept.run.start(buffers.send, buffers.recv, tag) };
         let phases = kept.run.schedule().phases();
         let node_phases = kept.run.schedule().node_phases();
-        let result = if phases == 0 && node_phases == 0 {
+        let pieces = kept.run.schedule().pieces();
+        let result = if !kept.run.schedule().uses_slots() {
             start(&mut kept)?;
             self.by_messages(&mut kept, shared)
         } else if let Some(shared) = shared {
@@ -161,13 +162,17 @@ impl<'a> Underway<'a> {
             start(&mut kept)?;
             self.by_shared(&mut kept, shared, number)
         } else {
-            let network = state.network_slots().filter(|_| phases > 0);
+            let writes = phases > 0 || pieces != [0; 2];
+            let network = state.network_slots().filter(|_| writes);
             if let Some(network) = network {
-                let meets = kept.run.schedule().meets();
-                if !network.allows(phases, meets) {
+                let course = kept.run.schedule().course();
+                if !network.allows(phases, course) {
                     synchronize_ranks(process, comm, state, network, self.waiter)?;
                 }
-                kept.run.set_number(network.take(phases, meets));
+                kept.run.set_number(network.take(phases, course));
+                if pieces != [0; 2] {
+                    kept.run.set_pieces(network.take_pieces(pieces));
+                }
             }
             match (state.node_slots(), network) {
                 (Some(node), _) if node_phases > 0 => {

@@ -6,6 +6,7 @@ use super::call::Call;
 use super::network::NetworkSlots;
 use super::registration::Collectives;
 use super::run::run;
+use super::shared::SharedSlots;
 use super::site::Site;
 use super::state::CommState;
 use mpi_coll::Schedule;
@@ -28,7 +29,7 @@ pub(super) unsafe fn call_with(
 ) -> Result<()> {
     let (slots, reach, node) = match by_slots {
         true => (
-            state.shared_slots().map(|shared| shared.slots),
+            state.shared_slots().map(SharedSlots::view),
             state.network_slots().map(NetworkSlots::written),
             state.node_slots().map(|node| node.slots),
         ),

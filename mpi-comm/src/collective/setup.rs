@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use netmod::{OpenError, RemoteKey, SharedMemory, SharedSegment, Signals, Transport};
 use parking_lot::Mutex;
 
-use super::copying::{self, Found};
+use super::copying;
 use super::exchange::{broadcast_u64, gather_all_u64};
 use super::network::{self, AwaitedPeers, Memory, NetworkSlots, SIGNAL_LINE};
 use super::nonblocking::NonblockingSlots;
@@ -14,7 +14,7 @@ use super::registration::{Collectives, choices};
 use super::share::Share;
 use super::shared::{self, SharedSlots};
 use super::state::CommState;
-use mpi_coll::costs::Network;
+use mpi_coll::costs::{COLLECTIVES, Network, Quick};
 use mpi_coll::model::{GUESSED, NUMBERS, Parameters};
 use mpi_coll::rdma::{self, Pace};
 use mpi_coll::slots::Direct;
@@ -39,6 +39,9 @@ pub(super) fn make_slots(process: &Process, comm: &Comm, state: &CommState) -> R
         };
         state.set_network_slots(remote, node);
         state.set_shared_slots(shared);
+        if let Some(shared) = state.shared_slots() {
+            copying::find_out(process, comm, state, shared)?;
+        }
     }
     if state.is_time_for_nonblocking_slots() {
         let nonblocking = match state.shared_slots() {
@@ -52,7 +55,7 @@ pub(super) fn make_slots(process: &Process, comm: &Comm, state: &CommState) -> R
 
 /// Memory that all members of an intracommunicator of one node see, `own` bytes for each, by rank. All call
 /// this; those who could not have it get none.
-pub(super) fn common_piece(
+fn common_piece(
     process: &Process,
     comm: &Comm,
     memory: &dyn SharedMemory,
@@ -117,25 +120,13 @@ fn shared(process: &Process, comm: &Comm) -> Result<Option<SharedSlots>> {
     let bytes = SharedSlots::bytes_of_rank(room, depth);
     let piece = common_piece(process, comm, &**memory, bytes)?;
     let mut shared = piece.map(|piece| SharedSlots::over(piece, rank, size, (room, depth), share));
-    let can_copy = |of: u32| single_copy::can_copy(process, comm, of, probes[of as usize]);
-    let copying = &process.source::<Collectives>().copying;
-    // Beside ranks that wait for a core nothing can be measured.
-    let measures = copying.found() == Found::Nothing && !process.is_oversubscribed();
-    let state = [shared.is_some(), (0..size).all(can_copy), measures];
-    let told = gather_all_u64(process, comm, state.map(u64::from))?;
-    let direct = told.iter().all(|ready| ready[1] != 0);
-    if direct && told.iter().any(|ready| ready[2] != 0) {
-        copying::measure(process, comm, &**memory, copying)?;
-    }
+    let direct = (0..size).all(|of| single_copy::can_copy(process, comm, of, probes[of as usize]));
+    let state = [u64::from(shared.is_some()), u64::from(direct)];
+    let told = gather_all_u64(process, comm, state)?;
     if let Some(shared) = &mut shared {
-        let found = match direct {
-            true => gather_all_u64(process, comm, [copying.found() as u64])?,
-            false => Vec::new(),
-        };
-        shared.settle(match (direct, Found::One as u64) {
-            (false, _) => Direct::No,
-            (true, one) if found.iter().all(|found| found[0] == one) => Direct::Quicker,
-            (true, _) => Direct::Possible,
+        shared.settle(match told.iter().all(|ready| ready[1] != 0) {
+            true => Direct::Possible,
+            false => Direct::No,
         });
     }
     Ok(shared.filter(|_| told.iter().all(|ready| ready[0] != 0)))
@@ -165,7 +156,7 @@ pub(super) fn persistent(
     };
     let told = gather_all_u64(process, comm, [u64::from(own.is_some())])?;
     if let Some(own) = &mut own {
-        own.settle(shared.slots.direct);
+        own.settle(shared.view().direct);
     }
     Ok(own.filter(|_| told.iter().all(|ready| ready[0] != 0)))
 }
@@ -217,9 +208,13 @@ fn network(
             return Ok((slots, None));
         }
     }
-    let Some(nodes) = find_nodes(process, comm)? else {
-        return Ok((None, None)); // nobody finds others
-    };
+    let nodes = find_nodes(process, comm)?;
+    if nodes.largest() == 1 {
+        state.set_apart();
+    }
+    if nodes.largest() == 1 || nodes.count() == 1 {
+        return Ok((None, None)); // on all ranks
+    }
     let nodes = state.set_nodes(nodes);
     let node = match choices.wants_slots() {
         true => node_slots(process, comm, nodes)?,
@@ -280,9 +275,8 @@ fn node_slots(process: &Process, comm: &Comm, nodes: &Nodes) -> Result<Option<Sh
     Ok(slots.filter(|_| all))
 }
 
-/// Which ranks share nodes, as they find it themselves: launchers don't always tell. None, on all of them,
-/// where there is but one node, or where nobody shares one.
-fn find_nodes(process: &Process, comm: &Comm) -> Result<Option<Nodes>> {
+/// Which ranks share nodes, as they find it themselves: launchers don't always tell.
+fn find_nodes(process: &Process, comm: &Comm) -> Result<Nodes> {
     let is_here = |rank: &u32| {
         let peer = comm.local().peer(*rank);
         peer == process.me() || process.is_local(peer)
@@ -290,8 +284,7 @@ fn find_nodes(process: &Process, comm: &Comm) -> Result<Option<Nodes>> {
     let first = (0..comm.size()).find(is_here).unwrap_or(comm.rank());
     let firsts = gather_all_u64(process, comm, [u64::from(first)])?;
     let node_of: Vec<u32> = firsts.iter().map(|first| first[0] as u32).collect();
-    let nodes = Nodes::new(comm.rank(), &node_of);
-    Ok((nodes.count() > 1 && nodes.largest() > 1).then_some(nodes))
+    Ok(Nodes::new(comm.rank(), &node_of))
 }
 
 /// Ranks of a communicator that are to write to each other's memory.
@@ -405,6 +398,12 @@ fn writers_slots(
         .as_ref()
         .map(|(ready, _)| choices.network(ready.transport.name(), quick(ready)));
     let network = network_of_first(process, comm, known)?;
+    if !choices.wants_writes(network.quick.is_any()) {
+        if let Some((ready, _)) = &made {
+            ready.transport.withdraw(&ready.exposed);
+        }
+        return Ok(None); // on all ranks
+    }
     let ready =
         |(ready, reach)| ready_slots(process, comm, writers, (ready, reach), network, &told);
     let slots = made.map(ready);
@@ -418,18 +417,24 @@ fn writers_slots(
 fn network_of_first(process: &Process, comm: &Comm, known: Option<Network>) -> Result<Network> {
     let Network { costs, quick } = known.unwrap_or(Network {
         costs: GUESSED,
-        quick: None,
+        quick: Quick::all(None),
     });
-    let mut words = [0; 1 + NUMBERS];
-    words[0] = quick.map_or(u64::MAX, |bytes| bytes as u64);
-    for (word, number) in words[1..].iter_mut().zip(costs.to_numbers()) {
+    let mut words = [0; COLLECTIVES.len() + NUMBERS];
+    let (limits, times) = words.split_at_mut(COLLECTIVES.len());
+    limits.copy_from_slice(&quick.to_words());
+    for (word, number) in times.iter_mut().zip(costs.to_numbers()) {
         *word = number.to_bits();
     }
     broadcast_u64(process, comm, &mut words)?;
-    let [quick, costs @ ..] = words;
+    let mut limits = [0; COLLECTIVES.len()];
+    limits.copy_from_slice(&words[..COLLECTIVES.len()]);
+    let mut times = [0.0; NUMBERS];
+    for (number, word) in times.iter_mut().zip(&words[COLLECTIVES.len()..]) {
+        *number = f64::from_bits(*word);
+    }
     Ok(Network {
-        costs: Parameters::from_numbers(costs.map(f64::from_bits)),
-        quick: (quick != u64::MAX).then_some(quick as usize),
+        costs: Parameters::from_numbers(times),
+        quick: Quick::from_words(limits),
     })
 }
 
@@ -465,6 +470,7 @@ fn ready_slots(
         exposed: ready.exposed,
         unaided: ready.signals.passive_target,
         pace: Mutex::new(Pace::new(network::FIRST)),
+        freed: AtomicU64::new(network::FIRST - 1),
         awaited,
         _share: ready.share,
     };

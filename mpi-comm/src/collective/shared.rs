@@ -6,7 +6,7 @@
 //! vain because theirs is another, and in rank 0's a word that says that somebody has found such.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use netmod::SharedSegment;
 
@@ -73,6 +73,8 @@ pub(crate) struct SharedSlots {
     names: Option<Box<[u32]>>,
     /// Whether the other ranks are near.
     pub nearness: Nearness,
+    /// Whether one copy from rank to rank is quicker than two through these slots.
+    one_copy: AtomicBool,
     _share: Share,
     /// What `base` points to.
     piece: Box<dyn SharedSegment>,
@@ -134,6 +136,7 @@ impl SharedSlots {
             seen: (0..size).map(|_| AtomicU64::new(FIRST - 1)).collect(),
             names: None,
             nearness: Nearness::default(),
+            one_copy: AtomicBool::new(false),
             _share: share,
             piece,
         };
@@ -154,6 +157,23 @@ impl SharedSlots {
     pub fn settle(&mut self, direct: Direct) {
         self.piece.settle();
         self.slots.direct = direct;
+    }
+
+    /// Takes note that one copy from rank to rank is quicker than two through these slots.
+    pub fn set_one_copy(&self) {
+        self.one_copy.store(true, Ordering::Relaxed);
+    }
+
+    /// What builders of schedules are to know of them.
+    pub fn view(&self) -> Slots {
+        let direct = match self.one_copy.load(Ordering::Relaxed) {
+            true => Direct::Quicker,
+            false => self.slots.direct,
+        };
+        Slots {
+            direct,
+            ..self.slots
+        }
     }
 
     /// Says which of a communicator's ranks these are, if not all.

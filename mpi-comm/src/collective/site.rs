@@ -27,6 +27,8 @@ pub(super) struct Site<'a> {
     pub reach: Option<Written>,
     /// Slots that the ranks of this node see, by their places there, where there are several nodes.
     pub node: Option<Slots>,
+    /// Whether the ranks have found that no two of them share a node.
+    pub apart: bool,
 }
 
 impl Site<'_> {
@@ -34,6 +36,7 @@ impl Site<'_> {
     pub fn per_node(&self) -> usize {
         match (self.comm.size() as usize, self.nodes) {
             (2, _) if self.reach.is_some() => 1,
+            _ if self.apart => 1,
             (size, nodes) => nodes.map_or(size, Nodes::largest),
         }
     }
@@ -50,14 +53,15 @@ impl Site<'_> {
             .filter(|written| written.reach.size == self.comm.size())
     }
 
-    /// How ranks reach each other within this node and from node to node, in a collective of so many bytes.
-    pub fn ways<A>(
+    /// How ranks reach each other within this node and from node to node, in a collective of so many bytes: between
+    /// the leaders by writes, if that `by_writes` says how.
+    pub fn ways<A, W>(
         &self,
         collective: &str,
         bytes: usize,
-        most: impl FnOnce(Reach) -> usize,
         messages: A,
-    ) -> Ways<A> {
+        by_writes: impl FnOnce(&Reach, &Network) -> Option<W>,
+    ) -> Ways<A, W> {
         let is_quick = |slots: &Slots| {
             let ranks = slots.size as usize;
             let situation = Situation {
@@ -68,34 +72,21 @@ impl Site<'_> {
             };
             self.choices.in_slots(collective, &situation)
         };
+        let writes = self
+            .leaders_reach()
+            .and_then(|Written { reach, network }| Some((reach, by_writes(&reach, &network)?)));
         Ways {
             within: self.node.filter(is_quick),
-            between: self.between(collective, bytes, most, messages),
-        }
-    }
-
-    /// How leaders reach each other in a collective of so many bytes, of which writes take `most`.
-    fn between<A>(
-        &self,
-        collective: &str,
-        bytes: usize,
-        most: impl FnOnce(Reach) -> usize,
-        messages: A,
-    ) -> Between<A> {
-        let Some(Written { reach, network }) = self.leaders_reach() else {
-            return Between::Messages(messages);
-        };
-        let situation = leaders(reach, bytes);
-        let choices = self.choices;
-        match choices.by_writes(collective, &situation, most(reach), network.quick) {
-            true => Between::Writes(reach, choices.way(&situation, &network.costs)),
-            false => Between::Messages(messages),
+            between: match writes {
+                Some((reach, how)) => Between::Writes(reach, how),
+                None => Between::Messages(messages),
+            },
         }
     }
 }
 
 /// A collective of those that have slots over a network.
-pub(super) fn leaders(reach: Reach, bytes: usize) -> Situation {
+pub(super) fn leaders(reach: &Reach, bytes: usize) -> Situation {
     Situation {
         ranks: reach.size as usize,
         per_node: 1,

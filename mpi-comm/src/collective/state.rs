@@ -61,6 +61,8 @@ pub(crate) struct CommState {
     nodes: OnceLock<Option<Box<Nodes>>>,
     /// Which do, as they have found themselves.
     found_nodes: OnceLock<Box<Nodes>>,
+    /// They have found that nobody does.
+    apart: OnceLock<()>,
 }
 
 impl CommState {
@@ -88,6 +90,11 @@ impl CommState {
         self.found_nodes.get_or_init(|| Box::new(nodes))
     }
 
+    /// Keeps that no rank shares a node with another.
+    pub(super) fn set_apart(&self) {
+        let _ = self.apart.set(());
+    }
+
     /// What the builders need to know about the communicator.
     #[inline]
     pub(super) fn site<'a>(
@@ -102,6 +109,7 @@ impl CommState {
             slots,
             reach: None,
             node: None,
+            apart: self.apart.get().is_some(),
             choices: own.unwrap_or(&process.source::<Collectives>().choices),
             nodes: match (self.found_nodes.get(), process.nodes()) {
                 (Some(found), _) => Some(found),

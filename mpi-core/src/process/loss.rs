@@ -133,6 +133,13 @@ impl Process {
         self.checks.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Looks, if it is time for that, whether the processes that somebody here waits for still live: for those
+    /// who wait in a loop of their own.
+    #[cold]
+    pub fn look_after_awaited(&self) {
+        self.check_peers();
+    }
+
     /// Sends a letter by a VCI.
     pub fn send_letter(&self, vci: VciId, letter: Letter) -> Result<()> {
         let mut state = self.lock(vci)?;

@@ -21,6 +21,11 @@ pub enum Awaited {
     },
     /// The lock of all.
     LockAll,
+    /// That another's accumulate on a rank's memory is over.
+    Accumulate {
+        /// Whose memory.
+        target: u32,
+    },
     /// That a rank calls `MPI_Win_post`.
     Post {
         /// Which one.
@@ -61,6 +66,12 @@ impl fmt::Display for Awaited {
             }
             Awaited::LockAll => {
                 f.write_str("MPI_Win_lock_all: waits for those with exclusive locks")
+            }
+            Awaited::Accumulate { target } => {
+                write!(
+                    f,
+                    "an accumulate: waits for another one on the memory of rank {target}"
+                )
             }
             Awaited::Post { target } => {
                 write!(f, "MPI_Win_start: waits for MPI_Win_post of rank {target}")

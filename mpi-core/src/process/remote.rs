@@ -46,8 +46,9 @@ impl Process {
         unsafe { self.lock(vci)?.start_access(access, owner) }
     }
 
-    /// Puts one run from plain memory from a VCI, if there is room. Returns whether it was issued; if
-    /// not, nothing was done, and [`Process::start_access`] tells why.
+    /// Puts one run from plain memory from a VCI, if there is room; by a transport of this number, or by the
+    /// one that leads there. Returns whether it was issued; if not, nothing was done, and
+    /// [`Process::start_access`] tells why.
     ///
     /// # Errors
     /// The VCI is not open.
@@ -59,12 +60,13 @@ impl Process {
         &self,
         vci: VciId,
         to: (u32, Address),
+        way: Option<usize>,
         place: (RemoteKey, Run),
         local: *const u8,
         flight: &Arc<Flight>,
     ) -> Result<bool> {
         // SAFETY: the caller's promise.
-        Ok(unsafe { self.lock(vci)?.put_at_once(to, place, local, flight) })
+        Ok(unsafe { self.lock(vci)?.put_at_once(to, way, place, local, flight) })
     }
 
     /// Issues more of an access that was [`Started::Partly`]. Returns whether nothing is left to
@@ -109,8 +111,8 @@ impl Process {
         }
     }
 
-    /// Asks for the completion, at the target, of what was written there from a VCI; `number` of
-    /// `flight` ends with it. Returns whether there was room.
+    /// Asks for the completion, at the target, of what was written there from a VCI, by a transport of this
+    /// number or the one that leads there; `number` of `flight` ends with it. Returns whether there was room.
     ///
     /// # Errors
     /// The VCI is not open.
@@ -119,10 +121,11 @@ impl Process {
         &self,
         vci: VciId,
         to: Address,
+        way: Option<usize>,
         flight: &Arc<Flight>,
         number: u64,
     ) -> Result<bool> {
-        Ok(self.lock(vci)?.start_flush(to, flight, number))
+        Ok(self.lock(vci)?.start_flush(to, way, flight, number))
     }
 
     /// Whether messages have arrived on a VCI that no receive waits for. `false` if another thread

@@ -91,8 +91,15 @@ impl Operands {
 pub struct Access {
     /// Where the target is.
     pub to: Address,
+    /// By which transport, as the process counts them, if not by the one that leads to the peer. (Atomics
+    /// name theirs in [`Change::way`].)
+    pub way: Option<usize>,
+    /// It is no access of the program's but one of those that the library makes of it: counters leave it out.
+    pub internal: bool,
     /// The exposed piece that the runs lie in.
     pub key: RemoteKey,
+    /// Where the piece begins in the window, for whoever does the access in another way.
+    pub shift: u64,
     /// What is done.
     pub act: Act,
     /// The target's rank in the window.
@@ -139,7 +146,10 @@ impl Access {
     ) -> Access {
         Access {
             to,
+            way: None,
+            internal: false,
             key,
+            shift: 0,
             act,
             target,
             runs,
@@ -335,7 +345,7 @@ pub fn refused(target: u32, why: LaneError) -> Error {
         format!(
             "the network can't carry out atomics on the memory of rank {target} ({why}), and nothing \
              else is atomic towards them; set WEFT_RMA_ATOMICS=messages, or leave out the hint \
-             which_accumulate_ops"
+             which_accumulate_ops, and WEFT_RMA_PASSIVE=off"
         ),
     )
 }

@@ -58,12 +58,12 @@ impl VciState {
         }
         match access.act {
             Act::Put => {
-                self.engine.counters.native_puts += 1;
+                self.engine.counters.native_puts += u64::from(!access.internal);
                 access.flight.wrote(access.target);
             }
-            Act::Get => self.engine.counters.native_gets += 1,
+            Act::Get => self.engine.counters.native_gets += u64::from(!access.internal),
             // Complete ones have been carried out: there is nothing to flush.
-            Act::Change(_) => self.engine.counters.native_atomics += 1,
+            Act::Change(_) => self.engine.counters.native_atomics += u64::from(!access.internal),
         }
         let rest = access.next < access.runs.list().len() && access.failed.is_none();
         if !rest && access.parts == 0 && access.failed.is_none() {
@@ -100,11 +100,12 @@ impl VciState {
     pub unsafe fn put_at_once(
         &mut self,
         (target, to): (u32, Address),
+        way: Option<usize>,
         (key, run): (RemoteKey, Run),
         local: *const u8,
         flight: &Arc<Flight>,
     ) -> bool {
-        let Ok(route) = self.route_index(to) else {
+        let Ok(route) = way.map_or_else(|| self.route_index(to), Ok) else {
             return false;
         };
         let index = self.engine.remote.next();
@@ -120,6 +121,7 @@ impl VciState {
                 let (local, flight) = (local.cast_mut(), flight.clone());
                 let mut access = Access::new((target, to), runs, Act::Put, local, flight);
                 (access.next, access.moved, access.parts) = (1, len, 1);
+                access.way = way;
                 access.number = access.flight.begin(target);
                 self.engine.remote.insert(Op::Access(access));
             }
@@ -161,7 +163,7 @@ impl VciState {
     unsafe fn issue(&mut self, access: &mut Access, index: u32) {
         let route = match &access.act {
             Act::Change(change) => Ok(change.way),
-            _ => self.route_index(access.to),
+            _ => access.way.map_or_else(|| self.route_index(access.to), Ok),
         };
         let route = match route {
             Ok(route) => route,
@@ -211,13 +213,21 @@ impl VciState {
         }
     }
 
-    /// Asks for the completion, at the target, of what was written there; `number` ends with it.
-    /// Returns whether there was room.
-    pub fn start_flush(&mut self, to: Address, flight: &Arc<Flight>, number: u64) -> bool {
+    /// Asks for the completion, at the target, of what was written there by a transport, or by the one that
+    /// leads there; `number` ends with it. Returns whether there was room.
+    pub fn start_flush(
+        &mut self,
+        to: Address,
+        way: Option<usize>,
+        flight: &Arc<Flight>,
+        number: u64,
+    ) -> bool {
         let token = Ops::token(self.engine.remote.next());
-        let flushed = match self.route_to(to) {
-            Ok(route) => route.lane.flush(to.peer, token),
-            Err(error) => Err(error),
+        let flushed = match way {
+            Some(way) => self.routes[way].lane.flush(to.peer, token),
+            None => self
+                .route_to(to)
+                .and_then(|route| route.lane.flush(to.peer, token)),
         };
         match flushed {
             Ok(Issued::Done) => flight.end(number, None),

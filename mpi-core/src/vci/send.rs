@@ -12,6 +12,7 @@ use crate::pt2pt::buffer::Buffer;
 use crate::pt2pt::engine::{Action, Address};
 use crate::pt2pt::flow::{Stream, cost};
 use crate::pt2pt::request::{RequestId, Role};
+use crate::pt2pt::usable::Access;
 use crate::pt2pt::wire::{self, Key, PacketKind, Trailer};
 
 /// When a send may complete (MPI-3.1 section 3.4). Ready mode is standard mode here.
@@ -59,6 +60,44 @@ impl VciState {
         fast.send(stream, to, key, data)
     }
 
+    /// [`VciState::send_now`] for a message that the lane takes from where it lies, if it can leave at once. One by one,
+    /// that is quicker than to wait for the receiver also beyond the eager limit: how far, the lane knows.
+    #[inline(never)]
+    fn send_at_once(&mut self, to: Address, key: Key, data: &[u8]) -> bool {
+        let Some(stream) = self.engine.streams.peek(to.peer, to.vci) else {
+            return false;
+        };
+        let route = usize::from(stream.route).wrapping_sub(1);
+        let Some(route) = self.routes.get_mut(route) else {
+            return false;
+        };
+        let after = stream.in_flight.wrapping_add(cost(data.len()));
+        let fits = after <= self.engine.window && !stream.pending;
+        let alone = !route.waits && stream.in_flight as usize <= route.eager_max;
+        let is_short = data.len() <= route.eager_max;
+        if data.len() <= route.copy_max || !fits || !(is_short || alone) {
+            return false;
+        }
+        let (start, len) = (data.as_ptr(), data.len());
+        let usable = &mut self.engine.usable;
+        if usable.check_once(start, len, Access::Read).is_err() {
+            return false; // the slow path says so
+        }
+        let trailer = Trailer {
+            kind: PacketKind::Eager,
+            from_vci: self.engine.vci,
+            credit: stream.owed,
+        };
+        let header = wire::matched(key, trailer);
+        let sent = route.lane.send_at_once(to.peer, to.vci, &header, data);
+        if sent.is_ok() {
+            stream.in_flight = after;
+            stream.owed = 0;
+            route.eager_sent += 1;
+        }
+        sent.is_ok()
+    }
+
     /// Sends a message. `None`: the buffer may be reused already, no request is needed.
     #[inline]
     pub fn send(
@@ -70,7 +109,9 @@ impl VciState {
         owner: u32,
     ) -> Result<Option<RequestId>> {
         if let (Some(data), Mode::Standard) = (buffer.as_bytes(), mode)
-            && (self.send_now(to, key, data) || self.send_across(to, key, data))
+            && (self.send_now(to, key, data)
+                || self.send_across(to, key, data)
+                || self.send_at_once(to, key, data))
         {
             return Ok(None);
         }

@@ -232,6 +232,7 @@ fn random_requests_stay_in_the_window() {
             Kind::CompareAndSwap,
             Kind::Flush,
             Kind::Key,
+            Kind::Record,
             Kind::Post,
             Kind::Complete,
         ];

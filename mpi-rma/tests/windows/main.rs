@@ -2,6 +2,8 @@
 //! that are threads of this process, in each of the ways in which members reach each other.
 
 mod atomics;
+mod passive;
+mod passive_epochs;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Barrier, Mutex};
@@ -15,7 +17,9 @@ use mpi_core::op::{Op, PredefinedOp};
 use mpi_core::process::source::Sources;
 use mpi_core::process::{Config, CriticalSections, OneAtATime, Process, Router, Threads};
 use mpi_core::wait::WaitPolicy;
-use mpi_rma::{Flavor, Form, Hints, Origin, Promise, Target, Window};
+use mpi_rma::{
+    Flavor, Form, Hints, NetworkAtomics, Origin, PassiveTargets, Promise, Target, Window, Windows,
+};
 use netmod::{OpenError, Peer, Resolver, Transport, VciId};
 use netmod_sim::{Get, Latency, Rng, SimConfig, Simulation};
 
@@ -46,6 +50,16 @@ fn process(
     transport: Arc<dyn Transport>,
     memory: Option<Arc<dyn netmod::SharedMemory>>,
 ) -> Process {
+    process_as(me, transport, memory, PassiveTargets::Auto)
+}
+
+/// A process whose windows do without their targets' processors, or don't.
+fn process_as(
+    me: Peer,
+    transport: Arc<dyn Transport>,
+    memory: Option<Arc<dyn netmod::SharedMemory>>,
+    passive: PassiveTargets,
+) -> Process {
     Process::new(Config {
         me,
         transports: vec![transport],
@@ -62,7 +76,7 @@ fn process(
         request_caches: true,
         nodes: Vec::new(),
         shared_memory: memory,
-        sources: Sources::default(),
+        sources: Sources::default().with(Windows::new(false, NetworkAtomics::Auto, passive)),
     })
     .unwrap()
 }
@@ -260,8 +274,10 @@ fn run_on(
 /// Runs on a simulated network with remote memory.
 fn run_far(seed: u64, created: bool, ranks: u32, network: SimConfig) -> (u64, u64) {
     let sim = Simulation::new(seed, network);
+    // What synchronises goes by messages, or, where the network can, by its atomics.
+    let passive = [PassiveTargets::Off, PassiveTargets::Auto][seed as usize / 2 % 2];
     let counts = run_on(seed, created, ranks, &|me| {
-        process(me, sim.transport(me), None)
+        process_as(me, sim.transport(me), None, passive)
     });
     assert_eq!(sim.exposed(), 0, "memory is still exposed");
     counts

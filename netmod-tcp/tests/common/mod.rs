@@ -140,6 +140,24 @@ impl Node {
         }
     }
 
+    /// Connections that VCI 0 of this process has accepted: descriptors, and the ports at the other ends.
+    pub fn accepted(&self) -> Vec<(i32, u16)> {
+        let all = std::cell::RefCell::new(Vec::new());
+        self.for_connections(|fd| {
+            // SAFETY: zero is a value of all fields; the call writes at most `len` bytes.
+            let (code, name) = unsafe {
+                let mut name: libc::sockaddr_in = std::mem::zeroed();
+                let mut len = size_of_val(&name) as libc::socklen_t;
+                let code = libc::getpeername(fd, (&raw mut name).cast(), &mut len);
+                (code, name)
+            };
+            if code == 0 {
+                all.borrow_mut().push((fd, u16::from_be(name.sin_port)));
+            }
+        });
+        all.into_inner()
+    }
+
     /// Connections that were made to VCI 0 of this process.
     pub fn connections(&self) -> usize {
         let port = self.port();

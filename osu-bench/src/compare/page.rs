@@ -23,7 +23,8 @@ table{border-collapse:collapse;font-size:13px;font-variant-numeric:tabular-nums}
 td,th{padding:.15em .6em;border-bottom:1px solid var(--faint);text-align:right;white-space:nowrap}\
 td:first-child,th:first-child{text-align:left;position:sticky;left:0;background:var(--ground)}\
 .what{text-align:left;white-space:normal;overflow-wrap:anywhere}\
-.better{color:var(--better)}.worse{color:var(--worse)}.noise{color:var(--soft)}summary{cursor:pointer;color:var(--soft)}";
+.better{color:var(--better)}.worse{color:var(--worse)}.noise{color:var(--soft)}summary{cursor:pointer;color:var(--soft)}\
+p{overflow-wrap:anywhere}";
 
 /// Letters in pictures become small with them where the screen is narrow. There is no room for the unit beside the numbers then;
 /// it stands above the picture, too.
@@ -90,7 +91,8 @@ fn section(text: &mut String, report: &Report) {
         lines.join("<li>")
     );
     for failure in &report.failures {
-        let _ = writeln!(text, "<p class='worse'>failed: {}</p>", escape(failure));
+        let failure = escape(&unframed(failure));
+        let _ = writeln!(text, "<p class='worse'>failed: {failure}</p>");
     }
     text.push_str("<div class='all'>\n");
     let mut benches: Vec<Name> = Vec::new();
@@ -105,6 +107,16 @@ fn section(text: &mut String, report: &Report) {
         one(text, report, bench);
     }
     text.push_str("</div>\n");
+}
+
+/// What a launcher has said, in one line, without the frame that some put around it.
+fn unframed(said: &str) -> String {
+    let is_frame = |word: &str| word.chars().all(|c| matches!(c, '=' | '-' | '*'));
+    let words: Vec<&str> = said
+        .split_whitespace()
+        .filter(|word| !is_frame(word))
+        .collect();
+    words.join(" ")
 }
 
 /// A benchmark: picture and table.
@@ -235,5 +247,20 @@ fn by_library(text: &mut String, report: &Report, cells: &[&Cell], name: &str, u
             text.push_str("</tr>\n");
         }
         text.push_str("</table></div></details>\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_lines_of_words() {
+        let said = "did not end within 30 s: 62.5\n=====\n=   BAD END -2 of a-b\n=====";
+        assert_eq!(
+            unframed(said),
+            "did not end within 30 s: 62.5 BAD END -2 of a-b"
+        );
+        assert_eq!(unframed(""), "");
     }
 }

@@ -86,8 +86,14 @@ fn mark(place: usize, x: f64, y: f64) -> String {
     }
 }
 
-/// A number without the digits that only binary fractions have.
+/// A number beside an axis: without the digits that only binary fractions have, and not so long that a narrow picture
+/// cuts it off.
 fn plain(value: f64) -> String {
+    for (unit, letter) in [(1e6, "M"), (1e3, "k")] {
+        if value >= 10.0 * unit {
+            return format!("{} {letter}", plain(value / unit));
+        }
+    }
     let text = format!("{value:.6}");
     match text.contains('.') {
         true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
@@ -359,6 +365,16 @@ mod tests {
             name: name.to_owned(),
             points: vec![(8, 1.0, [0.9, 1.1]), (1024, 20.0, [19.0, 22.0])],
         }
+    }
+
+    #[test]
+    fn numbers_beside_axes_are_short() {
+        let values = [0.05, 0.2, 5.0, 1e3, 5e3, 1e4, 2e5, 1e6, 5e7];
+        let said = values.map(plain);
+        let expected = [
+            "0.05", "0.2", "5", "1000", "5000", "10 k", "200 k", "1000 k", "50 M",
+        ];
+        assert_eq!(said, expected);
     }
 
     #[test]

@@ -18,7 +18,7 @@ class Weft(Package):
 
     depends_on("c", type="build")
     depends_on("cxx", type="build")
-    depends_on("fortran", type=("build", "run"), when="+fortran")
+    depends_on("fortran", type="build", when="+fortran")
     depends_on("rust@1.89:", type="build")
     # Opened at run time if there.
     depends_on("libfabric", type="run")
@@ -30,8 +30,25 @@ class Weft(Package):
         which("cargo")("xtask", "install", "--prefix", prefix)
 
     def setup_run_environment(self, env):
-        for variable, name in (("MPICC", "mpicc"), ("MPICXX", "mpicxx"), ("MPIF77", "mpif77"), ("MPIF90", "mpif90")):
+        for variable, name in (
+            ("MPICC", "mpicc"),
+            ("MPICXX", "mpicxx"),
+            ("MPIF77", "mpif77"),
+            ("MPIF90", "mpif90"),
+        ):
             env.set(variable, join_path(self.prefix.bin, name))
+
+    def setup_dependent_build_environment(self, env, dependent_spec):
+        self.setup_run_environment(env)
+        # What our wrappers call is the compiler that the package is to be built by.
+        module = dependent_spec.package.module
+        for variable, compiler in (
+            ("WEFT_CC", "spack_cc"),
+            ("WEFT_CXX", "spack_cxx"),
+            ("WEFT_FC", "spack_fc"),
+        ):
+            if hasattr(module, compiler):
+                env.set(variable, getattr(module, compiler))
 
     def setup_dependent_package(self, module, dependent_spec):
         spec = self.spec

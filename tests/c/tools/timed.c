@@ -23,15 +23,19 @@ int main(int argc, char **argv) {
     /* More than goes into one piece of the timeline. */
     for (int i = 0, inter; i < MANY; i++)
         MPI_Comm_test_inter(MPI_COMM_WORLD, &inter);
-    /* Two datatypes of other sizes, of which the second may have the handle that the first had. */
-    for (int bytes = 1000; bytes <= 3000; bytes += 2000) {
+    /* Datatypes of other sizes, of which each may have the handle that the one before had, however that was freed. */
+    for (int i = 0; i < 4; i++) {
         static char more[3000];
+        static const int bytes[] = {1000, 3000, 500, 2500};
         MPI_Datatype type;
-        MPI_Type_contiguous(bytes, MPI_BYTE, &type);
+        MPI_Type_contiguous(bytes[i], MPI_BYTE, &type);
         MPI_Type_commit(&type);
         MPI_Bcast(more, 1, type, 0, MPI_COMM_WORLD);
         MPI_Bcast(more, 1, type, 0, MPI_COMM_WORLD);
-        MPI_Type_free(&type);
+        if (i % 2 == 0)
+            MPI_Type_free(&type);
+        else
+            PMPI_Type_free(&type);
     }
     return MPI_Finalize();
 }

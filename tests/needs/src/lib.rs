@@ -90,6 +90,12 @@ needs! {
     /// Another compiler of C and C++.
     CLANG: "clang", "the wrappers with clang", "Debian: clang",
         || all(&["/usr/bin/clang", "/usr/bin/clang++"]);
+    /// Another compiler of Fortran.
+    FLANG: "flang", "the Fortran modules compiled by flang", "Debian: flang-19",
+        || file("/usr/bin/flang-new-19");
+    /// A tool that writes traces of MPI programs.
+    EZTRACE: "eztrace", "programs traced by EZTrace", "Debian: eztrace otf2-tools",
+        || all(&["/usr/bin/eztrace", "/usr/bin/otf2-print"]);
     /// Slurm with its plugins.
     SLURM: "slurm", "ranks started by Slurm",
         "Debian: slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge libpmix-dev",

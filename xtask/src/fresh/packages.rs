@@ -63,9 +63,8 @@ pub fn run(system: &System, dev: bool) -> Result {
 }
 
 /// The tutorial as a script: its files, and its commands as they stand.
-fn tutorial(text: &str) -> Result<String> {
-    let mut script =
-        "rm -rf /root/tutorial; mkdir /root/tutorial; cd /root/tutorial; set -x\n".to_owned();
+pub fn tutorial(text: &str) -> Result<String> {
+    let mut script = "rm -rf ~/tutorial; mkdir ~/tutorial; cd ~/tutorial; set -x\n".to_owned();
     let mut parts = text.split("```");
     let mut commands = 0;
     parts.next();

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 
-use crate::Result;
+use crate::{Result, workspace};
 
 /// What is taken from the kernel's package.
 const WANTED: &[&str] = &[
@@ -105,13 +105,8 @@ fn cache() -> Result<PathBuf> {
     if let Some(dir) = env::var_os("WEFT_VM_CACHE") {
         return Ok(dir.into());
     }
-    if let Some(dir) = env::var_os("XDG_CACHE_HOME") {
-        return Ok(Path::new(&dir).join("weft-rdma-vm"));
-    }
-    match env::var_os("HOME") {
-        Some(home) => Ok(Path::new(&home).join(".cache/weft-rdma-vm")),
-        None => Err("no folder for the kernel: set WEFT_VM_CACHE".to_owned()),
-    }
+    let dir = workspace::cache("weft-rdma-vm");
+    dir.ok_or_else(|| "no folder for the kernel: set WEFT_VM_CACHE".to_owned())
 }
 
 /// A command with the folders of system programs, which not every user's path has.

@@ -64,6 +64,40 @@ fn role<'r>(routine: &'r Routine<'_>, index: usize) -> Role<'r> {
     }
 }
 
+/// What a routine that completes, looks at, frees or starts requests has to do before and after its call, if array
+/// sections were copied for these.
+pub(super) fn copies_of(routine: &Routine<'_>) -> (String, String) {
+    let name = routine.base_name();
+    let (requests, count) = match name {
+        "MPI_Wait" | "MPI_Test" | "MPI_Request_get_status" | "MPI_Request_free" | "MPI_Start" => {
+            ("request", "1")
+        }
+        "MPI_Waitsome" | "MPI_Testsome" | "MPI_Request_get_status_some" => {
+            ("array_of_requests", "*incount")
+        }
+        "MPI_Waitany"
+        | "MPI_Testany"
+        | "MPI_Request_get_status_any"
+        | "MPI_Waitall"
+        | "MPI_Testall"
+        | "MPI_Request_get_status_all"
+        | "MPI_Startall" => ("array_of_requests", "*count"),
+        _ => return (String::new(), String::new()),
+    };
+    if name.starts_with("MPI_Start") {
+        let start = format!("        later::start({requests}, {count});\n");
+        return (start, String::new());
+    }
+    let end = match name {
+        "MPI_Request_free" => "freed",
+        _ => "looked_at",
+    };
+    (
+        format!("        let held = later::hold({requests}, {count});\n"),
+        format!("        held.{end}({requests});\n"),
+    )
+}
+
 /// A buffer's type, by descriptor.
 fn descriptor_type(arg: &Arg<'_>, descriptor: &str, text: &str) -> String {
     match arg.pass {
@@ -194,6 +228,22 @@ fn body(text: &mut String, routine: &Routine<'_>) {
         .filter(|index| !matches!(role(routine, **index), Role::Address))
         .map(|index| format!("{}.is_contiguous()", rust_name(routine.args[*index].name())))
         .collect();
+    let part = |end: &str| {
+        let name = routine.base_name();
+        name.starts_with("MPI_File_") && name.ends_with(end)
+    };
+    // The access of its first half goes on by what that has made of the section.
+    if part("_end") {
+        let _ = writeln!(
+            text,
+            "        let split = later::split(*fh);\n        \
+             let mut code = MPI_SUCCESS;\n        \
+             {strong}(fh, split.address(buf.base), status, &raw mut code);\n        \
+             split.ended(*fh, code);\n        \
+             convert::finish(ierror, code);"
+        );
+        return;
+    }
     let plain = tail(&mut plain);
     if in_one_piece.is_empty() {
         let _ = writeln!(text, "        {strong}({plain});");
@@ -211,7 +261,14 @@ fn body(text: &mut String, routine: &Routine<'_>) {
         .map_or("MPI_COMM_WORLD".to_owned(), |arg| {
             format!("*{}", arg.name())
         });
-    let waits = !routine.is_nonblocking();
+    let request = routine.args.iter().find(|arg| {
+        arg.param.kind == Kind::Request && arg.param.direction == crate::Direction::Out
+    });
+    let partitioned = matches!(routine.base_name(), "MPI_Psend_init" | "MPI_Precv_init");
+    let may_copy = !routine.is_nonblocking() || (request.is_some() && !partitioned);
+    let kept = part("_begin") || (request.is_some() && may_copy);
+    let mutable = if kept { "mut " } else { "" };
+    let mut places: Vec<String> = Vec::new();
     let mut instead: Vec<(usize, String)> = Vec::new();
     for index in buffers {
         let n = rust_name(routine.args[index].name());
@@ -232,18 +289,19 @@ fn body(text: &mut String, routine: &Routine<'_>) {
                 };
                 instead.push((index + 1, format!("&raw const {place}.{field}")));
                 instead.push((index + 2, format!("&raw const {place}.datatype")));
-                format!("{n}.typed(*{count}, *{datatype}, {chunked}, {waits}, {back})")
+                format!("{n}.typed(*{count}, *{datatype}, {chunked}, {may_copy}, {back})")
             }
             Role::Vector { datatype } => {
                 instead.push((index + 3, format!("&raw const {place}.datatype")));
-                format!("{n}.strided(*{datatype}, {waits}, {back})")
+                format!("{n}.strided(*{datatype}, {may_copy}, {back})")
             }
-            Role::Whole => format!("{n}.whole({waits}, {back})"),
+            Role::Whole => format!("{n}.whole({may_copy}, {back})"),
         };
         instead.push((index, format!("{place}.address")));
+        places.push(format!("&mut {place}"));
         let _ = writeln!(
             text,
-            "        let {place} = match {made} {{\n            \
+            "        let {mutable}{place} = match {made} {{\n            \
              Ok(place) => place,\n            \
              Err(why) => return refuse(ierror, {comm}, why),\n        }};"
         );
@@ -258,6 +316,28 @@ fn body(text: &mut String, routine: &Routine<'_>) {
             found.map_or(rust_name(arg.name()), |(_, value)| value.clone())
         })
         .collect();
-    let list = tail(&mut list);
-    let _ = writeln!(text, "        {strong}({list});");
+    let places = places.join(", ");
+    if let Some(request) = request.filter(|_| kept) {
+        let request = rust_name(request.name());
+        let persistent = routine.base_name().ends_with("_init");
+        let list = tail(&mut list);
+        let _ = writeln!(
+            text,
+            "        *{request} = MPI_REQUEST_NULL;\n        \
+             {strong}({list});\n        \
+             later::keep(&mut [{places}], {request}, {persistent});"
+        );
+    } else if kept {
+        let list = tail(&mut list).replace("ierror", "&raw mut code");
+        let _ = writeln!(
+            text,
+            "        let mut code = MPI_SUCCESS;\n        \
+             {strong}({list});\n        \
+             later::keep_split(&mut [{places}], *fh, code);\n        \
+             convert::finish(ierror, code);"
+        );
+    } else {
+        let list = tail(&mut list);
+        let _ = writeln!(text, "        {strong}({list});");
+    }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::{Arg, Pass, Routine, routines, sections};
 use crate::rust::{rust_name, rust_param, rust_result};
-use crate::{Abi, Table};
+use crate::{Abi, Direction, Table};
 
 /// The predefined callbacks (sections 6.7.2 and 13.5.3), with the functions that the library has for
 /// them.
@@ -70,9 +70,10 @@ impl Table {
             if routine.detaches() && routine.is_large() {
                 continue;
             }
-            shim(&mut text, &routine);
+            let sections = self.abi != Abi::OpenMpi;
+            shim(&mut text, &routine, sections);
             // Choice buffers are addresses in all of Open MPI's modules.
-            if routine.has_buffers() && self.abi != Abi::OpenMpi {
+            if routine.has_buffers() && sections {
                 sections::shim(&mut text, &routine);
             }
         }
@@ -344,7 +345,7 @@ pub(super) fn parameters(routine: &Routine<'_>, kind: impl Fn(&Arg<'_>) -> Strin
     list.join(", ")
 }
 
-fn shim(text: &mut String, routine: &Routine<'_>) {
+fn shim(text: &mut String, routine: &Routine<'_>, sections: bool) {
     let name = &routine.function.name;
     let _ = writeln!(
         text,
@@ -385,12 +386,17 @@ fn shim(text: &mut String, routine: &Routine<'_>) {
         .map(|arg| argument(arg, &mut before, &mut after))
         .collect();
     text.push_str(&before);
+    let (hold, release) = match sections {
+        true => sections::copies_of(routine),
+        false => (String::new(), String::new()),
+    };
+    text.push_str(&hold);
     let call = format!("{name}({})", list.join(", "));
     if routine.is_function() {
         let _ = writeln!(text, "        {call}\n    }}\n}}\n");
         return;
     }
-    let _ = writeln!(text, "        let code = {call};");
+    let _ = write!(text, "        let code = {call};\n{release}");
     if !after.is_empty() {
         let _ = writeln!(text, "        if code == MPI_SUCCESS {{\n{after}        }}");
     }
@@ -465,7 +471,11 @@ fn argument(arg: &Arg<'_>, before: &mut String, after: &mut String) -> String {
         Pass::AddressOut => n,
         Pass::File => format!("MPI_File_f2c(*{n})"),
         Pass::FileInOut => {
-            local(format!("MPI_File_f2c(*{n})"));
+            // What is there before a file is opened may never have been set.
+            local(match arg.param.direction {
+                Direction::Out => "MPI_File_f2c(0)".to_owned(),
+                _ => format!("MPI_File_f2c(*{n})"),
+            });
             then(format!("*{n} = MPI_File_c2f({c});"));
             format!("&raw mut {c}")
         }

@@ -1,180 +1,10 @@
-//! Collectives by writes to remote memory: data and flags are put into slots at their receivers, who
-//! look at their own memory only.
-//!
-//! Every rank has [`Reach::cells`] cells, each a ring of slots: one for each round of a barrier, one for
-//! each child in the trees of reductions (k ⌈log(k+1) N⌉ of them, not N), one for what comes down these
-//! trees, and one for broadcasts. A flag is the number of the phase, which all ranks count alike, so
-//! that what is left from before says "not yet" whatever root or degree came before.
-//!
-//! Invariant: nobody writes data of phase n before the receiver has read what was in that slot.
-//! Collectives in which all *meet* (barriers, allreduces) are numbered by themselves. Who has come to
-//! the end of one knows that all had come to its beginning, and so to the end of the one before: two
-//! slots are enough for them. A broadcast tells nobody anything. [`Pace`] counts broadcasts since the
-//! last meeting, alike on all ranks, and asks for a barrier before a ring comes round.
+//! Barriers, and vectors that fit slots: down and up trees, and between pairs of ranks.
 
-use super::pairs::Pairs;
-use super::schedule::{Block, Buf, Schedule, Slot, Step, slot_offset};
-use super::team::{Binomial, Part, Team};
-use mpi_types::datatype::{Datatype, Predefined};
-use mpi_types::op::{Op, PredefinedOp};
-
-/// The slots of a communicator's ranks, as one rank reaches them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Reach {
-    /// This rank.
-    pub rank: u32,
-    /// How many ranks there are.
-    pub size: u32,
-    /// Bytes of data that a slot holds; a multiple of 64.
-    pub room: usize,
-    /// Slots of the ring for broadcasts; a power of two.
-    pub depth: u32,
-}
-
-/// Slots of the rings of collectives in which all meet.
-const MEETINGS: u32 = 2;
-/// Bytes of a slot that holds a flag and no data.
-const SIGNAL: usize = 64;
-/// Bytes of a slot in front of data that is not in line with the flag.
-pub const SLOT_HEAD: usize = 128;
-
-/// The degrees of trees that there are: children of a node in a step.
-pub const DEGREES: [u32; 4] = [1, 3, 7, 15];
-
-/// How an allreduce by writes goes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Way {
-    /// Between pairs of ranks 1, 2, 4, … apart.
-    Pairs,
-    /// Up a tree of one degree to rank 0, and down one of another: [`DEGREES`].
-    Tree {
-        /// Children of a node in a step upwards.
-        up: u32,
-        /// And downwards.
-        down: u32,
-    },
-}
-
-/// The least `s` with `base`^`s` ≥ `n`.
-pub fn steps(n: u32, base: u32) -> u32 {
-    let (mut reach, mut steps) = (1u64, 0);
-    while reach < n.into() {
-        reach *= u64::from(base);
-        steps += 1;
-    }
-    steps
-}
-
-impl Reach {
-    fn team(&self) -> Team<'static> {
-        Team::all(self.rank, self.size)
-    }
-
-    /// Rounds of a barrier: ⌈log2 N⌉.
-    fn rounds(&self) -> u32 {
-        steps(self.size, 2)
-    }
-
-    /// Cells that hold flags without data: those of barriers.
-    fn signals(&self) -> u32 {
-        self.rounds() + 2
-    }
-
-    /// Whether a cell holds flags without data.
-    #[inline]
-    pub fn is_signal(&self, cell: u32) -> bool {
-        cell < self.signals()
-    }
-
-    /// The cell of what comes down a tree of reductions.
-    fn down_cell(&self) -> u32 {
-        self.signals()
-    }
-
-    /// The cell of child `j`, from 1 to `k`, in step `step` of a tree.
-    fn child_cell(&self, k: u32, step: u32, j: u32) -> u32 {
-        self.down_cell() + step * k + j
-    }
-
-    /// The cell of a broadcast, the last one.
-    fn bcast_cell(&self) -> u32 {
-        let useful = DEGREES.iter().filter(|&&k| k == 1 || k < self.size);
-        let most = useful.map(|&k| k * steps(self.size, k + 1)).max();
-        self.down_cell() + 1 + most.unwrap_or(0).max(self.rounds() + 1)
-    }
-
-    /// Cells of each rank.
-    pub fn cells(&self) -> u32 {
-        self.bcast_cell() + 1
-    }
-
-    /// Slots of a cell's ring.
-    pub fn ring(&self, cell: u32) -> u32 {
-        match cell < self.bcast_cell() {
-            true => MEETINGS,
-            false => self.depth,
-        }
-    }
-
-    /// Bytes of a slot with data.
-    fn stride(&self) -> usize {
-        SLOT_HEAD + self.room
-    }
-
-    /// Where the slot of a phase is in a rank's memory.
-    #[inline]
-    pub fn place(&self, cell: u32, number: u64) -> usize {
-        let slot = number as usize % self.ring(cell) as usize;
-        if self.is_signal(cell) {
-            return (cell * MEETINGS) as usize * SIGNAL + slot * SIGNAL;
-        }
-        let signals = self.signals();
-        let flags = (signals * MEETINGS) as usize * SIGNAL;
-        flags + (((cell - signals) * MEETINGS) as usize + slot) * self.stride()
-    }
-
-    /// Bytes of memory that each rank registers.
-    pub fn memory(&self) -> usize {
-        let last = self.bcast_cell();
-        self.place(last, 0) + self.depth as usize * self.stride()
-    }
-
-    /// The ranks of which this one notices the loss first: those 1, 2, 4, … away.
-    pub fn neighbours(&self) -> Vec<u32> {
-        let size = u64::from(self.size);
-        let away = (0..self.rounds()).flat_map(|round| [1 << round, size - (1 << round)]);
-        let mut ranks: Vec<u32> = away
-            .map(|distance| ((u64::from(self.rank) + distance) % size) as u32)
-            .collect();
-        ranks.sort_unstable();
-        ranks.dedup();
-        ranks
-    }
-
-    /// The most bytes of one broadcast: half a ring.
-    pub fn most(&self) -> usize {
-        self.room * (self.depth as usize / 2).max(1)
-    }
-
-    fn signal(&self, schedule: &mut Schedule, of: u32, cell: u32, phase: i32) {
-        schedule.put(Slot { of, cell, phase }, Block::empty());
-    }
-
-    /// Waits for what a rank puts into an own cell.
-    fn arrival(&self, schedule: &mut Schedule, from: u32, cell: u32, phase: i32, room: usize) {
-        schedule.await_put(self.rank, from, cell, phase, room);
-    }
-
-    /// The bytes that were put there.
-    fn arrived(&self, cell: u32, phase: i32, len: usize) -> Block {
-        let slot = Slot {
-            of: self.rank,
-            cell,
-            phase,
-        };
-        Block::bytes(Buf::Slot(slot), slot_offset(len), len)
-    }
-}
+use super::reach::{Reach, steps};
+use crate::pairs::Pairs;
+use crate::schedule::{Block, Buf, Schedule, Slot};
+use crate::team::{Binomial, Part};
+use mpi_types::op::Op;
 
 /// How a barrier by remote writes is done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -184,34 +14,6 @@ pub enum Signals {
     /// Between partners 1, 2, 4, … apart; ranks beyond a power of two tell one within and are told:
     /// two steps more.
     Pairwise,
-}
-
-/// All ranks to which this one ever writes, in ascending order: O(log N) of them, whatever is called with whatever
-/// root.
-pub fn written_to(reach: Reach) -> Vec<u32> {
-    let byte = Datatype::predefined(Predefined::Byte);
-    let part = Part {
-        count: 1,
-        datatype: &byte,
-    };
-    let op = Op::predefined(PredefinedOp::Bor);
-    let mut schedule = Schedule::new();
-    barrier(&mut schedule, reach, Signals::Dissemination);
-    barrier(&mut schedule, reach, Signals::Pairwise);
-    // As its root it has all the children that it has in any tree: 1, 2, 4, … further on.
-    bcast(&mut schedule, reach, reach.rank, part);
-    exchange(&mut schedule, reach, true, part, &op);
-    for k in DEGREES {
-        allreduce(&mut schedule, reach, true, part, &op, [k, k]);
-    }
-    let puts = schedule.steps().iter().filter_map(|step| match step {
-        Step::Put { slot, .. } => Some(slot.of),
-        _ => None,
-    });
-    let mut ranks: Vec<u32> = puts.collect();
-    ranks.sort_unstable();
-    ranks.dedup();
-    ranks
 }
 
 /// A barrier.
@@ -322,21 +124,6 @@ fn spread_down(schedule: &mut Schedule, reach: Reach, k: u32, bytes: Block, phas
     }
     if source != bytes {
         schedule.copy(source, bytes);
-    }
-}
-
-/// An allreduce as [`allreduce`] or [`exchange`].
-pub fn allreduce_by(
-    schedule: &mut Schedule,
-    reach: Reach,
-    in_place: bool,
-    part: Part<'_>,
-    op: &Op,
-    way: Way,
-) {
-    match way {
-        Way::Pairs => exchange(schedule, reach, in_place, part, op),
-        Way::Tree { up, down } => allreduce(schedule, reach, in_place, part, op, [up, down]),
     }
 }
 
@@ -471,47 +258,5 @@ pub fn exchange(schedule: &mut Schedule, reach: Reach, in_place: bool, part: Par
     schedule.copy(sum, recv);
     if pairs.is_double(number) {
         put(schedule, reach.rank - 1, down, recv);
-    }
-}
-
-/// Counts, alike on all ranks, collectives in which all meet, and broadcasts since the last of them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Pace {
-    meetings: u64,
-    bcasts: u64,
-    /// The number of the first broadcast after the last meeting.
-    met: u64,
-}
-
-impl Pace {
-    /// From the first phase on, before which nothing was written.
-    pub fn new(first: u64) -> Pace {
-        Pace {
-            meetings: first,
-            bcasts: first,
-            met: first,
-        }
-    }
-
-    /// Whether a broadcast of so many phases may begin; if not, there must be a barrier before it.
-    ///
-    /// The last of its phases takes the slot of one that all had read when they met.
-    pub fn allows(&self, phases: u32, depth: u32) -> bool {
-        let ahead = self.bcasts.wrapping_sub(self.met) + u64::from(phases);
-        ahead <= depth.into()
-    }
-
-    /// Numbers for so many phases of a collective; `meets` if all meet in it.
-    pub fn take(&mut self, phases: u32, meets: bool) -> u64 {
-        let next = match meets {
-            true => &mut self.meetings,
-            false => &mut self.bcasts,
-        };
-        let first = *next;
-        *next = first.wrapping_add(phases.into());
-        if meets && phases > 0 {
-            self.met = self.bcasts;
-        }
-        first
     }
 }

@@ -1,0 +1,194 @@
+//! What the ways of collectives by writes cost, and the best of those that can take a call.
+//!
+//! As [`super::model`] has it: a write is on its way for a hop, who sends several is held up for a gap each, and
+//! pieces that follow each other are as quick as the slowest place that they pass.
+
+use super::model::Parameters;
+use super::rdma::{Collect, DEGREES, Reach, Rise, Spread, Trade, Way, steps};
+
+/// The first of the least.
+fn least<W: Copy>(ways: impl Iterator<Item = W>, time: impl Fn(W) -> f64) -> Option<W> {
+    ways.map(|way| (way, time(way)))
+        .min_by(|one, other| one.1.total_cmp(&other.1))
+        .map(|best| best.0)
+}
+
+/// Pieces of at most `room` bytes, and the bytes of one.
+fn pieces(bytes: usize, room: usize) -> (f64, usize) {
+    let count = bytes.div_ceil(room.max(1)).max(1);
+    (count as f64, bytes.div_ceil(count))
+}
+
+impl Parameters {
+    /// Time to reduce so many bytes.
+    fn reduction(&self, bytes: usize) -> f64 {
+        self.operation[0] + self.operation[1] * bytes as f64
+    }
+
+    /// Time after which a rank that passes pieces on is ready for the next one.
+    fn cycle(&self, bytes: usize, reduces: bool) -> f64 {
+        let work = if reduces { self.reduction(bytes) } else { 0.0 };
+        let processor = self.library + self.descriptor + self.copy * bytes as f64 + work;
+        self.gap(bytes).max(processor).max(self.startup)
+    }
+
+    /// The part of a barrier that comes before phases in which nobody is told that others have come: one of so many.
+    fn pace(&self, ranks: u32, phases: f64, ring: u32) -> f64 {
+        f64::from(steps(ranks, 2)) * self.hop(0) * phases / f64::from(ring)
+    }
+
+    /// Time of saying that half of an edge's slots is free, and of hearing it: the part of so many pieces.
+    fn give_free(&self, reach: &Reach, pieces: f64) -> f64 {
+        let one = self.library + self.descriptor + self.startup;
+        2.0 * one * pieces / f64::from(reach.depth)
+    }
+
+    /// Time of a broadcast.
+    pub fn spread(&self, reach: &Reach, bytes: usize, how: Spread) -> f64 {
+        let (count, piece) = pieces(bytes, reach.room);
+        let rounds = f64::from(steps(reach.size, 2));
+        let copy = self.copy * piece as f64;
+        match how {
+            Spread::Tree => {
+                let each = (rounds * self.gap(piece)).max(self.cycle(piece, false));
+                let pace = self.pace(reach.size, count, reach.depth);
+                rounds * self.hop(piece) + (count - 1.0) * each + copy + pace
+            }
+            Spread::Chain => {
+                let hops = f64::from(reach.size - 1);
+                let others = (count - 1.0) * self.cycle(piece, false);
+                hops * self.hop(piece) + others + copy + self.give_free(reach, count)
+            }
+        }
+    }
+
+    /// The quickest way of a broadcast, if there is one.
+    pub fn best_spread(&self, reach: &Reach, bytes: usize) -> Option<Spread> {
+        let ways = [Spread::Tree, Spread::Chain].into_iter();
+        least(ways.filter(|how| how.takes(*reach, bytes)), |how| {
+            self.spread(reach, bytes, how)
+        })
+    }
+
+    /// Time of a reduction to one rank.
+    pub fn rise(&self, reach: &Reach, bytes: usize, how: Rise) -> f64 {
+        match how {
+            Rise::Tree(k) => {
+                let (count, piece) = pieces(bytes, reach.rise_room());
+                let children = k.min(reach.size.saturating_sub(1));
+                let each = f64::from(children) * self.cycle(piece, true);
+                let pace = self.pace(reach.size, count, reach.rise_depth());
+                self.up(reach.size, k, piece) + (count - 1.0) * each + pace
+            }
+            Rise::Chain => {
+                let (count, piece) = pieces(bytes, reach.room);
+                let hops = f64::from(reach.size - 1);
+                let others = (count - 1.0) * self.cycle(piece, true);
+                hops * self.step(1, piece) + others + self.give_free(reach, count)
+            }
+        }
+    }
+
+    /// The quickest way of a reduction, if there is one.
+    pub fn best_rise(
+        &self,
+        reach: &Reach,
+        root: u32,
+        bytes: usize,
+        commutes: bool,
+    ) -> Option<Rise> {
+        let ways = DEGREES.map(Rise::Tree).into_iter().chain([Rise::Chain]);
+        let possible = ways.filter(|how| how.takes(*reach, root, bytes, commutes));
+        least(possible, |how| self.rise(reach, bytes, how))
+    }
+
+    /// Time of writes of so many bytes to all others, and of theirs to be taken in.
+    fn all_to_all(&self, ranks: u32, bytes: usize) -> f64 {
+        let others = f64::from(ranks.saturating_sub(2));
+        self.hop(bytes) + others * self.cycle(bytes, false) + self.copy * bytes as f64
+    }
+
+    /// Time of an allgather of blocks of so many bytes.
+    pub fn collect(&self, reach: &Reach, block: usize, how: Collect) -> f64 {
+        let size = reach.size;
+        match how {
+            Collect::Direct => self.all_to_all(size, block),
+            Collect::Doubling => {
+                let mut time = 0.0;
+                let mut have = 1;
+                while have < size {
+                    let bytes = have.min(size - have) as usize * block;
+                    time += self.hop(bytes) + 2.0 * self.copy * bytes as f64;
+                    have *= 2;
+                }
+                time
+            }
+            Collect::Ring => {
+                let (count, piece) = pieces(block, reach.room);
+                let step = self.hop(piece) + self.copy * piece as f64;
+                let hops = f64::from(size - 1);
+                let steps = hops * step.max(count * self.cycle(piece, false));
+                steps + self.give_free(reach, hops * count)
+            }
+        }
+    }
+
+    /// The quickest way of an allgather, if there is one.
+    pub fn best_collect(&self, reach: &Reach, block: usize) -> Option<Collect> {
+        let ways = [Collect::Direct, Collect::Doubling, Collect::Ring].into_iter();
+        least(ways.filter(|how| how.takes(*reach, block)), |how| {
+            self.collect(reach, block, how)
+        })
+    }
+
+    /// Time of an alltoall of blocks of so many bytes.
+    pub fn trade(&self, reach: &Reach, block: usize, how: Trade) -> f64 {
+        let rounds = steps(reach.size, 2);
+        match how {
+            Trade::Direct => self.all_to_all(reach.size, block),
+            Trade::Doubling => {
+                let bytes = reach.size as usize / 2 * block;
+                let round = self.hop(bytes) + 2.0 * self.copy * bytes as f64;
+                f64::from(rounds) * round + self.copy * (reach.size as usize * block) as f64
+            }
+        }
+    }
+
+    /// The quickest way of an alltoall, if there is one.
+    pub fn best_trade(&self, reach: &Reach, block: usize) -> Option<Trade> {
+        let ways = [Trade::Direct, Trade::Doubling].into_iter();
+        least(ways.filter(|how| how.takes(*reach, block)), |how| {
+            self.trade(reach, block, how)
+        })
+    }
+
+    /// Time of an allreduce round the ring.
+    pub fn ring(&self, reach: &Reach, bytes: usize) -> f64 {
+        if reach.size == 2 {
+            let (count, piece) = pieces(bytes, reach.room);
+            let others = (count - 1.0) * self.cycle(piece, true);
+            return self.step(1, piece) + others + self.give_free(reach, count);
+        }
+        let (count, piece) = pieces(bytes.div_ceil(reach.size as usize), reach.room);
+        let hops = f64::from(reach.size - 1);
+        let first = self.step(1, piece).max(count * self.cycle(piece, true));
+        let second = self.hop(piece).max(count * self.cycle(piece, false));
+        hops * (first + second) + self.give_free(reach, 2.0 * hops * count)
+    }
+
+    /// The quickest way of an allreduce, if there is one.
+    pub fn best_allreduce(&self, reach: &Reach, bytes: usize, commutes: bool) -> Option<Way> {
+        let (short, short_time) = self.best_short(reach.size, bytes);
+        let fits = short.takes(*reach, bytes, commutes);
+        let goes_round = Way::Ring.takes(*reach, bytes, commutes);
+        match (fits, goes_round) {
+            // Two exchange all in both ways, and pairs leave nothing to be said.
+            (true, true) if reach.size > 2 && self.ring(reach, bytes) < short_time => {
+                Some(Way::Ring)
+            }
+            (true, _) => Some(short),
+            (false, true) => Some(Way::Ring),
+            (false, false) => None,
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! Long vectors, in pieces from each rank to the next round the ring.
+//!
+//! A rank is never further ahead of the one before it than half of an edge's slots: so among ranks that wait there
+//! is always one, the last, for whom a slot is free and a piece has come.
+
+use super::edges::Edges;
+use super::reach::Reach;
+use super::rise::{as_bytes, operands};
+use crate::schedule::{Block, Buf, Schedule, Staged};
+use crate::team::{Part, share};
+use mpi_types::op::Op;
+use std::ops::Range;
+
+/// A broadcast of the receive buffer: along the ring from the root to the rank before it.
+pub fn bcast(schedule: &mut Schedule, reach: Reach, root: u32, part: Part<'_>) {
+    let len = part.bytes();
+    if len == 0 || reach.size == 1 {
+        return;
+    }
+    let typed = part.block(Buf::Recv, schedule);
+    let staged = schedule.stage(typed, part.datatype);
+    let away = reach.before(root);
+    if away == 0 {
+        staged.pack(schedule);
+    }
+    let mut edges = Edges::new(reach);
+    for from in (0..len).step_by(reach.room) {
+        let piece = staged.bytes.cut(from..(from + reach.room).min(len));
+        if away == 0 {
+            edges.send(schedule, piece);
+            continue;
+        }
+        let arrived = edges.receive(schedule, piece.count);
+        // On its way before it is copied.
+        if away + 1 < reach.size {
+            edges.send(schedule, arrived);
+        }
+        schedule.copy(arrived, piece);
+        edges.take(schedule);
+    }
+    edges.end(schedule);
+    if away != 0 {
+        staged.unpack(schedule);
+    }
+}
+
+/// A reduction, with an operation that commutes, of a vector that can be reduced in slots: along the ring from the rank
+/// behind the root to the root.
+pub fn reduce(
+    schedule: &mut Schedule,
+    reach: Reach,
+    (root, in_place): (u32, bool),
+    part: Part<'_>,
+    op: &Op,
+) {
+    if part.count == 0 {
+        return;
+    }
+    let is_root = reach.rank == root;
+    let (send, recv) = operands(schedule, part, op, (is_root, in_place));
+    if reach.size == 1 {
+        schedule.copy(send, recv);
+        return;
+    }
+    let is_first = reach.before(1) == root;
+    let size = part.datatype.size();
+    let mut edges = Edges::new(reach);
+    for range in pieces(0..part.count, (reach.room / size).max(1)) {
+        let own = send.slice(size as isize, range.clone());
+        if is_first {
+            edges.send(schedule, as_bytes(own, size));
+            continue;
+        }
+        let arrived = edges.receive(schedule, own.count * size);
+        let operand = like(own, arrived);
+        match is_root {
+            true => {
+                let to = recv.slice(size as isize, range);
+                schedule.combine(operand, own, to);
+            }
+            false => {
+                schedule.reduce(own, operand);
+                edges.send(schedule, arrived);
+            }
+        }
+        edges.take(schedule);
+    }
+    edges.end(schedule);
+}
+
+/// An allgather of equal blocks to the receive buffer; `send` is none in place.
+pub fn allgather(schedule: &mut Schedule, reach: Reach, send: Option<Part<'_>>, part: Part<'_>) {
+    let Some(all) = Blocks::new(schedule, reach, send, part) else {
+        return;
+    };
+    schedule.meet();
+    let (me, size) = (reach.rank, reach.size);
+    let mut edges = Edges::new(reach);
+    let at_once = edges.ahead() as usize * reach.room;
+    for from in (0..all.len).step_by(at_once) {
+        let pass = from..(from + at_once).min(all.len);
+        let count = pass.len().div_ceil(reach.room);
+        let piece = |of: u32, number: usize| {
+            let range = share(pass.len(), count, number);
+            let start = of as usize * all.len + pass.start;
+            all.staged.bytes.cut(start + range.start..start + range.end)
+        };
+        for number in 0..count {
+            edges.send(schedule, piece(me, number));
+        }
+        for step in 1..size {
+            for number in 0..count {
+                let to = piece(reach.before(step), number);
+                let arrived = edges.receive(schedule, to.count);
+                if step + 1 < size {
+                    edges.send(schedule, arrived);
+                }
+                schedule.copy(arrived, to);
+                edges.take(schedule);
+            }
+        }
+    }
+    edges.end(schedule);
+    all.finish(schedule);
+}
+
+/// The blocks of all ranks in the receive buffer, as bytes, of which the own one is there.
+pub(super) struct Blocks {
+    pub staged: Staged,
+    /// Bytes of a block.
+    pub len: usize,
+}
+
+impl Blocks {
+    /// None if nothing is left to do.
+    pub fn new(
+        schedule: &mut Schedule,
+        reach: Reach,
+        send: Option<Part<'_>>,
+        part: Part<'_>,
+    ) -> Option<Blocks> {
+        let len = part.bytes();
+        if len == 0 {
+            return None;
+        }
+        let all = Part {
+            count: part.count * reach.size as usize,
+            ..part
+        };
+        let typed = all.block(Buf::Recv, schedule);
+        let staged = schedule.stage(typed, part.datatype);
+        let first = reach.rank as usize * part.count;
+        let own = typed.slice(part.datatype.extent(), first..first + part.count);
+        let source = match send {
+            Some(send) => send.block(Buf::Send, schedule),
+            None => own,
+        };
+        if reach.size == 1 {
+            schedule.copy(source, own);
+            return None;
+        }
+        let blocks = Blocks { staged, len };
+        if send.is_some() || staged.apart {
+            schedule.copy(source, blocks.of(reach.rank));
+        }
+        Some(blocks)
+    }
+
+    /// The block of a rank.
+    pub fn of(&self, rank: u32) -> Block {
+        let from = rank as usize * self.len;
+        self.staged.bytes.cut(from..from + self.len)
+    }
+
+    /// All blocks are there.
+    pub fn finish(&self, schedule: &mut Schedule) {
+        self.staged.unpack(schedule);
+    }
+}
+
+/// An allreduce to the receive buffer of a vector that can be reduced in slots: shares of it are reduced round the
+/// ring, and go round once more. The operation commutes, unless there are two ranks, which send each other all.
+pub fn allreduce(schedule: &mut Schedule, reach: Reach, in_place: bool, part: Part<'_>, op: &Op) {
+    if part.count == 0 {
+        return;
+    }
+    let (send, recv) = operands(schedule, part, op, (true, in_place));
+    let size = part.datatype.size();
+    let each = (reach.room / size).max(1);
+    match reach.size {
+        1 => schedule.copy(send, recv),
+        2 => {
+            schedule.meet();
+            whole(schedule, reach, (send, recv), size, each);
+        }
+        ranks => {
+            schedule.meet();
+            let mut edges = Edges::new(reach);
+            let at_once = ranks as usize * edges.ahead() as usize * each;
+            let passes = part.count.div_ceil(at_once);
+            for pass in 0..passes {
+                let range = share(part.count, passes, pass);
+                round(schedule, &mut edges, (send, recv), size, each, range);
+            }
+            edges.end(schedule);
+        }
+    }
+}
+
+/// Two ranks send each other all elements, of `size` bytes, `each` at a time.
+fn whole(
+    schedule: &mut Schedule,
+    reach: Reach,
+    (send, recv): (Block, Block),
+    size: usize,
+    each: usize,
+) {
+    let mut edges = Edges::new(reach);
+    let extent = size as isize;
+    let mut ahead = pieces(0..send.count, each);
+    let more = |schedule: &mut Schedule, edges: &mut Edges, range: Range<usize>| {
+        edges.send(schedule, as_bytes(send.slice(extent, range), size));
+    };
+    for range in ahead.by_ref().take(edges.ahead() as usize) {
+        more(schedule, &mut edges, range);
+    }
+    for range in pieces(0..send.count, each) {
+        let own = send.slice(extent, range.clone());
+        let arrived = edges.receive(schedule, range.len() * size);
+        let other = like(own, arrived);
+        let to = recv.slice(extent, range);
+        if reach.rank == 1 {
+            schedule.combine(other, own, to);
+        } else if schedule.combines() {
+            schedule.combine(own, other, to);
+        } else {
+            // In place, the left operand is where the result goes.
+            schedule.reduce(own, other);
+            schedule.copy(arrived, as_bytes(to, size));
+        }
+        edges.take(schedule);
+        if let Some(range) = ahead.next() {
+            more(schedule, &mut edges, range);
+        }
+    }
+    edges.end(schedule);
+}
+
+/// The elements `range` are reduced round the ring, and the sums go round; each rank's share is so small that its
+/// pieces fill half of an edge's slots.
+fn round(
+    schedule: &mut Schedule,
+    edges: &mut Edges,
+    (send, recv): (Block, Block),
+    size: usize,
+    each: usize,
+    range: Range<usize>,
+) {
+    let reach = edges.reach();
+    let (extent, ranks) = (size as isize, reach.size as usize);
+    let largest = share(range.len(), ranks, 0).len();
+    let count = largest.div_ceil(each).max(1);
+    let piece = |of: u32, number: usize| {
+        let part = share(range.len(), ranks, of as usize);
+        let within = share(part.len(), count, number);
+        let start = range.start + part.start;
+        start + within.start..start + within.end
+    };
+    for number in 0..count {
+        let own = send.slice(extent, piece(reach.rank, number));
+        edges.send(schedule, as_bytes(own, size));
+    }
+    let steps = 2 * (reach.size - 1);
+    for step in 1..=steps {
+        let of = reach.before(step % reach.size);
+        for number in 0..count {
+            let range = piece(of, number);
+            let arrived = edges.receive(schedule, range.len() * size);
+            let to = recv.slice(extent, range.clone());
+            if step < reach.size {
+                let own = send.slice(extent, range);
+                schedule.reduce(own, like(own, arrived));
+            }
+            if step < steps {
+                edges.send(schedule, arrived);
+            }
+            if step + 1 >= reach.size {
+                schedule.copy(arrived, as_bytes(to, size));
+            }
+            edges.take(schedule);
+        }
+    }
+}
+
+/// Runs of at most `each` of these elements.
+fn pieces(range: Range<usize>, each: usize) -> impl Iterator<Item = Range<usize>> {
+    let end = range.end;
+    range
+        .step_by(each)
+        .map(move |from| from..(from + each).min(end))
+}
+
+/// Elements as those of `own` in the bytes of a slot.
+fn like(own: Block, arrived: Block) -> Block {
+    Block {
+        datatype: own.datatype,
+        count: own.count,
+        ..arrived
+    }
+}

@@ -1,0 +1,104 @@
+//! Reductions to one rank, of vectors that fit a few slots.
+
+use super::reach::{Reach, steps};
+use crate::schedule::{Block, Buf, Schedule, Slot};
+use crate::team::Part;
+use mpi_types::op::Op;
+
+/// The blocks of a reduction: what this rank gives, and where the result goes, which only the root has.
+pub(super) fn operands(
+    schedule: &mut Schedule,
+    part: Part<'_>,
+    op: &Op,
+    (is_root, in_place): (bool, bool),
+) -> (Block, Block) {
+    schedule.set_op(op);
+    let recv = part.block(Buf::Recv, schedule);
+    let buf = match is_root && in_place {
+        true => Buf::Recv,
+        false => Buf::Send,
+    };
+    (Block { buf, ..recv }, recv)
+}
+
+/// A reduction of a vector of at most [`Reach::most_up`] bytes, that can be reduced in slots, to the root's receive
+/// buffer: up a tree of degree `k`, piece after piece, each sum where its last operand arrived. Operands are in the
+/// order of ranks from the root on.
+pub fn reduce(
+    schedule: &mut Schedule,
+    reach: Reach,
+    (root, in_place): (u32, bool),
+    part: Part<'_>,
+    op: &Op,
+    k: u32,
+) {
+    if part.count == 0 {
+        return;
+    }
+    let is_root = reach.rank == root;
+    let (send, recv) = operands(schedule, part, op, (is_root, in_place));
+    if reach.size == 1 {
+        schedule.copy(send, recv);
+        return;
+    }
+    debug_assert!(part.bytes() <= reach.most_up());
+    schedule.rise();
+    let size = part.datatype.size();
+    let each = (reach.rise_room() / size).max(1);
+    for from in (0..part.count).step_by(each) {
+        let range = from..(from + each).min(part.count);
+        let own = send.slice(size as isize, range.clone());
+        let phase = schedule.phase();
+        if let Some(sum) = rise(schedule, reach, root, k, phase, own, size) {
+            let to = recv.slice(size as isize, range);
+            schedule.copy(as_bytes(sum, size), as_bytes(to, size));
+        }
+    }
+}
+
+/// A block of elements of `size` bytes without gaps, as bytes.
+pub(super) fn as_bytes(block: Block, size: usize) -> Block {
+    Block::bytes(block.buf, block.offset, block.count * size)
+}
+
+/// One piece up the tree; the sum at the root.
+fn rise(
+    schedule: &mut Schedule,
+    reach: Reach,
+    root: u32,
+    k: u32,
+    phase: i32,
+    own: Block,
+    size: usize,
+) -> Option<Block> {
+    let number = reach.before(root);
+    let mut sum = own;
+    let mut step = 1u64;
+    for level in 0..steps(reach.size, k + 1) {
+        let place = u64::from(number) / step % u64::from(k + 1);
+        if place != 0 {
+            let of = reach.before((place * step) as u32);
+            let cell = reach.rise_cell(k, level, place as u32);
+            schedule.put(Slot { of, cell, phase }, as_bytes(sum, size));
+            return None;
+        }
+        for j in 1..=k {
+            let away = u64::from(j) * step;
+            if u64::from(number) + away >= reach.size.into() {
+                break;
+            }
+            let cell = reach.rise_cell(k, level, j);
+            let len = own.count * size;
+            reach.arrival(schedule, reach.after(away as u32), cell, phase, len);
+            let operand = Block {
+                datatype: own.datatype,
+                count: own.count,
+                ..reach.arrived(cell, phase, len)
+            };
+            schedule.reduce(sum, operand);
+            sum = operand;
+        }
+        step *= u64::from(k + 1);
+    }
+    Some(sum)
+}

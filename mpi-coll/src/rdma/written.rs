@@ -1,0 +1,48 @@
+//! To whom a rank ever writes.
+
+use super::reach::{DEGREES, DIRECT, Reach, steps};
+use super::trees::{Signals, allreduce, barrier, bcast, exchange};
+use crate::schedule::{Schedule, Step};
+use crate::team::Part;
+use mpi_types::datatype::{Datatype, Predefined};
+use mpi_types::op::{Op, PredefinedOp};
+
+/// All ranks to which this one ever writes, in ascending order: O(log N) of them, whatever is called with whatever
+/// root.
+pub fn written_to(reach: Reach) -> Vec<u32> {
+    let byte = Datatype::predefined(Predefined::Byte);
+    let part = Part {
+        count: 1,
+        datatype: &byte,
+    };
+    let op = Op::predefined(PredefinedOp::Bor);
+    let mut schedule = Schedule::new();
+    barrier(&mut schedule, reach, Signals::Dissemination);
+    barrier(&mut schedule, reach, Signals::Pairwise);
+    // As its root it has all the children that it has in any tree: 1, 2, 4, … further on.
+    bcast(&mut schedule, reach, reach.rank, part);
+    exchange(&mut schedule, reach, true, part, &op);
+    for k in DEGREES {
+        allreduce(&mut schedule, reach, true, part, &op, [k, k]);
+    }
+    let puts = schedule.steps().iter().filter_map(|step| match step {
+        Step::Put { slot, .. } => Some(slot.of),
+        _ => None,
+    });
+    let mut ranks: Vec<u32> = puts.collect();
+    // What goes up a tree to whatever root, and to the rank before.
+    for k in DEGREES {
+        for level in 0..steps(reach.size, k + 1) {
+            let step = u64::from(k + 1).pow(level);
+            let away = (1..=u64::from(k)).map(|j| j * step);
+            let others = away.take_while(|away| *away < reach.size.into());
+            ranks.extend(others.map(|away| reach.before(away as u32)));
+        }
+    }
+    if reach.size <= DIRECT {
+        ranks.extend((0..reach.size).filter(|rank| *rank != reach.rank));
+    }
+    ranks.sort_unstable();
+    ranks.dedup();
+    ranks
+}

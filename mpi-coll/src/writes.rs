@@ -1,0 +1,298 @@
+//! Which collectives go by writes over a network, and which way.
+
+use std::sync::Arc;
+
+use super::choose::{Choices, KIB, Situation, bit};
+use super::costs::{Measured, Network, Quick};
+use super::model::{GUESSED, Parameters};
+use super::rdma::{Collect, Reach, Rise, Spread, Trade, Way};
+
+/// The ways that were asked for by name.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Written {
+    bcast: Option<Spread>,
+    reduce: Option<Rise>,
+    allgather: Option<Collect>,
+    alltoall: Option<Trade>,
+    allreduce: Option<Way>,
+}
+
+impl Written {
+    /// The names are known to be right; `rdma` alone leaves it to the cost model.
+    pub fn set(&mut self, collective: &str, name: &str, parameter: Option<usize>) {
+        let degree = parameter.map_or(3, |k| k as u32);
+        match (collective, name) {
+            ("bcast", "rdma-binomial") => self.bcast = Some(Spread::Tree),
+            ("bcast", "rdma-chain") => self.bcast = Some(Spread::Chain),
+            ("reduce", "rdma-tree") => self.reduce = Some(Rise::Tree(degree)),
+            ("reduce", "rdma-chain") => self.reduce = Some(Rise::Chain),
+            ("allgather", "rdma-direct") => self.allgather = Some(Collect::Direct),
+            ("allgather", "rdma-doubling") => self.allgather = Some(Collect::Doubling),
+            ("allgather", "rdma-ring") => self.allgather = Some(Collect::Ring),
+            ("alltoall", "rdma-direct") => self.alltoall = Some(Trade::Direct),
+            ("alltoall", "rdma-doubling") => self.alltoall = Some(Trade::Doubling),
+            ("allreduce", "rdma-pairs") => self.allreduce = Some(Way::Pairs),
+            ("allreduce", "rdma-ring") => self.allreduce = Some(Way::Ring),
+            ("allreduce", "rdma-tree") => {
+                self.allreduce = Some(Way::Tree {
+                    up: degree,
+                    down: 1,
+                });
+            }
+            _ => {}
+        }
+    }
+
+    pub fn clear(&mut self, collective: &str) {
+        match collective {
+            "bcast" => self.bcast = None,
+            "reduce" => self.reduce = None,
+            "allgather" => self.allgather = None,
+            "alltoall" => self.alltoall = None,
+            "allreduce" => self.allreduce = None,
+            _ => {}
+        }
+    }
+}
+
+impl Choices {
+    /// Whether ranks that can write to each other's slots over the network do so: unless another way was asked for, as
+    /// the tables say, or else up to the bytes for which it is `quick`, if ever.
+    pub fn by_writes(&self, collective: &str, situation: &Situation, quick: &Quick) -> bool {
+        if self.rdma == Some(false) || self.is_asked(collective) {
+            return false;
+        }
+        let own = bit(collective);
+        if self.by_rdma & own != 0 {
+            return true;
+        }
+        match self.rule(collective, situation) {
+            Some(rule) => rule.by_rdma & own != 0,
+            None if self.rdma == Some(true) => situation.bytes <= 8 * KIB,
+            None => quick
+                .of(collective)
+                .is_some_and(|quick| situation.bytes <= quick),
+        }
+    }
+
+    /// Whether ranks are to make slots for each other's writes over the network: what was asked for, or
+    /// else what the network is good for.
+    pub fn wants_writes(&self, quick: bool) -> bool {
+        let asked = self.by_rdma != 0 || self.rules.iter().any(|rule| rule.asks_for_writes());
+        self.rdma.unwrap_or(quick || asked)
+    }
+
+    /// Whether a collective is asked for that goes by writes.
+    pub(super) fn asks_for_writes(&self) -> bool {
+        self.by_rdma != 0
+    }
+
+    /// The way of a collective that goes by writes: as asked for, if it `takes` the call, or as the cost model says.
+    fn way<W: Copy>(
+        &self,
+        (collective, situation, quick): (&str, &Situation, &Quick),
+        said: impl Fn(&Written) -> Option<W>,
+        takes: impl Fn(W) -> bool,
+        best: impl FnOnce() -> Option<W>,
+    ) -> Option<W> {
+        if !self.by_writes(collective, situation, quick) {
+            return None;
+        }
+        let ruled = || said(&self.rule(collective, situation)?.written);
+        match said(&self.written).or_else(ruled) {
+            Some(way) => Some(way).filter(|way| takes(*way)),
+            None => best(),
+        }
+    }
+
+    /// How a broadcast goes by writes, if it does.
+    pub fn bcast_by_writes(
+        &self,
+        situation: &Situation,
+        reach: &Reach,
+        network: &Network,
+    ) -> Option<Spread> {
+        let bytes = situation.bytes;
+        self.way(
+            ("bcast", situation, &network.quick),
+            |written| written.bcast,
+            |how| how.takes(*reach, bytes),
+            || network.costs.best_spread(reach, bytes),
+        )
+    }
+
+    /// How a reduction to rank `root` of those that have slots goes by writes, if it does.
+    pub fn reduce_by_writes(
+        &self,
+        situation: &Situation,
+        root: u32,
+        reach: &Reach,
+        network: &Network,
+    ) -> Option<Rise> {
+        let Situation {
+            bytes, commutes, ..
+        } = *situation;
+        self.way(
+            ("reduce", situation, &network.quick),
+            |written| written.reduce,
+            |how| how.takes(*reach, root, bytes, commutes),
+            || network.costs.best_rise(reach, root, bytes, commutes),
+        )
+    }
+
+    /// How an allgather of blocks of `block` bytes goes by writes, if it does.
+    pub fn allgather_by_writes(
+        &self,
+        situation: &Situation,
+        block: usize,
+        reach: &Reach,
+        network: &Network,
+    ) -> Option<Collect> {
+        self.way(
+            ("allgather", situation, &network.quick),
+            |written| written.allgather,
+            |how| how.takes(*reach, block),
+            || network.costs.best_collect(reach, block),
+        )
+    }
+
+    /// How an alltoall goes by writes, if it does.
+    pub fn alltoall_by_writes(
+        &self,
+        situation: &Situation,
+        reach: &Reach,
+        network: &Network,
+    ) -> Option<Trade> {
+        let block = situation.bytes;
+        self.way(
+            ("alltoall", situation, &network.quick),
+            |written| written.alltoall,
+            |how| how.takes(*reach, block),
+            || network.costs.best_trade(reach, block),
+        )
+    }
+
+    /// How an allreduce goes by writes, if it does.
+    pub fn allreduce_by_writes(
+        &self,
+        situation: &Situation,
+        reach: &Reach,
+        network: &Network,
+    ) -> Option<Way> {
+        let Situation {
+            bytes, commutes, ..
+        } = *situation;
+        self.way(
+            ("allreduce", situation, &network.quick),
+            |written| written.allreduce,
+            |how| how.takes(*reach, bytes, commutes),
+            || network.costs.best_allreduce(reach, bytes, commutes),
+        )
+    }
+
+    /// Sets what writes cost, over whichever network.
+    pub fn set_costs(&mut self, costs: Parameters) {
+        self.costs = Some(costs);
+    }
+
+    /// Sets what was measured of networks.
+    pub fn set_measured(&mut self, measured: Measured) {
+        self.measured = Arc::new(measured);
+    }
+
+    /// What writes over the network of a netmod cost, and up to how many bytes they are quicker than messages, if
+    /// ever; `quick` is what the netmod thinks.
+    pub fn network(&self, netmod: &str, quick: Option<usize>) -> Network {
+        let measured = self.measured.of(netmod);
+        Network {
+            costs: self
+                .costs
+                .or(measured.map(|network| network.costs))
+                .unwrap_or(GUESSED),
+            quick: measured.map_or_else(|| Quick::guess(netmod, quick), |network| network.quick),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reach(size: u32) -> Reach {
+        Reach {
+            rank: 0,
+            size,
+            room: 8192,
+            depth: 16,
+        }
+    }
+
+    fn at(ranks: u32, bytes: usize) -> Situation {
+        Situation {
+            ranks: ranks as usize,
+            per_node: 1,
+            bytes,
+            commutes: true,
+        }
+    }
+
+    fn network(bytes: Option<usize>) -> Network {
+        Network {
+            costs: GUESSED,
+            quick: Quick::all(bytes),
+        }
+    }
+
+    #[test]
+    fn writes_are_taken_where_they_are_quicker() {
+        let choices = Choices::default();
+        let network = network(Some(4096));
+        let spread = |bytes| choices.bcast_by_writes(&at(4, bytes), &reach(4), &network);
+        assert_eq!((spread(4096), spread(4097)), (Some(Spread::Tree), None));
+        let mut only_reduce = Network {
+            quick: Quick::all(None),
+            ..network
+        };
+        only_reduce.quick.set("reduce", Some(1 << 20));
+        let rise = |bytes| choices.reduce_by_writes(&at(4, bytes), 3, &reach(4), &only_reduce);
+        assert!(matches!(rise(8), Some(Rise::Tree(_))));
+        assert_eq!(rise(1 << 20), Some(Rise::Chain));
+        let other = choices.allreduce_by_writes(&at(4, 8), &reach(4), &only_reduce);
+        assert_eq!(other, None);
+    }
+
+    #[test]
+    fn what_is_asked_for_is_taken_if_it_can_be() {
+        let mut choices = Choices::default();
+        let network = network(None);
+        choices.set("allgather", "rdma-direct").unwrap();
+        let collect = |choices: &Choices, ranks: u32, block: usize| {
+            let situation = at(ranks, ranks as usize * block);
+            choices.allgather_by_writes(&situation, block, &reach(ranks), &network)
+        };
+        assert_eq!(collect(&choices, 16, 8192), Some(Collect::Direct));
+        assert_eq!(collect(&choices, 16, 8193), None);
+        assert_eq!(collect(&choices, 17, 8), None);
+        choices.set("allgather", "rdma").unwrap();
+        assert_eq!(collect(&choices, 17, 8), Some(Collect::Doubling));
+        assert_eq!(collect(&choices, 17, 8192), Some(Collect::Ring));
+        assert_eq!(collect(&choices, 1 << 12, 8192), None);
+        choices.set("rdma", "off").unwrap();
+        assert_eq!(collect(&choices, 16, 8), None);
+        choices.set("rdma", "on").unwrap();
+        choices.set("allgather", "ring").unwrap();
+        assert_eq!(collect(&choices, 16, 8), None);
+        // Round a ring of more than two an operation has to commute.
+        choices.set("allreduce", "rdma").unwrap();
+        let ordered = |ranks: u32, bytes: usize| {
+            let situation = Situation {
+                commutes: false,
+                ..at(ranks, bytes)
+            };
+            choices.allreduce_by_writes(&situation, &reach(ranks), &network)
+        };
+        assert_eq!(ordered(3, 1 << 20), None);
+        assert_eq!(ordered(2, 1 << 20), Some(Way::Ring));
+        assert_eq!(ordered(4, 8), Some(Way::Pairs));
+    }
+}

@@ -1,0 +1,242 @@
+//! The image of `packaging/Containerfile`, built and tried without a registry: what it begins with are Debian systems
+//! made by debootstrap, under the names that it asks for. Rust is this machine's, seen from within.
+//!
+//! Buildah keeps these images in a store of their own, so that nobody takes them for those that they stand for, and
+//! runs commands in a changed root, which needs nothing of the machine but root's rights.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use clap::Args;
+
+use crate::fresh;
+use crate::{Result, stand_in, workspace};
+
+/// How it is made.
+#[derive(Args)]
+pub struct Options {
+    /// Where Debian systems and images are; by default `image` in cargo's target folder. What is there is removed.
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// Don't compile: take this installation for what the recipe's cargo would install. It must not need a newer C
+    /// library than Debian 12's.
+    #[arg(long)]
+    installed: Option<PathBuf>,
+    /// Leave it there at the end.
+    #[arg(long)]
+    keep: bool,
+    /// Begin with the images that an earlier run with --keep has left.
+    #[arg(long)]
+    reuse: bool,
+}
+
+/// What the first of the recipe's images has, besides Rust. (Its model has more.)
+const BUILDER: &str = "build-essential,ca-certificates";
+/// And the second.
+const RUNTIME: &str = "ca-certificates";
+
+/// The name of what is built.
+const BUILT: &str = "localhost/weft";
+
+/// Who installs something needs a place to have it from; everything else must be in the image.
+const TRIED: &[&str] = &[
+    "mpiexec -n 2 osu-bench latency",
+    "mpiexec -n 2 weft-info",
+    "sh -e /tmp/tutorial.sh",
+];
+
+/// Builds the image, and runs programs in it.
+pub fn run(options: &Options) -> Result {
+    for program in ["buildah", "debootstrap"] {
+        if !["/usr/sbin", "/usr/bin"]
+            .iter()
+            .any(|dir| Path::new(dir).join(program).exists())
+        {
+            return Err(format!(
+                "{program} is not there: run `apt-get install {program}` as root"
+            ));
+        }
+    }
+    let dir = match &options.dir {
+        Some(dir) => std::path::absolute(dir).map_err(|e| format!("{}: {e}", dir.display()))?,
+        None => workspace::target()?.join("image"),
+    };
+    let recipe = workspace::root().join("packaging/Containerfile");
+    let text =
+        fs::read_to_string(&recipe).map_err(|error| format!("{}: {error}", recipe.display()))?;
+    let [builder, runtime] = bases(&text)?;
+    let store = Store { dir: dir.clone() };
+    if !options.reuse {
+        remove(&dir)?;
+        store.base(&builder, BUILDER, "builder")?;
+        store.base(&runtime, RUNTIME, "runtime")?;
+    }
+    store.build(&recipe, options.installed.as_deref())?;
+    let result = store.try_it();
+    if options.keep {
+        println!("xtask: the images are left in {}", dir.display());
+        return result;
+    }
+    result.and(remove(&dir))
+}
+
+/// The images that the recipe begins with.
+fn bases(recipe: &str) -> Result<[String; 2]> {
+    let lines = recipe.lines().filter_map(|line| line.strip_prefix("FROM "));
+    let names = lines.filter_map(|rest| rest.split_whitespace().next());
+    let names: Vec<String> = names.map(str::to_owned).collect();
+    names
+        .try_into()
+        .map_err(|names| format!("the recipe begins with {names:?}, not with two images"))
+}
+
+/// Where the images are.
+struct Store {
+    dir: PathBuf,
+}
+
+impl Store {
+    /// A command of buildah.
+    fn buildah(&self, command: &str) -> Command {
+        let mut buildah = Command::new("buildah");
+        // Layers as folders: other ways ask for file systems that can't be stacked everywhere.
+        buildah.args(["--storage-driver", "vfs", "--root"]);
+        buildah.arg(self.dir.join("store"));
+        buildah.arg("--runroot").arg(self.dir.join("run"));
+        buildah.arg(command);
+        buildah
+    }
+
+    /// Starts from an image; gives the container's name.
+    fn from(&self, image: &str) -> Result<String> {
+        let output = self
+            .buildah("from")
+            .args(["--pull-never", image])
+            .stderr(Stdio::inherit())
+            .output();
+        let output = output.map_err(|error| format!("buildah can't be run: {error}"))?;
+        match output.status.success() {
+            true => Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned()),
+            false => Err(format!("buildah from {image} ended with {}", output.status)),
+        }
+    }
+
+    /// Makes a Debian system, and an image of this name of it.
+    fn base(&self, image: &str, packages: &str, folder: &str) -> Result {
+        let root = self.dir.join(folder);
+        fresh::system(&root, packages)?;
+        let container = self.from("scratch")?;
+        let quiet = |command: &mut Command, what: &str| {
+            command.stdout(Stdio::null());
+            workspace::run(command, what)
+        };
+        quiet(
+            self.buildah("add").arg(&container).arg(&root).arg("/"),
+            &format!("making an image that stands for {image}"),
+        )?;
+        // Debian's tools leave what they have fetched otherwise.
+        quiet(
+            self.buildah("commit")
+                .args(["--quiet", "--rm", &container, image]),
+            "keeping it",
+        )?;
+        fs::remove_dir_all(&root).map_err(|error| format!("{}: {error}", root.display()))
+    }
+
+    /// Builds by the recipe.
+    fn build(&self, recipe: &Path, installed: Option<&Path>) -> Result {
+        let (mut rust, cargo) = (fresh::sysroot()?, fresh::cargo_home());
+        let mut build = self.buildah("build");
+        build.args(["--isolation", "chroot", "--pull-never", "--tag", BUILT]);
+        if let Some(installed) = installed {
+            let folder = self.dir.join("stand-in");
+            stand_in::cargo(&folder, "/opt/installed")?;
+            rust = folder.display().to_string();
+            let installed = std::path::absolute(installed)
+                .map_err(|error| format!("{}: {error}", installed.display()))?;
+            let volume = format!("{}:/opt/installed:ro", installed.display());
+            build.arg("--volume").arg(volume);
+        }
+        build.arg("--volume").arg(format!("{rust}:/opt/rust:ro"));
+        // What has been fetched already is not fetched again.
+        if let Some(registry) = cargo.map(|home| home.join("registry")) {
+            let registry = registry.display();
+            build
+                .arg("--volume")
+                .arg(format!("{registry}:/root/.cargo/registry"));
+        }
+        for name in fresh::passed() {
+            build.arg("--env").arg(name);
+        }
+        build.arg("--file").arg(recipe).arg(workspace::root());
+        workspace::run(&mut build, "building the image")
+    }
+
+    /// Two ranks, and all commands of the tutorial, as the user that the image has.
+    fn try_it(&self) -> Result {
+        let page = workspace::root().join("docs/tutorial.md");
+        let text =
+            fs::read_to_string(&page).map_err(|error| format!("{}: {error}", page.display()))?;
+        let script = self.dir.join("tutorial.sh");
+        fs::write(&script, fresh::tutorial(&text)?)
+            .map_err(|error| format!("{}: {error}", script.display()))?;
+        let container = self.from(BUILT)?;
+        workspace::run(
+            self.buildah("copy")
+                .arg(&container)
+                .arg(&script)
+                .arg("/tmp/tutorial.sh")
+                .stdout(Stdio::null()),
+            "copying the tutorial",
+        )?;
+        for command in TRIED {
+            workspace::run(
+                self.buildah("run")
+                    .args(["--isolation", "chroot", &container, "--", "sh", "-c"])
+                    .arg(command),
+                &format!("in the image: {command}"),
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// Removes what an earlier run has left.
+fn remove(dir: &Path) -> Result {
+    if !dir.exists() {
+        return Ok(());
+    }
+    // A folder of somebody's own shall not be lost by a slip.
+    let known = [
+        "store",
+        "run",
+        "builder",
+        "runtime",
+        "stand-in",
+        "tutorial.sh",
+    ];
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        if !known.iter().any(|name| entry.file_name() == *name) {
+            return Err(format!(
+                "{} holds something else than images",
+                dir.display()
+            ));
+        }
+    }
+    fs::remove_dir_all(dir).map_err(|error| format!("{}: {error}", dir.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_recipe_begins_with_two_images() {
+        let recipe = workspace::root().join("packaging/Containerfile");
+        let [builder, runtime] = bases(&fs::read_to_string(recipe).unwrap()).unwrap();
+        assert!(builder.contains("/rust:"), "{builder}");
+        assert!(runtime.contains("/debian:"), "{runtime}");
+        assert!(bases("FROM one\nRUN true\n").is_err());
+    }
+}
