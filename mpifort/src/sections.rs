@@ -1,5 +1,5 @@
 //! Array descriptors, and what takes the place of array sections that don't lie in one piece
-//! (section 17.1.12): a datatype that describes them, or a copy (of what goes on after the call: [`crate::later`]).
+//! (section 17.1.12): a datatype that describes them, or a copy (of what goes on after the call: `later.rs`).
 
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;

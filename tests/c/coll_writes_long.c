@@ -1,5 +1,5 @@
-/* All ways of all collectives by writes to each other's memory over a network, those of long data in pieces among
- * them: each goes that way, with roots in rotation and a late rank now and then, until numbers of phases have
+/* All ways of all collectives by writes to each other's memory over a network, also those of long data in
+ * pieces. Each goes that way, with roots in rotation and a late rank now and then, until numbers of phases have
  * wrapped; in place and not; with an operation that doesn't commute.
  *
  * ranks: 2 3 4 5

@@ -193,7 +193,7 @@ pub fn allreduce(
 }
 
 /// An allreduce to the receive buffer of a vector that fits a slot: whole vectors between partners
-/// 1, 2, 4, … apart, as [`super::Allreduce::RecursiveDoubling`] does by messages.
+/// 1, 2, 4, … apart, as [`crate::Allreduce::RecursiveDoubling`] does by messages.
 pub fn exchange(schedule: &mut Schedule, reach: Reach, in_place: bool, part: Part<'_>, op: &Op) {
     if part.count == 0 {
         return;
