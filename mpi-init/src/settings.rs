@@ -238,8 +238,8 @@ const OWN: &[Variable] = &[
                (recursive-doubling, bruck, ring, neighbor-exchange), alltoall (bruck, spread, \
                pairwise with the rounds under way at once), reduce (binomial, halving), allreduce \
                (recursive-doubling, halving, ring), reduce-scatter (halving, pairwise), for each of \
-               these slots (by shared memory, between ranks of one node), for bcast, allgather and \
-               alltoall direct (by copying from each other's memory there), for barrier, bcast, reduce, \
+               these slots (by shared memory, between ranks of one node), for bcast, allgather, \
+               alltoall and, of two ranks, reduce direct (by copying from each other's memory there), for barrier, bcast, reduce, \
                allgather, alltoall and allreduce rdma (by writes to each other's memory over a network, \
                the way that takes the least time by what writes cost, or by name: of bcast \
                rdma-binomial and rdma-chain, of reduce rdma-tree with the degree 1, 3, 7 or 15 and \

@@ -366,7 +366,7 @@ fn make_slots(
     let slots = Slots {
         room,
         depth,
-        ..shared.slots
+        ..shared.view()
     };
     build(process, comm, state, call, Some(slots), kept);
     let phases = kept.run.schedule().phases();
