@@ -34,6 +34,9 @@ const ROUNDS: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(50);
 /// How long a stranger may take to say who it is.
 const GUEST: Duration = Duration::from_secs(5);
+/// How long a guest may take to prove itself where descriptors are short: many times what one of the job takes, though
+/// others have its core.
+const STRANGER: Duration = Duration::from_secs(1);
 /// How long it may take to prove that: it has to poll for it, and may compute.
 const PROVING: Duration = Duration::from_secs(60);
 /// Strangers at a time.
@@ -301,11 +304,15 @@ impl TcpLane {
                 }
                 Err(error) => {
                     if error.raw_os_error() == Some(libc::EMFILE) {
-                        // Strangers have no right to the descriptors of those who have one to be here.
-                        if self.show_out_the_oldest(|guest| guest.known.is_none()) {
+                        // Strangers have no right to the descriptors of those who have one to be here. Who is
+                        // new is given the time to prove itself.
+                        if self.show_out_the_oldest(is_stranger) {
                             continue;
                         }
-                        self.park_one();
+                        let mut guests = self.guests.iter().flatten();
+                        if guests.all(|guest| guest.known.is_some()) {
+                            self.park_one();
+                        }
                     }
                     return;
                 }
@@ -532,4 +539,9 @@ impl TcpLane {
     pub(crate) fn leave_taken(&mut self, peer: Peer) {
         self.end(peer, "it has left MPI (MPI_Finalize)", || State::Left);
     }
+}
+
+/// Whether a guest has had the time to prove itself, and has not.
+fn is_stranger(guest: &Guest) -> bool {
+    guest.known.is_none() && guest.since.elapsed() > STRANGER
 }

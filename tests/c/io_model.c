@@ -8,7 +8,7 @@
 
 enum { ROUNDS = 10, STEPS = 6, TILE = 240, RANKS = 8, MOST = 4, COUNT = 40 };
 
-static unsigned char model[200000];
+static unsigned char model[1000000];
 static long model_size;
 static uint64_t own_state; /* what this rank alone decides */
 static int rank, ranks, size, swaps;
