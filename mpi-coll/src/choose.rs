@@ -436,7 +436,8 @@ impl Choices {
             // Each block, of those that all receive together.
             "allgather" if direct == Direct::Quicker => 16 * KIB * situation.ranks,
             "bcast" if two && direct == Direct::Quicker => 8 * KIB,
-            "reduce" if direct == Direct::Quicker => 16 * KIB,
+            // Of longer vectors pieces are read through slots while the other rank writes the next ones.
+            "reduce" if direct == Direct::Quicker && situation.bytes <= 128 * KIB => 16 * KIB,
             "alltoall" if direct == Direct::Quicker => 16 * KIB,
             "reduce" => usize::MAX,
             "allgather" if two => usize::MAX,
@@ -650,6 +651,7 @@ mod tests {
             };
             assert!(goes(bytes, Direct::Quicker) && !goes(bytes, Direct::Possible));
             assert!(!goes(bytes / 2, Direct::Quicker), "{collective}");
+            assert_eq!(goes(MIB, Direct::Quicker), collective != "reduce");
         }
         let one_node = situation(16, 8);
         assert!(!choices.by_nodes(&one_node));
