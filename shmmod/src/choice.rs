@@ -35,12 +35,20 @@ const PATIENCE: u32 = 64;
 /// Time is counted in units of which a nanosecond has so many, per 64 KiB.
 const UNITS: u64 = 16;
 
-/// How long a way takes, per 64 KiB, and how often it was used in this state.
+/// How long a way takes, per 64 KiB: where messages go in one direction, and where they go both ways. And how often it was
+/// used in this state.
 #[derive(Clone, Copy, Default, Debug)]
 struct Score {
-    time: u64,
+    times: [u64; 2],
     begun: u32,
     ended: u32,
+}
+
+/// What all classes go by.
+#[derive(Clone, Copy)]
+struct Known {
+    single: bool,
+    both: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -59,10 +67,32 @@ struct Class {
     last: Way,
 }
 
+/// What a message has taken, in nanoseconds: the work of the one that sent it, and of the one that received it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Work {
+    pub sending: u64,
+    pub receiving: u64,
+}
+
+impl Work {
+    /// In a row of messages the slower side is what the next one waits for: what one reads may have been written before.
+    pub fn slower(self) -> u64 {
+        self.sending.max(self.receiving)
+    }
+
+    /// Where messages go both ways each process is both sides.
+    fn times(self, len: usize) -> [u64; 2] {
+        let both = self.sending.saturating_add(self.receiving);
+        [self.slower(), both].map(|time| Choice::per_unit(len, time))
+    }
+}
+
 /// What is known of one peer.
 #[derive(Debug)]
 pub(crate) struct Choice {
     classes: [Class; CLASSES],
+    /// By [`usize::from`] of whether messages go both ways: what counts.
+    both: bool,
     /// Whether the kernel's copy is one of the ways.
     single: bool,
 }
@@ -81,6 +111,7 @@ impl Choice {
         };
         Choice {
             classes: [class; CLASSES],
+            both: false,
             single,
         }
     }
@@ -98,22 +129,30 @@ impl Choice {
             // What is best for half the length is most likely best here.
             self.classes[class].inherit(self.classes[class - 1]);
         }
-        self.classes[class].next(self.single)
+        let known = self.known();
+        self.classes[class].next(known)
     }
 
     /// As [`Choice::next`] of a message that can't be read where it is; it is not measured.
     pub fn next_by_pipe(&mut self, len: usize) -> Way {
         let [_, cached, past] = self.classes[Choice::class(len)].scores;
-        match past.time < cached.time && past.ended > 0 {
+        match past.times[0] < cached.times[0] && past.ended > 0 {
             true => Way::Past,
             false => Way::Cached,
         }
     }
 
-    /// A message that went this way took so long.
-    pub fn note(&mut self, len: usize, way: Way, nanoseconds: u64) {
-        let time = Choice::per_unit(len, nanoseconds);
-        self.classes[Choice::class(len)].note(way, time, self.single);
+    /// A message that went this way took so long; `both`: about as many go back, and not by turns.
+    pub fn note(&mut self, len: usize, way: Way, work: Work, both: bool) {
+        self.both = both;
+        self.classes[Choice::class(len)].note(way, work.times(len), self.known());
+    }
+
+    fn known(&self) -> Known {
+        Known {
+            single: self.single,
+            both: self.both,
+        }
     }
 
     /// The time per 64 KiB of a message.
@@ -129,6 +168,18 @@ impl Choice {
     /// Whether the peer's core seems to share no cache with this one.
     pub fn is_far(&self) -> bool {
         self.classes[0].used == Some(Way::Past) || self.classes[1].used == Some(Way::Past)
+    }
+}
+
+impl Score {
+    fn time(self, known: Known) -> u64 {
+        self.times[usize::from(known.both)]
+    }
+
+    fn best(&mut self, times: [u64; 2]) {
+        for (best, time) in self.times.iter_mut().zip(times) {
+            *best = time.min(*best);
+        }
     }
 }
 
@@ -154,11 +205,11 @@ impl Class {
         }
     }
 
-    fn next(&mut self, single: bool) -> Way {
+    fn next(&mut self, known: Known) -> Way {
         let way = match (self.used, self.looking) {
             (None, _) => {
                 let begun = |way: &&Way| self.scores[**way as usize].begun;
-                *Self::ways(single)
+                *Self::ways(known.single)
                     .iter()
                     .min_by_key(begun)
                     .unwrap_or(&Way::Cached)
@@ -166,7 +217,7 @@ impl Class {
             (Some(used), Some(other)) => {
                 self.looked += 1;
                 if self.looked > PATIENCE {
-                    self.settle(single);
+                    self.settle(known);
                 }
                 match self.scores[other as usize].begun < LOOK {
                     true => other,
@@ -176,7 +227,7 @@ impl Class {
             (Some(used), None) => {
                 self.until_look = self.until_look.saturating_sub(1);
                 if self.until_look == 0 {
-                    self.look(used, single);
+                    self.look(used, known);
                 }
                 used
             }
@@ -187,8 +238,8 @@ impl Class {
     }
 
     /// The other ways are looked at by turns.
-    fn look(&mut self, used: Way, single: bool) {
-        let ways = Self::ways(single);
+    fn look(&mut self, used: Way, known: Known) {
+        let ways = Self::ways(known.single);
         let after = ways.iter().position(|way| *way == self.last).unwrap_or(0);
         let turn = ways.iter().cycle().skip(after + 1).take(ways.len());
         let Some(&other) = turn.copied().find(|way| *way != used).as_ref() else {
@@ -199,7 +250,7 @@ impl Class {
         (score.begun, score.ended) = (0, 0);
     }
 
-    fn note(&mut self, way: Way, time: u64, single: bool) {
+    fn note(&mut self, way: Way, times: [u64; 2], known: Known) {
         let score = &mut self.scores[way as usize];
         score.ended = score.ended.saturating_add(1);
         match self.used {
@@ -207,58 +258,61 @@ impl Class {
                 // The best of the trials: what disturbed one of them is not the way's.
                 match score.ended {
                     1 => {}
-                    2 => score.time = time,
-                    _ => score.time = score.time.min(time),
+                    2 => score.times = times,
+                    _ => score.best(times),
                 }
                 let tried = |way: &Way| self.scores[*way as usize].ended >= TRIALS;
-                if Self::ways(single).iter().all(tried) {
-                    self.settle(single);
+                if Self::ways(known.single).iter().all(tried) {
+                    self.settle(known);
                 }
             }
             Some(used) if used == way => {
                 // One that was disturbed counts for little, a way that has become slower is noticed soon.
-                let bounded = match score.time {
-                    0 => time,
-                    usual => time.min(usual.saturating_mul(2)),
-                };
-                score.time = (score.time * 7 + bounded) / 8;
-                let now = score.time;
+                for (usual, time) in score.times.iter_mut().zip(times) {
+                    let bounded = match *usual {
+                        0 => time,
+                        usual => time.min(usual.saturating_mul(2)),
+                    };
+                    *usual = (*usual * 7 + bounded) / 8;
+                }
+                let now = score.time(known);
                 let better = |way: &&Way| {
                     let other = self.scores[**way as usize];
-                    **way != used && other.ended > 0 && now > other.time + other.time / 4
+                    let time = other.time(known);
+                    **way != used && other.ended > 0 && now > time + time / 4
                 };
                 if self.looking.is_none()
                     && self.until_look > LOOK
-                    && let Some(way) = Self::ways(single).iter().find(better)
+                    && let Some(way) = Self::ways(known.single).iter().find(better)
                 {
                     self.until_look = 1;
-                    self.last = Self::before(*way, single);
+                    self.last = Self::before(*way, known);
                 }
             }
             Some(_) => {
                 match score.ended {
-                    1 => score.time = time,
-                    _ => score.time = score.time.min(time),
+                    1 => score.times = times,
+                    _ => score.best(times),
                 }
                 if self.looking == Some(way) && score.ended >= LOOK {
-                    self.settle(single);
+                    self.settle(known);
                 }
             }
         }
     }
 
     /// The way after which this one is looked at.
-    fn before(way: Way, single: bool) -> Way {
-        let ways = Self::ways(single);
+    fn before(way: Way, known: Known) -> Way {
+        let ways = Self::ways(known.single);
         let at = ways.iter().position(|one| *one == way).unwrap_or(0);
         ways[(at + ways.len() - 1) % ways.len()]
     }
 
     /// Takes the best way, as far as is known, the one in use if there is little between them.
-    fn settle(&mut self, single: bool) {
-        let known = |way: &&Way| self.scores[**way as usize].ended > 0 || self.used == Some(**way);
-        let time = |way: &&Way| self.scores[**way as usize].time;
-        let ways = Self::ways(single).iter().filter(known);
+    fn settle(&mut self, known: Known) {
+        let heard = |way: &&Way| self.scores[**way as usize].ended > 0 || self.used == Some(**way);
+        let time = |way: &&Way| self.scores[**way as usize].time(known);
+        let ways = Self::ways(known.single).iter().filter(heard);
         let Some(&best) = ways.min_by_key(time) else {
             return;
         };
@@ -285,12 +339,18 @@ mod tests {
 
     const LEN: usize = 1 << 16;
 
+    /// All work is the receiver's.
+    fn alone(receiving: u64) -> Work {
+        let sending = 0;
+        Work { sending, receiving }
+    }
+
     /// Messages one after the other, each as long as `clock` says of its number and way. How many took each way.
     fn run(choice: &mut Choice, count: u64, mut clock: impl FnMut(u64, Way) -> u64) -> [u64; 3] {
         let mut taken = [0; 3];
         for message in 0..count {
             let way = choice.next(LEN);
-            choice.note(LEN, way, clock(message, way));
+            choice.note(LEN, way, alone(clock(message, way)), false);
             taken[way as usize] += 1;
         }
         taken
@@ -359,7 +419,7 @@ mod tests {
         for _ in 0..100 {
             let ways: Vec<Way> = (0..16).map(|_| choice.next(LEN)).collect();
             for way in ways {
-                choice.note(LEN, way, NEAR[way as usize]);
+                choice.note(LEN, way, alone(NEAR[way as usize]), false);
             }
         }
         assert!(run(&mut choice, 100, takes(NEAR))[Way::Cached as usize] > 90);
@@ -384,7 +444,8 @@ mod tests {
             for _ in 0..1000 {
                 let way = choice.next(len);
                 let quick = (way == Way::Cached) == (len == 2 * LEN);
-                choice.note(len, way, if quick { 10_000 } else { 1_000_000 });
+                let time = if quick { 10_000 } else { 1_000_000 };
+                choice.note(len, way, alone(time), false);
             }
         }
         let count = |choice: &mut Choice, len: usize| {
@@ -394,5 +455,41 @@ mod tests {
         assert!(count(&mut choice, 2 * LEN) > 90);
         assert!(count(&mut choice, 1 << 20) < 10);
         assert!(count(&mut choice, 1) < 10);
+    }
+
+    #[test]
+    fn where_messages_go_both_ways_the_work_of_both_sides_counts() {
+        // The kernel's copy is the receiver's; two copies are each one's half, and quicker than it by themselves.
+        let work = |way: Way| match way {
+            Way::Single => alone(4000),
+            Way::Cached => Work {
+                sending: 3000,
+                receiving: 3100,
+            },
+            Way::Past => Work {
+                sending: 4000,
+                receiving: 5000,
+            },
+        };
+        let mut choice = Choice::new(true);
+        let mut run = |both: bool, count: u32| {
+            let mut single = 0;
+            for _ in 0..count {
+                let way = choice.next(LEN);
+                single += u32::from(way == Way::Single);
+                choice.note(LEN, way, work(way), both);
+            }
+            single
+        };
+        assert!(run(false, 100) < 20);
+        // It is noticed soon that they do.
+        assert!(run(true, 100) > 70 && run(true, 1000) > 950);
+        assert!(run(false, 100) < 30 && run(false, 1000) < 50);
+        let mut choice = Choice::new(true);
+        for _ in 0..12 {
+            let way = choice.next(LEN);
+            choice.note(LEN, way, work(way), true);
+        }
+        assert_eq!(choice.next(LEN), Way::Single);
     }
 }

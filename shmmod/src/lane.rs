@@ -12,7 +12,7 @@ use netmod::{
 };
 use netmod_kit::PeerTable;
 
-use crate::choice::{Choice, Way};
+use crate::choice::{Choice, Way, Work};
 use crate::config::SingleCopy;
 use crate::ends::End;
 use crate::hand_over::HandOver;
@@ -74,9 +74,9 @@ impl Remote {
     }
 
     /// A long message that went this way took so long.
-    pub fn note(&mut self, len: usize, way: Way, nanoseconds: u64) {
+    pub fn note(&mut self, len: usize, way: Way, work: Work) {
         if let Some(choice) = &mut self.choice {
-            choice.note(len, way, nanoseconds);
+            choice.note(len, way, work, self.turns.are_both_ways());
             self.far = choice.is_far();
         }
     }
@@ -95,7 +95,11 @@ impl Remote {
         if mem::take(&mut self.reads_by_turns) {
             self.hand_over.note(len, false, nanoseconds);
         }
-        self.note(len, Way::Single, nanoseconds);
+        let work = Work {
+            sending: 0,
+            receiving: nanoseconds,
+        };
+        self.note(len, Way::Single, work);
     }
 
     /// Puts a message of `len` bytes, which `fill` writes to the place it is given, into the queue.
@@ -301,22 +305,15 @@ impl ShmLane {
                 way,
                 hands,
                 by_turns,
-                writing,
-                reading,
+                work,
             } = ended;
             if let Ok(remote) = self.remote(to, vci) {
                 let by_hand = hands != Hands::Own;
-                // In a row of messages the slower side is what the next one waits for: what one reads may have been
-                // written before. Where they go both ways each process is both sides.
-                let nanoseconds = match remote.turns.are_both_ways() {
-                    true => reading + writing,
-                    false => reading.max(writing),
-                };
                 if by_turns {
-                    remote.hand_over.note(len, by_hand, nanoseconds);
+                    remote.hand_over.note(len, by_hand, work.slower());
                 }
                 if !by_hand {
-                    remote.note(len, way, nanoseconds);
+                    remote.note(len, way, work);
                 }
             }
         }

@@ -10,7 +10,7 @@ use std::mem;
 
 use netmod::{Ending, Peer, Pipe, Pushed, RING, Source, Taken, VciId};
 
-use crate::choice::Way;
+use crate::choice::{Way, Work};
 use crate::lent::{Kept, Lent, bits};
 use crate::pipes::now;
 use crate::segment::{PIPES, STEP, Segment, UNIT, UNITS};
@@ -64,9 +64,7 @@ pub(crate) struct Ended {
     pub hands: Hands,
     /// Whether it was sent by turns.
     pub by_turns: bool,
-    /// Nanoseconds that it took to write it, and to read it.
-    pub writing: u64,
-    pub reading: u64,
+    pub work: Work,
 }
 
 /// Whose the units of a pipe are, and will be.
@@ -433,7 +431,7 @@ impl Sending {
                 false
             }
             Taken::All(ending, time) => {
-                if let (Some(reading), true) = (time, live.measured) {
+                if let (Some(receiving), true) = (time, live.measured) {
                     self.ended.push(Ended {
                         to: live.to,
                         vci: live.vci,
@@ -441,8 +439,10 @@ impl Sending {
                         way: live.way,
                         hands: live.hands,
                         by_turns: live.by_turns,
-                        writing: live.writing,
-                        reading,
+                        work: Work {
+                            sending: live.writing,
+                            receiving,
+                        },
                     });
                 }
                 self.release(slot, ending);
