@@ -5,12 +5,12 @@
 //! communicator of the process gets slots for the first time, and all members of a communicator go by what all of them
 //! have found.
 
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Instant;
 
 use super::buffers::Buffers;
 use super::call::{Call, DIRECT};
 use super::exchange::gather_all_u64;
+use super::one_copy::Found;
 use super::registration::Collectives;
 use super::registration::choices;
 use super::run::run;
@@ -27,36 +27,6 @@ use mpi_core::process::Process;
 const LEN: usize = 64 << 10;
 /// Calls by each way, of which the quickest counts. The first ones meet memory for the first time.
 const TRIALS: usize = 8;
-
-/// What a process has found.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-enum Found {
-    /// Nothing yet.
-    Nothing = 0,
-    /// Two copies are quicker, or as quick.
-    Two = 1,
-    /// One is quicker.
-    One = 2,
-}
-
-/// The same, kept for all communicators.
-#[derive(Default)]
-pub(super) struct Copying(AtomicU8);
-
-impl Copying {
-    fn found(&self) -> Found {
-        match self.0.load(Ordering::Relaxed) {
-            0 => Found::Nothing,
-            2 => Found::One,
-            _ => Found::Two,
-        }
-    }
-
-    fn set(&self, found: Found) {
-        self.0.store(found as u8, Ordering::Relaxed);
-    }
-}
 
 /// Finds it out for the members of a communicator that have slots, all of which call this.
 pub(super) fn find_out(
@@ -144,16 +114,6 @@ fn quickest(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_was_found_is_kept() {
-        let copying = Copying::default();
-        assert_eq!(copying.found(), Found::Nothing);
-        for found in [Found::One, Found::Two] {
-            copying.set(found);
-            assert_eq!(copying.found(), found);
-        }
-    }
 
     #[test]
     fn one_copy_must_be_quicker_by_an_eighth() {

@@ -17,6 +17,7 @@ mod inquiry;
 mod nearness;
 mod network;
 mod nonblocking;
+mod one_copy;
 pub mod persistent;
 mod port;
 mod progress_note;

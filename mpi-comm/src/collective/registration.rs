@@ -6,9 +6,9 @@ use std::sync::{Arc, OnceLock};
 use netmod::{Peer, VciId};
 use parking_lot::Mutex;
 
-use super::copying::Copying;
 use super::inquiry::Inquiries;
 use super::network::AwaitedPeers;
+use super::one_copy::Copying;
 use mpi_coll::Choices;
 use mpi_core::op::Op;
 use mpi_core::process::Process;
