@@ -149,7 +149,7 @@ fn checks(left_out: &mut Vec<String>) -> Result {
         workspace::cargo().args(["test", "--package", "weft-tests", "--no-fail-fast"]),
         "running MPI programs on several ranks, over every transport",
     ));
-    // The virtual machine has one core, and what follows uses one for the most part.
+    // Its ranks wait for each other for the most part, and what follows uses one core for the most part.
     let rdma = match is_optional(RDMA_VM) {
         true => Ok(None),
         false => Beside::start("rdma-test").map(Some),
