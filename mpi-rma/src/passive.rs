@@ -21,6 +21,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::directory::Directory;
 use crate::heap::{Heap, PAGE};
 use crate::keys::Exposed;
+use crate::passive_queue::Queues;
 use crate::remote_lock;
 
 /// Up to so many members tell each other all keys, and are connected, when a window is made.
@@ -113,9 +114,13 @@ pub(crate) struct Passive {
     pub exclusive: Mutex<u32>,
     /// How many completed accesses this process has taken note of.
     pub completions_taken: AtomicU64,
+    /// Accumulates that are not carried out yet.
+    pub queues: Queues,
     /// What members have attached.
     pub directory: Directory,
     pub transport: Arc<dyn Transport>,
+    /// Up to which length its puts and gets keep their order with atomics (`netmod::Atomics`).
+    pub ordered_access: usize,
     /// Ended before the memory below is given back.
     pub exposed: Mutex<Vec<Exposed>>,
     pub block: Heap,
@@ -166,6 +171,6 @@ impl Passive {
     pub fn bytes(&self, known: usize) -> usize {
         let places = (known * 8 / 7 + 1).next_power_of_two();
         let keys = places * (size_of::<(u32, Record)>() + 1);
-        size_of::<Passive>() + PAGE + keys + self.directory.bytes()
+        size_of::<Passive>() + PAGE + keys + self.directory.bytes() + self.queues.bytes()
     }
 }

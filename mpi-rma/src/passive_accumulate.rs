@@ -1,36 +1,24 @@
 //! Accumulates in windows whose members do without each other's processors.
 //!
 //! The network's atomics know few operations on words of 8 bytes; MPI wants any predefined operation on
-//! any predefined datatype. So all accumulates on a member's memory take turns, by a word of its block that
-//! says whose turn it is: get what is there, compute, put what comes of it, flush, end the turn.
+//! any predefined datatype. So all accumulates on a member's memory take turns
+//! ([`crate::passive_turn`]): get what is there, compute, put what comes of it.
 //!
 //! Invariant (accumulate atomicity, section 11.7.1): all accumulates on such a window go this way, those of
 //! a member on its own memory and of its node's too, which reach the memory by loads and stores or by the
 //! kernel's copies, but take turns by the network as all others. Who has the memory's exclusive lock needs no
 //! turn.
 //!
-//! An accumulate is over when the call returns, so those of an origin are carried out in their order (section
+//! An accumulate is noted ([`crate::passive_queue`]) or over when the call returns, so those of an origin are carried out in their order (section
 //! 11.7.2). A member that dies in its turn has it no longer: whoever waits takes it over, by the rank in the word.
 
-use std::mem::ManuallyDrop;
-
-use netmod::AtomicOp;
-
 use crate::apply::{self, Reduction};
-use crate::buffers::{Form, Origin, Target};
-use crate::control::full_fence;
-use crate::epochs::{EXCLUSIVE, UNCHECKED};
-use crate::members::Reach;
-use crate::passive::Word;
-use crate::passive_locks::Pauses;
-use crate::regions::Within;
+use crate::buffers::{Origin, Target};
+use crate::passive_turn::Memory;
 use crate::runs::Run;
-use crate::service::Service;
 use crate::window::Window;
 use mpi_core::comm::single_copy;
 use mpi_core::process::Process;
-use mpi_core::process::notes::Awaited;
-use mpi_core::pt2pt::operations::{Access, Act, Runs};
 use mpi_types::error::{Class, Error, Result};
 use mpi_types::op::PredefinedOp;
 
@@ -39,16 +27,6 @@ const PIECE: usize = 1 << 20;
 
 /// Some elements: runs of bytes, and how many there are in each.
 type Piece = Vec<(Run, usize)>;
-
-/// Where a target's memory is.
-enum Memory {
-    /// At this address of this process.
-    Here(*mut u8),
-    /// At this address of that process, reached by the kernel.
-    There(u64),
-    /// By the network.
-    Far,
-}
 
 impl Window {
     /// [`Window::accumulate`] in turn.
@@ -64,6 +42,14 @@ impl Window {
         reduction: &Reduction,
     ) -> Result<()> {
         let runs = apply::runs(target.datatype, target.count, at, reduction);
+        if let (Some(origin), None) = (&origin, &result)
+            && matches!(self.memory_of(target.rank), Memory::Far)
+            // SAFETY: the caller's promise.
+            && unsafe { self.note_accumulate(process, origin, target.rank, (&runs, reduction))? }
+        {
+            return Ok(());
+        }
+        self.carry_out_noted(process, Some(target.rank))?;
         // SAFETY: the caller's promise.
         let input = origin.as_ref().map(|origin| unsafe { origin.packed() });
         let input = input.as_deref().unwrap_or_default();
@@ -78,14 +64,26 @@ impl Window {
             (Some(_), None) => found.as_mut_ptr(),
         };
         let pieces = pieces(&runs, reduction);
-        self.in_turn(process, target.rank, |memory| {
+        let first = match &pieces[..] {
+            [only] if !replaces(reduction, output) => bytes_of(only),
+            _ => Vec::new(),
+        };
+        self.in_turn(process, target.rank, &first, |memory, mut read| {
             let (mut done, mut result) = (0, Ok(()));
             for piece in &pieces {
+                let read = read.take();
                 let (input, output) = (skipped(input.as_ptr(), done), skipped(output, done));
                 // SAFETY: input and output hold all elements, of which `done` bytes were dealt with.
                 let reduced = unsafe {
                     let buffers = (input, output.cast_mut());
-                    self.reduce_piece(process, target.rank, memory, reduction, piece, buffers)
+                    self.reduce_piece(
+                        process,
+                        target.rank,
+                        memory,
+                        reduction,
+                        (piece, read),
+                        buffers,
+                    )
                 };
                 match reduced {
                     Ok(bytes) => done += bytes,
@@ -118,11 +116,15 @@ impl Window {
         [compare, new]: [u64; 2],
         (target, at, size): (u32, i64, usize),
     ) -> Result<u64> {
+        self.carry_out_noted(process, Some(target))?;
         let run = [((at as u64), size)];
         let mut element = [0u8; 8];
-        self.in_turn(process, target, |memory| {
+        self.in_turn(process, target, &run, |memory, read| {
             let bytes = &mut element[..size];
-            self.read_in_turn(process, target, memory, &run, bytes)?;
+            match read {
+                Some(read) => bytes.copy_from_slice(&read),
+                None => self.read_in_turn(process, target, memory, &run, bytes)?,
+            }
             let found = u64::from_le_bytes(element);
             if found == compare {
                 let bytes = &mut new.to_le_bytes()[..size];
@@ -132,55 +134,7 @@ impl Window {
         })
     }
 
-    /// Does something to a target's memory while nobody else accumulates there.
-    fn in_turn<T>(
-        &self,
-        process: &Process,
-        target: u32,
-        act: impl FnOnce(&Memory) -> Result<T>,
-    ) -> Result<T> {
-        let service = self.service()?;
-        let memory = match self.members.get(target).reach {
-            Reach::Here(here) => Memory::Here(here),
-            Reach::There(start) => Memory::There(start),
-            // (Offsets in dynamic windows are addresses.)
-            Reach::Messages if self.is_own_dynamic(target) => Memory::Here(std::ptr::null_mut()),
-            Reach::Messages => Memory::Far,
-        };
-        let epochs = self.epochs.one(target as usize);
-        // (Threads of a process have its lock together.)
-        if epochs & (EXCLUSIVE | UNCHECKED) == EXCLUSIVE && !process.is_threaded() {
-            return act(&memory);
-        }
-        self.take_turn(process, service, target)?;
-        full_fence();
-        let done = act(&memory);
-        full_fence();
-        let less = u64::from(self.rank() + 1).wrapping_neg();
-        let ended = service.add_soon(process, (target, Word::TURN), less);
-        done.and_then(|done| ended.map(|()| done))
-    }
-
-    fn take_turn(&self, process: &Process, service: &Service, target: u32) -> Result<()> {
-        let (at, own) = ((target, Word::TURN), u64::from(self.rank() + 1));
-        let mut pauses = Pauses::new(self, process, Awaited::Accumulate { target });
-        let mut expected = 0;
-        loop {
-            let found = service.atomic(process, at, AtomicOp::CompareSwap, own, expected)?;
-            if found == expected {
-                return Ok(());
-            }
-            expected = 0;
-            if let Some(holder) = found.checked_sub(1).map(|rank| rank as u32) {
-                match holder != self.rank() && service.is_lost(process, holder) {
-                    true => expected = found,
-                    false => pauses.pause(Some(holder))?,
-                }
-            }
-        }
-    }
-
-    /// Reduces some elements in a turn. Gives how long they are in packed form.
+    /// Reduces some elements in a turn, which may have been read. Gives how long they are in packed form.
     ///
     /// # Safety
     /// `input` and `output` are NULL or hold these elements.
@@ -190,7 +144,7 @@ impl Window {
         target: u32,
         memory: &Memory,
         reduction: &Reduction,
-        piece: &Piece,
+        (piece, read): (&Piece, Option<Vec<u8>>),
         (input, output): (*const u8, *mut u8),
     ) -> Result<usize> {
         if let Memory::Here(here) = memory {
@@ -204,17 +158,17 @@ impl Window {
             }
             return Ok(done);
         }
-        let runs: Vec<(u64, usize)> = piece
-            .iter()
-            .map(|((at, len), _)| (*at as u64, *len))
-            .collect();
-        let mut elements = vec![0u8; runs.iter().map(|run| run.1).sum()];
-        let replaces = reduction.op == PredefinedOp::Replace
-            && output.is_null()
-            && reduction.packed() == reduction.extent();
-        if !replaces {
-            self.read_in_turn(process, target, memory, &runs, &mut elements)?;
-        }
+        let runs = bytes_of(piece);
+        let mut elements = match read {
+            Some(read) => read,
+            None => {
+                let mut room = vec![0u8; runs.iter().map(|run| run.1).sum()];
+                if !replaces(reduction, output) {
+                    self.read_in_turn(process, target, memory, &runs, &mut room)?;
+                }
+                room
+            }
+        };
         let (mut done, mut place) = (0, elements.as_mut_ptr());
         for &((_, len), count) in piece {
             let (input, output) = (skipped(input, done), skipped(output, done).cast_mut());
@@ -229,7 +183,7 @@ impl Window {
         Ok(done)
     }
 
-    fn read_in_turn(
+    pub(crate) fn read_in_turn(
         &self,
         process: &Process,
         target: u32,
@@ -241,7 +195,7 @@ impl Window {
             Memory::Far => {
                 let within = self.within(process, target, runs)?;
                 let room = vec![0; data.len()];
-                let read = self.move_far(process, target, &within, room, false)?;
+                let (read, _) = self.move_far(process, target, &within, room, false)?;
                 data.copy_from_slice(&read);
                 Ok(())
             }
@@ -249,8 +203,8 @@ impl Window {
         }
     }
 
-    /// Writes, so that it is complete at the target.
-    fn write_in_turn(
+    /// Writes, so that it is complete at the target before the turn ends.
+    pub(crate) fn write_in_turn(
         &self,
         process: &Process,
         target: u32,
@@ -261,8 +215,12 @@ impl Window {
         match memory {
             Memory::Far => {
                 let within = self.within(process, target, runs)?;
-                self.move_far(process, target, &within, data.to_vec(), true)?;
-                self.flush_one(process, target)
+                let (_, direct) = self.move_far(process, target, &within, data.to_vec(), true)?;
+                match direct && self.keep_order(runs) {
+                    // The end of the turn comes behind it.
+                    true => Ok(()),
+                    false => self.flush_sent(process, target),
+                }
             }
             near => self.move_near(process, target, near, runs, true, data),
         }
@@ -307,74 +265,21 @@ impl Window {
         }
         Ok(())
     }
+}
 
-    /// Moves data between memory of the library's and a target's, and waits until that is over here.
-    pub(crate) fn move_far(
-        &self,
-        process: &Process,
-        target: u32,
-        within: &[Within],
-        data: Vec<u8>,
-        write: bool,
-    ) -> Result<Vec<u8>> {
-        // Lent until all is over. If that can't be said, it stays lent for ever.
-        let mut data = ManuallyDrop::new(data);
-        let (mut local, mut result) = (data.as_mut_ptr(), Ok(()));
-        for one in within {
-            match self.move_within(process, target, one, local, write)? {
-                None => {}
-                Some(error) => result = result.and(Err(error)),
-            }
-            let len: usize = one.runs.iter().map(|run| run.1).sum();
-            local = local.wrapping_add(len);
-        }
-        let data = ManuallyDrop::into_inner(data);
-        result.map(|()| data)
-    }
+/// Whether a reduction needs nothing of what is there.
+fn replaces(reduction: &Reduction, output: *const u8) -> bool {
+    reduction.op == PredefinedOp::Replace
+        && output.is_null()
+        && reduction.packed() == reduction.extent()
+}
 
-    /// The same of what lies in one exposed piece. Gives the error with which it is over.
-    ///
-    /// # Errors
-    /// It may not be over.
-    fn move_within(
-        &self,
-        process: &Process,
-        target: u32,
-        within: &Within,
-        local: *mut u8,
-        write: bool,
-    ) -> Result<Option<Error>> {
-        let service = self.service()?;
-        let runs = match &within.runs[..] {
-            [one] => Runs::One([*one]),
-            many => Runs::Many(many.into()),
-        };
-        let lane = service.lanes.get(0);
-        let mut access = Access::new(
-            (target, service.address(target, 0).there),
-            (within.key, runs),
-            if write { Act::Put } else { Act::Get },
-            local,
-            lane.flight.clone(),
-        );
-        access.way = service.way();
-        access.shift = within.start;
-        access.internal = true;
-        let id = match service.issue(process, access, 0, Form::Request)? {
-            Ok(id) => id,
-            Err(mut access) => {
-                // What the network refuses is done by messages, in turn as well.
-                let id = process.start_outside(lane.vci, self.comm.owner())?;
-                access.outer = Some(id);
-                service.ask_for_access(process, 0, access)?;
-                Some(id)
-            }
-        };
-        match id {
-            Some(id) => Ok(process.wait(id)?.1),
-            None => Ok(None),
-        }
-    }
+/// Where the bytes of elements are.
+fn bytes_of(piece: &Piece) -> Vec<(u64, usize)> {
+    piece
+        .iter()
+        .map(|((at, len), _)| (*at as u64, *len))
+        .collect()
 }
 
 /// Runs of elements, in pieces that are fetched at once.

@@ -133,7 +133,7 @@ impl Window {
             start: 0,
             runs: vec![(offset, 8 * count)],
         }];
-        let bytes = self.move_far(process, rank, &within, vec![0; 8 * count], false)?;
+        let (bytes, _) = self.move_far(process, rank, &within, vec![0; 8 * count], false)?;
         Ok(to_words(&bytes))
     }
 
@@ -175,7 +175,7 @@ impl Window {
                 true => origin.packed().into_owned(),
                 false => vec![0; origin.len()],
             };
-            let data = self.move_far(process, target.rank, &within, data, write)?;
+            let (data, _) = self.move_far(process, target.rank, &within, data, write)?;
             if !write {
                 origin.datatype.unpack(origin.base, origin.count, 0, &data);
             }

@@ -13,6 +13,7 @@ use crate::heap::{Heap, PAGE};
 use crate::keys::{Exposed, transports, word};
 use crate::message::{Kind, Layout};
 use crate::passive::{FEW, Passive, PassiveTargets, Record, Told, Word};
+use crate::passive_queue::Queues;
 use crate::remote_lock;
 use crate::service::Service;
 use crate::windows::Windows;
@@ -137,8 +138,13 @@ impl Service {
             own: Record { block: key, memory },
             exclusive: Mutex::default(),
             completions_taken: AtomicU64::new(0),
+            queues: Queues::default(),
             directory: Directory::new(),
             transport: transport.clone(),
+            ordered_access: transport
+                .limits()
+                .atomics
+                .map_or(0, |atomics| atomics.ordered_access),
             exposed: Mutex::new(vec![exposed]),
             block,
         })
@@ -161,8 +167,10 @@ impl Service {
             own,
             exclusive: Mutex::default(),
             completions_taken: AtomicU64::new(0),
+            queues: Queues::default(),
             directory: Directory::new(),
             transport,
+            ordered_access: 0,
             exposed: Mutex::default(),
             block: Heap::new(PAGE).unwrap(),
         }));
@@ -199,7 +207,7 @@ impl Service {
     }
 
     /// Begins an atomic on a word of a member's block, by a lane.
-    fn start_atomic(
+    pub fn start_atomic(
         &self,
         process: &Process,
         (rank, lane, offset): (u32, usize, u64),

@@ -116,7 +116,8 @@ impl Window {
         full_fence();
         // All at once, also what is under way to others: they are few. After a loss the others are told all the
         // same: each waits for this process in MPI_Win_wait.
-        let mut result = self.complete_here(process, None, true).map(drop);
+        let noted = self.carry_out_noted(process, None);
+        let mut result = self.complete_here(process, None, true).map(drop).and(noted);
         let mut words = Vec::new();
         for target in targets {
             match self.passive().filter(|passive| passive.knows(target)) {

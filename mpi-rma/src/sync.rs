@@ -292,6 +292,13 @@ impl Window {
             full_fence();
             return Ok(());
         }
+        let noted = self.carry_out_noted(process, Some(target));
+        self.flush_sent(process, target).and(noted)
+    }
+
+    /// The same of what is not noted only.
+    #[inline]
+    pub(crate) fn flush_sent(&self, process: &Process, target: u32) -> Result<()> {
         let waited = self.complete_here(process, Some(target), true)?;
         self.flush_lanes(process, Some(target))?;
         let lane = self.service()?.lanes.get(0);
@@ -315,6 +322,11 @@ impl Window {
             full_fence();
             return Ok(());
         }
+        let noted = self.carry_out_noted(process, None);
+        self.flush_all_sent(process).and(noted)
+    }
+
+    fn flush_all_sent(&self, process: &Process) -> Result<()> {
         let waited = self.complete_here(process, None, true)?;
         self.flush_lanes(process, None)?;
         let lane = self.service()?.lanes.get(0);

@@ -112,6 +112,7 @@ impl Transport for OfiTransport {
                 passive_target: self.shared.atomics && domain.data_progress == FI_PROGRESS_AUTO,
                 coherent: !self.shared.atomics,
                 ordered: !self.shared.atomics,
+                ordered_access: 0,
             }),
             max_vcis: domain
                 .ep_cnt

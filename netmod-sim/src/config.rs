@@ -58,6 +58,9 @@ pub struct SimConfig {
     pub reorder: bool,
     /// Whether puts keep their place among the messages of their stream.
     pub ordered_put: bool,
+    /// Up to so many bytes, puts and gets keep their place among the atomics of their stream, and with each other; those
+    /// gets complete later. With [`SimConfig::ordered_put`] only.
+    pub ordered_access: usize,
     /// Whether polling a lane that has nothing moves the clock to the next event. For tests that
     /// make blocking calls.
     pub poll_steps: bool,
@@ -86,6 +89,7 @@ impl Default for SimConfig {
             put_fails: 0,
             reorder: false,
             ordered_put: true,
+            ordered_access: 0,
             poll_steps: false,
             log: 64,
         }

@@ -56,6 +56,10 @@ impl Transport for SimTransport {
                 passive_target: true,
                 coherent: false,
                 ordered: config.ordered_put,
+                ordered_access: match config.ordered_put {
+                    true => config.ordered_access,
+                    false => 0,
+                },
             }),
             max_vcis: usize::from(VciId::MAX),
         }
@@ -189,6 +193,7 @@ impl Lane for SimLane {
         let mut world = self.world.lock();
         let immediate = match world.config.get {
             Get::Unsupported => return Err(LaneError::Unsupported),
+            _ if world.keeps_order(len) => false,
             Get::Immediate => true,
             Get::Delayed => false,
             Get::Mixed => world.coin(),

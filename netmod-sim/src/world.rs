@@ -207,12 +207,19 @@ impl World {
                 if outcome.is_ok() {
                     self.read(to.0, local, len, remote);
                 }
-                self.post(reader, Item::Complete(token, outcome));
-                return Some(Delivery {
-                    at: self.now,
-                    peer: reader.0,
-                    vci: reader.1,
-                });
+                let item = Item::Complete(token, outcome);
+                if self.keeps_order(len) {
+                    // It was read now, and travels back.
+                    let at = self.now + self.latency(len);
+                    self.schedule(at, to, reader, What::Item(item));
+                } else {
+                    self.post(reader, item);
+                    return Some(Delivery {
+                        at: self.now,
+                        peer: reader.0,
+                        vci: reader.1,
+                    });
+                }
             }
             What::Write { remote, data } => {
                 self.note("put lands", from, to, data.len());
@@ -409,6 +416,11 @@ impl World {
         lot < u64::from(self.config.get_refused) || self.refused.contains(&(reader, owner))
     }
 
+    /// Whether an access of this length keeps its place among atomics.
+    pub fn keeps_order(&self, len: usize) -> bool {
+        self.config.ordered_put && len <= self.config.ordered_access
+    }
+
     /// Starts a read; `Ok(true)`: it is done.
     pub fn get(
         &mut self,
@@ -441,7 +453,10 @@ impl World {
         if self.rng.chance(self.config.get_fails) {
             outcome = Err(self.rng_pick(LaneError::Unsupported, LaneError::Again));
         }
-        let at = self.now + self.latency(0) + self.latency(len);
+        let at = match self.keeps_order(len) {
+            true => self.in_order(reader, owner, 0),
+            false => self.now + self.latency(0) + self.latency(len),
+        };
         let local = local as usize;
         let what = What::Read {
             reader,

@@ -56,6 +56,7 @@ fn main() -> ExitCode {
                 latency,
                 reorder: true,
                 again: 20,
+                ordered_access: 256,
                 ..plain
             },
         ),

@@ -97,6 +97,7 @@ impl Transport for TcpTransport {
                 passive_target: false,
                 coherent: true,
                 ordered: true,
+                ordered_access: 0,
             }),
             max_vcis: 1024,
         }

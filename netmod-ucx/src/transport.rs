@@ -90,6 +90,7 @@ impl Transport for UcxTransport {
                 passive_target: false,
                 coherent: false,
                 ordered: false,
+                ordered_access: 0,
             }),
             max_vcis: 1024,
         }

@@ -122,6 +122,17 @@ impl VerbsTransport {
         self.shared.sharing
     }
 
+    /// Up to which length puts and gets are one work request each, so that the queue pair orders them with its own
+    /// atomics (InfiniBand Architecture Specification, volume 1, section 10.8.3.3, "Work request operation ordering").
+    fn ordered_access(&self) -> usize {
+        let config = &self.shared.config;
+        let most = config.max_part.min(self.shared.port.max_message.max(1));
+        match self.shared.native_atomics() {
+            true => config.buffer_size.min(most),
+            false => 0,
+        }
+    }
+
     /// What is used of the adapter at the moment.
     pub fn resources(&self) -> Resources {
         let counts = &self.shared.counts;
@@ -192,6 +203,7 @@ impl Transport for VerbsTransport {
                 passive_target: self.shared.native_atomics(),
                 coherent: !self.shared.native_atomics() || port.coherent_atomics,
                 ordered: true,
+                ordered_access: self.ordered_access(),
             }),
             max_vcis: (queues as usize).clamp(1, crate::queue::SLOTS),
         }

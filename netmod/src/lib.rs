@@ -241,6 +241,11 @@ pub struct Atomics {
     /// Whether those of one lane to one peer's VCI are carried out in the order in which they were
     /// issued.
     pub ordered: bool,
+    /// Gets and puts of at most so many bytes, and [`AtomicOp::Load`], [`AtomicOp::Add`] and
+    /// [`AtomicOp::CompareSwap`], of one lane to one peer's VCI are carried out in the order in which they were
+    /// issued, save that a put or an atomic need not wait for a get or an atomic before it that is not complete:
+    /// what that reads may be newer. 0: nothing is said.
+    pub ordered_access: usize,
 }
 
 /// The size up to which most transports send messages at once, in bytes: beyond it the copies on the

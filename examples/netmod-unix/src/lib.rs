@@ -126,6 +126,7 @@ impl Transport for UnixTransport {
                 passive_target: false,
                 coherent: true,
                 ordered: true,
+                ordered_access: 0,
             }),
             max_vcis: 256,
         }

@@ -77,6 +77,7 @@ impl Transport for Loopback {
                 passive_target: true,
                 coherent: true,
                 ordered: true,
+                ordered_access: 0,
             }),
             max_vcis: usize::from(VciId::MAX),
         }

@@ -3,6 +3,7 @@
 
 mod atomics;
 mod passive;
+mod passive_accumulates;
 mod passive_epochs;
 
 use std::collections::HashMap;

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use netmod::{AtomicOp, LaneError, MAX_WORDS, RemoteAddr, RemoteKey};
+use netmod::{AtomicOp, Issued, Lane, LaneError, MAX_WORDS, RemoteAddr, RemoteKey, Token};
 
 use super::case::{Case, Claims, Need, has_atomics};
-use super::node::{PEERS, Random, finish, flush, pair, poll_until};
+use super::node::{Node, PEERS, Random, finish, flush, pair, poll_until};
 use super::variant::{Topic, Variant};
 
 pub(super) const CASES: &[Case] = &[
@@ -14,6 +14,12 @@ pub(super) const CASES: &[Case] = &[
         Topic::Atomics,
         has_atomics,
         atomics,
+    ),
+    Case::new(
+        "small_accesses_and_atomics_keep_their_order",
+        Topic::Atomics,
+        orders_accesses,
+        ordered_accesses,
     ),
     Case::new(
         "access_beyond_what_is_exposed_is_an_error_and_harmless",
@@ -43,6 +49,15 @@ fn emulates_atomics(claims: &Claims) -> Need {
     claims.need(
         |limits| limits.atomics.is_some_and(by_messages),
         "native atomics",
+    )
+}
+
+fn orders_accesses(claims: &Claims) -> Need {
+    has_atomics(claims)?;
+    let orders = |atomics: netmod::Atomics| atomics.ordered_access > 0;
+    claims.need(
+        |limits| limits.atomics.is_some_and(orders),
+        "no order of accesses",
     )
 }
 
@@ -85,6 +100,94 @@ fn atomics(variant: &Variant) {
     let now = unsafe { place_of_word.read_volatile() };
     assert_eq!(now, (1 << 63 | 5) + 3 * times);
     nodes[1].transport.withdraw(&key);
+}
+
+/// Two lanes take turns at some bytes by a word: an attempt to take it with a read of the bytes right behind it, again
+/// and again; then a write of others with the word given back behind it, for whose end nobody waits. Who has taken
+/// the word has read what the other wrote.
+fn ordered_accesses(variant: &Variant) {
+    let mut nodes = pair(variant, 2);
+    let most = nodes[0].transport.limits().atomics.unwrap().ordered_access;
+    let mut random = Random::new();
+    let most = most.min(variant.effort.memory / 2) & !7;
+    let mut memory = vec![0_u64; 1 + most / 8];
+    let key = nodes[1].expose(&mut memory);
+    let guard = RemoteAddr { key, offset: 0 };
+    let guarded = RemoteAddr { key, offset: 8 };
+    let mut written = vec![0_u8; most];
+    let mut sent = Vec::new();
+    for turn in 0..variant.effort.accesses {
+        let (lane, len) = (turn % 2, 1 + random.below(most));
+        let mut turns = Turns(&mut nodes, lane);
+        let mut read = vec![0xAA_u8; len];
+        loop {
+            let (mut found, room) = (!0_u64, read.as_mut_ptr());
+            let place = &raw mut found;
+            // SAFETY: `found` lives until completion.
+            let take = turns.issue(|lane, token| unsafe {
+                let op = AtomicOp::CompareSwap;
+                lane.atomic(PEERS[1], 0, op, 1, 0, place, guard, token)
+            });
+            // SAFETY: `read` lives until completion.
+            let look = turns
+                .issue(|lane, token| unsafe { lane.get(PEERS[1], 0, room, len, guarded, token) });
+            turns.wait(take);
+            turns.wait(look);
+            if found == 0 {
+                break;
+            }
+        }
+        assert!(read == written[..len], "turn {turn}: {len} bytes");
+        let data = random.bytes(len);
+        written[..len].copy_from_slice(&data);
+        let (local, mut found) = (data.as_ptr(), Box::new(0_u64));
+        let place = &raw mut *found;
+        // SAFETY: the data lives until the end.
+        let write =
+            turns.issue(|lane, token| unsafe { lane.put(PEERS[1], 0, local, len, guarded, token) });
+        // SAFETY: `found` does, too.
+        let give = turns.issue(|lane, token| unsafe {
+            let (op, less) = (AtomicOp::Add, u64::MAX);
+            lane.atomic(PEERS[1], 0, op, less, 0, place, guard, token)
+        });
+        sent.push((lane, [write, give], data, found));
+    }
+    for (lane, tokens, ..) in &sent {
+        let mut turns = Turns(&mut nodes, *lane);
+        tokens.iter().for_each(|token| turns.wait(*token));
+    }
+    nodes[1].transport.withdraw(&key);
+}
+
+/// The nodes, of which the first issues operations by this lane.
+struct Turns<'a>(&'a mut [Node], usize);
+
+impl Turns<'_> {
+    /// Issues an operation when there is room. Gives its token if it is to be waited for.
+    fn issue(
+        &mut self,
+        operation: impl Fn(&mut dyn Lane, Token) -> Result<Issued, LaneError>,
+    ) -> Option<Token> {
+        let (token, mut issued) = (self.0[0].token(), None);
+        poll_until(self.0, "room", |nodes| {
+            issued = match operation(&mut *nodes[0].lanes[self.1], token) {
+                Ok(issued) => Some(issued),
+                Err(LaneError::Again) => None,
+                Err(error) => panic!("{error}"),
+            };
+            issued.is_some()
+        });
+        issued.filter(|issued| *issued == Issued::Pending)?;
+        Some(token)
+    }
+
+    fn wait(&mut self, token: Option<Token>) {
+        let Some(token) = token else { return };
+        poll_until(self.0, "completion", |nodes| {
+            let result = nodes[0].sinks[self.1].completed.remove(&token.0);
+            result.map(Result::unwrap).is_some()
+        });
+    }
 }
 
 fn beyond(variant: &Variant) {
