@@ -61,6 +61,14 @@ pub struct SenderView {
     head: u64,
 }
 
+impl SenderView {
+    /// Whether the receiver is known to be done with what was in the cell of a position.
+    #[inline(always)]
+    pub fn may_claim(&self, position: u64, cells: usize) -> bool {
+        position.wrapping_sub(self.head) < cells as u64
+    }
+}
+
 /// What the receiver keeps for itself.
 #[derive(Default)]
 pub struct ReceiverView {
@@ -73,10 +81,10 @@ pub struct ReceiverView {
 pub fn claim(ends: &Ends, cells: usize, view: &mut SenderView) -> Option<u64> {
     let mut position = ends.tail.0.load(Ordering::Relaxed);
     loop {
-        if position.wrapping_sub(view.head) >= cells as u64 {
+        if !view.may_claim(position, cells) {
             // Acquire: the receiver's reads of the cell come before our writes to it.
             view.head = ends.head.0.load(Ordering::Acquire);
-            if position.wrapping_sub(view.head) >= cells as u64 {
+            if !view.may_claim(position, cells) {
                 return None;
             }
         }
@@ -279,6 +287,12 @@ impl Inbox {
         let cell = unsafe { self.cells.add(position as usize & (CELLS - 1)).as_ref() };
         cell.is_published(position)
             .then_some(Front { cell, position })
+    }
+
+    /// How many messages the receiver is done with.
+    #[inline(always)]
+    pub fn taken(&self) -> u64 {
+        self.view.next
     }
 
     /// The longest message. A longer one that is announced must not be read.

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::mem;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use netmod::ring::{CELLS, INLINE, Inbox, Mailbox, Sent, claim, publish};
 use netmod::{
@@ -38,6 +39,8 @@ pub(crate) struct Remote {
     pub chosen: Option<(usize, Way)>,
     /// Its core seems to share no cache with this one.
     far: bool,
+    /// How many messages the lane had received when one was last sent to it.
+    taken_before: u64,
     /// So many units of its pipes' room are mapped.
     pub units_mapped: usize,
     /// Units of its room that this process has kept.
@@ -52,19 +55,60 @@ pub(crate) struct Remote {
 /// So many bytes come sooner from memory than line by line from a core that shares no cache with the reader's.
 const PAST: usize = 2048;
 
+/// From so many bytes on the next message's lines are asked for: after an answer, and in a stream, where there is little time
+/// between asking and writing.
+const AHEAD: usize = 256;
+const AHEAD_IN_STREAMS: usize = 1024;
+
 impl Remote {
+    /// `taken`: how many messages the lane has received.
     #[inline(never)]
-    fn send_long(&mut self, me: Peer, header: &Header, payload: &[u8]) -> Result<(), LaneError> {
+    fn send_long(
+        &mut self,
+        (me, taken): (Peer, u64),
+        header: &Header,
+        payload: &[u8],
+    ) -> Result<(), LaneError> {
+        let answers = mem::replace(&mut self.taken_before, taken) != taken;
         let past = self.far && payload.len() >= PAST;
+        if !past && payload.len() >= if answers { AHEAD } else { AHEAD_IN_STREAMS } {
+            self.put_copy::<false>(me, header, payload)?;
+            self.ask_for_next(payload.len());
+            return Ok(());
+        }
+        match past {
+            true => self.put_copy::<true>(me, header, payload),
+            false => self.put_copy::<false>(me, header, payload),
+        }
+    }
+
+    #[inline(always)]
+    fn put_copy<const PAST_CACHES: bool>(
+        &mut self,
+        me: Peer,
+        header: &Header,
+        payload: &[u8],
+    ) -> Result<(), LaneError> {
         self.put(me, header, payload.len(), |out| {
             // SAFETY: `put` gives the place of the payload, apart from all else.
             unsafe {
-                match past {
+                match PAST_CACHES {
                     true => netmod_kit::copy_past_caches(payload.as_ptr(), out, payload.len()),
                     false => netmod_kit::copy(payload.as_ptr(), out, payload.len()),
                 }
             }
         })
+    }
+
+    /// Asks for the lines that the next message's payload is written to, as if it were as long as this one: they are
+    /// the reader's, and one after the other they come late. (8 KiB, cores of a Xeon with a near cache each: 1.46 to
+    /// 1.22 µs; a stream of 1 KiB: 5.7 to 7.1 GB/s.)
+    fn ask_for_next(&mut self, len: usize) {
+        let next = self.segment.front().ends.tail.0.load(Ordering::Relaxed);
+        if self.mailbox.get().view.may_claim(next, CELLS) {
+            let body = self.segment.body(next as usize & (CELLS - 1));
+            netmod_kit::ask_for_lines(body, len);
+        }
     }
 
     /// What is known of the ways to it; `single`: whether its memory can be read.
@@ -277,8 +321,8 @@ impl ShmLane {
         header: &Header,
         payload: &[u8],
     ) -> Result<(), LaneError> {
-        let me = self.me;
-        self.remote(to, vci)?.send_long(me, header, payload)
+        let from = (self.me, self.inbox.get().taken());
+        self.remote(to, vci)?.send_long(from, header, payload)
     }
 
     /// The process number of a peer whose memory can be copied directly; tried at first contact.
@@ -401,6 +445,7 @@ fn attach(
         kept: None,
         turns: Turns::default(),
         hand_over: HandOver::default(),
+        taken_before: 0,
         reads_by_turns: false,
     }))
 }
@@ -424,7 +469,10 @@ impl Lane for ShmLane {
                     Sent::NoRoom => again(),
                 }
             }
-            Some(Some(remote)) => remote.send_long(self.me, header, payload),
+            Some(Some(remote)) => {
+                let from = (self.me, self.inbox.get().taken());
+                remote.send_long(from, header, payload)
+            }
             _ => self.send_first(to, vci, header, payload),
         }
     }
@@ -438,10 +486,15 @@ impl Lane for ShmLane {
         fill: &mut dyn FnMut(&mut [u8]),
     ) -> Result<(), LaneError> {
         let me = self.me;
-        self.remote(to, vci)?.put(me, header, len, |out| {
+        let remote = self.remote(to, vci)?;
+        remote.put(me, header, len, |out| {
             // SAFETY: `put` gives the place of the payload, which nobody else touches.
             fill(unsafe { std::slice::from_raw_parts_mut(out, len) });
-        })
+        })?;
+        if len >= AHEAD_IN_STREAMS {
+            remote.ask_for_next(len);
+        }
+        Ok(())
     }
 
     #[inline]
