@@ -191,6 +191,7 @@ pub fn random_network(rng: &mut Rng) -> SimConfig {
         put_fails: 0,
         reorder: rng.chance(50),
         ordered_put: true,
+        ordered_access: 0,
         poll_steps: false,
         log: 200,
     }
