@@ -47,6 +47,11 @@ int main(int argc, char **argv) {
             else if (kind == 's' || kind == 'i')
                 MPI_Recv(&data, 1, MPI_LONG, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         }
+        /* Nothing more comes while the calls are counted, however the two ranks are scheduled. */
+        if (kind == 'r' && rank == 0)
+            MPI_Send(&data, 1, MPI_LONG, 1, 3, MPI_COMM_WORLD);
+        else if (kind == 'r')
+            MPI_Recv(&data, 1, MPI_LONG, 0, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     }
     MPI_Finalize();
     return 0;
