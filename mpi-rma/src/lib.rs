@@ -54,6 +54,7 @@ mod passive;
 mod passive_accumulate;
 mod passive_dynamic;
 mod passive_locks;
+mod passive_noted;
 mod passive_pscw;
 mod passive_queue;
 mod passive_service;

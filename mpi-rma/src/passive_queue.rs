@@ -1,48 +1,28 @@
-//! Accumulates that wait for company, in windows whose members do without each other's processors.
-//!
-//! A turn at a member's memory ([`crate::passive_turn`]) takes a trip or more, whatever is done in it. So a short
-//! accumulate whose result nobody wants is noted here, with its data. All that is noted for a target is done in one
-//! turn: when it is flushed or an epoch ends, before another accumulate that is not noted, and when there is much
-//! of it. Until then nobody may rely on it (section 11.5).
-//!
-//! What is noted for a target is carried out in the order in which it was noted (section 11.7.2), under the
-//! queue's lock, for which other threads wait meanwhile: so theirs come behind it.
+//! Queues of short accumulates that are to be carried out together: [`crate::passive_noted`] says when and how.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 
 use netmod_kit::NumberMap;
 use parking_lot::Mutex;
 
 use crate::apply::Reduction;
-use crate::buffers::Origin;
 use crate::runs::Run;
-use crate::window::{Flavor, Window};
-use mpi_core::process::Process;
-use mpi_types::error::Result;
-
-/// The most bytes and runs of one accumulate that is noted, and of all that are noted for a target.
-const SHORT: usize = 1024;
-const FEW: usize = 8;
-const MOST: usize = 4096;
-const MANY: usize = 64;
-/// The most accumulates that are noted for all targets together.
-const ALL: usize = 4096;
 
 /// What is noted for one target.
 #[derive(Default)]
-struct Queue {
+pub(crate) struct Queue {
     /// The data of all, in packed form.
-    input: Vec<u8>,
+    pub input: Vec<u8>,
     /// The elements of all, and how many bytes of the target's memory they are.
-    runs: Vec<Run>,
-    bytes: usize,
+    pub runs: Vec<Run>,
+    pub bytes: usize,
     /// The operations, and where the data and the elements of each end.
-    entries: Vec<(Reduction, usize, usize)>,
+    pub entries: Vec<(Reduction, usize, usize)>,
 }
 
 impl Queue {
-    fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.input.clear();
         self.runs.clear();
         self.entries.clear();
@@ -50,7 +30,7 @@ impl Queue {
     }
 
     /// The bytes of the target's memory that are changed, in order and without those between.
-    fn places(&self) -> Vec<(u64, usize)> {
+    pub fn places(&self) -> Vec<(u64, usize)> {
         let mut places = Vec::with_capacity(self.runs.len());
         let ends = self.entries.iter().map(|entry| entry.2);
         let mut begin = 0;
@@ -73,7 +53,7 @@ impl Queue {
     }
 
     /// Carries all out on the bytes of `places`, which lie one after the other in `data`.
-    fn apply(&self, places: &[(u64, usize)], data: &mut [u8]) {
+    pub fn apply(&self, places: &[(u64, usize)], data: &mut [u8]) {
         let (mut first_run, mut first_byte) = (0, 0);
         for &(reduction, end_byte, end_run) in &self.entries {
             let mut input = &self.input[first_byte..end_byte];
@@ -103,12 +83,22 @@ impl Queue {
 pub(crate) struct Queues {
     queues: Mutex<NumberMap<u32, Arc<Mutex<Queue>>>>,
     /// How many accumulates are noted.
-    count: AtomicUsize,
+    pub count: AtomicUsize,
 }
 
 impl Queues {
-    fn of(&self, target: u32) -> Arc<Mutex<Queue>> {
+    /// That of a target.
+    pub fn of(&self, target: u32) -> Arc<Mutex<Queue>> {
         self.queues.lock().entry(target).or_default().clone()
+    }
+
+    /// Those of a target, or all.
+    pub fn list(&self, target: Option<u32>) -> Vec<(u32, Arc<Mutex<Queue>>)> {
+        let queues = self.queues.lock();
+        let wanted = queues
+            .iter()
+            .filter(|(of, _)| target.is_none_or(|one| one == **of));
+        wanted.map(|(of, queue)| (*of, queue.clone())).collect()
     }
 
     /// Bytes of memory beside the struct.
@@ -121,101 +111,6 @@ impl Queues {
             queue.input.capacity() + queue.runs.capacity() * size_of::<Run>() + entries
         };
         places + queues.values().map(bytes).sum::<usize>()
-    }
-}
-
-impl Window {
-    /// Notes an accumulate, if it is a short one. Returns whether it is noted, or carried out.
-    ///
-    /// # Safety
-    /// The origin's buffer holds what it says.
-    pub(crate) unsafe fn note_accumulate(
-        &self,
-        process: &Process,
-        origin: &Origin<'_>,
-        target: u32,
-        (runs, reduction): (&[Run], &Reduction),
-    ) -> Result<bool> {
-        let Some(passive) = self.passive() else {
-            return Ok(false);
-        };
-        let bytes = runs.iter().map(|run| run.1).sum::<usize>() * reduction.extent();
-        if !(1..=SHORT).contains(&bytes) || runs.len() > FEW || self.flavor == Flavor::Dynamic {
-            return Ok(false);
-        }
-        let queue = passive.queues.of(target);
-        let mut queue = queue.lock();
-        let start = queue.input.len();
-        queue.input.resize(start + origin.len(), 0);
-        // SAFETY: the caller's promise.
-        unsafe { origin.pack(&mut queue.input[start..]) };
-        queue.runs.extend_from_slice(runs);
-        queue.bytes += bytes;
-        let ends = (queue.input.len(), queue.runs.len());
-        queue.entries.push((*reduction, ends.0, ends.1));
-        let all = passive.queues.count.fetch_add(1, Ordering::Relaxed) + 1;
-        if queue.bytes + SHORT > MOST || queue.runs.len() + FEW > MANY || all >= ALL {
-            self.carry_out(process, target, &mut queue)?;
-        }
-        Ok(true)
-    }
-
-    /// Carries out what is noted for a target, or for all. The first error.
-    #[inline]
-    pub(crate) fn carry_out_noted(&self, process: &Process, target: Option<u32>) -> Result<()> {
-        match self.passive() {
-            Some(passive) if passive.queues.count.load(Ordering::Relaxed) > 0 => {
-                self.carry_out_some(process, &passive.queues, target)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    #[cold]
-    fn carry_out_some(
-        &self,
-        process: &Process,
-        queues: &Queues,
-        target: Option<u32>,
-    ) -> Result<()> {
-        let some: Vec<_> = {
-            let queues = queues.queues.lock();
-            let wanted = queues
-                .iter()
-                .filter(|(of, _)| target.is_none_or(|one| one == **of));
-            wanted.map(|(of, queue)| (*of, queue.clone())).collect()
-        };
-        let mut result = Ok(());
-        for (target, queue) in some {
-            let mut queue = queue.lock();
-            if !queue.entries.is_empty() {
-                result = result.and(self.carry_out(process, target, &mut queue));
-            }
-        }
-        result
-    }
-
-    /// Carries out what is in a queue, which is empty then, whatever becomes of it.
-    fn carry_out(&self, process: &Process, target: u32, queue: &mut Queue) -> Result<()> {
-        let places = queue.places();
-        let done = self.in_turn(process, target, &places, |memory, read| {
-            let mut data = match read {
-                Some(read) => read,
-                None => {
-                    let mut room = vec![0; places.iter().map(|place| place.1).sum()];
-                    self.read_in_turn(process, target, memory, &places, &mut room)?;
-                    room
-                }
-            };
-            queue.apply(&places, &mut data);
-            self.write_in_turn(process, target, memory, &places, &mut data)
-        });
-        if let Some(passive) = self.passive() {
-            let count = queue.entries.len();
-            passive.queues.count.fetch_sub(count, Ordering::Relaxed);
-        }
-        queue.clear();
-        done
     }
 }
 
