@@ -123,7 +123,7 @@ impl VerbsTransport {
     }
 
     /// Up to which length puts and gets are one work request each, so that the queue pair orders them with its own
-    /// atomics (InfiniBand Architecture Specification, volume 1, section 10.8.3.3, "Work request operation ordering").
+    /// atomics (InfiniBand Architecture Specification, volume 1, chapter 10: ordering rules of send queues).
     fn ordered_access(&self) -> usize {
         let config = &self.shared.config;
         let most = config.max_part.min(self.shared.port.max_message.max(1));
