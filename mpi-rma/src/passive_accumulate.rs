@@ -9,8 +9,8 @@
 //! kernel's copies, but take turns by the network as all others. Who has the memory's exclusive lock needs no
 //! turn.
 //!
-//! An accumulate is noted ([`crate::passive_noted`]) or over when the call returns, so those of an origin are carried out in their order (section
-//! 11.7.2). A member that dies in its turn has it no longer: whoever waits takes it over, by the rank in the word.
+//! An accumulate is noted ([`crate::passive_noted`]) or over when the call returns, so those of an origin are carried
+//! out in their order (section 11.7.2). A member that dies in its turn has it no longer: whoever waits takes it over, by the rank in the word.
 
 use crate::apply::{self, Reduction};
 use crate::buffers::{Origin, Target};

@@ -41,13 +41,13 @@ pub(crate) enum Memory {
     Far,
 }
 
-/// A read or a write that has begun; its memory stays lent until it is over.
-struct Underway {
+/// A read that has begun; its memory stays lent until it is over.
+struct Reading {
     id: Option<RequestId>,
     data: ManuallyDrop<Vec<u8>>,
 }
 
-impl Underway {
+impl Reading {
     /// Waits for the end. If that can't be said to have come, the memory stays lent for ever.
     fn finish(self, process: &Process) -> Result<Vec<u8>> {
         let error = match self.id {
@@ -74,7 +74,12 @@ impl Window {
         let epochs = self.epochs.one(target as usize);
         // (Threads of a process have its lock together.)
         if epochs & (EXCLUSIVE | UNCHECKED) == EXCLUSIVE && !process.is_threaded() {
-            return act(&memory, None);
+            let done = act(&memory, None)?;
+            // No word comes behind what was written, and what is too long to keep its order could overtake it.
+            return match memory {
+                Memory::Far => self.flush_sent(process, target).map(|()| done),
+                _ => Ok(done),
+            };
         }
         let bytes: usize = ahead.iter().map(|run| run.1).sum();
         // (What a dynamic window has attached is looked up by other reads.)
@@ -115,7 +120,7 @@ impl Window {
     ) -> Result<Option<Vec<u8>>> {
         let (at, own) = ((target, 0, Word::TURN.0), u64::from(self.rank() + 1));
         let mut pauses = Pauses::new(self, process, Awaited::Accumulate { target });
-        let mut expected = 0;
+        let (mut expected, mut ahead) = (0, ahead);
         loop {
             let word = service.start_atomic(process, at, AtomicOp::CompareSwap, own, expected)?;
             let reading = ahead.map(|ahead| self.start_reading(process, target, ahead));
@@ -134,6 +139,8 @@ impl Window {
                 return read;
             }
             expected = 0;
+            // Where others are in the way, many reads in vain would be in theirs.
+            ahead = ahead.filter(|ahead| ahead.runs.len() == 1);
             if let Some(holder) = found.checked_sub(1).map(|rank| rank as u32) {
                 match holder != self.rank() && service.is_lost(process, holder) {
                     true => expected = found,
@@ -160,7 +167,7 @@ impl Window {
         process: &Process,
         target: u32,
         within: &Within,
-    ) -> Result<Option<Underway>> {
+    ) -> Result<Option<Reading>> {
         let len = within.runs.iter().map(|run| run.1).sum();
         let mut data = ManuallyDrop::new(vec![0; len]);
         let started = self.start_move(process, target, within, data.as_mut_ptr(), false)?;
@@ -168,7 +175,7 @@ impl Window {
             ManuallyDrop::into_inner(data);
             return Ok(None);
         }
-        Ok(started.ok().map(|id| Underway { id, data }))
+        Ok(started.ok().map(|id| Reading { id, data }))
     }
 
     /// Moves data between memory of the library's and a target's, and waits until that is over here. Gives the

@@ -225,3 +225,49 @@ fn an_accumulate_is_one_trip_where_the_network_keeps_order() {
         );
     }
 }
+
+#[test]
+fn under_an_exclusive_lock_long_accumulates_see_short_ones_before_them() {
+    const COUNT: usize = 100;
+    let config = SimConfig {
+        get: Get::Immediate,
+        ordered_access: 64,
+        poll_steps: true,
+        ..SimConfig::default()
+    };
+    on_all(1, config, 2, &|_, process, window, comm, _| {
+        if process.me() == 0 {
+            let sum = Op::predefined(PredefinedOp::Sum);
+            let datatype = Datatype::predefined(Predefined::Int64T);
+            let (mut ones, mut found) = ([1i64; COUNT], [0i64; COUNT]);
+            window.lock(process, 1, true, false).unwrap();
+            for round in 0..20 {
+                let one = (1i64, Predefined::Int64T);
+                accumulate(process, window, (1, 8), one, (PredefinedOp::Sum, true)).unwrap();
+                let buffer = |place: *mut i64| Origin {
+                    base: place.cast(),
+                    count: COUNT,
+                    datatype: &datatype,
+                };
+                let target = Target {
+                    rank: 1,
+                    displacement: 0,
+                    count: COUNT,
+                    datatype: &datatype,
+                };
+                let (origin, result) = (buffer(ones.as_mut_ptr()), buffer(found.as_mut_ptr()));
+                // SAFETY: both live until the call returns, after which a passive window uses them no more.
+                unsafe {
+                    let (origin, result) = (Some(origin), Some(result));
+                    let form = Form::Plain;
+                    window
+                        .accumulate(process, origin, result, target, &sum, form)
+                        .unwrap();
+                }
+                assert_eq!(found[..3], [round, 2 * round + 1, round]);
+            }
+            window.unlock(process, 1).unwrap();
+        }
+        mpi_comm::collective::barrier(process, comm).unwrap();
+    });
+}

@@ -1,9 +1,11 @@
 //! The tests that need RDMA devices, in the virtual machine.
 //!
-//! All is built outside and run inside, where it is some ten times slower: four ranks share two emulated cores,
-//! often with builds and other tests on the real ones. So time limits are much longer here; they are to end what hangs. Of the programs in
-//! `tests/c` those run that name a variant with RDMA devices (`verbs`, `verbs-hosts`, `ofi-verbs`,
-//! `ucx-verbs`); `WEFT_TEST_ALL_VERBS=1` makes it all.
+//! All is built outside and run inside, where it is some ten times slower: four ranks share two emulated
+//! cores, often with builds and other tests on the real ones. So time limits are much longer here; they are
+//! to end what hangs.
+//!
+//! Of the programs in `tests/c` those run that name a variant with RDMA devices (`verbs`, `verbs-hosts`,
+//! `ofi-verbs`, `ucx-verbs`); `WEFT_TEST_ALL_VERBS=1` makes it all.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
