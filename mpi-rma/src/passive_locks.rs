@@ -6,8 +6,8 @@
 //! small window, and after some of a large one at a time.
 //!
 //! When a member is lost, who waits at a word takes out what the lost one has there. If that was in the way,
-//! it counts up the word's count of the fallen and gets `MPIX_ERR_PROC_FAILED`; so does whoever else has
-//! waited for some time and sees that count changed. Later the lock is as good as any. In windows of more than
+//! it counts up the word's count of the fallen before and gets `MPIX_ERR_PROC_FAILED`; so does whoever else
+//! has waited for some time and sees that count changed. Later the lock is as good as any. In windows of more than
 //! 21 members words count members and don't name them, but for who has an exclusive lock; then whoever waits
 //! for others gets the error as soon as any member is lost.
 
@@ -198,10 +198,14 @@ impl<'a> Wait<'a> {
                 continue;
             }
             let (at, fallen) = words(place, self.target);
+            let blocked = acquire.is_blocked_by(place, part);
+            // Before it is taken out: who then finds the lock free has waited for it, too, and is to see that.
+            if blocked {
+                self.count_fallen(service, fallen, rank)?;
+            }
             let (less, swap) = (word.wrapping_sub(part), AtomicOp::CompareSwap);
             let taken = service.atomic(self.process, at, swap, less, word)? == word;
-            if taken && acquire.is_blocked_by(place, part) {
-                self.count_fallen(service, fallen, rank)?;
+            if taken && blocked {
                 return Err(self.lost(rank));
             }
             // The word is another now. What else is there is seen at the next look.

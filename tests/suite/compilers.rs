@@ -99,7 +99,11 @@ fn flang() -> Result {
         let mut build = Command::new(prefix.join("bin").join(c));
         let source = tests.join("parts/attributes.c");
         compile(build.arg("-c").arg("-o").arg(&part).arg(source))?;
+        // Its modules go here: where gfortran's programs are compiled at the same time it would find them.
+        let modules = dir.join(format!("{way}.modules"));
+        fs::create_dir_all(&modules).map_err(|error| error.to_string())?;
         let mut build = Command::new(prefix.join("bin").join(wrapper));
+        build.current_dir(&modules);
         build.env("MPICH_FC", "flang-new-19").args(word);
         let sources = [tests.join(name), part];
         compile(build.arg("-o").arg(&binary).args(sources))?;

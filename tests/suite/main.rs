@@ -63,7 +63,8 @@ static MACHINE: RwLock<()> = RwLock::new(());
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     let cores = thread::available_parallelism().map_or(1, usize::from);
-    arguments.test_threads.get_or_insert(cores);
+    // Ranks wait for a good part of the time.
+    arguments.test_threads.get_or_insert(cores + cores / 2);
     let trials = match trials() {
         Ok(trials) => trials,
         Err(error) => {

@@ -301,7 +301,7 @@ fn is_there(compiler: &str) -> bool {
 }
 
 /// Builds what is installed; gives the folder with the results.
-fn build(dev: bool) -> Result<PathBuf> {
+pub fn build(dev: bool) -> Result<PathBuf> {
     let mut command = workspace::cargo();
     command.args(["build", "--package", "libmpi", "--package", "libmpi-abi"]);
     command.args(["--package", "libmpi-ompi", "--package", "libmpifort-ompi"]);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::process::{Command, Stdio};
 
-use crate::{Result, handle_count, traced_count, workspace};
+use crate::{Result, handle_count, install, traced_count, workspace};
 
 /// What a count may be above its bound: the C library has other copies for other processors.
 const SLACK: f64 = 2.0;
@@ -80,25 +80,20 @@ fn parse(text: &str) -> Result<BTreeMap<String, f64>> {
         .collect()
 }
 
+/// Builds the libraries as they are installed.
+pub fn libraries() -> Result {
+    let mut command = workspace::cargo();
+    command.args(["build", "--release", "--package", "libmpi"]);
+    command.args(["--package", "mpifort", "--package", "libmpi-abi"]);
+    command.args(["--package", "weft-profile"]);
+    workspace::run(&mut command, "building the libraries as they are installed")
+}
+
 /// The smallest counts by name.
 fn counts() -> Result<BTreeMap<String, f64>> {
-    workspace::run(
-        workspace::cargo().args([
-            "build",
-            "--release",
-            "--package",
-            "libmpi",
-            "--package",
-            "libmpi-abi",
-            "--package",
-            "weft-profile",
-        ]),
-        "building the libraries",
-    )?;
-    workspace::run(
-        workspace::cargo().args(["build", "--package", "mpiexec", "--package", "osu-bench"]),
-        "building the launcher and osu-bench",
-    )?;
+    libraries()?;
+    // (With them also what isn't needed here: cargo would build all anew that has other features without it.)
+    install::build(true)?;
     let target = workspace::target()?;
     let lib = target.join("counted");
     let failed = |error: std::io::Error| format!("{}: {error}", lib.display());

@@ -8,21 +8,21 @@ const PREEMPTIONS: &str = "3";
 /// Runs all tests for loom.
 pub fn run() -> Result {
     let target = workspace::target()?.join("loom");
-    for (package, rest) in [
-        ("netmod", &["--lib"][..]),
-        ("mpi-core", &["--lib", "loom_tests"]),
-        ("mpi-comm", &["--lib", "loom_tests"]),
-        ("mpi-rma", &["--lib", "loom_tests"]),
-    ] {
-        let mut command = workspace::cargo();
-        command
-            .args(["test", "--package", package, "--target-dir"])
-            .arg(&target)
-            .args(rest)
-            .env("RUSTFLAGS", "--cfg loom")
-            .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
-            .env("LOOM_MAX_PREEMPTIONS", PREEMPTIONS);
-        workspace::run(&mut command, &format!("trying {package} under loom"))?;
+    let mut command = workspace::cargo();
+    command.arg("test");
+    for package in ["netmod", "mpi-core", "mpi-comm", "mpi-rma"] {
+        command.args(["--package", package]);
     }
-    Ok(())
+    command
+        .arg("--target-dir")
+        .arg(&target)
+        .args(["--lib", "loom_tests"])
+        .env("RUSTFLAGS", "--cfg loom")
+        .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
+        .env("LOOM_MAX_PREEMPTIONS", PREEMPTIONS);
+    workspace::run_within(
+        &mut command,
+        "trying lock-free parts under loom",
+        workspace::TESTS,
+    )
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::{Result, workspace};
+use crate::{Result, install, workspace};
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
@@ -48,7 +48,7 @@ pub fn run(seconds: u32) -> Result {
             .args(rest);
         command
     };
-    workspace::run(
+    workspace::run_within(
         // Of what no other thread can see, much is computed: left out.
         &mut cargo(
             &[
@@ -69,6 +69,7 @@ pub fn run(seconds: u32) -> Result {
             &[],
         ),
         "running tests under ThreadSanitizer",
+        workspace::TESTS,
     )?;
     workspace::run(
         &mut cargo(&["build", "-p", "libmpi"], &[]),
@@ -81,11 +82,7 @@ pub fn run(seconds: u32) -> Result {
     for name in ["libmpi.so", "libmpi.so.12"] {
         fs::copy(&built, lib.join(name)).map_err(failed)?;
     }
-    workspace::run(
-        workspace::cargo().args(["build", "-p", "mpiexec"]),
-        "building the launcher",
-    )?;
-    let mpiexec = workspace::target()?.join("debug/mpiexec");
+    let mpiexec = install::build(true)?.join("mpiexec");
     for (name, argument) in PROGRAMS {
         let program = target.join(name);
         workspace::run(

@@ -1,5 +1,7 @@
 //! Everything that must pass before a change is good.
 
+use std::env;
+
 use weft_needs::{VARIABLE, is_optional};
 
 use crate::beside::Beside;
@@ -14,6 +16,10 @@ const OTHERS: &[&str] = &[RDMA_VM, RACES, DENY, OLDEST, "libfabric-providers"];
 
 /// How long each program runs under ThreadSanitizer. `cargo xtask races` gives it more.
 const RACES_SECONDS: u32 = 10;
+
+/// Stretches the time limits of the programs' tests, which are to end what hangs, on machines that are slow or busy.
+const PATIENCE: &str = "WEFT_TEST_PATIENCE";
+const SUITE_PATIENCE: &str = "4";
 
 /// Installs what is missing, if it may, and runs all checks.
 pub fn run(only_prepare: bool) -> Result {
@@ -135,7 +141,7 @@ fn checks(left_out: &mut Vec<String>) -> Result {
             .env("RUSTDOCFLAGS", "--deny=warnings"),
         "building the documentation",
     ));
-    note(workspace::run(
+    note(workspace::run_within(
         workspace::cargo().args([
             "test",
             "--workspace",
@@ -144,10 +150,17 @@ fn checks(left_out: &mut Vec<String>) -> Result {
             "--no-fail-fast",
         ]),
         "running the tests",
+        workspace::TESTS,
     ));
-    note(workspace::run(
-        workspace::cargo().args(["test", "--package", "weft-tests", "--no-fail-fast"]),
+    note(workspace::run_within(
+        workspace::cargo()
+            .args(["test", "--package", "weft-tests", "--no-fail-fast"])
+            .env(
+                PATIENCE,
+                env::var(PATIENCE).unwrap_or(SUITE_PATIENCE.into()),
+            ),
         "running MPI programs on several ranks, over every transport",
+        workspace::TESTS,
     ));
     // Its ranks wait for each other for the most part, and what follows uses one core for the most part.
     let rdma = match is_optional(RDMA_VM) {
@@ -171,20 +184,12 @@ fn checks(left_out: &mut Vec<String>) -> Result {
 
 /// Checks what is installed: link-time optimization must not lose symbols that only assembler mentions.
 fn release() -> Result {
+    instructions::libraries()?;
     workspace::run(
-        workspace::cargo().args([
-            "build",
-            "--release",
-            "--package",
-            "libmpi",
-            "--package",
-            "mpifort",
-        ]),
-        "building what is installed",
-    )?;
-    workspace::run(
+        // Of the whole workspace, as before: with other packages cargo would build most of them anew.
         workspace::cargo()
-            .args(["test", "--package", "libmpi", "--test", "symbols"])
+            .args(["test", "--workspace", "--exclude", "weft-tests"])
+            .args(["--test", "symbols"])
             .env(
                 "WEFT_TEST_LIBRARY",
                 workspace::target()?.join("release/libmpi.so"),

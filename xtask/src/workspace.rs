@@ -1,8 +1,10 @@
 //! Places in the source tree, and the commands that build it.
 
 use std::env;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::Result;
@@ -20,14 +22,45 @@ pub fn cargo() -> Command {
     command
 }
 
+/// How long tests of one kind may take; they need a sixth of it on two cores. What hangs is not to keep others
+/// from being run and named.
+pub const TESTS: Duration = Duration::from_secs(40 * 60);
+
 /// What takes less time than this is not worth a line.
 const WORTH_SAYING: Duration = Duration::from_secs(5);
 
 /// Runs a command to its end; `what` says for people what it does. Says how long it took.
 pub fn run(command: &mut Command, what: &str) -> Result {
+    run_within(command, what, Duration::MAX)
+}
+
+/// The same for what may hang: after `limit` the command and all that it has started are killed, and it has
+/// failed.
+pub fn run_within(command: &mut Command, what: &str, limit: Duration) -> Result {
     println!("xtask: {what}");
     let begin = Instant::now();
-    let status = command.status();
+    let spawned = command.spawn();
+    let mut child =
+        spawned.map_err(|error| format!("{what}: {command:?} can't be run: {error}"))?;
+    let status = loop {
+        if limit == Duration::MAX {
+            break child.wait();
+        }
+        match child.try_wait() {
+            Ok(None) if begin.elapsed() >= limit => {
+                kill(child.id());
+                let _ = child.wait();
+                return Err(format!(
+                    "{what}: {command:?} was not done after {} s and was killed; what it printed last shows what \
+                     hangs",
+                    limit.as_secs()
+                ));
+            }
+            Ok(None) => thread::sleep(Duration::from_millis(20)),
+            Ok(Some(status)) => break Ok(status),
+            Err(error) => break Err(error),
+        }
+    };
     let took = begin.elapsed();
     if took >= WORTH_SAYING {
         println!("xtask: {what}: took {} s", took.as_secs());
@@ -35,8 +68,35 @@ pub fn run(command: &mut Command, what: &str) -> Result {
     match status {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("{what}: {command:?} ended with {status}")),
-        Err(error) => Err(format!("{what}: {command:?} can't be run: {error}")),
+        Err(error) => Err(format!("{what}: {command:?} can't be waited for: {error}")),
     }
+}
+
+/// Kills a process and all that it has started. It is stopped first, so that it starts nothing meanwhile.
+fn kill(process: u32) {
+    signal(process, "STOP");
+    for child in children(process) {
+        kill(child);
+    }
+    signal(process, "KILL");
+}
+
+fn signal(process: u32, name: &str) {
+    let script = format!("kill -{name} {process}");
+    let _ = Command::new("sh").args(["-c", &script]).status();
+}
+
+/// What all threads of a process have started and is not waited for.
+fn children(process: u32) -> Vec<u32> {
+    let threads = fs::read_dir(format!("/proc/{process}/task"));
+    let threads = threads.into_iter().flatten().flatten();
+    let lists =
+        threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    let numbers = |list: String| -> Vec<u32> {
+        let words = list.split_whitespace();
+        words.filter_map(|word| word.parse().ok()).collect()
+    };
+    lists.flat_map(numbers).collect()
 }
 
 /// Whether this source tree has a package of this name.
@@ -63,4 +123,33 @@ pub fn target() -> Result<PathBuf> {
         .find(|dir| dir.join("CACHEDIR.TAG").exists())
         .map(Path::to_owned)
         .ok_or_else(|| "xtask must be run from cargo's target folder: use `cargo xtask`".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_hangs_is_killed_with_all_that_it_has_started() {
+        let begin = Instant::now();
+        let mut hangs = Command::new("sh");
+        hangs.args(["-c", "sleep 47.375 & sh -c 'sleep 47.375; true'; true"]);
+        let result = run_within(&mut hangs, "hanging", Duration::from_millis(300));
+        let failed = result.expect_err("it hangs");
+        assert!(failed.contains("not done after 0 s"), "{failed}");
+        assert!(begin.elapsed() < Duration::from_secs(20));
+        let left = Command::new("pgrep").args(["-f", "sleep 47.375"]).output();
+        assert_eq!(String::from_utf8_lossy(&left.expect("pgrep").stdout), "");
+    }
+
+    #[test]
+    fn what_ends_in_time_has_its_own_status() {
+        let limit = Duration::from_secs(60);
+        assert_eq!(
+            run_within(&mut Command::new("true"), "ending", limit),
+            Ok(())
+        );
+        let failed = run_within(&mut Command::new("false"), "failing", limit);
+        assert!(failed.is_err_and(|error| error.contains("ended with")));
+    }
 }

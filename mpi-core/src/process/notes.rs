@@ -138,6 +138,12 @@ impl Drop for Note<'_> {
 }
 
 impl Process {
+    /// What threads wait for now that no pending operation shows, if they have waited for long. Any thread may
+    /// ask.
+    pub fn awaited(&self) -> Vec<Awaited> {
+        self.notes.all()
+    }
+
     /// Takes note of what this thread waits for from now on. It is looked on a VCI after `peers`, if no
     /// request says that they are waited for.
     #[cold]

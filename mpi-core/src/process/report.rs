@@ -48,7 +48,7 @@ impl Process {
             .iter()
             .for_each(|source| source.report(&mut text));
         let names = self.context_names.lock();
-        for what in self.notes.all() {
+        for what in self.awaited() {
             let name = match what {
                 Awaited::Collective(round) => {
                     names.get(&ContextId::of_message(round.context).to_bits())

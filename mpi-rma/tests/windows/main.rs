@@ -7,7 +7,8 @@ mod passive_accumulates;
 mod passive_epochs;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Barrier, Mutex};
+use std::io::Write as _;
+use std::sync::{Arc, Barrier, Mutex, Once};
 use std::thread;
 
 use mpi_core::Class;
@@ -233,6 +234,7 @@ fn run_on(
         for rank in 0..ranks {
             let (model, ready, counts) = (&model, &ready, &counts);
             scope.spawn(move || {
+                let _ends = EndsAll::when_this_fails(seed);
                 let process = make(rank);
                 ready.wait();
                 let comm = Comm::new(ContextId::new(0, 1), Group::identity(ranks), rank);
@@ -282,6 +284,36 @@ fn run_far(seed: u64, created: bool, ranks: u32, network: SimConfig) -> (u64, u6
     });
     assert_eq!(sim.exposed(), 0, "memory is still exposed");
     counts
+}
+
+/// Ends the whole program when a rank's thread panics, as the others would wait for it for ever. Each thread
+/// has one first of all.
+struct EndsAll(u64);
+
+impl EndsAll {
+    fn when_this_fails(seed: u64) -> EndsAll {
+        static TELL: Once = Once::new();
+        // What the test runner has collected would be lost.
+        TELL.call_once(|| {
+            std::panic::set_hook(Box::new(|failed| {
+                let _ = writeln!(std::io::stderr(), "{failed}");
+            }));
+        });
+        EndsAll(seed)
+    }
+}
+
+impl Drop for EndsAll {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let _ = writeln!(
+                std::io::stderr(),
+                "the seed was {0}; set WEFT_TEST_SEED={0} to run it again",
+                self.0
+            );
+            std::process::exit(101);
+        }
+    }
 }
 
 fn seeds() -> Vec<u64> {
@@ -401,6 +433,7 @@ fn two_with(
         for rank in 0..2 {
             let (sim, ready, first) = (&sim, &ready, &first);
             scope.spawn(move || {
+                let _ends = EndsAll::when_this_fails(1);
                 let process = process(rank, sim.transport(rank), None);
                 let comm = Comm::new(ContextId::new(0, 1), Group::identity(2), rank);
                 // SAFETY: no memory is given.

@@ -1,6 +1,7 @@
 //! Windows that do without their targets' processors, over a simulated network.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::*;
@@ -16,6 +17,7 @@ fn run_member(
     (made, ready, lost): (&Barrier, &Barrier, &AtomicBool),
     work: &(dyn Fn(&Simulation, &Process, &Window, &Comm, &mut Rng) + Sync),
 ) {
+    let _ends = EndsAll::when_this_fails(seed);
     let process = process(rank, sim.transport(rank), None);
     made.wait();
     let comm = Comm::new(ContextId::new(0, 1), Group::identity(ranks), rank);
@@ -392,6 +394,14 @@ fn who_waits_for_a_dead_holder_is_told_and_later_the_lock_is_free() {
             let seed = seeds()[0];
             eprintln!("held {held:?}, wanted {wanted:?}");
             let stage = Barrier::new(3);
+            let others = [const { AtomicPtr::new(ptr::null_mut()) }; 2];
+            let returned = [const { AtomicBool::new(false) }; 2];
+            // Who has waited for so long that it is noted has seen how many have fallen before.
+            let is_decided = |rank: usize| {
+                // SAFETY: it lives until all of this test have met at its end.
+                let process: &Process = unsafe { &*others[rank].load(Ordering::Acquire) };
+                returned[rank].load(Ordering::Acquire) || !process.awaited().is_empty()
+            };
             on_all(seed, networks(seed), 3, &|sim, process, window, _, _| {
                 if process.me() == 2 {
                     match held {
@@ -401,17 +411,22 @@ fn who_waits_for_a_dead_holder_is_told_and_later_the_lock_is_free() {
                         Held::Nothing => {}
                     }
                     stage.wait();
-                    // The others wait by then, on a busy machine, too: who comes later finds the lock free.
-                    thread::sleep(Duration::from_millis(250));
+                    // Who comes later finds the lock free.
+                    while !(0..2).all(is_decided) {
+                        thread::sleep(Duration::from_millis(1));
+                    }
                     sim.lose(2, sim.now());
                     return;
                 }
+                let me = process.me() as usize;
+                others[me].store(ptr::from_ref(process).cast_mut(), Ordering::Release);
                 stage.wait();
                 let locked = match wanted {
                     Held::Exclusive => window.lock(process, 0, true, false),
                     Held::Shared => window.lock(process, 0, false, false),
                     _ => window.lock_all(process, false),
                 };
+                returned[me].store(true, Ordering::Release);
                 let excluded =
                     held == Held::Exclusive || wanted == Held::Exclusive && held != Held::Nothing;
                 match locked {
