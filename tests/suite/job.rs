@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use weft_needs::{HYDRA, LIBFABRIC, MOUNTS, NAMESPACES, Need, UCX};
 
@@ -10,6 +11,9 @@ use crate::outcome::Outcome;
 use crate::program::{Case, Program};
 use crate::room::Room;
 use crate::{Result, patience};
+
+/// The launcher's status when a job has run into its time limit.
+const TIMED_OUT: i32 = 124;
 
 /// How ranks are started and reach each other.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -213,7 +217,11 @@ impl Job<'_> {
             _ => None,
         };
         let preloaded = self.program.preloaded(prefix, self.case)?;
-        let limit = patience(self.program.timeout);
+        let mut limit = patience(self.program.timeout);
+        if self.case.exit == TIMED_OUT {
+            // This one waits for its limit.
+            limit = limit.min(Duration::from_secs_f64(2.0 * self.program.timeout));
+        }
         let seconds = limit.as_secs_f64().ceil().to_string();
         let mut command = match self.variant {
             Variant::Hydra => room.command(Path::new("/usr/bin/mpiexec.hydra")),

@@ -329,14 +329,12 @@ impl Program {
         if self.is_fortran() {
             return self.compile_fortran(prefix, binary);
         }
-        let header = self.source.with_file_name("check.h");
-        let used = [
-            &self.source,
-            &header,
-            &prefix.join("include/mpi.h"),
-            &prefix.join("include/abi/mpi.h"),
-            &prefix.join("include/mpicxx.h"),
-        ];
+        let mut used = headers(self.source.parent().unwrap_or(Path::new(".")))?;
+        used.push(self.source.clone());
+        used.extend(
+            ["mpi.h", "abi/mpi.h", "mpicxx.h"].map(|name| prefix.join("include").join(name)),
+        );
+        let used: Vec<&PathBuf> = used.iter().collect();
         let wrapper = if self
             .source
             .extension()
@@ -428,6 +426,15 @@ pub fn programs(prefix: &Path) -> Result<PathBuf> {
     let dir = prefix::target()?.join("test-programs").join(name);
     fs::create_dir_all(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
     Ok(dir)
+}
+
+/// What the programs in a folder share.
+fn headers(dir: &Path) -> Result<Vec<PathBuf>> {
+    let files = fs::read_dir(dir).map_err(|error| format!("{}: {error}", dir.display()))?;
+    let paths = files.flatten().map(|file| file.path());
+    Ok(paths
+        .filter(|path| path.extension().is_some_and(|ending| ending == "h"))
+        .collect())
 }
 
 /// Runs a compiler; the error has its messages.

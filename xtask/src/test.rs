@@ -162,6 +162,7 @@ fn checks(left_out: &mut Vec<String>) -> Result {
         "running MPI programs on several ranks, over every transport",
         workspace::TESTS,
     ));
+    note(release());
     // Its ranks wait for each other for the most part, and what follows uses one core for the most part.
     let rdma = match is_optional(RDMA_VM) {
         true => Ok(None),
@@ -171,7 +172,6 @@ fn checks(left_out: &mut Vec<String>) -> Result {
     if !is_optional(RACES) {
         note(races::run(RACES_SECONDS));
     }
-    note(release());
     if weft_needs::VALGRIND.lacking().is_none() {
         note(instructions::run(false));
     }

@@ -2,11 +2,13 @@
 //!
 //! All is built outside and run inside, where it is some ten times slower: four ranks share two emulated
 //! cores, often with builds and other tests on the real ones. So time limits are much longer here; they are
-//! to end what hangs.
+//! to end what hangs. All of them run with the optimized library, which takes half the time there; one alone
+//! with that of development.
 //!
 //! Of the programs in `tests/c` those run that name a variant with RDMA devices (`verbs`, `verbs-hosts`,
 //! `ofi-verbs`, `ucx-verbs`); `WEFT_TEST_ALL_VERBS=1` makes it all.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -30,8 +32,7 @@ pub fn run(filter: Option<&str>) -> Result {
             binary.display()
         );
     }
-    let prefix = workspace::target()?.join("test-prefix");
-    crate::install::run(&prefix, true)?;
+    let prefix = prefix(filter.is_none())?;
     let suite = test_binaries("weft-tests")?;
     for binary in &suite {
         workspace::run(
@@ -68,6 +69,24 @@ pub fn run(filter: Option<&str>) -> Result {
              rdma-test NAME"
         )),
     }
+}
+
+/// Where Weft is installed for them.
+fn prefix(optimized: bool) -> Result<PathBuf> {
+    let target = workspace::target()?;
+    let prefix = target.join(if optimized {
+        "rdma-prefix"
+    } else {
+        "test-prefix"
+    });
+    crate::install::run(&prefix, true)?;
+    if optimized {
+        crate::instructions::libraries()?;
+        let library = prefix.join("lib/libmpi.so.12");
+        let copied = fs::copy(target.join("release/libmpi.so"), &library);
+        copied.map_err(|error| format!("{}: {error}", library.display()))?;
+    }
+    Ok(prefix)
 }
 
 /// The test programs of a package, which are built.
