@@ -22,7 +22,7 @@ use crate::pipes::Receiving;
 use crate::segment::{BODY, Location, STRIDE, Segment};
 use crate::sending::{Ended, Hands, Sending};
 use crate::single_copy::{self, Direction, NotCopied};
-use crate::turns::{Turn, Turns};
+use crate::turns::{Came, Turn, Turns};
 use crate::wake_up;
 
 /// A peer's queue.
@@ -380,7 +380,7 @@ impl ShmLane {
         let pid = self.single_copy(peer, vci)?;
         if direction == Direction::Read {
             // It may be a long message.
-            self.remote(peer, vci)?.turns.receive(len, false);
+            self.remote(peer, vci)?.turns.receive(len, Came::Read);
         }
         let place = remote.key.address + remote.offset;
         // SAFETY: `get`, `put`, `read` and `write` are promised that `local` is valid; the peer has exposed `place`.

@@ -12,6 +12,7 @@ use crate::lane::ShmLane;
 use crate::lent::{Kept, MOST};
 use crate::segment::{STEP, Segment, UNIT, UNITS};
 use crate::sending::{Hands, Shape, THEIRS};
+use crate::turns::Came;
 
 /// So long, and 1 ns per 32 bytes of the message, its sender may do something else before the receiver reads it
 /// from his memory: about half as long again as reading takes, and longer than another message to somebody else.
@@ -82,7 +83,9 @@ impl ShmLane {
             _ => {}
         }
         let chosen = remote.chosen.take().filter(|chosen| chosen.0 == len);
-        let way = chosen.map_or_else(|| remote.choice(readable).next(len), |chosen| chosen.1);
+        let in_kind = remote.turns.answers_read();
+        let choice = || remote.choice(readable).next(len, in_kind);
+        let way = chosen.map_or_else(choice, |chosen| chosen.1);
         match way {
             Way::Single => {
                 // Who has asked for all of the room will ask for some.
@@ -290,7 +293,8 @@ impl Pipes for ShmLane {
             // What this process did meanwhile, or its peer, is not the way's.
             let time_taken = reading.spent + time.saturating_sub(start);
             let by_hand = shape.may_keep || reading.is_own;
-            let is_turn = remote.turns.receive(reading.len, by_hand);
+            let came = if by_hand { Came::ByHand } else { Came::Piped };
+            let is_turn = remote.turns.receive(reading.len, came);
             let before = remote.kept.take();
             let ending = match reading.len == reading.total {
                 false => Ending::Forgone,

@@ -5,11 +5,25 @@ const ENOUGH: u32 = 2;
 /// Of so many messages it is counted which way they go.
 const COUNTED: u32 = 64;
 
+/// How a message has come.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) enum Came {
+    /// It was read where it was.
+    #[default]
+    Read,
+    /// Through a pipe.
+    Piped,
+    /// Through memory that changes hands.
+    ByHand,
+}
+
 /// What is known of one peer.
 #[derive(Default, Debug)]
 pub(crate) struct Turns {
-    /// Since the last message there one has come from there: of this length, and by memory that changes hands or not.
-    received: Option<(usize, bool)>,
+    /// Since the last message there one of this length has come from there.
+    received: Option<usize>,
+    /// How the last one came.
+    came: Came,
     /// How many messages there followed one from there, without a break.
     count: u32,
     /// Messages there and from there, of late.
@@ -31,15 +45,21 @@ impl Turns {
             Some(_) => self.count.saturating_add(1),
             None => 0,
         };
-        received.filter(|_| self.count >= ENOUGH)
+        let len = received.filter(|_| self.count >= ENOUGH)?;
+        Some((len, self.came == Came::ByHand))
+    }
+
+    /// Whether the message that goes there now answers one that was read.
+    pub fn answers_read(&self) -> bool {
+        self.count >= ENOUGH && self.came == Came::Read
     }
 
     /// A long message has come from there. Whether one went there since the one before.
-    pub fn receive(&mut self, len: usize, by_hand: bool) -> bool {
+    pub fn receive(&mut self, len: usize, came: Came) -> bool {
         self.arrived += 1;
         self.forget();
         let is_turn = self.received.is_none();
-        self.received = Some((len, by_hand));
+        (self.received, self.came) = (Some(len), came);
         is_turn
     }
 
@@ -66,9 +86,11 @@ mod tests {
         let mut turns = Turns::default();
         assert!(turns.send().is_none());
         for number in 1..100 {
-            assert!(turns.receive(number, number % 3 == 0));
+            let came = [Came::ByHand, Came::Read, Came::Piped][number % 3];
+            assert!(turns.receive(number, came));
             let turn = (number, number % 3 == 0);
             assert_eq!(turns.send(), (number > 1).then_some(turn));
+            assert_eq!(turns.answers_read(), number > 1 && came == Came::Read);
         }
     }
 
@@ -84,11 +106,11 @@ mod tests {
                 one.send();
             }
             for _ in 0..8 {
-                both.receive(1, false);
+                both.receive(1, Came::Piped);
             }
-            one.receive(1, false);
+            one.receive(1, Came::Piped);
             turns.send();
-            turns.receive(1, false);
+            turns.receive(1, Came::Piped);
             assert!(message == 0 || both.are_both_ways());
             assert!(!one.are_both_ways() && (message < 8 || !turns.are_both_ways()));
         }
@@ -98,7 +120,7 @@ mod tests {
     fn messages_in_a_row_are_no_turns() {
         let mut turns = Turns::default();
         for _ in 0..50 {
-            assert!(turns.receive(1, true) && !turns.receive(1, true));
+            assert!(turns.receive(1, Came::ByHand) && !turns.receive(1, Came::ByHand));
             turns.send();
             assert!(turns.send().is_none());
         }
