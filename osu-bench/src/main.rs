@@ -16,6 +16,7 @@ mod library;
 mod mpi;
 mod options;
 mod output;
+mod pages;
 mod process;
 mod progress;
 mod put_count;

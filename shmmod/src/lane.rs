@@ -55,9 +55,8 @@ pub(crate) struct Remote {
 /// So many bytes come sooner from memory than line by line from a core that shares no cache with the reader's.
 const PAST: usize = 2048;
 
-/// From so many bytes on the next message's lines are asked for: after an answer, and in a stream, where there is little time
-/// between asking and writing.
-const AHEAD: usize = 256;
+/// In a stream the next message's lines are asked for from so many bytes on, as there is little time between asking and
+/// writing; after an answer always.
 const AHEAD_IN_STREAMS: usize = 1024;
 
 impl Remote {
@@ -71,7 +70,7 @@ impl Remote {
     ) -> Result<(), LaneError> {
         let answers = mem::replace(&mut self.taken_before, taken) != taken;
         let past = self.far && payload.len() >= PAST;
-        if !past && payload.len() >= if answers { AHEAD } else { AHEAD_IN_STREAMS } {
+        if !past && (answers || payload.len() >= AHEAD_IN_STREAMS) {
             self.put_copy::<false>(me, header, payload)?;
             self.ask_for_next(payload.len());
             return Ok(());

@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::mpi::World;
 use crate::options::{Defaults, Options};
 use crate::output::Field;
+use crate::pages::Pages;
 
 /// Defaults of data movement; reductions start at the size of a float.
 const MOVING: Defaults = Defaults {
@@ -109,14 +110,14 @@ const ROOT: usize = 0;
 
 struct Bcast<'a> {
     world: &'a World,
-    data: Vec<u8>,
+    data: Pages<u8>,
 }
 
 impl<'a> Bcast<'a> {
     fn new(world: &'a World, size: usize) -> Self {
         Self {
             world,
-            data: vec![1; size],
+            data: Pages::of(1, size),
         }
     }
 }
@@ -153,8 +154,8 @@ fn float_sum(ranks: usize, seed: u8, index: usize) -> f32 {
 /// `allreduce` and `reduce`.
 struct Reduction<'a> {
     world: &'a World,
-    send: Vec<f32>,
-    receive: Vec<f32>,
+    send: Pages<f32>,
+    receive: Pages<f32>,
     rooted: bool,
 }
 
@@ -163,8 +164,8 @@ impl<'a> Reduction<'a> {
         let floats = size / size_of::<f32>();
         Self {
             world,
-            send: vec![1.0; floats],
-            receive: vec![0.0; floats],
+            send: Pages::of(1.0, floats),
+            receive: Pages::of(0.0, floats),
             rooted,
         }
     }
@@ -197,8 +198,8 @@ impl Case for Reduction<'_> {
 /// `reduce_scatter`: the size is that of the whole vector, split as evenly as it goes.
 struct ReduceScatter<'a> {
     world: &'a World,
-    send: Vec<f32>,
-    receive: Vec<f32>,
+    send: Pages<f32>,
+    receive: Pages<f32>,
     counts: Vec<i32>,
     start: usize,
 }
@@ -219,8 +220,8 @@ impl<'a> ReduceScatter<'a> {
         let mine = counts[world.rank] as usize;
         Self {
             world,
-            send: vec![1.0; floats],
-            receive: vec![0.0; mine],
+            send: Pages::of(1.0, floats),
+            receive: Pages::of(0.0, mine),
             counts,
             start,
         }
@@ -260,8 +261,8 @@ struct Blocks<'a> {
     world: &'a World,
     movement: Movement,
     size: usize,
-    send: Vec<u8>,
-    receive: Vec<u8>,
+    send: Pages<u8>,
+    receive: Pages<u8>,
 }
 
 impl<'a> Blocks<'a> {
@@ -278,8 +279,8 @@ impl<'a> Blocks<'a> {
             world,
             movement,
             size,
-            send: vec![1; send],
-            receive: vec![0; receive],
+            send: Pages::of(1, send),
+            receive: Pages::of(0, receive),
         }
     }
 

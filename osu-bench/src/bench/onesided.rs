@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::mpi::{Window, World};
 use crate::options::{Defaults, Options};
 use crate::output::Field;
+use crate::pages::Pages;
 
 /// Sizes start at one byte; accumulates are of whole 64-bit integers.
 const ACCESS: Defaults = Defaults { min: 1, ..LATENCY };
@@ -91,7 +92,7 @@ fn transfers(
     let mut all_valid = true;
     for size in bench.sizes(2)? {
         let mut window = Window::make(world, size, options.windows, options.epochs)?;
-        let mut data = vec![1_u8; size];
+        let mut data = Pages::of(1_u8, size);
         window.with_memory(|memory| memory.fill(0))?;
         let (elapsed, iterations) = bench.time(size, || {
             if origin {
@@ -168,8 +169,8 @@ fn accumulates(world: &World, options: &Options, fetch: bool) -> Result<bool> {
     for size in sizes {
         let mut window = Window::make(world, size, options.windows, options.epochs)?;
         window.with_memory(|memory| memory.fill(0))?;
-        let data = vec![1_i64; size / WORD];
-        let mut found = data.clone();
+        let data = Pages::of(1_i64, size / WORD);
+        let mut found = Pages::of(1_i64, size / WORD);
         let mut add = |window: &Window<'_>| {
             if !origin {
                 return window.expose();

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::mpi::{Combine, World};
 use crate::options::Options;
 use crate::output::Field;
+use crate::pages::Pages;
 
 /// What a rank does: the first `pairs` ranks send to (or begin with) the next `pairs` ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +102,7 @@ pub fn latency(world: &World, options: &Options) -> Result<bool> {
     };
     let mut all_valid = true;
     for size in bench.sizes(2)? {
-        let (mut send, mut receive) = (vec![1_u8; size], vec![0_u8; size]);
+        let (mut send, mut receive) = (Pages::of(1_u8, size), Pages::of(0_u8, size));
         let (elapsed, iterations) = bench.time(size, || match place {
             Some((first, peer)) => ping_pong(world, first, peer, &send, &mut receive),
             None => Ok(()),

@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::mpi::{Request, World};
 use crate::options::{Defaults, Options};
 use crate::output::Field;
+use crate::pages::Pages;
 
 /// The tag of messages.
 pub(super) const DATA: i32 = 100;
@@ -88,7 +89,7 @@ pub fn latency(world: &World, options: &Options) -> Result<bool> {
     let (first, peer) = (world.rank == 0, 1 - world.rank);
     let mut all_valid = true;
     for size in bench.sizes(2)? {
-        let (mut send, mut receive) = (vec![1_u8; size], vec![0_u8; size]);
+        let (mut send, mut receive) = (Pages::of(1_u8, size), Pages::of(0_u8, size));
         let (elapsed, iterations) =
             bench.time(size, || ping_pong(world, first, peer, &send, &mut receive))?;
         let valid = bench
@@ -107,8 +108,8 @@ pub fn latency(world: &World, options: &Options) -> Result<bool> {
 /// A window of messages between two ranks (or threads of theirs), and the acknowledgement that ends it. All messages of
 /// a direction share one buffer, as in OSU's test.
 pub(super) struct Window {
-    send: Vec<u8>,
-    receive: Vec<u8>,
+    send: Pages<u8>,
+    receive: Pages<u8>,
     requests: Vec<Request>,
     window: usize,
     /// The tags of messages and acknowledgements.
@@ -119,8 +120,8 @@ impl Window {
     pub(super) fn new(size: usize, window: u32, thread: u16) -> Self {
         let window = window as usize;
         Self {
-            send: vec![1; size],
-            receive: vec![0; size],
+            send: Pages::of(1, size),
+            receive: Pages::of(0, size),
             requests: Vec::with_capacity(2 * window),
             window,
             tags: [DATA, ACK].map(|tag| tag + 2 * i32::from(thread)),

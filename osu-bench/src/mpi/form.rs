@@ -7,6 +7,7 @@ use super::constants::{BYTE, COMM_WORLD, FLOAT, REQUEST_NULL, STATUS_IGNORE, SUM
 use super::entry::Request;
 use super::world::{World, check, count};
 use crate::error::{Error, Result};
+use crate::pages::Pages;
 
 /// What a collective function's arguments are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,8 +52,8 @@ pub struct Collective {
     shape: Shape,
     communicator: c_int,
     own_communicator: bool,
-    pub send: Vec<u8>,
-    pub recv: Vec<u8>,
+    pub send: Pages<u8>,
+    pub recv: Pages<u8>,
     /// Bytes of a block; of a reduction, of the vector.
     size: usize,
     counts: Vec<c_int>,
@@ -129,8 +130,8 @@ impl Collective {
             shape,
             communicator,
             own_communicator: neighbours,
-            send: vec![1; blocks[0] * size],
-            recv: vec![0; blocks[1] * size],
+            send: Pages::of(1, blocks[0] * size),
+            recv: Pages::of(0, blocks[1] * size),
             size,
             counts,
             displacements: starts.iter().map(|&at| count(at)).collect::<Result<_>>()?,

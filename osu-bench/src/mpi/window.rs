@@ -10,6 +10,7 @@ use super::constants::{
 };
 use super::world::{Info, World, check, count};
 use crate::error::{Error, Result};
+use crate::pages::Pages;
 
 /// Windows are whole pages: MPICH 4.0.2 over UCX accesses the wrong place in windows that
 /// `MPI_Win_allocate` made with a size that is not a multiple of 64.
@@ -50,7 +51,7 @@ pub struct Window<'a> {
     /// The group of the other rank of two, for [`Epochs::Pscw`].
     other: c_int,
     /// Memory of the program's.
-    _own: Vec<u64>,
+    _own: Pages<u64>,
 }
 
 // SAFETY: the memory is MPI's and reached by its calls, or through `&mut self`.
@@ -94,7 +95,7 @@ impl<'a> Window<'a> {
         let bytes = length.max(1).next_multiple_of(PAGE);
         let size = count(bytes)? as isize;
         let (mut base, mut handle) = (std::ptr::null_mut::<c_void>(), 0);
-        let mut own = Vec::new();
+        let mut own = Pages::of(0, 0);
         match memory {
             Memory::Allocate => {
                 let allocate = world.table().win_allocate.get()?;
@@ -114,7 +115,7 @@ impl<'a> Window<'a> {
             }
             Memory::Create => {
                 let create = world.table().win_create.get()?;
-                own = vec![0; bytes / size_of::<u64>()];
+                own = Pages::of(0, bytes / size_of::<u64>());
                 base = own.as_mut_ptr().cast();
                 // SAFETY: the memory is kept as long as the window.
                 let code = unsafe { create(base, size, 1, info, world.handle(), &mut handle) };
