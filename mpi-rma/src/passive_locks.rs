@@ -6,7 +6,7 @@
 //! small window, and after some of a large one at a time.
 //!
 //! When a member is lost, who waits at a word takes out what the lost one has there. If that was in the way,
-//! it counts up the word's count of the fallen before and gets `MPIX_ERR_PROC_FAILED`; so does whoever else
+//! it first counts up the word's count of the fallen, and gets `MPIX_ERR_PROC_FAILED`; so does whoever else
 //! has waited for some time and sees that count changed. Later the lock is as good as any. In windows of more than
 //! 21 members words count members and don't name them, but for who has an exclusive lock; then whoever waits
 //! for others gets the error as soon as any member is lost.

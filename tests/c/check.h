@@ -2,7 +2,6 @@
 #ifndef CHECK_H
 #define CHECK_H
 
-#include "patience.h"
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>

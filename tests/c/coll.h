@@ -2,7 +2,6 @@
 #ifndef COLL_H
 #define COLL_H
 
-#include "patience.h"
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

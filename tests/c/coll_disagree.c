@@ -83,7 +83,7 @@ static void amounts(int kind, int few, int many, int nonblocking)
     else if ((next = MPI_Ibarrier(comm, &request)) == MPI_SUCCESS)
         next = MPI_Wait(&request, MPI_STATUS_IGNORE);
     double took = MPI_Wtime() - began;
-    CHECK(took < within(8), "kind %d, %d and %d: %f s", kind, counts[few], counts[many], took);
+    CHECK(took < 8, "kind %d, %d and %d: %f s", kind, counts[few], counts[many], took);
     int all = told(code ? code : next, MPI_ERR_OTHER);
     CHECK(all > 0, "kind %d, %d and %d, nonblocking %d: nobody was told", kind, counts[few], counts[many],
           nonblocking);

@@ -49,7 +49,7 @@ int main(int argc, char **argv) {
     must_fail(MPI_Recv(&room[2], 1, MPI_INT, 2, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE),
               "a later receive");
     must_fail(MPI_Barrier(MPI_COMM_WORLD), "a barrier");
-    CHECK(MPI_Wtime() - began < within(5));
+    CHECK(MPI_Wtime() - began < 5);
     /* Between others nothing has changed. */
     OK(MPI_Send(&data, 1, MPI_INT, right, 2, MPI_COMM_WORLD));
     OK(MPI_Wait(&requests[1], MPI_STATUS_IGNORE));

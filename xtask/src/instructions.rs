@@ -92,7 +92,8 @@ pub fn libraries() -> Result {
 /// The smallest counts by name.
 fn counts() -> Result<BTreeMap<String, f64>> {
     libraries()?;
-    // (With them also what isn't needed here: cargo would build all anew that has other features without it.)
+    // All that is installed, though two of it are needed: with fewer packages what they share has other features, and is
+    // built anew.
     install::build(true)?;
     let target = workspace::target()?;
     let lib = target.join("counted");

@@ -115,7 +115,7 @@ fn run_atomics(seed: u64, ranks: u32, rounds: usize, network: SimConfig, other: 
         for rank in 0..ranks {
             let (sim, model, ready, count) = (&sim, &model, &ready, &count);
             scope.spawn(move || {
-                let _ends = EndsAll::when_this_fails(seed);
+                end_all_if_this_fails(seed);
                 let process = process(rank, sim.transport(rank), None);
                 ready.wait();
                 let comm = Comm::new(ContextId::new(0, 1), Group::identity(ranks), rank);

@@ -6,6 +6,7 @@ mod passive;
 mod passive_accumulates;
 mod passive_epochs;
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::io::Write as _;
 use std::sync::{Arc, Barrier, Mutex, Once};
@@ -234,7 +235,7 @@ fn run_on(
         for rank in 0..ranks {
             let (model, ready, counts) = (&model, &ready, &counts);
             scope.spawn(move || {
-                let _ends = EndsAll::when_this_fails(seed);
+                end_all_if_this_fails(seed);
                 let process = make(rank);
                 ready.wait();
                 let comm = Comm::new(ContextId::new(0, 1), Group::identity(ranks), rank);
@@ -286,34 +287,28 @@ fn run_far(seed: u64, created: bool, ranks: u32, network: SimConfig) -> (u64, u6
     counts
 }
 
-/// Ends the whole program when a rank's thread panics, as the others would wait for it for ever. Each thread
-/// has one first of all.
-struct EndsAll(u64);
-
-impl EndsAll {
-    fn when_this_fails(seed: u64) -> EndsAll {
-        static TELL: Once = Once::new();
-        // What the test runner has collected would be lost.
-        TELL.call_once(|| {
-            std::panic::set_hook(Box::new(|failed| {
-                let _ = writeln!(std::io::stderr(), "{failed}");
-            }));
-        });
-        EndsAll(seed)
-    }
+thread_local! {
+    /// The seed of the rank that this thread is.
+    static SEED: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-impl Drop for EndsAll {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            let _ = writeln!(
-                std::io::stderr(),
-                "the seed was {0}; set WEFT_TEST_SEED={0} to run it again",
-                self.0
-            );
-            std::process::exit(101);
-        }
-    }
+/// From now on a panic of this thread, a rank's, ends the whole program at once: the others would wait for it for
+/// ever, and may be using what it has.
+fn end_all_if_this_fails(seed: u64) {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |failed| match SEED.get() {
+            None => usual(failed),
+            Some(seed) => {
+                // (What the test runner has collected is lost.)
+                let again = format!("set WEFT_TEST_SEED={seed} to run it again");
+                let _ = writeln!(std::io::stderr(), "{failed}\nthe seed was {seed}; {again}");
+                std::process::exit(101);
+            }
+        }));
+    });
+    SEED.set(Some(seed));
 }
 
 fn seeds() -> Vec<u64> {
@@ -433,7 +428,7 @@ fn two_with(
         for rank in 0..2 {
             let (sim, ready, first) = (&sim, &ready, &first);
             scope.spawn(move || {
-                let _ends = EndsAll::when_this_fails(1);
+                end_all_if_this_fails(1);
                 let process = process(rank, sim.transport(rank), None);
                 let comm = Comm::new(ContextId::new(0, 1), Group::identity(2), rank);
                 // SAFETY: no memory is given.

@@ -17,7 +17,7 @@ fn run_member(
     (made, ready, lost): (&Barrier, &Barrier, &AtomicBool),
     work: &(dyn Fn(&Simulation, &Process, &Window, &Comm, &mut Rng) + Sync),
 ) {
-    let _ends = EndsAll::when_this_fails(seed);
+    end_all_if_this_fails(seed);
     let process = process(rank, sim.transport(rank), None);
     made.wait();
     let comm = Comm::new(ContextId::new(0, 1), Group::identity(ranks), rank);
@@ -398,7 +398,7 @@ fn who_waits_for_a_dead_holder_is_told_and_later_the_lock_is_free() {
             let returned = [const { AtomicBool::new(false) }; 2];
             // Who has waited for so long that it is noted has seen how many have fallen before.
             let is_decided = |rank: usize| {
-                // SAFETY: it lives until all of this test have met at its end.
+                // SAFETY: it lives until all of this test have met at its end; a rank that fails before ends the program.
                 let process: &Process = unsafe { &*others[rank].load(Ordering::Acquire) };
                 returned[rank].load(Ordering::Acquire) || !process.awaited().is_empty()
             };

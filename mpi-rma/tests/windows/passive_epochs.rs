@@ -100,7 +100,7 @@ fn attached_memory_is_found_by_whoever_was_told_of_it() {
             for rank in 0..RANKS {
                 let (sim, ready, places, counted) = (&sim, &ready, &places, &counted);
                 scope.spawn(move || {
-                    let _ends = EndsAll::when_this_fails(seed);
+                    end_all_if_this_fails(seed);
                     let process = process(rank, sim.transport(rank), None);
                     ready.wait();
                     let comm = Comm::new(ContextId::new(0, 1), Group::identity(RANKS), rank);

@@ -15,7 +15,7 @@ use std::process::Stdio;
 use super::{Options, status};
 use crate::{Result, workspace};
 
-/// The longest that all of them may take, in seconds. Alone on a machine they take a fifth; they run beside builds and
+/// The longest that all of them may take, in seconds. Alone on a machine they take a tenth; they run beside builds and
 /// other tests.
 const LIMIT: u64 = 2700;
 
