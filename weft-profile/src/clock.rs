@@ -30,13 +30,26 @@ pub struct Moment {
     pub nanoseconds: u64,
 }
 
+/// How often both clocks are read to know a moment.
+const READINGS: usize = 16;
+
 impl Moment {
     /// Now.
     pub fn now() -> Moment {
-        Moment {
-            ticks: ticks(),
-            nanoseconds: nanoseconds(),
-        }
+        Moment::narrowest(std::array::from_fn::<_, READINGS, _>(|_| {
+            (ticks(), nanoseconds(), ticks())
+        }))
+    }
+
+    /// Of ticks before, nanoseconds, and ticks after: the reading that took least. Others may have been interrupted in
+    /// between, by a page that was missing or for a whole turn of another process, and all times would be wrong by that.
+    fn narrowest(readings: [(u64, u64, u64); READINGS]) -> Moment {
+        let took = |&(before, _, after): &(u64, u64, u64)| after.wrapping_sub(before);
+        let (ticks, nanoseconds, _) = readings
+            .into_iter()
+            .min_by_key(took)
+            .expect("there are readings");
+        Moment { ticks, nanoseconds }
     }
 }
 
@@ -69,5 +82,24 @@ impl Scale {
     /// A moment in nanoseconds on the machine's clock.
     pub fn moment(&self, ticks: u64) -> u64 {
         self.begin.nanoseconds + self.span(ticks.saturating_sub(self.begin.ticks))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Moment, READINGS, Scale};
+
+    #[test]
+    fn an_interrupted_reading_does_not_count() {
+        // A tick is half a nanosecond; a reading takes 20 of them.
+        let reading = |at: u64, lost: u64| (at, (at + lost) / 2, at + lost + 20);
+        let mut readings =
+            std::array::from_fn(|number| reading(1_000 + 20 * number as u64, 4_000_000));
+        readings[READINGS / 2] = reading(50_000_000, 0);
+        let begin = Moment::narrowest(readings);
+        let quiet = std::array::from_fn(|number| reading(90_000_000 + 20 * number as u64, 0));
+        let scale = Scale::between(begin, Moment::narrowest(quiet));
+        assert_eq!(scale.elapsed, 20_000_000);
+        assert_eq!(scale.moment(70_000_000), 35_000_000);
     }
 }
