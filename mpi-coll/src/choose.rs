@@ -82,6 +82,7 @@ const ALLGATHER: &[Row<Allgather>] = &[
 
 const ALLTOALL: &[Row<Alltoall>] = &[
     Row(0, 64 * KIB, 0, Alltoall::Pairwise { window: 4 }),
+    Row(9, 8 * KIB, 0, Alltoall::Pairwise { window: 4 }),
     Row(0, 257, 0, Alltoall::Pairwise { window: 32 }),
     Row(8, 1, 0, Alltoall::Bruck),
     Row(0, 0, 0, Alltoall::Pairwise { window: 32 }),
@@ -99,6 +100,12 @@ const REDUCE_SCATTER: &[Row<ReduceScatter>] = &[
     // Both are one round; halving copies the whole vector first.
     Row(0, 0, 0, ReduceScatter::Pairwise),
 ];
+
+/// Ranks of a node beyond which pieces in slots are so short that long data goes another way.
+const MANY: usize = 32;
+
+/// Ranks of a node beyond which an alltoall of long blocks goes by pairs: not all read everybody's memory at once.
+const PAIRWISE: usize = 8;
 
 /// A collective's bit in a set.
 pub(super) fn bit(collective: &str) -> u16 {
@@ -412,18 +419,28 @@ impl Choices {
         if let Some(rule) = self.rule(collective, situation) {
             return rule.by_slots & bit(collective) != 0;
         }
-        let two = situation.ranks == 2;
+        let Situation { ranks, bytes, .. } = *situation;
+        // Measured with 4, 8 and 16 ranks on 16 cores. What many give together is cut into short pieces.
+        let (two, few) = (ranks == 2, ranks <= MANY);
         let most = match collective {
             "reduce" | "allreduce" if two => 8 * MIB,
+            "allreduce" if few => 8 * MIB,
+            // Of longer ones the root would wait for all pieces of all.
+            "reduce" if few => 256 * KIB,
             "gather" | "scatter" if two => MIB,
             "alltoall" if two => 256 * KIB,
             "bcast" if two => 4 * MIB,
-            "bcast" | "gather" | "scatter" | "alltoall" => 16 * KIB,
+            "bcast" | "allgather" if few => 16 * MIB,
+            "gather" if few => 8 * MIB / ranks.max(1),
+            // Its root alone writes, a small part of a slot for each.
+            "scatter" => 2 * KIB,
+            "alltoall" if ranks > PAIRWISE => 4 * KIB,
+            "bcast" | "gather" | "alltoall" => 16 * KIB,
             "reduce" => 32 * KIB,
             "allgather" | "allreduce" => 512 * KIB,
             _ => usize::MAX,
         };
-        situation.bytes <= most
+        bytes <= most
     }
 
     /// Whether ranks that can copy from each other's memory do so, for long data: where nothing else
@@ -443,6 +460,9 @@ impl Choices {
             "allgather" if two => usize::MAX,
             "alltoall" if two => 8 * MIB,
             "bcast" if two => 4 * MIB,
+            // Many that read at one at once are in each other's way.
+            "bcast" | "allgather" if situation.ranks <= MANY => 16 * MIB,
+            "alltoall" if situation.ranks > PAIRWISE => usize::MAX,
             "allgather" => 512 * KIB,
             _ => 16 * KIB,
         };
@@ -632,13 +652,32 @@ mod tests {
             let situation = situation(ranks, 2 * MIB);
             choices.goes_direct(collective, &situation, Direct::Possible)
         };
-        for collective in ["allgather", "alltoall"] {
-            assert!(!goes_direct(collective, 2) && goes_direct(collective, 3));
+        assert!(!goes_direct("alltoall", 2) && goes_direct("alltoall", 3));
+        // Of more than eight all would read everybody's memory at once.
+        assert!(!goes_direct("alltoall", 16));
+        let long = choices.alltoall(&situation(16, 16 * KIB));
+        assert_eq!(long, Alltoall::Pairwise { window: 4 });
+        // What several ranks read at once they read in slots, up to some MiB; the one that broadcasts stores while others
+        // read.
+        for (collective, ranks, bytes) in [
+            ("bcast", 2, 2 * MIB),
+            ("bcast", 16, 16 * MIB),
+            ("allgather", 16, 16 * MIB),
+            ("allreduce", 16, 8 * MIB),
+            ("reduce", 16, 256 * KIB),
+            ("gather", 16, 512 * KIB),
+        ] {
+            let most = situation(ranks, bytes);
+            assert!(choices.in_slots(collective, &most), "{collective}");
+            let first = ["bcast", "allgather"].contains(&collective);
+            assert!(!first || !choices.goes_direct(collective, &most, Direct::Possible));
         }
-        // Of two the one that broadcasts stores while the other reads.
-        assert!(!goes_direct("bcast", 2) && goes_direct("bcast", 3));
-        assert!(choices.in_slots("bcast", &situation(2, 2 * MIB)));
-        assert!(choices.goes_direct("bcast", &situation(2, 8 * MIB), Direct::Possible));
+        assert!(!choices.in_slots("allreduce", &situation(64, MIB)));
+        assert!(!choices.in_slots("scatter", &situation(16, 4 * KIB)));
+        for ranks in [2, 16] {
+            let long = situation(ranks, 32 * MIB);
+            assert!(choices.goes_direct("bcast", &long, Direct::Possible));
+        }
         // Where one copy is quicker than two, from some KiB on.
         for (collective, bytes) in [
             ("bcast", 16 * KIB),

@@ -28,5 +28,7 @@ pub use direct::{
 pub use movement::{
     allgather, alltoall, arrive, barrier, bcast, can_scatter, gather, release, scatter,
 };
+#[cfg(test)]
+pub(crate) use reductions::is_small;
 pub use reductions::{allreduce, can_reduce, reduce, reduce_scatter, reduce_to_first, scan};
 pub use ring::{Direct, Slots, THROUGH};

@@ -1,5 +1,7 @@
 //! Reductions in slots: each rank reads what the others have put there.
 
+use std::ops::Range;
+
 use super::ring::{Slots, pieces};
 use crate::schedule::{Block, Buf, Schedule, Slot};
 use crate::team::{Layout, Part, share};
@@ -16,7 +18,7 @@ pub fn can_reduce(part: &Part<'_>) -> bool {
 }
 
 /// The bytes of a vector up to which each rank reduces all of it itself.
-fn is_small(slots: Slots, len: usize) -> bool {
+pub(crate) fn is_small(slots: Slots, len: usize) -> bool {
     len <= slots.room && (len * slots.size as usize <= 4096 || len <= 256)
 }
 
@@ -100,69 +102,105 @@ fn reduction(
     // Of this rank's share the result is made where it reads no slot while it is written, and stored to the slot
     // in one go. That is the receive buffer, unless the rank's own operand lies there and comes in later.
     let me = slots.rank;
-    let combines = schedule.combines();
-    let early = me + 1 == slots.size || (combines && me + 2 == slots.size);
+    let last = me + 1 == slots.size || (schedule.combines() && me + 2 == slots.size);
+    let early = op.is_commutative() || last;
     let in_recv = takes && (!in_place || early);
     let each = slots.room / width;
     let scratch = (!in_recv).then(|| {
         let longest = share(each.min(part.count), slots.size as usize, 0).len();
         schedule.scratch_bytes(longest * width)
     });
-    for from in (0..part.count).step_by(each) {
-        let to = (from + each).min(part.count);
-        let count = to - from;
-        let share_of = |rank: u32| share(count, slots.size as usize, rank as usize);
-        let mine = share_of(me);
-        let first = schedule.phase();
-        let at = |rank: u32, range: std::ops::Range<usize>| {
-            let buf = Buf::Slot(Slot::first(rank, first));
-            let bytes = Block::bytes(
-                buf,
-                64 + (range.start * width) as isize,
-                range.len() * width,
-            );
-            elements(bytes)
-        };
-        let given = send.slice(extent, from..to);
-        slots.claim(schedule, first);
-        for range in [0..mine.start, mine.end..count] {
-            schedule.copy(given.slice(extent, range.clone()), at(me, range));
-        }
-        slots.raise(schedule, first);
-        slots.await_all(schedule, first);
-        // This rank's share of the result, in its next slot.
-        let second = schedule.phase();
-        let result = |rank: u32| {
-            let buf = Buf::Slot(Slot::first(rank, second));
-            elements(Block::bytes(buf, 64, share_of(rank).len() * width))
-        };
-        let taken = recv.slice(extent, from..to);
-        let own = match scratch {
+    let pieces = part.count.div_ceil(each);
+    let range = |piece: usize| piece * each..((piece + 1) * each).min(part.count);
+    let share_of =
+        |piece: usize, rank: u32| share(range(piece).len(), slots.size as usize, rank as usize);
+    let given = |piece: usize| send.slice(extent, range(piece));
+    let taken = |piece: usize| recv.slice(extent, range(piece));
+    let at = |rank: u32, phase: i32, range: Range<usize>| {
+        let buf = Buf::Slot(Slot::first(rank, phase));
+        let offset = 64 + (range.start * width) as isize;
+        elements(Block::bytes(buf, offset, range.len() * width))
+    };
+    // The result of this rank's share, once it is made.
+    let own = |piece: usize| {
+        let mine = share_of(piece, me);
+        match scratch {
             Some(scratch) => elements(scratch.cut(0..mine.len() * width)),
-            None => taken.slice(extent, mine.clone()),
-        };
-        if !mine.is_empty() {
-            combine(schedule, slots, own, |rank| match rank == me {
-                true => given.slice(extent, mine.clone()),
-                false => at(rank, mine.clone()),
-            });
+            None => taken(piece).slice(extent, mine),
         }
+    };
+    // What the others need of this rank; the phase.
+    let give = |schedule: &mut Schedule, piece: usize| {
+        let (phase, mine) = (schedule.phase(), share_of(piece, me));
+        slots.claim(schedule, phase);
+        for range in [0..mine.start, mine.end..range(piece).len()] {
+            let to = at(me, phase, range.clone());
+            schedule.copy(given(piece).slice(extent, range), to);
+        }
+        slots.raise(schedule, phase);
+        phase
+    };
+    let make = |schedule: &mut Schedule, piece: usize, phase: i32| {
+        let mine = share_of(piece, me);
+        slots.await_all(schedule, phase);
+        if mine.is_empty() {
+            return;
+        }
+        let of = |rank: u32| match rank == me {
+            true => given(piece).slice(extent, mine.clone()),
+            false => at(rank, phase, mine.clone()),
+        };
+        match op.is_commutative() {
+            true => combine_from(schedule, slots, own(piece), of),
+            false => combine(schedule, slots, own(piece), of),
+        }
+    };
+    // This rank's share of the result, in its next slot; the phase.
+    let show = |schedule: &mut Schedule, piece: usize| {
+        let (phase, mine) = (schedule.phase(), share_of(piece, me));
         if slots.several || !mine.is_empty() {
-            slots.claim(schedule, second);
+            slots.claim(schedule, phase);
         }
         if root != Some(me) {
-            schedule.copy(own, result(me));
+            schedule.copy(own(piece), at(me, phase, 0..mine.len()));
         }
-        slots.raise(schedule, second);
-        if takes {
-            if !in_recv {
-                schedule.copy(own, taken.slice(extent, mine.clone()));
-            }
-            slots.await_all(schedule, second);
-            for rank in slots.others() {
-                schedule.copy(result(rank), taken.slice(extent, share_of(rank)));
-            }
+        slots.raise(schedule, phase);
+        if takes && !in_recv {
+            schedule.copy(own(piece), taken(piece).slice(extent, mine));
         }
+        phase
+    };
+    let take = |schedule: &mut Schedule, piece: usize, phase: i32| {
+        if !takes {
+            return;
+        }
+        slots.await_all(schedule, phase);
+        for rank in slots.others() {
+            let share = share_of(piece, rank);
+            let from = at(rank, phase, 0..share.len());
+            schedule.copy(from, taken(piece).slice(extent, share));
+        }
+    };
+    // While the others' pieces come, the one before is finished and the one after is given. Who raises the flag of a phase
+    // has read all of the phase before the last: that is the order of these lines.
+    let mut next = Some(give(schedule, 0));
+    let mut shown = None;
+    for piece in 0..pieces {
+        let Some(phase) = next else { break };
+        if piece == 0 && pieces > 1 {
+            next = Some(give(schedule, 1));
+        }
+        make(schedule, piece, phase);
+        if piece > 0 {
+            next = (piece + 1 < pieces).then(|| give(schedule, piece + 1));
+        }
+        if let Some(shown) = shown {
+            take(schedule, piece - 1, shown);
+        }
+        shown = Some(show(schedule, piece));
+    }
+    if let Some(shown) = shown {
+        take(schedule, pieces - 1, shown);
     }
 }
 
@@ -222,7 +260,7 @@ fn between_two(
 }
 
 /// Reduces what all ranks have in the order of ranks. The same order everywhere, so that all get the
-/// same bits. Nothing but the operands of the last two ranks may lie where the result goes.
+/// same bits, where several ranks do it. Nothing but the operands of the last two ranks may lie where the result goes.
 fn combine(schedule: &mut Schedule, slots: Slots, result: Block, of: impl Fn(u32) -> Block) {
     let last = slots.size - 1;
     if last == 0 {
@@ -231,6 +269,26 @@ fn combine(schedule: &mut Schedule, slots: Slots, result: Block, of: impl Fn(u32
     }
     schedule.combine(of(last - 1), of(last), result);
     for rank in (0..last - 1).rev() {
+        schedule.reduce(of(rank), result);
+    }
+}
+
+/// As [`combine`] for an operation that commutes, beginning with this rank's own operand and the next rank's: so that not
+/// all ranks read at one at once. Only the own operand may lie where the result goes.
+fn combine_from(schedule: &mut Schedule, slots: Slots, result: Block, of: impl Fn(u32) -> Block) {
+    let mut others = slots.others();
+    let Some(next) = others.next() else {
+        schedule.copy(of(slots.rank), result);
+        return;
+    };
+    let own = of(slots.rank);
+    if schedule.combines() {
+        schedule.combine(own, of(next), result);
+    } else {
+        schedule.copy(own, result);
+        schedule.reduce(of(next), result);
+    }
+    for rank in others {
         schedule.reduce(of(rank), result);
     }
 }

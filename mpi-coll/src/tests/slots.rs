@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::sim::{DEPTH, FIRST, ROOM, run_late, run_telling};
+use crate::team::share;
 use crate::{Layout, Part, Slots, slots};
 use mpi_types::op::PredefinedOp;
 
@@ -448,8 +449,20 @@ fn sums(seed: u64, size: usize, count: usize, in_place: bool, root: Option<usize
         })
         .collect();
     let sum = |i: usize| {
-        let all = operands.iter().rev().map(|operand| operand[i]);
-        all.reduce(|right, left| left + right).unwrap()
+        let view = seen_by(0, size);
+        let each = view.room / 4;
+        let piece = i / each * each;
+        let share_of = |rank| share((count - piece).min(each), size, rank);
+        // Where each rank makes a share of the result it begins with its own operand.
+        let owner = (0..size).find(|rank| share_of(*rank).contains(&(i - piece)));
+        let order: Vec<usize> = match owner {
+            Some(owner) if size > 2 && !slots::is_small(view, count * 4) => (0..size)
+                .map(|distance| (owner + distance) % size)
+                .collect(),
+            _ => (0..size).rev().collect(),
+        };
+        let all = order.iter().map(|rank| operands[*rank][i]);
+        all.reduce(|sum, next| next + sum).unwrap()
     };
     let packed = |numbers: &[f32]| -> Vec<u8> {
         numbers
