@@ -1,5 +1,5 @@
-//! The lock of a VCI: one word, taken and given back by one instruction each while nobody else wants
-//! it; who has to wait spins a little and then sleeps.
+//! A lock of one word, taken and given back by one instruction each while nobody else wants
+//! it; who has to wait spins a little and then sleeps. That of a VCI is made of it (`biased.rs`).
 //!
 //! Whoever comes first when it is free gets it, also before those that sleep: so that threads which
 //! share a VCI don't pass it on with a change of threads for each message.
@@ -9,6 +9,11 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
 use crate::sync::{AtomicBool, AtomicU32, Ordering};
+
+mod biased;
+mod everywhere;
+
+pub(crate) use biased::{BiasedLock, Way};
 
 const FREE: u32 = 0;
 const TAKEN: u32 = 1;
@@ -34,12 +39,18 @@ impl Lock {
             .is_ok()
     }
 
+    /// Whether somebody has it just now.
+    #[inline(always)]
+    fn is_taken(&self) -> bool {
+        self.0.load(Ordering::Relaxed) != FREE
+    }
+
     /// Waits for it.
     #[cold]
     #[inline(never)]
     pub fn lock(&self) {
         for _ in 0..SPINS {
-            if self.0.load(Ordering::Relaxed) == FREE && self.try_lock() {
+            if !self.is_taken() && self.try_lock() {
                 return;
             }
             std::hint::spin_loop();

@@ -4,16 +4,20 @@
 pub(crate) use std::cell::UnsafeCell;
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{
-    AtomicBool, AtomicI32, AtomicU16, AtomicU32, AtomicU64, Ordering, fence,
+    AtomicBool, AtomicI32, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
+#[cfg(not(loom))]
+pub(crate) use std::thread::yield_now;
 
 #[cfg(not(loom))]
 pub(crate) use parking_lot::Mutex;
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{
-    AtomicBool, AtomicI32, AtomicU16, AtomicU32, AtomicU64, Ordering, fence,
+    AtomicBool, AtomicI32, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
+#[cfg(loom)]
+pub(crate) use loom::thread::yield_now;
 
 /// Loom's cell with the standard library's face. Each `get` counts as a write at that moment, which
 /// loom holds against everybody else's.

@@ -35,7 +35,7 @@ use self::source::Sources;
 use self::stillness::Stillness;
 pub use self::stillness::Watch;
 use crate::error::{Class, Error, Result};
-use crate::lock::Lock;
+use crate::lock::BiasedLock;
 use crate::process::notes::Notes;
 pub use crate::pt2pt::NOBODY;
 use crate::pt2pt::context::ContextId;
@@ -198,7 +198,7 @@ impl Process {
             window: config.window,
             threaded,
             critical: config.critical,
-            shared_lock: global.then(|| Arc::new(CachePadded::new(Lock::new()))),
+            shared_lock: global.then(|| Arc::new(CachePadded::new(BiasedLock::new(false)))),
             opening: Mutex::new(()),
             users: Arc::new(Users::new(&vcis)),
             fast_vcis: if global { Arc::new([]) } else { vcis.clone() },

@@ -9,7 +9,7 @@ use crate::pt2pt::buffer::Buffer;
 use crate::pt2pt::engine::{Address, MatchedMessage, probe_status};
 use crate::pt2pt::request::{RequestId, Status};
 use crate::pt2pt::wire::Key;
-use crate::vci::{Looked, Mode, NO_LOCK, VciSlot};
+use crate::vci::{Looked, Mode, NO_LOCK, Vci, VciSlot};
 
 /// Looks into the inbox by a receive before it waits as all do: a few microseconds.
 const LOOKS: u32 = 200;
@@ -68,7 +68,7 @@ impl Process {
             // SAFETY: `OneAtATime` was promised for all VCIs, or as much for this one.
             unsafe { slot.unlocked() }.send_now(to, key, data)
         } else {
-            slot.under_own_lock(|state| state.send_now(to, key, data))
+            slot.under_own_lock(|state| state.mail_now(to, key, data))
         }
     }
 
@@ -141,13 +141,9 @@ impl Process {
         room: usize,
     ) -> Option<(u64, usize)> {
         let slot = self.fast_vcis.get(vci as usize).and_then(VciSlot::get)?;
-        let mut found = Looked::Other;
-        if slot.which_lock() != NO_LOCK {
-            slot.under_own_lock(|state| {
-                // SAFETY: the caller's contract.
-                found = unsafe { state.take_now::<true>(key, place, room) };
-                true
-            });
+        let found = if slot.which_lock() != NO_LOCK {
+            // SAFETY: the caller's contract.
+            unsafe { take_under_lock(slot, key, place, room) }
         } else {
             // SAFETY: as in `try_send`.
             let mut state = unsafe { slot.unlocked() };
@@ -156,8 +152,8 @@ impl Process {
                 state.watch_inbox(LOOKS);
             }
             // SAFETY: the caller's contract.
-            found = unsafe { state.take_now::<true>(key, place, room) };
-        }
+            unsafe { state.take_now::<true>(key, place, room) }
+        };
         match found {
             Looked::Taken(names, len) => Some((names, len)),
             Looked::Nothing | Looked::Other => None,
@@ -233,4 +229,19 @@ impl Process {
             found => Ok(found),
         }
     }
+}
+
+/// What [`Process::take_soon`] does where a lock is to be taken: apart, so that who needs none doesn't carry it along.
+///
+/// # Safety
+/// As there.
+#[inline(never)]
+unsafe fn take_under_lock(slot: &Vci, key: Key, place: *mut u8, room: usize) -> Looked {
+    let mut found = Looked::Other;
+    slot.under_own_lock(|state| {
+        // SAFETY: the caller's contract.
+        found = unsafe { state.take_now::<true>(key, place, room) };
+        true
+    });
+    found
 }

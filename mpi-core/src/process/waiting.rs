@@ -377,8 +377,10 @@ impl Process {
         let alone = self.wait.global_every == 0;
         for number in self.open_vcis().filter(|one| !alone || *one == vci) {
             let slot = self.vci(number)?;
+            // Another thread that looks after its VCI sees what comes there.
             let state = match number == vci {
                 true => Some(slot.lock()),
+                false if slot.is_served() => None,
                 false => slot.visit_blocking(),
             };
             if let Some(mut state) = state {

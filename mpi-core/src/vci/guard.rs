@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 use crossbeam_utils::CachePadded;
 
 use super::VciState;
-use crate::lock::Lock;
+use crate::lock::{BiasedLock, Way};
 use crate::pt2pt::request::Returned;
 
 /// The lock of [`CriticalSections::Global`](super::CriticalSections::Global).
-pub(crate) type SharedLock = Arc<CachePadded<Lock>>;
+pub(crate) type SharedLock = Arc<CachePadded<BiasedLock>>;
 
 /// No lock is taken: there are no threads, or only one comes.
 pub(crate) const NO_LOCK: u8 = 0;
@@ -24,7 +24,7 @@ pub(crate) const SHARED_LOCK: u8 = 2;
 
 /// A VCI with its lock.
 pub(crate) struct Vci {
-    lock: Lock,
+    lock: BiasedLock,
     /// Which lock is to be taken: [`NO_LOCK`], [`OWN_LOCK`] or [`SHARED_LOCK`].
     which: AtomicU8,
     /// Whether no lock is taken because one thread alone uses this VCI. Others keep away.
@@ -46,7 +46,14 @@ unsafe impl Sync for Vci {}
 /// Exclusive access to a VCI, of the thread that has got it: neither sent nor shared.
 pub(crate) struct VciGuard<'a> {
     vci: &'a Vci,
-    locked: bool,
+    /// How its lock was taken, if one was.
+    way: Option<Way>,
+    of_thread: PhantomData<*mut VciState>,
+}
+
+/// As [`VciGuard`], where no lock is taken: there is nothing to give back, not even if something fails.
+pub(crate) struct Unlocked<'a> {
+    vci: &'a Vci,
     of_thread: PhantomData<*mut VciState>,
 }
 
@@ -58,7 +65,7 @@ impl Vci {
     /// `shared` is a lock to take in place of one of its own.
     pub fn new(state: VciState, threaded: bool, shared: Option<SharedLock>) -> Self {
         Vci {
-            lock: Lock::new(),
+            lock: BiasedLock::new(threaded && shared.is_none()),
             which: AtomicU8::new(match &shared {
                 _ if !threaded => NO_LOCK,
                 None => OWN_LOCK,
@@ -74,7 +81,7 @@ impl Vci {
     }
 
     #[inline(always)]
-    fn raw(&self) -> &Lock {
+    fn raw(&self) -> &BiasedLock {
         match &self.shared {
             None => &self.lock,
             Some(shared) => shared,
@@ -85,7 +92,7 @@ impl Vci {
     #[inline(always)]
     pub fn lock(&self) -> VciGuard<'_> {
         let mut guard = self.lock_uncounted();
-        if guard.locked {
+        if guard.way.is_some() {
             guard.engine.counters.locked += 1;
         }
         guard
@@ -94,36 +101,43 @@ impl Vci {
     /// As [`Vci::lock`], not counted.
     #[inline(always)]
     pub fn lock_uncounted(&self) -> VciGuard<'_> {
-        let locked = self.which_lock() != NO_LOCK;
-        if locked && !self.raw().try_lock() {
-            return self.lock_contended();
+        if self.which_lock() == NO_LOCK {
+            return self.guard(None);
         }
-        self.guard(locked)
+        match self.raw().try_lock() {
+            None => self.lock_contended(),
+            way => self.guard(way),
+        }
     }
 
     /// The guard of a VCI whose lock is had, or not wanted. In debug builds it makes sure that there is
     /// no other.
     #[inline(always)]
-    fn guard(&self, locked: bool) -> VciGuard<'_> {
+    fn guard(&self, way: Option<Way>) -> VciGuard<'_> {
         #[cfg(debug_assertions)]
-        if !locked && self.in_use.swap(true, Ordering::Relaxed) {
-            panic!(
-                "two calls use a VCI at once that takes no lock, since the program has said that its \
-                 calls don't overlap"
-            );
+        if way.is_none() {
+            self.begin_use();
         }
         VciGuard {
             vci: self,
-            locked,
+            way,
             of_thread: PhantomData,
         }
+    }
+
+    #[cfg(debug_assertions)]
+    fn begin_use(&self) {
+        assert!(
+            !self.in_use.swap(true, Ordering::Relaxed),
+            "two calls use a VCI at once that takes no lock, since the program has said that its calls don't overlap"
+        );
     }
 
     #[cold]
     #[inline(never)]
     fn lock_contended(&self) -> VciGuard<'_> {
-        self.raw().lock();
-        let mut guard = self.guard(true);
+        let way = self.raw().lock();
+        let mut guard = self.guard(Some(way));
         guard.engine.counters.contended += 1;
         guard
     }
@@ -138,38 +152,40 @@ impl Vci {
     /// instructions if `act` succeeds.
     #[inline(always)]
     pub fn under_own_lock(&self, act: impl FnOnce(&mut VciState) -> bool) -> bool {
-        if !self.lock.try_lock() {
-            self.wait_for_own_lock();
-        }
+        let way = match self.lock.try_lock() {
+            Some(way) => way,
+            None => self.wait_for_own_lock(),
+        };
         // SAFETY: this thread has the lock.
         if !act(unsafe { &mut *self.state.get() }) {
             // SAFETY: taken above.
-            unsafe { self.give_own_lock_back() };
+            unsafe { self.give_own_lock_back(way) };
             return false;
         }
         // SAFETY: taken above. (A panic ends the process.)
-        unsafe { self.lock.unlock() };
+        unsafe { self.lock.unlock(way) };
         true
     }
 
     /// Apart, so that what the caller needs after a failure is not kept at hand for a success.
     ///
     /// # Safety
-    /// This thread has the VCI's own lock.
+    /// This thread has the VCI's own lock, and has got it this way.
     #[cold]
     #[inline(never)]
-    unsafe fn give_own_lock_back(&self) {
+    unsafe fn give_own_lock_back(&self, way: Way) {
         // SAFETY: the caller's contract.
-        unsafe { self.lock.unlock() };
+        unsafe { self.lock.unlock(way) };
     }
 
     #[cold]
     #[inline(never)]
-    fn wait_for_own_lock(&self) {
-        self.lock.lock();
+    fn wait_for_own_lock(&self) -> Way {
+        let way = self.lock.lock();
         // SAFETY: this thread has the lock, which its caller gives back.
         let state = unsafe { &mut *self.state.get() };
         state.engine.counters.contended += 1;
+        way
     }
 
     /// Access without taking the lock.
@@ -177,32 +193,43 @@ impl Vci {
     /// # Safety
     /// Nobody else may have access at the time.
     #[inline(always)]
-    pub unsafe fn unlocked(&self) -> VciGuard<'_> {
-        self.guard(false)
+    pub unsafe fn unlocked(&self) -> Unlocked<'_> {
+        #[cfg(debug_assertions)]
+        self.begin_use();
+        Unlocked {
+            vci: self,
+            of_thread: PhantomData,
+        }
     }
 
-    /// `None` if another thread has the lock.
+    /// For a look whether there is something to do: `None` if another thread has the lock, or waits for it.
     #[inline(always)]
     pub fn try_lock(&self) -> Option<VciGuard<'_>> {
-        let locked = self.which_lock() != NO_LOCK;
+        if self.which_lock() == NO_LOCK {
+            return Some(self.guard(None));
+        }
+        self.looked(self.raw().try_look())
+    }
+
+    #[inline(always)]
+    fn looked(&self, way: Option<Way>) -> Option<VciGuard<'_>> {
         // A guard that is made is dropped, and unlocks: make none without the lock.
-        (!locked || self.raw().try_lock()).then(|| {
-            let mut guard = self.guard(locked);
-            if locked {
-                guard.engine.counters.locked += 1;
-            }
-            guard
-        })
+        let mut guard = self.guard(Some(way?));
+        guard.engine.counters.locked += 1;
+        Some(guard)
     }
 
     /// As [`Vci::try_lock`], for a thread that has nothing to do with this VCI: `None` too if one
-    /// thread has it for itself.
+    /// thread has it for itself, or comes for it again and again.
     #[inline]
     pub fn visit(&self) -> Option<VciGuard<'_>> {
-        if self.exclusive.load(Ordering::Acquire) {
+        if self.exclusive.load(Ordering::Acquire) || self.raw().is_served() {
             return None;
         }
-        let guard = self.try_lock()?;
+        let guard = match self.which_lock() {
+            NO_LOCK => self.guard(None),
+            _ => self.looked(self.raw().try_visit())?,
+        };
         // It may have been given to one thread meanwhile.
         (!self.exclusive.load(Ordering::Relaxed)).then_some(guard)
     }
@@ -214,6 +241,11 @@ impl Vci {
         }
         let guard = self.lock();
         (!self.exclusive.load(Ordering::Relaxed)).then_some(guard)
+    }
+
+    /// Whether another thread comes for it again and again, so that nobody else need look after it.
+    pub fn is_served(&self) -> bool {
+        self.raw().is_served()
     }
 
     /// Whether one thread has it for itself.
@@ -230,8 +262,10 @@ impl Vci {
             return;
         }
         if exclusive && self.which_lock() == OWN_LOCK {
-            // Visitors have left when the lock is had, and later ones look once more.
-            let _guard = self.lock_uncounted();
+            // Visitors have left when the lock is had, and later ones look once more. By the word: an owner, who would not
+            // see what is done without a lock, is none any more.
+            let way = self.raw().lock();
+            let _guard = self.guard(Some(way));
             self.exclusive.store(true, Ordering::Relaxed);
             self.which.store(NO_LOCK, Ordering::Relaxed);
         } else if !exclusive {
@@ -308,14 +342,38 @@ impl DerefMut for VciGuard<'_> {
 impl Drop for VciGuard<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        if self.locked {
-            // SAFETY: the lock was taken for this guard, by this thread: guards are not sent.
-            unsafe { self.vci.raw().unlock() };
+        if let Some(way) = self.way {
+            // SAFETY: the lock was taken for this guard in this way, by this thread: guards are not sent.
+            unsafe { self.vci.raw().unlock(way) };
         }
         #[cfg(debug_assertions)]
-        if !self.locked {
+        if self.way.is_none() {
             self.vci.in_use.store(false, Ordering::Relaxed);
         }
+    }
+}
+
+impl Deref for Unlocked<'_> {
+    type Target = VciState;
+    #[inline(always)]
+    fn deref(&self) -> &VciState {
+        // SAFETY: as for a `VciGuard`.
+        unsafe { &*self.vci.state.get() }
+    }
+}
+
+impl DerefMut for Unlocked<'_> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut VciState {
+        // SAFETY: as for a `VciGuard`.
+        unsafe { &mut *self.vci.state.get() }
+    }
+}
+
+#[cfg(debug_assertions)]
+impl Drop for Unlocked<'_> {
+    fn drop(&mut self) {
+        self.vci.in_use.store(false, Ordering::Relaxed);
     }
 }
 

@@ -61,6 +61,20 @@ impl VciState {
         sent
     }
 
+    /// As [`VciState::send_now`], by the mailbox if the message is short enough.
+    #[inline(always)]
+    pub fn mail_now(&mut self, to: Address, key: Key, data: &[u8]) -> bool {
+        // SAFETY: of the program's data, which is there.
+        match unsafe { self.mail(to, key, data.as_ptr(), data.len()) } {
+            Sent::NoRoom => self.send_now(to, key, data),
+            Sent::Silent => true,
+            Sent::Asleep => {
+                self.wake(to.peer, to.vci);
+                true
+            }
+        }
+    }
+
     /// Wakes the receiver of what [`VciState::mail`] has sent.
     #[cold]
     pub fn wake(&mut self, peer: Peer, vci: VciId) {

@@ -1,0 +1,125 @@
+//! Barriers of which one side pays nothing (asymmetric fences), and what tells threads apart.
+//!
+//! Where one thread stores and then loads, and another one does both the other way round, each needs a full barrier between
+//! the two, or neither may see the other. The side that is in a hurry leaves it to the other one, which has the kernel put a
+//! barrier into all threads of the process that run (`membarrier(2)`); those that don't have had one when they were stopped.
+
+#[cfg(not(loom))]
+mod kernel {
+    use std::sync::OnceLock;
+    use std::time::Instant;
+
+    use std::sync::atomic::{Ordering, compiler_fence};
+
+    const QUERY: i32 = 0;
+    const PRIVATE_EXPEDITED: i32 = 1 << 3;
+    const REGISTER_PRIVATE_EXPEDITED: i32 = 1 << 4;
+
+    fn membarrier(command: i32) -> i64 {
+        // SAFETY: the call touches no memory of the program's.
+        unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) }
+    }
+
+    /// Whether [`heavy`] can be used. The first call asks the kernel for it, which takes least while the process has one
+    /// thread.
+    pub fn is_ready() -> bool {
+        static READY: OnceLock<bool> = OnceLock::new();
+        *READY.get_or_init(|| {
+            let offered = membarrier(QUERY);
+            let wanted = i64::from(PRIVATE_EXPEDITED | REGISTER_PRIVATE_EXPEDITED);
+            offered > 0
+                && offered & wanted == wanted
+                && membarrier(REGISTER_PRIVATE_EXPEDITED) == 0
+                && membarrier(PRIVATE_EXPEDITED) == 0
+        })
+    }
+
+    /// The side in a hurry: between its store and its load.
+    #[inline(always)]
+    pub fn light() {
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    /// The other side.
+    ///
+    /// # Panics
+    /// If the kernel refuses what it has granted to [`is_ready`].
+    pub fn heavy() {
+        let refused = membarrier(PRIVATE_EXPEDITED) != 0
+            // A process that was forked has to ask again.
+            && (membarrier(REGISTER_PRIVATE_EXPEDITED) != 0 || membarrier(PRIVATE_EXPEDITED) != 0);
+        assert!(!refused, "membarrier was granted and is refused now");
+    }
+
+    /// What tells the calling thread from all others that are alive; a multiple of 8, and not 0.
+    #[inline(always)]
+    pub fn this_thread() -> usize {
+        thread_pointer()
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn thread_pointer() -> usize {
+        let pointer;
+        // SAFETY: what the thread register points to begins with its own address (System V ABI, thread-local storage).
+        unsafe {
+            std::arch::asm!("mov {}, fs:[0]", out(reg) pointer, options(nostack, preserves_flags, pure, readonly));
+        }
+        pointer
+    }
+
+    #[cfg(target_arch = "aarch64")]
+    #[inline(always)]
+    fn thread_pointer() -> usize {
+        let pointer;
+        // SAFETY: reads a register that every thread has.
+        unsafe {
+            std::arch::asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nostack, preserves_flags, pure, nomem));
+        }
+        pointer
+    }
+
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    fn thread_pointer() -> usize {
+        thread_local!(static OWN: u64 = const { 0 });
+        OWN.with(|own| std::ptr::from_ref(own) as usize)
+    }
+
+    /// Microseconds since some moment; they wrap.
+    pub fn microseconds() -> u32 {
+        static BEGAN: OnceLock<Instant> = OnceLock::new();
+        BEGAN.get_or_init(Instant::now).elapsed().as_micros() as u32
+    }
+}
+
+/// Loom knows no such barriers: both sides pay.
+#[cfg(loom)]
+mod kernel {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+
+    use crate::sync::{Ordering, fence};
+
+    pub fn is_ready() -> bool {
+        true
+    }
+
+    pub fn light() {
+        fence(Ordering::SeqCst);
+    }
+
+    pub fn heavy() {
+        fence(Ordering::SeqCst);
+    }
+
+    pub fn this_thread() -> usize {
+        let mut hasher = DefaultHasher::new();
+        loom::thread::current().id().hash(&mut hasher);
+        hasher.finish() as usize & !7 | 8
+    }
+
+    pub fn microseconds() -> u32 {
+        0
+    }
+}
+
+pub use kernel::{heavy, is_ready, light, microseconds, this_thread};
