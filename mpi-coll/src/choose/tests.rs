@@ -1,0 +1,137 @@
+use super::*;
+
+fn situation(ranks: usize, bytes: usize) -> Situation {
+    Situation {
+        ranks,
+        per_node: ranks,
+        bytes,
+        commutes: true,
+    }
+}
+
+#[test]
+fn every_name_can_be_asked_for_and_others_cannot() {
+    for (collective, names) in NAMES {
+        for name in *names {
+            let mut choices = Choices::default();
+            choices.set(collective, name).unwrap();
+            let set = format!("{choices:?}");
+            assert_ne!(set, format!("{:?}", Choices::default()));
+            choices.set(collective, "auto").unwrap();
+            assert_eq!(format!("{choices:?}"), format!("{:?}", Choices::default()));
+        }
+        let error = Choices::default().set(collective, "magic").unwrap_err();
+        assert_eq!(error.class(), Class::Arg);
+        assert!(error.detail().contains(names[0]), "{error}");
+    }
+    let error = Choices::default().set("bcst", "auto").unwrap_err();
+    assert!(error.detail().contains("bcast"), "{error}");
+}
+
+#[test]
+fn distinct_names_are_distinct_algorithms() {
+    for (collective, names) in NAMES {
+        let mut seen = std::collections::BTreeSet::new();
+        for name in *names {
+            let mut choices = Choices::default();
+            choices.set(collective, name).unwrap();
+            assert!(seen.insert(format!("{choices:?}")), "{collective} {name}");
+        }
+    }
+}
+
+#[test]
+fn parameters() {
+    let mut choices = Choices::default();
+    choices.set("bcast", "chain:1000").unwrap();
+    let chosen = choices.bcast(&situation(4, 8));
+    assert_eq!(chosen, Bcast::Chain { segment: 1000 });
+    for wrong in ["chain:", "chain:0", "chain:x", "binomial:3", "chain:-1"] {
+        assert!(choices.set("bcast", wrong).is_err(), "{wrong}");
+    }
+    choices.set("alltoall", "pairwise:2").unwrap();
+    let chosen = choices.alltoall(&situation(4, 8));
+    assert_eq!(chosen, Alltoall::Pairwise { window: 2 });
+    assert!(choices.set("reduce-scatter", "pairwise:2").is_err());
+}
+
+#[test]
+fn small_and_large() {
+    let choices = Choices::default();
+    assert_eq!(choices.bcast(&situation(16, 8)), Bcast::Binomial);
+    assert_eq!(choices.bcast(&situation(16, 64 * KIB)), Bcast::ScatterRing);
+    assert_eq!(choices.bcast(&situation(4, 1024 * KIB)), CHAIN);
+    let small = choices.allreduce(&situation(16, 8));
+    assert_eq!(small, Allreduce::RecursiveDoubling);
+    let large = situation(4, 1024 * KIB);
+    assert_eq!(choices.allreduce(&large), Allreduce::Ring);
+    let pair = situation(2, 64 * KIB);
+    assert_eq!(choices.allreduce(&pair), Allreduce::Halving);
+    let far = Situation {
+        per_node: 1,
+        ..pair
+    };
+    assert_eq!(choices.allreduce(&far), Allreduce::RecursiveDoubling);
+    let ordered = Situation {
+        commutes: false,
+        ..large
+    };
+    assert_eq!(choices.allreduce(&ordered), Allreduce::Halving);
+    // Two ranks send each other messages, several read each other's memory.
+    let goes_direct = |collective, ranks| {
+        let situation = situation(ranks, 2 * MIB);
+        choices.goes_direct(collective, &situation, Direct::Possible)
+    };
+    assert!(!goes_direct("alltoall", 2) && goes_direct("alltoall", 3));
+    // Of more than eight all would read everybody's memory at once.
+    assert!(!goes_direct("alltoall", 16));
+    let long = choices.alltoall(&situation(16, 16 * KIB));
+    assert_eq!(long, Alltoall::Pairwise { window: 4 });
+    // What several ranks read at once they read in slots, up to some MiB; the one that broadcasts stores while others
+    // read.
+    for (collective, ranks, bytes) in [
+        ("bcast", 2, 2 * MIB),
+        ("bcast", 16, 16 * MIB),
+        ("allgather", 16, 16 * MIB),
+        ("allreduce", 16, 8 * MIB),
+        ("reduce", 16, 128 * KIB),
+        ("gather", 16, 512 * KIB),
+    ] {
+        let most = situation(ranks, bytes);
+        assert!(choices.in_slots(collective, &most), "{collective}");
+        let first = ["bcast", "allgather"].contains(&collective);
+        assert!(!first || !choices.goes_direct(collective, &most, Direct::Possible));
+    }
+    assert!(!choices.in_slots("allreduce", &situation(64, MIB)));
+    assert!(!choices.in_slots("scatter", &situation(16, 4 * KIB)));
+    for ranks in [2, 16] {
+        let long = situation(ranks, 32 * MIB);
+        assert!(choices.goes_direct("bcast", &long, Direct::Possible));
+    }
+    // Where one copy is quicker than two, from some KiB on.
+    for (collective, bytes) in [
+        ("bcast", 16 * KIB),
+        ("reduce", 32 * KIB),
+        ("allgather", 64 * KIB),
+        ("alltoall", 32 * KIB),
+    ] {
+        let goes = |bytes: usize, direct: Direct| {
+            choices.goes_direct(collective, &situation(2, bytes), direct)
+        };
+        assert!(goes(bytes, Direct::Quicker) && !goes(bytes, Direct::Possible));
+        assert!(!goes(bytes / 2, Direct::Quicker), "{collective}");
+        assert_eq!(goes(MIB, Direct::Quicker), collective != "reduce");
+    }
+    let one_node = situation(16, 8);
+    assert!(!choices.by_nodes(&one_node));
+    let two_nodes = Situation {
+        per_node: 8,
+        ..one_node
+    };
+    assert!(choices.by_nodes(&two_nodes));
+    let one_each = Situation {
+        per_node: 1,
+        ..one_node
+    };
+    assert!(!choices.by_nodes(&one_each));
+}
