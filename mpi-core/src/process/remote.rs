@@ -135,7 +135,7 @@ impl Process {
     /// The VCI is not open.
     #[inline]
     pub fn has_unexpected(&self, vci: VciId) -> Result<bool> {
-        let state = self.vci(vci)?.try_lock();
+        let state = self.vci(vci)?.try_lock_once();
         Ok(state.is_some_and(|state| !state.engine.unexpected.is_empty()))
     }
 
@@ -146,7 +146,7 @@ impl Process {
     /// The VCI is not open.
     #[inline]
     pub fn try_improbe(&self, vci: VciId, from: &Source) -> Result<Option<MatchedMessage>> {
-        let Some(mut state) = self.vci(vci)?.try_lock() else {
+        let Some(mut state) = self.vci(vci)?.try_lock_once() else {
             return Ok(None);
         };
         if state.engine.unexpected.is_empty() {

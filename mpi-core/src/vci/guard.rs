@@ -202,13 +202,22 @@ impl Vci {
         }
     }
 
-    /// For a look whether there is something to do: `None` if another thread has the lock, or waits for it.
+    /// For a round of progress: `None` if another thread has the lock, or makes one round after the other.
     #[inline(always)]
     pub fn try_lock(&self) -> Option<VciGuard<'_>> {
         if self.which_lock() == NO_LOCK {
             return Some(self.guard(None));
         }
         self.looked(self.raw().try_look())
+    }
+
+    /// `None` if another thread has the lock.
+    #[inline(always)]
+    pub fn try_lock_once(&self) -> Option<VciGuard<'_>> {
+        match self.which_lock() {
+            NO_LOCK => Some(self.guard(None)),
+            _ => self.looked(self.raw().try_visit()),
+        }
     }
 
     #[inline(always)]
@@ -219,17 +228,14 @@ impl Vci {
         Some(guard)
     }
 
-    /// As [`Vci::try_lock`], for a thread that has nothing to do with this VCI: `None` too if one
+    /// As [`Vci::try_lock_once`], for a thread that has nothing to do with this VCI: `None` too if one
     /// thread has it for itself, or comes for it again and again.
     #[inline]
     pub fn visit(&self) -> Option<VciGuard<'_>> {
         if self.exclusive.load(Ordering::Acquire) || self.raw().is_served() {
             return None;
         }
-        let guard = match self.which_lock() {
-            NO_LOCK => self.guard(None),
-            _ => self.looked(self.raw().try_visit())?,
-        };
+        let guard = self.try_lock_once()?;
         // It may have been given to one thread meanwhile.
         (!self.exclusive.load(Ordering::Relaxed)).then_some(guard)
     }
