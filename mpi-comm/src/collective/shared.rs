@@ -378,10 +378,11 @@ impl SharedSlots {
         Ok(())
     }
 
-    /// The ranks among some that have not raised their flags of a phase.
+    /// The ranks among some that have not raised their flags of a phase. (Of which call those are that have is for who
+    /// waits to find out.)
     #[cold]
     pub fn missing(&self, among: Range<u32>, number: u64) -> Vec<u32> {
-        let is_missing = |rank: &u32| matches!(self.is_up(*rank, number, 1, None), Flag::Down);
+        let is_missing = |rank: &u32| !self.flag(*rank, number).has_come_to(number);
         among.filter(is_missing).collect()
     }
 
@@ -466,4 +467,68 @@ fn broken_by(found: u64) -> Error {
              counts and datatypes that describe the same data{ENDED}"
         ),
     )
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+
+    use netmod::{OpenError, RemoteKey};
+
+    use super::*;
+
+    #[repr(C, align(4096))]
+    struct Page([u8; PAGE]);
+
+    /// Memory for as long as the test runs.
+    struct Piece(*mut u8);
+
+    // SAFETY: the memory is reached by the rules of slots.
+    unsafe impl Send for Piece {}
+    // SAFETY: as above.
+    unsafe impl Sync for Piece {}
+
+    impl SharedSegment for Piece {
+        fn as_ptr(&self) -> *mut u8 {
+            self.0
+        }
+        fn key(&self) -> RemoteKey {
+            RemoteKey {
+                address: 0,
+                words: [0; 2],
+            }
+        }
+        fn reserve(&self, _: usize, _: usize) -> std::result::Result<(), OpenError> {
+            Ok(())
+        }
+        fn settle(&self) {}
+    }
+
+    /// What two ranks see of their slots.
+    fn two() -> [SharedSlots; 2] {
+        let (room, depth) = (64, DEPTHS.0);
+        let pages = 2 * SharedSlots::bytes_of_rank(room, depth) / PAGE;
+        let memory: Vec<Page> = (0..pages).map(|_| Page([0; PAGE])).collect();
+        let memory = Box::leak(memory.into_boxed_slice()).as_mut_ptr().cast();
+        let taken = Arc::new(AtomicUsize::new(0));
+        [0, 1].map(|rank| {
+            let share = Share::take(&taken).expect("there are shares");
+            SharedSlots::over(Box::new(Piece(memory)), rank, 2, (room, depth), share)
+        })
+    }
+
+    /// Who waits long asks now and then whom he waits for; one who has come by then with another call is no less found
+    /// to disagree.
+    #[test]
+    fn who_is_missing_is_not_taken_for_seen() {
+        let [one, other] = two();
+        let [theirs, own] = [7, 8].map(CallSignature::from_word);
+        let number = one.take(1);
+        assert_eq!(other.missing(0..1, number), [0]);
+        one.raise(number, theirs);
+        assert_eq!(other.missing(0..1, number), []);
+        assert!(matches!(other.is_up(0, number, 1, Some(own)), Flag::Other));
+        assert!(matches!(other.is_up(0, number, 1, Some(theirs)), Flag::Up));
+    }
 }
