@@ -443,6 +443,19 @@ impl Choices {
         bytes <= most
     }
 
+    /// Whether data that goes by slots otherwise is too long for that where ranks wait for their cores: each piece takes a
+    /// change of ranks then. What was asked for, or measured there, is done all the same.
+    pub fn is_long_in_a_crowd(&self, collective: &str, situation: &Situation) -> bool {
+        let asked =
+            self.by_slots & bit(collective) != 0 || self.rule(collective, situation).is_some();
+        let most = match collective {
+            "allgather" | "allreduce" => 512 * KIB,
+            "reduce" => 32 * KIB,
+            _ => usize::MAX,
+        };
+        !asked && situation.ranks > 2 && situation.bytes > most
+    }
+
     /// Whether ranks that can copy from each other's memory do so, for long data: where nothing else
     /// was asked for, and the tables don't know better. Two ranks that both have data for each other are quicker by
     /// messages, which take the quickest way as measured,

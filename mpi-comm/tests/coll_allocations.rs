@@ -101,6 +101,7 @@ fn small_collectives_do_not_allocate() {
                 depth: 4,
                 direct: mpi_coll::slots::Direct::Possible,
                 several: false,
+                crowded: false,
             };
             let (send, mut recv) = ([1i32; 2], [0i32; 2]);
             for kind in 0..6 {

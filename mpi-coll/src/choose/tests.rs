@@ -103,6 +103,13 @@ fn small_and_large() {
         assert!(!first || !choices.goes_direct(collective, &most, Direct::Possible));
     }
     assert!(!choices.in_slots("allreduce", &situation(64, MIB)));
+    let long = situation(4, MIB);
+    assert!(choices.in_slots("allreduce", &long) && choices.is_long_in_a_crowd("allreduce", &long));
+    assert!(!choices.is_long_in_a_crowd("allreduce", &situation(2, MIB)));
+    assert!(!choices.is_long_in_a_crowd("bcast", &long));
+    let mut asked = Choices::default();
+    asked.set("allreduce", "slots").unwrap();
+    assert!(!asked.is_long_in_a_crowd("allreduce", &long));
     assert!(!choices.in_slots("scatter", &situation(16, 4 * KIB)));
     for ranks in [2, 16] {
         let long = situation(ranks, 32 * MIB);

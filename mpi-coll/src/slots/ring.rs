@@ -17,6 +17,8 @@ pub struct Slots {
     pub direct: Direct,
     /// Whether several collectives may be under way at once.
     pub several: bool,
+    /// Whether a rank may have to wait for its core.
+    pub crowded: bool,
 }
 
 /// Whether the ranks of a node can copy from and to each other's memory.

@@ -159,6 +159,7 @@ impl One {
                 depth: DEPTH,
                 direct: Default::default(),
                 several: false,
+                crowded: false,
             });
         match self.kind {
             Kind::Barrier => {

@@ -14,6 +14,7 @@ fn seen_by(rank: usize, size: usize) -> Slots {
         depth: DEPTH,
         direct: slots::Direct::Possible,
         several: SEVERAL.get(),
+        crowded: false,
     }
 }
 

@@ -250,7 +250,9 @@ impl Call<'_> {
             false => usize::MAX,
         };
         let wanted = |collective: &str, bytes: usize| {
-            bytes <= most && choices.in_slots(collective, &at(bytes))
+            bytes <= most
+                && choices.in_slots(collective, &at(bytes))
+                && !(slots.crowded && choices.is_long_in_a_crowd(collective, &at(bytes)))
         };
         let number = |root: Root| match root {
             Root::Rank(rank) => rank,

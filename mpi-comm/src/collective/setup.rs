@@ -121,13 +121,15 @@ fn shared(process: &Process, comm: &Comm) -> Result<Option<SharedSlots>> {
     let piece = common_piece(process, comm, &**memory, bytes)?;
     let mut shared = piece.map(|piece| SharedSlots::over(piece, rank, size, (room, depth), share));
     let direct = (0..size).all(|of| single_copy::can_copy(process, comm, of, probes[of as usize]));
-    let state = [u64::from(shared.is_some()), u64::from(direct)];
-    let told = gather_all_u64(process, comm, state)?;
+    let crowded = process.is_oversubscribed();
+    let [direct, crowded] = [direct, crowded].map(u64::from);
+    let told = gather_all_u64(process, comm, [shared.is_some().into(), direct, crowded])?;
     if let Some(shared) = &mut shared {
-        shared.settle(match told.iter().all(|ready| ready[1] != 0) {
+        let direct = match told.iter().all(|ready| ready[1] != 0) {
             true => Direct::Possible,
             false => Direct::No,
-        });
+        };
+        shared.settle(direct, told.iter().any(|ready| ready[2] != 0));
     }
     Ok(shared.filter(|_| told.iter().all(|ready| ready[0] != 0)))
 }
@@ -156,7 +158,7 @@ pub(super) fn persistent(
     };
     let told = gather_all_u64(process, comm, [u64::from(own.is_some())])?;
     if let Some(own) = &mut own {
-        own.settle(shared.view().direct);
+        own.settle(shared.view().direct, shared.slots.crowded);
     }
     Ok(own.filter(|_| told.iter().all(|ready| ready[0] != 0)))
 }
@@ -269,7 +271,7 @@ fn node_slots(process: &Process, comm: &Comm, nodes: &Nodes) -> Result<Option<Sh
     };
     let told = gather_all_u64(process, comm, [u64::from(slots.is_some())])?;
     if let Some(slots) = &mut slots {
-        slots.settle(Direct::No);
+        slots.settle(Direct::No, false);
     }
     let all = (0..node.size()).all(|place| told[node.peer(place) as usize][0] != 0);
     Ok(slots.filter(|_| all))

@@ -124,6 +124,7 @@ impl SharedSlots {
                 depth,
                 direct: Direct::No,
                 several: false,
+                crowded: false,
             },
             base: piece.as_ptr().wrapping_add(HEAD),
             data: LINES * depth as usize - FRONT,
@@ -152,11 +153,12 @@ impl SharedSlots {
         shared
     }
 
-    /// Takes note that all members have the memory, and whether they can copy directly from and to each
-    /// other's.
-    pub fn settle(&mut self, direct: Direct) {
+    /// Takes note that all members have the memory, whether they can copy directly from and to each
+    /// other's, and whether one of them may have to wait for its core.
+    pub fn settle(&mut self, direct: Direct, crowded: bool) {
         self.piece.settle();
         self.slots.direct = direct;
+        self.slots.crowded = crowded;
     }
 
     /// Takes note that one copy from rank to rank is quicker than two through these slots.
