@@ -7,8 +7,6 @@
 #[cfg(not(loom))]
 mod kernel {
     use std::sync::OnceLock;
-    use std::time::Instant;
-
     use std::sync::atomic::{Ordering, compiler_fence};
 
     const QUERY: i32 = 0;
@@ -21,7 +19,7 @@ mod kernel {
     }
 
     /// Whether [`heavy`] can be used. The first call asks the kernel for it, which takes least while the process has one
-    /// thread.
+    /// thread. The answer is the system's, the same for all that this process may hold.
     pub fn is_ready() -> bool {
         static READY: OnceLock<bool> = OnceLock::new();
         *READY.get_or_init(|| {
@@ -87,8 +85,15 @@ mod kernel {
 
     /// Microseconds since some moment; they wrap.
     pub fn microseconds() -> u32 {
-        static BEGAN: OnceLock<Instant> = OnceLock::new();
-        BEGAN.get_or_init(Instant::now).elapsed().as_micros() as u32
+        let mut now = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // SAFETY: the place can be written to.
+        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+        (now.tv_sec as u32)
+            .wrapping_mul(1_000_000)
+            .wrapping_add(now.tv_nsec as u32 / 1_000)
     }
 }
 
