@@ -13,7 +13,7 @@ use crate::sync::{AtomicBool, AtomicU32, Ordering};
 mod biased;
 mod everywhere;
 
-pub(crate) use biased::{BiasedLock, Way};
+pub(crate) use biased::{BiasedLock, OwnersTurn, Way};
 
 const FREE: u32 = 0;
 const TAKEN: u32 = 1;

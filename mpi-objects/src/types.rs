@@ -374,8 +374,12 @@ fn invalid_named(handle: MPI_Datatype, name: &str) -> Error {
 /// Length of the data if it needs no second look: some elements, without gaps, of a predefined type.
 #[inline(always)]
 pub fn plain_len(buf: *const c_void, count: c_int, datatype: MPI_Datatype) -> Option<usize> {
+    // Before the look at the table: two conditions that follow each other are computed both, and then put together.
+    if buf.is_null() {
+        return None;
+    }
     let size = len_in(&GAPLESS_HANDLES, datatype)?;
-    (count > 0 && !buf.is_null()).then(|| count as usize * size)
+    (count > 0).then(|| count as usize * size)
 }
 
 /// As [`plain_len`], of a count that a function with ints has widened, or of a large one: more than an int

@@ -108,10 +108,11 @@ fn counts() -> Result<BTreeMap<String, f64>> {
     }
     let mut counts: BTreeMap<String, f64> = handle_count::counts(&lib)?.into_iter().collect();
     counts.extend(traced_count::counts(&lib, &target)?);
-    for kind in ["isend-count", "put-count"] {
+    for kind in ["isend-count", "isend-count --multiple", "put-count"] {
         println!("xtask: counting instructions by osu-bench {kind}");
         let output = Command::new(target.join("debug/osu-bench"))
-            .args([kind, "--repeat", "2", "--timeout", "300", "--lib"])
+            .args(kind.split(' '))
+            .args(["--repeat", "2", "--timeout", "300", "--lib"])
             .arg(&lib)
             .arg("--launcher")
             .arg(target.join("debug/mpiexec"))

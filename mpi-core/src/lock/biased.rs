@@ -81,6 +81,20 @@ impl Way {
     }
 }
 
+/// The lock, taken by its owner: the number of its count.
+#[derive(Clone, Copy)]
+pub(crate) struct OwnersTurn(usize);
+
+/// What has become of an owner's wish for a turn.
+enum Begun {
+    /// It has the lock.
+    In(OwnersTurn),
+    /// It has had it before.
+    Already,
+    /// It is not the owner any more, and does not have the lock.
+    NoLonger,
+}
+
 pub(crate) struct BiasedLock {
     word: Lock,
     /// The owner, and the number of its count; 0 is nobody.
@@ -135,6 +149,58 @@ impl BiasedLock {
             return self.try_as_owner(owner);
         }
         self.word.try_lock().then(|| self.have_word(me))
+    }
+
+    /// Takes it if the calling thread is the owner and does not have it already.
+    #[inline(always)]
+    pub fn try_owner(&self) -> Option<OwnersTurn> {
+        let owner = self.owner.load(Ordering::Relaxed);
+        if owner & !COUNT != everywhere::this_thread() {
+            return None;
+        }
+        match self.begin_turn(owner) {
+            Begun::In(turn) => Some(turn),
+            Begun::Already | Begun::NoLonger => None,
+        }
+    }
+
+    /// Gives it back.
+    ///
+    /// # Safety
+    /// The turn is the calling thread's, of this lock, and was not ended.
+    #[inline(always)]
+    pub unsafe fn end_turn(&self, OwnersTurn(number): OwnersTurn) {
+        let own = &self.turns[number & COUNT];
+        let turns = own.load(Ordering::Relaxed);
+        // Release: who ends the ownership sees what this thread has done.
+        own.store(turns.wrapping_add(1), Ordering::Release);
+    }
+
+    /// A turn of the owner that this thread was just now.
+    #[inline(always)]
+    fn begin_turn(&self, owner: usize) -> Begun {
+        let number = owner & COUNT;
+        let own = &self.turns[number];
+        // Nobody else changes it.
+        let turns = own.load(Ordering::Relaxed);
+        if turns & 1 != 0 {
+            return Begun::Already;
+        }
+        own.store(turns.wrapping_add(1), Ordering::Relaxed);
+        everywhere::light();
+        if self.owner.load(Ordering::Relaxed) == owner {
+            return Begun::In(OwnersTurn(number));
+        }
+        self.give_up(number);
+        Begun::NoLonger
+    }
+
+    /// Ends the turn of one that is the owner no longer.
+    #[cold]
+    #[inline(never)]
+    fn give_up(&self, number: usize) {
+        // SAFETY: this thread has just begun it.
+        unsafe { self.end_turn(OwnersTurn(number)) };
     }
 
     /// Takes it if it is free, to see whether there is something to do: such turns don't count,
@@ -205,28 +271,19 @@ impl BiasedLock {
         is
     }
 
-    /// As the owner that this thread was just now.
+    /// As the owner that this thread was just now, or as others do.
     #[inline(always)]
     fn try_as_owner(&self, owner: usize) -> Option<Way> {
-        let own = &self.turns[owner & COUNT];
-        // Nobody else changes it.
-        let turns = own.load(Ordering::Relaxed);
-        if turns & 1 != 0 {
-            return None; // The caller has it.
+        match self.begin_turn(owner) {
+            Begun::In(OwnersTurn(number)) => Some(Way::owner(number)),
+            Begun::Already => None,
+            Begun::NoLonger => self.try_as_others(),
         }
-        own.store(turns.wrapping_add(1), Ordering::Relaxed);
-        everywhere::light();
-        if self.owner.load(Ordering::Relaxed) == owner {
-            return Some(Way::owner(owner & COUNT));
-        }
-        self.try_as_others(own, turns)
     }
 
-    /// As one that is the owner no longer.
     #[cold]
     #[inline(never)]
-    fn try_as_others(&self, own: &AtomicU32, turns: u32) -> Option<Way> {
-        own.store(turns.wrapping_add(2), Ordering::Release);
+    fn try_as_others(&self) -> Option<Way> {
         let me = everywhere::this_thread();
         self.word.try_lock().then(|| self.have_word(me))
     }
@@ -318,10 +375,9 @@ impl BiasedLock {
     /// The calling thread has it, and has got it this way.
     #[inline(always)]
     pub unsafe fn unlock(&self, way: Way) {
-        if let Some(own) = self.turns.get(way.number()) {
-            let turns = own.load(Ordering::Relaxed);
-            // Release: who ends the ownership sees what this thread has done.
-            own.store(turns.wrapping_add(1), Ordering::Release);
+        if way.number() < OWNERS {
+            // SAFETY: the caller's contract.
+            unsafe { self.end_turn(OwnersTurn(way.number())) };
         } else if way == Way::WORD {
             // SAFETY: the caller's contract.
             unsafe { self.word.unlock() };
@@ -362,6 +418,9 @@ fn moments(count: u32) {
         std::hint::spin_loop();
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_tests;
 
 #[cfg(all(test, not(loom)))]
 mod tests {
@@ -479,6 +538,20 @@ mod tests {
         unsafe { counted.0.unlock(way) };
     }
 
+    /// As [`add`], in the owner's short way if it is the owner.
+    fn add_shortly(counted: &Counted) {
+        let Some(turn) = counted.0.try_owner() else {
+            return add(counted);
+        };
+        assert!(counted.0.try_owner().is_none(), "it has the lock already");
+        // SAFETY: this thread has the lock.
+        for number in unsafe { &mut *counted.1.get() } {
+            *number += 1;
+        }
+        // SAFETY: begun above.
+        unsafe { counted.0.end_turn(turn) };
+    }
+
     /// Now one thread alone, now several, some of which only look.
     #[test]
     fn one_at_a_time_whoever_owns_it() {
@@ -505,7 +578,10 @@ mod tests {
                     .map(|_| {
                         scope.spawn(move || {
                             for turn in 0..TURNS {
-                                add(counted);
+                                match turn % 3 {
+                                    0 => add(counted),
+                                    _ => add_shortly(counted),
+                                }
                                 if turn % 500 == 0 {
                                     yield_now();
                                 }
@@ -543,78 +619,5 @@ mod tests {
         });
         // SAFETY: all threads have ended.
         assert_eq!(unsafe { *counted.1.get() }, [80; 8]);
-    }
-}
-
-/// Run with `RUSTFLAGS="--cfg loom" cargo test -p mpi-core --lib loom_tests`.
-#[cfg(all(test, loom))]
-mod loom_tests {
-    use super::*;
-    use loom::sync::Arc;
-
-    struct Counted(BiasedLock, crate::sync::UnsafeCell<u32>);
-
-    // SAFETY: the number is reached under the lock only, which loom checks.
-    unsafe impl Sync for Counted {}
-    // SAFETY: as above.
-    unsafe impl Send for Counted {}
-
-    fn add(counted: &Counted) {
-        let way = match counted.0.try_lock() {
-            Some(way) => way,
-            None => counted.0.lock(),
-        };
-        // SAFETY: this thread has the lock.
-        unsafe { *counted.1.get() += 1 };
-        // SAFETY: taken this way.
-        unsafe { counted.0.unlock(way) };
-    }
-
-    /// An owner goes in and out while another thread comes.
-    #[test]
-    fn the_owner_and_another_one_are_not_in_at_once() {
-        loom::model(|| {
-            let counted = Arc::new(Counted(
-                BiasedLock::new(true),
-                crate::sync::UnsafeCell::new(0),
-            ));
-            add(&counted);
-            add(&counted);
-            let owner = counted.0.owner.load(Ordering::Relaxed);
-            assert_eq!(owner & !COUNT, everywhere::this_thread());
-            let other = counted.clone();
-            let thread = loom::thread::spawn(move || add(&other));
-            add(&counted);
-            thread.join().unwrap();
-            let way = counted.0.lock();
-            // SAFETY: this thread has the lock.
-            assert_eq!(unsafe { *counted.1.get() }, 4);
-            // SAFETY: taken this way.
-            unsafe { counted.0.unlock(way) };
-        });
-    }
-
-    /// One that looks, too.
-    #[test]
-    fn the_owner_and_one_that_looks_are_not_in_at_once() {
-        loom::model(|| {
-            let counted = Arc::new(Counted(
-                BiasedLock::new(true),
-                crate::sync::UnsafeCell::new(0),
-            ));
-            add(&counted);
-            add(&counted);
-            let other = counted.clone();
-            let thread = loom::thread::spawn(move || {
-                if let Some(way) = other.0.try_look() {
-                    // SAFETY: this thread has the lock.
-                    unsafe { *other.1.get() += 1 };
-                    // SAFETY: taken this way.
-                    unsafe { other.0.unlock(way) };
-                }
-            });
-            add(&counted);
-            thread.join().unwrap();
-        });
     }
 }

@@ -68,12 +68,12 @@ impl Process {
             // SAFETY: `OneAtATime` was promised for all VCIs, or as much for this one.
             unsafe { slot.unlocked() }.send_now(to, key, data)
         } else {
-            slot.under_own_lock(|state| state.mail_now(to, key, data))
+            try_send_under_lock(slot, to, key, data)
         }
     }
 
-    /// Sends `len` bytes at `data` as [`Process::try_send`] does, where no lock is taken and the peer has a
-    /// mailbox.
+    /// Sends `len` bytes at `data` as [`Process::try_send`] does, where no lock is taken, or one that
+    /// leans to this thread, and the peer has a mailbox.
     ///
     /// # Safety
     /// They are valid for reads.
@@ -86,14 +86,43 @@ impl Process {
         data: *const u8,
         len: usize,
     ) -> Sent {
-        let slot = self.fast_vcis.get(vci as usize).and_then(VciSlot::get);
-        let Some(slot) = slot.filter(|slot| slot.which_lock() == NO_LOCK) else {
+        let Some(slot) = self.fast_vcis.get(vci as usize).and_then(VciSlot::get) else {
             return Sent::NoRoom;
         };
         let vci = vci as VciId;
         let to = Address { peer, vci };
-        // SAFETY: of the access as in `try_send`; of the data, the caller's contract.
-        unsafe { slot.unlocked().mail(to, key, data, len) }
+        if slot.which_lock() == NO_LOCK {
+            // SAFETY: of the access as in `try_send`; of the data, the caller's contract.
+            return unsafe { slot.unlocked().mail(to, key, data, len) };
+        }
+        match slot.as_owner() {
+            // SAFETY: the caller's contract.
+            Some(mut state) => unsafe { state.mail(to, key, data, len) },
+            None => Sent::NoRoom,
+        }
+    }
+
+    /// As [`Process::try_mail`], where a lock is taken.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    pub(crate) unsafe fn try_mail_under_lock(
+        &self,
+        vci: u32,
+        peer: Peer,
+        key: Key,
+        data: *const u8,
+        len: usize,
+    ) -> Sent {
+        let slot = self.fast_vcis.get(vci as usize).and_then(VciSlot::get);
+        let Some(slot) = slot.filter(|slot| slot.which_lock() != NO_LOCK) else {
+            return Sent::NoRoom;
+        };
+        let vci = vci as VciId;
+        let to = Address { peer, vci };
+        // SAFETY: the caller's contract.
+        slot.under_own_lock(|state| unsafe { state.mail(to, key, data, len) })
     }
 
     /// Wakes the receiver of what [`Process::try_mail`] has sent.
@@ -122,6 +151,29 @@ impl Process {
         }
         // SAFETY: of the access as in `try_send`; of the place, the caller's contract.
         match unsafe { slot.unlocked().take_now::<false>(key, place, room) } {
+            Looked::Taken(names, len) => Some((names, len)),
+            _ => None,
+        }
+    }
+
+    /// As [`Process::try_take`], where a lock is taken that leans to this thread.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    pub(crate) unsafe fn try_take_as_owner(
+        &self,
+        vci: u32,
+        key: Key,
+        place: *mut u8,
+        room: usize,
+    ) -> Option<(u64, usize)> {
+        let slot = self.fast_vcis.get(vci as usize).and_then(VciSlot::get)?;
+        if slot.which_lock() == NO_LOCK {
+            return None;
+        }
+        // SAFETY: the caller's contract.
+        match unsafe { slot.as_owner()?.take_now::<false>(key, place, room) } {
             Looked::Taken(names, len) => Some((names, len)),
             _ => None,
         }
@@ -237,11 +289,12 @@ impl Process {
 /// As there.
 #[inline(never)]
 unsafe fn take_under_lock(slot: &Vci, key: Key, place: *mut u8, room: usize) -> Looked {
-    let mut found = Looked::Other;
-    slot.under_own_lock(|state| {
-        // SAFETY: the caller's contract.
-        found = unsafe { state.take_now::<true>(key, place, room) };
-        true
-    });
-    found
+    // SAFETY: the caller's contract.
+    slot.under_own_lock(|state| unsafe { state.take_now::<true>(key, place, room) })
+}
+
+/// What [`Process::try_send`] does where a lock is to be taken.
+#[inline(never)]
+fn try_send_under_lock(slot: &Vci, to: Address, key: Key, data: &[u8]) -> bool {
+    slot.under_own_lock(|state| state.mail_now(to, key, data))
 }

@@ -118,10 +118,12 @@ impl Process {
 
     #[inline(always)]
     pub(super) fn free(&self, id: RequestId, vci: &Vci) {
-        if self.threaded {
-            vci.returned.give(&self.requests, id);
-        } else {
+        if !self.threaded {
             vci.lock().engine.records.free(id);
+        } else if let Some(mut state) = vci.as_owner() {
+            state.engine.records.free(id);
+        } else {
+            vci.returned.give(&self.requests, id);
         }
     }
 

@@ -205,6 +205,8 @@ pub(crate) struct Engine {
     pub remote: Ops,
     /// Bytes of eager messages a stream may hold at its receiver.
     pub window: u32,
+    /// So much credit that is owed is returned by a message of its own.
+    pub credit_due: u32,
     /// Memory of the program's that transports may have.
     pub usable: Usable,
     /// Peers found lost, with the reason.
@@ -232,6 +234,7 @@ impl Engine {
             counters: Counters::default(),
             remote: Ops::default(),
             window,
+            credit_due: window / 4,
             usable: Usable::default(),
             lost: Vec::new(),
             lost_members: Vec::new(),
@@ -255,12 +258,7 @@ impl Engine {
     /// A new request, active.
     #[inline]
     pub fn start(&mut self, owner: u32) -> Result<RequestId> {
-        self.records.start(owner).ok_or_else(|| {
-            Error::new(
-                Class::NoMem,
-                "all 33,554,432 requests are in use; complete or free some before starting more",
-            )
-        })
+        self.records.start(owner).ok_or_else(all_in_use)
     }
 
     /// Starts a receive: takes a message that is there already or joins the posted queue.
@@ -274,17 +272,16 @@ impl Engine {
         owner: u32,
         peer: Peer,
     ) -> Result<RequestId> {
-        let id = self.start(owner)?;
+        let Some((id, record)) = self.records.start_noted(owner) else {
+            return Err(all_in_use());
+        };
         if let Some((found, message)) = self.unexpected.take(&key) {
             self.deliver(id, buffer(), found, message);
         } else {
-            let place = self.posted.post(key, id);
-            if let Some(record) = self.records.get(id) {
-                record.role = Role::Posted(place);
-                record.key = key;
-                record.buffer = buffer();
-                record.peer = peer;
-            }
+            record.role = Role::Posted(self.posted.post(key, id));
+            record.key = key;
+            record.buffer = buffer();
+            record.peer = peer;
             if !self.lost.is_empty() {
                 self.fail_if_lost(id, peer);
             }
@@ -476,10 +473,10 @@ impl Engine {
     /// A message of `len` bytes no longer takes room here: its sender may send as much again.
     #[inline(always)]
     fn consumed(&mut self, from: Address, len: usize) {
-        let quarter = self.window / 4;
+        let credit_due = self.credit_due;
         let stream = self.streams.get(from.peer, from.vci);
         stream.owed += cost(len);
-        if stream.owed >= quarter {
+        if stream.owed >= credit_due {
             self.outbox.push(Action::Control(
                 from,
                 PacketKind::Credit,
@@ -498,14 +495,18 @@ impl Engine {
 
     #[inline(always)]
     fn eager_to(&mut self, id: RequestId, from: Address, key: Key, payload: &[u8]) {
-        let Some(record) = self.records.get(id) else {
+        let Some((request, record)) = self.records.find(id) else {
             return;
         };
         record.buffer.write(0, payload);
-        let room = record.buffer.len() as u64;
-        self.counters.eager_bytes_received += payload.len() as u64;
+        let (len, room) = (payload.len() as u64, record.buffer.len() as u64);
+        let status = probe_status(&key, len.min(room));
+        let error = (len > room).then(|| truncation(&key, len, room));
+        if record.conclude(request, status, error) {
+            self.records.free(id);
+        }
+        self.counters.eager_bytes_received += len;
         self.consumed(from, payload.len());
-        self.finish_receive(id, key, payload.len() as u64, room);
     }
 
     #[cold]
@@ -623,13 +624,21 @@ impl Sink for Engine {
 
     fn peer_lost(&mut self, peer: Peer, why: String) {
         if let Some(stream) = self.streams.peek(peer, self.vci) {
-            (stream.mailbox, stream.short) = (None, 0);
+            stream.forget_mailbox();
         }
         if !self.lost.iter().any(|(lost, _)| *lost == peer) {
             self.lost.push((peer, why));
             self.news = true;
         }
     }
+}
+
+#[cold]
+fn all_in_use() -> Error {
+    Error::new(
+        Class::NoMem,
+        "all 33,554,432 requests are in use; complete or free some before starting more",
+    )
 }
 
 /// The error of an operation whose other side is lost.

@@ -18,12 +18,15 @@ use crate::pt2pt::wire::{Key, Name};
 use crate::sync::{
     AtomicBool, AtomicI32, AtomicU16, AtomicU32, AtomicU64, Mutex, Ordering, UnsafeCell,
 };
-use crate::{ANY_SOURCE, ANY_TAG, PROC_NULL};
+use crate::{ANY_SOURCE, ANY_TAG};
 
 #[cfg(not(loom))]
 pub(crate) mod debugger;
 #[cfg(all(test, loom))]
 mod loom_tests;
+mod status;
+
+pub use status::{Cancelled, Status};
 
 /// Names a request of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -45,66 +48,6 @@ impl RequestId {
     pub fn index(self) -> u32 {
         self.0
     }
-}
-
-/// What a completed operation says of itself (MPI-3.1 section 3.2.5).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Status {
-    /// Rank of the sender, [`ANY_SOURCE`] if there is none.
-    pub source: i32,
-    /// Tag of the message, [`ANY_TAG`] if there is none.
-    pub tag: i32,
-    /// Bytes received.
-    pub bytes: u64,
-    /// Whether the operation was cancelled.
-    pub cancelled: Cancelled,
-}
-
-/// Whether an operation was cancelled (section 3.8.4).
-///
-/// Of eight bytes, so that [`Status`] has no padding: with a `bool` in its place compilers move the
-/// seven bytes behind it in overlapping pieces, for which the processor has to wait.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u64)]
-pub enum Cancelled {
-    /// It was carried out.
-    No,
-    /// It was cancelled.
-    Yes,
-}
-
-impl From<bool> for Cancelled {
-    #[inline(always)]
-    fn from(cancelled: bool) -> Self {
-        if cancelled {
-            Cancelled::Yes
-        } else {
-            Cancelled::No
-        }
-    }
-}
-
-impl Status {
-    /// Whether the operation was cancelled.
-    pub fn is_cancelled(&self) -> bool {
-        self.cancelled == Cancelled::Yes
-    }
-
-    /// The *empty* status of null and inactive requests and of sends.
-    pub const EMPTY: Status = Status {
-        source: ANY_SOURCE,
-        tag: ANY_TAG,
-        bytes: 0,
-        cancelled: Cancelled::No,
-    };
-
-    /// The status of a receive from `MPI_PROC_NULL` (section 3.11).
-    pub const PROC_NULL: Status = Status {
-        source: PROC_NULL,
-        tag: ANY_TAG,
-        bytes: 0,
-        cancelled: Cancelled::No,
-    };
 }
 
 const FREE: u32 = 0;
@@ -295,6 +238,17 @@ impl Record {
         }
     }
 
+    /// Publishes the result of the request that it is of. Returns whether the user has let go of it, so that it is
+    /// to be freed.
+    #[inline(always)]
+    pub fn conclude(&mut self, request: &Request, status: Status, error: Option<Error>) -> bool {
+        self.role = Role::Idle;
+        self.buffer = Buffer::EMPTY;
+        let detached = std::mem::take(&mut self.detached);
+        request.finish(status, error);
+        detached
+    }
+
     /// Whether it is a send that its receiver may be asked to give back.
     pub fn is_recallable(&self) -> bool {
         matches!(self.role, Role::AwaitingAck) || self.waits_for_fin()
@@ -474,6 +428,12 @@ impl Records {
     /// A new request, active, for `owner`. `None` when the table is full.
     #[inline]
     pub fn start(&mut self, owner: u32) -> Option<RequestId> {
+        self.start_noted(owner).map(|(id, _)| id)
+    }
+
+    /// As [`Records::start`], with its record.
+    #[inline(always)]
+    pub fn start_noted(&mut self, owner: u32) -> Option<(RequestId, &mut Record)> {
         let index = match self.free.pop() {
             Some(index) => index,
             None => self.find_free()?,
@@ -484,7 +444,9 @@ impl Records {
         request.owner.store(owner, Ordering::Relaxed);
         // Release: who finds the request active finds whose it is (see `get`).
         request.state.store(ACTIVE, Ordering::Release);
-        Some(id)
+        // SAFETY: the request was free in this VCI's cache and is active now, so that nobody but this `Records`
+        // reaches its record; `&mut self` makes the reference the only one.
+        Some((id, unsafe { &mut *request.record.get() }))
     }
 
     #[cold]
@@ -512,6 +474,12 @@ impl Records {
     /// outside can bring about.
     #[inline(always)]
     pub fn get(&mut self, id: RequestId) -> Option<&mut Record> {
+        self.find(id).map(|(_, record)| record)
+    }
+
+    /// As [`Records::get`], with the public half.
+    #[inline(always)]
+    pub fn find(&mut self, id: RequestId) -> Option<(&Request, &mut Record)> {
         let request = self.table.get(id)?;
         // Acquire, and first of the two: if another VCI has started the request since it was ours,
         // the VCI read next is that one's.
@@ -523,7 +491,7 @@ impl Records {
         // SAFETY: the request is active and belongs to this VCI, so nobody but this `Records`
         // reaches its record; it stays so until this `Records` completes it, and `&mut self` makes
         // the reference the only one.
-        Some(unsafe { &mut *request.record.get() })
+        Some((request, unsafe { &mut *request.record.get() }))
     }
 
     /// The record that a name stands for; `None` if its number has another use by now, or none.
@@ -550,14 +518,10 @@ impl Records {
     /// Publishes the result of a request; frees it if its user has let go of it.
     #[inline]
     pub fn complete(&mut self, id: RequestId, status: Status, error: Option<Error>) {
-        let Some(record) = self.get(id) else { return };
-        record.role = Role::Idle;
-        record.buffer = Buffer::EMPTY;
-        let detached = std::mem::take(&mut record.detached);
-        if let Some(request) = self.table.get(id) {
-            request.finish(status, error);
-        }
-        if detached {
+        let Some((request, record)) = self.find(id) else {
+            return;
+        };
+        if record.conclude(request, status, error) {
             self.free(id);
         }
     }

@@ -77,7 +77,7 @@ impl VciState {
                     && let Some(rest) = self.perform(action, &mut any)
                 {
                     self.waiting.begin(to, rest);
-                    self.engine.streams.get(to.peer, to.vci).pending = true;
+                    self.engine.streams.get(to.peer, to.vci).set_pending(true);
                 }
             }
             self.scratch = actions;
@@ -103,7 +103,7 @@ impl VciState {
                 }
             }
             if queue.is_empty() {
-                self.engine.streams.get(to.peer, to.vci).pending = false;
+                self.engine.streams.get(to.peer, to.vci).set_pending(false);
             }
             self.waiting.give_back(to, queue);
         }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 use crossbeam_utils::CachePadded;
 
 use super::VciState;
-use crate::lock::{BiasedLock, Way};
+use crate::lock::{BiasedLock, OwnersTurn, Way};
 use crate::pt2pt::request::Returned;
 
 /// The lock of [`CriticalSections::Global`](super::CriticalSections::Global).
@@ -54,6 +54,13 @@ pub(crate) struct VciGuard<'a> {
 /// As [`VciGuard`], where no lock is taken: there is nothing to give back, not even if something fails.
 pub(crate) struct Unlocked<'a> {
     vci: &'a Vci,
+    of_thread: PhantomData<*mut VciState>,
+}
+
+/// As [`VciGuard`], of the thread that the lock leans to.
+pub(crate) struct OwnersGuard<'a> {
+    vci: &'a Vci,
+    turn: OwnersTurn,
     of_thread: PhantomData<*mut VciState>,
 }
 
@@ -148,34 +155,29 @@ impl Vci {
         self.which.load(Ordering::Relaxed)
     }
 
-    /// Acts under the VCI's own lock, not counted: what [`OWN_LOCK`] asks for, in the fewest
-    /// instructions if `act` succeeds.
+    /// Acts under the VCI's own lock, not counted: what [`OWN_LOCK`] asks for.
     #[inline(always)]
-    pub fn under_own_lock(&self, act: impl FnOnce(&mut VciState) -> bool) -> bool {
+    pub fn under_own_lock<T>(&self, act: impl FnOnce(&mut VciState) -> T) -> T {
         let way = match self.lock.try_lock() {
             Some(way) => way,
             None => self.wait_for_own_lock(),
         };
         // SAFETY: this thread has the lock.
-        if !act(unsafe { &mut *self.state.get() }) {
-            // SAFETY: taken above.
-            unsafe { self.give_own_lock_back(way) };
-            return false;
-        }
+        let done = act(unsafe { &mut *self.state.get() });
         // SAFETY: taken above. (A panic ends the process.)
         unsafe { self.lock.unlock(way) };
-        true
+        done
     }
 
-    /// Apart, so that what the caller needs after a failure is not kept at hand for a success.
-    ///
-    /// # Safety
-    /// This thread has the VCI's own lock, and has got it this way.
-    #[cold]
-    #[inline(never)]
-    unsafe fn give_own_lock_back(&self, way: Way) {
-        // SAFETY: the caller's contract.
-        unsafe { self.lock.unlock(way) };
+    /// Access of the thread that the VCI's own lock leans to, if that is the calling one and it does not have it already.
+    #[inline(always)]
+    pub fn as_owner(&self) -> Option<OwnersGuard<'_>> {
+        let turn = self.lock.try_owner()?;
+        Some(OwnersGuard {
+            vci: self,
+            turn,
+            of_thread: PhantomData,
+        })
     }
 
     #[cold]
@@ -356,6 +358,31 @@ impl Drop for VciGuard<'_> {
         if self.way.is_none() {
             self.vci.in_use.store(false, Ordering::Relaxed);
         }
+    }
+}
+
+impl Deref for OwnersGuard<'_> {
+    type Target = VciState;
+    #[inline(always)]
+    fn deref(&self) -> &VciState {
+        // SAFETY: as for a `VciGuard`.
+        unsafe { &*self.vci.state.get() }
+    }
+}
+
+impl DerefMut for OwnersGuard<'_> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut VciState {
+        // SAFETY: as for a `VciGuard`.
+        unsafe { &mut *self.vci.state.get() }
+    }
+}
+
+impl Drop for OwnersGuard<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // SAFETY: the turn began by this lock, with this guard.
+        unsafe { self.vci.lock.end_turn(self.turn) };
     }
 }
 

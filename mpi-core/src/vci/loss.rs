@@ -163,7 +163,7 @@ impl VciState {
     /// whose end the transport notices.
     pub(super) fn connect(&mut self, to: Address) {
         let stream = self.engine.streams.get(to.peer, to.vci);
-        if std::mem::replace(&mut stream.connected, true) || stream.pending {
+        if std::mem::replace(&mut stream.connected, true) || stream.is_pending() {
             return;
         }
         let trailer = self.engine.trailer(to, PacketKind::Credit);

@@ -210,8 +210,7 @@ impl VciState {
             if to.vci == self.engine.vci && self.inbox.as_ref().is_some_and(by_inbox) {
                 let route = &mut self.routes[index];
                 if let Some(mailbox) = Mailbox::of(&mut *route.lane, to.peer, to.vci) {
-                    stream.mailbox = Some(mailbox);
-                    stream.short = route.copy_max.min(INLINE) as u8 + 1;
+                    stream.set_mailbox(mailbox, route.copy_max.min(INLINE) as u8);
                 }
             }
         }

@@ -52,7 +52,7 @@ impl VciState {
         let len = buffer.len();
         let taken = self.taken;
         let VciState { engine, routes, .. } = self;
-        let is_pending = engine.streams.get(to.peer, to.vci).pending;
+        let is_pending = engine.streams.get(to.peer, to.vci).is_pending();
         let Route {
             eager_max, waits, ..
         } = routes[route];

@@ -34,11 +34,9 @@ impl VciState {
         let Some(stream) = self.engine.streams.peek_own(to.peer) else {
             return Sent::NoRoom;
         };
-        if len >= usize::from(stream.short) || stream.pending {
-            return Sent::NoRoom;
-        }
         let after = stream.in_flight.wrapping_add(cost(len));
-        let Some(mailbox) = &mut stream.mailbox else {
+        let credit = stream.owed;
+        let Some(mailbox) = stream.mailbox_for(len) else {
             return Sent::NoRoom;
         };
         if after > self.engine.window {
@@ -47,7 +45,7 @@ impl VciState {
         let trailer = Trailer {
             kind: PacketKind::Eager,
             from_vci: to.vci,
-            credit: stream.owed,
+            credit,
         };
         let header = wire::matched(key, trailer);
         // SAFETY: the lane lives as long as this, and of lost peers the mailbox is forgotten; the length is
@@ -79,7 +77,7 @@ impl VciState {
     #[cold]
     pub fn wake(&mut self, peer: Peer, vci: VciId) {
         if let Some(stream) = self.engine.streams.peek(peer, vci)
-            && let Some(mailbox) = &mut stream.mailbox
+            && let Some(mailbox) = stream.mailbox()
         {
             // SAFETY: as in `mail`.
             unsafe { mailbox.get() }.wake();
@@ -90,7 +88,7 @@ impl VciState {
     pub fn is_by_inbox(&mut self, peer: Peer) -> bool {
         let vci = self.engine.vci;
         let stream = self.engine.streams.peek(peer, vci);
-        stream.is_some_and(|stream| stream.mailbox.is_some())
+        stream.is_some_and(|stream| stream.mailbox().is_some())
     }
 
     /// Takes in what lies in the inbox. Returns whether there was something.
@@ -177,7 +175,7 @@ impl VciState {
         // When much is owed, credit is returned; and now and then other lanes must be looked at.
         let owed = stream.owed.wrapping_add(cost(len));
         let taken = self.taken.wrapping_add(1);
-        if owed >= engine.window / 4 || taken == 0 {
+        if owed >= engine.credit_due || taken == 0 {
             self.taken = 1;
             return Looked::Other;
         }

@@ -72,7 +72,7 @@ impl VciState {
             return false;
         };
         let after = stream.in_flight.wrapping_add(cost(data.len()));
-        let fits = after <= self.engine.window && !stream.pending;
+        let fits = after <= self.engine.window && !stream.is_pending();
         let alone = !route.waits && stream.in_flight as usize <= route.eager_max;
         let is_short = data.len() <= route.eager_max;
         if data.len() <= route.copy_max || !fits || !(is_short || alone) {
@@ -227,7 +227,7 @@ impl VciState {
             queue.remove(place);
         }
         if queue.is_empty() {
-            self.engine.streams.get(to.peer, to.vci).pending = false;
+            self.engine.streams.get(to.peer, to.vci).set_pending(false);
         }
         self.waiting.give_back(to, queue);
         place.is_some()
@@ -250,7 +250,7 @@ impl FastPath<'_> {
         let Some(route) = self.routes.get_mut(route) else {
             return false;
         };
-        if data.len() > route.copy_max || stream.pending {
+        if data.len() > route.copy_max || stream.is_pending() {
             return false;
         }
         // Neither number is near 2^31: the window is bounded when it is set.

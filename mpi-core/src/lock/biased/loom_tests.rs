@@ -1,0 +1,101 @@
+//! An owner, others and one that looks, in every order that the memory model allows.
+//!
+//! Run with `RUSTFLAGS="--cfg loom" cargo test -p mpi-core --lib loom_tests`.
+
+use super::*;
+use loom::sync::Arc;
+
+struct Counted(BiasedLock, crate::sync::UnsafeCell<u32>);
+
+// SAFETY: the number is reached under the lock only, which loom checks.
+unsafe impl Sync for Counted {}
+// SAFETY: as above.
+unsafe impl Send for Counted {}
+
+fn add(counted: &Counted) {
+    let way = match counted.0.try_lock() {
+        Some(way) => way,
+        None => counted.0.lock(),
+    };
+    // SAFETY: this thread has the lock.
+    unsafe { *counted.1.get() += 1 };
+    // SAFETY: taken this way.
+    unsafe { counted.0.unlock(way) };
+}
+
+/// An owner goes in and out while another thread comes.
+#[test]
+fn the_owner_and_another_one_are_not_in_at_once() {
+    loom::model(|| {
+        let counted = Arc::new(Counted(
+            BiasedLock::new(true),
+            crate::sync::UnsafeCell::new(0),
+        ));
+        add(&counted);
+        add(&counted);
+        let owner = counted.0.owner.load(Ordering::Relaxed);
+        assert_eq!(owner & !COUNT, everywhere::this_thread());
+        let other = counted.clone();
+        let thread = loom::thread::spawn(move || add(&other));
+        add(&counted);
+        thread.join().unwrap();
+        let way = counted.0.lock();
+        // SAFETY: this thread has the lock.
+        assert_eq!(unsafe { *counted.1.get() }, 4);
+        // SAFETY: taken this way.
+        unsafe { counted.0.unlock(way) };
+    });
+}
+
+/// In its short way, too, where it does without if it is the owner no longer.
+#[test]
+fn the_owners_short_way_and_another_one_are_not_in_at_once() {
+    loom::model(|| {
+        let counted = Arc::new(Counted(
+            BiasedLock::new(true),
+            crate::sync::UnsafeCell::new(0),
+        ));
+        add(&counted);
+        add(&counted);
+        let other = counted.clone();
+        let thread = loom::thread::spawn(move || add(&other));
+        let mut all = 3;
+        if let Some(turn) = counted.0.try_owner() {
+            // SAFETY: this thread has the lock.
+            unsafe { *counted.1.get() += 1 };
+            // SAFETY: begun above.
+            unsafe { counted.0.end_turn(turn) };
+            all += 1;
+        }
+        thread.join().unwrap();
+        let way = counted.0.lock();
+        // SAFETY: this thread has the lock.
+        assert_eq!(unsafe { *counted.1.get() }, all);
+        // SAFETY: taken this way.
+        unsafe { counted.0.unlock(way) };
+    });
+}
+
+/// One that looks, too.
+#[test]
+fn the_owner_and_one_that_looks_are_not_in_at_once() {
+    loom::model(|| {
+        let counted = Arc::new(Counted(
+            BiasedLock::new(true),
+            crate::sync::UnsafeCell::new(0),
+        ));
+        add(&counted);
+        add(&counted);
+        let other = counted.clone();
+        let thread = loom::thread::spawn(move || {
+            if let Some(way) = other.0.try_look() {
+                // SAFETY: this thread has the lock.
+                unsafe { *other.1.get() += 1 };
+                // SAFETY: taken this way.
+                unsafe { other.0.unlock(way) };
+            }
+        });
+        add(&counted);
+        thread.join().unwrap();
+    });
+}
