@@ -1,6 +1,6 @@
 //! Accumulates (section 11.3.4): reductions into a target's memory, and compare-and-swap.
 
-use crate::apply::{self, Reduction};
+use crate::apply::{self, LONGEST_COMPARED, Reduction};
 use crate::buffers::{Form, Origin, Target, same_length};
 use crate::control::CHUNK;
 use crate::members::Reach;
@@ -342,8 +342,7 @@ impl Window {
     /// As for [`Window::put`].
     ///
     /// # Safety
-    /// The buffers hold one element of the target's datatype, which has a size of up to 8 bytes;
-    /// `result` is not used before the call is complete.
+    /// The buffers hold one element of the target's datatype, which is an integer, a logical or a byte; `result` is not used before the call is complete.
     #[inline]
     pub unsafe fn compare_and_swap(
         &self,
@@ -357,11 +356,17 @@ impl Window {
             return Ok(());
         };
         let size = target.datatype.size();
+        if size > LONGEST_COMPARED {
+            return Err(Error::new(
+                Class::Type,
+                format!("elements of {size} bytes can't be compared"),
+            ));
+        }
         let word = |from: *const u8| {
-            let mut bytes = [0; 8];
-            // SAFETY: the caller's promise.
-            unsafe { netmod_kit::copy(from, bytes.as_mut_ptr(), size.min(8)) };
-            u64::from_le_bytes(bytes)
+            let mut bytes = [0; LONGEST_COMPARED];
+            // SAFETY: the caller's promise, and not longer.
+            unsafe { netmod_kit::copy(from, bytes.as_mut_ptr(), size) };
+            u128::from_le_bytes(bytes)
         };
         let (new, compare) = (word(new), word(compare));
         let (rank, me) = (target.rank as usize, self.rank() as usize);
@@ -377,7 +382,7 @@ impl Window {
                 Reach::Here(here) => {
                     let place = here.wrapping_offset(at as isize);
                     let control = self.control()?;
-                    if self.way == Way::Mapped && place.addr() & (size - 1) == 0 {
+                    if self.way == Way::Mapped && size <= 8 && place.addr() & (size - 1) == 0 {
                         control.acting(rank, me, || {
                             apply::compare_and_swap(place, compare, new, size, true)
                         })
@@ -388,22 +393,22 @@ impl Window {
                     }
                 }
                 Reach::There(start) => {
-                    let mut both = [0u8; 16];
-                    both[..8].copy_from_slice(&compare.to_le_bytes());
-                    both[8..].copy_from_slice(&new.to_le_bytes());
-                    let mut found = [0u8; 8];
+                    let mut both = [0u8; 2 * LONGEST_COMPARED];
+                    both[..LONGEST_COMPARED].copy_from_slice(&compare.to_le_bytes());
+                    both[LONGEST_COMPARED..].copy_from_slice(&new.to_le_bytes());
+                    let mut found = [0u8; LONGEST_COMPARED];
                     if self.ask_by_slot(&target, SmallAccess::CompareAndSwap, at, &both, &mut found)
                     {
-                        netmod_kit::copy(found.as_ptr(), result, size.min(8));
+                        netmod_kit::copy(found.as_ptr(), result, size);
                         return Ok(());
                     }
                     let address = start.wrapping_add(at as u64);
-                    let mut bytes = [0u8; 8];
+                    let mut bytes = [0u8; LONGEST_COMPARED];
                     let local = bytes.as_mut_ptr();
                     let (comm, rank) = (&self.comm, target.rank);
                     self.control()?.alone(rank as usize, || {
                         single_copy::copy(process, comm, rank, false, local, size, address)?;
-                        let found = u64::from_le_bytes(bytes);
+                        let found = u128::from_le_bytes(bytes);
                         if found == compare {
                             let mut bytes = new.to_le_bytes();
                             let local = bytes.as_mut_ptr();
@@ -418,34 +423,36 @@ impl Window {
                         count: 1,
                         datatype: target.datatype,
                     };
+                    let lower = [compare as u64, new as u64];
                     if let Some(domain) = self.domain() {
-                        let (words, place) = ([compare, new], (&target, at));
+                        let (words, place) = (lower, (&target, at));
                         return self.swap_by_network(process, domain, words, result, place);
                     }
                     if self.passive().is_some() {
                         let (words, place) = ([compare, new], (target.rank, at, size));
                         let found = self.compare_and_swap_in_turn(process, words, place)?;
                         let base = result.base;
-                        netmod_kit::copy(found.to_le_bytes().as_ptr(), base, size.min(8));
+                        netmod_kit::copy(found.to_le_bytes().as_ptr(), base, size);
                         return Ok(());
                     }
-                    if let Some(done) =
-                        self.swap_word(process, [compare, new], result, (&target, at))?
-                    {
+                    if let Some(done) = self.swap_word(process, lower, result, (&target, at))? {
                         return Ok(done);
                     }
+                    let upper = [compare, new].map(|word| (word >> 64) as u64);
+                    let upper: &[u64] = if size > 8 { &upper } else { &[] };
                     let runs = [(at, size)];
                     let service = self.service()?;
                     let to = (target.rank, service.lanes.accumulate());
                     return self
                         .ask_for(process, to, &result, Form::Plain, |tag| {
-                            let words = [compare, new];
-                            service.message(Kind::CompareAndSwap, tag, words, Layout::Runs(&runs))
+                            let layout = Layout::Runs(&runs);
+                            let kind = Kind::CompareAndSwap;
+                            service.message_with_words(kind, tag, lower, layout, upper)
                         })
                         .map(drop);
                 }
             };
-            netmod_kit::copy(found.to_le_bytes().as_ptr(), result, size.min(8));
+            netmod_kit::copy(found.to_le_bytes().as_ptr(), result, size);
         }
         Ok(())
     }

@@ -238,32 +238,37 @@ pub(crate) fn runs(datatype: &Datatype, count: usize, base: i64, reduction: &Red
     RunList::Many(runs)
 }
 
+/// Bytes of the longest element that can be compared and swapped: of `MPI_INTEGER16` and `MPI_LOGICAL16`.
+pub(crate) const LONGEST_COMPARED: usize = 16;
+
 /// Compares the element at `place` with `compare` and, if they are equal, replaces it by `new`.
 /// Gives what was there. `native`: the processor does it atomically; otherwise nobody else changes
 /// it meanwhile.
 ///
 /// # Safety
-/// All are `size` bytes long, up to 8; if `native`, `place` is aligned to that.
+/// All are `size` bytes long, up to [`LONGEST_COMPARED`]; if `native`, up to 8, and `place` is aligned to that.
 pub(crate) unsafe fn compare_and_swap(
     place: *mut u8,
-    compare: u64,
-    new: u64,
+    compare: u128,
+    new: u128,
     size: usize,
     native: bool,
-) -> u64 {
+) -> u128 {
     // SAFETY: the caller's promise.
     unsafe {
         if native {
-            return match size {
+            let (compare, new) = (compare as u64, new as u64);
+            let found = match size {
                 8 => swapped::<AtomicU64>(place, compare, new),
                 4 => swapped::<AtomicU32>(place, compare, new),
                 2 => swapped::<AtomicU16>(place, compare, new),
                 _ => swapped::<AtomicU8>(place, compare, new),
             };
+            return found.into();
         }
-        let mut found = [0; 8];
+        let mut found = [0; LONGEST_COMPARED];
         place.copy_to_nonoverlapping(found.as_mut_ptr(), size);
-        let found = u64::from_le_bytes(found);
+        let found = u128::from_le_bytes(found);
         if found == compare {
             place.copy_from_nonoverlapping(new.to_le_bytes().as_ptr(), size);
         }

@@ -20,7 +20,8 @@ pub(crate) enum Kind {
     /// Reduce the data into the runs, which are offsets and numbers of elements. `a` is the
     /// operation, `b` the element's datatype. With a tag: answer with what was there.
     Accumulate = 3,
-    /// Compare the element in the only run with `a`, replace it by `b`, answer with what was there.
+    /// Compare the element in the only run with `a`, replace it by `b`, answer with what was there. Of an element of
+    /// 16 bytes `a` and `b` are the lower halves, and the data is the upper ones.
     CompareAndSwap = 4,
     /// Answer how many operations of this origin failed since the last such answer.
     Flush = 5,

@@ -12,7 +12,7 @@
 //! An accumulate is noted ([`crate::passive_noted`]) or over when the call returns, so those of an origin are carried
 //! out in their order (section 11.7.2). A member that dies in its turn has it no longer: whoever waits takes it over, by the rank in the word.
 
-use crate::apply::{self, Reduction};
+use crate::apply::{self, LONGEST_COMPARED, Reduction};
 use crate::buffers::{Origin, Target};
 use crate::passive_turn::Memory;
 use crate::runs::Run;
@@ -113,19 +113,19 @@ impl Window {
     pub(crate) fn compare_and_swap_in_turn(
         &self,
         process: &Process,
-        [compare, new]: [u64; 2],
+        [compare, new]: [u128; 2],
         (target, at, size): (u32, i64, usize),
-    ) -> Result<u64> {
+    ) -> Result<u128> {
         self.carry_out_noted(process, Some(target))?;
         let run = [((at as u64), size)];
-        let mut element = [0u8; 8];
+        let mut element = [0u8; LONGEST_COMPARED];
         self.in_turn(process, target, &run, |memory, read| {
             let bytes = &mut element[..size];
             match read {
                 Some(read) => bytes.copy_from_slice(&read),
                 None => self.read_in_turn(process, target, memory, &run, bytes)?,
             }
-            let found = u64::from_le_bytes(element);
+            let found = u128::from_le_bytes(element);
             if found == compare {
                 let bytes = &mut new.to_le_bytes()[..size];
                 self.write_in_turn(process, target, memory, &run, bytes)?;

@@ -4,6 +4,8 @@ use std::sync::atomic::AtomicU32;
 
 use mpi_types::op::PredefinedOp;
 
+use crate::apply::LONGEST_COMPARED;
+
 /// Bytes of data that fit.
 pub(crate) const ROOM: usize = 40;
 
@@ -35,6 +37,7 @@ pub(crate) struct Words {
 }
 
 const _: () = assert!(size_of::<RequestSlot>() == 64);
+const _: () = assert!(2 * LONGEST_COMPARED <= ROOM);
 
 /// What an origin asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,7 +45,7 @@ pub(crate) enum SmallAccess {
     Put,
     Get,
     Accumulate(PredefinedOp, u8),
-    /// The data is what is compared, then what replaces it, 8 bytes each.
+    /// The data is what is compared, then what replaces it, [`LONGEST_COMPARED`] bytes each.
     CompareAndSwap,
 }
 

@@ -130,6 +130,25 @@ impl Service {
         message::encode(memory, kind, tag, words, layout, 0, |_| {})
     }
 
+    /// As [`Service::message`], with some words as its data.
+    pub(crate) fn message_with_words(
+        &self,
+        kind: Kind,
+        tag: i32,
+        words: [u64; 2],
+        layout: Layout<'_>,
+        data: &[u64],
+    ) -> Vec<u8> {
+        let len = 8 * data.len();
+        let memory = self.memory_for(layout.message_len(len));
+        message::encode(memory, kind, tag, words, layout, len, |out| {
+            let (places, _) = out.as_chunks_mut::<8>();
+            for (place, word) in places.iter_mut().zip(data) {
+                *place = word.to_ne_bytes();
+            }
+        })
+    }
+
     /// An answer of a word.
     pub(crate) fn word(&self, word: u64) -> Vec<u8> {
         let mut bytes = self.memory_for(8);

@@ -11,7 +11,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::apply::{self, Reduction};
+use crate::apply::{self, LONGEST_COMPARED, Reduction};
 use crate::control::Control;
 use crate::request_slot::{ASKED, DONE, FILLING, FREE, ROOM, SmallAccess, TAKEN, Words};
 
@@ -175,10 +175,10 @@ impl ServedSlot {
                     words.data = found;
                 }),
                 (3, _) => self.control.alone(self.member, || {
-                    let (halves, _) = words.data.as_chunks::<8>();
-                    let [compare, new] = [halves[0], halves[1]].map(u64::from_le_bytes);
+                    let (halves, _) = words.data.as_chunks::<LONGEST_COMPARED>();
+                    let [compare, new] = [halves[0], halves[1]].map(u128::from_le_bytes);
                     let old = apply::compare_and_swap(place, compare, new, count, false);
-                    words.data[..8].copy_from_slice(&old.to_le_bytes());
+                    words.data[..LONGEST_COMPARED].copy_from_slice(&old.to_le_bytes());
                 }),
                 _ => {}
             }

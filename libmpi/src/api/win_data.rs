@@ -516,7 +516,7 @@ pub unsafe fn win_compare_and_swap(
     types::check_address(origin_addr, 1, element)?;
     types::check_address(compare_addr, 1, element)?;
     types::check_address(result_addr, 1, element)?;
-    // SAFETY: the caller's contract; elements of these groups have up to 8 bytes.
+    // SAFETY: the caller's contract; of these groups are integers, logicals and bytes.
     unsafe {
         window.compare_and_swap(
             &runtime.process,

@@ -4,7 +4,7 @@
 //! overflow, and memory for an answer that is not to be had makes the request fail. What fails is
 //! counted, and told to its origin by the next flush; who waits for data gets none.
 
-use crate::apply::{self, Reduction};
+use crate::apply::{self, LONGEST_COMPARED, Reduction};
 use crate::message::Request;
 use crate::service::{Service, State};
 use mpi_core::process::Process;
@@ -171,11 +171,22 @@ impl Service {
     ) -> Result<()> {
         let run = request.runs().next();
         let found = run.and_then(|(at, size)| {
-            let place = self.place(state, at, size).filter(|_| size <= 8)?;
-            let native = process.is_threaded() && place.addr().is_multiple_of(size.max(1));
+            let place = self.place(state, at, size)?;
+            let upper = match size {
+                0..=8 => [0; 2],
+                LONGEST_COMPARED => {
+                    let (halves, _) = request.data.as_chunks::<8>();
+                    [*halves.first()?, *halves.get(1)?].map(u64::from_ne_bytes)
+                }
+                _ => return None,
+            };
+            let whole = |lower: u64, upper: u64| u128::from(lower) | u128::from(upper) << 64;
+            let (compare, new) = (whole(request.a, upper[0]), whole(request.b, upper[1]));
+            let aligned = size <= 8 && place.addr().is_multiple_of(size.max(1));
+            let native = process.is_threaded() && aligned;
             // SAFETY: within the window's memory, which others change under this lock only, or as in
             // `accumulate`; it has the size of an integer.
-            let old = unsafe { apply::compare_and_swap(place, request.a, request.b, size, native) };
+            let old = unsafe { apply::compare_and_swap(place, compare, new, size, native) };
             let mut answer = self.memory_for(size);
             answer.extend_from_slice(&old.to_le_bytes()[..size]);
             Some(answer)
