@@ -425,11 +425,15 @@ impl Datatype {
         (program.contiguous || count <= 1).then(|| (at as isize, len.wrapping_mul(count)))
     }
 
-    /// Which predefined datatype this is, if it is one.
+    /// Which predefined datatype this is, if it is one. Those of `MPI_Type_create_f90_real` and its kin are: unnamed ones
+    /// (MPI-4.1 section 2.4), which reductions and accumulates take like those that they stand for (section 6.9.2).
     #[inline]
     pub fn as_predefined(&self) -> Option<Predefined> {
         match self.inner().constructor {
             Constructor::Named(p) => Some(p),
+            Constructor::F90Real { .. }
+            | Constructor::F90Complex { .. }
+            | Constructor::F90Integer { .. } => self.inner().element,
             _ => None,
         }
     }
