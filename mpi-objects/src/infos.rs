@@ -46,13 +46,22 @@ fn start(
     Environment {
         command: words.next(),
         argv: words.collect(),
-        maxprocs: size,
+        maxprocs: size.map(command_size),
         host: Some(identity::host().into_bytes()),
         arch: Some(std::env::consts::ARCH.into()),
         wdir: wdir.map(|wdir| wdir.into_os_string().into_vec()),
         thread_level,
         ..Environment::default()
     }
+}
+
+/// How many of a job's processes run this one's command: as our launcher says, where others are taken to have one
+/// command. (With several commands the values are those "that affect the local MPI process", MPI-3.1 section 8.7.)
+fn command_size(size: u32) -> u32 {
+    let told = std::env::var("WEFT_APP_SIZE").ok();
+    let told = told.and_then(|told| told.parse().ok());
+    told.filter(|told| (1..=size).contains(told))
+        .unwrap_or(size)
 }
 
 /// The object behind a handle.

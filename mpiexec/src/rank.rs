@@ -76,7 +76,7 @@ impl Rank {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
 
-        let variables = variables(&place, theirs.as_raw_fd());
+        let variables = variables(&place, section.count, theirs.as_raw_fd());
         let [out, err] = place.files;
         let mut command = Command::new(&program.path);
         command
@@ -142,8 +142,8 @@ impl Rank {
     }
 }
 
-/// The variables that tell a rank about itself.
-fn variables(place: &Place, socket: i32) -> [(&'static str, OsString); 9] {
+/// The variables that tell a rank about itself. `together` ranks run its command.
+fn variables(place: &Place, together: usize, socket: i32) -> [(&'static str, OsString); 10] {
     let text = |number: usize| OsString::from(number.to_string());
     [
         ("PMI_FD", OsString::from(socket.to_string())),
@@ -154,6 +154,7 @@ fn variables(place: &Place, socket: i32) -> [(&'static str, OsString); 9] {
         ("MPI_LOCALRANKID", text(place.local.0)),
         ("WEFT_LOCAL_SIZE", text(place.local.1)),
         ("WEFT_LOCAL_RANK", text(place.local.0)),
+        ("WEFT_APP_SIZE", text(together)),
         // A rank that is bound to one core can't tell by itself whether others share it.
         ("WEFT_LOCAL_CORES", text(place.room.cores)),
     ]

@@ -293,6 +293,21 @@ static void integers(void) {
     OK(MPI_Abi_get_fortran_info(&info));
     OK(MPI_Info_get(info, "mpi_double_precision_size", 8, value, &flag));
     CHECK(flag && !strcmp(value, "8"));
+    /* The types that are said to be there have a size, and the others none (MPI-5.0 section 21.4). */
+    const struct {
+        const char *key;
+        MPI_Datatype type;
+    } optional[] = {{"mpi_logical1_supported", MPI_LOGICAL1},   {"mpi_logical8_supported", MPI_LOGICAL8},
+                    {"mpi_logical16_supported", MPI_LOGICAL16}, {"mpi_integer1_supported", MPI_INTEGER1},
+                    {"mpi_integer8_supported", MPI_INTEGER8},   {"mpi_integer16_supported", MPI_INTEGER16},
+                    {"mpi_real2_supported", MPI_REAL2},         {"mpi_real16_supported", MPI_REAL16},
+                    {"mpi_complex4_supported", MPI_COMPLEX4},   {"mpi_complex32_supported", MPI_COMPLEX32}};
+    for (size_t i = 0; i < sizeof optional / sizeof *optional; i++) {
+        int size;
+        OK(MPI_Type_size(optional[i].type, &size));
+        OK(MPI_Info_get(info, optional[i].key, 8, value, &flag));
+        CHECK(flag && !strcmp(value, size == MPI_UNDEFINED ? "false" : "true"));
+    }
     OK(MPI_Abi_get_fortran_booleans(4, &true_value, &false_value, &flag));
     CHECK(flag && true_value == 1 && false_value == 0);
     CHECK_EQ(class_of(MPI_Abi_get_fortran_booleans(3, &true_value, &false_value, &flag)), MPI_ERR_ARG);

@@ -168,7 +168,7 @@ int main(int argc, char **argv) {
     *base++ = 0;
     MPI_Info infos[2];
     OK(MPI_Info_create(&infos[0]));
-    OK(MPI_Info_set(infos[0], "soft", "1:5:2,7"));
+    OK(MPI_Info_set(infos[0], "soft", "2:5:2,7"));
     OK(MPI_Info_set(infos[0], "host", "localhost"));
     OK(MPI_Info_create(&infos[1]));
     OK(MPI_Info_set(infos[1], "wdir", "/"));

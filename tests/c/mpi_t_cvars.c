@@ -111,9 +111,9 @@ static void table(void) {
             CHECK_EQ(length, full);
             CHECK_EQ((int)strlen(name), full - 2);
             CHECK_EQ(MPI_T_enum_get_item(info.enumeration, items, &count, name, &length),
-                     MPI_T_ERR_INVALID_ITEM);
+                     MPI_T_ERR_INVALID_INDEX);
             CHECK_EQ(MPI_T_enum_get_item(info.enumeration, -1, &count, name, &length),
-                     MPI_T_ERR_INVALID_ITEM);
+                     MPI_T_ERR_INVALID_INDEX);
         }
     }
     CHECK_EQ(MPI_T_cvar_get_info(num, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),

@@ -199,8 +199,11 @@ pub unsafe fn pready_list(
 /// `MPI_Parrived` (MPI-4.1 section 4.2.2).
 pub fn parrived(request: MPI_Request, partition: c_int, flag: Out<c_int>) -> Result<()> {
     let process = &runtime()?.process;
-    let request = partitioned(request)?;
-    let arrived = request.has_arrived(process, partition.into())?;
+    let arrived = match request {
+        // As an inactive one.
+        MPI_REQUEST_NULL => true,
+        request => partitioned(request)?.has_arrived(process, partition.into())?,
+    };
     flag.set(c_int::from(arrived));
     Ok(())
 }

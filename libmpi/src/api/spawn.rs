@@ -36,6 +36,9 @@ unsafe fn arguments(argv: *const *mut c_char) -> Result<Vec<String>> {
     }
 }
 
+/// A command, and for how many processes the program asks at the most.
+type Wanted = (Command, usize);
+
 /// One command as the root gives it.
 ///
 /// # Safety
@@ -45,7 +48,7 @@ unsafe fn one_command(
     argv: *const *mut c_char,
     maxprocs: c_int,
     info: MPI_Info,
-) -> Result<Command> {
+) -> Result<Wanted> {
     // SAFETY: the caller's contract.
     let program = unsafe { string(command, "command")? };
     if program.is_empty() {
@@ -53,12 +56,13 @@ unsafe fn one_command(
     }
     // SAFETY: the caller's contract.
     let args = unsafe { arguments(argv)? };
-    let count = usize::try_from(maxprocs).ok().filter(|count| *count > 0);
-    let count = count.ok_or_else(|| {
+    let most = usize::try_from(maxprocs).ok().filter(|most| *most > 0);
+    let most = most.ok_or_else(|| {
         let why = format!("maxprocs is {maxprocs}; it must be 1 or more");
         Error::new(Class::Arg, why)
     })?;
-    spawn::command(program, args, count, infos::hints(info)?)
+    let command = spawn::command(program, args, most, infos::hints(info)?)?;
+    Ok((command, most))
 }
 
 /// What `MPI_Comm_spawn` and `MPI_Comm_spawn_multiple` have in common. `commands` is called at the root.
@@ -68,7 +72,7 @@ unsafe fn start(
     comm: MPI_Comm,
     intercomm: Out<MPI_Comm>,
     errcodes: *mut c_int,
-    commands: impl FnOnce() -> Result<Vec<Command>>,
+    commands: impl FnOnce() -> Result<Vec<Wanted>>,
 ) -> Result<()> {
     let (parent, root) = group_and_root(runtime, comm, root)?;
     // Who doesn't look at the code finds no communicator.
@@ -79,27 +83,36 @@ unsafe fn start(
         Some(Err(error)) => (None, Some(error)),
         None => (None, None),
     };
-    let count = match (&commands, failed) {
+    // Of each command: how many processes are wanted, and how many at the most.
+    let counts = match (&commands, failed) {
         (Some(commands), _) => {
-            let count: usize = commands.iter().map(|one| one.count).sum();
-            Some(Ok(count.to_ne_bytes().to_vec()))
+            let counts = commands.iter().flat_map(|(one, most)| [one.count, *most]);
+            Some(Ok(counts.flat_map(usize::to_ne_bytes).collect()))
         }
         (None, Some(error)) => Some(Err(error)),
         (None, None) => None,
     };
-    let count = tell_result(&runtime.process, &parent.comm, root, count)?;
-    let count = count.try_into().map_or(0, usize::from_ne_bytes);
-    let socket =
-        commands.map(|commands| spawn::spawn(runtime, commands, MPI_MAX_PORT_NAME as usize));
+    let counts = tell_result(&runtime.process, &parent.comm, root, counts)?;
+    let (counts, _) = counts.as_chunks::<{ size_of::<usize>() }>();
+    let counts: Vec<usize> = counts.iter().map(|it| usize::from_ne_bytes(*it)).collect();
+    let socket = commands.map(|commands| {
+        let commands = commands.into_iter().map(|one| one.0).collect();
+        spawn::spawn(runtime, commands, MPI_MAX_PORT_NAME as usize)
+    });
     let result = connect_groups(runtime, &parent, root, true, socket, intercomm);
     if !errcodes.is_null() {
-        let code = match &result {
-            Ok(()) => MPI_SUCCESS,
-            Err(_) => class_code(Class::Spawn),
-        };
-        for place in 0..count {
-            // SAFETY: room for `count` codes, by the caller's contract.
-            unsafe { errcodes.add(place).write(code) };
+        let (counts, _) = counts.as_chunks::<2>();
+        let mut place = errcodes;
+        for [count, most] in counts {
+            for number in 0..*most {
+                let code = match result.is_ok() && number < *count {
+                    true => MPI_SUCCESS,
+                    false => class_code(Class::Spawn),
+                };
+                // SAFETY: room for as many codes as all commands ask for at the most, by the caller's contract.
+                unsafe { place.write(code) };
+                place = place.wrapping_add(1);
+            }
         }
     }
     result

@@ -45,36 +45,35 @@ const FORTRAN: [(&str, &str); 4] = [
     ("mpi_double_precision_size", "8"),
 ];
 
-/// The optional types, by the names that stand in their keys, and the handles by which the library has them.
-const OPTIONAL: [(&str, bool); 19] = [
-    ("logical1", false),
-    ("logical2", false),
-    ("logical4", false),
-    ("logical8", false),
-    ("logical16", false),
-    ("integer1", true),
-    ("integer2", true),
-    ("integer4", true),
-    ("integer8", true),
-    ("integer16", false),
-    ("real2", false),
-    ("real4", true),
-    ("real8", true),
-    ("real16", true),
-    ("complex4", false),
-    ("complex8", true),
-    ("complex16", true),
-    ("complex32", true),
-    ("double_complex", true),
+/// The optional types, by the names that stand in their keys: the library has all of them.
+const OPTIONAL: [&str; 19] = [
+    "logical1",
+    "logical2",
+    "logical4",
+    "logical8",
+    "logical16",
+    "integer1",
+    "integer2",
+    "integer4",
+    "integer8",
+    "integer16",
+    "real2",
+    "real4",
+    "real8",
+    "real16",
+    "complex4",
+    "complex8",
+    "complex16",
+    "complex32",
+    "double_complex",
 ];
 
 fn fortran() -> impl Iterator<Item = (String, &'static str)> {
     let sizes = FORTRAN
         .into_iter()
         .map(|(key, size)| (key.to_owned(), size));
-    let text = |has| if has { "true" } else { "false" };
     let optional = OPTIONAL.into_iter();
-    sizes.chain(optional.map(move |(name, has)| (format!("mpi_{name}_supported"), text(has))))
+    sizes.chain(optional.map(|name| (format!("mpi_{name}_supported"), "true")))
 }
 
 /// `MPI_Abi_get_fortran_info` (MPI-5.0 section 21.4.1).

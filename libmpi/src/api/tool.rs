@@ -9,11 +9,10 @@ use mpi_objects::pvars;
 
 use crate::abi::{
     MPI_Datatype, MPI_SUCCESS, MPI_T_BIND_NO_OBJECT, MPI_T_ENUM_NULL, MPI_T_ERR_INVALID,
-    MPI_T_ERR_INVALID_HANDLE, MPI_T_ERR_INVALID_ITEM, MPI_T_ERR_INVALID_NAME,
-    MPI_T_PVAR_CLASS_AGGREGATE, MPI_T_PVAR_CLASS_COUNTER, MPI_T_PVAR_CLASS_HIGHWATERMARK,
-    MPI_T_PVAR_CLASS_LEVEL, MPI_T_VERBOSITY_USER_BASIC, MPI_T_cvar_handle, MPI_T_enum,
-    MPI_T_pvar_handle, MPI_T_pvar_session, MPI_THREAD_MULTIPLE, MPI_THREAD_SINGLE,
-    MPI_UNSIGNED_LONG,
+    MPI_T_ERR_INVALID_HANDLE, MPI_T_ERR_INVALID_NAME, MPI_T_PVAR_CLASS_AGGREGATE,
+    MPI_T_PVAR_CLASS_COUNTER, MPI_T_PVAR_CLASS_HIGHWATERMARK, MPI_T_PVAR_CLASS_LEVEL,
+    MPI_T_VERBOSITY_USER_BASIC, MPI_T_cvar_handle, MPI_T_enum, MPI_T_pvar_handle,
+    MPI_T_pvar_session, MPI_THREAD_MULTIPLE, MPI_THREAD_SINGLE, MPI_UNSIGNED_LONG,
 };
 use crate::data::MPI_T_PVAR_ALL_HANDLES;
 use crate::tool::categories::{self, Category};
@@ -145,7 +144,7 @@ pub unsafe fn enum_get_item(
     let run = || {
         let _initialised = tool::tool()?;
         let names = enumerated(enumtype)?.names();
-        let item = at(&names, index).map_err(|_| MPI_T_ERR_INVALID_ITEM)?;
+        let item = at(&names, index)?;
         // SAFETY: the caller's contract.
         unsafe {
             tell(value, index);

@@ -24,19 +24,22 @@ use crate::runtime::Runtime;
 /// The key in the key-value space of spawned processes whose value is the port of who has spawned them.
 const PARENT: &str = "weft-parent";
 
+/// Keys that the standard reserves for launchers (section 10.3.4).
+const RESERVED: [&str; 4] = ["arch", "host", "path", "wdir"];
+
 fn failed(why: impl Into<String>) -> Error {
     Error::new(Class::Spawn, why.into())
 }
 
-/// A command with the keys of its Info object (section 10.3.4).
+/// A command for up to `most` processes with the keys of its Info object (section 10.3.4), of which `soft` may ask for fewer.
 ///
 /// # Errors
 /// `MPI_ERR_INFO_VALUE`: the value of a reserved key makes no sense; `MPI_ERR_SPAWN`: the file that `file` names
-/// can't be read.
+/// can't be read, or `soft` allows no number of processes up to `most`.
 pub fn command(
     program: String,
     args: Vec<String>,
-    count: usize,
+    most: usize,
     info: Option<&Info>,
 ) -> Result<Command> {
     let mut pairs: Vec<(String, String)> = Vec::new();
@@ -53,18 +56,16 @@ pub fn command(
             }
         }
     }
-    if let Some((_, soft)) = pairs.iter().find(|pair| pair.0 == "soft")
-        && !allows(soft)
-    {
-        return Err(Error::new(
-            Class::InfoValue,
-            format!(
-                "the value of the key soft is '{soft}'; it is a list of numbers and of ranges FIRST:LAST or \
-                 FIRST:LAST:STEP, separated by commas"
-            ),
-        ));
-    }
-    pairs.retain(|pair| pair.0 != "file" && pair.0 != "soft");
+    let count = match pairs.iter().find(|pair| pair.0 == "soft") {
+        None => most,
+        Some((_, soft)) => soft_count(soft, most)?,
+    };
+    pairs.retain(|(key, value)| {
+        let is_done = key == "file" || key == "soft";
+        // Launchers are asked in lines. A key that the standard does not know is one to be ignored.
+        let is_sayable = !value.contains('\n') || RESERVED.contains(&key.as_str());
+        !is_done && is_sayable
+    });
     Ok(Command {
         program,
         args,
@@ -73,16 +74,53 @@ pub fn command(
     })
 }
 
-/// Whether a value of `soft` makes sense. As many processes as possible are started, which are all.
-fn allows(soft: &str) -> bool {
-    soft.split(',').all(|part| {
-        let numbers: Vec<Option<i64>> = part.split(':').map(|n| n.trim().parse().ok()).collect();
-        match numbers[..] {
-            [Some(_)] | [Some(_), Some(_)] => true,
-            [Some(_), Some(_), Some(step)] => step != 0,
-            _ => false,
-        }
-    })
+/// The greatest number up to `most` in a set that is told as the key `soft` tells it: Fortran's triplets (section 10.3.4).
+fn soft_count(soft: &str, most: usize) -> Result<usize> {
+    let wrong = || {
+        let why = format!(
+            "the value of the key soft is '{soft}'; it is a list of numbers and of ranges FIRST:LAST or \
+             FIRST:LAST:STEP, separated by commas"
+        );
+        Error::new(Class::InfoValue, why)
+    };
+    let mut found = 0;
+    for part in soft.split(',') {
+        let numbers: Option<Vec<i64>> = part.split(':').map(|n| n.trim().parse().ok()).collect();
+        let (first, last, step) = match numbers.as_deref() {
+            Some([one]) => (*one, *one, 1),
+            Some([first, last]) => (*first, *last, 1),
+            Some([first, last, step]) if *step != 0 => (*first, *last, *step),
+            _ => return Err(wrong()),
+        };
+        found = found.max(greatest([first, last, step], most as i64));
+    }
+    match usize::try_from(found) {
+        Ok(count) if count > 0 => Ok(count),
+        _ => Err(failed(format!(
+            "the value of the key soft, '{soft}', allows no number of processes from 1 to {most}"
+        ))),
+    }
+}
+
+/// The greatest number of a triplet that is at most `most`; 0 if there is none above it.
+fn greatest([first, last, step]: [i64; 3], most: i64) -> i64 {
+    let [first, last, step, most] = [first, last, step, most].map(i128::from);
+    // From below, whichever way it is told.
+    let steps = (last - first) / step;
+    if (last - first) * step.signum() < 0 {
+        return 0;
+    }
+    let lowest = if step > 0 {
+        first
+    } else {
+        first + steps * step
+    };
+    let (step, steps) = (step.abs(), steps.abs());
+    if lowest > most {
+        return 0;
+    }
+    let found = lowest + step * ((most - lowest) / step).min(steps);
+    found.clamp(0, most) as i64
 }
 
 /// Keys and values of a file: lines `key = value`, comments from `#` on.
@@ -257,4 +295,68 @@ pub fn find_parents(runtime: &Runtime) -> Result<()> {
     let handle = runtime.add_comm(comm, Some(world))?;
     *runtime.dynamic.parent.lock() = Some(handle);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn soft_asks_for_the_greatest_number_that_it_allows() {
+        let count = |soft: &str, most| soft_count(soft, most).map_err(|error| error.class());
+        for (soft, most, expected) in [
+            ("1", 3, 1),
+            ("0:1", 3, 1),
+            ("2:10:2", 3, 2),
+            ("2:10:2", 9, 8),
+            ("1,3", 3, 3),
+            ("3,1", 2, 1),
+            ("3:1:-1", 2, 2),
+            ("9:2:-3", 8, 6),
+            ("-4:100", 7, 7),
+            ("4:1", 5, 5),
+            (" 2 : 4 ", 3, 3),
+            ("-9223372036854775808:9223372036854775807", 5, 5),
+            (
+                "9223372036854775807:-9223372036854775808:-9223372036854775808",
+                5,
+                0,
+            ),
+        ] {
+            let expected = match (soft, expected) {
+                // From first up to last there is nothing.
+                ("4:1", _) | (_, 0) => Err(Class::Spawn),
+                (_, count) => Ok(count),
+            };
+            assert_eq!(count(soft, most), expected, "{soft} of {most}");
+        }
+        assert_eq!(count("5:9", 3), Err(Class::Spawn));
+        assert_eq!(count("-3:0", 3), Err(Class::Spawn));
+        for soft in ["", "a", "1:", "1:2:0", "1:2:3:4", "1,,2", "1;2"] {
+            assert_eq!(count(soft, 3), Err(Class::InfoValue), "{soft}");
+        }
+    }
+
+    /// As by going through all numbers.
+    #[test]
+    fn the_greatest_of_a_triplet_is_found() {
+        for first in -6..7_i64 {
+            for last in -6..7_i64 {
+                for step in [-4, -3, -1, 1, 2, 5_i64] {
+                    for most in 1..8_i64 {
+                        let mut all = Vec::new();
+                        let mut at = first;
+                        while (last - at) * step.signum() >= 0 {
+                            all.push(at);
+                            at += step;
+                        }
+                        let fits = all.into_iter().filter(|at| (0..=most).contains(at));
+                        let expected = fits.max().unwrap_or(0);
+                        let found = greatest([first, last, step], most);
+                        assert_eq!(found, expected, "{first}:{last}:{step}, {most}");
+                    }
+                }
+            }
+        }
+    }
 }
