@@ -311,6 +311,7 @@ module mpi_f08
     MPI_STATUSES_IGNORE(1)
   integer, bind(C, name='mpifcmb5_'), target :: MPI_UNWEIGHTED(1)
   integer, bind(C, name='mpifcmb9_'), target :: MPI_WEIGHTS_EMPTY(1)
+  integer, bind(C, name='mpifcmba_'), target :: MPI_BUFFER_AUTOMATIC
   integer, bind(C, name='weft_errcodes_ignore'), target :: MPI_ERRCODES_IGNORE(1)
   character(kind=c_char), bind(C, name='weft_argv_null'), target :: MPI_ARGV_NULL(1)
   character(kind=c_char), bind(C, name='weft_argvs_null'), target :: MPI_ARGVS_NULL(1, 1)

@@ -7,7 +7,7 @@
 use crate::job::Variant;
 use crate::program::Program;
 
-const NAMES: [&str; 61] = [
+const NAMES: [&str; 64] = [
     "attr_comm",
     "attr_finalize",
     "attr_type",
@@ -54,6 +54,9 @@ const NAMES: [&str; 61] = [
     "win_alloc_mem",
     "wrong_uses",
     // Fortran
+    "automatic_buffer-f08",
+    "automatic_buffer-mpi",
+    "automatic_buffer-mpif",
     "basics-mpif",
     "basics-mpi",
     "callbacks-mpif",
