@@ -1507,7 +1507,7 @@ module mpi
   interface
     subroutine MPI_Cancel(request, ierror)
       implicit none
-      integer, intent(inout) :: request
+      integer, intent(in) :: request
       integer, intent(out) :: ierror
     end subroutine
   end interface
@@ -1515,7 +1515,7 @@ module mpi
   interface
     subroutine PMPI_Cancel(request, ierror)
       implicit none
-      integer, intent(inout) :: request
+      integer, intent(in) :: request
       integer, intent(out) :: ierror
     end subroutine
   end interface
@@ -7099,10 +7099,10 @@ module mpi
       integer, intent(in) :: comm
       integer, intent(in) :: maxindegree
       integer, intent(out) :: sources(*)
-      integer, intent(out) :: sourceweights(*)
+      integer :: sourceweights(*)
       integer, intent(in) :: maxoutdegree
       integer, intent(out) :: destinations(*)
-      integer, intent(out) :: destweights(*)
+      integer :: destweights(*)
       integer, intent(out) :: ierror
     end subroutine
   end interface
@@ -7114,10 +7114,10 @@ module mpi
       integer, intent(in) :: comm
       integer, intent(in) :: maxindegree
       integer, intent(out) :: sources(*)
-      integer, intent(out) :: sourceweights(*)
+      integer :: sourceweights(*)
       integer, intent(in) :: maxoutdegree
       integer, intent(out) :: destinations(*)
-      integer, intent(out) :: destweights(*)
+      integer :: destweights(*)
       integer, intent(out) :: ierror
     end subroutine
   end interface
@@ -10649,21 +10649,21 @@ module mpi
   end interface
 
   interface
-    subroutine MPI_Status_get_error(status, error, ierror)
+    subroutine MPI_Status_get_error(status, err, ierror)
       import :: MPI_STATUS_SIZE
       implicit none
       integer, intent(in) :: status(MPI_STATUS_SIZE)
-      integer, intent(out) :: error
+      integer, intent(out) :: err
       integer, intent(out) :: ierror
     end subroutine
   end interface
 
   interface
-    subroutine PMPI_Status_get_error(status, error, ierror)
+    subroutine PMPI_Status_get_error(status, err, ierror)
       import :: MPI_STATUS_SIZE
       implicit none
       integer, intent(in) :: status(MPI_STATUS_SIZE)
-      integer, intent(out) :: error
+      integer, intent(out) :: err
       integer, intent(out) :: ierror
     end subroutine
   end interface
@@ -10709,21 +10709,21 @@ module mpi
   end interface
 
   interface
-    subroutine MPI_Status_set_error(status, error, ierror)
+    subroutine MPI_Status_set_error(status, err, ierror)
       import :: MPI_STATUS_SIZE
       implicit none
       integer, intent(inout) :: status(MPI_STATUS_SIZE)
-      integer, intent(in) :: error
+      integer, intent(in) :: err
       integer, intent(out) :: ierror
     end subroutine
   end interface
 
   interface
-    subroutine PMPI_Status_set_error(status, error, ierror)
+    subroutine PMPI_Status_set_error(status, err, ierror)
       import :: MPI_STATUS_SIZE
       implicit none
       integer, intent(inout) :: status(MPI_STATUS_SIZE)
-      integer, intent(in) :: error
+      integer, intent(in) :: err
       integer, intent(out) :: ierror
     end subroutine
   end interface
@@ -12825,7 +12825,7 @@ module mpi
       import :: MPI_STATUS_SIZE, MPI_Status
       implicit none
       integer, intent(in) :: f_status(MPI_STATUS_SIZE)
-      type(MPI_Status) :: f08_status
+      type(MPI_Status), intent(out) :: f08_status
       integer, intent(out) :: ierror
     end subroutine
   end interface
@@ -12835,7 +12835,7 @@ module mpi
       import :: MPI_STATUS_SIZE, MPI_Status
       implicit none
       integer, intent(in) :: f_status(MPI_STATUS_SIZE)
-      type(MPI_Status) :: f08_status
+      type(MPI_Status), intent(out) :: f08_status
       integer, intent(out) :: ierror
     end subroutine
   end interface

@@ -1910,7 +1910,7 @@ module mpi_f08
     subroutine MPI_Cancel_f08(request, ierror)
       import :: MPI_Request
       implicit none
-      type(MPI_Request), intent(inout) :: request
+      type(MPI_Request), intent(in) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -1919,7 +1919,7 @@ module mpi_f08
     subroutine PMPI_Cancel_f08(request, ierror)
       import :: MPI_Request
       implicit none
-      type(MPI_Request), intent(inout) :: request
+      type(MPI_Request), intent(in) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -7684,7 +7684,7 @@ module mpi_f08
       import :: MPI_Comm, MPI_Request
       implicit none
       type(MPI_Comm), intent(in) :: comm
-      type(MPI_Comm), intent(out) :: newcomm
+      type(MPI_Comm), intent(out), asynchronous :: newcomm
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -7695,7 +7695,7 @@ module mpi_f08
       import :: MPI_Comm, MPI_Request
       implicit none
       type(MPI_Comm), intent(in) :: comm
-      type(MPI_Comm), intent(out) :: newcomm
+      type(MPI_Comm), intent(out), asynchronous :: newcomm
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -7707,7 +7707,7 @@ module mpi_f08
       implicit none
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Info), intent(in) :: info
-      type(MPI_Comm), intent(out) :: newcomm
+      type(MPI_Comm), intent(out), asynchronous :: newcomm
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -7719,7 +7719,7 @@ module mpi_f08
       implicit none
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Info), intent(in) :: info
-      type(MPI_Comm), intent(out) :: newcomm
+      type(MPI_Comm), intent(out), asynchronous :: newcomm
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -8830,10 +8830,10 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, intent(in) :: maxindegree
       integer, intent(out) :: sources(*)
-      integer, intent(out) :: sourceweights(*)
+      integer :: sourceweights(*)
       integer, intent(in) :: maxoutdegree
       integer, intent(out) :: destinations(*)
-      integer, intent(out) :: destweights(*)
+      integer :: destweights(*)
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -8846,10 +8846,10 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, intent(in) :: maxindegree
       integer, intent(out) :: sources(*)
-      integer, intent(out) :: sourceweights(*)
+      integer :: sourceweights(*)
       integer, intent(in) :: maxoutdegree
       integer, intent(out) :: destinations(*)
-      integer, intent(out) :: destweights(*)
+      integer :: destweights(*)
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -10087,7 +10087,7 @@ module mpi_f08
   interface MPI_Free_mem
     subroutine MPI_Free_mem_f08ts(base, ierror) bind(C, name='mpi_free_mem_f08ts_cdesc')
       implicit none
-      type(*), dimension(..), asynchronous :: base
+      type(*), dimension(..), intent(in), asynchronous :: base
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -10095,7 +10095,7 @@ module mpi_f08
   interface PMPI_Free_mem
     subroutine PMPI_Free_mem_f08ts(base, ierror) bind(C, name='pmpi_free_mem_f08ts_cdesc')
       implicit none
-      type(*), dimension(..), asynchronous :: base
+      type(*), dimension(..), intent(in), asynchronous :: base
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -12875,21 +12875,21 @@ module mpi_f08
   end interface
 
   interface MPI_Status_get_error
-    subroutine MPI_Status_get_error_f08(status, error, ierror)
+    subroutine MPI_Status_get_error_f08(status, err, ierror)
       import :: MPI_Status
       implicit none
       type(MPI_Status), intent(in) :: status
-      integer, intent(out) :: error
+      integer, intent(out) :: err
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
 
   interface PMPI_Status_get_error
-    subroutine PMPI_Status_get_error_f08(status, error, ierror)
+    subroutine PMPI_Status_get_error_f08(status, err, ierror)
       import :: MPI_Status
       implicit none
       type(MPI_Status), intent(in) :: status
-      integer, intent(out) :: error
+      integer, intent(out) :: err
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -12935,21 +12935,21 @@ module mpi_f08
   end interface
 
   interface MPI_Status_set_error
-    subroutine MPI_Status_set_error_f08(status, error, ierror)
+    subroutine MPI_Status_set_error_f08(status, err, ierror)
       import :: MPI_Status
       implicit none
       type(MPI_Status), intent(inout) :: status
-      integer, intent(in) :: error
+      integer, intent(in) :: err
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
 
   interface PMPI_Status_set_error
-    subroutine PMPI_Status_set_error_f08(status, error, ierror)
+    subroutine PMPI_Status_set_error_f08(status, err, ierror)
       import :: MPI_Status
       implicit none
       type(MPI_Status), intent(inout) :: status
-      integer, intent(in) :: error
+      integer, intent(in) :: err
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -14507,7 +14507,7 @@ module mpi_f08
       implicit none
       type(MPI_File), intent(in) :: fh
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14518,7 +14518,7 @@ module mpi_f08
       implicit none
       type(MPI_File), intent(in) :: fh
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14532,7 +14532,7 @@ module mpi_f08
       implicit none
       type(MPI_File), intent(in) :: fh
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14543,7 +14543,7 @@ module mpi_f08
       implicit none
       type(MPI_File), intent(in) :: fh
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14556,7 +14556,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -14568,7 +14568,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -14581,7 +14581,7 @@ module mpi_f08
       implicit none
       type(MPI_File), intent(in) :: fh
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14592,7 +14592,7 @@ module mpi_f08
       implicit none
       type(MPI_File), intent(in) :: fh
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14606,7 +14606,7 @@ module mpi_f08
       implicit none
       type(MPI_File), intent(in) :: fh
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14617,7 +14617,7 @@ module mpi_f08
       implicit none
       type(MPI_File), intent(in) :: fh
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14630,7 +14630,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -14642,7 +14642,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -14654,7 +14654,7 @@ module mpi_f08
       import :: MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14664,7 +14664,7 @@ module mpi_f08
       import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14677,7 +14677,7 @@ module mpi_f08
       import :: MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14687,7 +14687,7 @@ module mpi_f08
       import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14700,7 +14700,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -14712,7 +14712,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -14724,7 +14724,7 @@ module mpi_f08
       import :: MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14734,7 +14734,7 @@ module mpi_f08
       import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14747,7 +14747,7 @@ module mpi_f08
       import :: MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14757,7 +14757,7 @@ module mpi_f08
       import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14770,7 +14770,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -14782,7 +14782,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -14794,7 +14794,7 @@ module mpi_f08
       import :: MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14804,7 +14804,7 @@ module mpi_f08
       import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14817,7 +14817,7 @@ module mpi_f08
       import :: MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14827,7 +14827,7 @@ module mpi_f08
       import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14840,7 +14840,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -14852,7 +14852,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -14864,7 +14864,7 @@ module mpi_f08
       import :: MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14874,7 +14874,7 @@ module mpi_f08
       import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14887,7 +14887,7 @@ module mpi_f08
       import :: MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14897,7 +14897,7 @@ module mpi_f08
       import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14910,7 +14910,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -14922,7 +14922,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -15169,7 +15169,7 @@ module mpi_f08
       import :: MPI_STATUS_SIZE, MPI_Status
       implicit none
       integer, intent(in) :: f_status(MPI_STATUS_SIZE)
-      type(MPI_Status) :: f08_status
+      type(MPI_Status), intent(out) :: f08_status
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -15179,7 +15179,7 @@ module mpi_f08
       import :: MPI_STATUS_SIZE, MPI_Status
       implicit none
       integer, intent(in) :: f_status(MPI_STATUS_SIZE)
-      type(MPI_Status) :: f08_status
+      type(MPI_Status), intent(out) :: f08_status
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface

@@ -1500,7 +1500,7 @@ module mpi
   interface
     subroutine MPI_Cancel(request, ierror)
       implicit none
-      integer, intent(inout) :: request
+      integer, intent(in) :: request
       integer, intent(out) :: ierror
     end subroutine
   end interface
@@ -1508,7 +1508,7 @@ module mpi
   interface
     subroutine PMPI_Cancel(request, ierror)
       implicit none
-      integer, intent(inout) :: request
+      integer, intent(in) :: request
       integer, intent(out) :: ierror
     end subroutine
   end interface
@@ -7092,10 +7092,10 @@ module mpi
       integer, intent(in) :: comm
       integer, intent(in) :: maxindegree
       integer, intent(out) :: sources(*)
-      integer, intent(out) :: sourceweights(*)
+      integer :: sourceweights(*)
       integer, intent(in) :: maxoutdegree
       integer, intent(out) :: destinations(*)
-      integer, intent(out) :: destweights(*)
+      integer :: destweights(*)
       integer, intent(out) :: ierror
     end subroutine
   end interface
@@ -7107,10 +7107,10 @@ module mpi
       integer, intent(in) :: comm
       integer, intent(in) :: maxindegree
       integer, intent(out) :: sources(*)
-      integer, intent(out) :: sourceweights(*)
+      integer :: sourceweights(*)
       integer, intent(in) :: maxoutdegree
       integer, intent(out) :: destinations(*)
-      integer, intent(out) :: destweights(*)
+      integer :: destweights(*)
       integer, intent(out) :: ierror
     end subroutine
   end interface
@@ -10642,21 +10642,21 @@ module mpi
   end interface
 
   interface
-    subroutine MPI_Status_get_error(status, error, ierror)
+    subroutine MPI_Status_get_error(status, err, ierror)
       import :: MPI_STATUS_SIZE
       implicit none
       integer, intent(in) :: status(MPI_STATUS_SIZE)
-      integer, intent(out) :: error
+      integer, intent(out) :: err
       integer, intent(out) :: ierror
     end subroutine
   end interface
 
   interface
-    subroutine PMPI_Status_get_error(status, error, ierror)
+    subroutine PMPI_Status_get_error(status, err, ierror)
       import :: MPI_STATUS_SIZE
       implicit none
       integer, intent(in) :: status(MPI_STATUS_SIZE)
-      integer, intent(out) :: error
+      integer, intent(out) :: err
       integer, intent(out) :: ierror
     end subroutine
   end interface
@@ -10702,21 +10702,21 @@ module mpi
   end interface
 
   interface
-    subroutine MPI_Status_set_error(status, error, ierror)
+    subroutine MPI_Status_set_error(status, err, ierror)
       import :: MPI_STATUS_SIZE
       implicit none
       integer, intent(inout) :: status(MPI_STATUS_SIZE)
-      integer, intent(in) :: error
+      integer, intent(in) :: err
       integer, intent(out) :: ierror
     end subroutine
   end interface
 
   interface
-    subroutine PMPI_Status_set_error(status, error, ierror)
+    subroutine PMPI_Status_set_error(status, err, ierror)
       import :: MPI_STATUS_SIZE
       implicit none
       integer, intent(inout) :: status(MPI_STATUS_SIZE)
-      integer, intent(in) :: error
+      integer, intent(in) :: err
       integer, intent(out) :: ierror
     end subroutine
   end interface
@@ -12606,7 +12606,7 @@ module mpi
       import :: MPI_STATUS_SIZE, MPI_Status
       implicit none
       integer, intent(in) :: f_status(MPI_STATUS_SIZE)
-      type(MPI_Status) :: f08_status
+      type(MPI_Status), intent(out) :: f08_status
       integer, intent(out) :: ierror
     end subroutine
   end interface
@@ -12616,7 +12616,7 @@ module mpi
       import :: MPI_STATUS_SIZE, MPI_Status
       implicit none
       integer, intent(in) :: f_status(MPI_STATUS_SIZE)
-      type(MPI_Status) :: f08_status
+      type(MPI_Status), intent(out) :: f08_status
       integer, intent(out) :: ierror
     end subroutine
   end interface

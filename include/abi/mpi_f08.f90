@@ -1903,7 +1903,7 @@ module mpi_f08
     subroutine MPI_Cancel_f08(request, ierror)
       import :: MPI_Request
       implicit none
-      type(MPI_Request), intent(inout) :: request
+      type(MPI_Request), intent(in) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -1912,7 +1912,7 @@ module mpi_f08
     subroutine PMPI_Cancel_f08(request, ierror)
       import :: MPI_Request
       implicit none
-      type(MPI_Request), intent(inout) :: request
+      type(MPI_Request), intent(in) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -7677,7 +7677,7 @@ module mpi_f08
       import :: MPI_Comm, MPI_Request
       implicit none
       type(MPI_Comm), intent(in) :: comm
-      type(MPI_Comm), intent(out) :: newcomm
+      type(MPI_Comm), intent(out), asynchronous :: newcomm
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -7688,7 +7688,7 @@ module mpi_f08
       import :: MPI_Comm, MPI_Request
       implicit none
       type(MPI_Comm), intent(in) :: comm
-      type(MPI_Comm), intent(out) :: newcomm
+      type(MPI_Comm), intent(out), asynchronous :: newcomm
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -7700,7 +7700,7 @@ module mpi_f08
       implicit none
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Info), intent(in) :: info
-      type(MPI_Comm), intent(out) :: newcomm
+      type(MPI_Comm), intent(out), asynchronous :: newcomm
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -7712,7 +7712,7 @@ module mpi_f08
       implicit none
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Info), intent(in) :: info
-      type(MPI_Comm), intent(out) :: newcomm
+      type(MPI_Comm), intent(out), asynchronous :: newcomm
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -8823,10 +8823,10 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, intent(in) :: maxindegree
       integer, intent(out) :: sources(*)
-      integer, intent(out) :: sourceweights(*)
+      integer :: sourceweights(*)
       integer, intent(in) :: maxoutdegree
       integer, intent(out) :: destinations(*)
-      integer, intent(out) :: destweights(*)
+      integer :: destweights(*)
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -8839,10 +8839,10 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, intent(in) :: maxindegree
       integer, intent(out) :: sources(*)
-      integer, intent(out) :: sourceweights(*)
+      integer :: sourceweights(*)
       integer, intent(in) :: maxoutdegree
       integer, intent(out) :: destinations(*)
-      integer, intent(out) :: destweights(*)
+      integer :: destweights(*)
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -10080,7 +10080,7 @@ module mpi_f08
   interface MPI_Free_mem
     subroutine MPI_Free_mem_f08ts(base, ierror) bind(C, name='mpi_free_mem_f08ts_cdesc')
       implicit none
-      type(*), dimension(..), asynchronous :: base
+      type(*), dimension(..), intent(in), asynchronous :: base
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -10088,7 +10088,7 @@ module mpi_f08
   interface PMPI_Free_mem
     subroutine PMPI_Free_mem_f08ts(base, ierror) bind(C, name='pmpi_free_mem_f08ts_cdesc')
       implicit none
-      type(*), dimension(..), asynchronous :: base
+      type(*), dimension(..), intent(in), asynchronous :: base
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -12868,21 +12868,21 @@ module mpi_f08
   end interface
 
   interface MPI_Status_get_error
-    subroutine MPI_Status_get_error_f08(status, error, ierror)
+    subroutine MPI_Status_get_error_f08(status, err, ierror)
       import :: MPI_Status
       implicit none
       type(MPI_Status), intent(in) :: status
-      integer, intent(out) :: error
+      integer, intent(out) :: err
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
 
   interface PMPI_Status_get_error
-    subroutine PMPI_Status_get_error_f08(status, error, ierror)
+    subroutine PMPI_Status_get_error_f08(status, err, ierror)
       import :: MPI_Status
       implicit none
       type(MPI_Status), intent(in) :: status
-      integer, intent(out) :: error
+      integer, intent(out) :: err
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -12928,21 +12928,21 @@ module mpi_f08
   end interface
 
   interface MPI_Status_set_error
-    subroutine MPI_Status_set_error_f08(status, error, ierror)
+    subroutine MPI_Status_set_error_f08(status, err, ierror)
       import :: MPI_Status
       implicit none
       type(MPI_Status), intent(inout) :: status
-      integer, intent(in) :: error
+      integer, intent(in) :: err
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
 
   interface PMPI_Status_set_error
-    subroutine PMPI_Status_set_error_f08(status, error, ierror)
+    subroutine PMPI_Status_set_error_f08(status, err, ierror)
       import :: MPI_Status
       implicit none
       type(MPI_Status), intent(inout) :: status
-      integer, intent(in) :: error
+      integer, intent(in) :: err
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -14500,7 +14500,7 @@ module mpi_f08
       implicit none
       type(MPI_File), intent(in) :: fh
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14511,7 +14511,7 @@ module mpi_f08
       implicit none
       type(MPI_File), intent(in) :: fh
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14525,7 +14525,7 @@ module mpi_f08
       implicit none
       type(MPI_File), intent(in) :: fh
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14536,7 +14536,7 @@ module mpi_f08
       implicit none
       type(MPI_File), intent(in) :: fh
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14549,7 +14549,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -14561,7 +14561,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -14574,7 +14574,7 @@ module mpi_f08
       implicit none
       type(MPI_File), intent(in) :: fh
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14585,7 +14585,7 @@ module mpi_f08
       implicit none
       type(MPI_File), intent(in) :: fh
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14599,7 +14599,7 @@ module mpi_f08
       implicit none
       type(MPI_File), intent(in) :: fh
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14610,7 +14610,7 @@ module mpi_f08
       implicit none
       type(MPI_File), intent(in) :: fh
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14623,7 +14623,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -14635,7 +14635,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -14647,7 +14647,7 @@ module mpi_f08
       import :: MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14657,7 +14657,7 @@ module mpi_f08
       import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14670,7 +14670,7 @@ module mpi_f08
       import :: MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14680,7 +14680,7 @@ module mpi_f08
       import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14693,7 +14693,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -14705,7 +14705,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -14717,7 +14717,7 @@ module mpi_f08
       import :: MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14727,7 +14727,7 @@ module mpi_f08
       import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14740,7 +14740,7 @@ module mpi_f08
       import :: MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14750,7 +14750,7 @@ module mpi_f08
       import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14763,7 +14763,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -14775,7 +14775,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -14787,7 +14787,7 @@ module mpi_f08
       import :: MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14797,7 +14797,7 @@ module mpi_f08
       import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14810,7 +14810,7 @@ module mpi_f08
       import :: MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14820,7 +14820,7 @@ module mpi_f08
       import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14833,7 +14833,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -14845,7 +14845,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -14857,7 +14857,7 @@ module mpi_f08
       import :: MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14867,7 +14867,7 @@ module mpi_f08
       import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14880,7 +14880,7 @@ module mpi_f08
       import :: MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14890,7 +14890,7 @@ module mpi_f08
       import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14903,7 +14903,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -14915,7 +14915,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -15162,7 +15162,7 @@ module mpi_f08
       import :: MPI_STATUS_SIZE, MPI_Status
       implicit none
       integer, intent(in) :: f_status(MPI_STATUS_SIZE)
-      type(MPI_Status) :: f08_status
+      type(MPI_Status), intent(out) :: f08_status
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -15172,7 +15172,7 @@ module mpi_f08
       import :: MPI_STATUS_SIZE, MPI_Status
       implicit none
       integer, intent(in) :: f_status(MPI_STATUS_SIZE)
-      type(MPI_Status) :: f08_status
+      type(MPI_Status), intent(out) :: f08_status
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface

@@ -7,7 +7,7 @@
 use crate::job::Variant;
 use crate::program::Program;
 
-const NAMES: [&str; 64] = [
+const NAMES: [&str; 66] = [
     "attr_comm",
     "attr_finalize",
     "attr_type",
@@ -61,6 +61,8 @@ const NAMES: [&str; 64] = [
     "basics-mpi",
     "callbacks-mpif",
     "callbacks-mpi",
+    "declared_arguments-f08",
+    "declared_arguments-mpi",
     "dyn_spawn_fortran",
     "extra_state-f08",
     "f08-own",

@@ -357,6 +357,8 @@ fn declaration(
     let param = arg.param;
     let f08 = module == Module::F08;
     let intent = match param.direction {
+        // C is given its address, but nothing is written there.
+        _ if routine.base_name() == "MPI_Cancel" => "intent(in)",
         Direction::In => "intent(in)",
         Direction::Out => "intent(out)",
         Direction::InOut => "intent(inout)",
@@ -371,13 +373,15 @@ fn declaration(
             vec![format!("type(c_ptr), intent(out) :: {name}")]
         }
         Pass::Buffer if f08 => {
-            let asynchronous = if routine.is_nonblocking() || keeps(routine) {
+            let asynchronous = if routine.is_nonblocking() || routine.is_split() || keeps(routine) {
                 ", asynchronous"
             } else {
                 ""
             };
             let intent = match param.direction {
-                Direction::In if !keeps(routine) => ", intent(in)",
+                Direction::In if !keeps(routine) || routine.base_name() == "MPI_Free_mem" => {
+                    ", intent(in)"
+                }
                 _ => "",
             };
             vec![format!(
@@ -428,6 +432,10 @@ fn declaration(
         Pass::OldInteger => vec![format!("integer, intent(in) :: {name}")],
         Pass::OldIntegers => vec![format!("integer, intent(in) :: {name}(*)")],
         Pass::OldIntegerOut => vec![format!("integer, intent(out) :: {name}")],
+        // It may be one of the constants that must not be written.
+        Pass::Weights if param.direction == Direction::Out => {
+            vec![format!("integer :: {name}(*)")]
+        }
         Pass::Weights => vec![format!("integer, {intent} :: {name}(*)")],
         Pass::ErrorCodes => vec![format!("integer :: {name}(*)")],
         Pass::Index => vec![format!("integer, intent(out) :: {name}")],
@@ -458,12 +466,13 @@ fn declaration(
                 (shape, _) => shape,
             };
             // What an unfinished operation reads must not be moved, either.
-            let asynchronous = if f08
-                && !shape.is_empty()
+            let reads_on = !shape.is_empty()
                 && param.direction == Direction::In
                 && routine.is_nonblocking()
-                && routine.has_buffers()
-            {
+                && routine.has_buffers();
+            // The communicator is there when the operation has ended.
+            let is_made = name == "newcomm" && routine.is_nonblocking() && param.kind == Kind::Comm;
+            let asynchronous = if f08 && (reads_on || is_made) {
                 ", asynchronous"
             } else {
                 ""
@@ -507,6 +516,7 @@ fn status(
     let intent = match direction {
         Direction::In => ", intent(in)",
         Direction::InOut => ", intent(inout)",
+        Direction::Out if kind == Kind::StatusF08 => ", intent(out)",
         // It may be one of the constants that must not be written.
         Direction::Out => "",
     };

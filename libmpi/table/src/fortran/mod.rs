@@ -144,6 +144,13 @@ impl Routine<'_> {
         begins || has(Kind::Win) || self.attaches()
     }
 
+    /// Whether it begins or ends an access to a file whose other half is another call.
+    pub fn is_split(&self) -> bool {
+        let name = self.base_name();
+        let half = name.ends_with("_begin") || name.ends_with("_end");
+        name.starts_with("MPI_File_") && half
+    }
+
     /// The name of its form with ints: both have in common what is particular to a routine.
     pub fn base_name(&self) -> &str {
         self.function.narrow_name().unwrap_or(&self.function.name)
