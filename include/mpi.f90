@@ -12931,19 +12931,9 @@ module mpi
         ierror)
       implicit none
       integer, intent(in) :: logical_size
-      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
-      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
-      !DIR$ IGNORE_TKR logical_true
-      !$PRAGMA IGNORE_TKR logical_true
-      !IBM* IGNORE_TKR logical_true
-      real :: logical_true(*)
-      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
-      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
-      !DIR$ IGNORE_TKR logical_false
-      !$PRAGMA IGNORE_TKR logical_false
-      !IBM* IGNORE_TKR logical_false
-      real :: logical_false(*)
-      integer, intent(out) :: is_set
+      logical, intent(out) :: logical_true
+      logical, intent(out) :: logical_false
+      logical, intent(out) :: is_set
       integer, intent(out) :: ierror
     end subroutine
   end interface
@@ -12953,19 +12943,9 @@ module mpi
         ierror)
       implicit none
       integer, intent(in) :: logical_size
-      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
-      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
-      !DIR$ IGNORE_TKR logical_true
-      !$PRAGMA IGNORE_TKR logical_true
-      !IBM* IGNORE_TKR logical_true
-      real :: logical_true(*)
-      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
-      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
-      !DIR$ IGNORE_TKR logical_false
-      !$PRAGMA IGNORE_TKR logical_false
-      !IBM* IGNORE_TKR logical_false
-      real :: logical_false(*)
-      integer, intent(out) :: is_set
+      logical, intent(out) :: logical_true
+      logical, intent(out) :: logical_false
+      logical, intent(out) :: is_set
       integer, intent(out) :: ierror
     end subroutine
   end interface
@@ -12974,18 +12954,8 @@ module mpi
     subroutine MPI_Abi_set_fortran_booleans(logical_size, logical_true, logical_false, ierror)
       implicit none
       integer, intent(in) :: logical_size
-      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
-      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
-      !DIR$ IGNORE_TKR logical_true
-      !$PRAGMA IGNORE_TKR logical_true
-      !IBM* IGNORE_TKR logical_true
-      real :: logical_true(*)
-      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
-      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
-      !DIR$ IGNORE_TKR logical_false
-      !$PRAGMA IGNORE_TKR logical_false
-      !IBM* IGNORE_TKR logical_false
-      real :: logical_false(*)
+      logical, intent(in) :: logical_true
+      logical, intent(in) :: logical_false
       integer, intent(out) :: ierror
     end subroutine
   end interface
@@ -12994,18 +12964,8 @@ module mpi
     subroutine PMPI_Abi_set_fortran_booleans(logical_size, logical_true, logical_false, ierror)
       implicit none
       integer, intent(in) :: logical_size
-      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
-      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
-      !DIR$ IGNORE_TKR logical_true
-      !$PRAGMA IGNORE_TKR logical_true
-      !IBM* IGNORE_TKR logical_true
-      real :: logical_true(*)
-      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
-      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
-      !DIR$ IGNORE_TKR logical_false
-      !$PRAGMA IGNORE_TKR logical_false
-      !IBM* IGNORE_TKR logical_false
-      real :: logical_false(*)
+      logical, intent(in) :: logical_true
+      logical, intent(in) :: logical_false
       integer, intent(out) :: ierror
     end subroutine
   end interface

@@ -302,6 +302,8 @@ module mpi
   integer, parameter :: MPIX_GPU_SUPPORT_HIP = 2
   integer, parameter :: MPIX_ERR_PROC_FAILED = 101
   integer, parameter :: MPIX_ERR_STREAM = 106
+  integer, parameter :: MPI_ABI_VERSION = 1
+  integer, parameter :: MPI_ABI_SUBVERSION = 0
 
   logical, parameter :: MPI_SUBARRAYS_SUPPORTED = .false.
   logical, parameter :: MPI_ASYNC_PROTECTS_NONBLOCKING = .false.
@@ -12712,19 +12714,9 @@ module mpi
         ierror)
       implicit none
       integer, intent(in) :: logical_size
-      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
-      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
-      !DIR$ IGNORE_TKR logical_true
-      !$PRAGMA IGNORE_TKR logical_true
-      !IBM* IGNORE_TKR logical_true
-      real :: logical_true(*)
-      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
-      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
-      !DIR$ IGNORE_TKR logical_false
-      !$PRAGMA IGNORE_TKR logical_false
-      !IBM* IGNORE_TKR logical_false
-      real :: logical_false(*)
-      integer, intent(out) :: is_set
+      logical, intent(out) :: logical_true
+      logical, intent(out) :: logical_false
+      logical, intent(out) :: is_set
       integer, intent(out) :: ierror
     end subroutine
   end interface
@@ -12734,19 +12726,9 @@ module mpi
         ierror)
       implicit none
       integer, intent(in) :: logical_size
-      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
-      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
-      !DIR$ IGNORE_TKR logical_true
-      !$PRAGMA IGNORE_TKR logical_true
-      !IBM* IGNORE_TKR logical_true
-      real :: logical_true(*)
-      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
-      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
-      !DIR$ IGNORE_TKR logical_false
-      !$PRAGMA IGNORE_TKR logical_false
-      !IBM* IGNORE_TKR logical_false
-      real :: logical_false(*)
-      integer, intent(out) :: is_set
+      logical, intent(out) :: logical_true
+      logical, intent(out) :: logical_false
+      logical, intent(out) :: is_set
       integer, intent(out) :: ierror
     end subroutine
   end interface
@@ -12755,18 +12737,8 @@ module mpi
     subroutine MPI_Abi_set_fortran_booleans(logical_size, logical_true, logical_false, ierror)
       implicit none
       integer, intent(in) :: logical_size
-      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
-      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
-      !DIR$ IGNORE_TKR logical_true
-      !$PRAGMA IGNORE_TKR logical_true
-      !IBM* IGNORE_TKR logical_true
-      real :: logical_true(*)
-      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
-      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
-      !DIR$ IGNORE_TKR logical_false
-      !$PRAGMA IGNORE_TKR logical_false
-      !IBM* IGNORE_TKR logical_false
-      real :: logical_false(*)
+      logical, intent(in) :: logical_true
+      logical, intent(in) :: logical_false
       integer, intent(out) :: ierror
     end subroutine
   end interface
@@ -12775,18 +12747,8 @@ module mpi
     subroutine PMPI_Abi_set_fortran_booleans(logical_size, logical_true, logical_false, ierror)
       implicit none
       integer, intent(in) :: logical_size
-      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
-      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
-      !DIR$ IGNORE_TKR logical_true
-      !$PRAGMA IGNORE_TKR logical_true
-      !IBM* IGNORE_TKR logical_true
-      real :: logical_true(*)
-      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
-      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
-      !DIR$ IGNORE_TKR logical_false
-      !$PRAGMA IGNORE_TKR logical_false
-      !IBM* IGNORE_TKR logical_false
-      real :: logical_false(*)
+      logical, intent(in) :: logical_true
+      logical, intent(in) :: logical_false
       integer, intent(out) :: ierror
     end subroutine
   end interface

@@ -292,6 +292,8 @@ module mpi_f08
   integer, parameter :: MPIX_GPU_SUPPORT_HIP = 2
   integer, parameter :: MPIX_ERR_PROC_FAILED = 101
   integer, parameter :: MPIX_ERR_STREAM = 106
+  integer, parameter :: MPI_ABI_VERSION = 1
+  integer, parameter :: MPI_ABI_SUBVERSION = 0
 
   logical, parameter :: MPI_SUBARRAYS_SUPPORTED = .true.
   logical, parameter :: MPI_ASYNC_PROTECTS_NONBLOCKING = .true.
@@ -15270,47 +15272,47 @@ module mpi_f08
   end interface
 
   interface MPI_Abi_get_fortran_booleans
-    subroutine MPI_Abi_get_fortran_booleans_f08ts(logical_size, logical_true, logical_false, &
-        is_set, ierror) bind(C, name='mpi_abi_get_fortran_booleans_f08ts_cdesc')
+    subroutine MPI_Abi_get_fortran_booleans_f08(logical_size, logical_true, logical_false, &
+        is_set, ierror)
       implicit none
       integer, intent(in) :: logical_size
-      type(*), dimension(..) :: logical_true
-      type(*), dimension(..) :: logical_false
-      integer, intent(out) :: is_set
+      logical, intent(out) :: logical_true
+      logical, intent(out) :: logical_false
+      logical, intent(out) :: is_set
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
 
   interface PMPI_Abi_get_fortran_booleans
-    subroutine PMPI_Abi_get_fortran_booleans_f08ts(logical_size, logical_true, logical_false, &
-        is_set, ierror) bind(C, name='pmpi_abi_get_fortran_booleans_f08ts_cdesc')
+    subroutine PMPI_Abi_get_fortran_booleans_f08(logical_size, logical_true, logical_false, &
+        is_set, ierror)
       implicit none
       integer, intent(in) :: logical_size
-      type(*), dimension(..) :: logical_true
-      type(*), dimension(..) :: logical_false
-      integer, intent(out) :: is_set
+      logical, intent(out) :: logical_true
+      logical, intent(out) :: logical_false
+      logical, intent(out) :: is_set
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
 
   interface MPI_Abi_set_fortran_booleans
-    subroutine MPI_Abi_set_fortran_booleans_f08ts(logical_size, logical_true, logical_false, &
-        ierror) bind(C, name='mpi_abi_set_fortran_booleans_f08ts_cdesc')
+    subroutine MPI_Abi_set_fortran_booleans_f08(logical_size, logical_true, logical_false, &
+        ierror)
       implicit none
       integer, intent(in) :: logical_size
-      type(*), dimension(..), intent(in) :: logical_true
-      type(*), dimension(..), intent(in) :: logical_false
+      logical, intent(in) :: logical_true
+      logical, intent(in) :: logical_false
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
 
   interface PMPI_Abi_set_fortran_booleans
-    subroutine PMPI_Abi_set_fortran_booleans_f08ts(logical_size, logical_true, logical_false, &
-        ierror) bind(C, name='pmpi_abi_set_fortran_booleans_f08ts_cdesc')
+    subroutine PMPI_Abi_set_fortran_booleans_f08(logical_size, logical_true, logical_false, &
+        ierror)
       implicit none
       integer, intent(in) :: logical_size
-      type(*), dimension(..), intent(in) :: logical_true
-      type(*), dimension(..), intent(in) :: logical_false
+      logical, intent(in) :: logical_true
+      logical, intent(in) :: logical_false
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface

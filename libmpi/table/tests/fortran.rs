@@ -192,6 +192,18 @@ fn arguments_are_declared_as_the_standard_does() {
     let mut wrong: Vec<String> = [
         ("MPI_Status_get_error", "integer, intent(out) :: err"),
         ("MPI_Status_set_error", "integer, intent(in) :: err"),
+        (
+            "MPI_Abi_get_fortran_booleans",
+            "logical, intent(out) :: logical_true",
+        ),
+        (
+            "MPI_Abi_get_fortran_booleans",
+            "logical, intent(out) :: is_set",
+        ),
+        (
+            "MPI_Abi_set_fortran_booleans",
+            "logical, intent(in) :: logical_false",
+        ),
         ("MPI_Cancel", "type(mpi_request), intent(in) :: request"),
         (
             "MPI_Comm_idup",
@@ -231,4 +243,24 @@ fn arguments_are_declared_as_the_standard_does() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The version of the ABI (MPI-5.0 section 21.2) is among the constants of that ABI, and of no other.
+#[test]
+fn the_standard_abi_tells_its_version() {
+    let version = |table: &Table| {
+        let constants = table.fortran_constants().into_iter();
+        constants
+            .filter(|one| one.name.starts_with("MPI_ABI_"))
+            .map(|one| (one.name, one.value))
+            .collect::<Vec<_>>()
+    };
+    let expected = [("MPI_ABI_VERSION", 1), ("MPI_ABI_SUBVERSION", 0)];
+    let found = version(&complete().for_standard_fortran());
+    let found: Vec<(&str, i64)> = found
+        .iter()
+        .map(|(name, value)| (&**name, *value))
+        .collect();
+    assert_eq!(found, expected);
+    assert_eq!(version(&complete()), []);
 }

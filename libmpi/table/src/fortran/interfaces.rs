@@ -545,7 +545,8 @@ fn kind(routine: &Routine<'_>, kind: Kind, module: Module, want: &mut impl FnMut
         Kind::ExtraState | Kind::Attribute => wide("MPI_ADDRESS_KIND"),
         Kind::Offset => wide("MPI_OFFSET_KIND"),
         Kind::BigCount => wide("MPI_COUNT_KIND"),
-        Kind::Logical => "logical".to_owned(),
+        // Of buffers only those of truth values come here.
+        Kind::Logical | Kind::Buffer => "logical".to_owned(),
         _ if module == Module::Mpi => "integer".to_owned(),
         _ => {
             let handle = match kind {

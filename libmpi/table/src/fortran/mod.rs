@@ -284,6 +284,8 @@ fn pass(function: &Function, param: &Param) -> Pass {
         Kind::Texts if name == "argv" && has_argc(function) => Pass::Null,
         _ if name == "argc" => Pass::Null,
         Kind::Texts => Pass::Texts,
+        // Truth values as they are in Fortran's memory.
+        Kind::Buffer if name.starts_with("logical_") => Pass::Pointer,
         Kind::Buffer => Pass::Buffer,
         Kind::Address if name == "baseptr" => Pass::AddressOut,
         Kind::Address => Pass::Buffer,
