@@ -311,6 +311,7 @@ module mpi_f08
     MPI_STATUSES_IGNORE(1)
   integer, bind(C, name='mpifcmb5_'), target :: MPI_UNWEIGHTED(1)
   integer, bind(C, name='mpifcmb9_'), target :: MPI_WEIGHTS_EMPTY(1)
+  integer, bind(C, name='mpifcmba_'), target :: MPI_BUFFER_AUTOMATIC
   integer, bind(C, name='weft_errcodes_ignore'), target :: MPI_ERRCODES_IGNORE(1)
   character(kind=c_char), bind(C, name='weft_argv_null'), target :: MPI_ARGV_NULL(1)
   character(kind=c_char), bind(C, name='weft_argvs_null'), target :: MPI_ARGVS_NULL(1, 1)
@@ -1909,7 +1910,7 @@ module mpi_f08
     subroutine MPI_Cancel_f08(request, ierror)
       import :: MPI_Request
       implicit none
-      type(MPI_Request), intent(inout) :: request
+      type(MPI_Request), intent(in) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -1918,7 +1919,7 @@ module mpi_f08
     subroutine PMPI_Cancel_f08(request, ierror)
       import :: MPI_Request
       implicit none
-      type(MPI_Request), intent(inout) :: request
+      type(MPI_Request), intent(in) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -7683,7 +7684,7 @@ module mpi_f08
       import :: MPI_Comm, MPI_Request
       implicit none
       type(MPI_Comm), intent(in) :: comm
-      type(MPI_Comm), intent(out) :: newcomm
+      type(MPI_Comm), intent(out), asynchronous :: newcomm
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -7694,7 +7695,7 @@ module mpi_f08
       import :: MPI_Comm, MPI_Request
       implicit none
       type(MPI_Comm), intent(in) :: comm
-      type(MPI_Comm), intent(out) :: newcomm
+      type(MPI_Comm), intent(out), asynchronous :: newcomm
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -7706,7 +7707,7 @@ module mpi_f08
       implicit none
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Info), intent(in) :: info
-      type(MPI_Comm), intent(out) :: newcomm
+      type(MPI_Comm), intent(out), asynchronous :: newcomm
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -7718,7 +7719,7 @@ module mpi_f08
       implicit none
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Info), intent(in) :: info
-      type(MPI_Comm), intent(out) :: newcomm
+      type(MPI_Comm), intent(out), asynchronous :: newcomm
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -8829,10 +8830,10 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, intent(in) :: maxindegree
       integer, intent(out) :: sources(*)
-      integer, intent(out) :: sourceweights(*)
+      integer :: sourceweights(*)
       integer, intent(in) :: maxoutdegree
       integer, intent(out) :: destinations(*)
-      integer, intent(out) :: destweights(*)
+      integer :: destweights(*)
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -8845,10 +8846,10 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, intent(in) :: maxindegree
       integer, intent(out) :: sources(*)
-      integer, intent(out) :: sourceweights(*)
+      integer :: sourceweights(*)
       integer, intent(in) :: maxoutdegree
       integer, intent(out) :: destinations(*)
-      integer, intent(out) :: destweights(*)
+      integer :: destweights(*)
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -10086,7 +10087,7 @@ module mpi_f08
   interface MPI_Free_mem
     subroutine MPI_Free_mem_f08ts(base, ierror) bind(C, name='mpi_free_mem_f08ts_cdesc')
       implicit none
-      type(*), dimension(..), asynchronous :: base
+      type(*), dimension(..), intent(in), asynchronous :: base
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -10094,7 +10095,7 @@ module mpi_f08
   interface PMPI_Free_mem
     subroutine PMPI_Free_mem_f08ts(base, ierror) bind(C, name='pmpi_free_mem_f08ts_cdesc')
       implicit none
-      type(*), dimension(..), asynchronous :: base
+      type(*), dimension(..), intent(in), asynchronous :: base
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -12874,21 +12875,21 @@ module mpi_f08
   end interface
 
   interface MPI_Status_get_error
-    subroutine MPI_Status_get_error_f08(status, error, ierror)
+    subroutine MPI_Status_get_error_f08(status, err, ierror)
       import :: MPI_Status
       implicit none
       type(MPI_Status), intent(in) :: status
-      integer, intent(out) :: error
+      integer, intent(out) :: err
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
 
   interface PMPI_Status_get_error
-    subroutine PMPI_Status_get_error_f08(status, error, ierror)
+    subroutine PMPI_Status_get_error_f08(status, err, ierror)
       import :: MPI_Status
       implicit none
       type(MPI_Status), intent(in) :: status
-      integer, intent(out) :: error
+      integer, intent(out) :: err
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -12934,21 +12935,21 @@ module mpi_f08
   end interface
 
   interface MPI_Status_set_error
-    subroutine MPI_Status_set_error_f08(status, error, ierror)
+    subroutine MPI_Status_set_error_f08(status, err, ierror)
       import :: MPI_Status
       implicit none
       type(MPI_Status), intent(inout) :: status
-      integer, intent(in) :: error
+      integer, intent(in) :: err
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
 
   interface PMPI_Status_set_error
-    subroutine PMPI_Status_set_error_f08(status, error, ierror)
+    subroutine PMPI_Status_set_error_f08(status, err, ierror)
       import :: MPI_Status
       implicit none
       type(MPI_Status), intent(inout) :: status
-      integer, intent(in) :: error
+      integer, intent(in) :: err
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -14506,7 +14507,7 @@ module mpi_f08
       implicit none
       type(MPI_File), intent(in) :: fh
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14517,7 +14518,7 @@ module mpi_f08
       implicit none
       type(MPI_File), intent(in) :: fh
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14531,7 +14532,7 @@ module mpi_f08
       implicit none
       type(MPI_File), intent(in) :: fh
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14542,7 +14543,7 @@ module mpi_f08
       implicit none
       type(MPI_File), intent(in) :: fh
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14555,7 +14556,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -14567,7 +14568,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -14580,7 +14581,7 @@ module mpi_f08
       implicit none
       type(MPI_File), intent(in) :: fh
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14591,7 +14592,7 @@ module mpi_f08
       implicit none
       type(MPI_File), intent(in) :: fh
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14605,7 +14606,7 @@ module mpi_f08
       implicit none
       type(MPI_File), intent(in) :: fh
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14616,7 +14617,7 @@ module mpi_f08
       implicit none
       type(MPI_File), intent(in) :: fh
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14629,7 +14630,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -14641,7 +14642,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -14653,7 +14654,7 @@ module mpi_f08
       import :: MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14663,7 +14664,7 @@ module mpi_f08
       import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14676,7 +14677,7 @@ module mpi_f08
       import :: MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14686,7 +14687,7 @@ module mpi_f08
       import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14699,7 +14700,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -14711,7 +14712,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -14723,7 +14724,7 @@ module mpi_f08
       import :: MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14733,7 +14734,7 @@ module mpi_f08
       import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14746,7 +14747,7 @@ module mpi_f08
       import :: MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14756,7 +14757,7 @@ module mpi_f08
       import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14769,7 +14770,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -14781,7 +14782,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -14793,7 +14794,7 @@ module mpi_f08
       import :: MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14803,7 +14804,7 @@ module mpi_f08
       import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14816,7 +14817,7 @@ module mpi_f08
       import :: MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14826,7 +14827,7 @@ module mpi_f08
       import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14839,7 +14840,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -14851,7 +14852,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -14863,7 +14864,7 @@ module mpi_f08
       import :: MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14873,7 +14874,7 @@ module mpi_f08
       import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14886,7 +14887,7 @@ module mpi_f08
       import :: MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14896,7 +14897,7 @@ module mpi_f08
       import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14909,7 +14910,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -14921,7 +14922,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -15168,7 +15169,7 @@ module mpi_f08
       import :: MPI_STATUS_SIZE, MPI_Status
       implicit none
       integer, intent(in) :: f_status(MPI_STATUS_SIZE)
-      type(MPI_Status) :: f08_status
+      type(MPI_Status), intent(out) :: f08_status
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -15178,7 +15179,7 @@ module mpi_f08
       import :: MPI_STATUS_SIZE, MPI_Status
       implicit none
       integer, intent(in) :: f_status(MPI_STATUS_SIZE)
-      type(MPI_Status) :: f08_status
+      type(MPI_Status), intent(out) :: f08_status
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -15276,47 +15277,47 @@ module mpi_f08
   end interface
 
   interface MPI_Abi_get_fortran_booleans
-    subroutine MPI_Abi_get_fortran_booleans_f08ts(logical_size, logical_true, logical_false, &
-        is_set, ierror) bind(C, name='mpi_abi_get_fortran_booleans_f08ts_cdesc')
+    subroutine MPI_Abi_get_fortran_booleans_f08(logical_size, logical_true, logical_false, &
+        is_set, ierror)
       implicit none
       integer, intent(in) :: logical_size
-      type(*), dimension(..) :: logical_true
-      type(*), dimension(..) :: logical_false
-      integer, intent(out) :: is_set
+      logical, intent(out) :: logical_true
+      logical, intent(out) :: logical_false
+      logical, intent(out) :: is_set
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
 
   interface PMPI_Abi_get_fortran_booleans
-    subroutine PMPI_Abi_get_fortran_booleans_f08ts(logical_size, logical_true, logical_false, &
-        is_set, ierror) bind(C, name='pmpi_abi_get_fortran_booleans_f08ts_cdesc')
+    subroutine PMPI_Abi_get_fortran_booleans_f08(logical_size, logical_true, logical_false, &
+        is_set, ierror)
       implicit none
       integer, intent(in) :: logical_size
-      type(*), dimension(..) :: logical_true
-      type(*), dimension(..) :: logical_false
-      integer, intent(out) :: is_set
+      logical, intent(out) :: logical_true
+      logical, intent(out) :: logical_false
+      logical, intent(out) :: is_set
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
 
   interface MPI_Abi_set_fortran_booleans
-    subroutine MPI_Abi_set_fortran_booleans_f08ts(logical_size, logical_true, logical_false, &
-        ierror) bind(C, name='mpi_abi_set_fortran_booleans_f08ts_cdesc')
+    subroutine MPI_Abi_set_fortran_booleans_f08(logical_size, logical_true, logical_false, &
+        ierror)
       implicit none
       integer, intent(in) :: logical_size
-      type(*), dimension(..), intent(in) :: logical_true
-      type(*), dimension(..), intent(in) :: logical_false
+      logical, intent(in) :: logical_true
+      logical, intent(in) :: logical_false
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
 
   interface PMPI_Abi_set_fortran_booleans
-    subroutine PMPI_Abi_set_fortran_booleans_f08ts(logical_size, logical_true, logical_false, &
-        ierror) bind(C, name='pmpi_abi_set_fortran_booleans_f08ts_cdesc')
+    subroutine PMPI_Abi_set_fortran_booleans_f08(logical_size, logical_true, logical_false, &
+        ierror)
       implicit none
       integer, intent(in) :: logical_size
-      type(*), dimension(..), intent(in) :: logical_true
-      type(*), dimension(..), intent(in) :: logical_false
+      logical, intent(in) :: logical_true
+      logical, intent(in) :: logical_false
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface

@@ -302,6 +302,8 @@ module mpi
   integer, parameter :: MPIX_GPU_SUPPORT_HIP = 2
   integer, parameter :: MPIX_ERR_PROC_FAILED = 101
   integer, parameter :: MPIX_ERR_STREAM = 106
+  integer, parameter :: MPI_ABI_VERSION = 1
+  integer, parameter :: MPI_ABI_SUBVERSION = 0
 
   logical, parameter :: MPI_SUBARRAYS_SUPPORTED = .false.
   logical, parameter :: MPI_ASYNC_PROTECTS_NONBLOCKING = .false.
@@ -319,8 +321,11 @@ module mpi
   COMMON /MPIFCMB5/ MPI_UNWEIGHTED
   INTEGER MPI_WEIGHTS_EMPTY(1)
   COMMON /MPIFCMB9/ MPI_WEIGHTS_EMPTY
+  INTEGER MPI_BUFFER_AUTOMATIC
+  TARGET MPI_BUFFER_AUTOMATIC
+  COMMON /MPIFCMBA/ MPI_BUFFER_AUTOMATIC
   SAVE /MPIPRIV1/, /MPIPRIV2/, /MPIPRIVC/
-  SAVE /MPIFCMB5/, /MPIFCMB9/
+  SAVE /MPIFCMB5/, /MPIFCMB9/, /MPIFCMBA/
 
   external :: MPI_NULL_COPY_FN
   external :: MPI_NULL_DELETE_FN
@@ -1497,7 +1502,7 @@ module mpi
   interface
     subroutine MPI_Cancel(request, ierror)
       implicit none
-      integer, intent(inout) :: request
+      integer, intent(in) :: request
       integer, intent(out) :: ierror
     end subroutine
   end interface
@@ -1505,7 +1510,7 @@ module mpi
   interface
     subroutine PMPI_Cancel(request, ierror)
       implicit none
-      integer, intent(inout) :: request
+      integer, intent(in) :: request
       integer, intent(out) :: ierror
     end subroutine
   end interface
@@ -7089,10 +7094,10 @@ module mpi
       integer, intent(in) :: comm
       integer, intent(in) :: maxindegree
       integer, intent(out) :: sources(*)
-      integer, intent(out) :: sourceweights(*)
+      integer :: sourceweights(*)
       integer, intent(in) :: maxoutdegree
       integer, intent(out) :: destinations(*)
-      integer, intent(out) :: destweights(*)
+      integer :: destweights(*)
       integer, intent(out) :: ierror
     end subroutine
   end interface
@@ -7104,10 +7109,10 @@ module mpi
       integer, intent(in) :: comm
       integer, intent(in) :: maxindegree
       integer, intent(out) :: sources(*)
-      integer, intent(out) :: sourceweights(*)
+      integer :: sourceweights(*)
       integer, intent(in) :: maxoutdegree
       integer, intent(out) :: destinations(*)
-      integer, intent(out) :: destweights(*)
+      integer :: destweights(*)
       integer, intent(out) :: ierror
     end subroutine
   end interface
@@ -10639,21 +10644,21 @@ module mpi
   end interface
 
   interface
-    subroutine MPI_Status_get_error(status, error, ierror)
+    subroutine MPI_Status_get_error(status, err, ierror)
       import :: MPI_STATUS_SIZE
       implicit none
       integer, intent(in) :: status(MPI_STATUS_SIZE)
-      integer, intent(out) :: error
+      integer, intent(out) :: err
       integer, intent(out) :: ierror
     end subroutine
   end interface
 
   interface
-    subroutine PMPI_Status_get_error(status, error, ierror)
+    subroutine PMPI_Status_get_error(status, err, ierror)
       import :: MPI_STATUS_SIZE
       implicit none
       integer, intent(in) :: status(MPI_STATUS_SIZE)
-      integer, intent(out) :: error
+      integer, intent(out) :: err
       integer, intent(out) :: ierror
     end subroutine
   end interface
@@ -10699,21 +10704,21 @@ module mpi
   end interface
 
   interface
-    subroutine MPI_Status_set_error(status, error, ierror)
+    subroutine MPI_Status_set_error(status, err, ierror)
       import :: MPI_STATUS_SIZE
       implicit none
       integer, intent(inout) :: status(MPI_STATUS_SIZE)
-      integer, intent(in) :: error
+      integer, intent(in) :: err
       integer, intent(out) :: ierror
     end subroutine
   end interface
 
   interface
-    subroutine PMPI_Status_set_error(status, error, ierror)
+    subroutine PMPI_Status_set_error(status, err, ierror)
       import :: MPI_STATUS_SIZE
       implicit none
       integer, intent(inout) :: status(MPI_STATUS_SIZE)
-      integer, intent(in) :: error
+      integer, intent(in) :: err
       integer, intent(out) :: ierror
     end subroutine
   end interface
@@ -12603,7 +12608,7 @@ module mpi
       import :: MPI_STATUS_SIZE, MPI_Status
       implicit none
       integer, intent(in) :: f_status(MPI_STATUS_SIZE)
-      type(MPI_Status) :: f08_status
+      type(MPI_Status), intent(out) :: f08_status
       integer, intent(out) :: ierror
     end subroutine
   end interface
@@ -12613,7 +12618,7 @@ module mpi
       import :: MPI_STATUS_SIZE, MPI_Status
       implicit none
       integer, intent(in) :: f_status(MPI_STATUS_SIZE)
-      type(MPI_Status) :: f08_status
+      type(MPI_Status), intent(out) :: f08_status
       integer, intent(out) :: ierror
     end subroutine
   end interface
@@ -12709,19 +12714,9 @@ module mpi
         ierror)
       implicit none
       integer, intent(in) :: logical_size
-      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
-      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
-      !DIR$ IGNORE_TKR logical_true
-      !$PRAGMA IGNORE_TKR logical_true
-      !IBM* IGNORE_TKR logical_true
-      real :: logical_true(*)
-      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
-      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
-      !DIR$ IGNORE_TKR logical_false
-      !$PRAGMA IGNORE_TKR logical_false
-      !IBM* IGNORE_TKR logical_false
-      real :: logical_false(*)
-      integer, intent(out) :: is_set
+      logical, intent(out) :: logical_true
+      logical, intent(out) :: logical_false
+      logical, intent(out) :: is_set
       integer, intent(out) :: ierror
     end subroutine
   end interface
@@ -12731,19 +12726,9 @@ module mpi
         ierror)
       implicit none
       integer, intent(in) :: logical_size
-      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
-      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
-      !DIR$ IGNORE_TKR logical_true
-      !$PRAGMA IGNORE_TKR logical_true
-      !IBM* IGNORE_TKR logical_true
-      real :: logical_true(*)
-      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
-      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
-      !DIR$ IGNORE_TKR logical_false
-      !$PRAGMA IGNORE_TKR logical_false
-      !IBM* IGNORE_TKR logical_false
-      real :: logical_false(*)
-      integer, intent(out) :: is_set
+      logical, intent(out) :: logical_true
+      logical, intent(out) :: logical_false
+      logical, intent(out) :: is_set
       integer, intent(out) :: ierror
     end subroutine
   end interface
@@ -12752,18 +12737,8 @@ module mpi
     subroutine MPI_Abi_set_fortran_booleans(logical_size, logical_true, logical_false, ierror)
       implicit none
       integer, intent(in) :: logical_size
-      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
-      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
-      !DIR$ IGNORE_TKR logical_true
-      !$PRAGMA IGNORE_TKR logical_true
-      !IBM* IGNORE_TKR logical_true
-      real :: logical_true(*)
-      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
-      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
-      !DIR$ IGNORE_TKR logical_false
-      !$PRAGMA IGNORE_TKR logical_false
-      !IBM* IGNORE_TKR logical_false
-      real :: logical_false(*)
+      logical, intent(in) :: logical_true
+      logical, intent(in) :: logical_false
       integer, intent(out) :: ierror
     end subroutine
   end interface
@@ -12772,18 +12747,8 @@ module mpi
     subroutine PMPI_Abi_set_fortran_booleans(logical_size, logical_true, logical_false, ierror)
       implicit none
       integer, intent(in) :: logical_size
-      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
-      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
-      !DIR$ IGNORE_TKR logical_true
-      !$PRAGMA IGNORE_TKR logical_true
-      !IBM* IGNORE_TKR logical_true
-      real :: logical_true(*)
-      !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
-      !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
-      !DIR$ IGNORE_TKR logical_false
-      !$PRAGMA IGNORE_TKR logical_false
-      !IBM* IGNORE_TKR logical_false
-      real :: logical_false(*)
+      logical, intent(in) :: logical_true
+      logical, intent(in) :: logical_false
       integer, intent(out) :: ierror
     end subroutine
   end interface

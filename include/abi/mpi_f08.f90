@@ -292,6 +292,8 @@ module mpi_f08
   integer, parameter :: MPIX_GPU_SUPPORT_HIP = 2
   integer, parameter :: MPIX_ERR_PROC_FAILED = 101
   integer, parameter :: MPIX_ERR_STREAM = 106
+  integer, parameter :: MPI_ABI_VERSION = 1
+  integer, parameter :: MPI_ABI_SUBVERSION = 0
 
   logical, parameter :: MPI_SUBARRAYS_SUPPORTED = .true.
   logical, parameter :: MPI_ASYNC_PROTECTS_NONBLOCKING = .true.
@@ -304,6 +306,7 @@ module mpi_f08
     MPI_STATUSES_IGNORE(1)
   integer, bind(C, name='mpifcmb5_'), target :: MPI_UNWEIGHTED(1)
   integer, bind(C, name='mpifcmb9_'), target :: MPI_WEIGHTS_EMPTY(1)
+  integer, bind(C, name='mpifcmba_'), target :: MPI_BUFFER_AUTOMATIC
   integer, bind(C, name='weft_errcodes_ignore'), target :: MPI_ERRCODES_IGNORE(1)
   character(kind=c_char), bind(C, name='weft_argv_null'), target :: MPI_ARGV_NULL(1)
   character(kind=c_char), bind(C, name='weft_argvs_null'), target :: MPI_ARGVS_NULL(1, 1)
@@ -1902,7 +1905,7 @@ module mpi_f08
     subroutine MPI_Cancel_f08(request, ierror)
       import :: MPI_Request
       implicit none
-      type(MPI_Request), intent(inout) :: request
+      type(MPI_Request), intent(in) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -1911,7 +1914,7 @@ module mpi_f08
     subroutine PMPI_Cancel_f08(request, ierror)
       import :: MPI_Request
       implicit none
-      type(MPI_Request), intent(inout) :: request
+      type(MPI_Request), intent(in) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -7676,7 +7679,7 @@ module mpi_f08
       import :: MPI_Comm, MPI_Request
       implicit none
       type(MPI_Comm), intent(in) :: comm
-      type(MPI_Comm), intent(out) :: newcomm
+      type(MPI_Comm), intent(out), asynchronous :: newcomm
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -7687,7 +7690,7 @@ module mpi_f08
       import :: MPI_Comm, MPI_Request
       implicit none
       type(MPI_Comm), intent(in) :: comm
-      type(MPI_Comm), intent(out) :: newcomm
+      type(MPI_Comm), intent(out), asynchronous :: newcomm
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -7699,7 +7702,7 @@ module mpi_f08
       implicit none
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Info), intent(in) :: info
-      type(MPI_Comm), intent(out) :: newcomm
+      type(MPI_Comm), intent(out), asynchronous :: newcomm
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -7711,7 +7714,7 @@ module mpi_f08
       implicit none
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Info), intent(in) :: info
-      type(MPI_Comm), intent(out) :: newcomm
+      type(MPI_Comm), intent(out), asynchronous :: newcomm
       type(MPI_Request), intent(out) :: request
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -8822,10 +8825,10 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, intent(in) :: maxindegree
       integer, intent(out) :: sources(*)
-      integer, intent(out) :: sourceweights(*)
+      integer :: sourceweights(*)
       integer, intent(in) :: maxoutdegree
       integer, intent(out) :: destinations(*)
-      integer, intent(out) :: destweights(*)
+      integer :: destweights(*)
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -8838,10 +8841,10 @@ module mpi_f08
       type(MPI_Comm), intent(in) :: comm
       integer, intent(in) :: maxindegree
       integer, intent(out) :: sources(*)
-      integer, intent(out) :: sourceweights(*)
+      integer :: sourceweights(*)
       integer, intent(in) :: maxoutdegree
       integer, intent(out) :: destinations(*)
-      integer, intent(out) :: destweights(*)
+      integer :: destweights(*)
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -10079,7 +10082,7 @@ module mpi_f08
   interface MPI_Free_mem
     subroutine MPI_Free_mem_f08ts(base, ierror) bind(C, name='mpi_free_mem_f08ts_cdesc')
       implicit none
-      type(*), dimension(..), asynchronous :: base
+      type(*), dimension(..), intent(in), asynchronous :: base
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -10087,7 +10090,7 @@ module mpi_f08
   interface PMPI_Free_mem
     subroutine PMPI_Free_mem_f08ts(base, ierror) bind(C, name='pmpi_free_mem_f08ts_cdesc')
       implicit none
-      type(*), dimension(..), asynchronous :: base
+      type(*), dimension(..), intent(in), asynchronous :: base
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -12867,21 +12870,21 @@ module mpi_f08
   end interface
 
   interface MPI_Status_get_error
-    subroutine MPI_Status_get_error_f08(status, error, ierror)
+    subroutine MPI_Status_get_error_f08(status, err, ierror)
       import :: MPI_Status
       implicit none
       type(MPI_Status), intent(in) :: status
-      integer, intent(out) :: error
+      integer, intent(out) :: err
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
 
   interface PMPI_Status_get_error
-    subroutine PMPI_Status_get_error_f08(status, error, ierror)
+    subroutine PMPI_Status_get_error_f08(status, err, ierror)
       import :: MPI_Status
       implicit none
       type(MPI_Status), intent(in) :: status
-      integer, intent(out) :: error
+      integer, intent(out) :: err
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -12927,21 +12930,21 @@ module mpi_f08
   end interface
 
   interface MPI_Status_set_error
-    subroutine MPI_Status_set_error_f08(status, error, ierror)
+    subroutine MPI_Status_set_error_f08(status, err, ierror)
       import :: MPI_Status
       implicit none
       type(MPI_Status), intent(inout) :: status
-      integer, intent(in) :: error
+      integer, intent(in) :: err
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
 
   interface PMPI_Status_set_error
-    subroutine PMPI_Status_set_error_f08(status, error, ierror)
+    subroutine PMPI_Status_set_error_f08(status, err, ierror)
       import :: MPI_Status
       implicit none
       type(MPI_Status), intent(inout) :: status
-      integer, intent(in) :: error
+      integer, intent(in) :: err
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -14499,7 +14502,7 @@ module mpi_f08
       implicit none
       type(MPI_File), intent(in) :: fh
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14510,7 +14513,7 @@ module mpi_f08
       implicit none
       type(MPI_File), intent(in) :: fh
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14524,7 +14527,7 @@ module mpi_f08
       implicit none
       type(MPI_File), intent(in) :: fh
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14535,7 +14538,7 @@ module mpi_f08
       implicit none
       type(MPI_File), intent(in) :: fh
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14548,7 +14551,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -14560,7 +14563,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -14573,7 +14576,7 @@ module mpi_f08
       implicit none
       type(MPI_File), intent(in) :: fh
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14584,7 +14587,7 @@ module mpi_f08
       implicit none
       type(MPI_File), intent(in) :: fh
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14598,7 +14601,7 @@ module mpi_f08
       implicit none
       type(MPI_File), intent(in) :: fh
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14609,7 +14612,7 @@ module mpi_f08
       implicit none
       type(MPI_File), intent(in) :: fh
       integer(kind=MPI_OFFSET_KIND), intent(in) :: offset
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14622,7 +14625,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -14634,7 +14637,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -14646,7 +14649,7 @@ module mpi_f08
       import :: MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14656,7 +14659,7 @@ module mpi_f08
       import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14669,7 +14672,7 @@ module mpi_f08
       import :: MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14679,7 +14682,7 @@ module mpi_f08
       import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14692,7 +14695,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -14704,7 +14707,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -14716,7 +14719,7 @@ module mpi_f08
       import :: MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14726,7 +14729,7 @@ module mpi_f08
       import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14739,7 +14742,7 @@ module mpi_f08
       import :: MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14749,7 +14752,7 @@ module mpi_f08
       import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14762,7 +14765,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -14774,7 +14777,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -14786,7 +14789,7 @@ module mpi_f08
       import :: MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14796,7 +14799,7 @@ module mpi_f08
       import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14809,7 +14812,7 @@ module mpi_f08
       import :: MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14819,7 +14822,7 @@ module mpi_f08
       import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14832,7 +14835,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -14844,7 +14847,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..) :: buf
+      type(*), dimension(..), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -14856,7 +14859,7 @@ module mpi_f08
       import :: MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14866,7 +14869,7 @@ module mpi_f08
       import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14879,7 +14882,7 @@ module mpi_f08
       import :: MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14889,7 +14892,7 @@ module mpi_f08
       import :: MPI_COUNT_KIND, MPI_Datatype, MPI_File
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14902,7 +14905,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -14914,7 +14917,7 @@ module mpi_f08
       import :: MPI_File, MPI_Status
       implicit none
       type(MPI_File), intent(in) :: fh
-      type(*), dimension(..), intent(in) :: buf
+      type(*), dimension(..), intent(in), asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine
@@ -15161,7 +15164,7 @@ module mpi_f08
       import :: MPI_STATUS_SIZE, MPI_Status
       implicit none
       integer, intent(in) :: f_status(MPI_STATUS_SIZE)
-      type(MPI_Status) :: f08_status
+      type(MPI_Status), intent(out) :: f08_status
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -15171,7 +15174,7 @@ module mpi_f08
       import :: MPI_STATUS_SIZE, MPI_Status
       implicit none
       integer, intent(in) :: f_status(MPI_STATUS_SIZE)
-      type(MPI_Status) :: f08_status
+      type(MPI_Status), intent(out) :: f08_status
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
@@ -15269,47 +15272,47 @@ module mpi_f08
   end interface
 
   interface MPI_Abi_get_fortran_booleans
-    subroutine MPI_Abi_get_fortran_booleans_f08ts(logical_size, logical_true, logical_false, &
-        is_set, ierror) bind(C, name='mpi_abi_get_fortran_booleans_f08ts_cdesc')
+    subroutine MPI_Abi_get_fortran_booleans_f08(logical_size, logical_true, logical_false, &
+        is_set, ierror)
       implicit none
       integer, intent(in) :: logical_size
-      type(*), dimension(..) :: logical_true
-      type(*), dimension(..) :: logical_false
-      integer, intent(out) :: is_set
+      logical, intent(out) :: logical_true
+      logical, intent(out) :: logical_false
+      logical, intent(out) :: is_set
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
 
   interface PMPI_Abi_get_fortran_booleans
-    subroutine PMPI_Abi_get_fortran_booleans_f08ts(logical_size, logical_true, logical_false, &
-        is_set, ierror) bind(C, name='pmpi_abi_get_fortran_booleans_f08ts_cdesc')
+    subroutine PMPI_Abi_get_fortran_booleans_f08(logical_size, logical_true, logical_false, &
+        is_set, ierror)
       implicit none
       integer, intent(in) :: logical_size
-      type(*), dimension(..) :: logical_true
-      type(*), dimension(..) :: logical_false
-      integer, intent(out) :: is_set
+      logical, intent(out) :: logical_true
+      logical, intent(out) :: logical_false
+      logical, intent(out) :: is_set
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
 
   interface MPI_Abi_set_fortran_booleans
-    subroutine MPI_Abi_set_fortran_booleans_f08ts(logical_size, logical_true, logical_false, &
-        ierror) bind(C, name='mpi_abi_set_fortran_booleans_f08ts_cdesc')
+    subroutine MPI_Abi_set_fortran_booleans_f08(logical_size, logical_true, logical_false, &
+        ierror)
       implicit none
       integer, intent(in) :: logical_size
-      type(*), dimension(..), intent(in) :: logical_true
-      type(*), dimension(..), intent(in) :: logical_false
+      logical, intent(in) :: logical_true
+      logical, intent(in) :: logical_false
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface
 
   interface PMPI_Abi_set_fortran_booleans
-    subroutine PMPI_Abi_set_fortran_booleans_f08ts(logical_size, logical_true, logical_false, &
-        ierror) bind(C, name='pmpi_abi_set_fortran_booleans_f08ts_cdesc')
+    subroutine PMPI_Abi_set_fortran_booleans_f08(logical_size, logical_true, logical_false, &
+        ierror)
       implicit none
       integer, intent(in) :: logical_size
-      type(*), dimension(..), intent(in) :: logical_true
-      type(*), dimension(..), intent(in) :: logical_false
+      logical, intent(in) :: logical_true
+      logical, intent(in) :: logical_false
       integer, optional, intent(out) :: ierror
     end subroutine
   end interface

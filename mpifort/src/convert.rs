@@ -4,8 +4,8 @@ use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 
 use crate::abi::{
-    MPI_Aint, MPI_IN_PLACE, MPI_MAX_LIBRARY_VERSION_STRING, MPI_STATUS_IGNORE, MPI_Status,
-    MPI_UNDEFINED,
+    MPI_Aint, MPI_BUFFER_AUTOMATIC, MPI_IN_PLACE, MPI_MAX_LIBRARY_VERSION_STRING,
+    MPI_STATUS_IGNORE, MPI_Status, MPI_UNDEFINED,
 };
 use crate::sentinels;
 
@@ -32,6 +32,15 @@ pub fn buffer(address: *mut c_void) -> *mut c_void {
         MPI_IN_PLACE
     } else {
         address
+    }
+}
+
+/// A buffer to be attached.
+pub fn attached(address: *mut c_void) -> *mut c_void {
+    if sentinels::is_automatic(address) {
+        MPI_BUFFER_AUTOMATIC
+    } else {
+        buffer(address)
     }
 }
 

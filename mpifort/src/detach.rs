@@ -8,9 +8,21 @@
 
 use std::ffi::{c_int, c_void};
 
-use crate::abi::{MPI_Comm, MPI_Count, MPI_Session};
-use crate::convert::finish;
+use crate::abi::{MPI_BUFFER_AUTOMATIC, MPI_Comm, MPI_Count, MPI_SUCCESS, MPI_Session};
 use crate::imports as c;
+use crate::{convert, sentinels};
+
+/// Ends a routine by which C has given the address of a buffer. `MPI_BUFFER_AUTOMATIC` is where Fortran has it:
+/// programs compare with its `c_loc`.
+unsafe fn finish(buffer: *mut *mut c_void, ierror: *mut c_int, code: c_int) {
+    // SAFETY: the contract of this module.
+    unsafe {
+        if code == MPI_SUCCESS && *buffer == MPI_BUFFER_AUTOMATIC {
+            *buffer = sentinels::automatic();
+        }
+        convert::finish(ierror, code);
+    }
+}
 
 /// `MPI_Buffer_detach` of `mpi_f08`.
 #[unsafe(no_mangle)]
@@ -20,7 +32,7 @@ pub unsafe extern "C" fn mpi_buffer_detach_f08_(
     ierror: *mut c_int,
 ) {
     // SAFETY: the contract of this module.
-    unsafe { finish(ierror, c::MPI_Buffer_detach(buffer.cast(), size)) };
+    unsafe { finish(buffer, ierror, c::MPI_Buffer_detach(buffer.cast(), size)) };
 }
 
 /// `PMPI_Buffer_detach` of `mpi_f08`.
@@ -42,7 +54,7 @@ pub unsafe extern "C" fn mpi_buffer_detach_c_f08_(
     ierror: *mut c_int,
 ) {
     // SAFETY: the contract of this module.
-    unsafe { finish(ierror, c::MPI_Buffer_detach_c(buffer.cast(), size)) };
+    unsafe { finish(buffer, ierror, c::MPI_Buffer_detach_c(buffer.cast(), size)) };
 }
 
 /// `PMPI_Buffer_detach_c` of `mpi_f08`.
@@ -67,6 +79,7 @@ pub unsafe extern "C" fn mpi_comm_detach_buffer_f08_(
     // SAFETY: the contract of this module.
     unsafe {
         finish(
+            buffer,
             ierror,
             c::MPI_Comm_detach_buffer(*comm, buffer.cast(), size),
         )
@@ -96,6 +109,7 @@ pub unsafe extern "C" fn mpi_comm_detach_buffer_c_f08_(
     // SAFETY: the contract of this module.
     unsafe {
         finish(
+            buffer,
             ierror,
             c::MPI_Comm_detach_buffer_c(*comm, buffer.cast(), size),
         )
@@ -125,6 +139,7 @@ pub unsafe extern "C" fn mpi_session_detach_buffer_f08_(
     // SAFETY: the contract of this module.
     unsafe {
         finish(
+            buffer,
             ierror,
             c::MPI_Session_detach_buffer(*session, buffer.cast(), size),
         )
@@ -154,6 +169,7 @@ pub unsafe extern "C" fn mpi_session_detach_buffer_c_f08_(
     // SAFETY: the contract of this module.
     unsafe {
         finish(
+            buffer,
             ierror,
             c::MPI_Session_detach_buffer_c(*session, buffer.cast(), size),
         )

@@ -72,6 +72,10 @@ pub static mpifcmb5_: Block<4> = Block::new();
 #[unsafe(no_mangle)]
 pub static mpifcmb9_: Block<4> = Block::new();
 
+/// `MPI_BUFFER_AUTOMATIC`.
+#[unsafe(no_mangle)]
+pub static mpifcmba_: Block<4> = Block::new();
+
 /// `MPI_UNWEIGHTED` of other libraries' `mpi_f08`.
 #[unsafe(export_name = "__mpi_f08_link_constants_MOD_mpi_unweighted")]
 pub static F08_UNWEIGHTED: Block<4> = Block::new();
@@ -154,6 +158,16 @@ pub fn is_bottom(address: *mut c_void) -> bool {
 #[inline(always)]
 pub fn is_in_place(address: *mut c_void) -> bool {
     address == mpipriv1_.at(4) || address == (&raw const MPIR_F08_MPI_IN_PLACE).cast_mut().cast()
+}
+
+/// Where `MPI_BUFFER_AUTOMATIC` is: of `mpi_f08`, too.
+pub fn automatic() -> *mut c_void {
+    mpifcmba_.at(0)
+}
+
+/// Whether it is `MPI_BUFFER_AUTOMATIC`.
+pub fn is_automatic(address: *mut c_void) -> bool {
+    address == automatic()
 }
 
 /// Whether it is `MPI_STATUS_IGNORE` or `MPI_STATUSES_IGNORE`.

@@ -6,7 +6,9 @@
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
 
-use crate::abi::{MPI_F08_status, MPI_Fint, MPI_UNWEIGHTED, MPI_WEIGHTS_EMPTY};
+use crate::abi::{
+    MPI_BUFFER_AUTOMATIC, MPI_F08_status, MPI_Fint, MPI_UNWEIGHTED, MPI_WEIGHTS_EMPTY,
+};
 
 /// Memory of Fortran's that is never looked at.
 #[repr(C, align(4))]
@@ -85,6 +87,16 @@ pub fn is_bottom(address: *mut c_void) -> bool {
 #[inline(always)]
 pub fn is_in_place(address: *mut c_void) -> bool {
     mpi_fortran_in_place_.is(address)
+}
+
+/// What stands for `MPI_BUFFER_AUTOMATIC`, which this ABI's Fortran has no variable for.
+pub fn automatic() -> *mut c_void {
+    MPI_BUFFER_AUTOMATIC
+}
+
+/// Whether it is `MPI_BUFFER_AUTOMATIC`.
+pub fn is_automatic(_address: *mut c_void) -> bool {
+    false
 }
 
 /// Whether it is `MPI_STATUS_IGNORE` or `MPI_STATUSES_IGNORE`.

@@ -513,12 +513,12 @@ pub unsafe fn session_get_nth_pset(
     }
 }
 
-/// Strings of an array, up to the first blank one; `step` characters from one to the next.
+/// Strings of an array without leading and trailing blanks (MPI-3.1 section 10.3.2), up to the first blank one; `step` characters from one to the next.
 unsafe fn strings(first: *const c_char, length: usize, step: usize) -> Vec<Text> {
     let mut all = Vec::new();
     loop {
         // SAFETY: the contract of this module: a blank string ends the array.
-        let text = unsafe { Text::new(first.wrapping_add(all.len() * step), length) };
+        let text = unsafe { Text::trimmed(first.wrapping_add(all.len() * step), length) };
         if text.is_blank() {
             return all;
         }
@@ -560,7 +560,7 @@ pub unsafe fn comm_spawn(
 ) -> c_int {
     // SAFETY: the contract of this module.
     unsafe {
-        let command = Text::new(command, command_len);
+        let command = Text::trimmed(command, command_len);
         let arguments = if sentinels::is_no_arguments(argv.cast_mut().cast()) {
             Vec::new()
         } else {
@@ -611,7 +611,7 @@ pub unsafe fn comm_spawn_multiple(
     unsafe {
         let many = usize::try_from(*count).unwrap_or(0);
         let commands: Vec<Text> = (0..many)
-            .map(|index| Text::new(array_of_commands.add(index * commands_len), commands_len))
+            .map(|index| Text::trimmed(array_of_commands.add(index * commands_len), commands_len))
             .collect();
         // Argument j of command i is element (i, j) of an array with `count` rows.
         let arguments: Vec<Vec<Text>> =

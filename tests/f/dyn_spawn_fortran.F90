@@ -1,5 +1,5 @@
-! MPI_Comm_spawn and MPI_Comm_spawn_multiple from Fortran (MPI-3.1 section 10.3): arguments with trailing blanks,
-! MPI_ARGV_NULL, MPI_ARGVS_NULL, MPI_ERRCODES_IGNORE.
+! MPI_Comm_spawn and MPI_Comm_spawn_multiple from Fortran (MPI-3.1 section 10.3): commands and arguments with leading and
+! trailing blanks, which are stripped, MPI_ARGV_NULL, MPI_ARGVS_NULL, MPI_ERRCODES_IGNORE.
 ! ranks: 1
 ! variants: shm
 ! timeout: 40
@@ -29,20 +29,21 @@ program dyn_spawn
     stop
   end if
   call get_command_argument(0, self)
-  argv = [character(len=20) :: 'two words', 'x', ' ']
+  argv = [character(len=20) :: '  two words', 'x', ' ']
   codes = -1
-  call MPI_Comm_spawn(self, argv, 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD, inter, codes, ierr)
+  call MPI_Comm_spawn('  ' // self, argv, 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD, inter, codes, ierr)
   call finish(ierr)
   if (any(codes /= MPI_SUCCESS)) call MPI_Abort(MPI_COMM_WORLD, 94, ierr)
   call MPI_Comm_spawn(self, MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, MPI_COMM_WORLD, inter, MPI_ERRCODES_IGNORE, ierr)
   call finish(ierr)
-  commands = self
+  commands(1) = ' ' // self
+  commands(2) = self
   counts = 1
   infos = MPI_INFO_NULL
   argvs(1, :) = 'one'
-  argvs(2, 1) = 'two'
+  argvs(2, 1) = '   two'
   argvs(:, 2) = ' '
-  argvs(1, 1) = 'one'
+  argvs(1, 1) = ' one'
   call MPI_Comm_spawn_multiple(2, commands, argvs, counts, infos, 0, MPI_COMM_WORLD, inter, codes, ierr)
   call finish(ierr)
   call MPI_Comm_spawn_multiple(2, commands, MPI_ARGVS_NULL, counts, infos, 0, MPI_COMM_WORLD, inter, &

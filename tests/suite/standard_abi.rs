@@ -7,7 +7,7 @@
 use crate::job::Variant;
 use crate::program::Program;
 
-const NAMES: [&str; 61] = [
+const NAMES: [&str; 66] = [
     "attr_comm",
     "attr_finalize",
     "attr_type",
@@ -54,10 +54,15 @@ const NAMES: [&str; 61] = [
     "win_alloc_mem",
     "wrong_uses",
     // Fortran
+    "automatic_buffer-f08",
+    "automatic_buffer-mpi",
+    "automatic_buffer-mpif",
     "basics-mpif",
     "basics-mpi",
     "callbacks-mpif",
     "callbacks-mpi",
+    "declared_arguments-f08",
+    "declared_arguments-mpi",
     "dyn_spawn_fortran",
     "extra_state-f08",
     "f08-own",

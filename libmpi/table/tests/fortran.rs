@@ -176,3 +176,91 @@ fn constants_are_those_of_the_abi() {
         assert_eq!(header[name], theirs[name], "{name}");
     }
 }
+
+/// The declarations of `mpi_f08` for these routines (annex A.4 of MPI-4.1, A.5 of MPI-5.0), in lower case.
+#[test]
+fn arguments_are_declared_as_the_standard_does() {
+    let table = complete();
+    let routines = mpi_table::fortran::routines(&table);
+    let lacks = |name: &str, declaration: &str| {
+        let routine = routines.iter().find(|one| one.function.name == name);
+        let routine = routine.unwrap_or_else(|| panic!("there is no {name}"));
+        let text = mpi_table::fortran::interfaces::synopsis(routine, true).to_lowercase();
+        let found = text.lines().any(|line| line.trim() == declaration);
+        (!found).then(|| format!("{name} lacks {declaration}:\n{text}"))
+    };
+    let mut wrong: Vec<String> = [
+        ("MPI_Status_get_error", "integer, intent(out) :: err"),
+        ("MPI_Status_set_error", "integer, intent(in) :: err"),
+        (
+            "MPI_Abi_get_fortran_booleans",
+            "logical, intent(out) :: logical_true",
+        ),
+        (
+            "MPI_Abi_get_fortran_booleans",
+            "logical, intent(out) :: is_set",
+        ),
+        (
+            "MPI_Abi_set_fortran_booleans",
+            "logical, intent(in) :: logical_false",
+        ),
+        ("MPI_Cancel", "type(mpi_request), intent(in) :: request"),
+        (
+            "MPI_Comm_idup",
+            "type(mpi_comm), intent(out), asynchronous :: newcomm",
+        ),
+        (
+            "MPI_Comm_idup_with_info",
+            "type(mpi_comm), intent(out), asynchronous :: newcomm",
+        ),
+        ("MPI_Comm_dup", "type(mpi_comm), intent(out) :: newcomm"),
+        ("MPI_Dist_graph_neighbors", "integer :: sourceweights(*)"),
+        ("MPI_Dist_graph_neighbors", "integer :: destweights(*)"),
+        (
+            "MPI_Dist_graph_create_adjacent",
+            "integer, intent(in) :: sourceweights(*)",
+        ),
+        (
+            "MPI_Free_mem",
+            "type(*), dimension(..), intent(in), asynchronous :: base",
+        ),
+        (
+            "MPI_Status_f2f08",
+            "type(mpi_status), intent(out) :: f08_status",
+        ),
+        ("MPI_Recv", "type(mpi_status) :: status"),
+    ]
+    .into_iter()
+    .filter_map(|(name, declaration)| lacks(name, declaration))
+    .collect();
+    for way in ["all", "at_all", "ordered"] {
+        for end in ["begin", "begin_c", "end"] {
+            let read = format!("MPI_File_read_{way}_{end}");
+            wrong.extend(lacks(&read, "type(*), dimension(..), asynchronous :: buf"));
+            let write = format!("MPI_File_write_{way}_{end}");
+            let declaration = "type(*), dimension(..), intent(in), asynchronous :: buf";
+            wrong.extend(lacks(&write, declaration));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The version of the ABI (MPI-5.0 section 21.2) is among the constants of that ABI, and of no other.
+#[test]
+fn the_standard_abi_tells_its_version() {
+    let version = |table: &Table| {
+        let constants = table.fortran_constants().into_iter();
+        constants
+            .filter(|one| one.name.starts_with("MPI_ABI_"))
+            .map(|one| (one.name, one.value))
+            .collect::<Vec<_>>()
+    };
+    let expected = [("MPI_ABI_VERSION", 1), ("MPI_ABI_SUBVERSION", 0)];
+    let found = version(&complete().for_standard_fortran());
+    let found: Vec<(&str, i64)> = found
+        .iter()
+        .map(|(name, value)| (&**name, *value))
+        .collect();
+    assert_eq!(found, expected);
+    assert_eq!(version(&complete()), []);
+}

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::constants::{CALLBACKS, COMMON};
+use super::fixed::{F08_CALLBACKS, F08_VARIABLES};
 use super::{Arg, Pass, Routine, routines};
 use crate::function::{Direction, Kind};
 use crate::{Abi, CType, Table};
@@ -213,155 +214,6 @@ impl Table {
     }
 }
 
-const F08_VARIABLES: &str = "
-  logical, parameter :: MPI_SUBARRAYS_SUPPORTED = .true.
-  logical, parameter :: MPI_ASYNC_PROTECTS_NONBLOCKING = .true.
-
-  integer, bind(C, name='MPIR_F08_MPI_BOTTOM'), asynchronous, target :: MPI_BOTTOM
-  integer, bind(C, name='MPIR_F08_MPI_IN_PLACE'), target :: MPI_IN_PLACE
-  type(MPI_Status), bind(C, name='MPIR_F08_MPI_STATUS_IGNORE_OBJ'), target :: &
-    MPI_STATUS_IGNORE
-  type(MPI_Status), bind(C, name='MPIR_F08_MPI_STATUSES_IGNORE_OBJ'), target :: &
-    MPI_STATUSES_IGNORE(1)
-  integer, bind(C, name='mpifcmb5_'), target :: MPI_UNWEIGHTED(1)
-  integer, bind(C, name='mpifcmb9_'), target :: MPI_WEIGHTS_EMPTY(1)
-  integer, bind(C, name='weft_errcodes_ignore'), target :: MPI_ERRCODES_IGNORE(1)
-  character(kind=c_char), bind(C, name='weft_argv_null'), target :: MPI_ARGV_NULL(1)
-  character(kind=c_char), bind(C, name='weft_argvs_null'), target :: MPI_ARGVS_NULL(1, 1)
-";
-
-const F08_CALLBACKS: &str = "
-  abstract interface
-    subroutine MPI_User_function(invec, inoutvec, len, datatype)
-      import
-      type(c_ptr), value :: invec, inoutvec
-      integer :: len
-      type(MPI_Datatype) :: datatype
-    end subroutine
-    subroutine MPI_User_function_c(invec, inoutvec, len, datatype)
-      import
-      type(c_ptr), value :: invec, inoutvec
-      integer(kind=MPI_COUNT_KIND) :: len
-      type(MPI_Datatype) :: datatype
-    end subroutine
-    subroutine MPI_Comm_copy_attr_function(oldcomm, comm_keyval, extra_state, &
-        attribute_val_in, attribute_val_out, flag, ierror)
-      import
-      type(MPI_Comm) :: oldcomm
-      integer :: comm_keyval, ierror
-      integer(kind=MPI_ADDRESS_KIND) :: extra_state, attribute_val_in, attribute_val_out
-      logical :: flag
-    end subroutine
-    subroutine MPI_Comm_delete_attr_function(comm, comm_keyval, attribute_val, extra_state, &
-        ierror)
-      import
-      type(MPI_Comm) :: comm
-      integer :: comm_keyval, ierror
-      integer(kind=MPI_ADDRESS_KIND) :: attribute_val, extra_state
-    end subroutine
-    subroutine MPI_Win_copy_attr_function(oldwin, win_keyval, extra_state, &
-        attribute_val_in, attribute_val_out, flag, ierror)
-      import
-      type(MPI_Win) :: oldwin
-      integer :: win_keyval, ierror
-      integer(kind=MPI_ADDRESS_KIND) :: extra_state, attribute_val_in, attribute_val_out
-      logical :: flag
-    end subroutine
-    subroutine MPI_Win_delete_attr_function(win, win_keyval, attribute_val, extra_state, ierror)
-      import
-      type(MPI_Win) :: win
-      integer :: win_keyval, ierror
-      integer(kind=MPI_ADDRESS_KIND) :: attribute_val, extra_state
-    end subroutine
-    subroutine MPI_Type_copy_attr_function(oldtype, type_keyval, extra_state, &
-        attribute_val_in, attribute_val_out, flag, ierror)
-      import
-      type(MPI_Datatype) :: oldtype
-      integer :: type_keyval, ierror
-      integer(kind=MPI_ADDRESS_KIND) :: extra_state, attribute_val_in, attribute_val_out
-      logical :: flag
-    end subroutine
-    subroutine MPI_Type_delete_attr_function(datatype, type_keyval, attribute_val, &
-        extra_state, ierror)
-      import
-      type(MPI_Datatype) :: datatype
-      integer :: type_keyval, ierror
-      integer(kind=MPI_ADDRESS_KIND) :: attribute_val, extra_state
-    end subroutine
-    subroutine MPI_Comm_errhandler_function(comm, error_code)
-      import
-      type(MPI_Comm) :: comm
-      integer :: error_code
-    end subroutine
-    subroutine MPI_Win_errhandler_function(win, error_code)
-      import
-      type(MPI_Win) :: win
-      integer :: error_code
-    end subroutine
-    subroutine MPI_Session_errhandler_function(session, error_code)
-      import
-      type(MPI_Session) :: session
-      integer :: error_code
-    end subroutine
-    subroutine MPI_File_errhandler_function(file, error_code)
-      import
-      type(MPI_File) :: file
-      integer :: error_code
-    end subroutine
-    subroutine MPI_Grequest_query_function(extra_state, status, ierror)
-      import
-      integer(kind=MPI_ADDRESS_KIND) :: extra_state
-      type(MPI_Status) :: status
-      integer :: ierror
-    end subroutine
-    subroutine MPI_Grequest_free_function(extra_state, ierror)
-      import
-      integer(kind=MPI_ADDRESS_KIND) :: extra_state
-      integer :: ierror
-    end subroutine
-    subroutine MPI_Grequest_cancel_function(extra_state, complete, ierror)
-      import
-      integer(kind=MPI_ADDRESS_KIND) :: extra_state
-      logical :: complete
-      integer :: ierror
-    end subroutine
-    subroutine MPI_Datarep_extent_function(datatype, extent, extra_state, ierror)
-      import
-      type(MPI_Datatype) :: datatype
-      integer(kind=MPI_ADDRESS_KIND) :: extent, extra_state
-      integer :: ierror
-    end subroutine
-    subroutine MPI_Datarep_conversion_function(userbuf, datatype, count, filebuf, position, &
-        extra_state, ierror)
-      import
-      type(c_ptr), value :: userbuf, filebuf
-      type(MPI_Datatype) :: datatype
-      integer :: count, ierror
-      integer(kind=MPI_OFFSET_KIND) :: position
-      integer(kind=MPI_ADDRESS_KIND) :: extra_state
-    end subroutine
-    subroutine MPI_Datarep_conversion_function_c(userbuf, datatype, count, filebuf, position, &
-        extra_state, ierror)
-      import
-      type(c_ptr), value :: userbuf, filebuf
-      type(MPI_Datatype) :: datatype
-      integer(kind=MPI_COUNT_KIND) :: count
-      integer(kind=MPI_OFFSET_KIND) :: position
-      integer(kind=MPI_ADDRESS_KIND) :: extra_state
-      integer :: ierror
-    end subroutine
-  end interface
-
-  procedure(MPI_Comm_copy_attr_function) :: MPI_COMM_NULL_COPY_FN, MPI_COMM_DUP_FN
-  procedure(MPI_Comm_delete_attr_function) :: MPI_COMM_NULL_DELETE_FN
-  procedure(MPI_Win_copy_attr_function) :: MPI_WIN_NULL_COPY_FN, MPI_WIN_DUP_FN
-  procedure(MPI_Win_delete_attr_function) :: MPI_WIN_NULL_DELETE_FN
-  procedure(MPI_Type_copy_attr_function) :: MPI_TYPE_NULL_COPY_FN, MPI_TYPE_DUP_FN
-  procedure(MPI_Type_delete_attr_function) :: MPI_TYPE_NULL_DELETE_FN
-  procedure(MPI_Datarep_conversion_function) :: MPI_CONVERSION_FN_NULL
-  procedure(MPI_Datarep_conversion_function_c) :: MPI_CONVERSION_FN_NULL_C
-";
-
 /// `MPI_Sizeof` is generic in any variable.
 fn sizeof(text: &mut String) {
     for prefix in ["", "P"] {
@@ -505,6 +357,8 @@ fn declaration(
     let param = arg.param;
     let f08 = module == Module::F08;
     let intent = match param.direction {
+        // C is given its address, but nothing is written there.
+        _ if routine.base_name() == "MPI_Cancel" => "intent(in)",
         Direction::In => "intent(in)",
         Direction::Out => "intent(out)",
         Direction::InOut => "intent(inout)",
@@ -519,13 +373,15 @@ fn declaration(
             vec![format!("type(c_ptr), intent(out) :: {name}")]
         }
         Pass::Buffer if f08 => {
-            let asynchronous = if routine.is_nonblocking() || keeps(routine) {
+            let asynchronous = if routine.is_nonblocking() || routine.is_split() || keeps(routine) {
                 ", asynchronous"
             } else {
                 ""
             };
             let intent = match param.direction {
-                Direction::In if !keeps(routine) => ", intent(in)",
+                Direction::In if !keeps(routine) || routine.base_name() == "MPI_Free_mem" => {
+                    ", intent(in)"
+                }
                 _ => "",
             };
             vec![format!(
@@ -576,6 +432,10 @@ fn declaration(
         Pass::OldInteger => vec![format!("integer, intent(in) :: {name}")],
         Pass::OldIntegers => vec![format!("integer, intent(in) :: {name}(*)")],
         Pass::OldIntegerOut => vec![format!("integer, intent(out) :: {name}")],
+        // It may be one of the constants that must not be written.
+        Pass::Weights if param.direction == Direction::Out => {
+            vec![format!("integer :: {name}(*)")]
+        }
         Pass::Weights => vec![format!("integer, {intent} :: {name}(*)")],
         Pass::ErrorCodes => vec![format!("integer :: {name}(*)")],
         Pass::Index => vec![format!("integer, intent(out) :: {name}")],
@@ -606,12 +466,13 @@ fn declaration(
                 (shape, _) => shape,
             };
             // What an unfinished operation reads must not be moved, either.
-            let asynchronous = if f08
-                && !shape.is_empty()
+            let reads_on = !shape.is_empty()
                 && param.direction == Direction::In
                 && routine.is_nonblocking()
-                && routine.has_buffers()
-            {
+                && routine.has_buffers();
+            // The communicator is there when the operation has ended.
+            let is_made = name == "newcomm" && routine.is_nonblocking() && param.kind == Kind::Comm;
+            let asynchronous = if f08 && (reads_on || is_made) {
                 ", asynchronous"
             } else {
                 ""
@@ -655,6 +516,7 @@ fn status(
     let intent = match direction {
         Direction::In => ", intent(in)",
         Direction::InOut => ", intent(inout)",
+        Direction::Out if kind == Kind::StatusF08 => ", intent(out)",
         // It may be one of the constants that must not be written.
         Direction::Out => "",
     };
@@ -683,7 +545,8 @@ fn kind(routine: &Routine<'_>, kind: Kind, module: Module, want: &mut impl FnMut
         Kind::ExtraState | Kind::Attribute => wide("MPI_ADDRESS_KIND"),
         Kind::Offset => wide("MPI_OFFSET_KIND"),
         Kind::BigCount => wide("MPI_COUNT_KIND"),
-        Kind::Logical => "logical".to_owned(),
+        // Of buffers only those of truth values come here.
+        Kind::Logical | Kind::Buffer => "logical".to_owned(),
         _ if module == Module::Mpi => "integer".to_owned(),
         _ => {
             let handle = match kind {

@@ -2,6 +2,7 @@
 //! the C functions. The modules below write the library's entry points, `mpif.h` and the modules.
 
 pub mod constants;
+mod fixed;
 pub mod interfaces;
 pub mod sections;
 pub mod shims;
@@ -115,6 +116,14 @@ impl Routine<'_> {
         )
     }
 
+    /// Whether its buffer may be `MPI_BUFFER_AUTOMATIC` (MPI-4.1 section 3.6).
+    pub fn attaches(&self) -> bool {
+        matches!(
+            self.base_name(),
+            "MPI_Buffer_attach" | "MPI_Comm_attach_buffer" | "MPI_Session_attach_buffer"
+        )
+    }
+
     /// Whether it is a function, so that there is no error code.
     pub fn is_function(&self) -> bool {
         self.function.result.to_c("") != "int"
@@ -128,15 +137,18 @@ impl Routine<'_> {
     /// Whether it begins something that goes on after the call.
     pub fn is_nonblocking(&self) -> bool {
         let has = |kind| self.args.iter().any(|arg| arg.param.kind == kind);
-        let attaches = matches!(
-            self.base_name(),
-            "MPI_Buffer_attach" | "MPI_Comm_attach_buffer" | "MPI_Session_attach_buffer"
-        );
         let begins = self
             .args
             .iter()
             .any(|arg| arg.param.kind == Kind::Request && arg.param.direction == Direction::Out);
-        begins || has(Kind::Win) || attaches
+        begins || has(Kind::Win) || self.attaches()
+    }
+
+    /// Whether it begins or ends an access to a file whose other half is another call.
+    pub fn is_split(&self) -> bool {
+        let name = self.base_name();
+        let half = name.ends_with("_begin") || name.ends_with("_end");
+        name.starts_with("MPI_File_") && half
     }
 
     /// The name of its form with ints: both have in common what is particular to a routine.
@@ -272,6 +284,8 @@ fn pass(function: &Function, param: &Param) -> Pass {
         Kind::Texts if name == "argv" && has_argc(function) => Pass::Null,
         _ if name == "argc" => Pass::Null,
         Kind::Texts => Pass::Texts,
+        // Truth values as they are in Fortran's memory.
+        Kind::Buffer if name.starts_with("logical_") => Pass::Pointer,
         Kind::Buffer => Pass::Buffer,
         Kind::Address if name == "baseptr" => Pass::AddressOut,
         Kind::Address => Pass::Buffer,

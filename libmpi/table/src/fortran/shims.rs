@@ -383,7 +383,12 @@ fn shim(text: &mut String, routine: &Routine<'_>, sections: bool) {
     let list: Vec<String> = routine
         .args
         .iter()
-        .map(|arg| argument(arg, &mut before, &mut after))
+        .map(|arg| match arg.pass {
+            Pass::Buffer if routine.attaches() => {
+                format!("convert::attached({})", rust_name(arg.name()))
+            }
+            _ => argument(arg, &mut before, &mut after),
+        })
         .collect();
     text.push_str(&before);
     let (hold, release) = match sections {

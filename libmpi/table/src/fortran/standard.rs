@@ -44,16 +44,41 @@ impl Table {
         };
         let groups = &self.constants.groups;
         let outer = Outer { table: self, abi };
+        let mut groups: Vec<Group> = groups.iter().map(|group| outer.group(group)).collect();
+        if abi == Abi::Standard {
+            groups.push(self.version_of_the_abi());
+        }
         Table {
             functions: Functions {
                 chapters: self.functions.chapters.iter().map(chapter).collect(),
             },
-            constants: Constants {
-                groups: groups.iter().map(|group| outer.group(group)).collect(),
-            },
+            constants: Constants { groups },
             standard: Standard::none(),
             openmpi: OpenMpi::none(),
             abi,
+        }
+    }
+}
+
+impl Table {
+    /// The integers that only the standard ABI has (MPI-5.0 section 21.2).
+    fn version_of_the_abi(&self) -> Group {
+        let is_own = |item: &&Item| match item {
+            Item::Constant { name, ctype, .. } => {
+                let known = self.constants.items().any(|other| other.name() == name);
+                !known && ctype.base == "int" && !ctype.is_pointer() && name.starts_with("MPI_ABI_")
+            }
+            _ => false,
+        };
+        Group {
+            title: "Version of the ABI".to_owned(),
+            items: self
+                .standard
+                .constants
+                .items()
+                .filter(is_own)
+                .cloned()
+                .collect(),
         }
     }
 }
