@@ -52,6 +52,8 @@ impl Buffered {
     /// # Safety
     /// The memory is the library's until `detach`.
     pub unsafe fn attach(&self, start: *mut u8, size: MPI_Count, automatic: bool) -> Result<()> {
+        // Of the library's own memory the size says nothing.
+        let size = if automatic { 0 } else { size };
         let Ok(size) = usize::try_from(size) else {
             return Err(Error::new(
                 Class::Arg,
@@ -72,7 +74,7 @@ impl Buffered {
         }
         *attached = Some(Attached {
             start,
-            size: if automatic { 0 } else { size },
+            size,
             taken: Vec::new(),
             own: automatic.then(Vec::new),
         });

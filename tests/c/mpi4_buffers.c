@@ -82,7 +82,8 @@ int main(int argc, char **argv) {
     OK(MPI_Buffer_detach(&back, &given));
     CHECK(back == one && given == size);
     /* Memory of the library's. */
-    OK(MPI_Comm_attach_buffer(comm, MPI_BUFFER_AUTOMATIC, 0));
+    /* Its size says nothing. */
+    OK(MPI_Comm_attach_buffer(comm, MPI_BUFFER_AUTOMATIC, -5));
     pass(comm, 20);
     barrier(MPI_COMM_WORLD);
     take(comm, 20);

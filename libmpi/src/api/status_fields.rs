@@ -43,9 +43,9 @@ pub unsafe fn get_tag(status: *const MPI_Status, tag: *mut c_int) -> Result<()> 
 }
 
 /// `MPI_Status_get_error`.
-pub unsafe fn get_error(status: *const MPI_Status, error: *mut c_int) -> Result<()> {
+pub unsafe fn get_error(status: *const MPI_Status, err: *mut c_int) -> Result<()> {
     // SAFETY: the caller's contract.
-    unsafe { put(error, "error", there(status)?.MPI_ERROR) }
+    unsafe { put(err, "err", there(status)?.MPI_ERROR) }
 }
 
 /// `MPI_Status_set_source`. The values of all three are the program's: no check narrows what it tells
