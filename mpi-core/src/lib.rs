@@ -22,7 +22,7 @@ pub use mpi_types::{Class, Error, Result, datatype, error, op};
 pub use process::Process;
 pub use pt2pt::buffer::Buffer;
 pub use pt2pt::engine::{Counters, MatchedMessage};
-pub use pt2pt::request::{Cancelled, RequestId, Status};
+pub use pt2pt::request::{Cancelled, Request, RequestId, Status};
 
 /// In a receive or probe: a message from any rank (`MPI_ANY_SOURCE`).
 pub const ANY_SOURCE: i32 = -2;

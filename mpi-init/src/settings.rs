@@ -312,6 +312,12 @@ const OWN: &[Variable] = &[
         help: "With 1 the process runs alone, as rank 0 of 1, whatever launcher has started it.",
     },
     Variable {
+        name: "WEFT_APP_SIZE",
+        kind: "count",
+        default: "the number of ranks of the job",
+        help: "How many ranks of the job run this one's command, for `MPI_INFO_ENV`; mpiexec sets it.",
+    },
+    Variable {
         name: "WEFT_LOCAL_SIZE",
         kind: "count",
         default: "as the launcher tells",

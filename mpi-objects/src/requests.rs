@@ -8,7 +8,7 @@ use std::ffi::c_int;
 use std::sync::Arc;
 
 use mpi_core::process::Vcis;
-use mpi_core::{Class, Error, RequestId, Result, Status};
+use mpi_core::{Class, Error, Request, RequestId, Result, Status};
 
 use crate::grequests::Generalized;
 use crate::handles::{HandleTable, Type, made, made_index};
@@ -133,15 +133,18 @@ impl Named {
 }
 
 impl Runtime {
+    /// The operation of the process that a request handle names, if it names one.
+    #[inline(always)]
+    pub fn operation(&self, handle: MPI_Request) -> Option<(RequestId, &Request)> {
+        let id = made_index(handle, Type::Request).and_then(RequestId::from_index)?;
+        let request = self.process.request(id)?;
+        request.is_live().then_some((id, request))
+    }
+
     /// What a request handle names; an error if that does not exist.
     #[inline(always)]
     pub fn named(&self, handle: MPI_Request) -> Result<Named> {
-        if let Some(id) = made_index(handle, Type::Request).and_then(RequestId::from_index)
-            && self
-                .process
-                .request(id)
-                .is_some_and(|request| request.is_live())
-        {
+        if let Some((id, _)) = self.operation(handle) {
             return Ok(Named::Operation(id));
         }
         match handle {

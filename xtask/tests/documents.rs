@@ -133,7 +133,6 @@ const INNER: &[(&str, &str)] = &[
         "WEFT_EAGER",
         "a category of the tool interface, by the beginning of names",
     ),
-    ("WEFT_APP_SIZE", "mpiexec, for its ranks"),
     ("WEFT_LOCAL_RANK", "mpiexec, for its ranks"),
     ("WEFT_PINGPONG_CHILD", "osu-bench, for its children"),
     ("WEFT_TOP", "weft-top, for mpiexec and its ranks"),

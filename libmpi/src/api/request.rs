@@ -62,6 +62,19 @@ pub(crate) unsafe fn wait_fast(
 #[inline]
 pub fn wait(request: &mut MPI_Request, status: StatusOut) -> Result<()> {
     let runtime = runtime()?;
+    if let Some((id, operation)) = runtime.operation(*request)
+        && let Some(found) = runtime.process.wait_well(id, operation)?
+    {
+        *request = MPI_REQUEST_NULL;
+        status.set(&found);
+        return Ok(());
+    }
+    wait_other(runtime, request, status)
+}
+
+/// `MPI_Wait` for what is no operation of the process, or for one that has failed.
+#[inline(never)]
+fn wait_other(runtime: &Runtime, request: &mut MPI_Request, status: StatusOut<'_>) -> Result<()> {
     let named = runtime.named(*request)?;
     if let Named::Own(handle) = named {
         return wait_own(runtime, handle, request, status);
@@ -331,12 +344,9 @@ pub unsafe fn waitall(
     // for the others move, too.
     let mut index = 0;
     while index < requests.len() {
-        let named = match runtime.named(requests[index]) {
-            Ok(named) => named,
-            Err(_) => return name_all(runtime, requests).map(drop),
-        };
-        runtime.wait_for(named)?;
-        if let Some(found) = runtime.take_well(named) {
+        if let Some((id, operation)) = runtime.operation(requests[index])
+            && let Some(found) = runtime.process.wait_well(id, operation)?
+        {
             requests[index] = MPI_REQUEST_NULL;
             let out = status::at(array_of_statuses, index);
             // SAFETY: the caller's contract.
@@ -344,6 +354,11 @@ pub unsafe fn waitall(
             index += 1;
             continue;
         }
+        let named = match runtime.named(requests[index]) {
+            Ok(named) => named,
+            Err(_) => return name_all(runtime, requests).map(drop),
+        };
+        runtime.wait_for(named)?;
         let ended = runtime.take(named)?;
         if let Some(error) = ended.error {
             if !named.stays() {

@@ -444,6 +444,13 @@ pub unsafe fn win_fetch_and_op(
     op: MPI_Op,
     win: MPI_Win,
 ) -> Result<()> {
+    let target = (target_rank, target_disp);
+    if !result_addr.is_null()
+        // SAFETY: the caller's contract.
+        && unsafe { change_short(origin_addr, result_addr, datatype, target, op, win) }
+    {
+        return Ok(());
+    }
     predefined(datatype)?;
     let from = From {
         address: origin_addr,

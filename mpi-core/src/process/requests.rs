@@ -7,7 +7,6 @@ use netmod::VciId;
 use super::Process;
 use crate::error::{Class, Error, Result};
 use crate::pt2pt::request::{Request, RequestId, Role, Status};
-use crate::vci::Vci;
 
 impl Process {
     /// The public half of a request.
@@ -98,7 +97,7 @@ impl Process {
             return Err(Error::new(Class::Request, "the request does not exist"));
         };
         let result = request.result();
-        self.free(id, self.vci(request.vci())?);
+        self.free(id, request)?;
         Ok(result)
     }
 
@@ -107,24 +106,41 @@ impl Process {
     /// For hot paths: a status alone travels in registers.
     #[inline(always)]
     pub fn finish_well(&self, id: RequestId) -> Option<Status> {
-        let request = self.requests.get(id)?;
+        self.finish_found(id, self.requests.get(id)?)
+    }
+
+    /// Waits for a request, takes its status and frees it, if it ends without error. `None` for others, which stay.
+    ///
+    /// For hot paths, which have looked the request up.
+    #[inline(always)]
+    pub fn wait_well(&self, id: RequestId, request: &Request) -> Result<Option<Status>> {
+        if !request.is_done() {
+            self.wait_for_found(request)?;
+        }
+        Ok(self.finish_found(id, request))
+    }
+
+    #[inline(always)]
+    fn finish_found(&self, id: RequestId, request: &Request) -> Option<Status> {
         if request.has_failed() {
             return None;
         }
         let status = request.status();
-        self.free(id, self.vci(request.vci()).ok()?);
+        self.free(id, request).ok()?;
         Some(status)
     }
 
     #[inline(always)]
-    pub(super) fn free(&self, id: RequestId, vci: &Vci) {
+    fn free(&self, id: RequestId, request: &Request) -> Result<()> {
+        let vci = self.vci(request.vci())?;
         if !self.threaded {
-            vci.lock().engine.records.free(id);
+            vci.lock().engine.records.free_found(id, request);
         } else if let Some(mut state) = vci.as_owner() {
-            state.engine.records.free(id);
+            state.engine.records.free_found(id, request);
         } else {
             vci.returned.give(&self.requests, id);
         }
+        Ok(())
     }
 
     /// Whether an operation that was started with this owner is not complete, as far as the calling

@@ -9,7 +9,7 @@ use netmod::VciId;
 
 use super::{Process, Vcis};
 use crate::error::{Class, Error, Result};
-use crate::pt2pt::request::{RequestId, Status};
+use crate::pt2pt::request::{Request, RequestId, Status};
 use crate::wait::{self, Backoff, Step, Waiting};
 
 impl Process {
@@ -26,6 +26,12 @@ impl Process {
         let Some(request) = self.requests.get(id) else {
             return Err(Error::new(Class::Request, "the request does not exist"));
         };
+        self.wait_for_found(request)
+    }
+
+    /// As [`Process::wait_for`], of a request that has been looked up.
+    #[inline(never)]
+    pub(super) fn wait_for_found(&self, request: &Request) -> Result<()> {
         self.wait_despite_loss(request.vci(), || Ok(request.is_done().then_some(())))
     }
 

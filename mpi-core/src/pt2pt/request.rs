@@ -103,6 +103,11 @@ impl Request {
         self.state.load(Ordering::Relaxed) != FREE
     }
 
+    #[inline(always)]
+    fn set_free(&self) {
+        self.state.store(FREE, Ordering::Relaxed);
+    }
+
     /// The VCI whose progress completes it.
     #[inline(always)]
     pub fn vci(&self) -> VciId {
@@ -532,7 +537,19 @@ impl Records {
         let Some(request) = self.table.get(id) else {
             return;
         };
-        request.state.store(FREE, Ordering::Relaxed);
+        request.set_free();
+        self.keep(id);
+    }
+
+    /// As [`Records::free`], of a request that has been looked up.
+    #[inline(always)]
+    pub fn free_found(&mut self, id: RequestId, request: &Request) {
+        request.set_free();
+        self.keep(id);
+    }
+
+    #[inline(always)]
+    fn keep(&mut self, id: RequestId) {
         self.free.push(id.0);
         if self.free.len() > CACHE_LIMIT {
             self.give_half_back();
