@@ -7,12 +7,15 @@
 
 static int child(MPI_Comm parent, char **argv)
 {
-    /* Told: how many are of this command. */
+    /* Told: how many are of this command, and perhaps that errors are returned. */
     char value[20];
     int length = sizeof value, flag;
     OK(MPI_Info_get_string(MPI_INFO_ENV, "maxprocs", &length, value, &flag));
     CHECK(flag);
     CHECK_EQ(atoi(value), atoi(argv[2]));
+    MPI_Errhandler handler;
+    OK(MPI_Comm_get_errhandler(MPI_COMM_WORLD, &handler));
+    CHECK((handler == MPI_ERRORS_RETURN) == (argv[3] != NULL));
     OK(MPI_Comm_disconnect(&parent));
     OK(MPI_Finalize());
     return 0;
@@ -38,12 +41,12 @@ static void spawns(char *program, const char *soft, int expected)
     OK(MPI_Info_free(&info));
 }
 
-static void refused(char *program, const char *soft, int class)
+static void refused(char *program, const char *key, const char *value, int class)
 {
     MPI_Info info;
     MPI_Comm children = MPI_COMM_SELF;
     OK(MPI_Info_create(&info));
-    OK(MPI_Info_set(info, "soft", soft));
+    OK(MPI_Info_set(info, key, value));
     FAILS(MPI_Comm_spawn(program, MPI_ARGV_NULL, 3, info, 0, MPI_COMM_WORLD, &children, MPI_ERRCODES_IGNORE),
           class);
     CHECK(children == MPI_COMM_NULL);
@@ -62,8 +65,9 @@ int main(int argc, char **argv)
     spawns(argv[0], "1", 1);
     spawns(argv[0], "2:10:2", 2);
     spawns(argv[0], "-1,1:3,77", 3);
-    refused(argv[0], "5:9", MPI_ERR_SPAWN);
-    refused(argv[0], "some", MPI_ERR_INFO_VALUE);
+    refused(argv[0], "soft", "5:9", MPI_ERR_SPAWN);
+    refused(argv[0], "soft", "some", MPI_ERR_INFO_VALUE);
+    refused(argv[0], "mpi_initial_errhandler", "mine", MPI_ERR_INFO_VALUE);
 
     /* Of two commands one is told to be fewer. */
     MPI_Info info[2];
@@ -71,7 +75,8 @@ int main(int argc, char **argv)
     OK(MPI_Info_set(info[0], "soft", "0:1"));
     OK(MPI_Info_create(&info[1]));
     OK(MPI_Info_set(info[1], "unknown", "is\nignored=1;"));
-    char *programs[] = {argv[0], argv[0]}, *one[] = {"child", "1", NULL}, *two[] = {"child", "2", NULL};
+    OK(MPI_Info_set(info[0], "mpi_initial_errhandler", "mpi_errors_return"));
+    char *programs[] = {argv[0], argv[0]}, *one[] = {"child", "1", "returns", NULL}, *two[] = {"child", "2", "returns", NULL};
     char **args[] = {one, two};
     int most[] = {2, 2}, codes[4] = {-1, -1, -1, -1}, started;
     MPI_Comm children;

@@ -17,12 +17,17 @@ use mpi_core::{Class, Error, Result};
 use mpi_init::dynamic::opener::Transports;
 use mpi_init::dynamic::ports::{self, Port};
 use mpi_init::dynamic::socket::Socket;
+use mpi_init::settings;
 use pmi::{Command, Spawn};
 
+use crate::handler;
 use crate::runtime::Runtime;
 
 /// The key in the key-value space of spawned processes whose value is the port of who has spawned them.
 const PARENT: &str = "weft-parent";
+
+/// The key for the error handler that spawned processes begin with (MPI-4.1 section 11.8.4).
+const INITIAL_ERRHANDLER: &str = "mpi_initial_errhandler";
 
 /// Keys that the standard reserves for launchers (section 10.3.4).
 const RESERVED: [&str; 4] = ["arch", "host", "path", "wdir"];
@@ -60,6 +65,15 @@ pub fn command(
         None => most,
         Some((_, soft)) => soft_count(soft, most)?,
     };
+    if let Some((key, value)) = pairs.iter().find(|pair| pair.0 == INITIAL_ERRHANDLER)
+        && handler::named(value).is_none()
+    {
+        let why = format!(
+            "the value of the key {key} is '{value}'; it is one of {}",
+            settings::ERRHANDLERS.join(", ")
+        );
+        return Err(Error::new(Class::InfoValue, why));
+    }
     pairs.retain(|(key, value)| {
         let is_done = key == "file" || key == "soft";
         // Launchers are asked in lines. A key that the standard does not know is one to be ignored.
@@ -230,6 +244,7 @@ fn start_launcher(spawn: &Spawn) -> Result<()> {
                 "wdir" | "wd" => drop(program.args(["-wdir", value])),
                 "host" => drop(program.args(["-host", value])),
                 "hostfile" => drop(program.args(["-hostfile", value])),
+                INITIAL_ERRHANDLER => drop(program.args(["-initial-errhandler", value])),
                 _ => {}
             }
         }

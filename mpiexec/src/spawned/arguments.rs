@@ -82,8 +82,9 @@ pub fn of_job(spawn: &Spawn, like: &Section, pool: &mut Pool) -> Result<Vec<OsSt
         words.extend([format!("-{POOL}").into(), pool::show(&all).into()]);
         words.extend([format!("-{USED}").into(), pool.used().into()]);
     }
-    // Open MPI's names for what is said of the whole job.
+    // What is said of the whole job, for the most part by Open MPI's names.
     for (key, option) in [
+        ("mpi_initial_errhandler", "-initial-errhandler"),
         ("map_by", "-map-by"),
         ("bind_to", "-bind-to"),
         ("npernode", "-npernode"),
