@@ -191,6 +191,18 @@ impl Buffer {
         }
     }
 
+    /// Writes data to the beginning, as much as there is room for: [`Buffer::write`] for hot paths.
+    #[inline(always)]
+    pub fn write_all(&mut self, data: &[u8]) {
+        match self.layout {
+            // SAFETY: `bytes` and `typed` were promised that the memory is valid, and apart from the library's.
+            None => unsafe {
+                netmod_kit::copy(data.as_ptr(), self.ptr, data.len().min(self.count))
+            },
+            Some(_) => self.write(0, data),
+        }
+    }
+
     /// Writes packed data at byte `skip`; what lies beyond the buffer's end is left out.
     #[inline]
     pub fn write(&mut self, skip: usize, data: &[u8]) {

@@ -498,7 +498,7 @@ impl Engine {
         let Some((request, record)) = self.records.find(id) else {
             return;
         };
-        record.buffer.write(0, payload);
+        record.buffer.write_all(payload);
         let (len, room) = (payload.len() as u64, record.buffer.len() as u64);
         let status = probe_status(&key, len.min(room));
         let error = (len > room).then(|| truncation(&key, len, room));

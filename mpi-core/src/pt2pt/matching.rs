@@ -133,6 +133,19 @@ struct PostedEntry<T> {
     value: Option<T>,
 }
 
+/// Takes the entry between `prev` and `next` out of its list.
+#[inline(always)]
+fn unlink<T>(entries: &mut [PostedEntry<T>], list: &mut List, Links { next, prev }: Links) {
+    match entries.get_mut(prev as usize) {
+        Some(entry) => entry.links.next = next,
+        None => list.head = next,
+    }
+    match entries.get_mut(next as usize) {
+        Some(entry) => entry.links.prev = prev,
+        None => list.tail = prev,
+    }
+}
+
 /// Receives that wait for their message, oldest first per key.
 pub(crate) struct PostedQueue<T> {
     entries: Vec<PostedEntry<T>>,
@@ -250,8 +263,25 @@ impl<T> PostedQueue<T> {
     /// Takes out the oldest receive that accepts a message with `key`.
     #[inline]
     pub fn take_match(&mut self, key: &Key) -> Option<T> {
-        let found = self.find_match(key)?;
-        self.remove(found)
+        if self.wild_all > 0 {
+            let found = self.find_match(key)?;
+            return self.remove(found);
+        }
+        // As by these two, with one look at the table.
+        let list = self.table.list_mut(key);
+        let mut index = list.head;
+        let entry = loop {
+            let entry = self.entries.get_mut(index as usize)?; // NIL is not among them
+            if entry.key == *key {
+                break entry;
+            }
+            index = entry.links.next;
+        };
+        let value = entry.value.take()?;
+        let links = entry.links;
+        unlink(&mut self.entries, list, links);
+        self.free.push(index);
+        Some(value)
     }
 
     /// What [`PostedQueue::take_match`] would take out.
@@ -298,7 +328,7 @@ impl<T> PostedQueue<T> {
     pub fn remove(&mut self, place: Place) -> Option<T> {
         let entry = self.entries.get_mut(place.0 as usize)?;
         let value = entry.value.take()?;
-        let (key, order, Links { next, prev }) = (entry.key, entry.order, entry.links);
+        let (key, order, links) = (entry.key, entry.order, entry.links);
         let list = if key.is_wild() {
             self.wild_all -= 1;
             match order & 1 {
@@ -311,18 +341,7 @@ impl<T> PostedQueue<T> {
         } else {
             self.table.list_mut(&key)
         };
-        if prev == NIL {
-            list.head = next;
-        }
-        if next == NIL {
-            list.tail = prev;
-        }
-        if prev != NIL {
-            self.entries[prev as usize].links.next = next;
-        }
-        if next != NIL {
-            self.entries[next as usize].links.prev = prev;
-        }
+        unlink(&mut self.entries, list, links);
         self.free.push(place.0);
         Some(value)
     }
