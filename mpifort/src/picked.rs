@@ -71,6 +71,44 @@ pub fn basic(datatype: MPI_Datatype) -> Option<MPI_Datatype> {
     }
 }
 
+/// Whether a datatype takes its `size` bytes as they lie there: each once, in order, from where it begins.
+pub fn is_in_order(datatype: MPI_Datatype, size: usize) -> bool {
+    if basic(datatype) == Some(datatype) {
+        return true;
+    }
+    if !is_within(1, datatype, size) {
+        return false;
+    }
+    // Each byte is told its number, one byte of that at a time, and what is packed must be the same.
+    let last = size.max(1) - 1;
+    (0..size_of::<u32>()).all(|byte| {
+        if byte > 0 && last >> (8 * byte) == 0 {
+            return true;
+        }
+        let from: Vec<u8> = (0..size).map(|at| (at >> (8 * byte)) as u8).collect();
+        packed(1, datatype, &from, size).is_some_and(|to| to == from)
+    })
+}
+
+/// The `total` bytes that elements of a datatype take out of `from`.
+fn packed(count: MPI_Count, datatype: MPI_Datatype, from: &[u8], total: usize) -> Option<Vec<u8>> {
+    let mut to = vec![0_u8; total];
+    let mut position: MPI_Count = 0;
+    // SAFETY: what the datatype takes lies within the one, by the callers' checks; what it packs has room in the other.
+    let code = unsafe {
+        c::MPI_Pack_c(
+            from.as_ptr().cast(),
+            count,
+            datatype,
+            to.as_mut_ptr().cast(),
+            total as MPI_Count,
+            &raw mut position,
+            MPI_COMM_SELF,
+        )
+    };
+    (code == MPI_SUCCESS && position == total as MPI_Count).then_some(to)
+}
+
 /// The size of a datatype.
 pub fn size(datatype: MPI_Datatype) -> Option<usize> {
     let mut size = 0;
@@ -107,23 +145,7 @@ pub fn datatype(
         for (number, unit) in from.chunks_exact_mut(width).enumerate() {
             unit[0] = (number >> (8 * byte)) as u8;
         }
-        let mut to = vec![0_u8; total];
-        let mut position: MPI_Count = 0;
-        // SAFETY: what the datatype takes lies within the one, what it packs has room in the other.
-        let code = unsafe {
-            c::MPI_Pack_c(
-                from.as_ptr().cast(),
-                count,
-                datatype,
-                to.as_mut_ptr().cast(),
-                total as MPI_Count,
-                &raw mut position,
-                MPI_COMM_SELF,
-            )
-        };
-        if code != MPI_SUCCESS || position != total as MPI_Count {
-            return None;
-        }
+        let to = packed(count, datatype, &from, total)?;
         for (number, unit) in numbers.iter_mut().zip(to.chunks_exact(width)) {
             *number |= usize::from(unit[0]) << (8 * byte);
         }

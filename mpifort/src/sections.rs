@@ -222,10 +222,7 @@ impl Section {
             // Below dimension `level` sections are described by nested types; above, elements
             // follow each other at one distance.
             let level = self.regular_from();
-            let inner: usize = self.dimensions()[..level]
-                .iter()
-                .map(|one| one.extent as usize)
-                .product();
+            let inner = self.inner(level);
             // Who passed an int needs one in its place.
             let fits = |number: usize| number <= c_int::MAX as usize || count > c_int::MAX.into();
             if inner > 0 && wanted.is_multiple_of(inner) && fits(wanted / inner) {
@@ -256,9 +253,10 @@ impl Section {
             if self.is_contiguous() {
                 return Ok(Place::plain(self.base, 0, datatype));
             }
+            let level = self.regular_from();
             match self.unit_of(datatype) {
-                Some((size, unit)) if size == self.element && self.regular_from() == 0 => {
-                    let made = self.nested(0, unit);
+                Some((size, unit)) if size == self.element && self.inner(level) == 1 => {
+                    let made = self.nested(level, unit);
                     Ok(Place::made(self.base, 0, made))
                 }
                 _ => self
@@ -350,28 +348,39 @@ impl Section {
         if !fits || !size.is_multiple_of(self.element) {
             return None;
         }
-        let unit = if size == self.element {
-            datatype
-        } else {
-            picked::basic(datatype)
-                .filter(|one| picked::size(*one) == Some(self.element))
-                .unwrap_or(MPI_DATATYPE_NULL)
-        };
-        Some((size, unit))
+        if size == self.element {
+            return Some((size, datatype));
+        }
+        // What is taken apart must be what lies there, each byte once and in order: gaps and overlaps may make up
+        // for each other.
+        if !picked::is_in_order(datatype, size) {
+            return None;
+        }
+        let unit = picked::basic(datatype).filter(|one| picked::size(*one) == Some(self.element));
+        Some((size, unit.unwrap_or(MPI_DATATYPE_NULL)))
     }
 
-    /// The lowest dimension from which on elements follow each other at one distance.
+    /// The lowest dimension from which on elements follow each other at one distance, which is its own stride. The stride of a
+    /// dimension with one element says nothing.
     fn regular_from(&self) -> usize {
-        let dimensions = self.dimensions();
-        let mut level = self.rank - 1;
-        while level > 0 {
-            let (below, above) = (dimensions[level - 1], dimensions[level]);
-            if above.extent != 1 && above.stride != below.stride * below.extent {
+        let longer = |(_, one): &(usize, &Dimension)| one.extent != 1;
+        let mut longer = self.dimensions().iter().enumerate().filter(longer).rev();
+        let Some((mut level, mut above)) = longer.next() else {
+            return self.rank - 1;
+        };
+        for (number, below) in longer {
+            if above.stride != below.stride * below.extent {
                 break;
             }
-            level -= 1;
+            (level, above) = (number, below);
         }
         level
+    }
+
+    /// The number of elements in the dimensions below `level`.
+    fn inner(&self, level: usize) -> usize {
+        let below = &self.dimensions()[..level];
+        below.iter().map(|one| one.extent as usize).product()
     }
 
     /// A type for the elements of the dimensions below `level`, as far from the next as dimension
@@ -428,10 +437,7 @@ impl Section {
         // SAFETY: as above.
         unsafe {
             for level in (0..self.rank).rev() {
-                let inner: usize = self.dimensions()[..level]
-                    .iter()
-                    .map(|one| one.extent as usize)
-                    .product();
+                let inner = self.inner(level);
                 let Dimension { stride, .. } = self.dimensions()[level];
                 let full = left / inner;
                 if full > 0 {
