@@ -33,6 +33,10 @@ const LOOKED_AT: usize = 64;
 /// Where runs are at least so long on average, each member moves its own.
 const LONG: u64 = 256 << 10;
 
+/// The number of runs that a member tells whose view has bytes of the file several times: windows of the file are no parts
+/// of its data.
+const OVERLAPS: u64 = u64::MAX;
+
 /// What a member has to move in a collective access.
 enum Own {
     /// This, in whichever way is found best.
@@ -139,7 +143,9 @@ impl File {
         }
         let own = memory.and_then(|memory| {
             let place = self.place(at, &memory, direction)?;
-            if !for_each && (choice == Choice::Enable || !moves_alone(&place)) {
+            if !for_each
+                && (choice == Choice::Enable && !place.view.overlaps || !moves_alone(&place))
+            {
                 return Ok(Own::Here(memory, place));
             }
             let (file, mut memory) = (self.clone(), memory);
@@ -251,6 +257,7 @@ impl File {
             Ok(Own::Here(_, place)) => {
                 let span = place.view.span(place.position, place.bytes);
                 let (runs, bytes) = looked_at(place);
+                let runs = if place.view.overlaps { OVERLAPS } else { runs };
                 [span.start, span.end, bytes, runs, 0]
             }
             Ok(Own::Alone(..)) => [0; 5],
@@ -353,12 +360,18 @@ fn looked_at(place: &Place) -> (u64, u64) {
 
 /// Whether it is best moved by its member alone, whatever the others have.
 fn moves_alone(place: &Place) -> bool {
+    if place.view.overlaps {
+        return true;
+    }
     let (runs, bytes) = looked_at(place);
     runs == 1 || (runs > 1 && bytes / runs >= LONG)
 }
 
 /// Whether two phases are better than each member's own calls.
 fn pays(all: &[Told], choice: Choice) -> bool {
+    if all.iter().any(|one| one[3] == OVERLAPS) {
+        return false;
+    }
     match choice {
         Choice::Enable => return true,
         Choice::Disable => return false,

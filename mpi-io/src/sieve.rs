@@ -42,6 +42,9 @@ pub(crate) fn is_better(
     if choice == Choice::Disable || !shared.storage.can_read() || view.is_one_run(position, len) {
         return false;
     }
+    if view.overlaps {
+        return false;
+    }
     if choice == Choice::Enable {
         return true;
     }

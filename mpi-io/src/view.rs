@@ -24,6 +24,9 @@ pub(crate) struct View {
     times: usize,
     /// Where byte 0 of the stream is, if the stream has no gaps.
     dense: Option<u64>,
+    /// Whether bytes of the file may come several times, as they may where nothing is written. Then the stream goes back
+    /// in the file now and then, and is read run by run.
+    pub overlaps: bool,
 }
 
 /// Part of a file: where it begins and how long it is.
@@ -53,6 +56,7 @@ impl View {
             etype_size: 1,
             times: i64::MAX as usize,
             dense: Some(0),
+            overlaps: false,
         }
     }
 
@@ -95,7 +99,7 @@ impl View {
             ));
         }
         check_order("etype", &unit, writable)?;
-        check_order("filetype", &in_file, writable)?;
+        let overlaps = check_order("filetype", &in_file, writable)?;
         let reach = in_file.size().max(in_file.extent().unsigned_abs()).max(1);
         let dense = in_file.is_contiguous() && in_file.size() > 0;
         Ok(View {
@@ -106,6 +110,7 @@ impl View {
             etype_size: unit.size() as u64,
             times: i64::MAX as usize / reach,
             dense: dense.then(|| (displacement + in_file.true_lb() as i64) as u64),
+            overlaps,
             in_file,
         })
     }
@@ -150,6 +155,12 @@ impl View {
         let start = self.place(position);
         match len {
             0 => start..start,
+            len if self.overlaps => {
+                let both = |span: std::ops::Range<u64>, run: Run| {
+                    span.start.min(run.at)..span.end.max(run.end())
+                };
+                self.runs(position, len).fold(start..start, both)
+            }
             len => start..self.place(position + len - 1) + 1,
         }
     }
@@ -194,7 +205,8 @@ impl View {
         }
     }
 
-    /// How many bytes of the stream lie before byte `place` of the file, of those from `low` to `high`.
+    /// How many bytes of the stream lie before byte `place` of the file, of those from `low` to `high`. Of a view that
+    /// [overlaps](View::overlaps) it can't be told: not all of these come first.
     pub fn bytes_before(&self, place: u64, low: u64, high: u64) -> u64 {
         if let Some(first) = self.dense {
             return place.saturating_sub(first).clamp(low, high);
@@ -316,10 +328,10 @@ impl<I: Iterator<Item = Run>> Runs<I> {
 }
 
 /// Checks what the standard demands of a filetype and an etype: no negative offsets, which never fall,
-/// and nothing twice where the file is written.
-fn check_order(name: &str, datatype: &Datatype, writable: bool) -> Result<()> {
+/// and nothing twice where the file is written. Returns whether something is there twice.
+fn check_order(name: &str, datatype: &Datatype, writable: bool) -> Result<bool> {
     if datatype.is_contiguous() && datatype.true_lb() >= 0 {
-        return Ok(());
+        return Ok(false);
     }
     let wrong = |why: &str| {
         Err(Error::new(
@@ -331,7 +343,7 @@ fn check_order(name: &str, datatype: &Datatype, writable: bool) -> Result<()> {
         return wrong("has data at negative displacements, where no byte of a file can be");
     }
     // Where the last byte seen so far ends, and where the last run began.
-    let (mut end, mut last, mut first) = (0_i64, 0_i64, None);
+    let (mut end, mut last, mut first, mut overlaps) = (0_i64, 0_i64, None, false);
     for (at, len) in datatype.pieces(std::ptr::null_mut(), 1, 0, usize::MAX) {
         let at = at.addr() as i64;
         if at < last {
@@ -344,12 +356,13 @@ fn check_order(name: &str, datatype: &Datatype, writable: bool) -> Result<()> {
                 "has data that overlaps, which a file that is open for writing can't have",
             );
         }
+        overlaps |= at < end;
         first.get_or_insert(at);
         last = at;
         end = end.max(at + len as i64);
     }
     let (Some(first), extent) = (first, datatype.extent() as i64) else {
-        return Ok(());
+        return Ok(false);
     };
     if extent <= 0 || first + extent < last {
         return wrong("has an extent so small that its repetitions begin before its own data ends");
@@ -360,7 +373,7 @@ fn check_order(name: &str, datatype: &Datatype, writable: bool) -> Result<()> {
              is open for writing can't have",
         );
     }
-    Ok(())
+    Ok(overlaps || first + extent < end)
 }
 
 #[cfg(test)]

@@ -40,6 +40,25 @@ fn adjacent_runs_are_one() {
     assert_eq!(runs, [(12, 1 << 40)]);
 }
 
+/// Only where nothing is written (section 13.3).
+#[test]
+fn what_comes_twice_is_told() {
+    let read_only = |filetype: Datatype| {
+        filetype.commit();
+        int().commit();
+        View::new(0, &int(), &filetype, Representation::Native, false).unwrap()
+    };
+    let twice = read_only(int().indexed(&[2, 3], &[0, 1]).unwrap());
+    assert!(twice.overlaps);
+    assert_eq!(twice.span(0, 20), 0..16);
+    assert_eq!(twice.span(4, 8), 4..8);
+    let tiles = read_only(int().contiguous(3).unwrap().resized(0, 4).unwrap());
+    assert!(tiles.overlaps);
+    assert_eq!(tiles.span(8, 8), 4..12);
+    assert!(!read_only(int().indexed(&[1, 2], &[0, 2]).unwrap()).overlaps);
+    assert!(!read_only(int()).overlaps);
+}
+
 #[test]
 fn what_the_standard_forbids_is_refused() {
     let class = |made: Result<View>| made.err().map(|error| error.class());
