@@ -79,7 +79,7 @@ pub(crate) fn tell(runtime: &Runtime) {
     };
     let entries: Box<[Entry]> = places.all().iter().map(entry).collect();
     let count = entries.len() as u32;
-    // It stays: a debugger may read it at any time, and there is one for each runtime.
+    // It stays until `forget`: a debugger may read it at any time.
     let entries = Box::leak(entries).as_mut_ptr();
     weft_places.entries.store(entries, Ordering::Release);
     weft_places.count.store(count, Ordering::Release);
@@ -90,7 +90,14 @@ pub(crate) fn tell(runtime: &Runtime) {
 
 /// There is nothing to be found any more.
 pub(crate) fn forget() {
-    weft_places.count.store(0, Ordering::Release);
+    let count = weft_places.count.swap(0, Ordering::AcqRel);
+    let entries = weft_places.entries.swap(ptr::null_mut(), Ordering::AcqRel);
+    if !entries.is_null() {
+        let entries = ptr::slice_from_raw_parts_mut(entries, count as usize);
+        // SAFETY: leaked by `tell` with this length, and taken once. A debugger reads while the process stands still, and
+        // the count first.
+        drop(unsafe { Box::from_raw(entries) });
+    }
 }
 
 fn place_of(object: &CommObject) -> usize {

@@ -258,6 +258,7 @@ impl TcpLane {
                     match verdict {
                         Ok(Verdict::Accepted) => {
                             if let Some(stream) = attempt.stream.take() {
+                                self.show_out_crossed(index);
                                 self.opened(index, stream);
                             }
                             return;
@@ -286,7 +287,10 @@ impl TcpLane {
             return self.lose(peer, &explain(error));
         }
         silence::made(&stream);
-        self.endpoints[index as usize].state = State::Open(Box::new(Conn::new(stream)));
+        let mut conn = Conn::new(stream);
+        // One that has never been in use is not the one that was not for longest.
+        conn.used = self.round;
+        self.endpoints[index as usize].state = State::Open(Box::new(conn));
         self.open += 1;
         match self.endpoints[index as usize].stream {
             0 => self.heat(index),
@@ -352,6 +356,22 @@ impl TcpLane {
             .map(|(guest, place)| (guest.since, place))
             .min();
         oldest.is_some_and(|(_, place)| self.show_out(place as u32).is_some())
+    }
+
+    /// The other end has accepted our call, and given up its own, if that crossed ours: whose proof may be there, to be read
+    /// when the connection that it was meant to be has been closed again.
+    fn show_out_crossed(&mut self, index: u32) {
+        let endpoint = &self.endpoints[index as usize];
+        let (from, stream) = ((endpoint.peer, endpoint.vci), endpoint.stream);
+        let crossed = |guest: &Guest| {
+            let call = guest.known.as_ref().map(|known| known.0);
+            call.is_some_and(|call| call.from == from && call.stream == stream)
+        };
+        for place in 0..self.guests.len() {
+            if self.guests[place].as_deref().is_some_and(crossed) {
+                self.show_out(place as u32);
+            }
+        }
     }
 
     fn show_out(&mut self, place: u32) -> Option<Box<Guest>> {

@@ -264,3 +264,18 @@ fn the_standard_abi_tells_its_version() {
     assert_eq!(found, expected);
     assert_eq!(version(&complete()), []);
 }
+
+/// `mpif.h` is for compilers that take the standard's Fortran alone (section 19.1.4 of MPI-4.1), in both source forms.
+#[test]
+fn mpif_has_no_extensions() {
+    for table in [complete(), complete().for_standard_fortran()] {
+        let text = table.mpif_h();
+        assert!(
+            !text.contains("INTEGER*"),
+            "a length is no standard Fortran"
+        );
+        for line in text.lines() {
+            assert!(line.len() <= 72, "too long for fixed form: {line}");
+        }
+    }
+}
