@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use mpi_core::{ANY_SOURCE, ANY_TAG, PROC_NULL, Status};
+use mpi_core::{ANY_SOURCE, ANY_TAG, Class, Error, PROC_NULL, Result, Status};
 
 use crate::abi::{
     MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_PROC_NULL, MPI_STATUS_IGNORE, MPI_STATUSES_IGNORE, MPI_Status,
@@ -104,6 +104,25 @@ pub unsafe fn write_error(out: *mut MPI_Status, code: c_int) {
 #[inline(always)]
 pub fn ignored(out: *mut MPI_Status) -> bool {
     out == MPI_STATUS_IGNORE || out == MPI_STATUSES_IGNORE || out.is_null()
+}
+
+/// A status of the program's that tells something.
+///
+/// # Errors
+/// `MPI_ERR_ARG` for NULL and for the constants.
+///
+/// # Safety
+/// It is valid, NULL, or a constant.
+#[inline]
+pub unsafe fn told<'a>(status: *const MPI_Status) -> Result<&'a MPI_Status> {
+    if ignored(status.cast_mut()) {
+        return Err(Error::new(
+            Class::Arg,
+            "status is MPI_STATUS_IGNORE or NULL, which tells nothing; pass one that was filled in",
+        ));
+    }
+    // SAFETY: neither NULL nor a constant, and then valid by the contract of this function.
+    Ok(unsafe { &*status })
 }
 
 /// Element `index` of an array of statuses that may be ignored.

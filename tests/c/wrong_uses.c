@@ -51,6 +51,8 @@ static void statuses(void) {
     memset(&status, 0, sizeof status);
     FAILS(MPI_Test_cancelled(&status, NULL), MPI_ERR_ARG);
     FAILS(MPI_Test_cancelled(NULL, &flag), MPI_ERR_ARG);
+    FAILS(MPI_Test_cancelled(MPI_STATUS_IGNORE, &flag), MPI_ERR_ARG);
+    FAILS(MPI_Get_count(MPI_STATUS_IGNORE, MPI_INT, &flag), MPI_ERR_ARG);
     FAILS(MPI_Get_elements(&status, MPI_DATATYPE_NULL, &count), MPI_ERR_TYPE);
     FAILS(MPI_Get_elements_x(&status, MPI_DATATYPE_NULL, &large), MPI_ERR_TYPE);
     FAILS(MPI_Status_set_elements(&status, MPI_INT, -1), MPI_ERR_COUNT);

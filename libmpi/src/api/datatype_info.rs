@@ -102,14 +102,8 @@ pub fn type_ub(datatype: &Datatype, displacement: Out<MPI_Aint>) -> Result<()> {
 /// # Safety
 /// `status` is valid, NULL, or a constant.
 unsafe fn elements(status: *const MPI_Status, datatype: &Datatype) -> Result<Option<usize>> {
-    if status::ignored(status.cast_mut()) {
-        return Err(Error::new(
-            Class::Arg,
-            "status is MPI_STATUS_IGNORE or NULL, which tells nothing; pass one that was filled in",
-        ));
-    }
-    // SAFETY: neither NULL nor a constant, and then valid by the contract of this function.
-    let bytes = status::bytes(unsafe { &*status });
+    // SAFETY: the caller's contract.
+    let bytes = status::bytes(unsafe { status::told(status)? });
     Ok(usize::try_from(bytes)
         .ok()
         .and_then(|bytes| datatype.elements_in(bytes))

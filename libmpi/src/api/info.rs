@@ -121,7 +121,7 @@ pub unsafe fn info_create_env(
 ) -> Result<()> {
     let given = argc.max(0) as usize;
     let given = if argv.is_null() { 0 } else { given };
-    let mut words = Vec::with_capacity(given);
+    let mut words = Vec::new();
     for index in 0..given {
         // SAFETY: the caller's contract.
         let word = unsafe { argv.add(index).read() };

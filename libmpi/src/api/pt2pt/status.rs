@@ -7,7 +7,6 @@ use mpi_core::datatype::Datatype;
 use mpi_objects::runtime::runtime;
 
 use crate::abi::{MPI_Request, MPI_Status};
-use crate::api::null;
 use crate::args::{Out, OutInt};
 use crate::status;
 
@@ -18,9 +17,7 @@ pub unsafe fn get_count(
     count: OutInt,
 ) -> Result<()> {
     // SAFETY: the caller's contract.
-    let Some(status) = (unsafe { status.as_ref() }) else {
-        return Err(null("status"));
-    };
+    let status = unsafe { status::told(status)? };
     let bytes = usize::try_from(status::bytes(status)).unwrap_or(usize::MAX);
     count.set_defined(datatype.count_in(bytes));
     Ok(())
@@ -36,10 +33,7 @@ pub fn cancel(request: &mut MPI_Request) -> Result<()> {
 pub unsafe fn test_cancelled(status: *const MPI_Status, flag: Out<c_int>) -> Result<()> {
     // SAFETY: the caller's contract.
     unsafe {
-        let Some(status) = status.as_ref() else {
-            return Err(null("status"));
-        };
-        flag.set(c_int::from(status::cancelled(status)));
+        flag.set(c_int::from(status::cancelled(status::told(status)?)));
         Ok(())
     }
 }
