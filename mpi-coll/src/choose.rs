@@ -466,8 +466,8 @@ impl Choices {
             // Each block, of those that all receive together.
             "allgather" if direct == Direct::Quicker => 16 * KIB * situation.ranks,
             "bcast" if two && direct == Direct::Quicker => 8 * KIB,
-            // Of longer vectors pieces are read through slots while the other rank writes the next ones.
-            "reduce" if direct == Direct::Quicker && situation.bytes <= 128 * KIB => 16 * KIB,
+            // Longer vectors go in messages, and then in slots, of which a piece is read while the next one is written.
+            "reduce" if direct == Direct::Quicker && situation.bytes <= 48 * KIB => 16 * KIB,
             "alltoall" if direct == Direct::Quicker => 16 * KIB,
             "reduce" => usize::MAX,
             "allgather" if two => usize::MAX,
@@ -490,6 +490,22 @@ impl Choices {
             Some(rule) => rule.by_direct & own != 0,
             None => situation.bytes > least,
         }
+    }
+
+    /// Whether data that goes by slots otherwise is for a message, where one copy was measured to be quicker than two: of two
+    /// ranks that reduce to one of them the other need not wait, once it has sent. What was asked for, or measured there,
+    /// is done all the same.
+    pub fn is_for_a_message(
+        &self,
+        collective: &str,
+        situation: &Situation,
+        direct: Direct,
+    ) -> bool {
+        let asked =
+            self.by_slots & bit(collective) != 0 || self.rule(collective, situation).is_some();
+        let between = 48 * KIB < situation.bytes && situation.bytes < MIB;
+        let two = collective == "reduce" && situation.ranks == 2;
+        two && between && direct == Direct::Quicker && !asked
     }
 
     /// Whether ranks of a node are to make slots in shared memory.

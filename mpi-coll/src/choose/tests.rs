@@ -129,6 +129,13 @@ fn small_and_large() {
         assert!(!goes(bytes / 2, Direct::Quicker), "{collective}");
         assert_eq!(goes(MIB, Direct::Quicker), collective != "reduce");
     }
+    let by_message = |bytes: usize, direct: Direct| {
+        choices.is_for_a_message("reduce", &situation(2, bytes), direct)
+    };
+    assert!(by_message(64 * KIB, Direct::Quicker) && by_message(512 * KIB, Direct::Quicker));
+    assert!(!by_message(64 * KIB, Direct::Possible));
+    assert!(!by_message(48 * KIB, Direct::Quicker) && !by_message(MIB, Direct::Quicker));
+    assert!(!choices.is_for_a_message("allreduce", &situation(2, 64 * KIB), Direct::Quicker));
     let one_node = situation(16, 8);
     assert!(!choices.by_nodes(&one_node));
     let two_nodes = Situation {

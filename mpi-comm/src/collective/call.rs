@@ -253,6 +253,7 @@ impl Call<'_> {
             bytes <= most
                 && choices.in_slots(collective, &at(bytes))
                 && !(slots.crowded && choices.is_long_in_a_crowd(collective, &at(bytes)))
+                && !choices.is_for_a_message(collective, &at(bytes), slots.direct)
         };
         let number = |root: Root| match root {
             Root::Rank(rank) => rank,
