@@ -3,7 +3,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use mpi_core::comm::Purpose;
+use mpi_core::comm::{Purpose, take_plain, take_plain_as_owner};
 use mpi_core::{RequestId, Result, Status};
 use mpi_objects::comms::CommObject;
 use mpi_objects::runtime::{Runtime, running, runtime};
@@ -129,45 +129,37 @@ pub(crate) unsafe fn recv_fast(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> Option<c_int> {
+    // SAFETY: the caller's contract.
+    unsafe { recv_short::<false>(buf, count, datatype, source, tag, comm, status) }
+}
+
+/// Without a lock, or as the `OWNER` that the lock leans to.
+#[inline(always)]
+unsafe fn recv_short<const OWNER: bool>(
+    buf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> Option<c_int> {
     let runtime = running()?;
     let comm = &runtime.early_comm(comm)?.comm;
     let len = types::plain_len(buf, count, datatype)?;
     if (source as u32) >= comm.targets() || tag < 0 {
         return None;
     }
+    let (process, rank) = (&runtime.process, source as u32);
     // SAFETY: the caller's contract.
     unsafe {
-        let (process, rank) = (&runtime.process, source as u32);
-        let bytes = mpi_core::comm::take_plain(process, comm, buf.cast(), len, rank, tag)?;
+        let bytes = match OWNER {
+            true => take_plain_as_owner(process, comm, buf.cast(), len, rank, tag)?,
+            false => take_plain(process, comm, buf.cast(), len, rank, tag)?,
+        };
         status::write_received(status, source, tag, bytes);
     }
     Some(MPI_SUCCESS)
-}
-
-/// As [`recv_fast`], under a lock that leans to this thread.
-#[inline(always)]
-unsafe fn recv_as_owner(
-    buf: *mut c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
-    source: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-    status: *mut MPI_Status,
-) -> Option<()> {
-    let runtime = running()?;
-    let comm = &runtime.early_comm(comm)?.comm;
-    let len = types::plain_len_large(buf, count, datatype)?;
-    if (source as u32) >= comm.targets() || tag < 0 {
-        return None;
-    }
-    // SAFETY: the caller's contract.
-    unsafe {
-        let (process, rank) = (&runtime.process, source as u32);
-        let bytes = mpi_core::comm::take_plain_as_owner(process, comm, buf.cast(), len, rank, tag)?;
-        status::write_received(status, source, tag, bytes);
-    }
-    Some(())
 }
 
 /// The short way of `MPI_Recv_c`.
@@ -216,8 +208,10 @@ pub unsafe fn recv(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> Result<()> {
-    // SAFETY: the caller's contract.
-    if unsafe { recv_as_owner(buf, count, datatype, source, tag, comm, status).is_some() } {
+    if let Ok(count) = c_int::try_from(count)
+        // SAFETY: the caller's contract.
+        && unsafe { recv_short::<true>(buf, count, datatype, source, tag, comm, status) }.is_some()
+    {
         return Ok(());
     }
     let runtime = runtime()?;
