@@ -342,7 +342,8 @@ impl Window {
     /// As for [`Window::put`].
     ///
     /// # Safety
-    /// The buffers hold one element of the target's datatype, which is an integer, a logical or a byte; `result` is not used before the call is complete.
+    /// The buffers hold one element of the target's datatype, which is an integer, a logical or a byte;
+    /// `result` is not used before the call is complete.
     #[inline]
     pub unsafe fn compare_and_swap(
         &self,
