@@ -257,7 +257,8 @@ impl File {
             Ok(Own::Here(_, place)) => {
                 let span = place.view.span(place.position, place.bytes);
                 let (runs, bytes) = looked_at(place);
-                let runs = if place.view.overlaps { OVERLAPS } else { runs };
+                let apart = place.view.overlaps && place.bytes > 0;
+                let runs = if apart { OVERLAPS } else { runs };
                 [span.start, span.end, bytes, runs, 0]
             }
             Ok(Own::Alone(..)) => [0; 5],

@@ -246,6 +246,10 @@ impl File {
         info: Option<&Info>,
     ) -> Result<()> {
         Files::settle(process, self)?;
+        if self.shared.amode.sequential {
+            // The view begins at the shared pointer, and what members have done by that before they came here counts.
+            agree::agree(process, &self.comm, Ok(()))?;
+        }
         let own = arguments.and_then(|(displacement, etype, filetype, representation)| {
             let displacement = self.displacement(displacement)?;
             let name = representation.name().to_owned();

@@ -64,10 +64,8 @@ impl File {
     /// `MPI_File_get_byte_offset`.
     ///
     /// # Errors
-    /// `MPI_ERR_ARG` for an offset before the view, `MPI_ERR_UNSUPPORTED_OPERATION` on a sequential
-    /// file.
+    /// `MPI_ERR_ARG` for an offset before the view. (Sequential files have it, too: section 13.4.3.)
     pub fn byte_offset(&self, offset: i64) -> Result<i64> {
-        self.demand_random("MPI_File_get_byte_offset")?;
         let view = self.view();
         if offset < 0 {
             let why = format!("offset is {offset}; it must be 0 or more");
@@ -87,6 +85,8 @@ impl File {
         whence: Result<Whence>,
     ) -> Result<()> {
         Files::settle(process, self)?;
+        // What members have done by the pointer before they came here counts.
+        agree::agree(process, self.comm(), Ok(()))?;
         let own = whence.and_then(|whence| {
             self.demand_random("MPI_File_seek_shared")?;
             let target = self.target(offset, whence, self.pointer().get()?)?;

@@ -230,8 +230,7 @@ impl View {
         let base = window
             .as_ptr()
             .wrapping_sub((first as usize).wrapping_sub(self.displacement as usize));
-        // SAFETY: the part's first and last byte lie in the window, and so all between, since offsets
-        // never fall.
+        // SAFETY: all bytes of the part lie in the window.
         unsafe { self.in_file.pack(base, self.times, position as usize, out) };
     }
 
@@ -275,6 +274,9 @@ impl View {
             0_u64,
             (self.times as u64).saturating_mul(filetype) / self.etype_size,
         );
+        if self.overlaps {
+            return self.etypes_begun(size);
+        }
         // Offsets only grow.
         while low < high {
             let middle = low + (high - low) / 2;
@@ -285,6 +287,26 @@ impl View {
             }
         }
         low as i64
+    }
+
+    /// The same where offsets fall now and then: up to the last etype that begins before.
+    fn etypes_begun(&self, size: u64) -> i64 {
+        let filetype = self.in_file.size() as u64;
+        // Where filetypes begin never falls.
+        let (mut low, mut high) = (0, self.times as u64);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.place(middle * filetype) < size {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        let mut etypes = low * filetype / self.etype_size;
+        while etypes > 0 && self.place((etypes - 1) * self.etype_size) >= size {
+            etypes -= 1;
+        }
+        etypes as i64
     }
 }
 

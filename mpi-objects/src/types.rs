@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-use mpi_core::datatype::{Datatype, Predefined};
+use mpi_core::datatype::{Constructor, Datatype, Predefined};
 use mpi_core::{Buffer, Class, Error, Result};
 
 use crate::handles::{HandleTable, Type, predefined_index};
@@ -294,7 +294,8 @@ pub fn insert(object: TypeObject) -> Result<MPI_Datatype> {
 
 /// A handle of a datatype, if the program has one.
 pub fn handle_of(datatype: &Datatype) -> Option<MPI_Datatype> {
-    if let Some(predefined) = datatype.as_predefined().filter(|_| datatype.is_builtin()) {
+    // Those of Fortran's parameterised types have handles of their own.
+    if let Constructor::Named(predefined) = *datatype.constructor() {
         return PREDEFINED
             .iter()
             .find(|row| row.1 == predefined)

@@ -174,7 +174,7 @@ impl ServedSlot {
                     reduction.plainly(place, count, data, found.as_mut_ptr());
                     words.data = found;
                 }),
-                (3, _) => self.control.alone(self.member, || {
+                (3, _) if count <= LONGEST_COMPARED => self.control.alone(self.member, || {
                     let (halves, _) = words.data.as_chunks::<LONGEST_COMPARED>();
                     let [compare, new] = [halves[0], halves[1]].map(u128::from_le_bytes);
                     let old = apply::compare_and_swap(place, compare, new, count, false);

@@ -4,90 +4,194 @@
 use std::ffi::c_int;
 
 use crate::abi::{
-    MPI_BYTE, MPI_COMBINER_F90_COMPLEX, MPI_COMBINER_F90_INTEGER, MPI_COMBINER_F90_REAL,
-    MPI_COMBINER_NAMED, MPI_COMM_SELF, MPI_Count, MPI_DATATYPE_NULL, MPI_Datatype, MPI_SUCCESS,
+    MPI_Aint, MPI_BYTE, MPI_COMBINER_CONTIGUOUS, MPI_COMBINER_DUP, MPI_COMBINER_F90_COMPLEX,
+    MPI_COMBINER_F90_INTEGER, MPI_COMBINER_F90_REAL, MPI_COMBINER_HINDEXED,
+    MPI_COMBINER_HINDEXED_BLOCK, MPI_COMBINER_INDEXED, MPI_COMBINER_INDEXED_BLOCK,
+    MPI_COMBINER_NAMED, MPI_COMBINER_STRUCT, MPI_COMBINER_VECTOR, MPI_COMM_SELF, MPI_Count,
+    MPI_DATATYPE_NULL, MPI_Datatype, MPI_SUCCESS,
 };
 use crate::imports as c;
 
-/// The predefined datatype that a datatype is made of, if it is one alone.
-pub fn basic(datatype: MPI_Datatype) -> Option<MPI_Datatype> {
-    let (mut integers, mut addresses, mut counts, mut datatypes) = (0, 0, 0, 0);
-    let mut combiner: c_int = 0;
-    // SAFETY: local variables, with room for what the first call tells.
-    unsafe {
-        let code = c::MPI_Type_get_envelope_c(
+/// How a datatype was made. Datatypes that have no name are freed with it.
+struct Made {
+    combiner: c_int,
+    integers: Vec<c_int>,
+    addresses: Vec<MPI_Aint>,
+    /// There are none where it was made with ints.
+    counts: Vec<MPI_Count>,
+    datatypes: Vec<MPI_Datatype>,
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        for one in &mut self.datatypes {
+            if !is_predefined(*one) {
+                // SAFETY: given to us by `contents`, and of no further use.
+                unsafe { c::MPI_Type_free(one) };
+            }
+        }
+    }
+}
+
+/// How many numbers and datatypes tell how a datatype was made, and its combiner.
+fn envelope(datatype: MPI_Datatype) -> Option<([MPI_Count; 4], c_int)> {
+    let ([mut integers, mut addresses, mut counts, mut datatypes], mut combiner) = ([0; 4], 0);
+    // SAFETY: local variables.
+    let code = unsafe {
+        c::MPI_Type_get_envelope_c(
             datatype,
             &raw mut integers,
             &raw mut addresses,
             &raw mut counts,
             &raw mut datatypes,
             &raw mut combiner,
-        );
-        if code != MPI_SUCCESS {
-            return None;
-        }
-        // Those by precision and range have no name, but are predefined as well.
-        if [
-            MPI_COMBINER_NAMED,
-            MPI_COMBINER_F90_REAL,
-            MPI_COMBINER_F90_COMPLEX,
-            MPI_COMBINER_F90_INTEGER,
-        ]
-        .contains(&combiner)
-        {
-            return Some(datatype);
-        }
-        let room = |number: MPI_Count| usize::try_from(number).unwrap_or(0);
-        let mut inner = vec![MPI_DATATYPE_NULL; room(datatypes)];
-        let mut all_integers = vec![0; room(integers)];
-        let mut all_addresses = vec![0; room(addresses)];
-        let mut all_counts = vec![0; room(counts)];
-        let code = c::MPI_Type_get_contents_c(
+        )
+    };
+    (code == MPI_SUCCESS).then_some(([integers, addresses, counts, datatypes], combiner))
+}
+
+/// Whether it was not made by the program. Those by precision and range have no name, but are predefined as well.
+fn is_predefined(datatype: MPI_Datatype) -> bool {
+    let named = [
+        MPI_COMBINER_NAMED,
+        MPI_COMBINER_F90_REAL,
+        MPI_COMBINER_F90_COMPLEX,
+        MPI_COMBINER_F90_INTEGER,
+    ];
+    envelope(datatype).is_some_and(|(_, combiner)| named.contains(&combiner))
+}
+
+/// How a datatype was made that is not predefined.
+fn contents(datatype: MPI_Datatype) -> Option<Made> {
+    let (numbers, combiner) = envelope(datatype)?;
+    let [integers, addresses, counts, datatypes] = numbers;
+    let room = |number: MPI_Count| usize::try_from(number).unwrap_or(0);
+    let mut made = Made {
+        combiner,
+        integers: vec![0; room(integers)],
+        addresses: vec![0; room(addresses)],
+        counts: vec![0; room(counts)],
+        datatypes: Vec::new(),
+    };
+    let mut inner = vec![MPI_DATATYPE_NULL; room(datatypes)];
+    // SAFETY: room for what the envelope tells.
+    let code = unsafe {
+        c::MPI_Type_get_contents_c(
             datatype,
             integers,
             addresses,
             counts,
             datatypes,
-            all_integers.as_mut_ptr(),
-            all_addresses.as_mut_ptr(),
-            all_counts.as_mut_ptr(),
+            made.integers.as_mut_ptr(),
+            made.addresses.as_mut_ptr(),
+            made.counts.as_mut_ptr(),
             inner.as_mut_ptr(),
-        );
-        if code != MPI_SUCCESS {
-            return None;
-        }
-        let mut found: Option<MPI_Datatype> = None;
-        let mut alone = true;
-        for mut one in inner {
-            let made_of = basic(one);
-            alone &= made_of.is_some() && found.is_none_or(|found| Some(found) == made_of);
-            found = made_of;
-            // Those that have no name are ours now.
-            if made_of != Some(one) {
-                c::MPI_Type_free(&raw mut one);
-            }
-        }
-        found.filter(|_| alone)
+        )
+    };
+    if code != MPI_SUCCESS {
+        return None;
     }
+    made.datatypes = inner;
+    Some(made)
 }
 
-/// Whether a datatype takes its `size` bytes as they lie there: each once, in order, from where it begins.
-pub fn is_in_order(datatype: MPI_Datatype, size: usize) -> bool {
-    if basic(datatype) == Some(datatype) {
-        return true;
+/// The predefined datatype that a datatype is made of, if it is one alone.
+pub fn basic(datatype: MPI_Datatype) -> Option<MPI_Datatype> {
+    if is_predefined(datatype) {
+        return Some(datatype);
     }
-    if !is_within(1, datatype, size) {
-        return false;
-    }
-    // Each byte is told its number, one byte of that at a time, and what is packed must be the same.
-    let last = size.max(1) - 1;
-    (0..size_of::<u32>()).all(|byte| {
-        if byte > 0 && last >> (8 * byte) == 0 {
-            return true;
+    let made = contents(datatype)?;
+    let mut found: Option<MPI_Datatype> = None;
+    for one in &made.datatypes {
+        let made_of = basic(*one)?;
+        if found.is_some_and(|found| found != made_of) {
+            return None;
         }
-        let from: Vec<u8> = (0..size).map(|at| (at >> (8 * byte)) as u8).collect();
-        packed(1, datatype, &from, size).is_some_and(|to| to == from)
-    })
+        found = Some(made_of);
+    }
+    found
+}
+
+/// The length of a datatype that takes its bytes as they lie there, each once, in order, from where it begins; as far as the
+/// way that it was made tells. Such a one has no gap before the next, either.
+pub fn in_order(datatype: MPI_Datatype) -> Option<usize> {
+    if is_predefined(datatype) {
+        let (mut lb, mut extent) = (0, 0);
+        // SAFETY: local variables.
+        let code = unsafe { c::MPI_Type_get_extent_c(datatype, &raw mut lb, &raw mut extent) };
+        let size = size(datatype)?;
+        let whole = lb == 0 && usize::try_from(extent) == Ok(size);
+        return (code == MPI_SUCCESS && whole).then_some(size);
+    }
+    let made = contents(datatype)?;
+    let mut members = made.datatypes.iter().map(|one| in_order(*one));
+    let one = members.next()??;
+    let count = |at: usize| {
+        let told = made.integers.get(at).copied();
+        told.and_then(|told| usize::try_from(told).ok())
+    };
+    // Of blocks of so many members each, and how far from the beginning, in bytes: each begins where the one before ends.
+    let follow = |blocks: &mut dyn Iterator<Item = (Option<usize>, Option<i128>)>, len: usize| {
+        let mut end = 0_usize;
+        for (block, place) in blocks {
+            let block = block?.checked_mul(len)?;
+            if block > 0 && place? != end as i128 {
+                return None;
+            }
+            end = end.checked_add(block)?;
+        }
+        Some(end)
+    };
+    let places = |from: usize| made.integers.iter().skip(from);
+    let members_apart = |places: &mut dyn Iterator<Item = i128>,
+                         blocks: &dyn Fn(usize) -> Option<usize>| {
+        let places: Vec<i128> = places.collect();
+        let mut each = places
+            .iter()
+            .enumerate()
+            .map(|(at, place)| (blocks(at), Some(*place)));
+        follow(&mut each, one)
+    };
+    let addresses = || made.addresses.iter().map(|at| i128::from(*at));
+    match made.combiner {
+        MPI_COMBINER_DUP => Some(one),
+        MPI_COMBINER_CONTIGUOUS => {
+            let large = made.counts.first().copied();
+            let large = large.and_then(|count| usize::try_from(count).ok());
+            large.or_else(|| count(0))?.checked_mul(one)
+        }
+        // All others are told in ints.
+        _ if !made.counts.is_empty() => None,
+        MPI_COMBINER_VECTOR => {
+            let (blocks, len) = (count(0)?, count(1)?);
+            let follows = blocks < 2 || count(2) == Some(len);
+            follows.then(|| blocks.checked_mul(len)?.checked_mul(one))?
+        }
+        MPI_COMBINER_INDEXED => {
+            let blocks = count(0)?;
+            let mut places = places(1 + blocks).map(|at| i128::from(*at) * one as i128);
+            members_apart(&mut places, &|at| count(1 + at))
+        }
+        MPI_COMBINER_INDEXED_BLOCK => {
+            let mut places = places(2).map(|at| i128::from(*at) * one as i128);
+            members_apart(&mut places, &|_| count(1))
+        }
+        MPI_COMBINER_HINDEXED => members_apart(&mut addresses(), &|at| count(1 + at)),
+        MPI_COMBINER_HINDEXED_BLOCK => members_apart(&mut addresses(), &|_| count(1)),
+        MPI_COMBINER_STRUCT => {
+            let lens = std::iter::once(Some(one)).chain(members);
+            let mut end = 0_usize;
+            for (at, (len, place)) in lens.zip(addresses()).enumerate() {
+                let block = count(1 + at)?.checked_mul(len?)?;
+                if block > 0 && place != end as i128 {
+                    return None;
+                }
+                end = end.checked_add(block)?;
+            }
+            Some(end)
+        }
+        _ => None,
+    }
 }
 
 /// The `total` bytes that elements of a datatype take out of `from`.

@@ -207,7 +207,7 @@ impl Section {
         let count = count.into();
         // SAFETY: the caller's contract.
         unsafe {
-            if self.is_contiguous() {
+            if self.is_contiguous() || self.len() == 0 {
                 return Ok(Place::plain(self.base, count, datatype));
             }
             let Some((size, unit_type)) = self.unit_of(datatype) else {
@@ -250,7 +250,7 @@ impl Section {
     ) -> Result<Place, &'static str> {
         // SAFETY: the caller's contract.
         unsafe {
-            if self.is_contiguous() {
+            if self.is_contiguous() || self.len() == 0 {
                 return Ok(Place::plain(self.base, 0, datatype));
             }
             let level = self.regular_from();
@@ -353,7 +353,7 @@ impl Section {
         }
         // What is taken apart must be what lies there, each byte once and in order: gaps and overlaps may make up
         // for each other.
-        if !picked::is_in_order(datatype, size) {
+        if picked::in_order(datatype)? != size {
             return None;
         }
         let unit = picked::basic(datatype).filter(|one| picked::size(*one) == Some(self.element));

@@ -97,7 +97,22 @@ int main(int argc, char **argv) {
         CPU_ZERO(&set);
         CPU_SET(world_rank() == 0 ? first : last, &set);
         CHECK(sched_setaffinity(0, sizeof set, &set) == 0);
-        OK(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_HW_UNGUIDED, 0, MPI_INFO_NULL, &part));
+        /* It says by which kind (MPI-4.1 section 7.4.2), and that divides in the same way. */
+        MPI_Info kind;
+        MPI_Comm again;
+        char value[MPI_MAX_INFO_VAL + 1];
+        int flag, result;
+        OK(MPI_Info_create(&kind));
+        OK(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_HW_UNGUIDED, 0, kind, &part));
+        OK(MPI_Info_get(kind, "mpi_hw_resource_type", MPI_MAX_INFO_VAL, value, &flag));
+        CHECK_EQ(flag, part != MPI_COMM_NULL);
+        if (last > first) {
+            OK(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_HW_GUIDED, 0, kind, &again));
+            OK(MPI_Comm_compare(part, again, &result));
+            CHECK_EQ(result, MPI_CONGRUENT);
+            OK(MPI_Comm_free(&again));
+        }
+        OK(MPI_Info_free(&kind));
         if (last > first) {
             CHECK_EQ(size_of(part), world_rank() == 0 ? 1 : size - 1);
         } else {

@@ -19,6 +19,9 @@ program sections_thin
     call section(1 + (e - 1) * s)
   end do
   call orders()
+  ! Nothing of one that is empty.
+  call MPI_Sendrecv(a(1:6:2, 1:0, 1:3, 1:1), 0, MPI_INTEGER, 0, 0, a(1:6:2, 1:0, 1:3, 1:1), 0, MPI_INTEGER, 0, 0, &
+    MPI_COMM_SELF, MPI_STATUS_IGNORE)
   call MPI_Finalize()
 
 contains
@@ -88,6 +91,39 @@ contains
     call check(b, [1, 3, 5, 7, 9, 11, 13, 15])
     call MPI_Type_free(type)
     call MPI_Type_free(twice)
+    ! Made in all ways.
+    do i = 1, 9
+      select case (i)
+      case (1)
+        call MPI_Type_contiguous(4, MPI_INTEGER, type)
+      case (2)
+        call MPI_Type_contiguous(2, MPI_INTEGER, twice)
+        call MPI_Type_dup(twice, type)
+        call MPI_Type_free(twice)
+      case (3)
+        call MPI_Type_vector(2, 2, 2, MPI_INTEGER, type)
+      case (4)
+        call MPI_Type_create_hvector(2, 2, 8_MPI_ADDRESS_KIND, MPI_INTEGER, type)
+      case (5)
+        call MPI_Type_create_indexed_block(2, 2, [0, 2], MPI_INTEGER, type)
+      case (6)
+        call MPI_Type_create_hindexed(2, [3, 1], [0_MPI_ADDRESS_KIND, 12_MPI_ADDRESS_KIND], MPI_INTEGER, type)
+      case (7)
+        call MPI_Type_create_hindexed_block(4, 1, [(4_MPI_ADDRESS_KIND * number, number=0, 3)], MPI_INTEGER, type)
+      case (8)
+        call MPI_Type_create_struct(2, [1, 3], [0_MPI_ADDRESS_KIND, 4_MPI_ADDRESS_KIND], &
+          [MPI_INTEGER, MPI_INTEGER], type)
+      case default
+        call MPI_Type_contiguous(4_MPI_COUNT_KIND, MPI_INTEGER, type)
+      end select
+      call MPI_Type_commit(type)
+      call MPI_Type_size(type, number)
+      b = 0
+      call MPI_Sendrecv(line(1:16:2), 32 / number, type, 0, 0, b, 8, MPI_INTEGER, 0, 0, MPI_COMM_SELF, &
+        MPI_STATUS_IGNORE)
+      call check(b, [1, 3, 5, 7, 9, 11, 13, 15])
+      call MPI_Type_free(type)
+    end do
   end subroutine
 
   subroutine check(found, want)

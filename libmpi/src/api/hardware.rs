@@ -3,17 +3,19 @@
 use std::collections::hash_map::DefaultHasher;
 use std::ffi::c_int;
 use std::hash::{Hash, Hasher};
+use std::ptr;
 
 use mpi_core::comm::Comm;
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
 use mpi_init::hardware::{KINDS, SHARED_MEMORY, resources};
+use mpi_objects::infos;
 use mpi_objects::runtime::Runtime;
 
 use super::info;
 use crate::abi::{
     MPI_COMM_TYPE_HW_GUIDED, MPI_COMM_TYPE_HW_UNGUIDED, MPI_COMM_TYPE_RESOURCE_GUIDED,
-    MPI_COMM_TYPE_SHARED, MPI_Info, MPI_UNDEFINED,
+    MPI_COMM_TYPE_SHARED, MPI_INFO_ENV, MPI_Info, MPI_UNDEFINED,
 };
 use crate::args::Out;
 
@@ -37,6 +39,8 @@ pub fn get_hw_resource_info(hw_info: Out<MPI_Info>) -> Result<()> {
 ///
 /// # Errors
 /// [`Class::Arg`] for a split type that does not exist; those of messages.
+///
+/// Where the kind of resource was not asked for, it is told by `info` (MPI-4.1 section 7.4.2).
 pub(super) fn color(
     runtime: &Runtime,
     comm: &Comm,
@@ -58,7 +62,15 @@ pub(super) fn color(
                 _ => None,
             }
         }
-        MPI_COMM_TYPE_HW_UNGUIDED => return unguided(runtime, comm),
+        MPI_COMM_TYPE_HW_UNGUIDED => {
+            let chosen = unguided(runtime, comm)?;
+            let constant = infos::get(MPI_INFO_ENV).ok();
+            let own = info.filter(|info| !constant.is_some_and(|it| ptr::eq(it, *info)));
+            if let (Some((_, kind)), Some(info)) = (chosen, own) {
+                info.set("mpi_hw_resource_type", kind)?;
+            }
+            chosen.map(|(color, _)| color)
+        }
         _ => {
             return Err(Error::new(
                 Class::Arg,
@@ -103,8 +115,8 @@ fn by_pset(runtime: &Runtime, pset: &str) -> Option<u64> {
     }
 }
 
-/// By the coarsest kind of resource that divides the communicator at all.
-fn unguided(runtime: &Runtime, comm: &Comm) -> Result<Option<u64>> {
+/// By the coarsest kind of resource that divides the communicator at all; and its name.
+fn unguided(runtime: &Runtime, comm: &Comm) -> Result<Option<(u64, &'static str)>> {
     const NONE: u64 = u64::MAX;
     let mut own = [NONE; KINDS.len()];
     for (index, resource) in resources().iter().enumerate() {
@@ -118,5 +130,6 @@ fn unguided(runtime: &Runtime, comm: &Comm) -> Result<Option<u64>> {
         all.iter().any(|one| one[*kind] != first)
     };
     let chosen = (0..KINDS.len()).find(divides);
-    Ok(chosen.map(|kind| own[kind]).filter(|color| *color != NONE))
+    let own = chosen.map(|kind| (own[kind], KINDS[kind]));
+    Ok(own.filter(|(color, _)| *color != NONE))
 }

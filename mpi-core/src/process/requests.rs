@@ -7,6 +7,7 @@ use netmod::VciId;
 use super::Process;
 use crate::error::{Class, Error, Result};
 use crate::pt2pt::request::{Request, RequestId, Role, Status};
+use crate::vci::OWN_LOCK;
 
 impl Process {
     /// The public half of a request.
@@ -135,7 +136,9 @@ impl Process {
         let vci = self.vci(request.vci())?;
         if !self.threaded {
             vci.lock().engine.records.free_found(id, request);
-        } else if let Some(mut state) = vci.as_owner() {
+        } else if vci.which_lock() == OWN_LOCK
+            && let Some(mut state) = vci.as_owner()
+        {
             state.engine.records.free_found(id, request);
         } else {
             vci.returned.give(&self.requests, id);

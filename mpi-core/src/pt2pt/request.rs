@@ -374,6 +374,8 @@ pub(crate) struct Records {
     table: Arc<RequestTable>,
     vci: VciId,
     free: Vec<u32>,
+    /// So many free ones are kept; half of them when there are more.
+    limit: usize,
     returned: Arc<Returned>,
 }
 
@@ -413,6 +415,7 @@ impl Records {
             top: AtomicU32::new(NIL),
         });
         Records {
+            limit: if table.cached { CACHE_LIMIT } else { 0 },
             table,
             vci,
             free: Vec::with_capacity(BLOCK as usize),
@@ -466,7 +469,7 @@ impl Records {
                 .next_returned
                 .load(Ordering::Relaxed);
         }
-        if self.free.len() > CACHE_LIMIT {
+        if self.free.len() > self.limit {
             self.give_half_back();
         }
         if self.free.is_empty() && !self.table.refill(self.vci, &mut self.free) {
@@ -551,7 +554,7 @@ impl Records {
     #[inline(always)]
     fn keep(&mut self, id: RequestId) {
         self.free.push(id.0);
-        if self.free.len() > CACHE_LIMIT {
+        if self.free.len() > self.limit {
             self.give_half_back();
         }
     }
@@ -559,7 +562,7 @@ impl Records {
     /// Leaves other VCIs what this one is unlikely to need.
     #[cold]
     fn give_half_back(&mut self) {
-        let half = self.free.split_off(CACHE_LIMIT / 2);
+        let half = self.free.split_off(self.limit / 2);
         self.table.pool.lock().free.extend(half);
     }
 

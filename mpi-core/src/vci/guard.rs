@@ -169,9 +169,11 @@ impl Vci {
         done
     }
 
-    /// Access of the thread that the VCI's own lock leans to, if that is the calling one and it does not have it already.
+    /// Access of the thread that the VCI's own lock leans to, if that is the calling one and it does not have it already. The
+    /// lock is to be taken: `which_lock` has been asked.
     #[inline(always)]
     pub fn as_owner(&self) -> Option<OwnersGuard<'_>> {
+        debug_assert_ne!(self.which_lock(), NO_LOCK);
         let turn = self.lock.try_owner()?;
         Some(OwnersGuard {
             vci: self,

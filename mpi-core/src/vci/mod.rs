@@ -37,7 +37,7 @@ mod rendezvous;
 mod send;
 
 pub(crate) use ending::Ending;
-pub(crate) use guard::{NO_LOCK, SharedLock, Vci, VciGuard, VciSlot};
+pub(crate) use guard::{NO_LOCK, OWN_LOCK, SharedLock, Vci, VciGuard, VciSlot};
 pub(crate) use quick::Looked;
 pub use remote::Started;
 pub use send::Mode;

@@ -55,6 +55,11 @@ fn what_comes_twice_is_told() {
     let tiles = read_only(int().contiguous(3).unwrap().resized(0, 4).unwrap());
     assert!(tiles.overlaps);
     assert_eq!(tiles.span(8, 8), 4..12);
+    // Etypes are at 0, 4, 8, then at 4, 8, 12.
+    assert_eq!(
+        [0, 1, 5, 9].map(|size| tiles.etypes_before(size)),
+        [0, 1, 4, 7]
+    );
     assert!(!read_only(int().indexed(&[1, 2], &[0, 2]).unwrap()).overlaps);
     assert!(!read_only(int()).overlaps);
 }

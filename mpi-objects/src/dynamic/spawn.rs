@@ -77,7 +77,8 @@ pub fn command(
     pairs.retain(|(key, value)| {
         let is_done = key == "file" || key == "soft";
         // Launchers are asked in lines. A key that the standard does not know is one to be ignored.
-        let is_sayable = !value.contains('\n') || RESERVED.contains(&key.as_str());
+        let is_line = !key.contains('\n') && !value.contains('\n');
+        let is_sayable = is_line || RESERVED.contains(&key.as_str());
         !is_done && is_sayable
     });
     Ok(Command {
