@@ -156,12 +156,7 @@ impl File {
             };
             let outcome = Outcome::of(process, move || {
                 let shared = file.shared();
-                let moved = shared.transfer(&place.view, place.position, &mut memory, direction);
-                let had = moved.as_ref().map_or(0, |moved| *moved);
-                if split {
-                    file.correct(at, &place, &memory, had)?;
-                }
-                moved
+                shared.transfer(&place.view, place.position, &mut memory, direction)
             });
             Ok(Own::Alone(outcome, nothing))
         });
@@ -171,7 +166,8 @@ impl File {
             let talk = Talk::started(lent, file.comm());
             match own {
                 Ok(Own::Alone(outcome, _)) if for_each => outcome.wait().await,
-                own => file.together(&talk, at, own, direction).await,
+                // The call that begins an access moves the pointer, and nothing does so again (section 13.4.1).
+                own => file.together(&talk, At::Explicit(0), own, direction).await,
             }
         })
     }

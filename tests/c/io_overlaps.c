@@ -90,6 +90,10 @@ int main(int argc, char **argv) {
             }
             int got;
             OK(MPI_Get_count(&status, MPI_INT, &got));
+            /* What has begun an access moves the pointer by all of it (MPI-4.1 section 14.4.1). */
+            MPI_Offset now;
+            OK(MPI_File_get_position(file, &now));
+            CHECK_EQ(now, way == 2 ? offset : offset + (way > 2 ? length : got));
             for (int i = 0; i < length; i++) {
                 int at = displacement + (offset + i) / count * extent + places[(offset + i) % count];
                 if (at >= INTS) {
