@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use common::{Node, Random, nodes_with, poll_until};
 use netmod::{Header, Issued, LaneError, RemoteAddr, RemoteKey, Token, Transport};
 
@@ -46,7 +48,14 @@ fn take(node: &mut Node, token: Token) -> Option<Result<(), LaneError>> {
     node.sinks[0].completed.remove(&token.0)
 }
 
-/// Pipes of this process: 0 if none of the tests has lent anything.
+/// Pipes are counted, which belong to the whole process: so the tests come one after the other.
+static ONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Pipes of this process.
 fn pipes() -> usize {
     let all = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
     let names = all.filter_map(|entry| std::fs::read_link(entry.path()).ok());
@@ -57,6 +66,7 @@ fn pipes() -> usize {
 
 #[test]
 fn what_was_read_stays_when_the_memory_changes() {
+    let _alone = alone();
     const LEN: usize = 3 << 20;
     let before = pipes();
     let mut nodes = processes(2);
@@ -103,6 +113,7 @@ fn what_was_read_stays_when_the_memory_changes() {
 
 #[test]
 fn more_wait_for_room_than_there_are_pipes() {
+    let _alone = alone();
     const LEN: usize = 20 << 20;
     let mut nodes = processes(8);
     let from = nodes[0].peer;
@@ -150,6 +161,7 @@ fn more_wait_for_room_than_there_are_pipes() {
 
 #[test]
 fn a_connection_that_breaks_ends_what_is_lent() {
+    let _alone = alone();
     const LEN: usize = 20 << 20;
     let mut nodes = processes(2);
     let from = nodes[0].peer;
@@ -170,6 +182,7 @@ fn a_connection_that_breaks_ends_what_is_lent() {
 
 #[test]
 fn a_page_that_is_gone_is_the_end_of_the_connection_alone() {
+    let _alone = alone();
     const LEN: usize = 1 << 20;
     let mut nodes = processes(2);
     let from = nodes[0].peer;
