@@ -18,7 +18,18 @@ pub fn run(lower: bool) -> Result {
     let path = workspace::root().join("tests/instructions.txt");
     let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     let mut bounds = parse(&text)?;
-    let counts = counts()?;
+    let mut counts = counts()?;
+    let is_above = |(name, count): (&String, &f64)| {
+        bounds.get(name).is_some_and(|bound| *count > bound + SLACK)
+    };
+    if counts.iter().any(is_above) {
+        // On a busy machine a receiver may sleep, and waking it counts as well.
+        println!("xtask: counting once more, for the smaller counts");
+        for (name, again) in self::counts()? {
+            let count = counts.entry(name).or_insert(again);
+            *count = count.min(again);
+        }
+    }
     let mut above = Vec::new();
     for (name, &count) in &counts {
         let Some(bound) = bounds.get_mut(name) else {
