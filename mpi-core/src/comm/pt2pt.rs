@@ -137,32 +137,6 @@ pub unsafe fn mail(
     unsafe { process.try_mail(vci, peer, key, data, len) }
 }
 
-/// As [`mail`], where a lock is taken, as with threads. A function of its own, so that who needs none doesn't carry it along.
-///
-/// # Safety
-/// As there.
-#[inline(always)]
-pub unsafe fn mail_under_lock(
-    process: &Process,
-    comm: &Comm,
-    data: *const u8,
-    len: usize,
-    rank: u32,
-    tag: i32,
-) -> Sent {
-    let key = Key {
-        context: comm.context().of(Purpose::PointToPoint),
-        source: comm.rank as i32,
-        tag,
-    };
-    let Some(peer) = comm.regular_target(rank) else {
-        return Sent::NoRoom;
-    };
-    let vci = comm.sends.load(Ordering::Relaxed);
-    // SAFETY: the caller's contract.
-    unsafe { process.try_mail_under_lock(vci, peer, key, data, len) }
-}
-
 /// Wakes the receiver of what [`mail`] has sent.
 #[cold]
 #[inline(never)]

@@ -102,29 +102,6 @@ impl Process {
         }
     }
 
-    /// As [`Process::try_mail`], where a lock is taken.
-    ///
-    /// # Safety
-    /// As there.
-    #[inline(always)]
-    pub(crate) unsafe fn try_mail_under_lock(
-        &self,
-        vci: u32,
-        peer: Peer,
-        key: Key,
-        data: *const u8,
-        len: usize,
-    ) -> Sent {
-        let slot = self.fast_vcis.get(vci as usize).and_then(VciSlot::get);
-        let Some(slot) = slot.filter(|slot| slot.which_lock() != NO_LOCK) else {
-            return Sent::NoRoom;
-        };
-        let vci = vci as VciId;
-        let to = Address { peer, vci };
-        // SAFETY: the caller's contract.
-        slot.under_own_lock(|state| unsafe { state.mail(to, key, data, len) })
-    }
-
     /// Wakes the receiver of what [`Process::try_mail`] has sent.
     #[cold]
     pub(crate) fn wake_mailbox(&self, vci: u32, peer: Peer) {

@@ -189,53 +189,10 @@ unsafe fn isend_fast_as<const LARGE: bool>(
     }
 }
 
-/// As [`mail`], where a lock is taken.
-///
-/// # Safety
-/// As for [`start_plain`].
-#[inline(always)]
-unsafe fn mail_under_lock(
-    comm: &CommObject,
-    buf: *const c_void,
-    len: usize,
-    dest: c_int,
-    tag: c_int,
-) -> Sent {
-    let Some(runtime) = running() else {
-        return Sent::NoRoom;
-    };
-    let (process, comm) = (&runtime.process, &comm.comm);
-    // SAFETY: the caller's contract.
-    unsafe { mpi_core::comm::mail_under_lock(process, comm, buf.cast(), len, dest as u32, tag) }
-}
-
 /// # Safety
 /// As for [`start_plain`]; `request` is valid.
 #[inline(never)]
 unsafe fn isend_plain<const LARGE: bool>(
-    comm: &CommObject,
-    buf: *const c_void,
-    len: usize,
-    dest: c_int,
-    tag: c_int,
-    request: *mut MPI_Request,
-) -> c_int {
-    // SAFETY: the caller's contract.
-    match unsafe { mail_under_lock(comm, buf, len, dest, tag) } {
-        // SAFETY: the caller's contract.
-        Sent::NoRoom => unsafe { isend_long::<LARGE>(comm, buf, len, dest, tag, request) },
-        sent => {
-            // SAFETY: the caller's contract.
-            unsafe { request.write(READY) };
-            finish_mail(sent, comm, dest)
-        }
-    }
-}
-
-/// # Safety
-/// As for [`isend_plain`].
-#[inline(never)]
-unsafe fn isend_long<const LARGE: bool>(
     comm: &CommObject,
     buf: *const c_void,
     len: usize,
@@ -299,26 +256,8 @@ unsafe fn send_fast_as<const LARGE: bool>(
     // SAFETY: the caller's contract.
     match unsafe { mail(runtime, comm, buf, len, dest, tag) } {
         // SAFETY: the caller's contract.
-        Sent::NoRoom => Some(unsafe { send_plain::<LARGE>(comm, buf, len, dest, tag) }),
+        Sent::NoRoom => Some(unsafe { MPI_Send_long::<LARGE>(comm, buf, len, dest, tag) }),
         sent => Some(finish_mail(sent, comm, dest)),
-    }
-}
-
-/// # Safety
-/// As for [`start_plain`].
-#[inline(never)]
-unsafe fn send_plain<const LARGE: bool>(
-    comm: &CommObject,
-    buf: *const c_void,
-    len: usize,
-    dest: c_int,
-    tag: c_int,
-) -> c_int {
-    // SAFETY: the caller's contract.
-    match unsafe { mail_under_lock(comm, buf, len, dest, tag) } {
-        // SAFETY: the caller's contract.
-        Sent::NoRoom => unsafe { MPI_Send_long::<LARGE>(comm, buf, len, dest, tag) },
-        sent => finish_mail(sent, comm, dest),
     }
 }
 
