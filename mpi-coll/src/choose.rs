@@ -443,17 +443,20 @@ impl Choices {
         bytes <= most
     }
 
+    /// Whether slots were asked for, or a rule that was read says how this is done.
+    fn is_told(&self, collective: &str, situation: &Situation) -> bool {
+        self.by_slots & bit(collective) != 0 || self.rule(collective, situation).is_some()
+    }
+
     /// Whether data that goes by slots otherwise is too long for that where ranks wait for their cores: each piece takes a
     /// change of ranks then. What was asked for, or measured there, is done all the same.
     pub fn is_long_in_a_crowd(&self, collective: &str, situation: &Situation) -> bool {
-        let asked =
-            self.by_slots & bit(collective) != 0 || self.rule(collective, situation).is_some();
         let most = match collective {
             "allgather" | "allreduce" => 512 * KIB,
             "reduce" => 32 * KIB,
             _ => usize::MAX,
         };
-        !asked && situation.ranks > 2 && situation.bytes > most
+        situation.ranks > 2 && situation.bytes > most && !self.is_told(collective, situation)
     }
 
     /// Whether ranks that can copy from each other's memory do so, for long data: where nothing else
@@ -501,11 +504,9 @@ impl Choices {
         situation: &Situation,
         direct: Direct,
     ) -> bool {
-        let asked =
-            self.by_slots & bit(collective) != 0 || self.rule(collective, situation).is_some();
         let between = 48 * KIB < situation.bytes && situation.bytes < MIB;
         let two = collective == "reduce" && situation.ranks == 2;
-        two && between && direct == Direct::Quicker && !asked
+        two && between && direct == Direct::Quicker && !self.is_told(collective, situation)
     }
 
     /// Whether ranks of a node are to make slots in shared memory.

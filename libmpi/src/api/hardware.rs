@@ -35,12 +35,11 @@ pub fn get_hw_resource_info(hw_info: Out<MPI_Info>) -> Result<()> {
 }
 
 /// By what `MPI_Comm_split_type` divides: processes with the same number come together; none for those
-/// that get no communicator.
+/// that get no communicator. Where the kind of resource was not asked for, it is told by `info`
+/// (MPI-4.1 section 7.4.2).
 ///
 /// # Errors
 /// [`Class::Arg`] for a split type that does not exist; those of messages.
-///
-/// Where the kind of resource was not asked for, it is told by `info` (MPI-4.1 section 7.4.2).
 pub(super) fn color(
     runtime: &Runtime,
     comm: &Comm,

@@ -9,18 +9,6 @@ use super::{null, put};
 use crate::abi::MPI_Status;
 use crate::status;
 
-/// A status of the program's; not one of the constants that stand for none.
-///
-/// # Safety
-/// `status` is valid, or a constant.
-unsafe fn there<'a>(status: *const MPI_Status) -> Result<&'a MPI_Status> {
-    if status::ignored(status.cast_mut()) {
-        return Err(none(status));
-    }
-    // SAFETY: the caller's contract; it is none of the constants.
-    Ok(unsafe { &*status })
-}
-
 #[cold]
 fn none(status: *const MPI_Status) -> Error {
     if status.is_null() {
@@ -33,19 +21,19 @@ fn none(status: *const MPI_Status) -> Error {
 /// `MPI_Status_get_source`.
 pub unsafe fn get_source(status: *const MPI_Status, source: *mut c_int) -> Result<()> {
     // SAFETY: the caller's contract.
-    unsafe { put(source, "source", there(status)?.MPI_SOURCE) }
+    unsafe { put(source, "source", status::told(status)?.MPI_SOURCE) }
 }
 
 /// `MPI_Status_get_tag`.
 pub unsafe fn get_tag(status: *const MPI_Status, tag: *mut c_int) -> Result<()> {
     // SAFETY: the caller's contract.
-    unsafe { put(tag, "tag", there(status)?.MPI_TAG) }
+    unsafe { put(tag, "tag", status::told(status)?.MPI_TAG) }
 }
 
 /// `MPI_Status_get_error`.
 pub unsafe fn get_error(status: *const MPI_Status, err: *mut c_int) -> Result<()> {
     // SAFETY: the caller's contract.
-    unsafe { put(err, "err", there(status)?.MPI_ERROR) }
+    unsafe { put(err, "err", status::told(status)?.MPI_ERROR) }
 }
 
 /// `MPI_Status_set_source`. The values of all three are the program's: no check narrows what it tells
