@@ -49,7 +49,12 @@ impl Lock {
     #[cold]
     #[inline(never)]
     pub fn lock(&self) {
-        for _ in 0..SPINS {
+        self.lock_after(SPINS);
+    }
+
+    /// Waits for it, and sleeps after so many looks.
+    pub fn lock_after(&self, spins: u32) {
+        for _ in 0..spins {
             if !self.is_taken() && self.try_lock() {
                 return;
             }

@@ -49,7 +49,7 @@ mod kernel {
         assert!(!refused, "membarrier was granted and is refused now");
     }
 
-    /// What tells the calling thread from all others that are alive; a multiple of 8, and not 0.
+    /// What tells the calling thread from all others that are alive; a multiple of 64, and not 0.
     #[inline(always)]
     pub fn this_thread() -> usize {
         thread_pointer()
@@ -79,7 +79,7 @@ mod kernel {
 
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     fn thread_pointer() -> usize {
-        thread_local!(static OWN: u64 = const { 0 });
+        thread_local!(static OWN: CachePadded<u8> = const { CachePadded::new(0) });
         OWN.with(|own| std::ptr::from_ref(own) as usize)
     }
 
@@ -119,7 +119,7 @@ mod kernel {
     pub fn this_thread() -> usize {
         let mut hasher = DefaultHasher::new();
         loom::thread::current().id().hash(&mut hasher);
-        hasher.finish() as usize & !7 | 8
+        hasher.finish() as usize >> 2 & !63 | 64
     }
 
     pub fn microseconds() -> u32 {

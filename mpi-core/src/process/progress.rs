@@ -43,6 +43,9 @@ impl Process {
                     return Ok((true, false));
                 }
                 let all_due = !any && state.backoff.global_round_after_next(&self.wait);
+                if !any {
+                    state.vacate();
+                }
                 (any, all_due)
             }
             None => (false, false),

@@ -274,7 +274,7 @@ impl Vci {
         if exclusive && self.which_lock() == OWN_LOCK {
             // Visitors have left when the lock is had, and later ones look once more. By the word: an owner, who would not
             // see what is done without a lock, is none any more.
-            let way = self.raw().lock();
+            let way = self.raw().lock_by_word();
             let _guard = self.guard(Some(way));
             self.exclusive.store(true, Ordering::Relaxed);
             self.which.store(NO_LOCK, Ordering::Relaxed);
@@ -331,6 +331,19 @@ impl Drop for VciSlot {
 unsafe impl Send for VciSlot {}
 // SAFETY: as above.
 unsafe impl Sync for VciSlot {}
+
+impl VciGuard<'_> {
+    /// Gives the VCI back, to others that wait for it: there is nothing more to do for now.
+    #[inline(always)]
+    pub fn vacate(self) {
+        let vci = self.vci;
+        let locked = self.way.is_some();
+        drop(self);
+        if locked {
+            vci.raw().vacate();
+        }
+    }
+}
 
 impl Deref for VciGuard<'_> {
     type Target = VciState;

@@ -76,6 +76,33 @@ fn the_owners_short_way_and_another_one_are_not_in_at_once() {
     });
 }
 
+/// An owner hands over, of either kind, while another thread waits.
+#[test]
+fn what_was_handed_over_is_seen() {
+    for keeping in [false, true] {
+        loom::model(move || {
+            let counted = Arc::new(Counted(
+                BiasedLock::new(true),
+                crate::sync::UnsafeCell::new(0),
+            ));
+            assert!(counted.0.word.try_lock());
+            let way = if keeping { Way::KEEPING } else { Way::LEANING };
+            // SAFETY: taken just now.
+            unsafe { counted.0.make_owner(way) };
+            let other = counted.clone();
+            let thread = loom::thread::spawn(move || add(&other));
+            add(&counted);
+            counted.0.hand_over(everywhere::this_thread());
+            thread.join().unwrap();
+            let way = counted.0.lock();
+            // SAFETY: this thread has the lock.
+            assert_eq!(unsafe { *counted.1.get() }, 2);
+            // SAFETY: taken this way.
+            unsafe { counted.0.unlock(way) };
+        });
+    }
+}
+
 /// One that looks, too.
 #[test]
 fn the_owner_and_one_that_looks_are_not_in_at_once() {
