@@ -241,7 +241,7 @@ impl BiasedLock {
         }
         let run = run.saturating_add(1);
         self.run.store(run, Ordering::Relaxed);
-        match run < self.lean.load(Ordering::Relaxed) || self.room.is_used() {
+        match run < self.lean.load(Ordering::Relaxed) {
             true => Way::WORD,
             false => self.leans(),
         }

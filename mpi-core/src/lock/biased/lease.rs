@@ -20,13 +20,21 @@ use crate::sync::{AtomicU32, Ordering, yield_now};
 /// For how long a thread may have a lock that another one waits for. Measured with 2 to 8 threads on a core each: half of it is
 /// a tenth slower.
 const LEASE: Duration = Duration::from_micros(40);
-/// An owner that others wait for and that has not come for so long is ended by force. What stops a thread for 1 or 2 µs
-/// (an interrupt, a few lines from other cores) is not that.
-pub(super) const GONE: Duration = Duration::from_micros(4);
+/// An owner that others wait for and that has not come for so long is ended by force, if it runs on another core. What stops a
+/// thread for 1 or 2 µs (an interrupt, a few lines from other cores) is not that.
+const GONE: Duration = Duration::from_micros(4);
 /// After so long who waits in front sleeps.
 const PATIENCE: Duration = Duration::from_micros(60);
 /// For how long owners take their turns by the word, in microseconds: after the first force, and at most.
 const PAUSE: (u32, u32) = (16, 1024);
+
+/// [`GONE`]; or nothing, where an owner can't come as long as another thread looks.
+pub(super) fn gone() -> Duration {
+    match cores() {
+        1 => Duration::ZERO,
+        _ => GONE,
+    }
+}
 
 pub(super) struct Leases {
     /// When owners need no word again, in microseconds.
@@ -118,8 +126,7 @@ impl BiasedLock {
         self.room.enter();
         let ended = self.wait_in_front();
         let way = self.have_word(me);
-        // SAFETY: entered above.
-        unsafe { self.room.leave() };
+        self.room.leave();
         match ended {
             Ended::Alone => way,
             Ended::Shared if self.lean.load(Ordering::Relaxed) != NEVER && self.leases.begin() => {
@@ -138,11 +145,8 @@ impl BiasedLock {
     /// Waits for the word, and has it.
     fn wait_in_front(&self) -> Ended {
         let waited = Waited::new();
-        let patience = match cores() {
-            // Who has the lock can't go on as long as this thread looks.
-            1 => GONE,
-            _ => PATIENCE,
-        };
+        let gone = gone();
+        let patience = if gone.is_zero() { GONE } else { PATIENCE };
         let mut now = Duration::ZERO;
         let mut called_at = None;
         // The owner's word and count at the last look.
@@ -155,7 +159,7 @@ impl BiasedLock {
             if owner != 0 {
                 ended = Ended::Shared;
                 let turns = self.turns[owner & COUNT].load(Ordering::Relaxed);
-                force = seen == (owner, turns) && turns & 1 == 0;
+                force = turns & 1 == 0 && (gone.is_zero() || seen == (owner, turns));
                 seen = (owner, turns);
                 if let Some(at) = called_at {
                     force |= now > at + GONE;

@@ -6,7 +6,7 @@
 
 use std::cell::Cell;
 
-use super::lease::GONE;
+use super::lease::gone;
 use super::{BiasedLock, CALLED, COUNT, IDLE, Way, everywhere, moments, thread_of};
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 
@@ -151,7 +151,7 @@ impl BiasedLock {
         let kept = self.with_seen(|seen, lock| {
             let before = seen.get();
             let known = before.lock == lock && before.owner == owner;
-            if known && u128::from(now.wrapping_sub(before.at)) < GONE.as_micros() {
+            if known && u128::from(now.wrapping_sub(before.at)) < gone().as_micros() {
                 return true;
             }
             let count = self.turns[owner & COUNT].load(Ordering::Relaxed);

@@ -307,3 +307,33 @@ fn long_turns_are_waited_for() {
     // SAFETY: all threads have ended.
     assert_eq!(unsafe { *counted.1.get() }, [80; 8]);
 }
+
+/// Threads that all want it as often as they can have it in turn.
+#[test]
+fn nobody_is_forgotten() {
+    let counted = Counted(BiasedLock::new(true), UnsafeCell::new([0; 8]));
+    let counted = &counted;
+    let until = std::time::Instant::now() + Duration::from_millis(300);
+    let turns: Vec<u64> = std::thread::scope(|scope| {
+        let adders: Vec<_> = (0..4)
+            .map(|_| {
+                scope.spawn(move || {
+                    let mut turns = 0;
+                    while std::time::Instant::now() < until {
+                        add(counted);
+                        turns += 1;
+                    }
+                    turns
+                })
+            })
+            .collect();
+        adders
+            .into_iter()
+            .map(|adder| adder.join().unwrap())
+            .collect()
+    });
+    // SAFETY: all threads have ended.
+    let all = unsafe { *counted.1.get() };
+    assert_eq!(all, [turns.iter().sum(); 8]);
+    assert!(turns.iter().all(|turns| *turns > 10), "{turns:?}");
+}
