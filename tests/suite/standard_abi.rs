@@ -7,7 +7,7 @@
 use crate::job::Variant;
 use crate::program::Program;
 
-const NAMES: [&str; 66] = [
+const NAMES: [&str; 69] = [
     "attr_comm",
     "attr_finalize",
     "attr_type",
@@ -31,6 +31,7 @@ const NAMES: [&str; 66] = [
     "failure",
     "finalize",
     "grequest",
+    "in_place",
     "info_basics",
     "levels",
     "mpi_t_cvars",
@@ -69,6 +70,8 @@ const NAMES: [&str; 66] = [
     "f08_large",
     "f08_profiling-own",
     "handle_arrays",
+    "in_place-f08",
+    "in_place-mpi",
     "files-mpif",
     "files-f08",
     "persistent_f08",

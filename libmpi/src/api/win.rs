@@ -8,7 +8,7 @@ use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
 use mpi_init::hints::Hints;
 use mpi_objects::handler::{Attached, Function, Handler};
-use mpi_objects::runtime::runtime;
+use mpi_objects::runtime::{demand_memory, runtime};
 use mpi_objects::wins::{self, WinObject};
 use mpi_objects::{errhandler, groups, infos};
 use mpi_rma::{Flavor, Window};
@@ -54,14 +54,8 @@ unsafe fn make(
             format!("disp_unit is {unit}; it must be 1 or more"),
         ));
     }
-    if let Flavor::Created(base) = flavor
-        && base.is_null()
-        && bytes > 0
-    {
-        return Err(Error::new(
-            Class::Base,
-            format!("base is NULL, but size is {size}"),
-        ));
+    if let Flavor::Created(base) = flavor {
+        check_base(base.cast(), bytes)?;
     }
     let info = infos::hints(info)?;
     if win.is_null() {
@@ -89,6 +83,18 @@ unsafe fn make(
     // SAFETY: the caller's contract.
     unsafe { put(win, "win", handle)? };
     wins::get(handle)
+}
+
+/// Refuses NULL and `MPI_IN_PLACE` for memory of a window.
+fn check_base(base: *const c_void, size: usize) -> Result<()> {
+    if size > 0 && base.is_null() {
+        let why = format!("base is NULL, but size is {size}");
+        return Err(Error::new(Class::Base, why));
+    }
+    match size {
+        0 => Ok(()),
+        _ => demand_memory("base", base, Class::Base),
+    }
 }
 
 /// `MPI_Win_create` (section 11.2.1).
@@ -218,9 +224,7 @@ pub unsafe fn win_attach(win: LiveWin, base: *mut c_void, size: MPI_Aint) -> Res
             format!("size is {size}; it must be 0 or more"),
         ));
     };
-    if base.is_null() && bytes > 0 {
-        return Err(Error::new(Class::Base, "base is NULL"));
-    }
+    check_base(base, bytes)?;
     // SAFETY: the caller's contract.
     unsafe { window.attach(base.cast(), bytes) }
 }

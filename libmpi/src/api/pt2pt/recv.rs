@@ -37,7 +37,7 @@ pub unsafe fn irecv(
         Some(source) => unsafe { start_receive(comm, buf, count, datatype, source, tag)? },
         None => {
             // SAFETY: the caller's contract.
-            unsafe { types::buffer(buf, count, datatype)? };
+            unsafe { types::buffer_for(source, buf, count, datatype)? };
             null_receive(runtime, &comm.comm)?
         }
     };
@@ -237,7 +237,7 @@ pub unsafe fn recv(
         }
         None => {
             // SAFETY: the caller's contract.
-            unsafe { types::buffer(buf, count, datatype)? };
+            unsafe { types::buffer_for(source, buf, count, datatype)? };
             (Status::PROC_NULL, None)
         }
     };
