@@ -7,7 +7,7 @@
 use crate::job::Variant;
 use crate::program::Program;
 
-const NAMES: [&str; 69] = [
+const NAMES: [&str; 70] = [
     "attr_comm",
     "attr_finalize",
     "attr_type",
@@ -36,6 +36,7 @@ const NAMES: [&str; 69] = [
     "levels",
     "mpi_t_cvars",
     "mpi_t_pvars",
+    "names_bytes",
     "op_beyond",
     "op_char",
     "persistent",

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
 use mpi_init::hints::Hints;
+use mpi_init::text;
 use mpi_objects::handler::{Attached, Function, Handler};
 use mpi_objects::runtime::{demand_memory, runtime};
 use mpi_objects::wins::{self, WinObject};
@@ -277,11 +278,8 @@ pub fn win_get_info(win: LiveWin, info_used: Out<MPI_Info>) -> Result<()> {
 
 /// `MPI_Win_set_name` (section 6.8). Longer names are cut.
 pub fn win_set_name(win: LiveWin, win_name: &CStr) -> Result<()> {
-    let object = win.object;
-    let name = win_name.to_string_lossy();
-    let end = (0..=name.len().min(MPI_MAX_OBJECT_NAME as usize - 1))
-        .rfind(|end| name.is_char_boundary(*end));
-    object.window.set_name(&name[..end.unwrap_or(0)]);
+    let name = text::beginning(win_name.to_bytes(), MPI_MAX_OBJECT_NAME as usize - 1);
+    win.window.set_name(&name);
     Ok(())
 }
 
