@@ -198,7 +198,7 @@ unsafe fn change_one<const LONG: bool>(
                 _ => origin.cast::<W>().read_unaligned(),
             };
             let found = window.fast_change(change, operand, rank, displacement as isize)?;
-            if !result.is_null() {
+            if types::may_be_data(result) {
                 result.cast::<W>().write_unaligned(found);
             }
         }
