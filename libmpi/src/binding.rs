@@ -2,7 +2,7 @@
 
 use mpi_objects::runtime::Binding;
 
-use crate::abi::MPI_BSEND_OVERHEAD;
+use crate::abi::{MPI_BSEND_OVERHEAD, MPI_IN_PLACE};
 use crate::tool::{self, events};
 use crate::{apart, debugger, version};
 
@@ -10,6 +10,7 @@ use crate::{apart, debugger, version};
 pub const BINDING: Binding = Binding {
     version: version::LIBRARY_VERSION,
     bsend_overhead: MPI_BSEND_OVERHEAD as usize,
+    is_in_place: |address| address == MPI_IN_PLACE.cast_const(),
     check: apart::check,
     wants_locks: tool::wants_locks,
     up: debugger::tell,

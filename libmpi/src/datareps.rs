@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use mpi_core::datatype::Datatype;
 use mpi_core::{Class, Error, Result};
+use mpi_init::text;
 use mpi_io::{Conversions, Representation};
 use mpi_objects::type_object::TypeObject;
 use mpi_objects::types;
@@ -19,7 +20,7 @@ use crate::outward::Outward;
 /// # Errors
 /// `MPI_ERR_DUP_DATAREP` if there is one of this name.
 pub fn register(name: &[u8], functions: Functions) -> Result<()> {
-    let text = String::from_utf8_lossy(name).into_owned();
+    let text = text::of(name);
     let mut all = LIBRARY.datareps.lock();
     if Representation::predefined(name).is_some() || all.iter().any(|one| one.name == text) {
         let why = format!("there is a data representation \"{text}\" already; choose another name");
@@ -40,7 +41,7 @@ pub fn find(name: &[u8]) -> Result<Representation> {
     if let Some(predefined) = Representation::predefined(name) {
         return Ok(predefined);
     }
-    let text = String::from_utf8_lossy(name);
+    let text = text::of(name);
     let all = LIBRARY.datareps.lock();
     match all.iter().find(|one| one.name == text) {
         Some(one) => Ok(Representation::User(

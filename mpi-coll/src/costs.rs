@@ -42,10 +42,9 @@ impl Quick {
     }
 
     /// What is thought where nothing was measured on this host, `bytes` being what the netmod says: as measured between
-    /// two ranks, docs/performance.md. Over sockets of our own a write takes what a message takes, so that messages do
-    /// as well; of what was not measured nothing is thought.
+    /// two ranks, docs/performance.md. Of what was not measured nothing is thought.
     pub fn guess(netmod: &str, bytes: Option<usize>) -> Quick {
-        let mut quick = Quick::all(bytes.filter(|_| netmod != "tcp"));
+        let mut quick = Quick::all(bytes);
         let over_libfabric = netmod == "ofi";
         let at_most = |most: usize| bytes.map(|bytes| bytes.min(most));
         if over_libfabric {
@@ -242,7 +241,7 @@ mod tests {
     #[test]
     fn nothing_is_thought_to_be_quick_that_was_not_measured() {
         let guess = |netmod: &str| Quick::guess(netmod, Some(8192));
-        assert!(!guess("tcp").is_any());
+        assert!(!Quick::guess("tcp", None).is_any());
         let ofi = guess("ofi");
         assert_eq!(ofi.of("alltoall"), Some(8192));
         assert_eq!((ofi.of("bcast"), ofi.of("reduce")), (Some(1024), Some(64)));

@@ -1,5 +1,7 @@
 //! The machine that this process runs on.
 
+use crate::text;
+
 /// This machine's name.
 pub fn name() -> String {
     let mut name = [0_u8; 256];
@@ -10,5 +12,5 @@ pub fn name() -> String {
     if failed || length == 0 {
         return "unknown host".to_owned();
     }
-    String::from_utf8_lossy(&name[..length]).into_owned()
+    text::of(&name[..length])
 }

@@ -13,3 +13,4 @@ mod node_table;
 mod scheduling;
 pub mod settings;
 mod standstill;
+pub mod text;

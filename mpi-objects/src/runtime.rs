@@ -3,7 +3,7 @@
 
 use std::alloc::Layout;
 use std::collections::HashMap;
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, Ordering};
@@ -32,6 +32,8 @@ pub struct Binding {
     pub version: &'static str,
     /// `MPI_BSEND_OVERHEAD`.
     pub bsend_overhead: usize,
+    /// Whether an address is `MPI_IN_PLACE`.
+    pub is_in_place: fn(*const c_void) -> bool,
     /// Looks for what keeps MPI from coming up in this process.
     pub check: fn() -> Result<()>,
     /// Whether tools need a process into which several threads may look at once.
@@ -152,6 +154,19 @@ fn not_running() -> Error {
         _ => "after MPI_Finalize, and no session is open",
     };
     Error::new(Class::Other, format!("it was called {when}"))
+}
+
+/// Refuses `MPI_IN_PLACE` where memory is asked for; it is no error before `MPI_Init`.
+///
+/// # Errors
+/// Of that class, for the parameter `name`.
+#[cold]
+pub fn demand_memory(name: &str, address: *const c_void, class: Class) -> Result<()> {
+    if running().is_some_and(|runtime| (runtime.binding.is_in_place)(address)) {
+        let why = "is MPI_IN_PLACE, which is not allowed here; give the address of the data";
+        return Err(Error::new(class, format!("{name} {why}")));
+    }
+    Ok(())
 }
 
 /// Takes the runtime over: MPI's state is there from now on, though `MPI_Init` is still at work.

@@ -9,6 +9,7 @@ use mpi_core::{Buffer, Class, Error, Result};
 use crate::handles::{HandleTable, Type, predefined_index};
 use crate::library::{F90, LIBRARY};
 use crate::predefined::{self, MPI_Count, MPI_DATATYPE_NULL, MPI_Datatype};
+use crate::runtime::demand_memory;
 pub use crate::type_object::TypeObject;
 
 /// Handles of the predefined datatypes.
@@ -372,11 +373,18 @@ fn invalid_named(handle: MPI_Datatype, name: &str) -> Error {
     Error::new(Class::Type, what)
 }
 
+/// Whether an address is neither NULL nor `MPI_IN_PLACE`, which is -1 in one ABI and 1 in the others: one comparison finds
+/// all three. What else it finds is worth a second look, too.
+#[inline(always)]
+pub fn may_be_data(address: *const c_void) -> bool {
+    address.addr() as isize > 1
+}
+
 /// Length of the data if it needs no second look: some elements, without gaps, of a predefined type.
 #[inline(always)]
 pub fn plain_len(buf: *const c_void, count: c_int, datatype: MPI_Datatype) -> Option<usize> {
     // Before the look at the table: two conditions that follow each other are computed both, and then put together.
-    if buf.is_null() {
+    if !may_be_data(buf) {
         return None;
     }
     let size = len_in(&GAPLESS_HANDLES, datatype)?;
@@ -398,7 +406,7 @@ pub fn plain_len_large(
 ///
 /// # Errors
 /// Of class `Count` for a negative count, `Type` for a datatype that doesn't exist or is not
-/// committed, `Buffer` for NULL with data.
+/// committed, `Buffer` for NULL or `MPI_IN_PLACE` with data.
 ///
 /// # Safety
 /// As for [`Buffer::typed`].
@@ -452,9 +460,32 @@ pub fn checked(count: MPI_Count, datatype: MPI_Datatype) -> Result<(usize, &'sta
     Ok((count, &object.datatype))
 }
 
-/// Refuses NULL for data, unless its addresses are absolute (`MPI_BOTTOM`).
+/// [`buffer`] of a call to or from a rank; there is none of `MPI_PROC_NULL`, for which nothing is moved.
+///
+/// # Errors
+/// As there, but of no address for nobody.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+pub unsafe fn buffer_for<Rank>(
+    rank: Option<Rank>,
+    buf: *const c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+) -> Result<Buffer> {
+    let count = if rank.is_some() { count } else { count.min(0) };
+    // SAFETY: the caller's contract.
+    unsafe { buffer(buf, count, datatype) }
+}
+
+/// Refuses `MPI_IN_PLACE` for data, and NULL unless its addresses are absolute (`MPI_BOTTOM`).
 pub fn check_address(buf: *const c_void, count: usize, datatype: &Datatype) -> Result<()> {
-    if buf.is_null() && count > 0 && datatype.size() > 0 && datatype.true_lb() == 0 {
+    if may_be_data(buf) || count == 0 || datatype.size() == 0 {
+        return Ok(());
+    }
+    demand_memory("the buffer", buf, Class::Buffer)?;
+    if buf.is_null() && datatype.true_lb() == 0 {
         return Err(Error::new(
             Class::Buffer,
             format!(

@@ -90,7 +90,8 @@ impl Transport for TcpTransport {
             ordered_put: true,
             signals: Some(Signals {
                 max_data: MAX_SIGNAL,
-                faster_up_to: Some(8 << 10),
+                // A write takes what a message takes: one `send` and one `recv`.
+                faster_up_to: None,
                 passive_target: false,
             }),
             atomics: Some(Atomics {

@@ -35,6 +35,7 @@ const NAMES: &[&str] = &[
     "errhandler",
     "gaps_long",
     "grequest",
+    "in_place",
     "io_access",
     "io_deleted",
     "io_errors",
@@ -76,6 +77,8 @@ const NAMES: &[&str] = &[
     "files-mpif",
     "files-f08",
     "handle_arrays",
+    "in_place-mpi",
+    "in_place-mpif",
 ];
 
 /// What Open MPI's compilers are asked besides: its header warns of what is deprecated, and of `MPI_UNWEIGHTED`; its Fortran

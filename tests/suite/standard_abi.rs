@@ -7,7 +7,7 @@
 use crate::job::Variant;
 use crate::program::Program;
 
-const NAMES: [&str; 66] = [
+const NAMES: [&str; 70] = [
     "attr_comm",
     "attr_finalize",
     "attr_type",
@@ -31,10 +31,12 @@ const NAMES: [&str; 66] = [
     "failure",
     "finalize",
     "grequest",
+    "in_place",
     "info_basics",
     "levels",
     "mpi_t_cvars",
     "mpi_t_pvars",
+    "names_bytes",
     "op_beyond",
     "op_char",
     "persistent",
@@ -69,6 +71,8 @@ const NAMES: [&str; 66] = [
     "f08_large",
     "f08_profiling-own",
     "handle_arrays",
+    "in_place-f08",
+    "in_place-mpi",
     "files-mpif",
     "files-f08",
     "persistent_f08",

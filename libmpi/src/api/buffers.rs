@@ -4,11 +4,11 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use mpi_core::Result;
+use mpi_core::{Class, Result};
 use mpi_objects::bsend::Buffered;
 use mpi_objects::flushing::{Flushing, Owner};
 use mpi_objects::request_object::Object;
-use mpi_objects::runtime::runtime;
+use mpi_objects::runtime::{demand_memory, runtime};
 use mpi_objects::{requests, sessions};
 
 use super::{null, put};
@@ -69,6 +69,16 @@ pub unsafe fn buffer_iflush(request: *mut MPI_Request) -> Result<()> {
     unsafe { iflush(Owner::Process(&runtime()?.bsend), request) }
 }
 
+/// # Safety
+/// The memory is the library's until it is detached.
+pub(super) unsafe fn attach(place: &Buffered, buffer: *mut c_void, size: MPI_Count) -> Result<()> {
+    if size > 0 {
+        demand_memory("buffer", buffer, Class::Buffer)?;
+    }
+    // SAFETY: the caller's contract.
+    unsafe { place.attach(buffer.cast(), size, buffer == MPI_BUFFER_AUTOMATIC) }
+}
+
 /// `MPI_Comm_attach_buffer`.
 pub unsafe fn comm_attach_buffer(
     comm: LiveComm,
@@ -79,7 +89,7 @@ pub unsafe fn comm_attach_buffer(
         .bsend
         .get_or_init(|| Arc::new(Buffered::new(MPI_BSEND_OVERHEAD as usize)));
     // SAFETY: the caller's contract.
-    unsafe { place.attach(buffer.cast(), size, buffer == MPI_BUFFER_AUTOMATIC) }
+    unsafe { attach(place, buffer, size) }
 }
 
 /// `MPI_Comm_detach_buffer`.
@@ -113,7 +123,7 @@ pub unsafe fn session_attach_buffer(
     size: MPI_Count,
 ) -> Result<()> {
     // SAFETY: the caller's contract.
-    unsafe { of_session(session)?.attach(buffer.cast(), size, buffer == MPI_BUFFER_AUTOMATIC) }
+    unsafe { attach(&*of_session(session)?, buffer, size) }
 }
 
 /// `MPI_Session_detach_buffer`.

@@ -9,6 +9,7 @@ use mpi_core::comm::Comm;
 use mpi_core::group::Group;
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
+use mpi_init::text;
 use mpi_objects::comms::CommObject;
 use mpi_objects::runtime::{Runtime, invalid_comm, invalid_named, runtime};
 use mpi_objects::{groups, requests};
@@ -451,12 +452,11 @@ pub fn intercomm_merge(
 /// `MPI_Comm_set_name` (section 6.8). Longer names are cut.
 pub fn comm_set_name(comm: LiveComm, comm_name: &CStr) -> Result<()> {
     let object = comm.object;
-    let name = comm_name.to_string_lossy();
-    let end = (0..=name.len().min(MPI_MAX_OBJECT_NAME as usize - 1))
-        .rfind(|end| name.is_char_boundary(*end));
-    let name = &name[..end.unwrap_or(0)];
-    object.comm.set_name(name);
-    runtime()?.process.name_context(object.comm.context(), name);
+    let name = text::beginning(comm_name.to_bytes(), MPI_MAX_OBJECT_NAME as usize - 1);
+    object.comm.set_name(&name);
+    runtime()?
+        .process
+        .name_context(object.comm.context(), &name);
     Ok(())
 }
 

@@ -5,6 +5,7 @@ use std::ptr;
 
 use mpi_core::datatype::{Combiner, Datatype, Envelope, Numbers};
 use mpi_core::{Class, Error, Result};
+use mpi_init::text;
 use mpi_objects::types;
 
 use super::datatype::handle_of;
@@ -363,12 +364,8 @@ unsafe fn contents(
 /// `MPI_Type_set_name`. Longer names are cut.
 pub fn type_set_name(datatype: MPI_Datatype, type_name: &CStr) -> Result<()> {
     let object = types::object(datatype)?;
-    let name = type_name.to_string_lossy();
-    let mut end = name.len().min(abi::MPI_MAX_OBJECT_NAME as usize - 1);
-    while !name.is_char_boundary(end) {
-        end -= 1;
-    }
-    *object.name.lock() = Some(name[..end].to_owned());
+    let room = abi::MPI_MAX_OBJECT_NAME as usize - 1;
+    *object.name.lock() = Some(text::beginning(type_name.to_bytes(), room));
     Ok(())
 }
 

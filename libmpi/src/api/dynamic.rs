@@ -9,6 +9,7 @@ use mpi_core::{Class, Error, Result};
 use mpi_init::dynamic::opener::Transports;
 use mpi_init::dynamic::ports::{self, Port};
 use mpi_init::dynamic::{join, socket::Socket};
+use mpi_init::text;
 use mpi_objects::comms::CommObject;
 use mpi_objects::runtime::{Runtime, runtime};
 
@@ -26,12 +27,7 @@ pub(super) unsafe fn string(text: *const c_char, name: &str) -> Result<String> {
         return Err(null(name));
     }
     // SAFETY: a string by the caller's contract.
-    let text = unsafe { CStr::from_ptr(text) };
-    let text = text.to_str().map_err(|_| {
-        let shown = text.to_string_lossy().into_owned();
-        Error::new(Class::Arg, format!("{name} '{shown}' is not UTF-8"))
-    })?;
-    Ok(text.to_owned())
+    Ok(text::of(unsafe { CStr::from_ptr(text) }.to_bytes()))
 }
 
 /// Writes the name of a port.
@@ -42,7 +38,8 @@ pub(super) unsafe fn put_port(port_name: *mut c_char, name: &str) -> Result<()> 
     if port_name.is_null() {
         return Err(null("port_name"));
     }
-    let bytes = &name.as_bytes()[..name.len().min(crate::abi::MPI_MAX_PORT_NAME as usize - 1)];
+    let name = text::bytes(name);
+    let bytes = &name[..name.len().min(MPI_MAX_PORT_NAME as usize - 1)];
     // SAFETY: the caller's contract; the name is short enough.
     unsafe {
         std::ptr::copy_nonoverlapping(bytes.as_ptr(), port_name.cast(), bytes.len());

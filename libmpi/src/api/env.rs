@@ -4,6 +4,7 @@ use std::ffi::{c_char, c_double, c_int, c_void};
 use std::ptr;
 
 use mpi_core::Result;
+use mpi_init::text;
 
 use super::null;
 use crate::abi::{MPI_Aint, MPI_SUBVERSION, MPI_VERSION};
@@ -73,14 +74,14 @@ pub(crate) unsafe fn put_text(
     if out.is_null() {
         return Err(null(name));
     }
-    let length = c_int::try_from(text.len()).unwrap_or(0);
+    let bytes = text::bytes(text);
     // SAFETY: `out` is not NULL and has room by the contract of this function; a string of ours
     // can't overlap with memory of the program.
     unsafe {
-        ptr::copy_nonoverlapping(text.as_ptr().cast(), out, text.len());
-        out.add(text.len()).write(0);
+        ptr::copy_nonoverlapping(bytes.as_ptr().cast(), out, bytes.len());
+        out.add(bytes.len()).write(0);
     }
-    resultlen.set(length);
+    resultlen.set(c_int::try_from(bytes.len()).unwrap_or(0));
     Ok(())
 }
 

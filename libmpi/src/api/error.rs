@@ -3,6 +3,7 @@
 use std::ffi::{CStr, c_char, c_int};
 
 use mpi_core::{Class, Error, Result};
+use mpi_init::text;
 
 use super::env::put_text;
 use crate::args::Out;
@@ -54,13 +55,12 @@ pub fn add_error_code(errorclass: c_int, errorcode: Out<c_int>) -> Result<()> {
 
 /// `MPI_Add_error_string` (section 8.5). An earlier text is replaced.
 pub fn add_error_string(errorcode: c_int, string: &CStr) -> Result<()> {
-    let text = string.to_string_lossy().into_owned();
-    if text.len() >= abi::MPI_MAX_ERROR_STRING as usize {
+    let (text, length) = (text::of(string.to_bytes()), string.count_bytes());
+    if length >= abi::MPI_MAX_ERROR_STRING as usize {
         return Err(Error::new(
             Class::Arg,
             format!(
-                "string has {} characters; it must be shorter than MPI_MAX_ERROR_STRING, {}",
-                text.len(),
+                "string has {length} characters; it must be shorter than MPI_MAX_ERROR_STRING, {}",
                 abi::MPI_MAX_ERROR_STRING
             ),
         ));

@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char, c_void};
 use std::slice;
 
 use mpi_core::{Class, Error, Result};
-use mpi_objects::runtime::runtime;
+use mpi_objects::runtime::{demand_memory, runtime};
 use mpi_objects::types;
 
 use super::{null, put};
@@ -28,8 +28,11 @@ unsafe fn target<'a>(start: *mut c_void, size: i64) -> Result<&'a mut [u8]> {
     match (length, start.is_null()) {
         (0, _) => Ok(&mut []),
         (_, true) => Err(null("outbuf")),
-        // SAFETY: not NULL, and then valid by the contract of this function.
-        (_, false) => Ok(unsafe { slice::from_raw_parts_mut(start.cast(), length) }),
+        (_, false) => {
+            demand_memory("outbuf", start, Class::Buffer)?;
+            // SAFETY: not NULL, and then valid by the contract of this function.
+            Ok(unsafe { slice::from_raw_parts_mut(start.cast(), length) })
+        }
     }
 }
 
@@ -42,8 +45,11 @@ unsafe fn source<'a>(start: *const c_void, size: i64) -> Result<&'a [u8]> {
     match (length, start.is_null()) {
         (0, _) => Ok(&[]),
         (_, true) => Err(null("inbuf")),
-        // SAFETY: not NULL, and then valid by the contract of this function.
-        (_, false) => Ok(unsafe { slice::from_raw_parts(start.cast(), length) }),
+        (_, false) => {
+            demand_memory("inbuf", start, Class::Buffer)?;
+            // SAFETY: not NULL, and then valid by the contract of this function.
+            Ok(unsafe { slice::from_raw_parts(start.cast(), length) })
+        }
     }
 }
 

@@ -12,7 +12,9 @@ use mpi_objects::{infos, requests, types};
 
 use super::null;
 use super::pt2pt::check::{bad_tag, check_send};
-use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Info, MPI_REQUEST_NULL, MPI_Request};
+use crate::abi::{
+    MPI_Comm, MPI_Count, MPI_Datatype, MPI_Info, MPI_PROC_NULL, MPI_REQUEST_NULL, MPI_Request,
+};
 use crate::args::Out;
 
 /// The arguments that describe the buffer.
@@ -24,6 +26,7 @@ unsafe fn partitions(
     partitions: c_int,
     count: MPI_Count,
     datatype: MPI_Datatype,
+    rank: c_int,
 ) -> Result<Partitions> {
     let Ok(number) = usize::try_from(partitions) else {
         let why = format!("partitions is {partitions}; it must be 0 or more");
@@ -35,7 +38,9 @@ unsafe fn partitions(
     };
     let (_, datatype) = types::checked(0, datatype)?;
     datatype.total(count, number)?;
-    types::check_address(buf, count * number.min(1), datatype)?;
+    if rank != MPI_PROC_NULL {
+        types::check_address(buf, count * number.min(1), datatype)?;
+    }
     // SAFETY: the caller's contract.
     Ok(unsafe { Partitions::new(buf.cast_mut().cast(), number, count, datatype) })
 }
@@ -101,7 +106,7 @@ pub unsafe fn psend_init(
 ) -> Result<()> {
     // SAFETY: the caller's contract, which extends to all runs of the request.
     unsafe {
-        let data = self::partitions(buf, partitions, count, datatype)?;
+        let data = self::partitions(buf, partitions, count, datatype, dest)?;
         init(true, data, dest, tag, comm, info, request)
     }
 }
@@ -120,7 +125,7 @@ pub unsafe fn precv_init(
 ) -> Result<()> {
     // SAFETY: the caller's contract, which extends to all runs of the request.
     unsafe {
-        let data = self::partitions(buf, partitions, count, datatype)?;
+        let data = self::partitions(buf, partitions, count, datatype, source)?;
         init(false, data, source, tag, comm, info, request)
     }
 }

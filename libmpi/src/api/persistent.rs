@@ -45,7 +45,8 @@ unsafe fn init(
     let comm = runtime()?.comm_arc(comm)?;
     // SAFETY: the caller's contract; `request` is not NULL when it is written.
     unsafe {
-        let buffer = types::buffer(buf, count, datatype)?;
+        let is_null = matches!(what, What::NullSend | What::NullReceive);
+        let buffer = types::buffer_for((!is_null).then_some(()), buf, count, datatype)?;
         if request.is_null() {
             return Err(null("request"));
         }

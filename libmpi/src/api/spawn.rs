@@ -5,6 +5,7 @@ use std::ffi::{c_char, c_int};
 use mpi_comm::dynamic::tell_result;
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
+use mpi_init::text;
 use mpi_objects::dynamic::spawn;
 use mpi_objects::infos;
 use mpi_objects::runtime::{Runtime, runtime};
@@ -15,6 +16,22 @@ use super::{list, null};
 use crate::abi::{MPI_COMM_NULL, MPI_Comm, MPI_Info, MPI_MAX_PORT_NAME, MPI_SUCCESS};
 use crate::args::Out;
 use crate::raise::class_code;
+
+/// A string for the launcher, which takes UTF-8 only.
+///
+/// # Safety
+/// `text` is a string or NULL.
+unsafe fn word(text: *const c_char, name: &str) -> Result<String> {
+    // SAFETY: the caller's contract.
+    let word = unsafe { string(text, name)? };
+    match text::bytes(&word) == word.as_bytes() {
+        true => Ok(word),
+        false => Err(Error::new(
+            Class::Arg,
+            format!("{name} '{word}' is not UTF-8"),
+        )),
+    }
+}
 
 /// The arguments of a command, an array that ends with NULL. `MPI_ARGV_NULL` is NULL: none.
 ///
@@ -32,7 +49,7 @@ unsafe fn arguments(argv: *const *mut c_char) -> Result<Vec<String>> {
             return Ok(args);
         }
         // SAFETY: a string, by the caller's contract.
-        args.push(unsafe { string(arg, "argv")? });
+        args.push(unsafe { word(arg, "argv")? });
     }
 }
 
@@ -50,7 +67,7 @@ unsafe fn one_command(
     info: MPI_Info,
 ) -> Result<Wanted> {
     // SAFETY: the caller's contract.
-    let program = unsafe { string(command, "command")? };
+    let program = unsafe { word(command, "command")? };
     if program.is_empty() {
         return Err(Error::new(Class::Arg, "command is empty; name a program"));
     }
@@ -208,7 +225,7 @@ pub unsafe fn publish_name(
     let runtime = runtime()?;
     // SAFETY: the caller's contract.
     let (name, port) = unsafe { (service(service_name)?, string(port_name, "port_name")?) };
-    if port.is_empty() || port.len() >= MPI_MAX_PORT_NAME as usize {
+    if port.is_empty() || text::bytes(&port).len() >= MPI_MAX_PORT_NAME as usize {
         let why = "port_name is empty or longer than MPI_MAX_PORT_NAME allows";
         return Err(Error::new(Class::Port, why));
     }

@@ -219,7 +219,7 @@ unsafe fn start_send(
     let own = streams.handles.len() as u32;
     let from = index(source_index, own, "source_stream_index", "this process")?;
     // SAFETY: the caller's contract.
-    let buffer = unsafe { types::buffer(buf, count, datatype)? };
+    let buffer = unsafe { types::buffer_for(rank, buf, count, datatype)? };
     let Some(rank) = rank else { return Ok(None) };
     let theirs = streams.ways.count(rank);
     let to = index(dest_index, theirs, "dest_stream_index", "the destination")?;
@@ -254,7 +254,7 @@ unsafe fn start_receive(
     let own = streams.handles.len() as u32;
     let at = index(dest_index, own, "dest_stream_index", "this process")?;
     // SAFETY: the caller's contract.
-    let buffer = unsafe { types::buffer(buf, count, datatype)? };
+    let buffer = unsafe { types::buffer_for(rank, buf, count, datatype)? };
     let Some(rank) = rank else { return Ok(None) };
     // Messages match by source and tag whatever stream they come from.
     if rank != ANY_SOURCE && source_index != ANY_INDEX {

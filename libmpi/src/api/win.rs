@@ -7,8 +7,9 @@ use std::sync::atomic::Ordering;
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
 use mpi_init::hints::Hints;
+use mpi_init::text;
 use mpi_objects::handler::{Attached, Function, Handler};
-use mpi_objects::runtime::runtime;
+use mpi_objects::runtime::{demand_memory, runtime};
 use mpi_objects::wins::{self, WinObject};
 use mpi_objects::{errhandler, groups, infos};
 use mpi_rma::{Flavor, Window};
@@ -54,14 +55,8 @@ unsafe fn make(
             format!("disp_unit is {unit}; it must be 1 or more"),
         ));
     }
-    if let Flavor::Created(base) = flavor
-        && base.is_null()
-        && bytes > 0
-    {
-        return Err(Error::new(
-            Class::Base,
-            format!("base is NULL, but size is {size}"),
-        ));
+    if let Flavor::Created(base) = flavor {
+        check_base(base.cast(), bytes)?;
     }
     let info = infos::hints(info)?;
     if win.is_null() {
@@ -89,6 +84,18 @@ unsafe fn make(
     // SAFETY: the caller's contract.
     unsafe { put(win, "win", handle)? };
     wins::get(handle)
+}
+
+/// Refuses NULL and `MPI_IN_PLACE` for memory of a window.
+fn check_base(base: *const c_void, size: usize) -> Result<()> {
+    if size > 0 && base.is_null() {
+        let why = format!("base is NULL, but size is {size}");
+        return Err(Error::new(Class::Base, why));
+    }
+    match size {
+        0 => Ok(()),
+        _ => demand_memory("base", base, Class::Base),
+    }
 }
 
 /// `MPI_Win_create` (section 11.2.1).
@@ -218,9 +225,7 @@ pub unsafe fn win_attach(win: LiveWin, base: *mut c_void, size: MPI_Aint) -> Res
             format!("size is {size}; it must be 0 or more"),
         ));
     };
-    if base.is_null() && bytes > 0 {
-        return Err(Error::new(Class::Base, "base is NULL"));
-    }
+    check_base(base, bytes)?;
     // SAFETY: the caller's contract.
     unsafe { window.attach(base.cast(), bytes) }
 }
@@ -273,11 +278,8 @@ pub fn win_get_info(win: LiveWin, info_used: Out<MPI_Info>) -> Result<()> {
 
 /// `MPI_Win_set_name` (section 6.8). Longer names are cut.
 pub fn win_set_name(win: LiveWin, win_name: &CStr) -> Result<()> {
-    let object = win.object;
-    let name = win_name.to_string_lossy();
-    let end = (0..=name.len().min(MPI_MAX_OBJECT_NAME as usize - 1))
-        .rfind(|end| name.is_char_boundary(*end));
-    object.window.set_name(&name[..end.unwrap_or(0)]);
+    let name = text::beginning(win_name.to_bytes(), MPI_MAX_OBJECT_NAME as usize - 1);
+    win.window.set_name(&name);
     Ok(())
 }
 

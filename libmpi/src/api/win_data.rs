@@ -37,9 +37,12 @@ struct From {
 }
 
 impl From {
-    fn check(&self) -> Result<Origin<'static>> {
+    /// Of a transfer with that target.
+    fn check(&self, rank: c_int) -> Result<Origin<'static>> {
         let (count, datatype) = types::checked(self.count, self.datatype)?;
-        types::check_address(self.address, count, datatype)?;
+        if rank != MPI_PROC_NULL {
+            types::check_address(self.address, count, datatype)?;
+        }
         Ok(Origin {
             base: self.address.cast_mut().cast(),
             count,
@@ -102,7 +105,7 @@ fn site(win: MPI_Win) -> Result<(&'static Runtime, &'static Window)> {
 unsafe fn any_put(from: From, to: To, win: MPI_Win, into: Into) -> Result<()> {
     let (runtime, window) = site(win)?;
     let form = form(into)?;
-    let (origin, target) = (from.check()?, to.check(window)?);
+    let (origin, target) = (from.check(to.rank)?, to.check(window)?);
     let Some(target) = target else {
         // SAFETY: the caller's contract.
         return unsafe { give(into, None) };
@@ -118,7 +121,7 @@ unsafe fn any_put(from: From, to: To, win: MPI_Win, into: Into) -> Result<()> {
 unsafe fn any_get(from: From, to: To, win: MPI_Win, into: Into) -> Result<()> {
     let (runtime, window) = site(win)?;
     let form = form(into)?;
-    let (origin, target) = (from.check()?, to.check(window)?);
+    let (origin, target) = (from.check(to.rank)?, to.check(window)?);
     let Some(target) = target else {
         // SAFETY: the caller's contract.
         return unsafe { give(into, None) };
@@ -144,7 +147,9 @@ unsafe fn change_at_once(
     let is_one = |part: &From| part.count == 1 && part.datatype == to.datatype;
     let fetched = match &result {
         None => std::ptr::null_mut(),
-        Some(result) if is_one(result) && !result.address.is_null() => result.address.cast_mut(),
+        Some(result) if is_one(result) && types::may_be_data(result.address) => {
+            result.address.cast_mut()
+        }
         Some(_) => return false,
     };
     // With MPI_NO_OP the origin's arguments are ignored (section 11.3.4).
@@ -180,9 +185,9 @@ unsafe fn any_accumulate(
     }
     let origin = match reads {
         true => None,
-        false => Some(from.check()?),
+        false => Some(from.check(to.rank)?),
     };
-    let result = result.map(|result| result.check()).transpose()?;
+    let result = result.map(|result| result.check(to.rank)).transpose()?;
     let target = to.check(window)?;
     op.check_accumulate(&types::object(to.datatype)?.datatype)?;
     let Some(target) = target else {
@@ -445,7 +450,7 @@ pub unsafe fn win_fetch_and_op(
     win: MPI_Win,
 ) -> Result<()> {
     let target = (target_rank, target_disp);
-    if !result_addr.is_null()
+    if types::may_be_data(result_addr)
         // SAFETY: the caller's contract.
         && unsafe { change_short(origin_addr, result_addr, datatype, target, op, win) }
     {

@@ -194,11 +194,11 @@ unsafe fn change_one<const LONG: bool>(
         unsafe {
             let operand = match change {
                 Change::Read => W::default(),
-                _ if origin.is_null() => return None,
+                _ if !types::may_be_data(origin) => return None,
                 _ => origin.cast::<W>().read_unaligned(),
             };
             let found = window.fast_change(change, operand, rank, displacement as isize)?;
-            if !result.is_null() {
+            if types::may_be_data(result) {
                 result.cast::<W>().write_unaligned(found);
             }
         }
@@ -250,7 +250,7 @@ pub(crate) unsafe fn win_fetch_and_op_fast(
     op: MPI_Op,
     win: MPI_Win,
 ) -> Option<c_int> {
-    if result_addr.is_null() {
+    if !types::may_be_data(result_addr) {
         return None;
     }
     let target = (target_rank, target_disp);
@@ -429,7 +429,7 @@ unsafe fn swap_one<const LONG: bool>(
         Some(MPI_SUCCESS)
     }
     let size = types::integer_len(datatype)?;
-    if buffers.iter().any(|buffer| buffer.is_null()) {
+    if buffers.iter().any(|buffer| !types::may_be_data(*buffer)) {
         return None;
     }
     let window = wins::quick(win)?;

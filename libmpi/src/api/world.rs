@@ -3,6 +3,7 @@
 use std::ffi::{c_char, c_int};
 
 use mpi_core::{Class, Error, Result};
+use mpi_init::text;
 use mpi_objects::runtime::{Phase, Runtime, phase, runtime};
 use mpi_objects::thread_level::ThreadLevel;
 use mpi_objects::{fatal, identity, init};
@@ -103,8 +104,8 @@ pub fn is_thread_main(flag: Out<c_int>) -> Result<()> {
 /// `MPI_Get_processor_name` (section 8.1): the name of the node.
 pub unsafe fn get_processor_name(name: *mut c_char, resultlen: Out<c_int>) -> Result<()> {
     runtime()?;
-    let mut host = identity::host();
-    host.truncate(MPI_MAX_PROCESSOR_NAME as usize - 1);
+    let host = text::bytes(&identity::host());
+    let host = text::beginning(&host, MPI_MAX_PROCESSOR_NAME as usize - 1);
     // SAFETY: the caller's contract; the text is short enough.
     unsafe { put_text(name, "name", &host, resultlen) }
 }

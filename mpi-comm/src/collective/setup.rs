@@ -316,22 +316,27 @@ struct Ready {
     share: Share,
 }
 
-/// Makes ready what this rank needs, if it can.
-fn make_ready(
-    process: &Process,
-    comm: &Comm,
-    choices: &Choices,
-    writers: &Writers<'_>,
-) -> Option<(Ready, Reach)> {
+/// A transport by which this rank can write to all others, and what it says of its writes.
+type Way = (Arc<dyn Transport>, Signals);
+
+fn way(process: &Process, comm: &Comm, writers: &Writers<'_>) -> Option<Way> {
     let number = writers.number?;
-    let share = Share::take(&process.source::<Collectives>().with_slots);
     let others = (0..writers.count).filter(|other| *other != number);
     let peers = others.map(|other| comm.local().peer(writers.rank(other)));
     let transport = process.common_transport(peers)?;
     let signals = transport.limits().signals?;
-    if !choices.wants_writes(signals.faster_up_to.is_some()) {
-        return None;
-    }
+    Some((transport, signals))
+}
+
+/// Makes ready what this rank needs, if it can.
+fn make_ready(
+    process: &Process,
+    comm: &Comm,
+    (transport, signals): Way,
+    writers: &Writers<'_>,
+) -> Option<(Ready, Reach)> {
+    let number = writers.number?;
+    let share = Share::take(&process.source::<Collectives>().with_slots);
     let reach = Reach {
         rank: number,
         size: writers.count,
@@ -365,7 +370,16 @@ fn writers_slots(
     choices: &Choices,
     writers: &Writers<'_>,
 ) -> Result<Option<NetworkSlots>> {
-    let made = make_ready(process, comm, choices, writers);
+    // Before anything is made: memory for it has to be cleared.
+    let way = way(process, comm, writers);
+    let known = way
+        .as_ref()
+        .map(|(transport, signals)| choices.network(transport.name(), signals.faster_up_to));
+    let network = network_of_first(process, comm, known)?;
+    if !choices.wants_writes(network.quick.is_any()) {
+        return Ok(None); // on all ranks
+    }
+    let made = way.and_then(|way| make_ready(process, comm, way, writers));
     let own = match &made {
         Some((ready, reach)) => {
             let quick = ready.signals.faster_up_to;
@@ -394,17 +408,6 @@ fn writers_slots(
     let told = told?;
     if !all_can(&told) {
         return Ok(None);
-    }
-    let quick = |ready: &Ready| ready.signals.faster_up_to;
-    let known = made
-        .as_ref()
-        .map(|(ready, _)| choices.network(ready.transport.name(), quick(ready)));
-    let network = network_of_first(process, comm, known)?;
-    if !choices.wants_writes(network.quick.is_any()) {
-        if let Some((ready, _)) = &made {
-            ready.transport.withdraw(&ready.exposed);
-        }
-        return Ok(None); // on all ranks
     }
     let ready =
         |(ready, reach)| ready_slots(process, comm, writers, (ready, reach), network, &told);

@@ -4,6 +4,7 @@ use std::ffi::{c_char, c_void};
 
 use mpi_core::datatype::Datatype;
 use mpi_core::{Class, Error, Result};
+use mpi_init::text;
 use mpi_objects::runtime::runtime;
 use mpi_objects::{infos, types};
 
@@ -62,6 +63,7 @@ pub unsafe fn file_get_view(
         return Err(null("datarep"));
     }
     let (displacement, unit, pattern, name) = object.file.view_arguments();
+    let name = text::bytes(&name);
     disp.set(displacement);
     etype.set(handle_of(&unit)?);
     filetype.set(handle_of(&pattern)?);

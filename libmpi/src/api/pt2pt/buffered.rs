@@ -7,8 +7,8 @@ use mpi_objects::requests::READY;
 use mpi_objects::runtime::runtime;
 
 use super::send::outgoing;
-use crate::abi::MPI_BUFFER_AUTOMATIC;
 use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request};
+use crate::api::buffers::attach;
 use crate::args::{Out, OutInt};
 
 /// `MPI_Bsend` (section 3.4).
@@ -54,11 +54,7 @@ pub unsafe fn ibsend(
 /// `MPI_Buffer_attach` (section 3.6).
 pub unsafe fn buffer_attach(buffer: *mut c_void, size: MPI_Count) -> Result<()> {
     // SAFETY: the caller's contract.
-    unsafe {
-        runtime()?
-            .bsend
-            .attach(buffer.cast(), size, buffer == MPI_BUFFER_AUTOMATIC)
-    }
+    unsafe { attach(&runtime()?.bsend, buffer, size) }
 }
 
 /// `MPI_Buffer_detach` (section 3.6).

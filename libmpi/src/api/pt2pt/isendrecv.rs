@@ -72,7 +72,7 @@ pub unsafe fn isendrecv(
     let out = unsafe { outgoing(runtime, sendbuf, sendcount, sendtype, dest, sendtag, comm)? };
     let (comm, source, recvtag) = check_source(runtime, source, recvtag, comm)?;
     // SAFETY: as above.
-    let into = unsafe { types::buffer(recvbuf, recvcount, recvtype)? };
+    let into = unsafe { types::buffer_for(source, recvbuf, recvcount, recvtype)? };
     if request.is_null() {
         return Err(null("request"));
     }
@@ -109,7 +109,7 @@ pub unsafe fn isendrecv_replace(
     let out = unsafe { outgoing(runtime, buf, count, datatype, dest, sendtag, comm)? };
     let (comm, source, recvtag) = check_source(runtime, source, recvtag, comm)?;
     // SAFETY: as above; the message that is sent is the copy made below.
-    let into = unsafe { types::buffer(buf, count, datatype)? };
+    let into = unsafe { types::buffer_for(source, buf, count, datatype)? };
     if request.is_null() {
         return Err(null("request"));
     }

@@ -36,7 +36,7 @@ pub(super) unsafe fn outgoing(
 ) -> Result<Outgoing<'_>> {
     let (comm, rank) = check_send(runtime, dest, tag, comm)?;
     // SAFETY: the caller's contract.
-    let buffer = unsafe { types::buffer(buf, count, datatype)? };
+    let buffer = unsafe { types::buffer_for(rank, buf, count, datatype)? };
     Ok(Outgoing { comm, rank, buffer })
 }
 

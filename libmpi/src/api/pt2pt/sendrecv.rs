@@ -46,7 +46,7 @@ pub unsafe fn sendrecv(
     let out = unsafe { outgoing(runtime, sendbuf, sendcount, sendtype, dest, sendtag, comm)? };
     let (_, source, recvtag) = check_source(runtime, source, recvtag, comm)?;
     // SAFETY: the caller's contract.
-    let into = unsafe { types::buffer(recvbuf, recvcount, recvtype)? };
+    let into = unsafe { types::buffer_for(source, recvbuf, recvcount, recvtype)? };
     // SAFETY: the caller's contract.
     unsafe { exchange(runtime, out, sendtag, into, source, recvtag, status) }
 }
@@ -149,7 +149,7 @@ pub unsafe fn sendrecv_replace(
     let out = unsafe { outgoing(runtime, buf, count, datatype, dest, sendtag, comm)? };
     let (_, source, recvtag) = check_source(runtime, source, recvtag, comm)?;
     // SAFETY: the caller's contract; the message that is sent is the copy made below.
-    let into = unsafe { types::buffer(buf, count, datatype)? };
+    let into = unsafe { types::buffer_for(source, buf, count, datatype)? };
     let mut copy = copy_of(&out.buffer)?;
     // SAFETY: the copy outlives the exchange, which completes below; the caller's contract for
     // `status`.
