@@ -20,6 +20,10 @@ use super::table::Rule;
 use super::writes::Written;
 use mpi_types::error::{Class, Error, Result};
 
+mod slot_ways;
+
+pub use slot_ways::SlotWays;
+
 /// What all ranks of a call know.
 #[derive(Clone, Copy, Debug)]
 pub struct Situation {
@@ -140,6 +144,8 @@ pub struct Choices {
     by_slots: u16,
     /// Which are to read long data where it is.
     by_direct: u16,
+    /// And which way.
+    slot_ways: SlotWays,
     pub(super) rdma: Option<bool>,
     /// Which are to write to slots over the network.
     pub(super) by_rdma: u16,
@@ -155,7 +161,8 @@ pub struct Choices {
 /// The collectives that have a choice, with the names that [`Choices::set`] takes.
 ///
 /// `slots` is the way by shared memory between ranks that all share a node, and `direct` by copying
-/// from each other's memory there; where they can't be, the built-in tables decide.
+/// from each other's memory there; where they can't be, the built-in tables decide. `slots-tree:4` is a reduction to
+/// one rank up a tree of that degree, in slots; `slots-tree:4:8192` says the bytes of a piece, too.
 ///
 /// `rdma` is the way by writes to slots over a network, where it can carry them, as the cost model says. By name,
 /// a broadcast goes down a binomial tree (`rdma-binomial`) or in pieces along the ranks (`rdma-chain`), a reduction up a
@@ -217,6 +224,7 @@ pub const NAMES: &[(&str, &[&str])] = &[
             "binomial",
             "halving",
             "slots",
+            "slots-tree",
             "direct",
             "rdma",
             "rdma-tree",
@@ -263,34 +271,43 @@ impl Choices {
             self.clear(collective);
             return Ok(());
         }
-        let (name, parameter) = match algorithm.split_once(':') {
-            Some((name, parameter)) => (name, parameter.parse().ok().filter(|&n: &usize| n > 0)),
+        let (name, rest) = match algorithm.split_once(':') {
+            Some((name, rest)) => (name, Some(rest)),
             None => (algorithm, None),
         };
+        let number = |text: &str| text.parse().ok().filter(|&n: &usize| n > 0);
+        let parameters = rest.map(|rest| rest.split(':').map(number).collect());
+        let parameters: Option<Vec<usize>> = parameters.unwrap_or(Some(Vec::new()));
+        let parameter = parameters.as_ref().and_then(|all| all.first().copied());
         let is_degree = parameter.is_some_and(|k| {
             super::rdma::DEGREES
                 .iter()
                 .any(|&degree| degree as usize == k)
         });
-        let takes_one = match name {
-            "rdma-tree" => is_degree,
-            name => matches!(name, "chain" | "pairwise") && collective != "reduce-scatter",
+        let takes = match name {
+            "rdma-tree" => usize::from(is_degree),
+            "slots-tree" => 2,
+            "chain" | "pairwise" if collective != "reduce-scatter" => 1,
+            _ => 0,
         };
-        let wrong_parameter = algorithm.contains(':') && (parameter.is_none() || !takes_one);
+        let wrong_parameter = parameters.as_ref().is_none_or(|all| all.len() > takes);
         if !names.contains(&name) || wrong_parameter {
             return Err(Error::new(
                 Class::Arg,
                 format!(
                     "\"{algorithm}\" is no algorithm for {collective}; there are auto, {} \
                      (chain and alltoall's pairwise take a number above 0, as in \"chain:65536\"; \
-                     rdma-tree takes 1, 3, 7 or 15)",
+                     rdma-tree takes 1, 3, 7 or 15, slots-tree a degree and bytes of a piece)",
                     names.join(", ")
                 ),
             ));
         }
         self.clear(collective);
-        if name == "slots" {
+        if name.starts_with("slots") {
             self.by_slots |= bit(collective);
+            if name == "slots-tree" {
+                self.slot_ways.tree = Some(slot_ways::tree(&parameters.unwrap_or_default()));
+            }
         } else if name == "direct" {
             self.by_direct |= bit(collective);
         } else if name.starts_with("rdma") {
@@ -327,6 +344,7 @@ impl Choices {
         self.by_direct &= !bit(collective);
         self.by_rdma &= !bit(collective);
         self.written.clear(collective);
+        self.slot_ways.clear(collective);
         match collective {
             "rdma" => self.rdma = None,
             "barrier" => self.barrier = None,

@@ -124,7 +124,11 @@ const CHOICES: &[(Name, &str, &[&str])] = &[
         "alltoall",
         &["slots", "direct", "bruck", "pairwise:4", "pairwise:32"],
     ),
-    (Name::Reduce, "reduce", &["slots", "binomial", "halving"]),
+    (
+        Name::Reduce,
+        "reduce",
+        &["slots", "slots-tree:4", "binomial", "halving"],
+    ),
     (
         Name::Allreduce,
         "allreduce",

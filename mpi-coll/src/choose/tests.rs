@@ -149,3 +149,44 @@ fn small_and_large() {
     };
     assert!(!choices.by_nodes(&one_each));
 }
+
+#[test]
+fn trees_in_slots_have_a_degree_and_pieces() {
+    use crate::slots::Tree;
+    let tree_of = |name: &str| {
+        let mut choices = Choices::default();
+        choices.set("reduce", name).unwrap();
+        assert!(choices.in_slots("reduce", &situation(16, KIB)));
+        choices.slot_ways("reduce", &situation(16, KIB)).tree
+    };
+    assert_eq!(tree_of("slots"), None);
+    assert_eq!(tree_of("slots-tree"), Some(Tree::default()));
+    let [degree, piece] = [2, 4096];
+    let tree = Tree {
+        degree,
+        piece: None,
+    };
+    assert_eq!(tree_of("slots-tree:2"), Some(tree));
+    let tree = Tree {
+        degree,
+        piece: Some(piece),
+    };
+    assert_eq!(tree_of("slots-tree:2:4096"), Some(tree));
+    let mut choices = Choices::default();
+    for wrong in [
+        "slots-tree:",
+        "slots-tree:0",
+        "slots-tree:2:",
+        "slots-tree:2:3:4",
+        "slots:2",
+    ] {
+        assert!(choices.set("reduce", wrong).is_err(), "{wrong}");
+    }
+    assert!(choices.set("allreduce", "slots-tree").is_err());
+    choices
+        .read_table("reduce 16 1 300 slots-tree:3:512")
+        .unwrap();
+    let ways = |bytes| choices.slot_ways("reduce", &situation(16, bytes));
+    assert_eq!(ways(299), SlotWays::default());
+    assert_eq!(ways(300).tree.map(|tree| tree.degree), Some(3));
+}

@@ -21,6 +21,7 @@ mod direct;
 mod movement;
 mod reductions;
 mod ring;
+mod tree;
 
 pub use direct::{
     allgather_direct, alltoall_direct, bcast_direct, can_reduce_direct, reduce_direct,
@@ -28,7 +29,8 @@ pub use direct::{
 pub use movement::{
     allgather, alltoall, arrive, barrier, bcast, can_scatter, gather, release, scatter,
 };
-#[cfg(test)]
-pub(crate) use reductions::is_small;
-pub use reductions::{allreduce, can_reduce, reduce, reduce_scatter, reduce_to_first, scan};
+pub use reductions::{
+    allreduce, can_reduce, is_small, reduce, reduce_scatter, reduce_to_first, scan,
+};
 pub use ring::{Direct, Slots, THROUGH};
+pub use tree::{Tree, reduce_by_tree};

@@ -23,6 +23,14 @@ thread_local! {
     static SEVERAL: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
+fn any_tree(seed: u64) -> slots::Tree {
+    let mut rng = Rng::new(seed);
+    slots::Tree {
+        degree: [1, 2, 3, 4, 8, 100][rng.below(6) as usize],
+        piece: [None, Some(1), Some(100), Some(1 << 20)][rng.below(4) as usize],
+    }
+}
+
 type Build = Box<dyn Fn(usize, &mut Schedule)>;
 
 /// One collective of a sequence: how a rank builds it, and what all buffers are before and after.
@@ -265,6 +273,10 @@ fn one(kind: u64, rng: &mut Rng, size: usize) -> One {
                     );
                     match kind {
                         6 => slots::allreduce(s, view, in_place, part, &op),
+                        7 if seed.is_multiple_of(2) => {
+                            let how = (root as u32, in_place);
+                            slots::reduce_by_tree(s, view, how, part, &op, any_tree(seed));
+                        }
                         7 => slots::reduce(s, view, root as u32, in_place, part, &op),
                         8 => slots::reduce_scatter(s, view, in_place, Layout::Uniform(part), &op),
                         9 => slots::scan(s, view, in_place, part, &op, false),
@@ -411,6 +423,18 @@ fn all_sizes() {
         let mut rng = Rng::new(seed + size as u64);
         let mut calls: Vec<One> = (0..22).map(|i| one(i % 11, &mut rng, size)).collect();
         in_turn(seed, size, size / 2, &mut calls);
+    }
+}
+
+#[test]
+fn trees_of_every_degree_to_every_root() {
+    let seed = seed();
+    for size in (2..=9).chain([16, 33]) {
+        for late in [0, size / 2, size - 1] {
+            let mut rng = Rng::new(seed + (100 * size + late) as u64);
+            let mut calls: Vec<One> = (0..60).map(|_| one(7, &mut rng, size)).collect();
+            in_turn(seed, size, late, &mut calls);
+        }
     }
 }
 
