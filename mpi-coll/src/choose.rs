@@ -162,7 +162,9 @@ pub struct Choices {
 ///
 /// `slots` is the way by shared memory between ranks that all share a node, and `direct` by copying
 /// from each other's memory there; where they can't be, the built-in tables decide. `slots-tree:4` is a reduction to
-/// one rank up a tree of that degree, in slots; `slots-tree:4:8192` says the bytes of a piece, too.
+/// one rank up a tree of that degree, in slots; `slots-tree:4:8192` says the bytes of a piece, too. A reduction that is
+/// `direct`, to one rank or to all, may say the bytes of a piece. `slots-peers` is an alltoall in which a slot has blocks
+/// for some ranks, not parts of blocks for all.
 ///
 /// `rdma` is the way by writes to slots over a network, where it can carry them, as the cost model says. By name,
 /// a broadcast goes down a binomial tree (`rdma-binomial`) or in pieces along the ranks (`rdma-chain`), a reduction up a
@@ -212,6 +214,7 @@ pub const NAMES: &[(&str, &[&str])] = &[
             "pairwise",
             "spread",
             "slots",
+            "slots-peers",
             "direct",
             "rdma",
             "rdma-direct",
@@ -238,6 +241,7 @@ pub const NAMES: &[(&str, &[&str])] = &[
             "halving",
             "ring",
             "slots",
+            "direct",
             "rdma",
             "rdma-pairs",
             "rdma-tree",
@@ -287,6 +291,7 @@ impl Choices {
         let takes = match name {
             "rdma-tree" => usize::from(is_degree),
             "slots-tree" => 2,
+            "direct" if collective.ends_with("reduce") => 1,
             "chain" | "pairwise" if collective != "reduce-scatter" => 1,
             _ => 0,
         };
@@ -297,17 +302,17 @@ impl Choices {
                 format!(
                     "\"{algorithm}\" is no algorithm for {collective}; there are auto, {} \
                      (chain and alltoall's pairwise take a number above 0, as in \"chain:65536\"; \
-                     rdma-tree takes 1, 3, 7 or 15, slots-tree a degree and bytes of a piece)",
+                     rdma-tree takes 1, 3, 7 or 15, slots-tree a degree and bytes of a piece, a direct \
+                     reduce or allreduce bytes of a piece)",
                     names.join(", ")
                 ),
             ));
         }
         self.clear(collective);
+        let parameters = parameters.unwrap_or_default();
+        self.slot_ways.set(collective, name, &parameters);
         if name.starts_with("slots") {
             self.by_slots |= bit(collective);
-            if name == "slots-tree" {
-                self.slot_ways.tree = Some(slot_ways::tree(&parameters.unwrap_or_default()));
-            }
         } else if name == "direct" {
             self.by_direct |= bit(collective);
         } else if name.starts_with("rdma") {
@@ -490,7 +495,7 @@ impl Choices {
             // Longer vectors go in messages, and then in slots, of which a piece is read while the next one is written.
             "reduce" if direct == Direct::Quicker && situation.bytes <= 48 * KIB => 16 * KIB,
             "alltoall" if direct == Direct::Quicker => 16 * KIB,
-            "reduce" => usize::MAX,
+            "reduce" | "allreduce" => usize::MAX,
             "allgather" if two => usize::MAX,
             "alltoall" if two => 8 * MIB,
             "bcast" if two => 4 * MIB,
@@ -500,17 +505,8 @@ impl Choices {
             "allgather" => 512 * KIB,
             _ => 16 * KIB,
         };
-        if self.slots == Some(false) || self.is_asked(collective) {
-            return false;
-        }
-        let own = bit(collective);
-        if (self.by_slots | self.by_direct) & own != 0 {
-            return self.by_direct & own != 0;
-        }
-        match self.rule(collective, situation) {
-            Some(rule) => rule.by_direct & own != 0,
-            None => situation.bytes > least,
-        }
+        self.told_direct(collective, situation)
+            .unwrap_or(situation.bytes > least)
     }
 
     /// Whether data that goes by slots otherwise is for a message, where one copy was measured to be quicker than two: of two

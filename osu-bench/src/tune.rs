@@ -122,17 +122,24 @@ const CHOICES: &[(Name, &str, &[&str])] = &[
     (
         Name::Alltoall,
         "alltoall",
-        &["slots", "direct", "bruck", "pairwise:4", "pairwise:32"],
+        &[
+            "slots",
+            "slots-peers",
+            "direct",
+            "bruck",
+            "pairwise:4",
+            "pairwise:32",
+        ],
     ),
     (
         Name::Reduce,
         "reduce",
-        &["slots", "slots-tree:4", "binomial", "halving"],
+        &["slots", "slots-tree:4", "direct", "binomial", "halving"],
     ),
     (
         Name::Allreduce,
         "allreduce",
-        &["slots", "recursive-doubling", "halving", "ring"],
+        &["slots", "direct", "recursive-doubling", "halving", "ring"],
     ),
     (
         Name::ReduceScatter,

@@ -190,3 +190,36 @@ fn trees_in_slots_have_a_degree_and_pieces() {
     assert_eq!(ways(299), SlotWays::default());
     assert_eq!(ways(300).tree.map(|tree| tree.degree), Some(3));
 }
+
+#[test]
+fn reductions_are_direct_where_that_was_asked_for() {
+    let long = situation(16, 1024 * KIB);
+    let mut choices = Choices::default();
+    for collective in ["reduce", "allreduce"] {
+        for direct in [Direct::Possible, Direct::Quicker] {
+            assert!(!choices.goes_direct(collective, &long, direct));
+        }
+        assert!(!choices.asks_for_direct(collective, &long));
+    }
+    choices.set("reduce", "direct:1000").unwrap();
+    choices.set("allreduce", "direct").unwrap();
+    let pieces = |choices: &Choices| {
+        let of = |collective| choices.slot_ways(collective, &long);
+        (of("reduce").reduce_piece, of("allreduce").allreduce_piece)
+    };
+    assert_eq!(pieces(&choices), (Some(1000), None));
+    choices.set("allreduce", "direct:2000").unwrap();
+    assert_eq!(pieces(&choices), (Some(1000), Some(2000)));
+    assert!(choices.asks_for_direct("reduce", &long));
+    choices.set("reduce", "slots").unwrap();
+    assert!(!choices.asks_for_direct("reduce", &long));
+    assert_eq!(pieces(&choices), (None, Some(2000)));
+    assert!(choices.set("bcast", "direct:1000").is_err());
+    choices
+        .read_table("alltoall 3 1 4000 slots-peers\nalltoall 3 1 64000 direct")
+        .unwrap();
+    let at = |bytes| situation(16, bytes);
+    assert!(choices.slot_ways("alltoall", &at(4000)).peers);
+    assert!(!choices.slot_ways("alltoall", &at(64000)).peers);
+    assert!(choices.asks_for_direct("alltoall", &at(64000)));
+}

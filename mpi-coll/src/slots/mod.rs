@@ -21,16 +21,19 @@ mod direct;
 mod movement;
 mod reductions;
 mod ring;
+mod shares;
 mod tree;
 
 pub use direct::{
     allgather_direct, alltoall_direct, bcast_direct, can_reduce_direct, reduce_direct,
 };
 pub use movement::{
-    allgather, alltoall, arrive, barrier, bcast, can_scatter, gather, release, scatter,
+    allgather, alltoall, alltoall_by_peers, arrive, barrier, bcast, can_scatter, gather, release,
+    scatter,
 };
 pub use reductions::{
     allreduce, can_reduce, is_small, reduce, reduce_scatter, reduce_to_first, scan,
 };
 pub use ring::{Direct, Slots, THROUGH};
+pub use shares::{allreduce_direct, reduce_direct_by_shares};
 pub use tree::{Tree, reduce_by_tree};

@@ -23,11 +23,15 @@ thread_local! {
     static SEVERAL: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
+fn any_piece(seed: u64) -> Option<usize> {
+    [None, Some(1), Some(100), Some(1 << 20)][seed as usize / 6 % 4]
+}
+
 fn any_tree(seed: u64) -> slots::Tree {
     let mut rng = Rng::new(seed);
     slots::Tree {
         degree: [1, 2, 3, 4, 8, 100][rng.below(6) as usize],
-        piece: [None, Some(1), Some(100), Some(1 << 20)][rng.below(4) as usize],
+        piece: any_piece(rng.below(24)),
     }
 }
 
@@ -192,6 +196,9 @@ fn one(kind: u64, rng: &mut Rng, size: usize) -> One {
                             Some(send) if seed.is_multiple_of(3) => {
                                 slots::alltoall_direct(s, view, send, part);
                             }
+                            Some(send) if seed % 3 == 1 => {
+                                slots::alltoall_by_peers(s, view, send, part);
+                            }
                             _ => slots::alltoall(s, view, send, part),
                         }
                     });
@@ -272,10 +279,18 @@ fn one(kind: u64, rng: &mut Rng, size: usize) -> One {
                         },
                     );
                     match kind {
+                        6 if seed.is_multiple_of(2) => {
+                            let piece = any_piece(seed);
+                            slots::allreduce_direct(s, view, in_place, part, &op, piece);
+                        }
                         6 => slots::allreduce(s, view, in_place, part, &op),
-                        7 if seed.is_multiple_of(2) => {
+                        7 if seed.is_multiple_of(3) => {
                             let how = (root as u32, in_place);
                             slots::reduce_by_tree(s, view, how, part, &op, any_tree(seed));
+                        }
+                        7 if seed % 3 == 1 => {
+                            let (how, piece) = ((root as u32, in_place), any_piece(seed));
+                            slots::reduce_direct_by_shares(s, view, how, part, &op, piece);
                         }
                         7 => slots::reduce(s, view, root as u32, in_place, part, &op),
                         8 => slots::reduce_scatter(s, view, in_place, Layout::Uniform(part), &op),
@@ -427,12 +442,14 @@ fn all_sizes() {
 }
 
 #[test]
-fn trees_of_every_degree_to_every_root() {
+fn reductions_and_alltoalls_of_all_ways() {
     let seed = seed();
     for size in (2..=9).chain([16, 33]) {
         for late in [0, size / 2, size - 1] {
             let mut rng = Rng::new(seed + (100 * size + late) as u64);
-            let mut calls: Vec<One> = (0..60).map(|_| one(7, &mut rng, size)).collect();
+            let kinds = [7, 7, 6, 4];
+            let call = |i: usize| one(kinds[i % 4], &mut rng, size);
+            let mut calls: Vec<One> = (0..60).map(call).collect();
             in_turn(seed, size, late, &mut calls);
         }
     }

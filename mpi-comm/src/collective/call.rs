@@ -222,7 +222,11 @@ impl Call<'_> {
                     let between = self.describe_writes(site, &written);
                     format!("by nodes, {between} between them")
                 }
-                (None, None) => "slots".to_string(),
+                (None, None) if choices.asks_for_direct(name, &at(bytes)) => "direct".to_string(),
+                (None, None) => {
+                    let way = choices.slot_ways(name, &at(bytes)).describe(name);
+                    way.unwrap_or("slots".to_string())
+                }
             },
         };
         let within = match schedule.node_phases() {

@@ -50,9 +50,12 @@ impl Call<'_> {
         // Long data is read where it is, unless it is asked for otherwise.
         let direct = |collective: &str, bytes: usize| {
             slots.direct != slots::Direct::No
-                && size <= DIRECT
+                && (size <= DIRECT || choices.asks_for_direct(collective, &at(bytes)))
                 && bytes > 0
                 && choices.goes_direct(collective, &at(bytes), slots.direct)
+        };
+        let asked = |collective: &str, bytes: usize| {
+            direct(collective, bytes) && choices.asks_for_direct(collective, &at(bytes))
         };
         match *self {
             Call::Bcast { root, part } if direct("bcast", part.bytes()) => {
@@ -119,7 +122,11 @@ impl Call<'_> {
                 if !slots::can_scatter(slots) || !wanted("alltoall", part.bytes()) {
                     return false;
                 }
-                slots::alltoall(schedule, slots, send, part);
+                let ways = choices.slot_ways("alltoall", &at(part.bytes()));
+                match send.filter(|_| ways.peers) {
+                    Some(send) => slots::alltoall_by_peers(schedule, slots, send, part),
+                    None => slots::alltoall(schedule, slots, send, part),
+                }
             }
             Call::Reduce {
                 root,
@@ -128,6 +135,24 @@ impl Call<'_> {
                 op,
             } if slots::can_reduce_direct(slots, &part, op) && direct("reduce", part.bytes()) => {
                 slots::reduce_direct(schedule, slots, number(root), in_place, part, op);
+            }
+            Call::Reduce {
+                root,
+                in_place,
+                part,
+                op,
+            } if slots::can_reduce(&part) && asked("reduce", part.bytes()) => {
+                let piece = choices.slot_ways("reduce", &at(part.bytes())).reduce_piece;
+                let how = (number(root), in_place);
+                slots::reduce_direct_by_shares(schedule, slots, how, part, op, piece);
+            }
+            Call::Allreduce { in_place, part, op }
+                if slots::can_reduce(&part) && asked("allreduce", part.bytes()) =>
+            {
+                let piece = choices
+                    .slot_ways("allreduce", &at(part.bytes()))
+                    .allreduce_piece;
+                slots::allreduce_direct(schedule, slots, in_place, part, op, piece);
             }
             Call::Reduce {
                 root,
