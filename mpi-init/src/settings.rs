@@ -239,8 +239,7 @@ const OWN: &[Variable] = &[
                pairwise with the rounds under way at once), reduce (binomial, halving), allreduce \
                (recursive-doubling, halving, ring), reduce-scatter (halving, pairwise), for each of \
                these slots (by shared memory, between ranks of one node), for reduce slots-tree (up a tree \
-               there, with its degree and the bytes of a piece, as in slots-tree:4:8192), for alltoall slots-peers \
-               (whole blocks for some ranks at a time), for bcast, allgather, alltoall, reduce and allreduce direct \
+               there, with its degree and the bytes of a piece, as in slots-tree:4:8192), for bcast, allgather, alltoall, reduce and allreduce direct \
                (by copying from each other's memory there; the latter two with the bytes of a piece, as in \
                direct:65536), for barrier, bcast, reduce, \
                allgather, alltoall and allreduce rdma (by writes to each other's memory over a network, \

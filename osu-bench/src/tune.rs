@@ -122,14 +122,7 @@ const CHOICES: &[(Name, &str, &[&str])] = &[
     (
         Name::Alltoall,
         "alltoall",
-        &[
-            "slots",
-            "slots-peers",
-            "direct",
-            "bruck",
-            "pairwise:4",
-            "pairwise:32",
-        ],
+        &["slots", "direct", "bruck", "pairwise:4", "pairwise:32"],
     ),
     (
         Name::Reduce,

@@ -28,8 +28,7 @@ pub use direct::{
     allgather_direct, alltoall_direct, bcast_direct, can_reduce_direct, reduce_direct,
 };
 pub use movement::{
-    allgather, alltoall, alltoall_by_peers, arrive, barrier, bcast, can_scatter, gather, release,
-    scatter,
+    allgather, alltoall, arrive, barrier, bcast, can_scatter, gather, release, scatter,
 };
 pub use reductions::{
     allreduce, can_reduce, is_small, reduce, reduce_scatter, reduce_to_first, scan,

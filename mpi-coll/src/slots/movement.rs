@@ -1,8 +1,8 @@
 //! Barriers and data that goes by slots as it is.
 
 use super::ring::{Slots, piece, pieces};
-use crate::schedule::{Block, Buf, Schedule, Slot, Staged};
-use crate::team::{Blocks, Layout, Part, share};
+use crate::schedule::{Block, Buf, Schedule, Staged};
+use crate::team::{Blocks, Layout, Part};
 use mpi_types::datatype::Datatype;
 
 /// All raise their flags and wait for each other's.
@@ -376,86 +376,5 @@ pub fn alltoall(schedule: &mut Schedule, slots: Slots, send: Option<Part<'_>>, r
     }
     for place in &places {
         place.unpack(schedule);
-    }
-}
-
-/// An alltoall of equal blocks from the send to the receive buffer, of blocks of which a slot has no room for one of each
-/// rank: each slot has whole blocks of some, or a piece of one, so that a rank waits for few others at a time, and data
-/// lies in long runs.
-pub fn alltoall_by_peers(schedule: &mut Schedule, slots: Slots, send: Part<'_>, recv: Part<'_>) {
-    let len = recv.bytes();
-    if len <= slots.stride() {
-        return alltoall(schedule, slots, Some(send), recv);
-    }
-    let (me, size) = (slots.rank as usize, slots.size as usize);
-    let out = Layout::Uniform(send).of(Buf::Send, schedule);
-    let blocks = Layout::Uniform(recv).of(Buf::Recv, schedule);
-    // From a block to the next one.
-    let apart = len.next_multiple_of(64);
-    let whole = len <= slots.room;
-    let (groups, pieces) = match whole {
-        true => ((size - 1).div_ceil(slots.room / apart), 1),
-        false => (size - 1, len.div_ceil(slots.room)),
-    };
-    // How far the ranks are away for which the blocks of a group are.
-    let group = |phase: usize| share(size - 1, groups, phase / pieces);
-    let range = |phase: usize| {
-        let from = phase % pieces * slots.room;
-        from..(from + slots.room).min(len)
-    };
-    let at = |of: usize, phase: i32, place: usize, len: usize| {
-        let buf = Buf::Slot(Slot::first(of as u32, phase));
-        Block::bytes(buf, 64 + (place * apart) as isize, len)
-    };
-    let mut sources = vec![None; if whole { 0 } else { size }];
-    let mut give = |schedule: &mut Schedule, k: usize| {
-        let phase = schedule.phase();
-        slots.claim(schedule, phase);
-        for (place, distance) in group(k).enumerate() {
-            let peer = (me + distance + 1) % size;
-            let block = out.get(peer, schedule);
-            let block = match whole {
-                true => block,
-                false => {
-                    let staged = sources[peer].get_or_insert_with(|| {
-                        let staged = schedule.stage(block, send.datatype);
-                        staged.pack(schedule);
-                        staged
-                    });
-                    staged.bytes.cut(range(k))
-                }
-            };
-            schedule.copy(block, at(me, phase, place, range(k).len()));
-        }
-        slots.raise(schedule, phase);
-        phase
-    };
-    let mut next = Some(give(schedule, 0));
-    let (own, to) = (out.get(me, schedule), blocks.get(me, schedule));
-    schedule.copy(own, to);
-    let mut place_of: Option<Staged> = None;
-    for k in 0..groups * pieces {
-        let Some(phase) = next else { break };
-        // The next blocks are on their way while these are read.
-        next = (k + 1 < groups * pieces).then(|| give(schedule, k + 1));
-        for (place, distance) in group(k).enumerate() {
-            let peer = (me + size - distance - 1) % size;
-            slots.await_one(schedule, peer as u32, phase);
-            let data = at(peer, phase, place, range(k).len());
-            let block = blocks.get(peer, schedule);
-            if whole {
-                schedule.copy(data, block);
-                continue;
-            }
-            if k % pieces == 0 {
-                place_of = Some(schedule.stage(block, recv.datatype));
-            }
-            if let Some(staged) = place_of {
-                schedule.copy(data, staged.bytes.cut(range(k)));
-                if k % pieces == pieces - 1 {
-                    staged.unpack(schedule);
-                }
-            }
-        }
     }
 }

@@ -196,9 +196,6 @@ fn one(kind: u64, rng: &mut Rng, size: usize) -> One {
                             Some(send) if seed.is_multiple_of(3) => {
                                 slots::alltoall_direct(s, view, send, part);
                             }
-                            Some(send) if seed % 3 == 1 => {
-                                slots::alltoall_by_peers(s, view, send, part);
-                            }
                             _ => slots::alltoall(s, view, send, part),
                         }
                     });

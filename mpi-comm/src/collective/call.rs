@@ -222,9 +222,11 @@ impl Call<'_> {
                     let between = self.describe_writes(site, &written);
                     format!("by nodes, {between} between them")
                 }
-                (None, None) if choices.asks_for_direct(name, &at(bytes)) => "direct".to_string(),
+                (None, None) if schedule.lends() => "direct".to_string(),
                 (None, None) => {
-                    let way = choices.slot_ways(name, &at(bytes)).describe(name);
+                    let ways = |slots| choices.slot_ways(name, &at(bytes), slots);
+                    let split = site.slots.filter(|slots| !self.is_flat(*slots));
+                    let way = split.and_then(|slots| ways(slots).describe(name));
                     way.unwrap_or("slots".to_string())
                 }
             },

@@ -6,7 +6,7 @@ use mpi_coll::{Choices, Layout, Part, Schedule, Situation, Slots, slots};
 /// Slots that the data of a nonblocking collective may fill.
 const PIECES: usize = 4;
 
-/// Ranks that may read long data of one at the same time.
+/// Ranks that may read the same long data at the same time.
 pub(super) const DIRECT: usize = 8;
 
 impl Call<'_> {
@@ -43,19 +43,23 @@ impl Call<'_> {
                 && !(slots.crowded && choices.is_long_in_a_crowd(collective, &at(bytes)))
                 && !choices.is_for_a_message(collective, &at(bytes), slots.direct)
         };
+        let ways =
+            |collective: &str, bytes: usize| choices.slot_ways(collective, &at(bytes), slots);
         let number = |root: Root| match root {
             Root::Rank(rank) => rank,
             Root::This | Root::Other => slots.rank,
         };
+        let asks = |collective: &str, bytes: usize| choices.asks_for_direct(collective, &at(bytes));
         // Long data is read where it is, unless it is asked for otherwise.
         let direct = |collective: &str, bytes: usize| {
+            let is_same = matches!(collective, "bcast" | "allgather");
             slots.direct != slots::Direct::No
-                && (size <= DIRECT || choices.asks_for_direct(collective, &at(bytes)))
+                && (!is_same || size <= DIRECT || asks(collective, bytes))
                 && bytes > 0
-                && choices.goes_direct(collective, &at(bytes), slots.direct)
+                && choices.goes_direct(collective, &at(bytes), slots)
         };
-        let asked = |collective: &str, bytes: usize| {
-            direct(collective, bytes) && choices.asks_for_direct(collective, &at(bytes))
+        let by_shares = |collective: &str, bytes: usize| {
+            direct(collective, bytes) && (size > 2 || asks(collective, bytes))
         };
         match *self {
             Call::Bcast { root, part } if direct("bcast", part.bytes()) => {
@@ -122,11 +126,7 @@ impl Call<'_> {
                 if !slots::can_scatter(slots) || !wanted("alltoall", part.bytes()) {
                     return false;
                 }
-                let ways = choices.slot_ways("alltoall", &at(part.bytes()));
-                match send.filter(|_| ways.peers) {
-                    Some(send) => slots::alltoall_by_peers(schedule, slots, send, part),
-                    None => slots::alltoall(schedule, slots, send, part),
-                }
+                slots::alltoall(schedule, slots, send, part);
             }
             Call::Reduce {
                 root,
@@ -141,17 +141,15 @@ impl Call<'_> {
                 in_place,
                 part,
                 op,
-            } if slots::can_reduce(&part) && asked("reduce", part.bytes()) => {
-                let piece = choices.slot_ways("reduce", &at(part.bytes())).reduce_piece;
+            } if slots::can_reduce(&part) && by_shares("reduce", part.bytes()) => {
+                let piece = ways("reduce", part.bytes()).reduce_piece;
                 let how = (number(root), in_place);
                 slots::reduce_direct_by_shares(schedule, slots, how, part, op, piece);
             }
             Call::Allreduce { in_place, part, op }
-                if slots::can_reduce(&part) && asked("allreduce", part.bytes()) =>
+                if slots::can_reduce(&part) && by_shares("allreduce", part.bytes()) =>
             {
-                let piece = choices
-                    .slot_ways("allreduce", &at(part.bytes()))
-                    .allreduce_piece;
+                let piece = ways("allreduce", part.bytes()).allreduce_piece;
                 slots::allreduce_direct(schedule, slots, in_place, part, op, piece);
             }
             Call::Reduce {
@@ -161,7 +159,7 @@ impl Call<'_> {
                 op,
             } if slots::can_reduce(&part) && wanted("reduce", part.bytes()) => {
                 let root = number(root);
-                match choices.slot_ways("reduce", &at(part.bytes())).tree {
+                match ways("reduce", part.bytes()).tree {
                     Some(tree) => {
                         let how = (root, in_place);
                         slots::reduce_by_tree(schedule, slots, how, part, op, tree);
