@@ -9,5 +9,8 @@
  *
  * case: long
  * env: WEFT_COLL=reduce=direct,allreduce=direct
+ *
+ * case: pieces-of-several-slots
+ * env: WEFT_COLL=reduce=direct:100000,allreduce=direct:131072
  */
 #include "coll_reduce.c"

@@ -1,5 +1,5 @@
-//! Reductions of long vectors without slots for the data: each rank makes a share of the result, of what it reads where the
-//! others have it.
+//! Reductions of long vectors without slots for the operands: each rank makes a share of the result, of what it reads where
+//! the others have it.
 
 use std::ops::Range;
 
@@ -44,6 +44,7 @@ impl Vector {
     }
 }
 
+/// Says where these bytes are, in a phase of its own.
 fn lend(schedule: &mut Schedule, slots: Slots, bytes: Block) -> i32 {
     let phase = schedule.phase();
     slots.claim(schedule, phase);
@@ -66,33 +67,55 @@ fn vector(schedule: &mut Schedule, in_place: bool, part: Part<'_>) -> Vector {
     }
 }
 
-/// Makes this rank's share of what all have lent in `phase`, piece by piece: in the receive buffer, if the rank has one, or
-/// in scratch memory. Where that is, is for `with` to know, piece by piece.
-fn make(
-    schedule: &mut Schedule,
-    slots: Slots,
-    vector: &Vector,
-    (op, piece): (&Op, usize),
-    (phase, has_recv): (i32, bool),
-    mut with: impl FnMut(&mut Schedule, Range<usize>, Block),
-) {
-    let (me, last) = (slots.rank, slots.size - 1);
-    let mine = vector.share(slots, me);
-    if mine.is_empty() {
-        return;
+/// How a rank makes its share of a vector, piece by piece.
+struct Making<'a> {
+    vector: &'a Vector,
+    commutes: bool,
+    /// Elements of a piece.
+    each: usize,
+    has_recv: bool,
+    /// Where operands are read to.
+    read: Block,
+    /// Where results are made, if not in the receive buffer.
+    scratch: Option<Block>,
+}
+
+impl<'a> Making<'a> {
+    /// In the receive buffer, if the rank has one.
+    fn new(
+        schedule: &mut Schedule,
+        slots: Slots,
+        vector: &'a Vector,
+        (op, each): (&Op, usize),
+        has_recv: bool,
+    ) -> Making<'a> {
+        let commutes = op.is_commutative();
+        // Where the own operand lies there, the result may be made there only if that one comes first.
+        let in_recv = has_recv && (!vector.in_place || commutes || slots.rank + 1 == slots.size);
+        let len = each * vector.width;
+        Making {
+            vector,
+            commutes,
+            each,
+            has_recv,
+            read: schedule.scratch_bytes(len),
+            scratch: (!in_recv).then(|| schedule.scratch_bytes(len)),
+        }
     }
-    let each = (piece / vector.width).clamp(1, mine.len());
-    // If the operation commutes, the own operand comes first, and not all read at one rank at once.
-    let commutes = op.is_commutative();
-    // Where the own operand lies in the receive buffer, the result may be made there only if that one comes first.
-    let in_recv = has_recv && (!vector.in_place || commutes || me == last);
-    let read = schedule.scratch_bytes(each * vector.width);
-    let scratch = (!in_recv).then(|| schedule.scratch_bytes(each * vector.width));
-    for from in mine.clone().step_by(each) {
-        let range = from..(from + each).min(mine.end);
+
+    /// Makes a piece of what all have lent in `phase`. It lies in the receive buffer then, if there is one, and where is said.
+    fn make(
+        &self,
+        schedule: &mut Schedule,
+        slots: Slots,
+        phase: i32,
+        range: Range<usize>,
+    ) -> Block {
+        let Making { vector, read, .. } = *self;
+        let (me, last) = (slots.rank, slots.size - 1);
         let (count, len) = (range.len(), range.len() * vector.width);
         let taken = vector.recv.slice(vector.extent, range.clone());
-        let made = match scratch {
+        let made = match self.scratch {
             Some(scratch) => vector.elements(scratch, count),
             None => taken,
         };
@@ -117,7 +140,8 @@ fn make(
                 }
             });
         };
-        match commutes {
+        // If the operation commutes, the own operand comes first, and not all read at one rank at once.
+        match self.commutes {
             true => {
                 add(schedule, me);
                 slots.others().for_each(|rank| add(schedule, rank));
@@ -125,20 +149,21 @@ fn make(
             false => (0..=last).rev().for_each(|rank| add(schedule, rank)),
         }
         if let Some(result) = held {
-            if result != made {
-                // There is one rank alone.
-                schedule.copy(result, made);
-            }
-            if has_recv {
-                schedule.copy(made, taken);
-            }
-            with(schedule, range, made);
+            // One rank alone has not made it yet.
+            schedule.copy(result, made);
         }
+        if self.has_recv {
+            schedule.copy(made, taken);
+        }
+        made
     }
 }
 
-/// An allreduce to the receive buffer, as [`allreduce`] if it is short: everyone reads the shares of the others where they have been made, in their receive
-/// buffers.
+/// An allreduce to the receive buffer, as [`allreduce`] if it is short. Results go round in slots: what all are to have is
+/// sooner had from there than read by all where it was made.
+///
+/// In place nobody stores over an operand that others read: of a share only its rank reads the operands, and it shows
+/// results of what it has read.
 pub fn allreduce_direct(
     schedule: &mut Schedule,
     slots: Slots,
@@ -152,24 +177,63 @@ pub fn allreduce_direct(
     }
     schedule.set_op(op);
     let vector = vector(schedule, in_place, part);
-    let how = (op, piece.unwrap_or(PIECE));
-    let lent = lend(schedule, slots, vector.bytes(vector.send));
-    make(schedule, slots, &vector, how, (lent, true), |_, _, _| {});
-    // Who says that has read all that it reads of the operands: in place, results may be stored over them now.
-    let made = lend(schedule, slots, vector.bytes(vector.recv));
-    for rank in slots.others() {
-        let theirs = vector.share(slots, rank);
-        if theirs.is_empty() {
-            continue;
+    let (me, width) = (slots.rank, vector.width);
+    let longest = vector.share(slots, 0).len();
+    // What is made at once fills some slots, of which one is shown in a phase.
+    let made = (piece.unwrap_or(slots.room) / width).clamp(1, longest);
+    let shown = (slots.room / width).min(made);
+    let (slots_of_piece, parts) = (made / shown, longest.div_ceil(shown));
+    let how = (op, slots_of_piece * shown);
+    let making = Making::new(schedule, slots, &vector, how, true);
+    // So many slots full of a rank's share, from one on.
+    let range = |rank: u32, first: usize, many: usize| {
+        let share = vector.share(slots, rank);
+        let at = |k: usize| share.start + (k * shown).min(share.len());
+        at(first)..at(first + many)
+    };
+    let block = |rank: u32, k: usize| vector.recv.slice(vector.extent, range(rank, k, 1));
+    let first = lend(schedule, slots, vector.bytes(vector.send));
+    let phase_of = |k: usize| first + 1 + k as i32;
+    let at = |rank: u32, k: usize| Block {
+        buf: Buf::Slot(Slot::first(rank, phase_of(k))),
+        offset: 64,
+        ..block(rank, k)
+    };
+    let show = |schedule: &mut Schedule, k: usize| {
+        let phase = schedule.phase();
+        slots.claim(schedule, phase);
+        schedule.copy(block(me, k), at(me, k));
+        // Slots say again where the operands are: who makes the piece after the next one reads it here, since the slots before
+        // may be written again.
+        if k + 2 < parts && (k + 2).is_multiple_of(slots_of_piece) {
+            schedule.lend(phase, vector.bytes(vector.send));
         }
-        let to = vector.bytes(vector.recv.slice(vector.extent, theirs.clone()));
-        slots.await_one(schedule, rank, made);
-        let at = theirs.start * vector.width;
-        schedule.direct(Slot::first(rank, made), at, to, false);
+        slots.raise(schedule, phase);
+    };
+    let take = |schedule: &mut Schedule, k: usize| {
+        for rank in slots.others() {
+            slots.await_one(schedule, rank, phase_of(k));
+            schedule.copy(at(rank, k), block(rank, k));
+        }
+    };
+    // Who raises the flag of a phase has read all of the phase before the last. What the others have shown is taken as late as
+    // that allows: they have made it while this rank made another piece.
+    for k in 0..parts {
+        if k.is_multiple_of(slots_of_piece) {
+            let piece = range(me, k, slots_of_piece);
+            if !piece.is_empty() {
+                let lent = first + k.saturating_sub(1) as i32;
+                making.make(schedule, slots, lent, piece);
+            }
+        }
+        if k >= 2 {
+            take(schedule, k - 2);
+        }
+        show(schedule, k);
     }
-    let over = schedule.phase();
-    slots.signal(schedule, over);
-    slots.await_all(schedule, over);
+    for k in parts.saturating_sub(2)..parts {
+        take(schedule, k);
+    }
 }
 
 /// A reduction to the receive buffer of `root`, as [`reduce`] if it is short: everyone writes its share there.
@@ -187,7 +251,9 @@ pub fn reduce_direct_by_shares(
     schedule.set_op(op);
     let is_root = slots.rank == root;
     let vector = vector(schedule, in_place && is_root, part);
-    let how = (op, piece.unwrap_or(PIECE));
+    let longest = vector.share(slots, 0).len();
+    let each = (piece.unwrap_or(PIECE) / vector.width).clamp(1, longest);
+    let making = Making::new(schedule, slots, &vector, (op, each), is_root);
     let lent = lend(schedule, slots, vector.bytes(vector.send));
     let place = match is_root {
         true => lend(schedule, slots, vector.bytes(vector.recv)),
@@ -197,16 +263,18 @@ pub fn reduce_direct_by_shares(
             phase
         }
     };
-    // Nobody but this rank reads the root's operand where its share goes, which may be the same place.
-    let give = |schedule: &mut Schedule, range: Range<usize>, made: Block| {
+    let mine = vector.share(slots, slots.rank);
+    for from in mine.clone().step_by(making.each) {
+        let range = from..(from + making.each).min(mine.end);
+        let made = making.make(schedule, slots, lent, range);
+        // Nobody but this rank reads the root's operand where its share goes, which may be the same place.
         if !is_root {
             slots.await_one(schedule, root, place);
-            let at = range.start * vector.width;
+            let at = from * vector.width;
             let made = vector.bytes(made);
             schedule.direct(Slot::first(root, place), at, made, true);
         }
-    };
-    make(schedule, slots, &vector, how, (lent, is_root), give);
+    }
     let over = schedule.phase();
     slots.signal(schedule, over);
     slots.await_all(schedule, over);

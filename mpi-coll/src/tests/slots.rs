@@ -232,7 +232,8 @@ fn one(kind: u64, rng: &mut Rng, size: usize) -> One {
         _ => {
             // Reductions; a reduce-scatter's blocks and a scan's vectors fit a slot.
             let count = match kind {
-                6 | 7 => count,
+                // Some that take more pieces than there are slots.
+                6 | 7 => count * [1, 1, 1, 20][rng.below(4) as usize],
                 8 => count.min(ROOM / 8 / size),
                 _ => count.min(ROOM / 8),
             };
@@ -447,6 +448,27 @@ fn reductions_and_alltoalls_of_all_ways() {
             let kinds = [7, 7, 6, 4];
             let call = |i: usize| one(kinds[i % 4], &mut rng, size);
             let mut calls: Vec<One> = (0..60).map(call).collect();
+            in_turn(seed, size, late, &mut calls);
+        }
+    }
+}
+
+#[test]
+fn long_allreduces_by_shares_while_others_are_late() {
+    let seed = seed();
+    for size in (2..=6).chain([9, 16]) {
+        for late in [0, size / 2, size - 1] {
+            let mut rng = Rng::new(seed + (100 * size + late) as u64);
+            let mut calls = Vec::new();
+            while calls.len() < 12 {
+                let call = one(6, &mut rng, size);
+                let mut schedule = Schedule::new();
+                (call.build)(0, &mut schedule);
+                // One that is neither long nor short beside them.
+                if schedule.lends() && schedule.phases() > DEPTH || calls.len() % 4 == 3 {
+                    calls.push(call);
+                }
+            }
             in_turn(seed, size, late, &mut calls);
         }
     }
