@@ -15,10 +15,14 @@ use super::gather::Rooted;
 use super::model::Parameters;
 use super::reduce::Reduce;
 use super::reduce_scatter::ReduceScatter;
-use super::slots::Direct;
+use super::slots::{Direct, Slots};
 use super::table::Rule;
 use super::writes::Written;
 use mpi_types::error::{Class, Error, Result};
+
+mod slot_ways;
+
+pub use slot_ways::SlotWays;
 
 /// What all ranks of a call know.
 #[derive(Clone, Copy, Debug)]
@@ -107,6 +111,25 @@ const MANY: usize = 32;
 /// Ranks of a node beyond which an alltoall of long blocks goes by pairs: not all read everybody's memory at once.
 const PAIRWISE: usize = 8;
 
+/// Ranks of a node up to which the root of a short reduction reads itself what all others have given; of more a tree is
+/// quicker. This and the five below: measured with 8 and 16 ranks on 16 cores of a Xeon of the fifth generation.
+const FLAT: usize = 8;
+
+/// Bytes of a vector up to which a reduction to one rank goes up a tree in slots.
+const BY_TREE: usize = 256 * KIB;
+
+/// Bytes above which each rank makes a share of it instead, of what it reads where the others have it.
+const BY_SHARES: usize = 256 * KIB;
+
+/// Bytes from which on they do so for an allreduce, and show the results in slots.
+const ALL_BY_SHARES: usize = 512 * KIB;
+
+/// Bytes of a share from which on it is worth a call of the system for each of the others.
+const SHARE: usize = 16 * KIB;
+
+/// Bytes of a block from which on more than two ranks read theirs of an alltoall where the others have them.
+const BLOCK: usize = 8 * KIB;
+
 /// A collective's bit in a set.
 pub(super) fn bit(collective: &str) -> u16 {
     match NAMES.iter().position(|row| row.0 == collective) {
@@ -140,6 +163,8 @@ pub struct Choices {
     by_slots: u16,
     /// Which are to read long data where it is.
     by_direct: u16,
+    /// And which way.
+    slot_ways: SlotWays,
     pub(super) rdma: Option<bool>,
     /// Which are to write to slots over the network.
     pub(super) by_rdma: u16,
@@ -155,7 +180,9 @@ pub struct Choices {
 /// The collectives that have a choice, with the names that [`Choices::set`] takes.
 ///
 /// `slots` is the way by shared memory between ranks that all share a node, and `direct` by copying
-/// from each other's memory there; where they can't be, the built-in tables decide.
+/// from each other's memory there; where they can't be, the built-in tables decide. `slots-tree:4` is a reduction to
+/// one rank up a tree of that degree, in slots; `slots-tree:4:8192` says the bytes of a piece, too. A reduction that is
+/// `direct`, to one rank or to all, may say the bytes of a piece.
 ///
 /// `rdma` is the way by writes to slots over a network, where it can carry them, as the cost model says. By name,
 /// a broadcast goes down a binomial tree (`rdma-binomial`) or in pieces along the ranks (`rdma-chain`), a reduction up a
@@ -217,6 +244,7 @@ pub const NAMES: &[(&str, &[&str])] = &[
             "binomial",
             "halving",
             "slots",
+            "slots-tree",
             "direct",
             "rdma",
             "rdma-tree",
@@ -230,6 +258,7 @@ pub const NAMES: &[(&str, &[&str])] = &[
             "halving",
             "ring",
             "slots",
+            "direct",
             "rdma",
             "rdma-pairs",
             "rdma-tree",
@@ -263,33 +292,43 @@ impl Choices {
             self.clear(collective);
             return Ok(());
         }
-        let (name, parameter) = match algorithm.split_once(':') {
-            Some((name, parameter)) => (name, parameter.parse().ok().filter(|&n: &usize| n > 0)),
+        let (name, rest) = match algorithm.split_once(':') {
+            Some((name, rest)) => (name, Some(rest)),
             None => (algorithm, None),
         };
+        let number = |text: &str| text.parse().ok().filter(|&n: &usize| n > 0);
+        let parameters = rest.map(|rest| rest.split(':').map(number).collect());
+        let parameters: Option<Vec<usize>> = parameters.unwrap_or(Some(Vec::new()));
+        let parameter = parameters.as_ref().and_then(|all| all.first().copied());
         let is_degree = parameter.is_some_and(|k| {
             super::rdma::DEGREES
                 .iter()
                 .any(|&degree| degree as usize == k)
         });
-        let takes_one = match name {
-            "rdma-tree" => is_degree,
-            name => matches!(name, "chain" | "pairwise") && collective != "reduce-scatter",
+        let takes = match name {
+            "rdma-tree" => usize::from(is_degree),
+            "slots-tree" => 2,
+            "direct" if collective.ends_with("reduce") => 1,
+            "chain" | "pairwise" if collective != "reduce-scatter" => 1,
+            _ => 0,
         };
-        let wrong_parameter = algorithm.contains(':') && (parameter.is_none() || !takes_one);
+        let wrong_parameter = parameters.as_ref().is_none_or(|all| all.len() > takes);
         if !names.contains(&name) || wrong_parameter {
             return Err(Error::new(
                 Class::Arg,
                 format!(
                     "\"{algorithm}\" is no algorithm for {collective}; there are auto, {} \
                      (chain and alltoall's pairwise take a number above 0, as in \"chain:65536\"; \
-                     rdma-tree takes 1, 3, 7 or 15)",
+                     rdma-tree takes 1, 3, 7 or 15, slots-tree a degree and bytes of a piece, a direct \
+                     reduce or allreduce bytes of a piece)",
                     names.join(", ")
                 ),
             ));
         }
         self.clear(collective);
-        if name == "slots" {
+        let parameters = parameters.unwrap_or_default();
+        self.slot_ways.set(collective, name, &parameters);
+        if name.starts_with("slots") {
             self.by_slots |= bit(collective);
         } else if name == "direct" {
             self.by_direct |= bit(collective);
@@ -327,6 +366,7 @@ impl Choices {
         self.by_direct &= !bit(collective);
         self.by_rdma &= !bit(collective);
         self.written.clear(collective);
+        self.slot_ways.clear(collective);
         match collective {
             "rdma" => self.rdma = None,
             "barrier" => self.barrier = None,
@@ -425,8 +465,7 @@ impl Choices {
         let most = match collective {
             "reduce" | "allreduce" if two => 8 * MIB,
             "allreduce" if few => 8 * MIB,
-            // Of longer ones the root would wait for all pieces of all.
-            "reduce" if few => 128 * KIB,
+            "reduce" if few => BY_TREE,
             "gather" | "scatter" if two => MIB,
             "alltoall" if two => 256 * KIB,
             "bcast" if two => 4 * MIB,
@@ -462,17 +501,24 @@ impl Choices {
     /// Whether ranks that can copy from each other's memory do so, for long data: where nothing else
     /// was asked for, and the tables don't know better. Two ranks that both have data for each other are quicker by
     /// messages, which take the quickest way as measured,
-    /// unless one copy was measured to be quicker than two.
-    pub fn goes_direct(&self, collective: &str, situation: &Situation, direct: Direct) -> bool {
+    /// unless one copy was measured to be quicker than two. Several read shares of vectors, and blocks that are for them
+    /// alone, whatever was measured: that was an allgather, in which all want the same bytes at once.
+    pub fn goes_direct(&self, collective: &str, situation: &Situation, slots: Slots) -> bool {
         let two = situation.ranks == 2;
+        let quicker = slots.direct == Direct::Quicker;
+        // Each has a core, and no other collectives are under way beside this one.
+        let free = !two && !slots.crowded && !slots.several;
         let least = match collective {
             // Each block, of those that all receive together.
-            "allgather" if direct == Direct::Quicker => 16 * KIB * situation.ranks,
-            "bcast" if two && direct == Direct::Quicker => 8 * KIB,
+            "allgather" if quicker => 16 * KIB * situation.ranks,
+            "bcast" if two && quicker => 8 * KIB,
             // Longer vectors go in messages, and then in slots, of which a piece is read while the next one is written.
-            "reduce" if direct == Direct::Quicker && situation.bytes <= 48 * KIB => 16 * KIB,
-            "alltoall" if direct == Direct::Quicker => 16 * KIB,
-            "reduce" => usize::MAX,
+            "reduce" if two && quicker && situation.bytes <= 48 * KIB => 16 * KIB,
+            "reduce" if free => BY_SHARES.max(SHARE * situation.ranks),
+            "allreduce" if free => ALL_BY_SHARES.max(SHARE * situation.ranks) - 1,
+            "alltoall" if free => BLOCK - 1,
+            "alltoall" if quicker => 16 * KIB,
+            "reduce" | "allreduce" => usize::MAX,
             "allgather" if two => usize::MAX,
             "alltoall" if two => 8 * MIB,
             "bcast" if two => 4 * MIB,
@@ -482,17 +528,8 @@ impl Choices {
             "allgather" => 512 * KIB,
             _ => 16 * KIB,
         };
-        if self.slots == Some(false) || self.is_asked(collective) {
-            return false;
-        }
-        let own = bit(collective);
-        if (self.by_slots | self.by_direct) & own != 0 {
-            return self.by_direct & own != 0;
-        }
-        match self.rule(collective, situation) {
-            Some(rule) => rule.by_direct & own != 0,
-            None => situation.bytes > least,
-        }
+        self.told_direct(collective, situation)
+            .unwrap_or(situation.bytes > least)
     }
 
     /// Whether data that goes by slots otherwise is for a message, where one copy was measured to be quicker than two: of two

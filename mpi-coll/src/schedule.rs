@@ -486,6 +486,12 @@ impl Schedule {
         self.push(Step::Put { slot, block })
     }
 
+    /// Whether it says where data is, or reads or writes where others have theirs.
+    pub fn lends(&self) -> bool {
+        let lends = |step: &Step| matches!(step, Step::Lend { .. } | Step::Direct { .. });
+        self.steps.iter().any(lends)
+    }
+
     /// Says in the own slot where `block` is.
     pub fn lend(&mut self, phase: i32, block: Block) {
         self.push(Step::Lend { phase, block });

@@ -238,8 +238,10 @@ const OWN: &[Variable] = &[
                (recursive-doubling, bruck, ring, neighbor-exchange), alltoall (bruck, spread, \
                pairwise with the rounds under way at once), reduce (binomial, halving), allreduce \
                (recursive-doubling, halving, ring), reduce-scatter (halving, pairwise), for each of \
-               these slots (by shared memory, between ranks of one node), for bcast, allgather, \
-               alltoall and, of two ranks, reduce direct (by copying from each other's memory there), for barrier, bcast, reduce, \
+               these slots (by shared memory, between ranks of one node), for reduce slots-tree (up a tree \
+               there, with its degree and the bytes of a piece, as in slots-tree:4:8192), for bcast, allgather, alltoall, reduce and allreduce direct \
+               (by copying from each other's memory there; the latter two with the bytes of a piece, as in \
+               direct:65536), for barrier, bcast, reduce, \
                allgather, alltoall and allreduce rdma (by writes to each other's memory over a network, \
                the way that takes the least time by what writes cost, or by name: of bcast \
                rdma-binomial and rdma-chain, of reduce rdma-tree with the degree 1, 3, 7 or 15 and \

@@ -124,11 +124,15 @@ const CHOICES: &[(Name, &str, &[&str])] = &[
         "alltoall",
         &["slots", "direct", "bruck", "pairwise:4", "pairwise:32"],
     ),
-    (Name::Reduce, "reduce", &["slots", "binomial", "halving"]),
+    (
+        Name::Reduce,
+        "reduce",
+        &["slots", "slots-tree:4", "direct", "binomial", "halving"],
+    ),
     (
         Name::Allreduce,
         "allreduce",
-        &["slots", "recursive-doubling", "halving", "ring"],
+        &["slots", "direct", "recursive-doubling", "halving", "ring"],
     ),
     (
         Name::ReduceScatter,

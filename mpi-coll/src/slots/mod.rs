@@ -21,6 +21,8 @@ mod direct;
 mod movement;
 mod reductions;
 mod ring;
+mod shares;
+mod tree;
 
 pub use direct::{
     allgather_direct, alltoall_direct, bcast_direct, can_reduce_direct, reduce_direct,
@@ -28,7 +30,9 @@ pub use direct::{
 pub use movement::{
     allgather, alltoall, arrive, barrier, bcast, can_scatter, gather, release, scatter,
 };
-#[cfg(test)]
-pub(crate) use reductions::is_small;
-pub use reductions::{allreduce, can_reduce, reduce, reduce_scatter, reduce_to_first, scan};
+pub use reductions::{
+    allreduce, can_reduce, is_small, reduce, reduce_scatter, reduce_to_first, scan,
+};
 pub use ring::{Direct, Slots, THROUGH};
+pub use shares::{allreduce_direct, reduce_direct_by_shares};
+pub use tree::{Tree, reduce_by_tree};

@@ -18,7 +18,7 @@ pub fn can_reduce(part: &Part<'_>) -> bool {
 }
 
 /// The bytes of a vector up to which each rank reduces all of it itself.
-pub(crate) fn is_small(slots: Slots, len: usize) -> bool {
+pub fn is_small(slots: Slots, len: usize) -> bool {
     len <= slots.room && (len * slots.size as usize <= 4096 || len <= 256)
 }
 

@@ -23,6 +23,18 @@ thread_local! {
     static SEVERAL: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
+fn any_piece(seed: u64) -> Option<usize> {
+    [None, Some(1), Some(100), Some(1 << 20)][seed as usize / 6 % 4]
+}
+
+fn any_tree(seed: u64) -> slots::Tree {
+    let mut rng = Rng::new(seed);
+    slots::Tree {
+        degree: [1, 2, 3, 4, 8, 100][rng.below(6) as usize],
+        piece: any_piece(rng.below(24)),
+    }
+}
+
 type Build = Box<dyn Fn(usize, &mut Schedule)>;
 
 /// One collective of a sequence: how a rank builds it, and what all buffers are before and after.
@@ -220,7 +232,8 @@ fn one(kind: u64, rng: &mut Rng, size: usize) -> One {
         _ => {
             // Reductions; a reduce-scatter's blocks and a scan's vectors fit a slot.
             let count = match kind {
-                6 | 7 => count,
+                // Some that take more pieces than there are slots.
+                6 | 7 => count * [1, 1, 1, 20][rng.below(4) as usize],
                 8 => count.min(ROOM / 8 / size),
                 _ => count.min(ROOM / 8),
             };
@@ -264,7 +277,19 @@ fn one(kind: u64, rng: &mut Rng, size: usize) -> One {
                         },
                     );
                     match kind {
+                        6 if seed.is_multiple_of(2) => {
+                            let piece = any_piece(seed);
+                            slots::allreduce_direct(s, view, in_place, part, &op, piece);
+                        }
                         6 => slots::allreduce(s, view, in_place, part, &op),
+                        7 if seed.is_multiple_of(3) => {
+                            let how = (root as u32, in_place);
+                            slots::reduce_by_tree(s, view, how, part, &op, any_tree(seed));
+                        }
+                        7 if seed % 3 == 1 => {
+                            let (how, piece) = ((root as u32, in_place), any_piece(seed));
+                            slots::reduce_direct_by_shares(s, view, how, part, &op, piece);
+                        }
                         7 => slots::reduce(s, view, root as u32, in_place, part, &op),
                         8 => slots::reduce_scatter(s, view, in_place, Layout::Uniform(part), &op),
                         9 => slots::scan(s, view, in_place, part, &op, false),
@@ -411,6 +436,41 @@ fn all_sizes() {
         let mut rng = Rng::new(seed + size as u64);
         let mut calls: Vec<One> = (0..22).map(|i| one(i % 11, &mut rng, size)).collect();
         in_turn(seed, size, size / 2, &mut calls);
+    }
+}
+
+#[test]
+fn reductions_and_alltoalls_of_all_ways() {
+    let seed = seed();
+    for size in (2..=9).chain([16, 33]) {
+        for late in [0, size / 2, size - 1] {
+            let mut rng = Rng::new(seed + (100 * size + late) as u64);
+            let kinds = [7, 7, 6, 4];
+            let call = |i: usize| one(kinds[i % 4], &mut rng, size);
+            let mut calls: Vec<One> = (0..60).map(call).collect();
+            in_turn(seed, size, late, &mut calls);
+        }
+    }
+}
+
+#[test]
+fn long_allreduces_by_shares_while_others_are_late() {
+    let seed = seed();
+    for size in (2..=6).chain([9, 16]) {
+        for late in [0, size / 2, size - 1] {
+            let mut rng = Rng::new(seed + (100 * size + late) as u64);
+            let mut calls = Vec::new();
+            while calls.len() < 12 {
+                let call = one(6, &mut rng, size);
+                let mut schedule = Schedule::new();
+                (call.build)(0, &mut schedule);
+                // One that is neither long nor short beside them.
+                if schedule.lends() && schedule.phases() > DEPTH || calls.len() % 4 == 3 {
+                    calls.push(call);
+                }
+            }
+            in_turn(seed, size, late, &mut calls);
+        }
     }
 }
 

@@ -8,8 +8,9 @@
 use std::time::Instant;
 
 use super::buffers::Buffers;
-use super::call::{Call, DIRECT};
+use super::call::Call;
 use super::exchange::gather_all_u64;
+use super::in_slots::DIRECT;
 use super::one_copy::Found;
 use super::registration::Collectives;
 use super::registration::choices;

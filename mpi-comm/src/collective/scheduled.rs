@@ -61,7 +61,11 @@ pub(super) unsafe fn call_with(
             describe_choice(call, &site, kept.run.schedule());
         }
     }
-    if by_slots && state.shared_slots().is_some() && kept.run.schedule().phases() == 1 {
+    if by_slots
+        && kept.run.schedule().phases() == 1
+        && let Some(shared) = state.shared_slots()
+        && call.is_flat(shared.slots)
+    {
         state.quick.note(call, kept.signature);
     }
     let tag = comm.next_collective();

@@ -1,0 +1,281 @@
+//! Reductions of long vectors without slots for the operands: each rank makes a share of the result, of what it reads where
+//! the others have it.
+
+use std::ops::Range;
+
+use super::reductions::{allreduce, is_small, reduce};
+use super::ring::Slots;
+use crate::schedule::{Block, Buf, Schedule, Slot};
+use crate::team::{Part, share};
+use mpi_types::op::Op;
+
+/// Bytes of a piece that is read and reduced while the cache holds it. Longer ones take fewer calls of the system.
+const PIECE: usize = 64 << 10;
+
+/// Bytes in a slot that say where lent data is.
+const SAID: usize = 16;
+
+/// A vector that is reduced by shares.
+struct Vector {
+    send: Block,
+    recv: Block,
+    width: usize,
+    extent: isize,
+    in_place: bool,
+}
+
+impl Vector {
+    fn share(&self, slots: Slots, rank: u32) -> Range<usize> {
+        share(self.recv.count, slots.size as usize, rank as usize)
+    }
+
+    /// The bytes of a buffer; elements have no gaps.
+    fn bytes(&self, of: Block) -> Block {
+        Block::bytes(of.buf, of.offset, of.count * self.width)
+    }
+
+    /// So many elements where there are bytes.
+    fn elements(&self, bytes: Block, count: usize) -> Block {
+        Block {
+            datatype: self.recv.datatype,
+            count,
+            ..bytes
+        }
+    }
+}
+
+/// Says where these bytes are, in a phase of its own.
+fn lend(schedule: &mut Schedule, slots: Slots, bytes: Block) -> i32 {
+    let phase = schedule.phase();
+    slots.claim(schedule, phase);
+    schedule.lend(phase, bytes);
+    slots.raise_over(schedule, phase, Slots::whole(slots.rank, phase, SAID));
+    phase
+}
+
+fn vector(schedule: &mut Schedule, in_place: bool, part: Part<'_>) -> Vector {
+    let recv = part.block(Buf::Recv, schedule);
+    Vector {
+        send: Block {
+            buf: if in_place { Buf::Recv } else { Buf::Send },
+            ..recv
+        },
+        recv,
+        width: part.datatype.size(),
+        extent: part.datatype.extent(),
+        in_place,
+    }
+}
+
+/// How a rank makes its share of a vector, piece by piece.
+struct Making<'a> {
+    vector: &'a Vector,
+    commutes: bool,
+    /// Elements of a piece.
+    each: usize,
+    has_recv: bool,
+    /// Where operands are read to.
+    read: Block,
+    /// Where results are made, if not in the receive buffer.
+    scratch: Option<Block>,
+}
+
+impl<'a> Making<'a> {
+    /// In the receive buffer, if the rank has one.
+    fn new(
+        schedule: &mut Schedule,
+        slots: Slots,
+        vector: &'a Vector,
+        (op, each): (&Op, usize),
+        has_recv: bool,
+    ) -> Making<'a> {
+        let commutes = op.is_commutative();
+        // Where the own operand lies there, the result may be made there only if that one comes first.
+        let in_recv = has_recv && (!vector.in_place || commutes || slots.rank + 1 == slots.size);
+        let len = each * vector.width;
+        Making {
+            vector,
+            commutes,
+            each,
+            has_recv,
+            read: schedule.scratch_bytes(len),
+            scratch: (!in_recv).then(|| schedule.scratch_bytes(len)),
+        }
+    }
+
+    /// Makes a piece of what all have lent in `phase`. It lies in the receive buffer then, if there is one, and where is said.
+    fn make(
+        &self,
+        schedule: &mut Schedule,
+        slots: Slots,
+        phase: i32,
+        range: Range<usize>,
+    ) -> Block {
+        let Making { vector, read, .. } = *self;
+        let (me, last) = (slots.rank, slots.size - 1);
+        let (count, len) = (range.len(), range.len() * vector.width);
+        let taken = vector.recv.slice(vector.extent, range.clone());
+        let made = match self.scratch {
+            Some(scratch) => vector.elements(scratch, count),
+            None => taken,
+        };
+        let mut held = None;
+        let mut add = |schedule: &mut Schedule, rank: u32| {
+            let block = match (rank == me, held) {
+                (true, _) => vector.send.slice(vector.extent, range.clone()),
+                (false, None) => made,
+                (false, Some(_)) => vector.elements(read, count),
+            };
+            if rank != me {
+                slots.await_one(schedule, rank, phase);
+                let bytes = Block::bytes(block.buf, block.offset, len);
+                let at = range.start * vector.width;
+                schedule.direct(Slot::first(rank, phase), at, bytes, false);
+            }
+            held = Some(match held {
+                None => block,
+                Some(right) => {
+                    schedule.combine(block, right, made);
+                    made
+                }
+            });
+        };
+        // If the operation commutes, the own operand comes first, and not all read at one rank at once.
+        match self.commutes {
+            true => {
+                add(schedule, me);
+                slots.others().for_each(|rank| add(schedule, rank));
+            }
+            false => (0..=last).rev().for_each(|rank| add(schedule, rank)),
+        }
+        if let Some(result) = held {
+            // One rank alone has not made it yet.
+            schedule.copy(result, made);
+        }
+        if self.has_recv {
+            schedule.copy(made, taken);
+        }
+        made
+    }
+}
+
+/// An allreduce to the receive buffer, as [`allreduce`] if it is short. Results go round in slots: what all are to have is
+/// sooner had from there than read by all where it was made.
+///
+/// In place nobody stores over an operand that others read: of a share only its rank reads the operands, and it shows
+/// results of what it has read.
+pub fn allreduce_direct(
+    schedule: &mut Schedule,
+    slots: Slots,
+    in_place: bool,
+    part: Part<'_>,
+    op: &Op,
+    piece: Option<usize>,
+) {
+    if is_small(slots, part.bytes()) {
+        return allreduce(schedule, slots, in_place, part, op);
+    }
+    schedule.set_op(op);
+    let vector = vector(schedule, in_place, part);
+    let (me, width) = (slots.rank, vector.width);
+    let longest = vector.share(slots, 0).len();
+    // What is made at once fills some slots, of which one is shown in a phase.
+    let made = (piece.unwrap_or(slots.room) / width).clamp(1, longest);
+    let shown = (slots.room / width).min(made);
+    let (slots_of_piece, parts) = (made / shown, longest.div_ceil(shown));
+    let how = (op, slots_of_piece * shown);
+    let making = Making::new(schedule, slots, &vector, how, true);
+    // So many slots full of a rank's share, from one on.
+    let range = |rank: u32, first: usize, many: usize| {
+        let share = vector.share(slots, rank);
+        let at = |k: usize| share.start + (k * shown).min(share.len());
+        at(first)..at(first + many)
+    };
+    let block = |rank: u32, k: usize| vector.recv.slice(vector.extent, range(rank, k, 1));
+    let first = lend(schedule, slots, vector.bytes(vector.send));
+    let phase_of = |k: usize| first + 1 + k as i32;
+    let at = |rank: u32, k: usize| Block {
+        buf: Buf::Slot(Slot::first(rank, phase_of(k))),
+        offset: 64,
+        ..block(rank, k)
+    };
+    let show = |schedule: &mut Schedule, k: usize| {
+        let phase = schedule.phase();
+        slots.claim(schedule, phase);
+        schedule.copy(block(me, k), at(me, k));
+        // Slots say again where the operands are: who makes the piece after the next one reads it here, since the slots before
+        // may be written again.
+        if k + 2 < parts && (k + 2).is_multiple_of(slots_of_piece) {
+            schedule.lend(phase, vector.bytes(vector.send));
+        }
+        slots.raise(schedule, phase);
+    };
+    let take = |schedule: &mut Schedule, k: usize| {
+        for rank in slots.others() {
+            slots.await_one(schedule, rank, phase_of(k));
+            schedule.copy(at(rank, k), block(rank, k));
+        }
+    };
+    // Who raises the flag of a phase has read all of the phase before the last. What the others have shown is taken as late as
+    // that allows: they have made it while this rank made another piece.
+    for k in 0..parts {
+        if k.is_multiple_of(slots_of_piece) {
+            let piece = range(me, k, slots_of_piece);
+            if !piece.is_empty() {
+                let lent = first + k.saturating_sub(1) as i32;
+                making.make(schedule, slots, lent, piece);
+            }
+        }
+        if k >= 2 {
+            take(schedule, k - 2);
+        }
+        show(schedule, k);
+    }
+    for k in parts.saturating_sub(2)..parts {
+        take(schedule, k);
+    }
+}
+
+/// A reduction to the receive buffer of `root`, as [`reduce`] if it is short: everyone writes its share there.
+pub fn reduce_direct_by_shares(
+    schedule: &mut Schedule,
+    slots: Slots,
+    (root, in_place): (u32, bool),
+    part: Part<'_>,
+    op: &Op,
+    piece: Option<usize>,
+) {
+    if is_small(slots, part.bytes()) {
+        return reduce(schedule, slots, root, in_place, part, op);
+    }
+    schedule.set_op(op);
+    let is_root = slots.rank == root;
+    let vector = vector(schedule, in_place && is_root, part);
+    let longest = vector.share(slots, 0).len();
+    let each = (piece.unwrap_or(PIECE) / vector.width).clamp(1, longest);
+    let making = Making::new(schedule, slots, &vector, (op, each), is_root);
+    let lent = lend(schedule, slots, vector.bytes(vector.send));
+    let place = match is_root {
+        true => lend(schedule, slots, vector.bytes(vector.recv)),
+        false => {
+            let phase = schedule.phase();
+            slots.pass(schedule, phase);
+            phase
+        }
+    };
+    let mine = vector.share(slots, slots.rank);
+    for from in mine.clone().step_by(making.each) {
+        let range = from..(from + making.each).min(mine.end);
+        let made = making.make(schedule, slots, lent, range);
+        // Nobody but this rank reads the root's operand where its share goes, which may be the same place.
+        if !is_root {
+            slots.await_one(schedule, root, place);
+            let at = from * vector.width;
+            let made = vector.bytes(made);
+            schedule.direct(Slot::first(root, place), at, made, true);
+        }
+    }
+    let over = schedule.phase();
+    slots.signal(schedule, over);
+    slots.await_all(schedule, over);
+}
