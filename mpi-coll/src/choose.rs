@@ -112,20 +112,21 @@ const MANY: usize = 32;
 const PAIRWISE: usize = 8;
 
 /// Ranks of a node up to which the root of a short reduction reads itself what all others have given; of more a tree is
-/// quicker. This and the five below: measured with 8 and 16 ranks on 16 cores of a Xeon of the fifth generation.
+/// quicker. This and the five below: measured with 4, 8 and 16 ranks on 16 cores of a Xeon of the fifth generation.
 const FLAT: usize = 8;
 
 /// Bytes of a vector up to which a reduction to one rank goes up a tree in slots.
 const BY_TREE: usize = 256 * KIB;
 
-/// Bytes above which each rank makes a share of it instead, of what it reads where the others have it.
+/// Bytes above which each rank makes a share of it instead, of what it reads where the others have it; of more ranks than
+/// give to the root, from which on.
 const BY_SHARES: usize = 256 * KIB;
 
-/// Bytes from which on they do so for an allreduce, and show the results in slots.
-const ALL_BY_SHARES: usize = 512 * KIB;
-
-/// Bytes of a share from which on it is worth a call of the system for each of the others.
+/// Bytes of a share from which on that is worth a call of the system for each of the others.
 const SHARE: usize = 16 * KIB;
+
+/// Bytes of a share of an allreduce, whose results are shown in slots, from which on it is.
+const ALL_SHARE: usize = 8 * KIB;
 
 /// Bytes of a block from which on more than two ranks read theirs of an alltoall where the others have them.
 const BLOCK: usize = 8 * KIB;
@@ -514,8 +515,9 @@ impl Choices {
             "bcast" if two && quicker => 8 * KIB,
             // Longer vectors go in messages, and then in slots, of which a piece is read while the next one is written.
             "reduce" if two && quicker && situation.bytes <= 48 * KIB => 16 * KIB,
-            "reduce" if free => BY_SHARES.max(SHARE * situation.ranks),
-            "allreduce" if free => ALL_BY_SHARES.max(SHARE * situation.ranks) - 1,
+            "reduce" if free && situation.ranks <= FLAT => BY_SHARES,
+            "reduce" if free => BY_SHARES.max(SHARE * situation.ranks) - 1,
+            "allreduce" if free => ALL_SHARE * situation.ranks - 1,
             "alltoall" if free => BLOCK - 1,
             "alltoall" if quicker => 16 * KIB,
             "reduce" | "allreduce" => usize::MAX,

@@ -231,11 +231,12 @@ fn more_than_two_ranks_with_cores_reduce_up_trees_then_by_shares() {
         let free = seen(direct);
         for (collective, ranks, most) in [
             ("reduce", 3, 256 * KIB),
-            ("reduce", 16, 256 * KIB),
-            ("reduce", 64, MIB),
-            ("allreduce", 3, 512 * KIB - 1),
-            ("allreduce", 16, 512 * KIB - 1),
-            ("allreduce", 64, MIB - 1),
+            ("reduce", 8, 256 * KIB),
+            ("reduce", 16, 256 * KIB - 1),
+            ("reduce", 64, MIB - 1),
+            ("allreduce", 3, 24 * KIB - 1),
+            ("allreduce", 16, 128 * KIB - 1),
+            ("allreduce", 64, 512 * KIB - 1),
             ("alltoall", 3, 8 * KIB - 1),
             ("alltoall", 16, 8 * KIB - 1),
             ("alltoall", 128, 8 * KIB - 1),

@@ -5,8 +5,8 @@ use std::thread::available_parallelism;
 
 use crate::sync::{AtomicU32, Ordering};
 
-/// Looks of a thread whether it is in front before it sleeps: some 0.2 ms, while there are cores for all that wait.
-const SPINS: u32 = if cfg!(loom) { 1 } else { 4000 };
+/// Looks of a thread whether it is in front before it sleeps: some 1 ms, while there are cores for all that wait.
+const SPINS: u32 = if cfg!(loom) { 1 } else { 20_000 };
 /// The same otherwise.
 const SPINS_CROWDED: u32 = if cfg!(loom) { 1 } else { 100 };
 
