@@ -131,6 +131,9 @@ const ALL_SHARE: usize = 8 * KIB;
 /// Bytes of a block from which on more than two ranks read theirs of an alltoall where the others have them.
 const BLOCK: usize = 8 * KIB;
 
+/// Bytes of a block from which on messages are quicker again: a long copy holds up others.
+const BLOCKS_BY_MESSAGES: usize = 512 * KIB;
+
 /// A collective's bit in a set.
 pub(super) fn bit(collective: &str) -> u16 {
     match NAMES.iter().position(|row| row.0 == collective) {
@@ -518,7 +521,8 @@ impl Choices {
             "reduce" if free && situation.ranks <= FLAT => BY_SHARES,
             "reduce" if free => BY_SHARES.max(SHARE * situation.ranks) - 1,
             "allreduce" if free => ALL_SHARE * situation.ranks - 1,
-            "alltoall" if free => BLOCK - 1,
+            "alltoall" if free && situation.bytes < BLOCKS_BY_MESSAGES => BLOCK - 1,
+            "alltoall" if free => usize::MAX,
             "alltoall" if quicker => 16 * KIB,
             "reduce" | "allreduce" => usize::MAX,
             "allgather" if two => usize::MAX,

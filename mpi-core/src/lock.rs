@@ -52,7 +52,7 @@ impl Lock {
         self.lock_after(SPINS);
     }
 
-    /// Waits for it, and sleeps after so many looks.
+    /// Waits for it, and sleeps after so many looks; once woken, after as many more.
     pub fn lock_after(&self, spins: u32) {
         for _ in 0..spins {
             if !self.is_taken() && self.try_lock() {
@@ -63,6 +63,12 @@ impl Lock {
         // From now on whoever gives it back wakes a sleeper, if in vain at most once.
         while self.0.swap(WANTED, Ordering::Acquire) != FREE {
             self.sleep();
+            for _ in 0..spins {
+                if !self.is_taken() {
+                    break;
+                }
+                std::hint::spin_loop();
+            }
         }
     }
 

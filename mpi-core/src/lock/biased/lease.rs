@@ -122,11 +122,12 @@ impl BiasedLock {
     pub fn lock(&self) -> Way {
         let me = everywhere::this_thread();
         // An owner that was called, or is to wait for visitors.
-        self.hand_over(me);
-        self.room.enter();
+        let had_it = self.hand_over(me);
+        self.room.enter(had_it);
         let ended = self.wait_in_front();
         let way = self.have_word(me);
-        self.room.leave();
+        // SAFETY: entered above.
+        unsafe { self.room.leave() };
         match ended {
             Ended::Alone => way,
             Ended::Shared if self.lean.load(Ordering::Relaxed) != NEVER && self.leases.begin() => {
@@ -216,14 +217,14 @@ impl BiasedLock {
         }
     }
 
-    /// Ends the ownership of the calling thread, `me`, if it is the owner and not in.
+    /// Ends the ownership of the calling thread, `me`, if it is the owner and not in. Returns whether it is.
     #[cold]
     #[inline(never)]
-    pub(super) fn hand_over(&self, me: usize) {
+    pub(super) fn hand_over(&self, me: usize) -> bool {
         let owner = self.owner.load(Ordering::Relaxed) & !CALLED;
         let is_in = || self.turns[owner & COUNT].load(Ordering::Relaxed) & 1 != 0;
         if owner == 0 || thread_of(owner) != me || is_in() {
-            return;
+            return false;
         }
         for word in [owner, owner | CALLED] {
             let (release, relaxed) = (Ordering::Release, Ordering::Relaxed);
@@ -234,9 +235,10 @@ impl BiasedLock {
             }
         }
         self.room.call();
+        true
     }
 
-    /// Takes it while there is an owner that is called, or takes its turns by the word, if the calling thread is that.
+    /// Takes it while there is an owner that takes its turns by the word, if the calling thread is that and not called.
     #[cold]
     #[inline(never)]
     pub(super) fn try_beside_owner(&self, owner: usize) -> Option<Way> {
@@ -244,11 +246,8 @@ impl BiasedLock {
         if thread_of(owner) != me {
             return None;
         }
-        if owner & CALLED != 0 {
-            self.hand_over(me);
-            return None;
-        }
-        if owner & BY_WORD == 0 || !self.word.try_lock() {
+        // Who is called hands over when it waits.
+        if owner & CALLED != 0 || owner & BY_WORD == 0 || !self.word.try_lock() {
             return None;
         }
         // Acquire: as in `have_word`.

@@ -91,6 +91,10 @@ impl BiasedLock {
     #[inline(never)]
     fn try_look_beside(&self, me: usize, owner: usize) -> Option<Way> {
         if owner != 0 && thread_of(owner) == me {
+            if owner & CALLED != 0 {
+                self.hand_over(me);
+                return None;
+            }
             return self.try_beside_owner(owner);
         }
         if owner != 0 && self.is_kept(owner & !CALLED) {

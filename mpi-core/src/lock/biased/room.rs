@@ -1,26 +1,28 @@
-//! Where threads wait for a lock that another one keeps, out of its way: one after the other, as they have come.
+//! Where threads wait for a lock that another one keeps, out of its way.
 
 use std::sync::OnceLock;
 use std::thread::available_parallelism;
 
+use crate::lock::Lock;
 use crate::sync::{AtomicU32, Ordering};
 
-/// Looks of a thread whether it is in front before it sleeps: some 1 ms, while there are cores for all that wait.
-const SPINS: u32 = if cfg!(loom) { 1 } else { 20_000 };
+/// Looks at the place in front before a thread sleeps for it: some 0.2 ms, while there are cores for all that wait.
+const SPINS: u32 = if cfg!(loom) { 1 } else { 4000 };
 /// The same otherwise.
 const SPINS_CROWDED: u32 = if cfg!(loom) { 1 } else { 100 };
+/// Looks of a thread that has just had the lock for long whether another one has it now.
+const DEFERS: u32 = if cfg!(loom) { 1 } else { 100 };
 
 pub(super) struct Room {
     /// How many are here.
     waiting: AtomicU32,
     /// Changes when the lock is to be had.
     calls: AtomicU32,
-    /// The number of the next that comes.
-    next: AtomicU32,
-    /// The number of the one in front, who looks at the lock. The others keep away from that.
-    front: AtomicU32,
-    /// How many may sleep.
-    sleepers: AtomicU32,
+    /// How many have left.
+    left: AtomicU32,
+    /// Who has this is in front, and looks at the lock. The others keep away from that. Whoever comes first when it is free gets
+    /// it: one that waits for its turn, and for a core, would hold up all others.
+    front: Lock,
 }
 
 /// The cores that this process may use, as it was when this was first asked.
@@ -34,9 +36,8 @@ impl Room {
         Room {
             waiting: AtomicU32::new(0),
             calls: AtomicU32::new(0),
-            next: AtomicU32::new(0),
-            front: AtomicU32::new(0),
-            sleepers: AtomicU32::new(0),
+            left: AtomicU32::new(0),
+            front: Lock::new(),
         }
     }
 
@@ -46,87 +47,38 @@ impl Room {
         self.waiting.load(Ordering::Relaxed) != 0
     }
 
-    /// Comes in and waits to be in front.
-    pub fn enter(&self) {
+    /// Comes in and waits to be in front. A thread that has had the lock (`had_it`) lets one that waits go first.
+    pub fn enter(&self, had_it: bool) {
+        if had_it && self.is_used() {
+            let left = self.left.load(Ordering::Relaxed);
+            for _ in 0..DEFERS {
+                if self.left.load(Ordering::Relaxed) != left {
+                    break;
+                }
+                std::hint::spin_loop();
+            }
+        }
         let before = self.waiting.fetch_add(1, Ordering::Relaxed);
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        // One more has the lock.
-        let spins = match before + 2 > cores() {
-            true => SPINS_CROWDED,
-            false => SPINS,
-        };
-        for _ in 0..spins {
-            if self.front.load(Ordering::Acquire) == number {
-                return;
-            }
-            std::hint::spin_loop();
+        if !self.front.try_lock() {
+            // One more has the lock.
+            let crowded = before + 2 > cores();
+            self.front
+                .lock_after(if crowded { SPINS_CROWDED } else { SPINS });
         }
-        // Before the next look: either this thread sees that it is in front, or who leaves sees that it may sleep.
-        self.sleepers.fetch_add(1, Ordering::SeqCst);
-        loop {
-            let front = self.front.load(Ordering::SeqCst);
-            if front == number {
-                break;
-            }
-            self.sleep(front, number);
-        }
-        self.sleepers.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Leaves, and lets the next one be in front. Who calls is in front.
-    pub fn leave(&self) {
+    /// Leaves, with the lock.
+    ///
+    /// # Safety
+    /// The calling thread is in front.
+    pub unsafe fn leave(&self) {
         self.waiting.fetch_sub(1, Ordering::Relaxed);
-        let next = self.front.fetch_add(1, Ordering::SeqCst).wrapping_add(1);
-        if self.sleepers.load(Ordering::SeqCst) != 0 {
-            self.wake(next);
-        }
+        // Nobody else leaves at the same time.
+        let left = self.left.load(Ordering::Relaxed).wrapping_add(1);
+        self.left.store(left, Ordering::Relaxed);
+        // SAFETY: the caller's contract.
+        unsafe { self.front.unlock() };
     }
-
-    /// Sleeps until `front` is not in front any more, or somebody wakes `number`.
-    #[cfg(not(loom))]
-    fn sleep(&self, front: u32, number: u32) {
-        let operation = libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG;
-        let none = std::ptr::null::<u32>();
-        // SAFETY: the word is valid; the kernel reads it only, and comes back if it has changed. Null is no time limit.
-        unsafe {
-            libc::syscall(
-                libc::SYS_futex,
-                &raw const self.front,
-                operation,
-                front,
-                none,
-                none,
-                bit(number),
-            )
-        };
-    }
-
-    #[cfg(not(loom))]
-    #[cold]
-    fn wake(&self, number: u32) {
-        let operation = libc::FUTEX_WAKE_BITSET | libc::FUTEX_PRIVATE_FLAG;
-        let none = std::ptr::null::<u32>();
-        // SAFETY: waking reads nothing.
-        unsafe {
-            libc::syscall(
-                libc::SYS_futex,
-                &raw const self.front,
-                operation,
-                i32::MAX,
-                none,
-                none,
-                bit(number),
-            )
-        };
-    }
-
-    #[cfg(loom)]
-    fn sleep(&self, _: u32, _: u32) {
-        loom::thread::yield_now();
-    }
-
-    #[cfg(loom)]
-    fn wake(&self, _: u32) {}
 
     /// Lets the one in front know that the lock is to be had.
     pub fn call(&self) {
@@ -138,10 +90,4 @@ impl Room {
     pub fn calls(&self) -> u32 {
         self.calls.load(Ordering::Relaxed)
     }
-}
-
-/// Of the 32 that a sleeper can wait for, so that only one in 32 is woken in vain.
-#[cfg(not(loom))]
-fn bit(number: u32) -> u32 {
-    1 << (number % u32::BITS)
 }

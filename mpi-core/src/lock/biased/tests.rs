@@ -250,7 +250,7 @@ fn an_owner_that_is_in_does_not_hand_over() {
     assert_eq!(thread_of(lock.owner.load(Ordering::Relaxed)), me);
     // SAFETY: taken this way.
     unsafe { lock.unlock(way) };
-    assert!(lock.try_lock().is_none());
+    assert!(lock.try_lock().is_none() && lock.try_look().is_none());
     assert_eq!(lock.owner.load(Ordering::Relaxed), 0);
 }
 
