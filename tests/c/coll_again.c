@@ -1,7 +1,7 @@
 /* Barriers and allreduces that come again, which take a short way: what is different about a call, right or
  * wrong, is found as at the first time.
  *
- * ranks: 1 2 4
+ * ranks: 1 2 4 9
  * variants: shm shm-2copy
  * timeout: 30
  */

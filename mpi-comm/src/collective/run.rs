@@ -260,11 +260,20 @@ impl<'a> Underway<'a> {
         self.process.wait_for_stores(self.comm.vci(), || {
             self.check_members()?;
             loop {
-                if kept.run.advance(&mut port)? == Progress::Done {
+                let mut progress = kept.run.advance(&mut port)?;
+                if progress == Progress::Pending
+                    && let Err(found) = shared.check_agreement(tag, signature, &mut polls)
+                {
+                    // Who has found that may be in the next call: what this one needs was there before.
+                    progress = kept.run.advance(&mut port)?;
+                    if progress == Progress::Pending {
+                        return Err(found);
+                    }
+                }
+                if progress == Progress::Done {
                     port.slots.end(tag, number);
                     return Ok(Some(()));
                 }
-                shared.check_agreement(tag, signature, &mut polls)?;
                 note.look(self.process, self.comm, || {
                     let awaited = match kept.run.awaited() {
                         Some((ranks, number)) => shared.missing(ranks, number),
@@ -320,11 +329,20 @@ impl<'a> Underway<'a> {
         let result = process.wait_for_stores(self.comm.vci(), || {
             self.check_members()?;
             loop {
-                if kept.run.advance(&mut port)? == Progress::Done {
+                let mut progress = kept.run.advance(&mut port)?;
+                if progress == Progress::Pending
+                    && let Err(found) = node.check()
+                {
+                    // As in `by_shared`.
+                    progress = kept.run.advance(&mut port)?;
+                    if progress == Progress::Pending {
+                        return Err(found);
+                    }
+                }
+                if progress == Progress::Done {
                     port.slots.node.end(self.tag, number);
                     return Ok(Some(()));
                 }
-                node.check()?;
                 self.look(&mut inquiry, kept)?;
                 self.note(&mut note, kept);
                 let spins = |(ranks, number)| node.spin_unless_needed(ranks, number);

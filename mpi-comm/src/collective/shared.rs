@@ -312,7 +312,8 @@ impl SharedSlots {
     /// An error if members have been found to disagree.
     #[inline(always)]
     pub fn check(&self) -> Result<()> {
-        match self.broken().load(Ordering::Relaxed) {
+        // Acquire: sees what had been given before that was found.
+        match self.broken().load(Ordering::Acquire) {
             0 => Ok(()),
             found => Err(broken_by(found)),
         }
@@ -437,7 +438,7 @@ impl SharedSlots {
         let found = (1 << 63) | pair;
         let _ = self
             .broken()
-            .compare_exchange(0, found, Ordering::Relaxed, Ordering::Relaxed);
+            .compare_exchange(0, found, Ordering::Release, Ordering::Relaxed);
         signature.disagreement(of, theirs, true)
     }
 }

@@ -167,7 +167,13 @@ impl<'a> Phase<'a> {
                 if self.look(number, looks, &mut ranks)? {
                     return Ok(Some(()));
                 }
-                shared.check_agreement(self.tag, self.signature, &mut polls)?;
+                if let Err(found) = shared.check_agreement(self.tag, self.signature, &mut polls) {
+                    // Who has found that may be in the next call: what this one needs was there before.
+                    return match self.look(number, 1, &mut ranks)? {
+                        true => Ok(Some(())),
+                        false => Err(found),
+                    };
+                }
                 note.look(process, comm, || {
                     ((1, 1), shared.missing(ranks.clone(), number))
                 });

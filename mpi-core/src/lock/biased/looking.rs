@@ -13,9 +13,9 @@ use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 /// Moments until who has found the lock taken, or another thread looking, looks again.
 const LOOK_AGAIN: u32 = 6;
 /// Who looks says so once in so many looks; a power of two.
-const TELL_EVERY: u32 = 16;
+const TELL_EVERY: u32 = 8;
 /// How often a thread that has seen another one look goes by that.
-const TRUST: u32 = 16;
+const TRUST: u32 = 8;
 /// An owner that comes but doesn't look is called after so many microseconds: what a thread waits for may need a look.
 const CALL_AFTER: u32 = 100;
 /// Locks of which a thread remembers what it has seen. A power of two.
