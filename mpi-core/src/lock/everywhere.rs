@@ -79,7 +79,9 @@ mod kernel {
 
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     fn thread_pointer() -> usize {
-        thread_local!(static OWN: CachePadded<u8> = const { CachePadded::new(0) });
+        #[repr(align(64))]
+        struct Own(u8);
+        thread_local!(static OWN: Own = const { Own(0) });
         OWN.with(|own| std::ptr::from_ref(own) as usize)
     }
 

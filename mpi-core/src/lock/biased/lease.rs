@@ -18,7 +18,7 @@ use super::{BY_WORD, BiasedLock, CALLED, COUNT, NEVER, Way, everywhere, thread_o
 use crate::sync::{AtomicU32, Ordering, yield_now};
 
 /// For how long a thread may have a lock that another one waits for. Measured with 2 to 8 threads on a core each: half of it is
-/// a tenth slower.
+/// a quarter slower.
 const LEASE: Duration = Duration::from_micros(40);
 /// An owner that others wait for and that has not come for so long is ended by force, if it runs on another core. What stops a
 /// thread for 1 or 2 µs (an interrupt, a few lines from other cores) is not that.
