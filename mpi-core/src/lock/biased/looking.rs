@@ -101,8 +101,10 @@ impl BiasedLock {
             return None;
         }
         let looking = &self.looking;
-        let is_looker = looking.looker.load(Ordering::Relaxed) == me;
-        if !is_looker && self.is_looked_after() {
+        let looker = looking.looker.load(Ordering::Relaxed);
+        let is_looker = looker == me;
+        // Nobody has looked at a new lock, whatever this thread remembers of one that was there before.
+        if !is_looker && looker != 0 && self.is_looked_after() {
             return None;
         }
         if self.room.is_used() {

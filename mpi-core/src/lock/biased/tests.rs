@@ -337,3 +337,24 @@ fn nobody_is_forgotten() {
     assert_eq!(all, [turns.iter().sum(); 8]);
     assert!(turns.iter().all(|turns| *turns > 10), "{turns:?}");
 }
+
+/// What a thread remembers of a lock says nothing about the one that is made in its place.
+#[test]
+fn a_new_lock_is_looked_at_by_the_first() {
+    let mut lock = Box::new(BiasedLock::new(true));
+    let look = |lock: &BiasedLock| {
+        let way = lock.try_look();
+        if let Some(way) = way {
+            // SAFETY: taken this way.
+            unsafe { lock.unlock(way) };
+        }
+        way.is_some()
+    };
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| look(&lock));
+        assert!(other.join().unwrap());
+    });
+    look(&lock);
+    *lock = BiasedLock::new(true);
+    assert!(look(&lock), "another thread would look");
+}
