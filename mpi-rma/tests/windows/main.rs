@@ -402,13 +402,18 @@ fn without_remote_memory() {
 
 #[test]
 fn members_of_a_large_window_are_asked_for_their_keys() {
-    let seed = seeds()[0];
-    let (puts, gets) = run_far(seed, true, 66, network(Get::Mixed));
-    // The first accesses to each target go before its key has come.
-    assert!(
-        puts > 0 && gets > 0,
-        "{puts} puts and {gets} gets were native"
-    );
+    // The first accesses to each target go before its key has come, and few follow: now and then all puts, or all gets, of a
+    // run are among those.
+    let mut native = (0, 0);
+    for seed in seeds() {
+        let (puts, gets) = run_far(seed, true, 66, network(Get::Mixed));
+        native = (native.0 + puts, native.1 + gets);
+        if native.0 > 0 && native.1 > 0 {
+            return;
+        }
+    }
+    let (puts, gets) = native;
+    panic!("{puts} puts and {gets} gets were native");
 }
 
 /// Two ranks with a window over a simulated network; the first does `first`, then both end.
