@@ -83,6 +83,15 @@ impl<T: Default> PeerTable<T> {
         self.peek_own(peer)
     }
 
+    /// The value for a VCI of a peer, if it has been in use.
+    pub fn find(&mut self, peer: Peer, vci: VciId) -> Option<&mut T> {
+        if vci != self.own {
+            let place = u64::from(peer) << 16 | u64::from(vci);
+            return self.cross.get_mut(&place);
+        }
+        self.peek_own(peer)
+    }
+
     /// As [`PeerTable::peek`] for a VCI that is known to be of the table's own number.
     #[inline(always)]
     pub fn peek_own(&mut self, peer: Peer) -> Option<&mut T> {

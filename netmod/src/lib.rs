@@ -34,9 +34,11 @@ use std::sync::atomic::AtomicU32;
 
 mod pipe;
 pub mod ring;
+mod shares;
 mod sync;
 
 pub use pipe::{Ending, Pipe, Pipes, Pulled, Pushed, RING, Reading, Source, Taken, Wish, Words};
+pub use shares::{Helped, MOST_CHUNKS, SharedCopy, Shares};
 
 /// A process of the job, numbered as its launcher does (the rank in `MPI_COMM_WORLD` for processes
 /// that were started together).
@@ -570,6 +572,12 @@ pub trait Lane: Send {
 
     /// Takes [`Lane::arm`] back after waking.
     fn disarm(&mut self);
+
+    /// Does a part of a copy that a peer has under way from this process's memory, if there is one: a long message that it
+    /// reads where it is. Called when nothing else is to be done. Returns whether something was done.
+    fn help(&mut self) -> bool {
+        false
+    }
 
     /// The way to any memory of peers of this node, if the transport has one.
     fn direct_copy(&mut self) -> Option<&mut dyn DirectCopy> {

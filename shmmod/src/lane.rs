@@ -21,6 +21,7 @@ use crate::lent::Kept;
 use crate::pipes::Receiving;
 use crate::segment::{BODY, Location, STRIDE, Segment};
 use crate::sending::{Ended, Hands, Sending};
+use crate::shared_copy::{Habit, may_share};
 use crate::single_copy::{self, Direction, NotCopied};
 use crate::turns::{Came, Turn, Turns};
 use crate::wake_up;
@@ -50,6 +51,8 @@ pub(crate) struct Remote {
     hand_over: HandOver,
     /// The message that it reads, or will read, was sent by turns.
     pub reads_by_turns: bool,
+    /// Whether it helps to read its memory.
+    pub habit: Habit,
 }
 
 /// So many bytes come sooner from memory than line by line from a core that shares no cache with the reader's.
@@ -108,6 +111,11 @@ impl Remote {
             let body = self.segment.body(next as usize & (CELLS - 1));
             netmod_kit::ask_for_lines(body, len);
         }
+    }
+
+    /// Its process number, if its memory can be copied directly, as far as was tried.
+    pub fn pid(&self) -> Option<u32> {
+        (self.single_copy == Some(true)).then_some(self.at.pid)
     }
 
     /// What is known of the ways to it; `single`: whether its memory can be read.
@@ -213,7 +221,8 @@ fn woken(mailbox: &Mailbox) -> Result<(), LaneError> {
 }
 
 pub(crate) struct ShmLane {
-    me: Peer,
+    pub me: Peer,
+    pub vci: VciId,
     inbox: End<Inbox>,
     /// Dropped after the inbox, which points into it.
     pub own: Arc<Segment>,
@@ -224,6 +233,8 @@ pub(crate) struct ShmLane {
     pub remotes: PeerTable<Option<Box<Remote>>>,
     resolver: Arc<dyn Resolver>,
     pub mode: SingleCopy,
+    /// Whether others may do a share of what is read to this process's memory.
+    pub shares: bool,
     /// Whether they live is looked at: where those are that were sent to or waited for.
     watched: HashMap<Peer, u32>,
     /// Peers whose process was found ended once.
@@ -234,7 +245,7 @@ pub(crate) struct ShmLane {
 
 /// Whether a process lives. One that has ended has a number until its parent has taken note, which
 /// launchers do at once and others may not; it has no memory any more.
-fn exists(pid: u32) -> bool {
+pub(crate) fn exists(pid: u32) -> bool {
     let Ok(pid) = libc::pid_t::try_from(pid) else {
         return false;
     };
@@ -278,11 +289,13 @@ impl ShmLane {
         let inbox = unsafe { Inbox::new(ends, cells, own.body(0), STRIDE, BODY) };
         ShmLane {
             me,
+            vci,
             inbox: End::new(inbox),
             own,
             remotes: PeerTable::new(vci),
             resolver,
             mode,
+            shares: may_share(),
             receiving: Receiving::default(),
             sending: Sending::default(),
             watched: HashMap::new(),
@@ -377,13 +390,17 @@ impl ShmLane {
         remote: RemoteAddr,
     ) -> Result<Issued, LaneError> {
         let pid = self.single_copy(peer, vci)?;
-        if direction == Direction::Read {
-            // It may be a long message.
-            self.remote(peer, vci)?.turns.receive(len, Came::Read);
-        }
         let place = remote.key.address + remote.offset;
-        // SAFETY: `get`, `put`, `read` and `write` are promised that `local` is valid; the peer has exposed `place`.
-        let copied = unsafe { single_copy::copy(direction, pid, local, place, len) };
+        let copied = match direction {
+            Direction::Read => {
+                // It may be a long message.
+                self.remote(peer, vci)?.turns.receive(len, Came::Read);
+                // SAFETY: `get` and `read` are promised that `local` is valid; the peer has exposed `place`.
+                unsafe { self.read_shared((peer, vci), pid, local, place, len) }
+            }
+            // SAFETY: as above, of `put` and `write`.
+            Direction::Write => unsafe { single_copy::copy(direction, pid, local, place, len) },
+        };
         copied.map_err(|error| not_copied(peer, pid, place, error))?;
         Ok(Issued::Done)
     }
@@ -446,6 +463,7 @@ fn attach(
         hand_over: HandOver::default(),
         taken_before: 0,
         reads_by_turns: false,
+        habit: Habit::default(),
     }))
 }
 
@@ -600,6 +618,11 @@ impl Lane for ShmLane {
 
     fn inbox(&mut self) -> Option<NonNull<Inbox>> {
         Some(self.inbox.pointer())
+    }
+
+    #[inline]
+    fn help(&mut self) -> bool {
+        self.own.front().shares.are_offered() && self.help_reader()
     }
 
     fn direct_copy(&mut self) -> Option<&mut dyn DirectCopy> {

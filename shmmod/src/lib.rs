@@ -16,6 +16,7 @@ mod pipes;
 mod room;
 mod segment;
 mod sending;
+mod shared_copy;
 mod shared_segment;
 mod single_copy;
 mod transport;

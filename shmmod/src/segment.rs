@@ -13,14 +13,14 @@ use std::slice;
 use std::sync::atomic::Ordering;
 
 use netmod::ring::{AtomicU32, AtomicU64, CELLS, Cell, Ends, Padded};
-use netmod::{OpenError, Words};
+use netmod::{OpenError, Shares, Words};
 
 use crate::room::touches_may_fail;
 
 /// Bytes of a message that doesn't fit into its cell: 8 KiB, which programs like, and what goes before.
 pub(crate) const BODY: usize = 8192 + 128;
 
-const MAGIC: u64 = u64::from_le_bytes(*b"weftshm2");
+const MAGIC: u64 = u64::from_le_bytes(*b"weftshm3");
 
 /// What stands at the beginning of a segment.
 #[repr(C)]
@@ -31,6 +31,8 @@ pub(crate) struct Front {
     /// 1 while the owner sleeps or is about to.
     pub wake_up: Padded<AtomicU32>,
     pub ends: Ends,
+    /// Of copies from the owner's memory that it may do a share of.
+    pub shares: Shares,
 }
 
 const CELLS_AT: usize = 4096;

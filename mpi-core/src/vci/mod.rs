@@ -247,7 +247,11 @@ impl VciState {
         if !self.engine.outbox.is_empty() || !self.waiting.is_empty() {
             any |= self.dispatch();
         }
-        any
+        // A peer may be reading a long message of this process's.
+        any || self
+            .routes
+            .get_mut(own)
+            .is_some_and(|route| route.lane.help())
     }
 
     /// Whether nothing is left that this process still has to send, or to take from pipes.

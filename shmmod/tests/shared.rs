@@ -1,0 +1,156 @@
+//! Long reads of which the owner of the memory does a share, between two lanes of one process, each in a thread.
+
+mod book;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use netmod::{BadMemory, Issued, Lane, LaneError, RemoteAddr, RemoteKey, Token};
+use shmmod::SingleCopy;
+
+const MIB: usize = 1 << 20;
+const LENGTHS: [usize; 7] = [
+    64 << 10,
+    (64 << 10) + 1,
+    100_000,
+    256 << 10,
+    MIB,
+    MIB + 4097,
+    3 * MIB + 5,
+];
+
+fn place(memory: &[u8]) -> RemoteAddr {
+    let address = memory.as_ptr() as u64;
+    let key = RemoteKey {
+        address,
+        words: [0; 2],
+    };
+    RemoteAddr { key, offset: 0 }
+}
+
+fn byte(at: usize, round: usize) -> u8 {
+    (at.wrapping_mul(31) ^ at >> 9 ^ round.wrapping_mul(77)) as u8
+}
+
+/// Lane 0 reads `reads`, while lane 1 helps as often as it can; how often it did.
+fn with_help(reads: impl FnOnce(&mut dyn Lane)) -> u64 {
+    let ([mut reader, mut owner], _transports) = book::lanes(SingleCopy::Always);
+    // A sender of messages knows its receiver.
+    let (mut here, there) = ([0], [1]);
+    let known = owner.direct_copy().unwrap();
+    // SAFETY: a byte of an array to another.
+    unsafe { known.read(0, 0, here.as_mut_ptr(), 1, place(&there).key.address) }.unwrap();
+    let (ended, helped) = (AtomicBool::new(false), AtomicU64::new(0));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ended.load(Ordering::Relaxed) {
+                if owner.help() {
+                    helped.fetch_add(1, Ordering::Relaxed);
+                } else {
+                    thread::yield_now();
+                }
+            }
+        });
+        reads(&mut *reader);
+        ended.store(true, Ordering::Relaxed);
+    });
+    helped.into_inner()
+}
+
+#[test]
+fn what_both_copy_is_what_was_there() {
+    let mut helped = 0;
+    // On a busy machine the owner may come to nothing for a while.
+    for _ in 0..20 {
+        helped += with_help(|reader| {
+            let mut from = vec![0; LENGTHS[6]];
+            let mut to = vec![0; LENGTHS[6] + 1];
+            for round in 0..40 {
+                let len = LENGTHS[round % LENGTHS.len()];
+                for (at, out) in from[..len].iter_mut().enumerate() {
+                    *out = byte(at, round);
+                }
+                to.fill(0x5a);
+                // SAFETY: both have so many bytes.
+                let read =
+                    unsafe { reader.get(1, 0, to.as_mut_ptr(), len, place(&from), Token(0)) };
+                assert_eq!(read, Ok(Issued::Done));
+                assert!(to[..len] == from[..len], "round {round}, {len} bytes");
+                assert!(to[len..].iter().all(|byte| *byte == 0x5a));
+            }
+        });
+        if helped > 10 {
+            return;
+        }
+    }
+    panic!("the owner has copied {helped} chunks");
+}
+
+/// Pages of which the last can't be used.
+struct Hole {
+    start: *mut u8,
+    len: usize,
+}
+
+impl Hole {
+    const PAGE: usize = 4096;
+
+    fn new(len: usize) -> Hole {
+        let (access, kind) = (
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+        );
+        // SAFETY: a new mapping, of which the last page is closed.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), len, access, kind, -1, 0) };
+        assert_ne!(start, libc::MAP_FAILED);
+        let start: *mut u8 = start.cast();
+        // SAFETY: as above.
+        let closed = unsafe {
+            libc::mprotect(
+                start.add(len - Self::PAGE).cast(),
+                Self::PAGE,
+                libc::PROT_NONE,
+            )
+        };
+        assert_eq!(closed, 0);
+        Hole { start, len }
+    }
+}
+
+impl Drop for Hole {
+    fn drop(&mut self) {
+        // SAFETY: mapped with this length.
+        unsafe { libc::munmap(self.start.cast(), self.len) };
+    }
+}
+
+/// Whoever meets the memory that isn't there, the reader says whose it is.
+#[test]
+fn bad_memory_is_the_readers_to_tell() {
+    with_help(|reader| {
+        let whole = vec![1; MIB];
+        let mut to = vec![0; MIB];
+        for round in 0..50 {
+            let hole = Hole::new(MIB);
+            let bad_page = hole.start as u64 + (MIB - Hole::PAGE) as u64;
+            let is_own = round % 2 == 0;
+            let (from, to) = match is_own {
+                true => (whole.as_ptr(), hole.start),
+                false => (hole.start.cast_const(), to.as_mut_ptr()),
+            };
+            let key = RemoteKey {
+                address: from as u64,
+                words: [0; 2],
+            };
+            let from = RemoteAddr { key, offset: 0 };
+            // SAFETY: what is not there, the kernel finds out.
+            match unsafe { reader.get(1, 0, to, MIB, from, Token(0)) } {
+                Err(LaneError::BadMemory(bad)) => {
+                    let BadMemory { own, address } = *bad;
+                    assert_eq!(own, is_own, "{address:#x}, closed from {bad_page:#x} on");
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    });
+}
