@@ -574,7 +574,7 @@ pub trait Lane: Send {
     fn disarm(&mut self);
 
     /// Does a part of a copy that a peer has under way from this process's memory, if there is one: a long message that it
-    /// reads where it is. Called when nothing else is to be done. Returns whether something was done.
+    /// reads where it is. Called while one may be read, when nothing else is to be done. Returns whether something was done.
     fn help(&mut self) -> bool {
         false
     }

@@ -100,10 +100,12 @@ impl ShmLane {
             chunk: chunk_of(len),
         };
         let remote = self.remotes.find(peer, vci).and_then(Option::as_mut);
-        let remote = remote.filter(|_| len >= LEAST && self.shares).and_then(|remote| {
-            let begun = remote.habit.offers() && remote.segment.front().shares.begin(&shared);
-            begun.then_some(remote)
-        });
+        let remote = remote
+            .filter(|_| len >= LEAST && self.shares)
+            .and_then(|remote| {
+                let begun = remote.habit.offers() && remote.segment.front().shares.begin(&shared);
+                begun.then_some(remote)
+            });
         let read = |at: usize, count: usize| {
             // SAFETY: the caller's promise, for a part of it.
             unsafe {

@@ -114,6 +114,8 @@ pub(crate) struct VciState {
     pulls: Vec<Pull>,
     /// Sends whose data goes through pipes that have no room at the moment.
     pushes: Vec<Push>,
+    /// Sends whose memory a process of the node may be reading: it can be helped.
+    offers: usize,
     /// Actions taken from the engine's outbox, kept for its memory.
     scratch: Vec<Action>,
     /// Something may have been sent to the process itself since that was last taken in.
@@ -152,6 +154,7 @@ impl VciState {
             waiting: Queues::default(),
             pulls: Vec::new(),
             pushes: Vec::new(),
+            offers: 0,
             scratch: Vec::new(),
             own_due: false,
             backoff: Backoff::default(),
@@ -247,11 +250,7 @@ impl VciState {
         if !self.engine.outbox.is_empty() || !self.waiting.is_empty() {
             any |= self.dispatch();
         }
-        // A peer may be reading a long message of this process's.
-        any || self
-            .routes
-            .get_mut(own)
-            .is_some_and(|route| route.lane.help())
+        any
     }
 
     /// Whether nothing is left that this process still has to send, or to take from pipes.

@@ -288,17 +288,29 @@ impl VciState {
         pushes.append(&mut self.pushes);
         self.pushes = pushes;
         self.count_transfers();
-        any
+        any || self.help()
+    }
+
+    /// Does a share of what a receiver reads where it is. Returns whether there was something.
+    fn help(&mut self) -> bool {
+        let own = self.inbox.as_ref().filter(|_| self.offers > 0);
+        own.is_some_and(|(_, own)| self.routes[*own].lane.help())
+    }
+
+    /// The memory of so many sends more may be read by receivers of this node; or of so many fewer.
+    pub(super) fn count_offers(&mut self, more: isize) {
+        self.offers = self.offers.saturating_add_signed(more);
+        self.count_transfers();
     }
 
     fn count_transfers(&mut self) {
         self.waiting
-            .set_transfers(self.pulls.len() + self.pushes.len());
+            .set_transfers(self.pulls.len() + self.pushes.len() + self.offers);
     }
 
-    /// Whether anything goes through pipes.
+    /// Whether anything goes through pipes, or may be read where it is.
     pub(super) fn has_transfers(&self) -> bool {
-        !self.pulls.is_empty() || !self.pushes.is_empty()
+        !self.pulls.is_empty() || !self.pushes.is_empty() || self.offers > 0
     }
 
     /// Returns whether there is nothing more to do, and whether something was done.

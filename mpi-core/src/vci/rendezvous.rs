@@ -125,6 +125,7 @@ impl VciState {
         };
         record.sync |= waits && record.pipe.is_some();
         let len = record.total;
+        let mut offered = false;
         // What is not all there isn't offered: the receiver asks for it, and hears of it.
         let mut is_usable = |ptr| {
             transport.shared_memory().is_some()
@@ -136,11 +137,17 @@ impl VciState {
             // SAFETY: the program has lent the memory until the send completes, and completion
             // withdraws the exposure.
             match unsafe { transport.expose(ptr, len as usize) } {
-                Ok(key) => record.exposed = Some(key),
+                Ok(key) => {
+                    record.exposed = Some(key);
+                    offered = transport.shared_memory().is_some();
+                }
                 Err(error) => return Err(LaneError::lost(to.peer, error.to_string())),
             }
         }
         let (key, exposed, pipe, sync) = (record.key, record.exposed, record.pipe, record.sync);
+        if offered {
+            self.count_offers(1);
+        }
         let request = self.engine.records.name(id);
         let rts = Rts {
             len,
@@ -183,8 +190,10 @@ impl VciState {
         let Ok(route) = self.route_to(to) else {
             return;
         };
+        let mut offered = false;
         if let Some(key) = exposed {
             route.transport.withdraw(&key);
+            offered = route.transport.shared_memory().is_some();
         }
         if let Some(pipes) = route.lane.pipes() {
             match pipe {
@@ -192,6 +201,9 @@ impl VciState {
                 None if spent > 0 => pipes.was_read(to.peer, to.vci, len, spent),
                 None => {}
             }
+        }
+        if offered {
+            self.count_offers(-1);
         }
     }
 
