@@ -30,7 +30,8 @@ pub mod peers;
 pub mod raise;
 pub mod status;
 pub mod thread_levels;
-pub mod tool;
+mod tool_calls;
+mod tool_codes;
 pub mod version;
 pub mod win_values;
 

@@ -1,8 +1,7 @@
 //! What the library of an ABI keeps for as long as it is loaded, beside what all ABIs have
 //! ([`mpi_objects::library`]): what has functions of the program's in it, or numbers of the ABI.
 //!
-//! The tool interface alone keeps its state by itself: its variables read the runtime, which stands
-//! above this file.
+//! The tool interface keeps its state by itself ([`mpi_tool`]).
 //!
 //! Here are the places; what is done with their contents stands in the module of each.
 

@@ -11,6 +11,7 @@ use mpi_objects::identity::Identity;
 use mpi_objects::runtime::runtime;
 use mpi_objects::wins::WinObject;
 use mpi_objects::{errhandler, fatal, files, sessions, wins};
+use mpi_tool::events;
 
 use crate::abi::{
     self, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_BOTTOM, MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_WORLD,
@@ -24,7 +25,6 @@ use crate::abi::{
 };
 use crate::codes;
 use crate::outward::{Outward, OutwardFile};
-use crate::tool::events;
 
 /// The object that an error is raised on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -8,6 +8,7 @@ pub mod dynamic;
 pub mod hardware;
 pub mod hints;
 pub mod host;
+pub mod loaded;
 pub mod netmods;
 mod node_table;
 mod scheduling;

@@ -1,6 +1,6 @@
 //! Control variables: everything that the environment can change, in one table.
 //!
-//! The tool interface reads and writes them, too (libmpi: `tool/cvars.rs`), and `docs/tuning.md` is generated
+//! The tool interface reads and writes them, too (mpi-tool: `cvars.rs`), and `docs/tuning.md` is generated
 //! from the table.
 
 use std::collections::BTreeMap;

@@ -6,22 +6,17 @@ use std::ptr;
 
 use mpi_init::settings;
 use mpi_objects::pvars;
+use mpi_tool::categories::{self, Category, Verbosity};
+use mpi_tool::cvars::{Cvar, Handle, Value, enumerated, enumeration};
+use mpi_tool::{Error, Result, Select, at, named, tool};
 
 use crate::abi::{
-    MPI_Datatype, MPI_SUCCESS, MPI_T_BIND_NO_OBJECT, MPI_T_ENUM_NULL, MPI_T_ERR_INVALID,
-    MPI_T_ERR_INVALID_HANDLE, MPI_T_ERR_INVALID_NAME, MPI_T_PVAR_CLASS_AGGREGATE,
-    MPI_T_PVAR_CLASS_COUNTER, MPI_T_PVAR_CLASS_HIGHWATERMARK, MPI_T_PVAR_CLASS_LEVEL,
-    MPI_T_VERBOSITY_USER_BASIC, MPI_T_cvar_handle, MPI_T_enum, MPI_T_pvar_handle,
-    MPI_T_pvar_session, MPI_THREAD_MULTIPLE, MPI_THREAD_SINGLE, MPI_UNSIGNED_LONG,
+    MPI_Datatype, MPI_T_BIND_NO_OBJECT, MPI_T_ENUM_NULL, MPI_T_cvar_handle, MPI_T_enum,
+    MPI_T_pvar_handle, MPI_T_pvar_session, MPI_THREAD_MULTIPLE, MPI_THREAD_SERIALIZED,
+    MPI_THREAD_SINGLE, MPI_UNSIGNED_LONG,
 };
 use crate::data::MPI_T_PVAR_ALL_HANDLES;
-use crate::tool::categories::{self, Category};
-use crate::tool::cvars::{Cvar, Handle, Value};
-use crate::tool::{self, Result, Select, at};
-
-pub(super) fn code(result: Result) -> c_int {
-    result.err().unwrap_or(MPI_SUCCESS)
-}
+use crate::tool_codes::{self, code};
 
 /// Writes a result that must be wanted.
 ///
@@ -29,7 +24,7 @@ pub(super) fn code(result: Result) -> c_int {
 /// Another pointer than NULL is valid for a write.
 pub(super) unsafe fn put<T>(out: *mut T, value: T) -> Result {
     if out.is_null() {
-        return Err(MPI_T_ERR_INVALID);
+        return Err(Error::Invalid);
     }
     // SAFETY: the caller's contract.
     unsafe { out.write(value) };
@@ -74,7 +69,7 @@ pub(super) unsafe fn tell_text(out: *mut c_char, length: *mut c_int, text: &str)
 /// `name` is NULL or ends in NUL.
 unsafe fn name_of<'a>(name: *const c_char) -> Result<&'a [u8]> {
     if name.is_null() {
-        return Err(MPI_T_ERR_INVALID);
+        return Err(Error::Invalid);
     }
     // SAFETY: the caller's contract.
     Ok(unsafe { CStr::from_ptr(name) }.to_bytes())
@@ -82,35 +77,25 @@ unsafe fn name_of<'a>(name: *const c_char) -> Result<&'a [u8]> {
 
 /// `MPI_T_init_thread` (section 14.3.4).
 pub unsafe fn init_thread(required: c_int, provided: *mut c_int) -> c_int {
-    if provided.is_null() || !(MPI_THREAD_SINGLE..=MPI_THREAD_MULTIPLE).contains(&required) {
-        return MPI_T_ERR_INVALID;
-    }
-    // SAFETY: the caller's contract.
-    code(tool::init(required).and_then(|level| unsafe { put(provided, level) }))
-}
-
-/// The number of a class of performance variables.
-fn class_number(class: pvars::Class) -> c_int {
-    match class {
-        pvars::Class::Level => MPI_T_PVAR_CLASS_LEVEL,
-        pvars::Class::Peak => MPI_T_PVAR_CLASS_HIGHWATERMARK,
-        pvars::Class::Counter => MPI_T_PVAR_CLASS_COUNTER,
-        pvars::Class::Sum => MPI_T_PVAR_CLASS_AGGREGATE,
-    }
+    let run = || {
+        if provided.is_null() || !(MPI_THREAD_SINGLE..=MPI_THREAD_MULTIPLE).contains(&required) {
+            return Err(Error::Invalid);
+        }
+        let threaded = required == MPI_THREAD_MULTIPLE;
+        let level = if mpi_tool::init(threaded)? == threaded {
+            required
+        } else {
+            MPI_THREAD_SERIALIZED
+        };
+        // SAFETY: the caller's contract.
+        unsafe { put(provided, level) }
+    };
+    code(run())
 }
 
 /// `MPI_T_finalize` (section 14.3.4).
 pub fn finalize() -> c_int {
-    code(tool::finalize())
-}
-
-/// The variable whose values an enumeration names: such handles are its place, from 1 on.
-fn enumerated(handle: MPI_T_enum) -> Result<&'static settings::Variable> {
-    let place = handle.addr().checked_sub(1);
-    place
-        .and_then(|place| settings::variables().get(place))
-        .filter(|variable| !variable.names().is_empty())
-        .ok_or(MPI_T_ERR_INVALID_HANDLE)
+    code(mpi_tool::finalize())
 }
 
 /// `MPI_T_enum_get_info` (section 14.3.5).
@@ -121,8 +106,8 @@ pub unsafe fn enum_get_info(
     name_len: *mut c_int,
 ) -> c_int {
     let run = || {
-        let _initialised = tool::tool()?;
-        let variable = enumerated(enumtype)?;
+        let _initialised = tool()?;
+        let variable = enumerated(enumtype.addr())?;
         // SAFETY: the caller's contract.
         unsafe {
             tell(num, variable.names().len() as c_int);
@@ -142,8 +127,8 @@ pub unsafe fn enum_get_item(
     name_len: *mut c_int,
 ) -> c_int {
     let run = || {
-        let _initialised = tool::tool()?;
-        let names = enumerated(enumtype)?.names();
+        let _initialised = tool()?;
+        let names = enumerated(enumtype.addr())?.names();
         let item = at(&names, index)?;
         // SAFETY: the caller's contract.
         unsafe {
@@ -161,7 +146,7 @@ pub unsafe fn enum_get_item(
 /// `out` is valid or NULL.
 pub(super) unsafe fn number(out: *mut c_int, number: usize) -> c_int {
     // SAFETY: the caller's contract.
-    code(tool::tool().and_then(|_initialised| unsafe { put(out, number as c_int) }))
+    code(tool().and_then(|_initialised| unsafe { put(out, number as c_int) }))
 }
 
 /// Tells the place of something by its name.
@@ -175,14 +160,12 @@ pub(super) unsafe fn index<T>(
     name_if_fit: impl Fn(&'static T) -> Option<&'static str>,
 ) -> c_int {
     let run = || {
-        let _initialised = tool::tool()?;
+        let _initialised = tool()?;
         // SAFETY: the caller's contract.
         let name = unsafe { name_of(name)? };
-        let found = all
-            .iter()
-            .position(|it| name_if_fit(it).is_some_and(|it| it.as_bytes() == name));
+        let found = named(all, name, name_if_fit)?;
         // SAFETY: the caller's contract.
-        unsafe { put(index, found.ok_or(MPI_T_ERR_INVALID_NAME)? as c_int) }
+        unsafe { put(index, found as c_int) }
     };
     code(run())
 }
@@ -207,22 +190,20 @@ pub unsafe fn cvar_get_info(
     scope: *mut c_int,
 ) -> c_int {
     let run = || {
-        let _initialised = tool::tool()?;
+        let _initialised = tool()?;
         let variable = at(settings::variables(), cvar_index)?;
-        let named = if variable.names().is_empty() {
-            MPI_T_ENUM_NULL
-        } else {
-            ptr::without_provenance_mut(cvar_index as usize + 1)
-        };
+        let names = enumeration(cvar_index as usize);
+        let names = names.map_or(MPI_T_ENUM_NULL, ptr::without_provenance_mut);
+        let level = categories::of_cvar(variable.name).verbosity;
         // SAFETY: the caller's contract.
         unsafe {
             tell_text(name, name_len, variable.name);
-            tell(verbosity, categories::of_cvar(variable.name).verbosity);
+            tell(verbosity, tool_codes::verbosity(level));
             tell(datatype, variable.datatype());
-            tell(enumtype, named);
+            tell(enumtype, names);
             tell_text(desc, desc_len, &variable.description());
             tell(bind, MPI_T_BIND_NO_OBJECT);
-            tell(scope, variable.scope());
+            tell(scope, tool_codes::scope(variable.scope()));
         }
         Ok(())
     };
@@ -243,10 +224,10 @@ pub unsafe fn cvar_handle_alloc(
     count: *mut c_int,
 ) -> c_int {
     let run = || {
-        let mut tool = tool::tool()?;
+        let mut tool = tool()?;
         let made = Handle::new(at(settings::variables(), cvar_index)?);
         if handle.is_null() || count.is_null() {
-            return Err(MPI_T_ERR_INVALID);
+            return Err(Error::Invalid);
         }
         // SAFETY: the caller's contract.
         unsafe {
@@ -260,9 +241,9 @@ pub unsafe fn cvar_handle_alloc(
 /// `MPI_T_cvar_handle_free` (section 14.3.6).
 pub unsafe fn cvar_handle_free(handle: *mut MPI_T_cvar_handle) -> c_int {
     let run = || {
-        let mut tool = tool::tool()?;
+        let mut tool = tool()?;
         // SAFETY: the caller's contract.
-        let handle = unsafe { handle.as_mut() }.ok_or(MPI_T_ERR_INVALID)?;
+        let handle = unsafe { handle.as_mut() }.ok_or(Error::Invalid)?;
         tool.remove_cvar(handle.addr())?;
         *handle = ptr::null_mut();
         Ok(())
@@ -273,14 +254,14 @@ pub unsafe fn cvar_handle_free(handle: *mut MPI_T_cvar_handle) -> c_int {
 /// `MPI_T_cvar_read` (section 14.3.6).
 pub unsafe fn cvar_read(handle: MPI_T_cvar_handle, buf: *mut c_void) -> c_int {
     let run = || {
-        let tool = tool::tool()?;
+        let tool = tool()?;
         let handle = tool.cvar(handle.addr())?;
         match handle.variable.value() {
             // SAFETY: the caller's contract: room for an int.
             Value::Number(number) => unsafe { put(buf.cast::<c_int>(), number) },
             Value::Text(text) => {
                 if buf.is_null() {
-                    return Err(MPI_T_ERR_INVALID);
+                    return Err(Error::Invalid);
                 }
                 let mut room = handle.count as c_int;
                 // SAFETY: the caller's contract: room for as many characters as the handle's
@@ -296,10 +277,10 @@ pub unsafe fn cvar_read(handle: MPI_T_cvar_handle, buf: *mut c_void) -> c_int {
 /// `MPI_T_cvar_write` (section 14.3.6).
 pub unsafe fn cvar_write(handle: MPI_T_cvar_handle, buf: *const c_void) -> c_int {
     let run = || {
-        let tool = tool::tool()?;
+        let tool = tool()?;
         let handle = tool.cvar(handle.addr())?;
         if buf.is_null() {
-            return Err(MPI_T_ERR_INVALID);
+            return Err(Error::Invalid);
         }
         let value = match handle.variable.value() {
             // SAFETY: the caller's contract: an int.
@@ -310,9 +291,9 @@ pub unsafe fn cvar_write(handle: MPI_T_cvar_handle, buf: *const c_void) -> c_int
                 let char_at = |place| unsafe { buf.cast::<u8>().add(place).read() };
                 text.extend((0..handle.count).map(char_at).take_while(|it| *it != 0));
                 if text.len() == handle.count {
-                    return Err(MPI_T_ERR_INVALID); // no NUL
+                    return Err(Error::Invalid); // no NUL
                 }
-                Value::Text(String::from_utf8(text).map_err(|_| MPI_T_ERR_INVALID)?)
+                Value::Text(String::from_utf8(text).map_err(|_| Error::Invalid)?)
             }
         };
         handle.variable.set(value)
@@ -343,16 +324,15 @@ pub unsafe fn pvar_get_info(
     atomic: *mut c_int,
 ) -> c_int {
     let run = || {
-        let _initialised = tool::tool()?;
+        let _initialised = tool()?;
         let variable = at(pvars::VARIABLES, pvar_index)?;
-        let level =
-            categories::of_pvar(variable).map_or(MPI_T_VERBOSITY_USER_BASIC, |it| it.verbosity);
+        let level = categories::of_pvar(variable).map_or(Verbosity::UserBasic, |it| it.verbosity);
         let fixed = variable.class.is_continuous();
         // SAFETY: the caller's contract.
         unsafe {
             tell_text(name, name_len, variable.name);
-            tell(verbosity, level);
-            tell(var_class, class_number(variable.class));
+            tell(verbosity, tool_codes::verbosity(level));
+            tell(var_class, tool_codes::class(variable.class));
             tell(datatype, MPI_UNSIGNED_LONG);
             tell(enumtype, MPI_T_ENUM_NULL);
             tell_text(desc, desc_len, variable.help);
@@ -372,8 +352,9 @@ pub unsafe fn pvar_get_index(
     var_class: c_int,
     pvar_index: *mut c_int,
 ) -> c_int {
-    let fits =
-        |it: &'static pvars::Variable| (class_number(it.class) == var_class).then_some(it.name);
+    let fits = |it: &'static pvars::Variable| {
+        (tool_codes::class(it.class) == var_class).then_some(it.name)
+    };
     // SAFETY: the caller's contract.
     unsafe { index(name, pvar_index, pvars::VARIABLES, fits) }
 }
@@ -381,9 +362,9 @@ pub unsafe fn pvar_get_index(
 /// `MPI_T_pvar_session_create` (section 14.3.7).
 pub unsafe fn pvar_session_create(session: *mut MPI_T_pvar_session) -> c_int {
     let run = || {
-        let mut tool = tool::tool()?;
+        let mut tool = tool()?;
         if session.is_null() {
-            return Err(MPI_T_ERR_INVALID);
+            return Err(Error::Invalid);
         }
         // SAFETY: the caller's contract.
         unsafe { put(session, ptr::without_provenance_mut(tool.add_session())) }
@@ -394,9 +375,9 @@ pub unsafe fn pvar_session_create(session: *mut MPI_T_pvar_session) -> c_int {
 /// `MPI_T_pvar_session_free` (section 14.3.7).
 pub unsafe fn pvar_session_free(session: *mut MPI_T_pvar_session) -> c_int {
     let run = || {
-        let mut tool = tool::tool()?;
+        let mut tool = tool()?;
         // SAFETY: the caller's contract.
-        let session = unsafe { session.as_mut() }.ok_or(MPI_T_ERR_INVALID)?;
+        let session = unsafe { session.as_mut() }.ok_or(Error::Invalid)?;
         tool.remove_session(session.addr())?;
         *session = ptr::null_mut();
         Ok(())
@@ -413,10 +394,10 @@ pub unsafe fn pvar_handle_alloc(
     count: *mut c_int,
 ) -> c_int {
     let run = || {
-        let mut tool = tool::tool()?;
+        let mut tool = tool()?;
         let variable = at(pvars::VARIABLES, pvar_index)?;
         if handle.is_null() || count.is_null() {
-            return Err(MPI_T_ERR_INVALID);
+            return Err(Error::Invalid);
         }
         let made = tool.add_pvar(session.addr(), variable)?;
         // SAFETY: the caller's contract.
@@ -434,9 +415,9 @@ pub unsafe fn pvar_handle_free(
     handle: *mut MPI_T_pvar_handle,
 ) -> c_int {
     let run = || {
-        let mut tool = tool::tool()?;
+        let mut tool = tool()?;
         // SAFETY: the caller's contract.
-        let handle = unsafe { handle.as_mut() }.ok_or(MPI_T_ERR_INVALID)?;
+        let handle = unsafe { handle.as_mut() }.ok_or(Error::Invalid)?;
         tool.remove_pvar(session.addr(), handle.addr())?;
         *handle = ptr::null_mut();
         Ok(())
@@ -457,12 +438,12 @@ fn select(handle: MPI_T_pvar_handle) -> Select {
 
 /// `MPI_T_pvar_start` (section 14.3.7).
 pub fn pvar_start(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> c_int {
-    code(tool::tool().and_then(|mut tool| tool.start(session.addr(), select(handle))))
+    code(tool().and_then(|mut tool| tool.start(session.addr(), select(handle))))
 }
 
 /// `MPI_T_pvar_stop` (section 14.3.7).
 pub fn pvar_stop(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> c_int {
-    code(tool::tool().and_then(|mut tool| tool.stop(session.addr(), select(handle))))
+    code(tool().and_then(|mut tool| tool.stop(session.addr(), select(handle))))
 }
 
 /// `MPI_T_pvar_read` (section 14.3.7).
@@ -472,7 +453,7 @@ pub unsafe fn pvar_read(
     buf: *mut c_void,
 ) -> c_int {
     let run = || {
-        let value = tool::tool()?.read(session.addr(), handle.addr())?;
+        let value = tool()?.read(session.addr(), handle.addr())?;
         // SAFETY: the caller's contract: room for an unsigned long.
         unsafe { put(buf.cast::<u64>(), value) }
     };
@@ -486,9 +467,9 @@ pub unsafe fn pvar_write(
     buf: *const c_void,
 ) -> c_int {
     let run = || {
-        let mut tool = tool::tool()?;
+        let mut tool = tool()?;
         if buf.is_null() {
-            return Err(MPI_T_ERR_INVALID);
+            return Err(Error::Invalid);
         }
         // SAFETY: the caller's contract: an unsigned long.
         let value = unsafe { buf.cast::<u64>().read() };
@@ -499,7 +480,7 @@ pub unsafe fn pvar_write(
 
 /// `MPI_T_pvar_reset` (section 14.3.7).
 pub fn pvar_reset(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> c_int {
-    code(tool::tool().and_then(|mut tool| tool.reset(session.addr(), select(handle))))
+    code(tool().and_then(|mut tool| tool.reset(session.addr(), select(handle))))
 }
 
 /// `MPI_T_pvar_readreset` (section 14.3.7).
@@ -509,9 +490,9 @@ pub unsafe fn pvar_readreset(
     buf: *mut c_void,
 ) -> c_int {
     let run = || {
-        let mut tool = tool::tool()?;
+        let mut tool = tool()?;
         if buf.is_null() {
-            return Err(MPI_T_ERR_INVALID);
+            return Err(Error::Invalid);
         }
         let value = tool.read_reset(session.addr(), handle.addr())?;
         // SAFETY: the caller's contract: room for an unsigned long.
@@ -538,7 +519,7 @@ pub unsafe fn category_get_info(
     num_categories: *mut c_int,
 ) -> c_int {
     let run = || {
-        let _initialised = tool::tool()?;
+        let _initialised = tool()?;
         let category = at(categories::all(), cat_index)?;
         // SAFETY: the caller's contract.
         unsafe {
@@ -570,11 +551,11 @@ pub(super) unsafe fn members(
     which: fn(&Category) -> Vec<usize>,
 ) -> c_int {
     let run = || {
-        let _initialised = tool::tool()?;
+        let _initialised = tool()?;
         let category = at(categories::all(), cat_index)?;
-        let room = usize::try_from(len).map_err(|_| MPI_T_ERR_INVALID)?;
+        let room = usize::try_from(len).map_err(|_| Error::Invalid)?;
         if room > 0 && indices.is_null() {
-            return Err(MPI_T_ERR_INVALID);
+            return Err(Error::Invalid);
         }
         for (place, member) in which(category).into_iter().take(room).enumerate() {
             // SAFETY: not NULL, and `place` is below `len`: the caller's contract.

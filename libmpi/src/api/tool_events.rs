@@ -2,22 +2,24 @@
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
+use std::sync::Arc;
 
 use mpi_core::info::Info;
 use mpi_objects::infos;
+use mpi_tool::categories::{self, Category, Verbosity};
+use mpi_tool::events::{self, EVENTS, Event, Listener};
+use mpi_tool::sources::{self, SOURCES};
+use mpi_tool::{Error, Result, at, tool};
 
-use super::tool::{code, index, members, number, put, tell, tell_text};
+use super::tool::{index, members, number, put, tell, tell_text};
 use crate::abi::{
     MPI_Aint, MPI_Count, MPI_Datatype, MPI_INT, MPI_Info, MPI_T_BIND_NO_OBJECT,
-    MPI_T_CB_REQUIRE_NONE, MPI_T_ENUM_NULL, MPI_T_ERR_INVALID, MPI_T_ERR_INVALID_INDEX,
-    MPI_T_ERR_MEMORY, MPI_T_SOURCE_ORDERED, MPI_T_VERBOSITY_USER_BASIC, MPI_T_cb_safety,
-    MPI_T_enum, MPI_T_event_cb_function, MPI_T_event_dropped_cb_function,
-    MPI_T_event_free_cb_function, MPI_T_event_instance, MPI_T_event_registration,
-    MPI_T_source_order,
+    MPI_T_CB_REQUIRE_NONE, MPI_T_ENUM_NULL, MPI_T_SOURCE_ORDERED, MPI_T_cb_safety, MPI_T_enum,
+    MPI_T_event_cb_function, MPI_T_event_dropped_cb_function, MPI_T_event_free_cb_function,
+    MPI_T_event_instance, MPI_T_event_registration, MPI_T_source_order,
 };
-use crate::tool::categories::{self, Category};
-use crate::tool::events::{self, EVENTS, Event};
-use crate::tool::{self, Result, at};
+use crate::tool_calls::Callback;
+use crate::tool_codes::{self, code};
 
 /// Gives an empty info object: there are no hints on events.
 ///
@@ -25,30 +27,22 @@ use crate::tool::{self, Result, at};
 /// `out` is valid or NULL.
 unsafe fn no_hints(out: *mut MPI_Info) -> Result {
     if out.is_null() {
-        return Err(MPI_T_ERR_INVALID);
+        return Err(Error::Invalid);
     }
-    let info = infos::insert(Info::new()).map_err(|_| MPI_T_ERR_MEMORY)?;
+    let info = infos::insert(Info::new()).map_err(|_| Error::Memory)?;
     // SAFETY: the caller's contract.
     unsafe { put(out, info) }
 }
 
 /// Whether hints that are given are an info object, or none.
 fn check_hints(info: MPI_Info) -> Result {
-    infos::hints(info).map(drop).map_err(|_| MPI_T_ERR_INVALID)
+    infos::hints(info).map(drop).map_err(|_| Error::Invalid)
 }
 
 /// `MPI_T_source_get_num`: there is one.
 pub unsafe fn source_get_num(num_sources: *mut c_int) -> c_int {
     // SAFETY: the caller's contract.
-    unsafe { number(num_sources, 1) }
-}
-
-/// Whether there is a source of this number.
-fn check_source(source: c_int) -> Result {
-    match source {
-        0 => Ok(()),
-        _ => Err(MPI_T_ERR_INVALID_INDEX),
-    }
+    unsafe { number(num_sources, SOURCES.len()) }
 }
 
 /// `MPI_T_source_get_info`.
@@ -67,18 +61,14 @@ pub unsafe fn source_get_info(
     info: *mut MPI_Info,
 ) -> c_int {
     let run = || {
-        let _initialised = tool::tool()?;
-        check_source(source_index)?;
+        let _initialised = tool()?;
+        let source = at(&SOURCES, source_index)?;
         // SAFETY: the caller's contract.
         unsafe {
-            tell_text(name, name_len, "weft");
-            tell_text(
-                desc,
-                desc_len,
-                "The library, in the thread that brings an event about.",
-            );
+            tell_text(name, name_len, source.name);
+            tell_text(desc, desc_len, source.help);
             tell(ordering, MPI_T_SOURCE_ORDERED);
-            tell(ticks_per_second, 1_000_000_000);
+            tell(ticks_per_second, sources::TICKS_PER_SECOND);
             tell(max_ticks, MPI_Count::MAX);
             if !info.is_null() {
                 no_hints(info)?;
@@ -92,10 +82,10 @@ pub unsafe fn source_get_info(
 /// `MPI_T_source_get_timestamp`.
 pub unsafe fn source_get_timestamp(source_index: c_int, timestamp: *mut MPI_Count) -> c_int {
     let run = || {
-        let _initialised = tool::tool()?;
-        check_source(source_index)?;
+        let _initialised = tool()?;
+        at(&SOURCES, source_index)?;
         // SAFETY: the caller's contract.
-        unsafe { put(timestamp, events::now()) }
+        unsafe { put(timestamp, sources::now()) }
     };
     code(run())
 }
@@ -134,13 +124,13 @@ pub unsafe fn event_get_info(
     bind: *mut c_int,
 ) -> c_int {
     let run = || {
-        let _initialised = tool::tool()?;
+        let _initialised = tool()?;
         let event: &Event = at(&EVENTS, event_index)?;
         // SAFETY: the caller's contract.
         unsafe {
             tell_text(name, name_len, event.name);
             tell_text(desc, desc_len, event.help);
-            tell(verbosity, MPI_T_VERBOSITY_USER_BASIC);
+            tell(verbosity, tool_codes::verbosity(Verbosity::UserBasic));
             tell(enumtype, MPI_T_ENUM_NULL);
             tell(bind, MPI_T_BIND_NO_OBJECT);
             if let Some(count) = num_elements.as_mut() {
@@ -173,11 +163,11 @@ pub unsafe fn event_handle_alloc(
     event_registration: *mut MPI_T_event_registration,
 ) -> c_int {
     let run = || {
-        let mut tool = tool::tool()?;
+        let mut tool = tool()?;
         at(&EVENTS, event_index)?;
         check_hints(info)?;
         if event_registration.is_null() {
-            return Err(MPI_T_ERR_INVALID);
+            return Err(Error::Invalid);
         }
         let number = tool.number();
         events::register(number, event_index as usize);
@@ -190,7 +180,7 @@ pub unsafe fn event_handle_alloc(
 /// `MPI_T_event_handle_set_info`: there are no hints.
 pub fn event_handle_set_info(registration: MPI_T_event_registration, info: MPI_Info) -> c_int {
     let run = || {
-        let _initialised = tool::tool()?;
+        let _initialised = tool()?;
         events::check(registration.addr())?;
         check_hints(info)
     };
@@ -203,7 +193,7 @@ pub unsafe fn event_handle_get_info(
     info_used: *mut MPI_Info,
 ) -> c_int {
     let run = || {
-        let _initialised = tool::tool()?;
+        let _initialised = tool()?;
         events::check(registration.addr())?;
         // SAFETY: the caller's contract.
         unsafe { no_hints(info_used) }
@@ -223,9 +213,16 @@ pub unsafe fn event_register_callback(
     function: Option<MPI_T_event_cb_function>,
 ) -> c_int {
     let run = || {
-        let _initialised = tool::tool()?;
+        let _initialised = tool()?;
         check_hints(info)?;
-        events::set_callback(registration.addr(), cb_safety, function, user_data)
+        let listener = function.map(|function| -> Arc<dyn Listener> {
+            Arc::new(Callback {
+                function,
+                user_data,
+            })
+        });
+        let safety = tool_codes::safety(cb_safety)?;
+        events::set_callback(registration.addr(), safety, listener)
     };
     code(run())
 }
@@ -237,9 +234,9 @@ pub fn event_callback_set_info(
     info: MPI_Info,
 ) -> c_int {
     let run = || {
-        let _initialised = tool::tool()?;
+        let _initialised = tool()?;
         events::check(registration.addr())?;
-        events::level(cb_safety)?;
+        tool_codes::safety(cb_safety)?;
         check_hints(info)
     };
     code(run())
@@ -252,9 +249,9 @@ pub unsafe fn event_callback_get_info(
     info_used: *mut MPI_Info,
 ) -> c_int {
     let run = || {
-        let _initialised = tool::tool()?;
+        let _initialised = tool()?;
         events::check(registration.addr())?;
-        events::level(cb_safety)?;
+        tool_codes::safety(cb_safety)?;
         // SAFETY: the caller's contract.
         unsafe { no_hints(info_used) }
     };
@@ -271,7 +268,7 @@ pub unsafe fn event_handle_free(
     user_data: *mut c_void,
     free_cb_function: Option<MPI_T_event_free_cb_function>,
 ) -> c_int {
-    let freed = tool::tool().and_then(|_initialised| events::unregister(registration.addr()));
+    let freed = tool().and_then(|_initialised| events::unregister(registration.addr()));
     if let (Ok(()), Some(function)) = (freed, free_cb_function) {
         // SAFETY: the caller's contract.
         unsafe { function(registration, MPI_T_CB_REQUIRE_NONE, user_data) };
@@ -287,7 +284,7 @@ pub unsafe fn event_set_dropped_handler(
     registration: MPI_T_event_registration,
     _dropped_cb_function: Option<MPI_T_event_dropped_cb_function>,
 ) -> c_int {
-    code(tool::tool().and_then(|_initialised| events::check(registration.addr())))
+    code(tool().and_then(|_initialised| events::check(registration.addr())))
 }
 
 /// `MPI_T_event_read`: one element.
@@ -318,7 +315,7 @@ pub unsafe fn event_copy(instance: MPI_T_event_instance, buffer: *mut c_void) ->
     let run = || {
         events::told(instance.cast(), |told| {
             if buffer.is_null() {
-                return Err(MPI_T_ERR_INVALID);
+                return Err(Error::Invalid);
             }
             let elements = &told.elements[..EVENTS[told.event].elements];
             // SAFETY: the caller's contract.
@@ -348,19 +345,11 @@ pub unsafe fn event_get_source(instance: MPI_T_event_instance, source_index: *mu
     code(told.and_then(|()| unsafe { put(source_index, 0) }))
 }
 
-/// The events of a category, by number.
-fn of_category(category: &Category) -> Vec<usize> {
-    let mine = |number: &usize| EVENTS[*number].category == category.name;
-    (0..EVENTS.len()).filter(mine).collect()
-}
-
 /// `MPI_T_category_get_num_events`.
 pub unsafe fn category_get_num_events(cat_index: c_int, num_events: *mut c_int) -> c_int {
-    let found = tool::tool().and_then(|_initialised| at(categories::all(), cat_index));
+    let found = tool().and_then(|_initialised| at(categories::all(), cat_index));
     // SAFETY: the caller's contract.
-    code(
-        found.and_then(|category| unsafe { put(num_events, of_category(category).len() as c_int) }),
-    )
+    code(found.and_then(|category| unsafe { put(num_events, category.events().len() as c_int) }))
 }
 
 /// `MPI_T_category_get_events`.
@@ -369,5 +358,5 @@ pub unsafe fn category_get_num_events(cat_index: c_int, num_events: *mut c_int) 
 /// `indices` is NULL or has room for `len` integers.
 pub unsafe fn category_get_events(cat_index: c_int, len: c_int, indices: *mut c_int) -> c_int {
     // SAFETY: the caller's contract.
-    unsafe { members(cat_index, len, indices, of_category) }
+    unsafe { members(cat_index, len, indices, Category::events) }
 }

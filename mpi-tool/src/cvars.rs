@@ -3,12 +3,9 @@
 use std::ffi::c_int;
 
 use mpi_init::settings::{self, Variable};
+use mpi_objects::predefined::{MPI_CHAR, MPI_Datatype, MPI_INT};
 
-use super::Result;
-use crate::abi::{
-    MPI_CHAR, MPI_Datatype, MPI_INT, MPI_T_ERR_CVAR_SET_NEVER, MPI_T_ERR_INVALID,
-    MPI_T_SCOPE_ALL_EQ, MPI_T_SCOPE_LOCAL,
-};
+use crate::error::{Error, Result};
 
 /// What a variable holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +27,15 @@ pub enum Value {
     Number(c_int),
     /// Of a text.
     Text(String),
+}
+
+/// Who must change a variable together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// `MPI_T_SCOPE_LOCAL`.
+    Local,
+    /// `MPI_T_SCOPE_ALL_EQ`.
+    AllEq,
 }
 
 /// Characters of a text, with the NUL.
@@ -58,6 +64,25 @@ impl Handle {
     }
 }
 
+/// The handle of the enumeration that names the values of a variable, by the variable's place in the table: from 1 on,
+/// since 0 is `MPI_T_ENUM_NULL`. None if they have no names.
+pub fn enumeration(place: usize) -> Option<usize> {
+    let variable = settings::variables().get(place)?;
+    (!variable.names().is_empty()).then_some(place + 1)
+}
+
+/// The variable whose values an enumeration names.
+///
+/// # Errors
+/// `MPI_T_ERR_INVALID_HANDLE`.
+pub fn enumerated(handle: usize) -> Result<&'static Variable> {
+    let place = handle.checked_sub(1);
+    place
+        .and_then(|place| settings::variables().get(place))
+        .filter(|variable| !variable.names().is_empty())
+        .ok_or(Error::InvalidHandle)
+}
+
 /// What the tool interface asks of a variable.
 pub trait Cvar {
     /// What it holds.
@@ -70,7 +95,7 @@ pub trait Cvar {
     fn datatype(&self) -> MPI_Datatype;
 
     /// Who must change it together.
-    fn scope(&self) -> c_int;
+    fn scope(&self) -> Scope;
 
     /// What the interface says of it.
     fn description(&self) -> String;
@@ -114,11 +139,11 @@ impl Cvar for Variable {
         }
     }
 
-    fn scope(&self) -> c_int {
+    fn scope(&self) -> Scope {
         if self.help.contains("same on all ranks") {
-            MPI_T_SCOPE_ALL_EQ
+            Scope::AllEq
         } else {
-            MPI_T_SCOPE_LOCAL
+            Scope::Local
         }
     }
 
@@ -160,19 +185,19 @@ impl Cvar for Variable {
 
     fn set(&'static self, value: Value) -> Result {
         if settings::are_chosen() {
-            return Err(MPI_T_ERR_CVAR_SET_NEVER);
+            return Err(Error::CvarSetNever);
         }
         let text = match (self.holds(), value) {
             (Holds::Number, Value::Number(-1)) => String::new(),
             (Holds::Choice(names), Value::Number(place)) => usize::try_from(place)
                 .ok()
                 .and_then(|place| names.get(place))
-                .ok_or(MPI_T_ERR_INVALID)?
+                .ok_or(Error::Invalid)?
                 .to_string(),
             (_, Value::Number(number)) => number.to_string(),
             (_, Value::Text(text)) => text,
         };
-        settings::give(self, text).map_err(|_| MPI_T_ERR_INVALID)
+        settings::give(self, text).map_err(|_| Error::Invalid)
     }
 }
 
@@ -199,5 +224,19 @@ mod tests {
         let netmod = variables().iter().find(|it| it.name == "WEFT_NETMOD");
         let names = vec!["auto", "verbs", "tcp", "ucx", "ofi", "none"];
         assert_eq!(netmod.map(Cvar::holds), Some(Holds::Choice(names)));
+    }
+
+    #[test]
+    fn an_enumeration_leads_back_to_its_variable() {
+        for (place, variable) in variables().iter().enumerate() {
+            match enumeration(place) {
+                Some(handle) => assert_eq!(enumerated(handle).unwrap().name, variable.name),
+                None => assert_eq!(enumerated(place + 1).err(), Some(Error::InvalidHandle)),
+            }
+        }
+        for wrong in [0, variables().len() + 1] {
+            assert_eq!(enumerated(wrong).err(), Some(Error::InvalidHandle));
+        }
+        assert_eq!(enumeration(variables().len()), None);
     }
 }

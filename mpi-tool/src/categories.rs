@@ -1,19 +1,27 @@
 //! Categories: which variables belong together (section 14.3.8).
 
-use std::ffi::c_int;
 use std::sync::LazyLock;
-
-use mpi_objects::pvars;
-use netmod_kit::Netmod;
 
 use mpi_init::netmods::NETMODS;
 use mpi_init::settings;
+use mpi_objects::pvars;
+use netmod_kit::Netmod;
 
-use super::sessions::index_of;
-use crate::abi::{
-    MPI_T_VERBOSITY_TUNER_BASIC, MPI_T_VERBOSITY_TUNER_DETAIL, MPI_T_VERBOSITY_USER_BASIC,
-    MPI_T_VERBOSITY_USER_DETAIL,
-};
+use crate::events::EVENTS;
+use crate::sessions::index_of;
+
+/// For whom variables are (section 14.3.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verbosity {
+    /// `MPI_T_VERBOSITY_USER_BASIC`.
+    UserBasic,
+    /// `MPI_T_VERBOSITY_USER_DETAIL`.
+    UserDetail,
+    /// `MPI_T_VERBOSITY_TUNER_BASIC`.
+    TunerBasic,
+    /// `MPI_T_VERBOSITY_TUNER_DETAIL`.
+    TunerDetail,
+}
 
 /// A category.
 #[derive(Clone)]
@@ -27,7 +35,7 @@ pub struct Category {
     /// Names of the categories in it.
     parts: &'static [&'static str],
     /// For whom its variables are.
-    pub verbosity: c_int,
+    pub verbosity: Verbosity,
 }
 
 /// All categories. Control variables belong to the first that fits; the last fits all.
@@ -51,7 +59,7 @@ fn of_netmod(netmod: &Netmod) -> Category {
         help: format!("The way between nodes by {}.", netmod.title).leak(),
         prefixes: vec![prefix].leak(),
         parts: &[],
-        verbosity: MPI_T_VERBOSITY_USER_DETAIL,
+        verbosity: Verbosity::UserDetail,
     }
 }
 
@@ -62,49 +70,49 @@ const OWN: &[Category] = &[
         help: "The ways between processes.",
         prefixes: &["WEFT_NETMOD"],
         parts: &[],
-        verbosity: MPI_T_VERBOSITY_USER_DETAIL,
+        verbosity: Verbosity::UserDetail,
     },
     Category {
         name: "shared_memory",
         help: "The way between processes of a node.",
         prefixes: &["WEFT_SHM"],
         parts: &[],
-        verbosity: MPI_T_VERBOSITY_USER_DETAIL,
+        verbosity: Verbosity::UserDetail,
     },
     Category {
         name: "messages",
         help: "Protocols of point-to-point messages, and their queues.",
         prefixes: &["WEFT_EAGER"],
         parts: &[],
-        verbosity: MPI_T_VERBOSITY_TUNER_BASIC,
+        verbosity: Verbosity::TunerBasic,
     },
     Category {
         name: "vcis",
         help: "Independent streams of communication, and how threads share them.",
         prefixes: &["WEFT_NUM_VCIS", "WEFT_DUP_VCIS", "WEFT_PROGRESS"],
         parts: &[],
-        verbosity: MPI_T_VERBOSITY_TUNER_BASIC,
+        verbosity: Verbosity::TunerBasic,
     },
     Category {
         name: "waiting",
         help: "What a thread does that has nothing to do.",
         prefixes: &["WEFT_SPIN", "WEFT_YIELD"],
         parts: &[],
-        verbosity: MPI_T_VERBOSITY_TUNER_DETAIL,
+        verbosity: Verbosity::TunerDetail,
     },
     Category {
         name: "collectives",
         help: "Algorithms of collective communication.",
         prefixes: &["WEFT_COLL"],
         parts: &[],
-        verbosity: MPI_T_VERBOSITY_TUNER_DETAIL,
+        verbosity: Verbosity::TunerDetail,
     },
     Category {
         name: "general",
         help: "All that is in no other category.",
         prefixes: &[""],
         parts: &[],
-        verbosity: MPI_T_VERBOSITY_USER_BASIC,
+        verbosity: Verbosity::UserBasic,
     },
 ];
 
@@ -141,6 +149,12 @@ impl Category {
             .collect()
     }
 
+    /// Its events, by their places in the table.
+    pub fn events(&self) -> Vec<usize> {
+        let mine = |number: &usize| EVENTS[*number].category == self.name;
+        (0..EVENTS.len()).filter(mine).collect()
+    }
+
     /// The categories in it, by their places in the table.
     pub fn parts(&self) -> Vec<usize> {
         let place = |name: &&str| all().iter().position(|it| it.name == *name);
@@ -160,6 +174,8 @@ mod tests {
         let mut cvars: Vec<_> = all().iter().flat_map(Category::cvars).collect();
         cvars.sort_unstable();
         assert!(cvars.into_iter().eq(0..settings::variables().len()));
+        let events = all().iter().map(|category| category.events().len());
+        assert_eq!(events.sum::<usize>(), EVENTS.len());
         for category in all() {
             assert_eq!(category.parts().len(), category.parts.len());
         }

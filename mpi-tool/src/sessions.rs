@@ -7,11 +7,7 @@ use std::collections::BTreeMap;
 
 use mpi_objects::pvars::{self, Class, VARIABLES, Variable};
 
-use super::{Result, Tool};
-use crate::abi::{
-    MPI_T_ERR_INVALID_HANDLE, MPI_T_ERR_INVALID_SESSION, MPI_T_ERR_PVAR_NO_ATOMIC,
-    MPI_T_ERR_PVAR_NO_STARTSTOP, MPI_T_ERR_PVAR_NO_WRITE,
-};
+use crate::{Error, Result, Tool};
 
 /// A session.
 #[derive(Default)]
@@ -87,17 +83,23 @@ impl Tool {
     }
 
     /// Ends a session; its handles go with it.
+    ///
+    /// # Errors
+    /// `MPI_T_ERR_INVALID_SESSION`.
     pub fn remove_session(&mut self, session: usize) -> Result {
         let removed = self.sessions.remove(&session);
-        removed.map(drop).ok_or(MPI_T_ERR_INVALID_SESSION)
+        removed.map(drop).ok_or(Error::InvalidSession)
     }
 
     fn session(&mut self, session: usize) -> Result<&mut Session> {
         let found = self.sessions.get_mut(&session);
-        found.ok_or(MPI_T_ERR_INVALID_SESSION)
+        found.ok_or(Error::InvalidSession)
     }
 
     /// Makes a handle in a session.
+    ///
+    /// # Errors
+    /// `MPI_T_ERR_INVALID_SESSION`.
     pub fn add_pvar(&mut self, session: usize, variable: &'static Variable) -> Result<usize> {
         let number = self.number();
         let handle = Handle {
@@ -111,14 +113,17 @@ impl Tool {
     }
 
     /// Frees a handle.
+    ///
+    /// # Errors
+    /// `MPI_T_ERR_INVALID_SESSION`, `MPI_T_ERR_INVALID_HANDLE`.
     pub fn remove_pvar(&mut self, session: usize, handle: usize) -> Result {
         let removed = self.session(session)?.handles.remove(&handle);
-        removed.map(drop).ok_or(MPI_T_ERR_INVALID_HANDLE)
+        removed.map(drop).ok_or(Error::InvalidHandle)
     }
 
     fn pvar(&mut self, session: usize, handle: usize) -> Result<&mut Handle> {
         let found = self.session(session)?.handles.get_mut(&handle);
-        found.ok_or(MPI_T_ERR_INVALID_HANDLE)
+        found.ok_or(Error::InvalidHandle)
     }
 
     /// Gives the peak since the last time, of which the process keeps one, to all handles that it
@@ -139,7 +144,7 @@ impl Tool {
         &mut self,
         session: usize,
         select: Select,
-        refusal: i32,
+        refusal: Error,
         act: impl Fn(&mut Handle),
     ) -> Result {
         match select {
@@ -162,21 +167,33 @@ impl Tool {
     }
 
     /// `MPI_T_pvar_start`.
+    ///
+    /// # Errors
+    /// `MPI_T_ERR_PVAR_NO_STARTSTOP` for one handle that is always at work; those of [`Tool::remove_pvar`].
     pub fn start(&mut self, session: usize, select: Select) -> Result {
-        self.with(session, select, MPI_T_ERR_PVAR_NO_STARTSTOP, Handle::start)
+        self.with(session, select, Error::PvarNoStartstop, Handle::start)
     }
 
     /// `MPI_T_pvar_stop`.
+    ///
+    /// # Errors
+    /// As for [`Tool::start`].
     pub fn stop(&mut self, session: usize, select: Select) -> Result {
-        self.with(session, select, MPI_T_ERR_PVAR_NO_STARTSTOP, Handle::stop)
+        self.with(session, select, Error::PvarNoStartstop, Handle::stop)
     }
 
     /// `MPI_T_pvar_reset`.
+    ///
+    /// # Errors
+    /// `MPI_T_ERR_PVAR_NO_WRITE` for one handle that is always at work; those of [`Tool::remove_pvar`].
     pub fn reset(&mut self, session: usize, select: Select) -> Result {
-        self.with(session, select, MPI_T_ERR_PVAR_NO_WRITE, Handle::reset)
+        self.with(session, select, Error::PvarNoWrite, Handle::reset)
     }
 
     /// `MPI_T_pvar_read`.
+    ///
+    /// # Errors
+    /// Those of [`Tool::remove_pvar`].
     pub fn read(&mut self, session: usize, handle: usize) -> Result<u64> {
         self.pvar(session, handle)?;
         self.harvest();
@@ -186,9 +203,12 @@ impl Tool {
     }
 
     /// `MPI_T_pvar_readreset`.
+    ///
+    /// # Errors
+    /// `MPI_T_ERR_PVAR_NO_ATOMIC` for a handle that is always at work; those of [`Tool::remove_pvar`].
     pub fn read_reset(&mut self, session: usize, handle: usize) -> Result<u64> {
         if self.pvar(session, handle)?.variable.class.is_continuous() {
-            return Err(MPI_T_ERR_PVAR_NO_ATOMIC);
+            return Err(Error::PvarNoAtomic);
         }
         let value = self.read(session, handle)?;
         let found = self.pvar(session, handle)?;
@@ -201,9 +221,12 @@ impl Tool {
     }
 
     /// `MPI_T_pvar_write`.
+    ///
+    /// # Errors
+    /// As for [`Tool::reset`].
     pub fn write(&mut self, session: usize, handle: usize, value: u64) -> Result {
         let one = Select::One(handle);
-        self.with(session, one, MPI_T_ERR_PVAR_NO_WRITE, |handle| {
+        self.with(session, one, Error::PvarNoWrite, |handle| {
             handle.settle();
             handle.value = value;
         })
@@ -211,6 +234,6 @@ impl Tool {
 }
 
 /// The place of a performance variable in the table.
-pub(super) fn index_of(variable: &Variable) -> Option<usize> {
+pub(crate) fn index_of(variable: &Variable) -> Option<usize> {
     VARIABLES.iter().position(|it| it.name == variable.name)
 }

@@ -7,18 +7,13 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
 use std::ptr;
-use std::sync::LazyLock;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
 
 use parking_lot::Mutex;
 
-use super::result::Result;
-use crate::abi::{
-    MPI_Count, MPI_T_CB_REQUIRE_ASYNC_SIGNAL_SAFE, MPI_T_CB_REQUIRE_MPI_RESTRICTED,
-    MPI_T_CB_REQUIRE_NONE, MPI_T_CB_REQUIRE_THREAD_SAFE, MPI_T_ERR_INVALID,
-    MPI_T_ERR_INVALID_HANDLE, MPI_T_cb_safety, MPI_T_event_cb_function,
-};
+use crate::error::{Error, Result};
+use crate::sources;
 
 /// A kind of event.
 pub struct Event {
@@ -58,27 +53,43 @@ pub struct Instance {
     /// Which kind.
     pub event: usize,
     /// When it happened, in nanoseconds.
-    pub time: MPI_Count,
+    pub time: i64,
     /// Its elements.
     pub elements: [c_int; 3],
 }
 
-/// What a tool has asked for.
-#[derive(Clone, Copy)]
-struct Callback {
-    function: MPI_T_event_cb_function,
-    user_data: *mut c_void,
+impl Instance {
+    /// Its handle, which is good within the callback only.
+    pub fn handle(&self) -> *const c_void {
+        ptr::from_ref(self).cast()
+    }
+}
+
+/// What a tool agrees to when it registers a callback: what that keeps to, from the least on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Safety {
+    /// `MPI_T_CB_REQUIRE_NONE`.
+    None,
+    /// `MPI_T_CB_REQUIRE_MPI_RESTRICTED`.
+    MpiRestricted,
+    /// `MPI_T_CB_REQUIRE_THREAD_SAFE`.
+    ThreadSafe,
+    /// `MPI_T_CB_REQUIRE_ASYNC_SIGNAL_SAFE`.
+    AsyncSignalSafe,
+}
+
+/// A tool's callback, which the library of the ABI calls.
+pub trait Listener: Send + Sync {
+    /// Tells the tool of an event, for the registration with this number. Nothing is asked of the callback
+    /// (`MPI_T_CB_REQUIRE_NONE`).
+    fn hear(&self, instance: &Instance, registration: usize);
 }
 
 /// A registration: the kind of event, and a callback by the safety that it keeps to.
 struct Registration {
     event: usize,
-    callbacks: [Option<Callback>; 4],
+    callbacks: [Option<Arc<dyn Listener>>; 4],
 }
-
-// SAFETY: the pointers are the tool's, handed back to it and never followed; that its callbacks may be
-// called by any thread is what the tool agrees to when it registers them.
-unsafe impl Send for Registration {}
 
 static REGISTRATIONS: Mutex<BTreeMap<usize, Registration>> = Mutex::new(BTreeMap::new());
 /// How many there are, for a quick look.
@@ -89,12 +100,6 @@ thread_local! {
     static TOLD: Cell<*const Instance> = const { Cell::new(ptr::null()) };
 }
 
-/// The time of events: nanoseconds since something looked first.
-pub fn now() -> MPI_Count {
-    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
-    START.elapsed().as_nanos() as MPI_Count
-}
-
 /// Adds a registration under a number.
 pub fn register(number: usize, event: usize) {
     let mut all = REGISTRATIONS.lock();
@@ -102,7 +107,7 @@ pub fn register(number: usize, event: usize) {
         number,
         Registration {
             event,
-            callbacks: [None; 4],
+            callbacks: [const { None }; 4],
         },
     );
     LISTENERS.store(all.len(), Ordering::Release);
@@ -116,7 +121,7 @@ pub fn unregister(number: usize) -> Result {
     let mut all = REGISTRATIONS.lock();
     let removed = all.remove(&number);
     LISTENERS.store(all.len(), Ordering::Release);
-    removed.map(drop).ok_or(MPI_T_ERR_INVALID_HANDLE)
+    removed.map(drop).ok_or(Error::InvalidHandle)
 }
 
 /// Takes all out.
@@ -131,40 +136,17 @@ pub fn forget() {
 /// `MPI_T_ERR_INVALID_HANDLE`.
 pub fn check(number: usize) -> Result {
     let known = REGISTRATIONS.lock().contains_key(&number);
-    known.then_some(()).ok_or(MPI_T_ERR_INVALID_HANDLE)
-}
-
-/// The place of a level of safety.
-///
-/// # Errors
-/// `MPI_T_ERR_INVALID`.
-pub fn level(safety: MPI_T_cb_safety) -> Result<usize> {
-    match safety {
-        MPI_T_CB_REQUIRE_NONE => Ok(0),
-        MPI_T_CB_REQUIRE_MPI_RESTRICTED => Ok(1),
-        MPI_T_CB_REQUIRE_THREAD_SAFE => Ok(2),
-        MPI_T_CB_REQUIRE_ASYNC_SIGNAL_SAFE => Ok(3),
-        _ => Err(MPI_T_ERR_INVALID),
-    }
+    known.then_some(()).ok_or(Error::InvalidHandle)
 }
 
 /// Sets the callback of a registration for a level of safety; none takes it away.
 ///
 /// # Errors
-/// `MPI_T_ERR_INVALID_HANDLE`, or `MPI_T_ERR_INVALID` for the level.
-pub fn set_callback(
-    number: usize,
-    safety: MPI_T_cb_safety,
-    function: Option<MPI_T_event_cb_function>,
-    user_data: *mut c_void,
-) -> Result {
-    let level = level(safety)?;
+/// `MPI_T_ERR_INVALID_HANDLE`.
+pub fn set_callback(number: usize, safety: Safety, listener: Option<Arc<dyn Listener>>) -> Result {
     let mut all = REGISTRATIONS.lock();
-    let found = all.get_mut(&number).ok_or(MPI_T_ERR_INVALID_HANDLE)?;
-    found.callbacks[level] = function.map(|function| Callback {
-        function,
-        user_data,
-    });
+    let found = all.get_mut(&number).ok_or(Error::InvalidHandle)?;
+    found.callbacks[safety as usize] = listener;
     Ok(())
 }
 
@@ -180,30 +162,21 @@ pub fn tell(event: usize, elements: [c_int; 3]) {
 fn tell_listeners(event: usize, elements: [c_int; 3]) {
     let instance = Instance {
         event,
-        time: now(),
+        time: sources::now(),
         elements,
     };
     // Callbacks may use the interface.
-    let mut wanted: Vec<(usize, Callback)> = Vec::new();
+    let mut wanted: Vec<(usize, Arc<dyn Listener>)> = Vec::new();
     for (number, registration) in REGISTRATIONS.lock().iter() {
         if registration.event == event {
             // Nothing is asked of a callback here, so the one that promises least will do.
             let first = registration.callbacks.iter().flatten().next();
-            wanted.extend(first.map(|callback| (*number, *callback)));
+            wanted.extend(first.map(|listener| (*number, listener.clone())));
         }
     }
     let before = TOLD.replace(&raw const instance);
-    for (number, callback) in wanted {
-        // SAFETY: the tool gave this function as a callback for events; the instance is there until
-        // it returns, and the number is the handle that it was given.
-        unsafe {
-            (callback.function)(
-                (&raw const instance).cast_mut().cast(),
-                ptr::without_provenance_mut(number),
-                MPI_T_CB_REQUIRE_NONE,
-                callback.user_data,
-            );
-        }
+    for (number, listener) in wanted {
+        listener.hear(&instance, number);
     }
     TOLD.set(before);
 }
@@ -215,8 +188,60 @@ fn tell_listeners(event: usize, elements: [c_int; 3]) {
 pub fn told<T>(handle: *const c_void, look: impl FnOnce(&Instance) -> T) -> Result<T> {
     let told = TOLD.get();
     if told.is_null() || told.cast() != handle {
-        return Err(MPI_T_ERR_INVALID_HANDLE);
+        return Err(Error::InvalidHandle);
     }
     // SAFETY: set while the instance is there, which a callback of it is running in.
     Ok(look(unsafe { &*told }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Keeps what it hears, and the registrations.
+    #[derive(Default)]
+    struct Keeper(Mutex<Vec<(usize, c_int)>>);
+
+    impl Listener for Keeper {
+        fn hear(&self, instance: &Instance, registration: usize) {
+            let element = told(instance.handle(), |told| told.elements[0]);
+            self.0.lock().push((registration, element.unwrap()));
+            let other = ptr::without_provenance(16);
+            assert_eq!(told(other, |_| ()), Err(Error::InvalidHandle));
+        }
+    }
+
+    #[test]
+    fn the_callback_that_promises_least_hears_of_events_of_its_kind() {
+        let (least, most) = (Arc::new(Keeper::default()), Arc::new(Keeper::default()));
+        let (number, unknown) = (16, 32);
+        register(number, ERROR);
+        assert_eq!(check(unknown), Err(Error::InvalidHandle));
+        let refused = set_callback(unknown, Safety::None, Some(least.clone()));
+        assert_eq!(refused, Err(Error::InvalidHandle));
+        set_callback(number, Safety::AsyncSignalSafe, Some(most.clone())).unwrap();
+        tell(ERROR, [1, 0, 0]);
+        set_callback(number, Safety::MpiRestricted, Some(least.clone())).unwrap();
+        tell(ERROR, [2, 0, 0]);
+        tell(COMM, [3, 0, 1]);
+        set_callback(number, Safety::MpiRestricted, None).unwrap();
+        tell(ERROR, [4, 0, 0]);
+        unregister(number).unwrap();
+        tell(ERROR, [5, 0, 0]);
+        assert_eq!(*least.0.lock(), [(number, 2)]);
+        assert_eq!(*most.0.lock(), [(number, 1), (number, 4)]);
+        assert_eq!(unregister(number), Err(Error::InvalidHandle));
+    }
+
+    #[test]
+    fn an_instance_is_good_while_it_is_told() {
+        let instance = Instance {
+            event: ERROR,
+            time: sources::now(),
+            elements: [0; 3],
+        };
+        for handle in [instance.handle(), ptr::null()] {
+            assert_eq!(told(handle, |_| ()), Err(Error::InvalidHandle));
+        }
+    }
 }

@@ -1,0 +1,37 @@
+//! Callbacks of a tool's for events (MPI-4.1 section 15.3.8).
+
+use std::ffi::c_void;
+use std::ptr;
+
+use mpi_tool::events::{Instance, Listener};
+
+use crate::abi::{MPI_T_CB_REQUIRE_NONE, MPI_T_event_cb_function};
+
+/// What a tool has registered: its function, and what that is given.
+pub struct Callback {
+    /// The function.
+    pub function: MPI_T_event_cb_function,
+    /// Its last argument.
+    pub user_data: *mut c_void,
+}
+
+// SAFETY: the pointers are the tool's, handed back to it and never followed; that its callbacks may be
+// called by any thread is what the tool agrees to when it registers them.
+unsafe impl Send for Callback {}
+// SAFETY: as above; nothing is changed.
+unsafe impl Sync for Callback {}
+
+impl Listener for Callback {
+    fn hear(&self, instance: &Instance, registration: usize) {
+        // SAFETY: the tool gave this function as a callback for events; the instance is there until
+        // it returns, and the number is the handle that it was given.
+        unsafe {
+            (self.function)(
+                instance.handle().cast_mut().cast(),
+                ptr::without_provenance_mut(registration),
+                MPI_T_CB_REQUIRE_NONE,
+                self.user_data,
+            );
+        }
+    }
+}
