@@ -138,10 +138,10 @@ fn of_window(window: &WinObject) -> Handler {
 
 /// That of a communicator; if it doesn't exist, that of the process.
 fn of_comm(comm: c_int) -> Handler {
-    match runtime().ok().and_then(|runtime| runtime.find_comm(comm)) {
-        Some(object) => object.errhandler.lock().handler(),
-        None => of_process().0,
-    }
+    let own = runtime()
+        .ok()
+        .and_then(|runtime| runtime.comm_handler(comm));
+    own.unwrap_or_else(|| of_process().0)
 }
 
 fn exists(comm: MPI_Comm) -> bool {

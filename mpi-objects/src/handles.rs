@@ -172,14 +172,27 @@ impl<T> HandleTable<T> {
 
     /// Takes an object out; its handle is invalid from then on.
     pub fn remove(&self, handle: c_int) -> Option<Arc<T>> {
+        let object = self.take(handle)?;
+        self.give_back(handle);
+        Some(object)
+    }
+
+    /// Takes an object out, and keeps its handle from others until [`HandleTable::give_back`].
+    pub fn take(&self, handle: c_int) -> Option<Arc<T>> {
         let index = made_index(handle, self.object)?;
         let object = self.slot(index)?.swap(ptr::null_mut(), Ordering::AcqRel);
         if object.is_null() {
             return None;
         }
-        self.vacant.lock().freed.push(index);
         // SAFETY: the pointer came from `Arc::into_raw`, and the swap made this its only owner.
         Some(unsafe { Arc::from_raw(object) })
+    }
+
+    /// Another object may have the handle of one that was taken out; once only.
+    pub fn give_back(&self, handle: c_int) {
+        if let Some(index) = made_index(handle, self.object) {
+            self.vacant.lock().freed.push(index);
+        }
     }
 
     /// Where a debugger finds the objects.
@@ -228,6 +241,12 @@ mod tests {
         assert!(table.get(handles[500]).is_none());
         assert!(table.remove(handles[500]).is_none());
         assert_eq!(table.insert(Arc::new("again".into())), Some(handles[500]));
+        // One that is kept from others comes back later.
+        assert!(table.take(handles[7]).is_some() && table.take(handles[7]).is_none());
+        let next = table.insert(Arc::new("next".into()));
+        assert_ne!(next, Some(handles[7]));
+        table.give_back(handles[7]);
+        assert_eq!(table.insert(Arc::new("last".into())), Some(handles[7]));
     }
 
     #[test]

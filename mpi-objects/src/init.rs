@@ -17,6 +17,7 @@ use pmi::Client;
 
 use crate::bsend::Buffered;
 use crate::comms::CommObject;
+use crate::departed::Departed;
 use crate::dynamic::{self, Dynamic};
 use crate::handler::RETURN;
 use crate::handles::{HandleTable, Type};
@@ -158,6 +159,7 @@ fn make(binding: &Binding, threaded: bool) -> Result<Runtime> {
         world_model: AtomicBool::new(false),
         self_handler_chosen: AtomicBool::new(false),
         comms: HandleTable::new(Type::Comm),
+        departed: Departed::default(),
         node: started.node,
         neighbours: started.neighbours,
         thread_level: Mutex::new(ThreadLevel::Multiple),

@@ -8,6 +8,7 @@
 pub mod attribute_value;
 pub mod bsend;
 pub mod comms;
+pub mod departed;
 pub mod dynamic;
 pub mod errhandler;
 pub mod exchange;

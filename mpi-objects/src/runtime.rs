@@ -17,6 +17,7 @@ use pmi::Client;
 
 use crate::bsend::Buffered;
 use crate::comms::CommObject;
+use crate::departed::Departed;
 use crate::dynamic::Dynamic;
 use crate::handler::Attached;
 use crate::handles::HandleTable;
@@ -64,6 +65,8 @@ pub struct Runtime {
     pub self_handler_chosen: AtomicBool,
     /// Communicators made at run time.
     pub comms: HandleTable<CommObject>,
+    /// Those of them that are freed, and that requests still name.
+    pub departed: Departed,
     /// Tells nodes apart: processes with the same number can share memory.
     pub node: u64,
     /// Finds the processes of this node.

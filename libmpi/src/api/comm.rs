@@ -365,8 +365,8 @@ fn release(runtime: &Runtime, handle: &mut MPI_Comm) -> Result<()> {
     // A callback may have freed it already, and even have made another with its number.
     match runtime.comms.get(*handle) {
         Some(still) if std::ptr::eq(still, &raw const *object) => {
-            runtime.comms.remove(*handle);
             runtime.process.name_context(object.comm.context(), "");
+            runtime.retire_comm(object);
         }
         _ => return Err(invalid_comm(*handle)),
     }

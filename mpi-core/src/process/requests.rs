@@ -146,6 +146,11 @@ impl Process {
         Ok(())
     }
 
+    /// The owners of all requests that are under way, or complete and not finished. Slow: looks at all requests.
+    pub fn owners(&self) -> Vec<u32> {
+        self.requests.owners()
+    }
+
     /// Whether an operation that was started with this owner is not complete, as far as the calling
     /// thread may know: a VCI that one thread has for itself is looked at if it is among `own`. Slow:
     /// looks at all requests.

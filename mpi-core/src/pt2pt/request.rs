@@ -339,6 +339,19 @@ impl RequestTable {
         self.segments.get(segment)?.get()?.get(offset)
     }
 
+    /// The owners of all requests whose result somebody may still take (slow).
+    pub fn owners(&self) -> Vec<u32> {
+        let next = self.pool.lock().next;
+        let requests = (0..next).filter_map(|index| self.get(RequestId(index)));
+        let mut owners: Vec<u32> = requests
+            .filter(|request| request.is_live())
+            .map(Request::owner)
+            .collect();
+        owners.sort_unstable();
+        owners.dedup();
+        owners
+    }
+
     /// Fills `free` with a block of requests for `vci`. Returns `false` when all are in use.
     #[cold]
     fn refill(&self, vci: VciId, free: &mut Vec<u32>) -> bool {
