@@ -78,7 +78,10 @@ pub fn raise(error: Error, function: &'static str, on: On, args: &[(&'static str
         });
     let class = class_code(error.class());
     events::tell(events::ERROR, [class, 0, 0]);
-    let handler = lookup(on);
+    let handler = match (error.origin(), on) {
+        (Some(_), On::Comm(comm)) => of_owner(comm),
+        _ => lookup(on),
+    };
     if let Handler::Fatal | Handler::Abort = handler {
         fatal::complain(&message(&error, function, on, args, handler));
         fatal::abort(class);
@@ -138,9 +141,16 @@ fn of_window(window: &WinObject) -> Handler {
 
 /// That of a communicator; if it doesn't exist, that of the process.
 fn of_comm(comm: c_int) -> Handler {
-    let own = runtime()
-        .ok()
-        .and_then(|runtime| runtime.comm_handler(comm));
+    match runtime().ok().and_then(|runtime| runtime.find_comm(comm)) {
+        Some(object) => object.errhandler.lock().handler(),
+        None => of_process().0,
+    }
+}
+
+/// That of the communicator that an operation was started on, which may be freed.
+fn of_owner(comm: c_int) -> Handler {
+    let runtime = runtime().ok();
+    let own = runtime.and_then(|runtime| runtime.handler_of_owner(comm));
     own.unwrap_or_else(|| of_process().0)
 }
 

@@ -1,4 +1,4 @@
-//! Communicators that the program freed while operations on them were under way (MPI-4.1 section 7.4.3).
+//! Communicators that the program has freed, perhaps while operations on them were under way (MPI-4.1 section 7.4.3).
 //!
 //! Requests know their communicator by its handle. No other communicator gets that before the last of them is
 //! gone: their errors would go to its error handler, and `MPI_Comm_disconnect` of it would wait for them.
@@ -11,6 +11,9 @@ use crate::comms::CommObject;
 use crate::handler::{Attached, Handler};
 use crate::predefined::MPI_Comm;
 use crate::runtime::Runtime;
+
+/// So many are kept before it is looked whether they must be.
+const ROOM: usize = 16;
 
 /// All of them, of a process.
 #[derive(Default)]
@@ -47,16 +50,11 @@ impl Runtime {
         };
         self.comms.take(gone.handle);
         drop(object);
-        // First the lock: requests of all that are in the list are seen.
         let mut list = self.departed.0.lock();
-        let owners = self.process.owners();
-        if !gone.is_named(&owners) {
-            self.comms.give_back(gone.handle);
-            return;
-        }
         list.comms.push(gone);
-        // Twice as many next time: each look costs as much as there are of them.
+        // Now and then only: it takes a look at all requests.
         if list.comms.len() > list.room {
+            let owners = self.process.owners();
             list.comms.retain(|gone| {
                 let named = gone.is_named(&owners);
                 if !named {
@@ -64,12 +62,12 @@ impl Runtime {
                 }
                 named
             });
-            list.room = 16.max(2 * list.comms.len());
+            list.room = ROOM.max(2 * list.comms.len());
         }
     }
 
-    /// The error handler of a communicator, also of one that was freed while operations were under way.
-    pub fn comm_handler(&self, handle: MPI_Comm) -> Option<Handler> {
+    /// The error handler of the communicator that an operation was started on, also if it was freed meanwhile.
+    pub fn handler_of_owner(&self, handle: MPI_Comm) -> Option<Handler> {
         if let Some(object) = self.find_comm(handle) {
             return Some(object.errhandler.lock().handler());
         }

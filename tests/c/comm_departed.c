@@ -86,6 +86,17 @@ static void disconnected(void) {
     CHECK_EQ(value, from);
 }
 
+/* A handle that was freed names nothing: its use is an error on no communicator. */
+static void invalid(MPI_Errhandler mine) {
+    MPI_Comm comm = copy_with(mine), known = comm;
+    int value;
+    OK(MPI_Comm_free(&comm));
+    OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
+    calls = 0;
+    CHECK_EQ(class_of(MPI_Comm_rank(known, &value)), MPI_ERR_COMM);
+    CHECK_EQ(calls, 0);
+}
+
 /* Handles come back once nothing names them. */
 static void again(MPI_Errhandler mine) {
     MPI_Comm first, comm;
@@ -126,6 +137,7 @@ int main(int argc, char **argv) {
     }
     truncated(mine, theirs, 0, 1);
     disconnected();
+    invalid(mine);
     again(mine);
     OK(MPI_Errhandler_free(&mine));
     OK(MPI_Errhandler_free(&theirs));
