@@ -8,11 +8,11 @@ use netmod::{Helped, Peer, SharedCopy, Shares, VciId};
 use crate::lane::{ShmLane, exists};
 use crate::single_copy::{Direction, NotCopied, copy};
 
-/// Shorter copies are not worth the words between the two.
-const LEAST: usize = 64 << 10;
-/// The shortest and the longest chunk: of shorter ones the calls of the system take too much, and nobody is to wait long for
-/// the last one.
-const CHUNKS: (usize, usize) = (32 << 10, 128 << 10);
+/// Shorter copies are the reader's alone. What the peer writes lies in its core's cache, and who uses a message that lies there
+/// waits longer than the copy saves; of longer ones most has left it.
+const LEAST: usize = 1 << 20;
+/// Bytes of a chunk. Of shorter ones the calls of the system take too much, and nobody is to wait long for the last one.
+const CHUNK: usize = 128 << 10;
 /// Looks for what the peer has in hand before this thread gives its core away, and then before it sleeps.
 const LOOKS: u32 = 2000;
 const YIELDS: u32 = 4000;
@@ -56,10 +56,6 @@ pub(crate) fn may_share() -> bool {
     !preloaded.to_string_lossy().contains("vgpreload")
 }
 
-fn chunk_of(len: usize) -> usize {
-    (len / 4).clamp(CHUNKS.0, CHUNKS.1).next_multiple_of(4096)
-}
-
 /// What the peer has done of its chunks when it has done them all, or has ended.
 fn await_help(shares: &Shares, pid: u32) -> Helped {
     for looks in 1_u32.. {
@@ -97,7 +93,7 @@ impl ShmLane {
             from: place,
             to: local as u64,
             len,
-            chunk: chunk_of(len),
+            chunk: CHUNK,
         };
         let remote = self.remotes.find(peer, vci).and_then(Option::as_mut);
         let remote = remote
@@ -205,21 +201,12 @@ mod tests {
             from: 0,
             to: 0,
             len: MIB,
-            chunk: chunk_of(MIB),
+            chunk: CHUNK,
         };
         assert!(shares.begin(&shared));
         assert_eq!(shares.take_back().unwrap().1, shared.chunks() - 1);
         while shares.take_front().is_some() {}
         let (chunks, failed) = (1, true);
         assert_eq!(await_help(shares, pid), Helped { chunks, failed });
-    }
-
-    #[test]
-    fn chunks_are_whole_pages_and_of_both_sides() {
-        for len in [LEAST, LEAST + 1, 100_000, 1 << 20, 4 << 20] {
-            let chunk = chunk_of(len);
-            assert!(chunk.is_multiple_of(4096) && len > chunk, "{len}");
-            assert!(chunk >= CHUNKS.0 && chunk <= CHUNKS.1);
-        }
     }
 }

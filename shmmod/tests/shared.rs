@@ -10,12 +10,12 @@ use shmmod::SingleCopy;
 
 const MIB: usize = 1 << 20;
 const LENGTHS: [usize; 7] = [
-    64 << 10,
-    (64 << 10) + 1,
-    100_000,
-    256 << 10,
+    MIB - 1,
     MIB,
+    MIB + 1,
     MIB + 4097,
+    (5 << 18) + 100,
+    2 * MIB,
     3 * MIB + 5,
 ];
 
