@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use mpi_core::info::{Environment, Info};
 use mpi_core::{Class, Error, Result};
+use mpi_init::text;
 
 use crate::identity;
 use crate::library::LIBRARY;
@@ -47,7 +48,7 @@ fn start(
         command: words.next(),
         argv: words.collect(),
         maxprocs: size.map(command_size),
-        host: Some(identity::host().into_bytes()),
+        host: Some(text::bytes(&identity::host())),
         arch: Some(std::env::consts::ARCH.into()),
         wdir: wdir.map(|wdir| wdir.into_os_string().into_vec()),
         thread_level,

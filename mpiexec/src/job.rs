@@ -4,6 +4,7 @@ mod ending;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, ErrorKind, IsTerminal, Read};
 use std::os::fd::AsRawFd;
@@ -502,24 +503,24 @@ impl Job {
 }
 
 /// The files that ranks write to, which those of the same name share, and whether to make folders for them.
-struct Files(HashMap<String, File>, bool);
+struct Files(HashMap<OsString, File>, bool);
 
 impl Files {
     fn of(
         &mut self,
-        patterns: &[Option<String>; 2],
+        patterns: &[Option<OsString>; 2],
         rank: usize,
     ) -> Result<[Option<File>; 2], Unfit> {
         let [out, err] = patterns;
         Ok([self.one(out, rank)?, self.one(err, rank)?])
     }
 
-    fn one(&mut self, pattern: &Option<String>, rank: usize) -> Result<Option<File>, Unfit> {
+    fn one(&mut self, pattern: &Option<OsString>, rank: usize) -> Result<Option<File>, Unfit> {
         let Some(pattern) = pattern else {
             return Ok(None);
         };
-        let name = label::of(pattern, rank, &host(), 0);
-        let failed = |e| unfit(&format!("can't write to '{name}'"), e);
+        let name = label::file(pattern, rank, &host(), 0);
+        let failed = |e| unfit(&format!("can't write to '{}'", name.display()), e);
         let file = match self.0.entry(name.clone()) {
             Entry::Occupied(file) => file.into_mut(),
             Entry::Vacant(place) => place.insert(output::create(&name, self.1).map_err(failed)?),

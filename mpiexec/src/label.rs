@@ -1,6 +1,8 @@
 //! What lines of output start with: the rank, by a pattern that may name the host and the time as well.
 
 use std::borrow::Cow;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The pattern of `-l`.
@@ -11,21 +13,31 @@ const TIME: char = '\u{1}';
 
 /// The label that a pattern is for a rank on a host, which is `node` of the job's.
 pub fn of(pattern: &str, rank: usize, host: &str, node: usize) -> String {
-    let mut label = String::new();
-    let mut rest = pattern.chars();
-    while let Some(c) = rest.next() {
-        match (c, if c == '%' { rest.next() } else { None }) {
-            ('%', Some('r')) => label += &rank.to_string(),
-            ('%', Some('h')) => label += host,
+    let label = fill(pattern.as_bytes(), rank, host, node);
+    String::from_utf8_lossy(&label).into_owned()
+}
+
+/// The name of a file that a pattern is for a rank.
+pub fn file(pattern: &OsStr, rank: usize, host: &str, node: usize) -> OsString {
+    OsString::from_vec(fill(pattern.as_bytes(), rank, host, node))
+}
+
+fn fill(pattern: &[u8], rank: usize, host: &str, node: usize) -> Vec<u8> {
+    let mut text = Vec::new();
+    let mut rest = pattern.iter().copied();
+    while let Some(byte) = rest.next() {
+        match (byte, if byte == b'%' { rest.next() } else { None }) {
+            (b'%', Some(b'r')) => text.extend(rank.to_string().into_bytes()),
+            (b'%', Some(b'h')) => text.extend_from_slice(host.as_bytes()),
             // There is one process group, and a proxy on each host.
-            ('%', Some('g')) => label.push('0'),
-            ('%', Some('p')) => label += &node.to_string(),
-            ('%', Some('t')) => label.push(TIME),
-            ('%', Some(other)) => label.push(other),
-            (c, _) => label.push(c),
+            (b'%', Some(b'g')) => text.push(b'0'),
+            (b'%', Some(b'p')) => text.extend(node.to_string().into_bytes()),
+            (b'%', Some(b't')) => text.push(TIME as u8),
+            (b'%', Some(other)) => text.push(other),
+            (byte, _) => text.push(byte),
         }
     }
-    label
+    text
 }
 
 /// The label at this moment.
@@ -75,7 +87,9 @@ mod tests {
     #[test]
     fn patterns_become_labels() {
         assert_eq!(of(USUAL, 3, "a", 1), "[3] ");
-        assert_eq!(of("%h/%p/%g%%|", 3, "a", 1), "a/1/0%|");
+        assert_eq!(of("%h/%p/%g%%|é", 3, "a", 1), "a/1/0%|é");
+        let name = OsStr::from_bytes(b"\xff%r\xfe");
+        assert_eq!(file(name, 12, "a", 1).as_bytes(), b"\xff12\xfe");
         assert_eq!(now("[3] "), "[3] ");
         let label = of("%t %r:", 3, "a", 1);
         let text = now(&label).into_owned();

@@ -5,12 +5,15 @@
 //! starts the program's own arguments. That is not what clap was made for.
 
 mod many;
+mod words;
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::time::Duration;
 
 pub use many::{Input, Many};
+pub use words::{quoted, split};
 
 use crate::binding::{self, Bind};
 use crate::completion;
@@ -20,6 +23,7 @@ use crate::hosts::{self, Host};
 use crate::label;
 use crate::profile;
 use crate::spawned::{OFFER, OWN, POOL, PREPUT, SPAWNED, Spawned, USED, read_used};
+use words::{assignment, config};
 
 /// What the command line asks for.
 #[derive(Debug)]
@@ -58,7 +62,7 @@ pub struct Options {
     /// Which cores the ranks may use.
     pub bind: Bind,
     /// Files for the ranks' standard output and standard error, instead of ours.
-    pub files: [Option<String>; 2],
+    pub files: [Option<OsString>; 2],
     /// Whether to make the folders that they are in.
     pub folders: bool,
     /// Whether the loss of a rank ends the others.
@@ -208,9 +212,16 @@ pub fn parse(
     };
     let mut drafts = Vec::new();
 
+    let is_spawned = args.first().and_then(|first| option_name(first));
+    let is_spawned = is_spawned.as_deref() == Some(SPAWNED);
     for args in args.split(|arg| arg == ":") {
         let mut draft = Draft::default();
-        let mut rest = args.iter();
+        // Words of a spawned job may be colons, too.
+        let own: Vec<OsString> = match is_spawned {
+            true => args.iter().map(|arg| pmi::words::unprotect(arg)).collect(),
+            false => args.to_vec(),
+        };
+        let mut rest = own.iter();
         while let Some(arg) = rest.next() {
             let Some(name) = option_name(arg) else {
                 draft.command.push(arg.clone());
@@ -331,24 +342,29 @@ fn option<'a>(
         "wdir" | "wd" => draft.wdir = Some(PathBuf::from(value("a directory")?)),
         "l" | "prepend-rank" | "tag-output" => job.label = Some(with_time(job, label::USUAL)),
         "prepend-pattern" => {
-            let pattern = pattern(name, &value("a pattern")?)?;
-            job.label = Some(with_time(job, &pattern));
+            let pattern = pattern(name, value("a pattern")?)?;
+            job.label = Some(with_time(job, &text(&pattern)));
         }
         "timestamp-output" | "prepend-timestamp" => timestamp(job),
-        "output-filename" => into_folder(job, &text(&value("a folder")?)),
+        "output-filename" => into_folder(job, value("a folder")?.as_bytes()),
         // Newer ones of Open MPI have one option for all of this.
         "output" => {
-            for what in text(&value("'tag' or the like")?).split(',') {
-                match what.split_once('=') {
-                    Some(("dir" | "file", folder)) => into_folder(job, folder),
-                    None if matches!(what, "tag" | "tag-detailed" | "tag-fullname" | "rank") => {
+            for what in value("'tag' or the like")?
+                .as_bytes()
+                .split(|byte| *byte == b',')
+            {
+                let folder = what.strip_prefix(b"dir=").or(what.strip_prefix(b"file="));
+                match (folder, what) {
+                    (Some(folder), _) => into_folder(job, folder),
+                    (None, b"tag" | b"tag-detailed" | b"tag-fullname" | b"rank") => {
                         job.label = Some(with_time(job, label::USUAL));
                     }
-                    None if what == "timestamp" => timestamp(job),
+                    (None, b"timestamp") => timestamp(job),
                     _ => {
                         return Err(format!(
                             "option -output takes 'tag', 'rank', 'timestamp' and 'dir=FOLDER', with commas between \
-                             them, not '{what}'"
+                             them, not '{}'",
+                            String::from_utf8_lossy(what)
                         ));
                     }
                 }
@@ -363,8 +379,8 @@ fn option<'a>(
             }
             draft.set.push(("PATH".into(), path));
         }
-        "outfile-pattern" => job.files[0] = Some(pattern(name, &value("a file name")?)?),
-        "errfile-pattern" => job.files[1] = Some(pattern(name, &value("a file name")?)?),
+        "outfile-pattern" => job.files[0] = Some(pattern(name, value("a file name")?)?),
+        "errfile-pattern" => job.files[1] = Some(pattern(name, value("a file name")?)?),
         "disable-auto-cleanup" | "dac" => job.cleanup = false,
         "initial-errhandler" => everywhere.set.push(initial_errhandler(&value("a name")?)?),
         "memory-alloc-kinds" => memory_kinds(&value("kinds of memory")?)?,
@@ -466,10 +482,14 @@ fn text(value: &OsStr) -> String {
 }
 
 /// Files for output, as Open MPI names them.
-fn into_folder(job: &mut Options, folder: &str) {
-    let folder = folder.replace('%', "%%");
+fn into_folder(job: &mut Options, folder: &[u8]) {
+    let folder = folder.split(|byte| *byte == b'%');
+    let folder = folder.collect::<Vec<_>>().join(&b"%%"[..]);
     job.folders = true;
-    job.files = ["stdout", "stderr"].map(|one| Some(format!("{folder}/rank.%r/{one}")));
+    job.files = ["stdout", "stderr"].map(|one| {
+        let file = format!("/rank.%r/{one}");
+        Some(OsString::from_vec([&folder[..], file.as_bytes()].concat()))
+    });
 }
 
 /// Puts the time before whatever lines start with.
@@ -520,15 +540,8 @@ fn variable(
     }
 }
 
-fn assignment(text: &OsStr) -> Option<(OsString, OsString)> {
-    let (name, value) = text.to_str()?.split_once('=')?;
-    (!name.is_empty()).then(|| (name.into(), value.into()))
-}
-
 fn list(names: &OsStr) -> Inherit {
-    let names = names.to_string_lossy();
-    let names = names.split(',').filter(|name| !name.is_empty());
-    Inherit::List(names.map(OsString::from).collect())
+    Inherit::List(words::parts(names).map(OsStr::to_owned).collect())
 }
 
 /// The variable by which the library learns the initial error handler (MPI-4.1 section 11.5).
@@ -574,67 +587,14 @@ fn seconds(what: &str, value: &OsStr) -> Result<Option<Duration>, String> {
     }
 }
 
-fn contents(option: &str, file: &OsStr) -> Result<String, String> {
-    std::fs::read_to_string(file).map_err(|error| {
-        format!(
-            "option -{option}: the file '{}' can't be read: {error}",
-            file.to_string_lossy()
-        )
-    })
-}
-
-/// The words of a file whose lines are sections.
-fn config(file: &OsStr) -> Result<Vec<OsString>, String> {
-    let mut words = Vec::new();
-    for (number, line) in contents("configfile", file)?.lines().enumerate() {
-        let line = line.trim();
-        if line.is_empty() || line.starts_with('#') {
-            continue;
-        }
-        let line = split(line).ok_or_else(|| {
-            format!(
-                "option -configfile: line {} of '{}' has a quotation mark without its partner",
-                number + 1,
-                file.to_string_lossy()
-            )
-        })?;
-        if !words.is_empty() {
-            words.push(OsString::from(":"));
-        }
-        words.extend(line);
-    }
-    Ok(words)
-}
-
-/// The words of a line; single and double quotation marks keep blanks. `None` if one is open.
-pub fn split(line: &str) -> Option<Vec<OsString>> {
-    let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut open: Option<char> = None;
-    for c in line.chars() {
-        match open {
-            Some(mark) if c == mark => open = None,
-            Some(_) => word.get_or_insert_default().push(c),
-            None if c == '"' || c == '\'' => {
-                open = Some(c);
-                word.get_or_insert_default();
-            }
-            None if c.is_whitespace() => words.extend(word.take().map(OsString::from)),
-            None => word.get_or_insert_default().push(c),
-        }
-    }
-    words.extend(word.map(OsString::from));
-    open.is_none().then_some(words)
-}
-
 /// A pattern of file names or labels, of which `%r`, `%h` and Hydra's `%g` and `%p` are understood.
-fn pattern(option: &str, text: &OsStr) -> Result<String, String> {
-    let text = text.to_string_lossy().into_owned();
-    let mut rest = text.chars();
-    while let Some(c) = rest.next() {
-        if c == '%' && !rest.next().is_some_and(|c| "rhgpt%".contains(c)) {
+fn pattern(option: &str, text: OsString) -> Result<OsString, String> {
+    let mut rest = text.as_bytes().iter();
+    while let Some(byte) = rest.next() {
+        if *byte == b'%' && !rest.next().is_some_and(|byte| b"rhgpt%".contains(byte)) {
             return Err(format!(
-                "option -{option}: in '{text}' only %r, %h, %g, %p, %t and %% can stand for something"
+                "option -{option}: in '{}' only %r, %h, %g, %p, %t and %% can stand for something",
+                text.display()
             ));
         }
     }

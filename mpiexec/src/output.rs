@@ -1,5 +1,6 @@
 //! What ranks print, on its way to our own standard output and error.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -145,7 +146,7 @@ pub struct Source {
 pub const ATTENTION: usize = 256 * 1024;
 
 /// Makes a file that ranks' output goes to; `folder` says whether to make the folder that it is in.
-pub fn create(name: &str, folder: bool) -> io::Result<File> {
+pub fn create(name: &OsStr, folder: bool) -> io::Result<File> {
     if let Some(folder) = std::path::Path::new(name).parent().filter(|_| folder) {
         std::fs::create_dir_all(folder)?;
     }

@@ -2,7 +2,9 @@
 
 mod support;
 
+use std::ffi::{OsStr, OsString};
 use std::io::Read;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 use std::time::Duration;
@@ -55,6 +57,100 @@ fn each_rank_has_its_files() {
     run(&["-outfile-pattern", "/nowhere/at/all", "true"])
         .expect(126)
         .says("'/nowhere/at/all'");
+}
+
+fn os(bytes: &[u8]) -> OsString {
+    OsString::from_vec(bytes.to_vec())
+}
+
+/// Programs, arguments, folders, files and variables are bytes, as they are for the system; on several hosts, too.
+#[test]
+fn words_need_not_be_utf_8() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join(OsStr::from_bytes(b"f\xff"));
+    std::fs::create_dir(&folder).unwrap();
+    let program = folder.join(OsStr::from_bytes(b"p\xf6"));
+    let script = "#!/bin/sh\nprintf '%s\\n' \"${0##*/}\" \"$@\" \"$A\" \"$B\" \"$C\" \"$D\" \"${PWD##*/}\"\n";
+    // Written by another process: one that is started here meanwhile could hold the file open.
+    let mut writer = std::process::Command::new("sh")
+        .args(["-c", "cat > \"$0\" && chmod 755 \"$0\""])
+        .arg(&program)
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::io::Write::write_all(&mut writer.stdin.take().unwrap(), script.as_bytes()).unwrap();
+    assert!(writer.wait().unwrap().success());
+    let expected = b"p\xf6\n\xff\xfe\n\n a\xe4\n\xfa\n\xfb=\n\xfc\n\xfd\nf\xff\n";
+    let words = [
+        &b"-env"[..],
+        b"A",
+        b"\xfa",
+        b"-env",
+        b"B=\xfb=",
+        b"-x",
+        b"C=\xfc",
+        b"-genv",
+        b"D",
+        b"\xfd",
+        b"-wdir",
+    ];
+    let words = words.map(os).to_vec();
+    let arguments = [&b"\xff\xfe"[..], b"", b" a\xe4"].map(os);
+    let hosts = ["-bootstrap", "fork", "-hosts", "a,b"].map(OsString::from);
+    for hosts in [&[][..], &hosts] {
+        let out = dir.path().join(OsStr::from_bytes(b"o\xff.%r"));
+        let mut command = mpiexec();
+        command.args(hosts).args(["-n", "2", "-outfile-pattern"]);
+        command.arg(out).args(&words).arg(&folder);
+        command.arg("./p\u{fffd}").arg("x");
+        let why = start(&mut command).finish();
+        why.expect(127).says("'./p\u{fffd}' was not found");
+        let out = dir.path().join(OsStr::from_bytes(b"o\xff.%r"));
+        let mut command = mpiexec();
+        command.args(hosts).args(["-n", "2", "-outfile-pattern"]);
+        command.arg(out).args(&words).arg(&folder);
+        command.arg(os(b"./p\xf6")).args(&arguments);
+        start(&mut command).finish().expect(0);
+        for rank in ["0", "1"] {
+            let name = os(&[b"o\xff.", rank.as_bytes()].concat());
+            assert_eq!(std::fs::read(dir.path().join(name)).unwrap(), expected);
+        }
+    }
+
+    // The same in a file; the program is found by its folder.
+    let file = dir.path().join(OsStr::from_bytes(b"c\xff"));
+    let mut line = b"# \xe9\n-n 1 -outfile-pattern 'OUT' ".to_vec();
+    for word in &words {
+        line.extend([b"'", word.as_bytes(), b"' "].concat());
+    }
+    line.extend([b"'", folder.as_os_str().as_bytes(), b"' -path '"].concat());
+    line.extend(
+        [
+            folder.as_os_str().as_bytes(),
+            b"' p\xf6 \xff\xfe '' \" a\xe4\"\r\n",
+        ]
+        .concat(),
+    );
+    let out = dir.path().join(OsStr::from_bytes(b"d\xff/o"));
+    std::fs::create_dir(out.parent().unwrap()).unwrap();
+    let at = line.windows(3).position(|three| three == b"OUT").unwrap();
+    line.splice(at..at + 3, out.as_os_str().as_bytes().iter().copied());
+    std::fs::write(&file, line).unwrap();
+    start(mpiexec().arg("-configfile").arg(&file))
+        .finish()
+        .expect(0);
+    assert_eq!(std::fs::read(out).unwrap(), expected);
+
+    // Variables by name, of which one is not UTF-8; output into a folder.
+    let folder = dir.path().join(OsStr::from_bytes(b"g\xff%"));
+    let mut command = mpiexec();
+    command.env(os(b"V\xff"), os(b"\xfe")).env("W", "1");
+    command.arg("-envlist").arg(os(b"W,V\xff,PATH"));
+    command.arg("-output-filename").arg(&folder);
+    start(command.arg("env")).finish().expect(0);
+    let told = std::fs::read(folder.join("rank.0/stdout")).unwrap();
+    let lines: Vec<&[u8]> = told.split(|byte| *byte == b'\n').collect();
+    assert!(lines.contains(&&b"V\xff=\xfe"[..]) && lines.contains(&&b"W=1"[..]));
 }
 
 #[test]

@@ -33,6 +33,7 @@ mod spawn;
 pub mod text;
 pub mod wire;
 pub mod wire2;
+pub mod words;
 
 pub use client::Client;
 pub use environment::{Launch, Version, detect};

@@ -236,8 +236,8 @@ impl Link for Pmi1 {
     }
 
     fn spawn(&self, spawn: &Spawn) -> Result<(), PmiError> {
-        let lines = spawn.to_lines()?;
-        self.exchange("spawn", lines.as_bytes(), "spawn_result", |line| {
+        let lines = spawn.to_lines(self.ours)?;
+        self.exchange("spawn", &lines, "spawn_result", |line| {
             accepted("spawn", line)?;
             let codes = line.text("errcodes").unwrap_or_default();
             let failed = codes

@@ -3,7 +3,7 @@
 use crate::channel::{Channel, nonsense};
 use crate::connection::Connection;
 use crate::link::Link;
-use crate::wire2::{Message, Messages, message};
+use crate::wire2::{HEAD, LONGEST, Message, Messages, message, message_of};
 use crate::{Limits, PmiError, Spawn, mapping};
 
 #[derive(Debug)]
@@ -69,7 +69,11 @@ impl Pmi2 {
 
     /// Asks, and takes the answer if it says that all went well.
     fn ask(&self, command: &'static str, fields: &[(&str, &str)]) -> Result<Vec<u8>, PmiError> {
-        let answer = self.raw(command, fields)?;
+        self.accepted(command, self.raw(command, &message(command, fields))?)
+    }
+
+    /// An answer, if it says that all went well.
+    fn accepted(&self, command: &'static str, answer: Vec<u8>) -> Result<Vec<u8>, PmiError> {
         let read = Message::parse(&answer);
         match read.number::<i64>("rc") {
             None | Some(0) => Ok(answer),
@@ -81,10 +85,9 @@ impl Pmi2 {
     }
 
     /// Asks, and takes the answer to this question whatever it says.
-    fn raw(&self, command: &'static str, fields: &[(&str, &str)]) -> Result<Vec<u8>, PmiError> {
+    fn raw(&self, command: &'static str, request: &[u8]) -> Result<Vec<u8>, PmiError> {
         let expected = format!("{command}-response");
-        let request = message(command, fields);
-        self.channel.exchange(command, &request, |answer| {
+        self.channel.exchange(command, request, |answer| {
             match Message::parse(answer).command() == expected.as_bytes() {
                 true => Ok(()),
                 false => Err(format!("expected cmd={expected}")),
@@ -99,7 +102,7 @@ impl Pmi2 {
         fields: &[(&str, &str)],
         name: &str,
     ) -> Result<Option<String>, PmiError> {
-        let answer = self.raw(command, fields)?;
+        let answer = self.raw(command, &message(command, fields))?;
         let read = Message::parse(&answer);
         let failed = read.number::<i64>("rc").is_some_and(|rc| rc != 0);
         let absent = read.text("found").is_some() && !read.is_true("found");
@@ -158,12 +161,16 @@ impl Link for Pmi2 {
     }
 
     fn spawn(&self, spawn: &Spawn) -> Result<(), PmiError> {
-        let fields = spawn.to_fields();
-        let fields: Vec<(&str, &str)> = fields
-            .iter()
-            .map(|(key, value)| (key.as_str(), value.as_str()))
-            .collect();
-        self.ask("spawn", &fields).map(drop)
+        let request = message_of("spawn", spawn.to_fields());
+        let bytes = request.len() - HEAD;
+        if bytes > LONGEST {
+            return Err(PmiError::Unfit(format!(
+                "programs, arguments and Info keys take {bytes} bytes, and PMI-2 carries at most {LONGEST}; pass on \
+                 less, or the rest by a message"
+            )));
+        }
+        self.accepted("spawn", self.raw("spawn", &request)?)
+            .map(drop)
     }
 
     fn abort(&self, _code: i32, text: &str) -> Result<(), PmiError> {

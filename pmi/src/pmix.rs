@@ -366,8 +366,14 @@ fn fixed(key: &CStr) -> [c_char; ffi::KEY_SIZE] {
     chars
 }
 
-fn c_string(text: &str) -> Result<CString, PmiError> {
-    CString::new(text).map_err(|_| PmiError::Unfit(format!("{text:?} contains a zero byte")))
+fn c_string(text: impl Into<Vec<u8>>) -> Result<CString, PmiError> {
+    CString::new(text).map_err(|error| {
+        let text = error.into_vec();
+        PmiError::Unfit(format!(
+            "'{}' contains a zero byte, which no string of C can have",
+            text.escape_ascii()
+        ))
+    })
 }
 
 fn nothing() -> Value {

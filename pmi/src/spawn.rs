@@ -1,41 +1,63 @@
 //! What `MPI_Comm_spawn` asks of a launcher, as PMI-1 writes it: a block of lines per command.
+//!
+//! The name of a program, its arguments and the values of Info keys are bytes, as they are for the system.
 
+use std::env::split_paths;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::PmiError;
+use crate::{PmiError, text};
 
 /// A program to be started, and how often.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Command {
     /// The program.
-    pub program: String,
+    pub program: OsString,
     /// Its arguments.
-    pub args: Vec<String>,
+    pub args: Vec<OsString>,
     /// Processes to start.
     pub count: usize,
     /// Keys of Info and their values: `wdir`, `host`, `path` ….
-    pub info: Vec<(String, String)>,
+    pub info: Vec<(String, OsString)>,
 }
 
 impl Command {
     /// The value of a key of Info, if it is there and not empty.
-    pub fn info(&self, key: &str) -> Option<&str> {
+    pub fn info(&self, key: &str) -> Option<&OsStr> {
         let found = self.info.iter().find(|one| one.0 == key);
         found
-            .map(|one| one.1.as_str())
+            .map(|one| one.1.as_os_str())
             .filter(|one| !one.is_empty())
+    }
+
+    /// The same for a key whose value is text: what hosts are called, or a word that the launcher knows.
+    ///
+    /// # Errors
+    /// It is not UTF-8.
+    pub fn info_text(&self, key: &str) -> Result<Option<&str>, String> {
+        let text = |value: &'_ OsStr| {
+            format!(
+                "the value of the Info key {key}, '{}', is not UTF-8; names of hosts and words for the launcher are",
+                value.display()
+            )
+        };
+        let value = self.info(key);
+        let value = value.map(|value| value.to_str().ok_or_else(|| text(value)));
+        value.transpose()
     }
 
     /// The program as the keys `path` and `wdir` say, on a machine of the kind that `arch` asks for.
     ///
     /// # Errors
     /// It is not there, or this machine is of another kind.
-    pub fn locate(&self) -> Result<String, String> {
+    pub fn locate(&self) -> Result<OsString, String> {
         let arch = std::env::consts::ARCH;
         if let Some(other) = self.info("arch").filter(|wanted| *wanted != arch) {
             return Err(format!(
-                "the Info key arch asks for {other}; this machine is {arch}"
+                "the Info key arch asks for {}; this machine is {arch}",
+                other.display()
             ));
         }
         let Some(path) = self.info("path") else {
@@ -45,20 +67,17 @@ impl Command {
             let found = std::fs::metadata(path);
             found.is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
         };
-        let base = Path::new(self.info("wdir").unwrap_or(""));
-        let mut places = path
-            .split(':')
-            .map(|dir| base.join(dir).join(&self.program));
+        let base = Path::new(self.info("wdir").unwrap_or_default());
+        let mut places = split_paths(path).map(|dir| base.join(dir).join(&self.program));
         let found = places.find(runnable);
         let found = found.and_then(|path| std::fs::canonicalize(path).ok());
-        found
-            .and_then(|path| path.into_os_string().into_string().ok())
-            .ok_or_else(|| {
-                format!(
-                    "the program '{}' was not found in the directories of the Info key path, '{path}'",
-                    self.program
-                )
-            })
+        found.map(PathBuf::into_os_string).ok_or_else(|| {
+            format!(
+                "the program '{}' was not found in the directories of the Info key path, '{}'",
+                self.program.display(),
+                path.display()
+            )
+        })
     }
 }
 
@@ -71,80 +90,143 @@ pub struct Spawn {
     pub preput: Vec<(String, String)>,
 }
 
+/// Keys of Info that mean something to a launcher. Others are left out where they can't be told.
+const MEANT: [&str; 9] = [
+    "arch",
+    "host",
+    "hosts",
+    "hostfile",
+    "add-host",
+    "add-hostfile",
+    "path",
+    "wdir",
+    "wd",
+];
+
+/// What is behind a key whose value is percent-encoded.
+const ENCODED: char = '%';
+
+/// Lines for a launcher.
+struct Writer {
+    lines: Vec<u8>,
+    /// Whether it is Weft's, which understands what no line can carry as it is.
+    ours: bool,
+}
+
+impl Writer {
+    /// A key and a value that no line break can be in.
+    fn add(&mut self, key: &str, value: impl AsRef<[u8]>) {
+        self.lines.extend_from_slice(key.as_bytes());
+        self.lines.push(b'=');
+        self.lines.extend_from_slice(value.as_ref());
+        self.lines.push(b'\n');
+    }
+
+    /// A key and a value of the program's; `what` says what it is.
+    fn add_any(
+        &mut self,
+        key: &str,
+        value: &OsStr,
+        what: impl FnOnce() -> String,
+    ) -> Result<(), PmiError> {
+        let bytes = value.as_bytes();
+        let is_broken = bytes.contains(&b'\n');
+        if bytes.contains(&0) || is_broken && !self.ours {
+            let (why, advice) = match is_broken {
+                true => ("a line break", "; Weft's mpiexec can: start the job by it"),
+                false => ("a zero byte", ""),
+            };
+            return Err(PmiError::Unfit(format!(
+                "{}, '{}', has {why}, which this launcher can't be told{advice}",
+                what(),
+                bytes.escape_ascii()
+            )));
+        }
+        // Who reads lines may take a carriage return for a part of the break.
+        match self.ours && (is_broken || bytes.ends_with(b"\r")) {
+            true => self.add(&format!("{key}{ENCODED}"), text::percent_encode(bytes)),
+            false => self.add(key, bytes),
+        }
+        Ok(())
+    }
+}
+
 impl Spawn {
     /// Processes of the job.
     pub fn size(&self) -> usize {
         self.commands.iter().map(|command| command.count).sum()
     }
 
-    /// The blocks of PMI-1.
+    /// The blocks of PMI-1; `ours` for Weft's own launcher, which can be told line breaks.
     ///
     /// # Errors
-    /// A text has a line break, which no line can carry.
-    pub fn to_lines(&self) -> Result<String, PmiError> {
-        let mut lines = String::new();
-        let mut add = |key: &str, value: &str| {
-            if value.contains(['\n', '\0']) {
-                return Err(PmiError::Unfit(format!(
-                    "'{}' has a line break, which the launcher can't be told",
-                    value.escape_debug()
-                )));
-            }
-            lines.push_str(key);
-            lines.push('=');
-            lines.push_str(value);
-            lines.push('\n');
-            Ok(())
+    /// The program's name, an argument or the value of a key that matters has a line break, and the launcher is
+    /// another one; or it has a zero byte.
+    pub fn to_lines(&self, ours: bool) -> Result<Vec<u8>, PmiError> {
+        let mut to = Writer {
+            lines: Vec::new(),
+            ours,
         };
         for (number, command) in (1..).zip(&self.commands) {
-            add("mcmd", "spawn")?;
-            add("nprocs", &command.count.to_string())?;
-            add("execname", &command.program)?;
-            add("totspawns", &self.commands.len().to_string())?;
-            add("spawnssofar", &number.to_string())?;
+            let program = || format!("'{}'", command.program.display());
+            to.add("mcmd", "spawn");
+            to.add("nprocs", command.count.to_string());
+            to.add_any("execname", &command.program, || {
+                "the program's name".to_owned()
+            })?;
+            to.add("totspawns", self.commands.len().to_string());
+            to.add("spawnssofar", number.to_string());
             for (place, arg) in (1..).zip(&command.args) {
-                add(&format!("arg{place}"), arg)?;
+                let what = || format!("argument {place} of {}", program());
+                to.add_any(&format!("arg{place}"), arg, what)?;
             }
-            add("argcnt", &command.args.len().to_string())?;
-            add("preput_num", &self.preput.len().to_string())?;
+            to.add("argcnt", command.args.len().to_string());
+            to.add("preput_num", self.preput.len().to_string());
             for (place, (key, value)) in self.preput.iter().enumerate() {
-                add(&format!("preput_key_{place}"), key)?;
-                add(&format!("preput_val_{place}"), value)?;
+                let what = || format!("the value of '{key}' for {}", program());
+                to.add(&format!("preput_key_{place}"), key);
+                to.add_any(&format!("preput_val_{place}"), value.as_ref(), what)?;
             }
-            add("info_num", &command.info.len().to_string())?;
-            for (place, (key, value)) in command.info.iter().enumerate() {
-                add(&format!("info_key_{place}"), key)?;
-                add(&format!("info_val_{place}"), value)?;
+            let is_told = |(key, value): &&(String, OsString)| {
+                let broken = |text: &[u8]| text.iter().any(|byte| [b'\n', 0].contains(byte));
+                let is_line = ours || !broken(value.as_bytes());
+                MEANT.contains(&key.as_str()) || !broken(key.as_bytes()) && is_line
+            };
+            let info: Vec<_> = command.info.iter().filter(is_told).collect();
+            to.add("info_num", info.len().to_string());
+            for (place, (key, value)) in info.into_iter().enumerate() {
+                let what = || format!("the value of the Info key {key} for {}", program());
+                to.add(&format!("info_key_{place}"), key);
+                to.add_any(&format!("info_val_{place}"), value, what)?;
             }
-            add("endcmd", "")?;
+            // The one line without a value.
+            to.lines.extend_from_slice(b"endcmd\n");
         }
-        // The one line without a value.
-        Ok(lines.replace("\nendcmd=\n", "\nendcmd\n"))
+        Ok(to.lines)
     }
-}
 
-impl Spawn {
     /// The fields of PMI-2's message, in its order.
-    pub fn to_fields(&self) -> Vec<(String, String)> {
+    pub fn to_fields(&self) -> Vec<(String, Vec<u8>)> {
         let mut fields = Vec::new();
-        let mut add = |key: &str, value: &str| fields.push((key.to_owned(), value.to_owned()));
-        add("ncmds", &self.commands.len().to_string());
-        add("preputcount", &self.preput.len().to_string());
+        let mut add = |key: String, value: &[u8]| fields.push((key, value.to_vec()));
+        let number = |number: usize| number.to_string().into_bytes();
+        add("ncmds".into(), &number(self.commands.len()));
+        add("preputcount".into(), &number(self.preput.len()));
         for (place, (key, value)) in self.preput.iter().enumerate() {
-            add(&format!("ppkey{place}"), key);
-            add(&format!("ppval{place}"), value);
+            add(format!("ppkey{place}"), key.as_bytes());
+            add(format!("ppval{place}"), value.as_bytes());
         }
         for command in &self.commands {
-            add("subcmd", &command.program);
-            add("maxprocs", &command.count.to_string());
-            add("argc", &command.args.len().to_string());
+            add("subcmd".into(), command.program.as_bytes());
+            add("maxprocs".into(), &number(command.count));
+            add("argc".into(), &number(command.args.len()));
             for (place, arg) in command.args.iter().enumerate() {
-                add(&format!("argv{place}"), arg);
+                add(format!("argv{place}"), arg.as_bytes());
             }
-            add("infokeycount", &command.info.len().to_string());
+            add("infokeycount".into(), &number(command.info.len()));
             for (place, (key, value)) in command.info.iter().enumerate() {
-                add(&format!("infokey{place}"), key);
-                add(&format!("infoval{place}"), value);
+                add(format!("infokey{place}"), key.as_bytes());
+                add(format!("infoval{place}"), value.as_bytes());
             }
         }
         fields
@@ -154,42 +236,48 @@ impl Spawn {
 /// The lines of a block as they arrive, and the commands of earlier blocks.
 #[derive(Debug, Default)]
 pub(crate) struct Blocks {
-    lines: Vec<(String, String)>,
+    lines: Vec<(String, OsString)>,
     spawn: Spawn,
 }
 
 impl Blocks {
     /// A line within a block.
     pub fn line(&mut self, bytes: &[u8]) {
-        let text = String::from_utf8_lossy(bytes);
-        let text = text.strip_suffix('\r').unwrap_or(&text);
-        if let Some((key, value)) = text.split_once('=') {
-            self.lines
-                .push((key.trim_start().to_owned(), value.to_owned()));
-        }
+        let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
+        let Some(at) = bytes.iter().position(|byte| *byte == b'=') else {
+            return;
+        };
+        let (key, value) = (&bytes[..at], &bytes[at + 1..]);
+        let key = String::from_utf8_lossy(key.trim_ascii_start());
+        let (key, value) = match key.strip_suffix(ENCODED) {
+            Some(key) => (key, text::percent_decode(value).unwrap_or_default()),
+            None => (&*key, value.to_vec()),
+        };
+        self.lines.push((key.to_owned(), OsString::from_vec(value)));
     }
 
     /// The end of a block: the job, if it was the last one.
     pub fn end(&mut self) -> Option<Result<Spawn, String>> {
         let lines = std::mem::take(&mut self.lines);
-        let text = |key: &str| {
+        let value = |key: &str| {
             let found = lines.iter().find(|line| line.0 == key);
             found.map(|line| line.1.clone())
         };
-        let number = |key: &str| text(key).and_then(|text| text.trim().parse::<usize>().ok());
+        let text = |value: OsString| value.to_string_lossy().into_owned();
+        let number = |key: &str| value(key).and_then(|it| text(it).trim().parse::<usize>().ok());
         let pairs = |keys: &str, values: &str, count: usize| {
             let pair = |place| {
                 Some((
-                    text(&format!("{keys}{place}"))?,
-                    text(&format!("{values}{place}"))?,
+                    text(value(&format!("{keys}{place}"))?),
+                    value(&format!("{values}{place}"))?,
                 ))
             };
             (0..count).map_while(pair).collect::<Vec<_>>()
         };
         let args = number("argcnt").unwrap_or(0);
-        let args = (1..=args).map_while(|place| text(&format!("arg{place}")));
+        let args = (1..=args).map_while(|place| value(&format!("arg{place}")));
         let command = Command {
-            program: text("execname").unwrap_or_default(),
+            program: value("execname").unwrap_or_default(),
             args: args.collect(),
             count: number("nprocs").unwrap_or(0),
             info: pairs("info_key_", "info_val_", number("info_num").unwrap_or(0)),
@@ -200,7 +288,8 @@ impl Blocks {
             number("preput_num").unwrap_or(0),
         );
         if self.spawn.commands.is_empty() {
-            self.spawn.preput = preput;
+            let preput = preput.into_iter().map(|(key, value)| (key, text(value)));
+            self.spawn.preput = preput.collect();
         }
         self.spawn.commands.push(command);
         let all = number("totspawns").unwrap_or(1);
@@ -220,13 +309,30 @@ impl Blocks {
 mod tests {
     use super::*;
 
+    fn os(bytes: &[u8]) -> OsString {
+        OsString::from_vec(bytes.to_vec())
+    }
+
+    /// What a launcher reads from these lines.
+    fn read(lines: &[u8]) -> Vec<Result<Spawn, String>> {
+        let mut blocks = Blocks::default();
+        let mut found = Vec::new();
+        for line in lines.split_inclusive(|byte| *byte == b'\n') {
+            match line.strip_suffix(b"\n").unwrap() {
+                b"endcmd" => found.extend(blocks.end()),
+                line => blocks.line(line),
+            }
+        }
+        found
+    }
+
     #[test]
     fn a_job_comes_back_from_its_lines() {
         let spawn = Spawn {
             commands: vec![
                 Command {
                     program: "./a b".into(),
-                    args: vec!["-x=1".into(), String::new(), "two words".into()],
+                    args: vec!["-x=1".into(), OsString::new(), "two words".into()],
                     count: 3,
                     info: vec![("wdir".into(), "/tmp".into())],
                 },
@@ -238,22 +344,79 @@ mod tests {
             ],
             preput: vec![("key".into(), "a value".into())],
         };
-        let lines = spawn.to_lines().unwrap();
-        let mut blocks = Blocks::default();
-        let mut found = Vec::new();
-        for line in lines.lines() {
-            match line {
-                "endcmd" => found.extend(blocks.end()),
-                line => blocks.line(line.as_bytes()),
-            }
+        for ours in [false, true] {
+            assert_eq!(read(&spawn.to_lines(ours).unwrap()), [Ok(spawn.clone())]);
         }
-        assert_eq!(found, [Ok(spawn.clone())]);
         assert_eq!(spawn.size(), 4);
         let bad = Spawn {
             preput: vec![("key".into(), "two\nlines".into())],
             ..spawn
         };
-        assert!(bad.to_lines().is_err());
+        assert!(bad.to_lines(false).is_err());
+    }
+
+    /// Of a job whose program's name, arguments and folder have these bytes.
+    fn with(bytes: &[u8]) -> Spawn {
+        Spawn {
+            commands: vec![Command {
+                program: os(&[b"./p", bytes].concat()),
+                args: vec![os(bytes), "%41".into(), os(&[bytes, b"x"].concat())],
+                count: 1,
+                info: vec![("wdir".into(), os(bytes)), ("unknown".into(), os(bytes))],
+            }],
+            preput: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn any_bytes_come_back_from_lines() {
+        let bytes: Vec<u8> = (1..=255).filter(|byte| *byte != b'\n').collect();
+        for ours in [false, true] {
+            let spawn = with(&bytes);
+            assert_eq!(read(&spawn.to_lines(ours).unwrap()), [Ok(spawn)]);
+        }
+        // Our own launcher can be told what no line carries as it is.
+        for bytes in [&b"a\nb"[..], b"\n", b"\nendcmd\n", b"\xff\r", b"\r\n%"] {
+            let spawn = with(bytes);
+            assert_eq!(read(&spawn.to_lines(true).unwrap()), [Ok(spawn)]);
+        }
+    }
+
+    #[test]
+    fn what_a_launcher_cant_be_told_is_named() {
+        let said = |spawn: &Spawn, ours| spawn.to_lines(ours).unwrap_err().to_string();
+        let mut spawn = with(b"\xff");
+        spawn.commands[0].args[1] = "two\nlines".into();
+        let why = said(&spawn, false);
+        assert!(why.starts_with("argument 2 of './p"), "{why}");
+        assert!(why.contains("'two\\nlines', has a line break"), "{why}");
+        assert!(why.ends_with("start the job by it"), "{why}");
+        assert!(spawn.to_lines(true).is_ok());
+        spawn.commands[0].args.clear();
+        spawn.commands[0].info[0].1 = "a\nb".into();
+        assert!(said(&spawn, false).starts_with("the value of the Info key wdir"));
+        // What nobody would look at is left out.
+        spawn.commands[0].info.remove(0);
+        spawn.commands[0].info[0].1 = "a\nb".into();
+        let told = read(&spawn.to_lines(false).unwrap()).remove(0).unwrap();
+        assert_eq!(told.commands[0].info, []);
+        spawn.commands[0].program = "a\0b".into();
+        assert!(said(&spawn, true).starts_with("the program's name, 'a\\x00b', has a zero byte"));
+    }
+
+    #[test]
+    fn texts_among_keys_are_utf_8() {
+        let command = Command {
+            info: vec![
+                ("host".into(), os(b"a\xff")),
+                ("map_by".into(), "node".into()),
+            ],
+            ..Command::default()
+        };
+        let why = command.info_text("host").unwrap_err();
+        assert!(why.contains("key host, 'a\u{fffd}', is not UTF-8"), "{why}");
+        assert_eq!(command.info_text("map_by"), Ok(Some("node")));
+        assert_eq!(command.info_text("bind_to"), Ok(None));
     }
 
     #[test]
@@ -262,7 +425,7 @@ mod tests {
             commands: vec![
                 Command {
                     program: "a".into(),
-                    args: vec!["x".into()],
+                    args: vec![os(b"x\xff")],
                     count: 2,
                     info: vec![("host".into(), "h".into())],
                 },
@@ -275,10 +438,11 @@ mod tests {
             preput: vec![("key".into(), "value".into())],
         };
         let fields = spawn.to_fields();
-        let text: Vec<String> = fields.iter().map(|(k, v)| format!("{k}={v}")).collect();
+        let show = |(key, value): &(String, Vec<u8>)| format!("{key}={}", value.escape_ascii());
+        let text: Vec<String> = fields.iter().map(show).collect();
         assert_eq!(
             text.join(";"),
-            "ncmds=2;preputcount=1;ppkey0=key;ppval0=value;subcmd=a;maxprocs=2;argc=1;argv0=x;infokeycount=1;\
+            "ncmds=2;preputcount=1;ppkey0=key;ppval0=value;subcmd=a;maxprocs=2;argc=1;argv0=x\\xff;infokeycount=1;\
              infokey0=host;infoval0=h;subcmd=b;maxprocs=1;argc=0;infokeycount=0"
         );
     }

@@ -15,9 +15,23 @@ pub fn protect(text: &str) -> Cow<'_, str> {
     if !text.is_empty() && text.bytes().all(is_plain) && !text.starts_with(MARK) {
         return Cow::Borrowed(text);
     }
-    let mut out = String::with_capacity(MARK.len() + text.len() * 2);
-    out.push_str(MARK);
-    for byte in text.bytes() {
+    Cow::Owned(format!("{MARK}{}", percent_encode(text.as_bytes())))
+}
+
+/// The reverse of [`protect`]; words that are not marked, or badly, come back as they are.
+pub fn unprotect(word: &str) -> Cow<'_, str> {
+    let inner = word.strip_prefix(MARK).map(str::as_bytes);
+    let text = inner.and_then(percent_decode).map(String::from_utf8);
+    match text {
+        Some(Ok(text)) => Cow::Owned(text),
+        _ => Cow::Borrowed(word),
+    }
+}
+
+/// Bytes as a word: those that are not plain characters as `%` and two digits.
+pub fn percent_encode(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len() * 2);
+    for &byte in bytes {
         if is_plain(byte) && byte != b'%' {
             out.push(char::from(byte));
         } else {
@@ -26,15 +40,7 @@ pub fn protect(text: &str) -> Cow<'_, str> {
             out.push(char::from(HEX[usize::from(byte & 15)]));
         }
     }
-    Cow::Owned(out)
-}
-
-/// The reverse of [`protect`]; words that are not marked, or badly, come back as they are.
-pub fn unprotect(word: &str) -> Cow<'_, str> {
-    match word.strip_prefix(MARK).and_then(percent_decode) {
-        Some(text) => Cow::Owned(text),
-        None => Cow::Borrowed(word),
-    }
+    out
 }
 
 fn is_plain(byte: u8) -> bool {
@@ -43,9 +49,10 @@ fn is_plain(byte: u8) -> bool {
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-fn percent_decode(word: &str) -> Option<String> {
+/// The reverse of [`percent_encode`]; `None` if digits are missing behind a `%`.
+pub fn percent_decode(word: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(word.len());
-    let mut bytes = word.bytes();
+    let mut bytes = word.iter().copied();
     while let Some(byte) = bytes.next() {
         if byte == b'%' {
             let high = char::from(bytes.next()?).to_digit(16)?;
@@ -55,7 +62,7 @@ fn percent_decode(word: &str) -> Option<String> {
             out.push(byte);
         }
     }
-    String::from_utf8(out).ok()
+    Some(out)
 }
 
 /// 64 characters that no launcher minds; the length of the text says how many bytes it holds.

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use crate::channel;
 
 /// Characters of a message's length.
-const HEAD: usize = 6;
+pub(crate) const HEAD: usize = 6;
 
 /// One message, taken apart but not copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,16 +98,31 @@ fn unescape(value: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
+/// The longest message without its length, in bytes.
+pub const LONGEST: usize = 999_999;
+
 /// A message with its length in front.
 pub fn message(command: &str, fields: &[(&str, &str)]) -> Vec<u8> {
-    let mut body = format!("cmd={command};");
+    message_of(command, fields.iter().copied())
+}
+
+/// A message of any keys and values, with its length in front. Who may have more than [`LONGEST`] bytes looks first.
+pub fn message_of<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+    command: &str,
+    fields: impl IntoIterator<Item = (K, V)>,
+) -> Vec<u8> {
+    let mut body = format!("cmd={command};").into_bytes();
     for (key, value) in fields {
-        body.push_str(key);
-        body.push('=');
-        body.push_str(&value.replace(';', ";;"));
-        body.push(';');
+        body.extend_from_slice(key.as_ref());
+        body.push(b'=');
+        for &byte in value.as_ref() {
+            body.extend(std::iter::repeat_n(byte, 1 + usize::from(byte == b';')));
+        }
+        body.push(b';');
     }
-    format!("{:6}{body}", body.len()).into_bytes()
+    let mut message = format!("{:HEAD$}", body.len()).into_bytes();
+    message.append(&mut body);
+    message
 }
 
 /// Collects bytes as they arrive and hands out whole messages.

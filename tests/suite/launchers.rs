@@ -279,7 +279,14 @@ fn hydra_spawns() -> Result {
         run(&room, &mut command, &spawned(&["children: "]))
             .map_err(|error| format!("{version}: {error}"))?;
     }
-    Ok(())
+    // Its PMI-1 has lines, and says no more of an argument than what is in one.
+    let room = Room::new()?;
+    let mut command = room.command(Path::new("/usr/bin/mpiexec.hydra"));
+    clear(&mut command);
+    command.env("WEFT_PMI", "pmi1").args(["-n", "1"]);
+    command.arg(tool("spawner")?).args(["lines", "2"]);
+    let why = &["refused: MPI_ERR_SPAWN", "MPI_Comm_spawn", "argument 3 of"];
+    run(&room, &mut command, &spawned(why))
 }
 
 fn prrte_spawns() -> Result {

@@ -1,7 +1,9 @@
 //! Spawned processes and connected jobs under our own mpiexec on several hosts.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -134,6 +136,13 @@ fn places() -> Result {
     let set = [two, &["-env", "WEFT_TEST_A", "1"]].concat();
     let words = ["variables", "2", "wdir", "/usr/lib"];
     run(&cluster, &set, &words, &children(&[b, b]))?;
+    // A folder whose name is no UTF-8, and an argument of two lines.
+    let folder = cluster.dir().join(OsStr::from_bytes(b"\xff\xfe"));
+    fs::create_dir(&folder).map_err(|error| error.to_string())?;
+    let mut bytes = command(&cluster, two, &["folder", "2", "wdir"])?;
+    judge(&cluster, bytes.arg(&folder), &children(&[b, b]))?;
+    let words = ["lines", "1", "host", b];
+    run(&cluster, two, &words, &children(&[b]))?;
     let program = tool("spawner")?;
     let (folder, name) = match (program.parent(), program.file_name()) {
         (Some(folder), Some(name)) => (folder.display().to_string(), name),

@@ -1,6 +1,7 @@
 //! Starting processes (MPI-3.1 section 10.3) and publishing names (section 10.4.4).
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{OsString, c_char, c_int};
+use std::os::unix::ffi::OsStringExt;
 
 use mpi_comm::dynamic::tell_result;
 use mpi_core::info::Info;
@@ -17,27 +18,21 @@ use crate::abi::{MPI_COMM_NULL, MPI_Comm, MPI_Info, MPI_MAX_PORT_NAME, MPI_SUCCE
 use crate::args::Out;
 use crate::raise::class_code;
 
-/// A string for the launcher, which takes UTF-8 only.
+/// A word for the launcher, byte for byte.
 ///
 /// # Safety
 /// `text` is a string or NULL.
-unsafe fn word(text: *const c_char, name: &str) -> Result<String> {
+unsafe fn word(text: *const c_char, name: &str) -> Result<OsString> {
     // SAFETY: the caller's contract.
     let word = unsafe { string(text, name)? };
-    match text::bytes(&word) == word.as_bytes() {
-        true => Ok(word),
-        false => Err(Error::new(
-            Class::Arg,
-            format!("{name} '{word}' is not UTF-8"),
-        )),
-    }
+    Ok(OsString::from_vec(text::bytes(&word)))
 }
 
 /// The arguments of a command, an array that ends with NULL. `MPI_ARGV_NULL` is NULL: none.
 ///
 /// # Safety
 /// `argv` is such an array of strings, or NULL.
-unsafe fn arguments(argv: *const *mut c_char) -> Result<Vec<String>> {
+unsafe fn arguments(argv: *const *mut c_char) -> Result<Vec<OsString>> {
     let mut args = Vec::new();
     if argv.is_null() {
         return Ok(args);

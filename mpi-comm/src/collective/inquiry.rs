@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 
 use super::agreement::{CallSignature, ENDED};
 use super::buffers::Message;
+use super::shared::is_before;
 use mpi_coll::Run;
 use mpi_core::comm::{Comm, Purpose};
 use mpi_core::error::{Class, Error, Result};
@@ -102,7 +103,8 @@ struct Letters {
     heard: Vec<(u32, Objection)>,
     /// Calls that were given up, and why.
     given_up: Vec<(u32, Objection)>,
-    over: Option<Objection>,
+    /// The first call from which on collectives are given up, and why.
+    over: Option<(u32, Objection)>,
 }
 
 enum Verdict {
@@ -158,7 +160,7 @@ impl CallNotes {
 
     #[cold]
     fn over_error(&self) -> Error {
-        let of = self.letters.lock().over.map_or(0, |over| over.of);
+        let of = self.letters.lock().over.map_or(0, |(_, over)| over.of);
         over_error(of)
     }
 
@@ -175,16 +177,17 @@ impl CallNotes {
     /// Whether a later call than number `tag` has taken its place.
     fn is_passed(&self, tag: u32) -> bool {
         let which = self.place(tag)[0].load(Ordering::Acquire);
-        // Numbers have 31 bits and wrap.
-        let ahead = (which as u32).wrapping_sub(tag) << 1;
-        which & SAID != 0 && ahead != 0 && (ahead as i32) > 0
+        which & SAID != 0 && is_before(tag, which as u32)
     }
 
     fn judge(&self, letters: &Letters, question: &Letter) -> Verdict {
-        if let Some(over) = letters.over {
+        let (tag, signature) = (question.tag, CallSignature::from_word(question.words[0]));
+        // Who is still in a call before it gets what it needs there.
+        if let Some((from, over)) = letters.over
+            && !is_before(tag, from)
+        {
             return Verdict::Object(over);
         }
-        let (tag, signature) = (question.tag, CallSignature::from_word(question.words[0]));
         let own = |kind, theirs| {
             let of = self.rank;
             Verdict::Object(Objection { kind, of, theirs })
@@ -258,10 +261,14 @@ impl CallNotes {
             }
             letters.given_up.push((tag, why));
             if end {
-                letters.over.get_or_insert(Objection {
+                let over = Objection {
                     kind: Kind::Over,
                     ..why
-                });
+                };
+                // Several may be under way, and given up in any order.
+                if letters.over.is_none_or(|(from, _)| is_before(tag, from)) {
+                    letters.over = Some((tag, over));
+                }
                 self.over.store(true, Ordering::Relaxed);
             }
         }
@@ -511,4 +518,49 @@ fn over_error(of: u32) -> Error {
              same root and with counts and datatypes that describe the same data{ENDED}"
         ),
     )
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Who asks about a call before that which was the end gets it done; about that one, or one after, nobody does.
+    #[test]
+    fn the_end_is_from_its_call_on() {
+        const LAST: u32 = i32::MAX as u32;
+        let signature = CallSignature::from_word(7);
+        for [before, from, after] in [[7, 8, 9], [LAST, 0, 1], [LAST - 1, LAST, 0]] {
+            let notes = CallNotes::default();
+            let [which, what] = notes.place(before);
+            what.store(signature.word(), Ordering::Relaxed);
+            which.store(SAID | ENDED_BIT | u64::from(before), Ordering::Relaxed);
+            let over = Objection {
+                kind: Kind::Over,
+                of: 3,
+                theirs: CallSignature::default(),
+            };
+            let letters = Letters {
+                over: Some((from, over)),
+                ..Letters::default()
+            };
+            let asked = |tag| {
+                let with = Address {
+                    peer: Default::default(),
+                    vci: Default::default(),
+                };
+                let question = Letter {
+                    with,
+                    asks: true,
+                    context: 0,
+                    tag,
+                    words: [signature.word(), 0],
+                };
+                notes.judge(&letters, &question)
+            };
+            assert!(matches!(asked(before), Verdict::Fine));
+            for tag in [from, after] {
+                assert!(matches!(asked(tag), Verdict::Object(objection) if objection == over));
+            }
+        }
+    }
 }

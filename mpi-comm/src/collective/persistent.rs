@@ -274,7 +274,8 @@ impl PersistentCollective {
                 purpose,
                 slots: {
                     let known = CommState::of(comm).shared_slots().unwrap_or(shared);
-                    SharedPort::new(shared, looks, inner.kept.signature).with_nearness_of(known)
+                    SharedPort::new(shared, looks, self.tag, inner.kept.signature)
+                        .with_nearness_of(known)
                 },
             }),
             (None, None) => inner.kept.run.advance(&mut CommPort {

@@ -241,6 +241,8 @@ pub(super) struct SharedPort<'a> {
     pub shared: &'a SharedSlots,
     /// How often to look at a flag before doing something else.
     pub looks: u32,
+    /// The call's number among the communicator's collectives.
+    tag: u32,
     /// What all members must say alike.
     pub signature: CallSignature,
     /// Whether long data is stored past the caches.
@@ -250,10 +252,16 @@ pub(super) struct SharedPort<'a> {
 }
 
 impl<'a> SharedPort<'a> {
-    pub fn new(shared: &'a SharedSlots, looks: u32, signature: CallSignature) -> SharedPort<'a> {
+    pub fn new(
+        shared: &'a SharedSlots,
+        looks: u32,
+        tag: u32,
+        signature: CallSignature,
+    ) -> SharedPort<'a> {
         SharedPort {
             shared,
             looks,
+            tag,
             signature,
             far: shared.nearness.is_far(),
             has_stored: false,
@@ -298,7 +306,8 @@ impl SlotPort for SharedPort<'_> {
     }
 
     fn disagreement(&mut self, of: u32, number: u64) -> Result<Error> {
-        self.shared.disagree_in(of, number, self.signature)
+        self.shared
+            .disagree_in(of, self.tag, number, self.signature)
     }
 
     #[inline]
@@ -456,6 +465,8 @@ pub(super) struct NonblockingPort<'a> {
     /// Whether to look for what others have put there. The call itself doesn't: mostly nothing is there
     /// yet, and who looks too early has the line brought over twice.
     pub looks: bool,
+    /// The call's number among the communicator's collectives.
+    pub tag: u32,
     /// What all members must say alike.
     pub signature: CallSignature,
 }
@@ -487,7 +498,7 @@ impl SlotPort for NonblockingPort<'_> {
 
     fn disagreement(&mut self, of: u32, number: u64) -> Result<Error> {
         let theirs = self.nonblocking.signature(of, number);
-        self.shared.disagree(of, self.signature, theirs)
+        self.shared.disagree(of, self.tag, self.signature, theirs)
     }
 
     fn length(&self, _cell: u32, _number: u64) -> Option<usize> {

@@ -79,7 +79,7 @@ pub(super) unsafe fn run(
     let signature = kept.signature;
     let shared = state.shared_slots().filter(|_| !signature.is_none());
     if let Some(shared) = shared {
-        shared.check()?;
+        shared.check(tag)?;
         shared.say(tag, signature);
     }
     let mut call = Underway {
@@ -252,7 +252,7 @@ impl<'a> Underway<'a> {
     #[inline]
     fn by_shared(&self, kept: &mut CommRun, shared: &SharedSlots, number: u64) -> Result<()> {
         let Underway { tag, signature, .. } = *self;
-        let slots = SharedPort::new(shared, self.process.looks(), signature);
+        let slots = SharedPort::new(shared, self.process.looks(), tag, signature);
         let mut port = self.port(slots);
         let mut polls = 0;
         let crowded = self.process.is_oversubscribed();
@@ -260,20 +260,11 @@ impl<'a> Underway<'a> {
         self.process.wait_for_stores(self.comm.vci(), || {
             self.check_members()?;
             loop {
-                let mut progress = kept.run.advance(&mut port)?;
-                if progress == Progress::Pending
-                    && let Err(found) = shared.check_agreement(tag, signature, &mut polls)
-                {
-                    // Who has found that may be in the next call: what this one needs was there before.
-                    progress = kept.run.advance(&mut port)?;
-                    if progress == Progress::Pending {
-                        return Err(found);
-                    }
-                }
-                if progress == Progress::Done {
+                if kept.run.advance(&mut port)? == Progress::Done {
                     port.slots.end(tag, number);
                     return Ok(Some(()));
                 }
+                shared.check_agreement(tag, signature, &mut polls)?;
                 note.look(self.process, self.comm, || {
                     let awaited = match kept.run.awaited() {
                         Some((ranks, number)) => shared.missing(ranks, number),
@@ -306,13 +297,14 @@ impl<'a> Underway<'a> {
         network: Option<&'a NetworkSlots>,
     ) -> Result<()> {
         let process = self.process;
-        node.check()?;
+        node.check(self.tag)?;
         node.say(self.tag, self.signature);
         process.source::<Collectives>().count_by_node();
         let mut port = self.port(NodePort {
             node: SharedPort::new(
                 node,
                 process.looks(),
+                self.tag,
                 self.signature.in_phases(kept.run.schedule().node_phases()),
             ),
             network: network.map(|network| self.network_port(network)),
@@ -329,20 +321,11 @@ impl<'a> Underway<'a> {
         let result = process.wait_for_stores(self.comm.vci(), || {
             self.check_members()?;
             loop {
-                let mut progress = kept.run.advance(&mut port)?;
-                if progress == Progress::Pending
-                    && let Err(found) = node.check()
-                {
-                    // As in `by_shared`.
-                    progress = kept.run.advance(&mut port)?;
-                    if progress == Progress::Pending {
-                        return Err(found);
-                    }
-                }
-                if progress == Progress::Done {
+                if kept.run.advance(&mut port)? == Progress::Done {
                     port.slots.node.end(self.tag, number);
                     return Ok(Some(()));
                 }
+                node.check(self.tag)?;
                 self.look(&mut inquiry, kept)?;
                 self.note(&mut note, kept);
                 let spins = |(ranks, number)| node.spin_unless_needed(ranks, number);

@@ -75,6 +75,8 @@ pub(crate) struct SharedSlots {
     pub nearness: Nearness,
     /// Whether one copy from rank to rank is quicker than two through these slots.
     one_copy: AtomicBool,
+    /// Whether this rank has been told that members disagree.
+    told: AtomicBool,
     _share: Share,
     /// What `base` points to.
     piece: Box<dyn SharedSegment>,
@@ -138,6 +140,7 @@ impl SharedSlots {
             names: None,
             nearness: Nearness::default(),
             one_copy: AtomicBool::new(false),
+            told: AtomicBool::new(false),
             _share: share,
             piece,
         };
@@ -302,21 +305,47 @@ impl SharedSlots {
         unsafe { &*self.base.sub(HEAD).add(of as usize * self.own + 8).cast() }
     }
 
-    /// The word in rank 0's head that says that members disagree: 0 while nobody has found that.
+    /// The word in rank 0's head that says that members disagree, by [`found_by`]: 0 while nobody has found that.
     #[inline(always)]
     fn broken(&self) -> &AtomicU64 {
         // SAFETY: rank 0's head lies before its slots, in memory that lives as long as `self`.
         unsafe { &*self.base.sub(HEAD).cast() }
     }
 
-    /// An error if members have been found to disagree.
+    /// An error if members have been found to disagree about call number `tag` or one before it. Who is still in
+    /// one before that has all that it needs, or gets it: all others have called the same there.
     #[inline(always)]
-    pub fn check(&self) -> Result<()> {
-        // Acquire: sees what had been given before that was found.
-        match self.broken().load(Ordering::Acquire) {
+    pub fn check(&self, tag: u32) -> Result<()> {
+        match self.broken().load(Ordering::Relaxed) {
             0 => Ok(()),
-            found => Err(broken_by(found)),
+            found => self.check_found(found, tag),
         }
+    }
+
+    #[cold]
+    fn check_found(&self, found: u64, tag: u32) -> Result<()> {
+        let (call, one, other) = read_found(found);
+        if is_before(tag, call) {
+            return Ok(());
+        }
+        self.told.store(true, Ordering::Relaxed);
+        Err(broken_by(self.name(one), self.name(other)))
+    }
+
+    /// An error if this rank has been told in a call before. For a short way, where it costs the least: to find there
+    /// whether a call that is begun may still end is left to who waits in vain.
+    #[inline(always)]
+    pub fn check_told(&self) -> Result<()> {
+        match self.told.load(Ordering::Relaxed) {
+            false => Ok(()),
+            true => Err(self.told_again()),
+        }
+    }
+
+    #[cold]
+    fn told_again(&self) -> Error {
+        let (_, one, other) = read_found(self.broken().load(Ordering::Relaxed));
+        broken_by(self.name(one), self.name(other))
     }
 
     /// Where a rank says something about call number `tag`.
@@ -363,20 +392,20 @@ impl SharedSlots {
         self.nearness.look(which, beside, call);
     }
 
-    /// To be called by who waits in vain, with a count of how often: whether others have found that
-    /// members disagree, and now and then whether they do.
+    /// To be called by who waits in vain in call number `tag`, with a count of how often: whether others have found
+    /// that members disagree about it or one before it, and now and then whether they do.
     pub fn check_agreement(
         &self,
         tag: u32,
         signature: CallSignature,
         count: &mut u32,
     ) -> Result<()> {
-        self.check()?;
+        self.check(tag)?;
         *count = count.wrapping_add(1);
         if count.is_multiple_of(CHECK_EVERY)
             && let Some((of, theirs)) = self.other_signature(tag, signature)
         {
-            return Err(self.end(of, signature, theirs));
+            return Err(self.end(of, tag, signature, theirs));
         }
         Ok(())
     }
@@ -394,7 +423,7 @@ impl SharedSlots {
     #[cold]
     pub fn compare(&self, tag: u32, signature: CallSignature) -> Result<()> {
         match self.other_signature(tag, signature) {
-            Some((of, theirs)) => Err(self.disagree(of, signature, theirs)?),
+            Some((of, theirs)) => Err(self.disagree(of, tag, signature, theirs)?),
             None => Ok(()),
         }
     }
@@ -411,35 +440,43 @@ impl SharedSlots {
         })
     }
 
-    /// Rank `of` has raised the flag of a phase of another call. `Ok`: of one with the same phases.
+    /// Rank `of` has raised the flag of a phase of another call than number `tag`. `Ok`: of one with the same phases.
     #[cold]
-    pub fn disagree_in(&self, of: u32, number: u64, signature: CallSignature) -> Result<Error> {
-        self.disagree(of, signature, self.flag(of, number).signature())
+    pub fn disagree_in(
+        &self,
+        of: u32,
+        tag: u32,
+        number: u64,
+        signature: CallSignature,
+    ) -> Result<Error> {
+        self.disagree(of, tag, signature, self.flag(of, number).signature())
     }
 
-    /// Tells all that rank `of` disagrees, unless both keep step (`Ok`).
+    /// Tells all that rank `of` disagrees about call number `tag`, unless both keep step (`Ok`).
     #[cold]
     pub fn disagree(
         &self,
         of: u32,
+        tag: u32,
         signature: CallSignature,
         theirs: CallSignature,
     ) -> Result<Error> {
         if signature.keeps_step_with(theirs) {
             return Ok(signature.disagreement(self.name(of), theirs, false));
         }
-        Err(self.end(of, signature, theirs))
+        Err(self.end(of, tag, signature, theirs))
     }
 
-    /// Tells all that rank `of` disagrees.
-    fn end(&self, of: u32, signature: CallSignature, theirs: CallSignature) -> Error {
-        let (of, own) = (self.name(of), self.name(self.slots.rank));
-        let pair = u64::from(of) << 32 | u64::from(own);
-        let found = (1 << 63) | pair;
+    /// Tells all that rank `of` disagrees about call number `tag`.
+    fn end(&self, of: u32, tag: u32, signature: CallSignature, theirs: CallSignature) -> Error {
+        let found = found_by(tag, self.slots.rank, of);
+        // The first such call counts, whenever it is found: who waits there may wait for one who has given up.
+        let earlier = |known| (known == 0 || is_before(tag, read_found(known).0)).then_some(found);
         let _ = self
             .broken()
-            .compare_exchange(0, found, Ordering::Release, Ordering::Relaxed);
-        signature.disagreement(of, theirs, true)
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, earlier);
+        self.told.store(true, Ordering::Relaxed);
+        signature.disagreement(self.name(of), theirs, true)
     }
 }
 
@@ -459,9 +496,29 @@ impl Places {
     }
 }
 
+/// Bits of a rank, of which there are fewer with slots, and of the number of a call.
+const RANK: u32 = 16;
+const TAG: u32 = 31;
+
+/// The word that says that two ranks disagree about a call, never 0.
+fn found_by(tag: u32, one: u32, other: u32) -> u64 {
+    1 << 63 | (u64::from(other) << RANK | u64::from(one)) << TAG | u64::from(tag)
+}
+
+/// What such a word says.
+fn read_found(found: u64) -> (u32, u32, u32) {
+    let part = |from: u32, bits: u32| (found >> from) as u32 & ((1 << bits) - 1);
+    (part(0, TAG), part(TAG, RANK), part(TAG + RANK, RANK))
+}
+
+/// Whether a call comes before another, by their numbers, which have 31 bits and wrap.
+pub(super) fn is_before(tag: u32, other: u32) -> bool {
+    let ahead = tag.wrapping_sub(other) << 1;
+    (ahead as i32).is_negative()
+}
+
 #[cold]
-fn broken_by(found: u64) -> Error {
-    let (one, other) = (found as u32, (found >> 32) as u32 & 0x7fff_ffff);
+fn broken_by(one: u32, other: u32) -> Error {
     Error::new(
         Class::Truncate,
         format!(
@@ -533,5 +590,53 @@ mod tests {
         assert_eq!(other.missing(0..1, number), []);
         assert!(matches!(other.is_up(0, number, 1, Some(own)), Flag::Other));
         assert!(matches!(other.is_up(0, number, 1, Some(theirs)), Flag::Up));
+    }
+
+    /// Who waits in a call that all agree about is not told of a later one; whoever is there, or comes there, is.
+    #[test]
+    fn a_disagreement_is_that_of_its_call() {
+        const LAST: u32 = i32::MAX as u32;
+        let [before, theirs, own] = [6, 7, 8].map(|kind| CallSignature::from_word(kind << 40));
+        for tags in [[7, 8, 9], [LAST, 0, 1], [LAST - 1, LAST, 0]] {
+            let [one, other] = two();
+            let [earlier, tag, later] = tags;
+            one.say(earlier, before);
+            other.say(earlier, before);
+            one.say(tag, own);
+            other.say(tag, theirs);
+            let mut looks = CHECK_EVERY - 1;
+            let found = one.check_agreement(tag, own, &mut looks);
+            assert!(found.is_err_and(|error| error.to_string().contains("rank 1 and this rank")));
+            for looks in [0, CHECK_EVERY - 1] {
+                let mut looks = looks;
+                assert!(other.check_agreement(earlier, before, &mut looks).is_ok());
+            }
+            assert!(other.check(earlier).is_ok() && other.check_told().is_ok());
+            assert!(one.check_told().is_err());
+            for tag in [tag, later] {
+                let told = other.check_agreement(tag, theirs, &mut 0);
+                let text = told.map_err(|error| error.to_string()).unwrap_err();
+                assert!(text.contains("ranks 0 and 1 disagree"), "{text}");
+                assert!(one.check(tag).is_err() && other.check_told().is_err());
+            }
+            // One before it that is found later counts from then on.
+            assert!(other.disagree(0, later, theirs, own).is_err());
+            assert!(other.check(earlier).is_ok());
+            assert!(other.disagree(0, earlier, theirs, own).is_err());
+            assert!(one.check(earlier).is_err());
+        }
+    }
+
+    #[test]
+    fn what_was_found_comes_back() {
+        for (tag, one, other) in [
+            (0, 0, 0),
+            (i32::MAX as u32, RANKS, 0),
+            (5, 1, u16::MAX.into()),
+        ] {
+            let found = found_by(tag, one, other);
+            assert_ne!(found, 0);
+            assert_eq!(read_found(found), (tag, one, other));
+        }
     }
 }

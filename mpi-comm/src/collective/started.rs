@@ -230,6 +230,7 @@ fn advance(process: &Process, active: &mut Active, looks: bool) -> Result<bool> 
                 nonblocking,
                 shared,
                 looks,
+                tag: active.tag,
                 signature: kept.signature,
             },
         }),

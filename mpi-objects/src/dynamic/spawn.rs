@@ -1,10 +1,10 @@
 //! Starting processes (MPI-3.1 section 10.3): what the launcher is asked for, and how spawned processes find those
 //! who have spawned them.
 
-use std::ffi::{CStr, OsStr, c_void};
+use std::ffi::{CStr, OsStr, OsString, c_void};
 use std::io::Read;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Command as Program, Stdio};
@@ -18,7 +18,7 @@ use mpi_init::dynamic::opener::Transports;
 use mpi_init::dynamic::ports::{self, Port};
 use mpi_init::dynamic::socket::Socket;
 use mpi_init::settings;
-use pmi::{Command, Spawn};
+use pmi::{Command, Spawn, words};
 
 use crate::handler;
 use crate::runtime::Runtime;
@@ -28,9 +28,6 @@ const PARENT: &str = "weft-parent";
 
 /// The key for the error handler that spawned processes begin with (MPI-4.1 section 11.8.4).
 const INITIAL_ERRHANDLER: &str = "mpi_initial_errhandler";
-
-/// Keys that the standard reserves for launchers (section 10.3.4).
-const RESERVED: [&str; 4] = ["arch", "host", "path", "wdir"];
 
 fn failed(why: impl Into<String>) -> Error {
     Error::new(Class::Spawn, why.into())
@@ -42,15 +39,18 @@ fn failed(why: impl Into<String>) -> Error {
 /// `MPI_ERR_INFO_VALUE`: the value of a reserved key makes no sense; `MPI_ERR_SPAWN`: the file that `file` names
 /// can't be read, or `soft` allows no number of processes up to `most`.
 pub fn command(
-    program: String,
-    args: Vec<String>,
+    program: OsString,
+    args: Vec<OsString>,
     most: usize,
     info: Option<&Info>,
 ) -> Result<Command> {
-    let mut pairs: Vec<(String, String)> = Vec::new();
-    for entry in info.map(Info::pairs).unwrap_or_default() {
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        pairs.push((text(&entry.0), text(&entry.1)));
+    let mut pairs: Vec<(String, OsString)> = Vec::new();
+    for (key, value) in info.map(Info::pairs).unwrap_or_default() {
+        // Nobody knows a key of other characters: it is one to be ignored.
+        let Ok(key) = String::from_utf8(key.into()) else {
+            continue;
+        };
+        pairs.push((key, OsString::from_vec(value.into())));
     }
     let file = pairs.iter().find(|pair| pair.0 == "file");
     if let Some((_, name)) = file.cloned() {
@@ -63,24 +63,19 @@ pub fn command(
     }
     let count = match pairs.iter().find(|pair| pair.0 == "soft") {
         None => most,
-        Some((_, soft)) => soft_count(soft, most)?,
+        Some((_, soft)) => soft_count(&soft.to_string_lossy(), most)?,
     };
     if let Some((key, value)) = pairs.iter().find(|pair| pair.0 == INITIAL_ERRHANDLER)
-        && handler::named(value).is_none()
+        && value.to_str().and_then(handler::named).is_none()
     {
         let why = format!(
-            "the value of the key {key} is '{value}'; it is one of {}",
+            "the value of the key {key} is '{}'; it is one of {}",
+            value.display(),
             settings::ERRHANDLERS.join(", ")
         );
         return Err(Error::new(Class::InfoValue, why));
     }
-    pairs.retain(|(key, value)| {
-        let is_done = key == "file" || key == "soft";
-        // Launchers are asked in lines. A key that the standard does not know is one to be ignored.
-        let is_line = !key.contains('\n') && !value.contains('\n');
-        let is_sayable = is_line || RESERVED.contains(&key.as_str());
-        !is_done && is_sayable
-    });
+    pairs.retain(|(key, _)| key != "file" && key != "soft");
     Ok(Command {
         program,
         args,
@@ -139,23 +134,34 @@ fn greatest([first, last, step]: [i64; 3], most: i64) -> i64 {
 }
 
 /// Keys and values of a file: lines `key = value`, comments from `#` on.
-fn read_file(name: &str) -> Result<Vec<(String, String)>> {
-    let text = std::fs::read_to_string(name).map_err(|error| {
+fn read_file(name: &OsStr) -> Result<Vec<(String, OsString)>> {
+    let text = std::fs::read(name).map_err(|error| {
         failed(format!(
-            "the file '{name}' (Info key file) can't be read: {error}"
+            "the file '{}' (Info key file) can't be read: {error}",
+            name.display()
         ))
     })?;
-    let line = |line: &str| {
-        let line = line.split('#').next().unwrap_or_default().trim();
-        match line.split_once('=') {
+    let line = |line: &[u8]| {
+        let line = line.split(|byte| *byte == b'#').next().unwrap_or_default();
+        let line = line.trim_ascii();
+        let pair = line.iter().position(|byte| *byte == b'=').map(|at| {
+            let (key, value) = (line[..at].trim_ascii(), line[at + 1..].trim_ascii());
+            (String::from_utf8(key.into()), value.to_vec())
+        });
+        match pair {
             _ if line.is_empty() => None,
-            Some((key, value)) => Some(Ok((key.trim().to_owned(), value.trim().to_owned()))),
-            None => Some(Err(failed(format!(
-                "the file '{name}' (Info key file) has a line '{line}'; its lines are 'key = value'"
+            Some((Ok(key), value)) if !value.contains(&0) => {
+                Some(Ok((key, OsString::from_vec(value))))
+            }
+            _ => Some(Err(failed(format!(
+                "the file '{}' (Info key file) has a line '{}'; its lines are 'key = value'",
+                name.display(),
+                OsStr::from_bytes(line).display()
             )))),
         }
     };
-    text.lines().filter_map(line).collect()
+    let lines = text.split(|byte| *byte == b'\n');
+    lines.filter_map(line).collect()
 }
 
 /// Has the launcher start processes, and waits until they have called `MPI_Init`. Names of ports have up to `port_len`
@@ -171,10 +177,10 @@ pub fn spawn(runtime: &Runtime, commands: Vec<Command>, port_len: usize) -> Resu
     };
     if runtime.pmi.is_launched() {
         runtime.pmi.spawn(&spawn).map_err(|error| {
-            let names: Vec<&str> = spawn
+            let names: Vec<_> = spawn
                 .commands
                 .iter()
-                .map(|one| one.program.as_str())
+                .map(|one| one.program.to_string_lossy())
                 .collect();
             failed(format!(
                 "'{}' can't be started: {error}",
@@ -241,16 +247,18 @@ fn start_launcher(spawn: &Spawn) -> Result<()> {
         }
         program.args(["-n", &one.count.to_string()]);
         for (key, value) in &one.info {
-            match key.as_str() {
-                "wdir" | "wd" => drop(program.args(["-wdir", value])),
-                "host" => drop(program.args(["-host", value])),
-                "hostfile" => drop(program.args(["-hostfile", value])),
-                INITIAL_ERRHANDLER => drop(program.args(["-initial-errhandler", value])),
-                _ => {}
-            }
+            let option = match key.as_str() {
+                "wdir" | "wd" => "-wdir",
+                "host" => "-host",
+                "hostfile" => "-hostfile",
+                INITIAL_ERRHANDLER => "-initial-errhandler",
+                _ => continue,
+            };
+            program.arg(option).arg(words::protect(value));
         }
         let found = one.locate().map_err(failed)?;
-        program.arg("--").arg(found).args(&one.args);
+        program.arg("--").arg(words::protect(&found));
+        program.args(one.args.iter().map(|arg| words::protect(arg)));
     }
     let child = program.stdin(Stdio::from(OwnedFd::from(theirs))).spawn();
     let mut child = child.map_err(cant)?;
@@ -316,6 +324,39 @@ pub fn find_parents(runtime: &Runtime) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Values are bytes: from the program, and from the file that it names.
+    #[test]
+    fn values_of_keys_are_bytes() {
+        let dir = std::env::temp_dir().join(format!("weft-spawn-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let file = dir.join(OsStr::from_bytes(b"keys\xff"));
+        std::fs::write(&file, b"wdir = /a\xfe # \xe9\n\npath=/b\xfd\r\nhost = h\n").unwrap();
+        let info = Info::new();
+        info.set("file", file.as_os_str().as_bytes()).unwrap();
+        info.set("path", b"/own\xff").unwrap();
+        info.set(b"\xff", b"nobody's").unwrap();
+        let made = |info: &Info| command("p".into(), Vec::new(), 1, Some(info));
+        let found = made(&info).unwrap();
+        let os = |bytes: &[u8]| OsStr::from_bytes(bytes).to_owned();
+        let expected = [
+            ("path", os(b"/own\xff")),
+            ("wdir", os(b"/a\xfe")),
+            ("host", os(b"h")),
+        ];
+        assert_eq!(
+            found.info,
+            expected.map(|(key, value)| (key.to_owned(), value))
+        );
+        std::fs::write(&file, b"wdir\xff = /\n").unwrap();
+        let why = made(&info).unwrap_err();
+        assert_eq!(why.class(), Class::Spawn);
+        assert!(why.to_string().contains("has a line 'wdir"), "{why}");
+        std::fs::remove_dir_all(&dir).unwrap();
+        info.set("mpi_initial_errhandler", b"\xff").unwrap();
+        info.delete("file").unwrap();
+        assert_eq!(made(&info).unwrap_err().class(), Class::InfoValue);
+    }
 
     #[test]
     fn soft_asks_for_the_greatest_number_that_it_allows() {

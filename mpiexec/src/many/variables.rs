@@ -70,7 +70,7 @@ pub fn take(many: &mut Many, around: &impl Surroundings) -> Result<(), String> {
     {
         // Open MPI's may list some, of which the first that is there counts.
         let first = command.split(':').next().unwrap_or_default().trim();
-        let words = split(first).unwrap_or_default();
+        let words = split(first.as_bytes()).unwrap_or_default();
         let mut words = words.into_iter();
         if let Some(program) = words.next() {
             if program != "ssh" {
@@ -80,7 +80,7 @@ pub fn take(many: &mut Many, around: &impl Surroundings) -> Result<(), String> {
         }
     }
     if let Some((name, text)) = find(WORDS) {
-        let words = split(&text);
+        let words = split(text.as_bytes());
         let words: Vec<OsString> =
             words.ok_or_else(|| format!("{name}: a quotation mark lacks its partner"))?;
         many.words.splice(0..0, words);

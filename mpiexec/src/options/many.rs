@@ -1,6 +1,7 @@
 //! Options about hosts: which there are, who goes where, and how agents are started there.
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use crate::binding::{self, Bind, Memory, To};
@@ -12,7 +13,8 @@ use crate::many::KINDS;
 use crate::spawned;
 use crate::topology::{Kind, cpu_list};
 
-use super::{contents, text};
+use super::text;
+use super::words::{contents, split};
 
 /// What the options say.
 #[derive(Debug)]
@@ -221,6 +223,8 @@ pub fn option(
         "f" | "hostfile" | "machinefile" | "default-hostfile" => {
             let file = value("a file name")?;
             let words = contents(name, &file)?;
+            // Names are what counts; a note beside them may be in any language.
+            let words = String::from_utf8_lossy(&words);
             let hosts = hosts::file::read(&text(&file), &words);
             many.hosts.extend(hosts.map_err(said)?);
         }
@@ -261,6 +265,7 @@ pub fn option(
         "rankfile" | "rf" => {
             let file = value("a file name")?;
             let words = contents(name, &file)?;
+            let words = String::from_utf8_lossy(&words);
             let entries = rankfile::read(&text(&file), &words).map_err(said)?;
             let slots = entries.iter().map(|entry| entry.slots.clone());
             bind.to = To::Slots(slots.collect());
@@ -316,7 +321,7 @@ pub fn option(
         }
         "launcher-exec" | "bootstrap-exec" => many.exec = Some(value("a command")?),
         "launcher-exec-args" | "bootstrap-exec-args" => {
-            let words = super::split(&text(&value("words for the command")?));
+            let words = split(value("words for the command")?.as_bytes());
             let words = words.ok_or_else(|| said("a quotation mark lacks its partner".into()))?;
             many.words.extend(words);
         }

@@ -38,7 +38,7 @@ fn options_of_hydra_are_understood() {
          -outfile-pattern o.%r -disable-auto-cleanup -n 2 a",
     );
     assert!(job.label.as_deref() == Some("[%r] ") && !job.cleanup);
-    assert_eq!(job.files, [Some("o.%r".to_owned()), None]);
+    assert_eq!(job.files, [Some("o.%r".into()), None]);
     assert_eq!(label::of("o.%r%%.%g.%h.%p", 3, "a", 2), "o.3%.0.a.2");
 }
 
@@ -62,6 +62,40 @@ fn a_file_holds_sections() {
     std::fs::write(&hosts, "localhost slots=4 # here\n\nfar.example:x\n").unwrap();
     let error = read(&format!("-f {} a", hosts.display())).unwrap_err();
     assert!(error.contains("line 3: 'x'"), "{error}");
+}
+
+/// What a spawned job's launcher is told; see `spawned`.
+#[test]
+fn colons_are_arguments_of_spawned_programs() {
+    let fds = [
+        "-spawned-by",
+        "0",
+        "-1",
+        "-env",
+        "A",
+        "::",
+        "a",
+        "::",
+        ":::",
+        ":",
+        "b",
+        "::",
+    ];
+    let args = fds.map(OsString::from);
+    let Ok(Request::Run(job)) = parse(&args, |_| None) else {
+        panic!()
+    };
+    assert_eq!(job.sections[0].command, ["a", ":", "::"]);
+    assert_eq!(
+        job.sections[0].set,
+        [(OsString::from("A"), OsString::from(":"))]
+    );
+    assert_eq!(job.sections[1].command, ["b", ":"]);
+    // Who is not spawned says what is meant.
+    assert_eq!(
+        read("a ::").map(|request| format!("{request:?}").contains("\"::\"")),
+        Ok(true)
+    );
 }
 
 #[test]
@@ -251,7 +285,7 @@ fn all_options_of_intel_and_open_mpi_are_known() {
     let job = job("-display map,bind -output tag,timestamp,dir=o -s 0,2-4 --ppr 2:socket a");
     assert!(job.many.print_map && job.many.report_bindings);
     assert_eq!(job.label.as_deref(), Some("%t [%r] "));
-    assert_eq!(job.files[0].as_deref(), Some("o/rank.%r/stdout"));
+    assert_eq!(job.files[0].as_deref(), Some("o/rank.%r/stdout".as_ref()));
     assert_eq!(job.many.input, many::Input::Ranks(vec![0, 2, 3, 4]));
     assert_eq!(job.bind.show(), "auto ppr:2:socket");
 }

@@ -1,13 +1,18 @@
 //! The options for the launcher of a spawned job.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
-use pmi::{Command, Spawn};
+use pmi::{Command, Spawn, words::protect};
 
 use super::pool::{self, Pool};
 use super::{OFFER, OWN, POOL, PREPUT, USED};
 use crate::hosts::{self, Host};
-use crate::options::{Inherit, Many, Section};
+use crate::options::{Inherit, Many, Section, quoted};
+
+/// Words among which no section ends.
+fn protected(words: Vec<OsString>) -> Vec<OsString> {
+    words.iter().map(|word| protect(word)).collect()
+}
 
 /// How agents are started, for a job that has other hosts.
 pub fn of_launcher(many: &Many) -> Vec<OsString> {
@@ -20,9 +25,7 @@ pub fn of_launcher(many: &Many) -> Vec<OsString> {
         add("-bootstrap-exec", exec.clone());
     }
     for word in &many.words {
-        let text = word.to_string_lossy();
-        let mark = if text.contains('\'') { '"' } else { '\'' };
-        add("-bootstrap-exec-args", format!("{mark}{text}{mark}").into());
+        add("-bootstrap-exec-args", quoted(word));
     }
     if let Some(interface) = &many.interface {
         add("-iface", interface.into());
@@ -36,19 +39,21 @@ pub fn of_launcher(many: &Many) -> Vec<OsString> {
     if !many.oversubscribe {
         words.push("-nooversubscribe".into());
     }
-    words
+    protected(words)
 }
 
 /// The hosts that a command names. Those of `add-host` and `add-hostfile` are the job's from now on.
 fn named(command: &Command, pool: &mut Pool) -> Result<Option<Vec<Host>>, String> {
     let mut all: Option<Vec<Host>> = None;
     for key in ["host", "hosts", "hostfile", "add-host", "add-hostfile"] {
-        let Some(value) = command.info(key) else {
-            continue;
-        };
         let found = match key.ends_with("file") {
-            true => pool.of_file(key, value)?,
-            false => pool.named(key, hosts::list(value))?,
+            true => command.info(key).map(|file| pool.of_file(key, file)),
+            false => command
+                .info_text(key)?
+                .map(|names| pool.named(key, hosts::list(names))),
+        };
+        let Some(found) = found.transpose()? else {
+            continue;
         };
         if key.starts_with("add-") {
             pool.add(&found);
@@ -89,18 +94,18 @@ pub fn of_job(spawn: &Spawn, like: &Section, pool: &mut Pool) -> Result<Vec<OsSt
         ("bind_to", "-bind-to"),
         ("npernode", "-npernode"),
     ] {
-        if let Some(value) = spawn.commands.iter().find_map(|one| one.info(key)) {
+        if let Some(one) = spawn.commands.iter().find(|one| one.info(key).is_some())
+            && let Some(value) = one.info_text(key)?
+        {
             words.extend([option.into(), value.into()]);
         }
     }
+    let mut words = protected(words);
     for (number, (command, own)) in spawn.commands.iter().zip(own).enumerate() {
         if number > 0 {
             words.push(":".into());
         }
-        words.extend(of_section(command, own, like)?);
-    }
-    if words.iter().filter(|word| *word == ":").count() >= spawn.commands.len() {
-        return Err("an argument ':' can't be passed on".to_owned());
+        words.extend(protected(of_section(command, own, like)?));
     }
     Ok(words)
 }
@@ -115,8 +120,7 @@ fn of_section(
         Inherit::All => {}
         Inherit::None => args.push("-envnone".into()),
         Inherit::List(names) => {
-            let names: Vec<_> = names.iter().map(|name| name.to_string_lossy()).collect();
-            args.extend(["-envlist".into(), names.join(",").into()]);
+            args.extend(["-envlist".into(), names.join(OsStr::new(","))]);
         }
     }
     for (name, value) in &like.set {
@@ -142,7 +146,7 @@ fn of_section(
         (Err(why), _) => return Err(why),
     };
     args.push("--".into());
-    args.push(program.into());
-    args.extend(command.args.iter().map(OsString::from));
+    args.push(program);
+    args.extend(command.args.iter().cloned());
     Ok(args)
 }

@@ -1,5 +1,7 @@
 //! The hosts of a job, and how many of their slots are taken: where spawned processes go.
 
+use std::ffi::OsStr;
+
 use crate::hosts::{self, Host};
 use crate::many::canonical;
 
@@ -179,10 +181,12 @@ impl Pool {
     }
 
     /// The hosts of a file.
-    pub fn of_file(&self, what: &str, file: &str) -> Result<Vec<Host>, String> {
-        let text = std::fs::read_to_string(file);
-        let text = text.map_err(|error| format!("the file '{file}' can't be read: {error}"));
-        self.named(what, text.and_then(|text| hosts::file::read(file, &text)))
+    pub fn of_file(&self, what: &str, file: &OsStr) -> Result<Vec<Host>, String> {
+        let name = file.to_string_lossy();
+        let text = std::fs::read(file);
+        let text = text.map_err(|error| format!("the file '{name}' can't be read: {error}"));
+        let hosts = |text: Vec<u8>| hosts::file::read(&name, &String::from_utf8_lossy(&text));
+        self.named(what, text.and_then(hosts))
     }
 }
 

@@ -1,7 +1,7 @@
 //! What `PMIx_Spawn` is given: programs with their arguments, variables and Info keys.
 
 use std::ffi::{CString, OsString, c_char};
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::ptr;
 
 use super::ffi::{App, Info};
@@ -73,7 +73,7 @@ impl Apps {
             variables.extend(CString::new(line));
         }
         for (key, value) in &spawn.preput {
-            variables.push(c_string(&format!("{}={value}", variable(key)))?);
+            variables.push(c_string(format!("{}={value}", variable(key)))?);
         }
         Ok(Apps {
             all,
@@ -102,18 +102,18 @@ impl Apps {
 
 fn one(command: &Command) -> Result<One, PmiError> {
     let program = command.locate().map_err(PmiError::Unfit)?;
-    let program = c_string(&program)?;
+    let program = c_string(program.as_bytes())?;
     let mut args = vec![program.clone()];
     for arg in &command.args {
-        args.push(c_string(arg)?);
+        args.push(c_string(arg.as_bytes())?);
     }
     let here = std::env::current_dir().unwrap_or_default();
     let wdir = command.info("wdir").or_else(|| command.info("wd"));
-    let cwd = here.join(wdir.unwrap_or("")).into_os_string();
+    let cwd = here.join(wdir.unwrap_or_default()).into_os_string();
     let mut keys = Vec::new();
     for (key, attribute) in KEYS {
         if let Some(value) = command.info(key) {
-            keys.push((c_string(attribute)?, c_string(value)?));
+            keys.push((c_string(*attribute)?, c_string(value.as_bytes())?));
         }
     }
     let entries = keys.iter().map(|(key, value)| info(key, string(value)));
@@ -121,7 +121,7 @@ fn one(command: &Command) -> Result<One, PmiError> {
     Ok(One {
         program,
         args: Strings::new(args),
-        cwd: CString::new(cwd.into_vec()).unwrap_or_default(),
+        cwd: c_string(cwd.into_vec())?,
         count: i32::try_from(command.count).unwrap_or(i32::MAX),
         info: entries,
         _values: keys.into_iter().map(|(_, value)| value).collect(),
@@ -144,7 +144,7 @@ mod tests {
         let spawn = Spawn {
             commands: vec![Command {
                 program: "a".into(),
-                args: vec!["b c".into()],
+                args: vec![OsString::from_vec(b"b c\xff\n".to_vec())],
                 count: 3,
                 info: vec![("host".into(), "h:2".into()), ("other".into(), "x".into())],
             }],
@@ -157,15 +157,15 @@ mod tests {
             // SAFETY: a list with a null at its end.
             unsafe {
                 while !at.read().is_null() {
-                    all.push(CStr::from_ptr(at.read()).to_str().unwrap().to_owned());
+                    all.push(CStr::from_ptr(at.read()).to_bytes().to_vec());
                     at = at.add(1);
                 }
             }
             all
         };
         assert_eq!((list.len(), list[0].count, list[0].infos), (1, 3, 1));
-        assert_eq!(texts(list[0].argv), ["a", "b c"]);
-        assert!(texts(list[0].env).contains(&"WEFT_PREPUT_SOME_KEY=v".to_owned()));
+        assert_eq!(texts(list[0].argv), [&b"a"[..], b"b c\xff\n"]);
+        assert!(texts(list[0].env).contains(&b"WEFT_PREPUT_SOME_KEY=v".to_vec()));
         // SAFETY: one entry, with a string.
         let value = unsafe { CStr::from_ptr((*list[0].info).value.data.string) };
         assert_eq!(value, c"h:2");

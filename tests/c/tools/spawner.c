@@ -5,6 +5,11 @@
 
 static char self[4096];
 
+/* The last argument of children: bytes that are no UTF-8, or with "lines" what not all launchers can be told. */
+static char *last(const char *what) {
+    return strcmp(what, "lines") == 0 ? "two\nlines\xff" : "\xff\xfe";
+}
+
 /* Parents and children, parents first: all talk to all. */
 static void meet(MPI_Comm inter, int high) {
     MPI_Comm all;
@@ -55,6 +60,10 @@ static void child(const char *what, MPI_Comm parent) {
     if (strcmp(what, "sleep") == 0) {
         nap(101);
     }
+    if (strcmp(what, "folder") == 0) {
+        char here[4096];
+        CHECK(getcwd(here, sizeof here) != NULL && strcmp(strrchr(here, '/'), "/\xff\xfe") == 0);
+    }
     if (strcmp(what, "variables") == 0) {
         char here[4096];
         CHECK(getenv("WEFT_TEST_A") != NULL && strcmp(getenv("WEFT_TEST_A"), "1") == 0);
@@ -63,7 +72,7 @@ static void child(const char *what, MPI_Comm parent) {
     tell(parent);
     if (strcmp(what, "again") == 0) {
         MPI_Comm inter;
-        char *args[] = {"child", "plain", NULL};
+        char *args[] = {"child", "plain", last("plain"), NULL};
         OK(MPI_Comm_spawn(self, args, 1, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter, MPI_ERRCODES_IGNORE));
         if (rank == 0) {
             hear(inter);
@@ -112,6 +121,7 @@ int main(int argc, char **argv) {
     OK(MPI_Comm_get_parent(&parent));
     CHECK(argc > 2);
     if (parent != MPI_COMM_NULL) {
+        CHECK(argc == 4 && strcmp(argv[3], last(argv[2])) == 0);
         child(argv[2], parent);
     } else if (strcmp(argv[1], "accept") == 0 || strcmp(argv[1], "connect") == 0) {
         by_name(argv[1], argv[2]);
@@ -133,7 +143,7 @@ int main(int argc, char **argv) {
             return 0;
         }
         OK(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_APPNUM, &told, &found));
-        char *args[] = {"child", argv[1], NULL};
+        char *args[] = {"child", argv[1], last(argv[1]), NULL};
         int root = world_size() - 1;
         OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
         const char *program = getenv("WEFT_TEST_PROGRAM") ? getenv("WEFT_TEST_PROGRAM") : self;

@@ -61,7 +61,7 @@ impl<'a> Phase<'a> {
             looks,
             ..
         } = way;
-        shared.check()?;
+        shared.check_told()?;
         let tag = comm.next_collective();
         shared.say(tag, signature);
         Ok(Phase {
@@ -142,7 +142,9 @@ impl<'a> Phase<'a> {
 
     #[cold]
     fn note_disagreement(&mut self, of: u32, number: u64) -> Result<()> {
-        let error = self.shared.disagree_in(of, number, self.signature)?;
+        let error = self
+            .shared
+            .disagree_in(of, self.tag, number, self.signature)?;
         self.disagreement.get_or_insert(error);
         Ok(())
     }
@@ -167,13 +169,7 @@ impl<'a> Phase<'a> {
                 if self.look(number, looks, &mut ranks)? {
                     return Ok(Some(()));
                 }
-                if let Err(found) = shared.check_agreement(self.tag, self.signature, &mut polls) {
-                    // Who has found that may be in the next call: what this one needs was there before.
-                    return match self.look(number, 1, &mut ranks)? {
-                        true => Ok(Some(())),
-                        false => Err(found),
-                    };
-                }
+                shared.check_agreement(self.tag, self.signature, &mut polls)?;
                 note.look(process, comm, || {
                     ((1, 1), shared.missing(ranks.clone(), number))
                 });

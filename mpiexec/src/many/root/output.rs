@@ -1,6 +1,7 @@
 //! What ranks of all hosts print, on its way to our own streams or to files.
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{IsTerminal, Write};
 
@@ -17,12 +18,12 @@ pub struct Output {
     heard: Option<HashMap<usize, Vec<u8>>>,
     /// For each rank what its lines start with.
     labels: Vec<Option<String>>,
-    patterns: [Option<String>; 2],
-    files: HashMap<String, Option<File>>,
+    patterns: [Option<OsString>; 2],
+    files: HashMap<OsString, Option<File>>,
     /// Whether to make the folders that they are in.
     folders: bool,
     /// For each rank and stream the file's name.
-    names: Vec<[Option<String>; 2]>,
+    names: Vec<[Option<OsString>; 2]>,
     /// With labels: lines without an end so far.
     lines: HashMap<(usize, usize), Vec<u8>>,
     /// Ranks that somebody at a terminal talks to: what they print without an end may be a question.
@@ -39,7 +40,7 @@ impl Output {
     pub fn new(options: &Options, hosts: Vec<String>, nodes: &[usize]) -> Output {
         let name = |rank: usize, stream: usize| {
             let pattern = options.files[stream].as_deref()?;
-            Some(label::of(pattern, rank, &hosts[rank], nodes[rank]))
+            Some(label::file(pattern, rank, &hosts[rank], nodes[rank]))
         };
         Output {
             sinks: [Sink::new(1), Sink::new(2)],
@@ -104,7 +105,10 @@ impl Output {
         };
         let sinks = &mut self.sinks;
         let mut failed = |error: std::io::Error| {
-            let text = format!("can't write to '{name}': {error}. What ranks print there is lost");
+            let text = format!(
+                "can't write to '{}': {error}. What ranks print there is lost",
+                name.display()
+            );
             message(&mut sinks[1], &text);
             None
         };

@@ -1,0 +1,106 @@
+//! Words in files and in values of options, byte for byte.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+/// What is in a file that an option names.
+pub fn contents(option: &str, file: &OsStr) -> Result<Vec<u8>, String> {
+    std::fs::read(file).map_err(|error| {
+        format!(
+            "option -{option}: the file '{}' can't be read: {error}",
+            file.display()
+        )
+    })
+}
+
+/// The words of a file whose lines are sections.
+pub fn config(file: &OsStr) -> Result<Vec<OsString>, String> {
+    let mut words = Vec::new();
+    let text = contents("configfile", file)?;
+    for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
+        let line = line.trim_ascii();
+        if line.is_empty() || line.starts_with(b"#") {
+            continue;
+        }
+        let line = split(line).ok_or_else(|| {
+            format!(
+                "option -configfile: line {number} of '{}' has a quotation mark without its partner",
+                file.display()
+            )
+        })?;
+        if !words.is_empty() {
+            words.push(OsString::from(":"));
+        }
+        words.extend(line);
+    }
+    Ok(words)
+}
+
+/// The words of a line; single and double quotation marks keep blanks. `None` if one is open.
+pub fn split(line: &[u8]) -> Option<Vec<OsString>> {
+    let mut words = Vec::new();
+    let mut word: Option<Vec<u8>> = None;
+    let mut open: Option<u8> = None;
+    for &byte in line {
+        match open {
+            Some(mark) if byte == mark => open = None,
+            Some(_) => word.get_or_insert_default().push(byte),
+            None if byte == b'"' || byte == b'\'' => {
+                open = Some(byte);
+                word.get_or_insert_default();
+            }
+            None if byte.is_ascii_whitespace() => words.extend(word.take()),
+            None => word.get_or_insert_default().push(byte),
+        }
+    }
+    words.extend(word);
+    let words = words.into_iter().map(OsString::from_vec);
+    open.is_none().then(|| words.collect())
+}
+
+/// A word in quotation marks, as [`split`] takes them away.
+pub fn quoted(word: &OsStr) -> OsString {
+    let mut text = vec![b'\''];
+    for &byte in word.as_bytes() {
+        match byte {
+            b'\'' => text.extend_from_slice(b"'\"'\"'"),
+            byte => text.push(byte),
+        }
+    }
+    text.push(b'\'');
+    OsString::from_vec(text)
+}
+
+/// `NAME=VALUE`, if a word is that.
+pub fn assignment(word: &OsStr) -> Option<(OsString, OsString)> {
+    let bytes = word.as_bytes();
+    let at = bytes.iter().position(|byte| *byte == b'=')?;
+    let part = |bytes: &[u8]| OsStr::from_bytes(bytes).to_owned();
+    (at > 0).then(|| (part(&bytes[..at]), part(&bytes[at + 1..])))
+}
+
+/// The parts of a list with commas that are not empty.
+pub fn parts(list: &OsStr) -> impl Iterator<Item = &OsStr> {
+    let parts = list.as_bytes().split(|byte| *byte == b',');
+    parts.filter(|part| !part.is_empty()).map(OsStr::from_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quoted_words_come_back() {
+        let words = ["", "a", "a b", "it's", "\"", "'\"'", "é"].map(OsString::from);
+        let mut words = words.to_vec();
+        words.push(OsString::from_vec(b"\xff'\xfe \n".to_vec()));
+        let line: Vec<OsString> = words.iter().map(|word| quoted(word)).collect();
+        let line = line.join(OsStr::new(" "));
+        assert_eq!(split(line.as_bytes()), Some(words));
+        assert_eq!(split(b"a 'b"), None);
+        assert_eq!(
+            split(b" a\t'b c'd\"\" "),
+            Some(vec!["a".into(), "b cd".into()])
+        );
+    }
+}
