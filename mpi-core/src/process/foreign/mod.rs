@@ -52,6 +52,8 @@ pub struct Foreign {
     known: AtomicU32,
     /// How many of them are on this process's node.
     neighbours: AtomicU32,
+    /// How often lanes were closed, and their descriptors.
+    pub(in crate::process) closings: AtomicU32,
     state: Mutex<State>,
     /// Partings under way.
     goodbyes: Mutex<Vec<Goodbye>>,

@@ -214,6 +214,8 @@ impl Process {
             for peer in numbers.outer..numbers.outer + numbers.count {
                 vci.forget_peer(peer);
             }
+            // With the lock, and first: who has a lane's descriptor from this VCI has seen fewer closings.
+            foreign.closings.fetch_add(1, Ordering::SeqCst);
             for way in &ways {
                 vci.remove_route(self.transports.len() + way);
             }
