@@ -2,15 +2,27 @@
 
 use std::ptr;
 
+#[cfg(target_arch = "x86_64")]
+mod processor;
+
 /// From so many bytes on the C library copies by one instruction (`rep movsb`) on many processors.
 const LONG: usize = 2048;
+/// From so many bytes on one instruction is quicker, where it is at all, into memory that this core has used last ...
+const LONG_TO_OWN: usize = 16 << 10;
+/// ... and into memory that another core has used last.
+const LONG_TO_OTHERS: usize = 4097;
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Asks for the cache lines from `start` on so that this core can write them, and doesn't wait. What isn't mapped, or is
-/// somebody else's, is no matter: it is a hint.
+/// Asks for the cache lines from `start` on so that this core can write them by [`copy`], and doesn't wait. What isn't mapped,
+/// or is somebody else's, is no matter: it is a hint.
 #[inline]
 pub fn ask_for_lines(start: *const u8, len: usize) {
+    // Whole lines are written without a word to who has them, unless they are here: then it takes twice as long.
+    #[cfg(target_arch = "x86_64")]
+    if len >= LONG_TO_OTHERS && processor::copies_by_instruction() {
+        return;
+    }
     #[cfg(target_arch = "x86_64")]
     for line in (0..len).step_by(LINE) {
         // (`_mm_prefetch` makes a hint for reading of it where the compiler may not rely on this instruction, which
@@ -25,9 +37,12 @@ pub fn ask_for_lines(start: *const u8, len: usize) {
     let _ = (start, len);
 }
 
-/// Copies many bytes, line by line.
+/// Copies many bytes: by one instruction where that is known to be the quickest and there are `least` of them, otherwise
+/// line by line.
 ///
-/// The C library's instruction takes 5 to 9 times as long on AMD's Zen 3 and 4 where the target lies up to some lines
+/// The instruction (`rep movsb`), which the C library takes, has AMD's Zen 5 write whole lines without asking for what was in them:
+/// memory that another core has read is filled 1.4 to 3 times as fast as by stores, which fetch every line first
+/// (docs/decisions/long-messages.md). On Zen 3 and 4 it takes 5 to 9 times as long as stores where the target lies up to some lines
 /// before the source within their pages. Blocks of `malloc` begin 16 bytes behind a page's beginning, so that is the
 /// usual case when pages are copied to or from them.
 ///
@@ -35,9 +50,26 @@ pub fn ask_for_lines(start: *const u8, len: usize) {
 /// As for [`copy`].
 #[cfg(target_arch = "x86_64")]
 #[inline(never)]
-unsafe fn copy_long(from: *const u8, to: *mut u8, len: usize) {
+unsafe fn copy_long(from: *const u8, to: *mut u8, len: usize, least: usize) {
     // SAFETY: the caller's promise.
-    unsafe { copy_lines::<false>(from, to, len) };
+    unsafe {
+        if len >= least && processor::copies_by_instruction() {
+            by_instruction(from, to, len);
+        } else {
+            copy_lines::<false>(from, to, len);
+        }
+    }
+}
+
+/// # Safety
+/// As for [`copy`].
+#[cfg(target_arch = "x86_64")]
+unsafe fn by_instruction(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: it reads and writes what the caller promised; the direction flag is clear, as the ABI has it.
+    unsafe {
+        std::arch::asm!("rep movsb", inout("rcx") len => _, inout("rsi") from => _, inout("rdi") to => _,
+                        options(nostack, preserves_flags));
+    }
 }
 
 /// Copies line by line; where `PAST`, by stores that go past the caches, which a fence has yet to follow.
@@ -160,7 +192,7 @@ unsafe fn by_quarters<const PAST: bool>(from: *const u8, to: *mut u8, len: usize
 /// # Safety
 /// As for [`copy`].
 #[cfg(not(target_arch = "x86_64"))]
-unsafe fn copy_long(from: *const u8, to: *mut u8, len: usize) {
+unsafe fn copy_long(from: *const u8, to: *mut u8, len: usize, _least: usize) {
     // SAFETY: the caller's promise.
     unsafe { ptr::copy_nonoverlapping(from, to, len) };
 }
@@ -175,7 +207,7 @@ pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     // same bytes to the same places.
     unsafe {
         if len >= LONG {
-            copy_long(from, to, len);
+            copy_long(from, to, len, LONG_TO_OWN);
         } else if len > 16 {
             ptr::copy_nonoverlapping(from, to, len);
         } else if len >= 8 {
@@ -193,6 +225,21 @@ pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
             *to = head;
             *to.add(len / 2) = middle;
             *to.add(len - 1) = tail;
+        }
+    }
+}
+
+/// Copies `len` bytes to memory that another core has read last, and will read next.
+///
+/// # Safety
+/// As for [`copy`].
+#[inline(always)]
+pub unsafe fn copy_to_others(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match len >= LONG {
+            true => copy_long(from, to, len, LONG_TO_OTHERS),
+            false => copy(from, to, len),
         }
     }
 }

@@ -332,7 +332,7 @@ impl Sending {
             (Source::Bytes(data), _) => {
                 let data = &data[at..at + len];
                 // SAFETY: two slices of one length; what may be written is apart from all else.
-                unsafe { netmod_kit::copy(data.as_ptr(), chunk.as_mut_ptr(), len) };
+                unsafe { netmod_kit::copy_to_others(data.as_ptr(), chunk.as_mut_ptr(), len) };
             }
             (Source::Parts(fill), Way::Past) => {
                 self.scratch.resize(UNIT, 0);

@@ -142,7 +142,7 @@ pub(super) unsafe fn store(far: bool, from: *const u8, to: *mut u8, len: usize) 
     unsafe {
         match far && len >= LEAST {
             true => netmod_kit::copy_past_caches(from, to, len),
-            false => netmod_kit::copy(from, to, len),
+            false => netmod_kit::copy_to_others(from, to, len),
         }
     }
 }

@@ -108,7 +108,7 @@ impl QuickReduction {
         let places = phase.shared.places(phase.number, self.offset);
         let of = |rank| places.of(rank);
         // SAFETY: the slot is claimed, and has room, since the schedule for this puts as much there.
-        unsafe { netmod_kit::copy(send, of(slots.rank), self.bytes) };
+        unsafe { netmod_kit::copy_to_others(send, of(slots.rank), self.bytes) };
         phase.raise();
         if !takes {
             return phase.end(0);
