@@ -14,13 +14,26 @@ const LONG_TO_OTHERS: usize = 4097;
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
+/// Whether [`copy_to_others`] writes so many bytes without fetching the lines from who had them last, as stores that go
+/// past the caches do.
+#[inline]
+pub fn writes_whole_lines(len: usize) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    let does = len >= LONG_TO_OTHERS && processor::copies_by_instruction();
+    #[cfg(not(target_arch = "x86_64"))]
+    let does = {
+        let _ = len;
+        false
+    };
+    does
+}
+
 /// Asks for the cache lines from `start` on so that this core can write them by [`copy`], and doesn't wait. What isn't mapped,
 /// or is somebody else's, is no matter: it is a hint.
 #[inline]
 pub fn ask_for_lines(start: *const u8, len: usize) {
     // Whole lines are written without a word to who has them, unless they are here: then it takes twice as long.
-    #[cfg(target_arch = "x86_64")]
-    if len >= LONG_TO_OTHERS && processor::copies_by_instruction() {
+    if writes_whole_lines(len) {
         return;
     }
     #[cfg(target_arch = "x86_64")]

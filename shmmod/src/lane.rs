@@ -72,7 +72,8 @@ impl Remote {
         payload: &[u8],
     ) -> Result<(), LaneError> {
         let answers = mem::replace(&mut self.taken_before, taken) != taken;
-        let past = self.far && payload.len() >= PAST;
+        let past =
+            self.far && payload.len() >= PAST && !netmod_kit::writes_whole_lines(payload.len());
         if !past && (answers || payload.len() >= AHEAD_IN_STREAMS) {
             self.put_copy::<false>(me, header, payload)?;
             self.ask_for_next(payload.len());

@@ -52,6 +52,8 @@ pub(super) fn find_out(
     if told.iter().any(|member| member[0] == Found::Nothing as u64) {
         let own = state.choices();
         let choices = own.as_deref().unwrap_or(choices(process));
+        // Pages that are met for the first time took longer than any copy.
+        shared.meet((TRIALS * LEN.div_ceil(shared.slots.room)) as u32);
         let two = quickest(process, comm, state, shared, choices, "slots")?;
         let one = quickest(process, comm, state, shared, choices, "direct")?;
         copying.set(match is_worth_it(one, two) {

@@ -140,7 +140,7 @@ fn ticks_of_load(word: &AtomicU64) -> u32 {
 pub(super) unsafe fn store(far: bool, from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: as for this function.
     unsafe {
-        match far && len >= LEAST {
+        match far && len >= LEAST && !netmod_kit::writes_whole_lines(len) {
             true => netmod_kit::copy_past_caches(from, to, len),
             false => netmod_kit::copy_to_others(from, to, len),
         }
