@@ -136,11 +136,24 @@ fn ticks_of_load(word: &AtomicU64) -> u32 {
 ///
 /// # Safety
 /// As for [`netmod_kit::copy`].
-#[inline]
+#[inline(always)]
 pub(super) unsafe fn store(far: bool, from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: as for this function.
     unsafe {
-        match far && len >= LEAST && !netmod_kit::writes_whole_lines(len) {
+        match len < LEAST {
+            true => netmod_kit::copy(from, to, len),
+            false => store_long(far, from, to, len),
+        }
+    }
+}
+
+/// # Safety
+/// As for [`store`].
+#[inline(never)]
+unsafe fn store_long(far: bool, from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: as for this function.
+    unsafe {
+        match far && !netmod_kit::writes_whole_lines(len) {
             true => netmod_kit::copy_past_caches(from, to, len),
             false => netmod_kit::copy_to_others(from, to, len),
         }

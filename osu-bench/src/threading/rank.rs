@@ -51,7 +51,13 @@ pub const RESULT: &str = "result ";
 /// Messages or operations of a window.
 const WINDOW: usize = 64;
 
+const _: () = assert!(align_of::<Worker<'_>>() == APART);
+
+/// Bytes between what two threads write, so that they share no cache line (nor the pair of two that is fetched at once).
+const APART: usize = 128;
+
 /// A worker: the state of one thread.
+#[repr(align(128))]
 struct Worker<'a> {
     comms: &'a Comms,
     windows: &'a [Window<'a>],
@@ -98,8 +104,8 @@ fn measure(world: &World, options: &RankOptions) -> Result<f64> {
             id: comms.worker(thread),
             grid: grid.as_ref(),
             bytes,
-            out: vec![1; bytes * 26.max(WINDOW)],
-            room: vec![0; bytes * 26.max(WINDOW)],
+            out: vec![1; bytes * 26.max(WINDOW) + APART],
+            room: vec![0; bytes * 26.max(WINDOW) + APART],
             requests: Vec::new(),
         })
         .collect();
