@@ -83,16 +83,24 @@ impl Foreign {
         }
     }
 
-    /// The first of so many numbers in a row that nobody has.
-    fn reserve(&self, count: u32) -> Peer {
-        let state = self.state.lock();
-        let mut start = 0;
+    /// Takes the first numbers in a row that nobody has, for a connection of which this process is number `own` and others
+    /// are the `count` from `inner` on.
+    fn take_numbers(
+        &self,
+        connection: ContextId,
+        own: Peer,
+        (inner, count): (Peer, u32),
+        directory: &Arc<Directory>,
+    ) -> Numbers {
+        // Found and taken with one lock: other threads connect, too.
+        let mut state = self.state.lock();
         let mut taken: Vec<(u32, u32)> = state
             .blocks
             .iter()
             .map(|block| (block.numbers.outer, block.numbers.count))
             .collect();
         taken.sort_unstable();
+        let mut start = 0;
         for (first, many) in taken {
             let first = first - self.own_size();
             if start + count <= first {
@@ -100,7 +108,21 @@ impl Foreign {
             }
             start = first + many;
         }
-        self.own_size() + start
+        let numbers = Numbers {
+            outer: self.own_size() + start,
+            inner,
+            count,
+        };
+        state.connected = true;
+        state.blocks.push(Block {
+            connection,
+            numbers,
+            own,
+            left: 0,
+            ways: Vec::new(),
+            directory: directory.clone(),
+        });
+        numbers
     }
 }
 
@@ -121,24 +143,10 @@ impl Process {
         count: u32,
         node: u64,
     ) -> Making<'_> {
-        let foreign = self.foreign();
-        let numbers = Numbers {
-            outer: foreign.reserve(count),
-            inner: first,
-            count,
-        };
         let directory: Arc<Directory> = Arc::default();
-        let mut state = foreign.state.lock();
-        state.connected = true;
-        state.blocks.push(Block {
-            connection,
-            numbers,
-            own,
-            left: 0,
-            ways: Vec::new(),
-            directory: directory.clone(),
-        });
-        drop(state);
+        let numbers = self
+            .foreign()
+            .take_numbers(connection, own, (first, count), &directory);
         Making {
             process: self,
             connection,
@@ -367,5 +375,44 @@ impl Drop for Making<'_> {
         foreign.neighbours.fetch_sub(here, Ordering::Relaxed);
         self.process.count_neighbours();
         self.process.end_connection(self.connection);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_that_connect_at_once_get_numbers_of_their_own() {
+        const THREADS: u32 = 8;
+        for _ in 0..200 {
+            let foreign = Foreign::default();
+            foreign.size.store(3, Ordering::Relaxed);
+            let all_there = std::sync::Barrier::new(THREADS as usize);
+            let mut taken: Vec<u32> = std::thread::scope(|scope| {
+                let one = |thread| {
+                    all_there.wait();
+                    let connection = ContextId::new(1 << 31, thread);
+                    let numbers = |_| {
+                        let directory = Arc::default();
+                        foreign.take_numbers(connection, 0, (0, 2), &directory)
+                    };
+                    (0..4)
+                        .map(numbers)
+                        .map(|numbers| numbers.outer)
+                        .collect::<Vec<_>>()
+                };
+                let threads: Vec<_> = (0..THREADS)
+                    .map(|thread| scope.spawn(move || one(thread)))
+                    .collect();
+                threads
+                    .into_iter()
+                    .flat_map(|thread| thread.join().expect("a thread"))
+                    .collect()
+            });
+            taken.sort_unstable();
+            let expected: Vec<u32> = (0..4 * THREADS).map(|place| 3 + 2 * place).collect();
+            assert_eq!(taken, expected);
+        }
     }
 }
