@@ -121,10 +121,11 @@ pub trait Pipes {
     fn are_full(&mut self, len: usize) -> bool;
 
     /// Writes the message, of which `moved` bytes have gone, to an open pipe, as far as there is room. `moved` is counted
-    /// on.
+    /// on. `told`: whether the receiver has been told of it, and so may wait for each chunk.
     fn push(
         &mut self,
         pipe: Pipe,
+        told: bool,
         moved: &mut usize,
         source: Source<'_>,
     ) -> Result<Pushed, LaneError>;

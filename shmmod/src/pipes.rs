@@ -177,6 +177,7 @@ impl Pipes for ShmLane {
     fn push(
         &mut self,
         pipe: Pipe,
+        told: bool,
         moved: &mut usize,
         source: Source<'_>,
     ) -> Result<Pushed, LaneError> {
@@ -185,7 +186,9 @@ impl Pipes for ShmLane {
         };
         let before = *moved;
         let theirs = self.remote(to, vci)?.segment.room();
-        let pushed = self.sending.push((&self.own, theirs), pipe, moved, source);
+        let pushed = self
+            .sending
+            .push((&self.own, theirs), (pipe, told), moved, source);
         if *moved > before {
             wake(&mut self.remote(to, vci)?.mailbox);
         }
@@ -264,20 +267,24 @@ impl Pipes for ShmLane {
                 std::hint::spin_loop();
                 continue;
             }
-            for &place in &places[..ready] {
+            // What lies together is copied at once.
+            let rows =
+                places[..ready].chunk_by(|before, after| before.checked_add(1) == Some(*after));
+            for row in rows {
                 let at = reading.taken as usize * UNIT;
-                let count = (reading.len - at).min(UNIT);
+                let count = (reading.len - at).min(row.len() * UNIT);
                 let room = match reading.is_own {
                     true => self.own.room(),
                     false => remote.segment.room(),
                 };
-                // SAFETY: within the room; the sender has written the chunk, and leaves it alone until it is taken.
-                let chunk = unsafe {
-                    let start = room.add(usize::from(place % THEIRS) * UNIT);
+                // SAFETY: within the room, of which all these units are; the sender has written the chunks, and leaves them alone
+                // until they are taken.
+                let chunks = unsafe {
+                    let start = room.add(usize::from(row[0] % THEIRS) * UNIT);
                     std::slice::from_raw_parts(start, count)
                 };
-                take(at, chunk);
-                reading.taken += 1;
+                take(at, chunks);
+                reading.taken += row.len() as u32;
             }
             looks = 0;
             if (reading.taken as usize) * UNIT < reading.total && !shape.may_keep && !reading.is_own

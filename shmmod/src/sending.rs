@@ -19,6 +19,8 @@ use crate::segment::{PIPES, STEP, Segment, UNIT, UNITS};
 const OPEN: usize = 16;
 /// Units that a pipe gets at once when it needs one.
 const AT_ONCE: usize = 8;
+/// Chunks that are written together, at most, where nobody waits for each.
+const TOGETHER: u32 = 8;
 /// Pipes that are looked at for room without having found any, before the search ends; now and then all are.
 const PATIENCE: usize = 8;
 const EVERY: u32 = 16;
@@ -264,13 +266,14 @@ impl Sending {
     pub fn push(
         &mut self,
         (own, theirs): (&Segment, *mut u8),
-        pipe: Pipe,
+        (pipe, told): (Pipe, bool),
         moved: &mut usize,
         source: Source<'_>,
     ) -> Pushed {
         let is_measured = self.find(pipe).is_some_and(|(_, live)| live.measured);
         let (before, begun) = (*moved, is_measured.then(now));
-        let pushed = self.push_chunks((own, theirs), pipe, moved, source);
+        let most = if told { 1 } else { TOGETHER };
+        let pushed = self.push_chunks((own, theirs), (pipe, most), moved, source);
         if let (Some(begun), Some((_, live))) = (begun, self.find(pipe))
             && *moved > before
         {
@@ -279,10 +282,11 @@ impl Sending {
         pushed
     }
 
+    /// Writes at most so many chunks before it publishes them.
     fn push_chunks(
         &mut self,
         (own, theirs): (&Segment, *mut u8),
-        pipe: Pipe,
+        (pipe, most): (Pipe, u32),
         moved: &mut usize,
         mut source: Source<'_>,
     ) -> Pushed {
@@ -307,19 +311,32 @@ impl Sending {
             if !live.all && !words.claim(live.generation, number) {
                 return Pushed::Revoked;
             }
-            let count = (live.len - *moved).min(UNIT);
             let unit = *live.unit(number);
+            // Units that lie together, of chunks that nobody takes back.
+            let most = if live.all {
+                most.min(live.assigned - number)
+            } else {
+                1
+            };
+            let goes_on = |chunk: &u32| {
+                let next = live.units[(number + chunk) as usize % RING];
+                next == unit.wrapping_add(*chunk as u8) && (next < THEIRS) == (unit < THEIRS)
+            };
+            let together = 1 + (1..most).take_while(goes_on).count() as u32;
+            let count = (live.len - *moved).min(together as usize * UNIT);
             let (generation, way) = (live.generation, live.way);
             let room = if unit < THEIRS { own.room() } else { theirs };
-            // SAFETY: within the room. The unit was given to this chunk, or kept, and its last reader is done with it.
-            let chunk = unsafe {
+            // SAFETY: within the room. The units were given to these chunks, or kept, and their last readers are done with them.
+            let chunks = unsafe {
                 let start = room.add(usize::from(unit % THEIRS) * UNIT);
                 std::slice::from_raw_parts_mut(start, count)
             };
-            self.fill(way, chunk, *moved, &mut source);
-            words.publish(generation, number, unit);
+            self.fill(way, chunks, *moved, &mut source);
+            for chunk in 0..together {
+                words.publish(generation, number + chunk, unit + chunk as u8);
+            }
             if let Some(live) = &mut self.live[slot] {
-                live.written += 1;
+                live.written += together;
             }
             any = true;
         }
@@ -335,7 +352,7 @@ impl Sending {
                 unsafe { netmod_kit::copy_to_others(data.as_ptr(), chunk.as_mut_ptr(), len) };
             }
             (Source::Parts(fill), Way::Past) => {
-                self.scratch.resize(UNIT, 0);
+                self.scratch.resize(len.max(UNIT), 0);
                 fill(at, &mut self.scratch[..len]);
                 past(&self.scratch[..len], chunk);
             }

@@ -22,7 +22,7 @@ fn open(lane: &mut dyn Lane, len: usize, wish: Wish, whole: bool) -> Option<Pipe
 
 fn push(lane: &mut dyn Lane, pipe: Pipe, data: &[u8], moved: &mut usize) -> Pushed {
     let pipes = lane.pipes().unwrap();
-    pipes.push(pipe, moved, Source::Bytes(data)).unwrap()
+    pipes.push(pipe, true, moved, Source::Bytes(data)).unwrap()
 }
 
 fn reading(pipe: Pipe, len: usize, replaceable: bool) -> Reading {
@@ -36,6 +36,41 @@ fn pull(lane: &mut dyn Lane, reading: &mut Reading, to: &mut [u8]) -> Pulled {
 
 fn is_taken(sender: &mut dyn Lane) -> bool {
     sender.pipes().unwrap().are_taken()
+}
+
+#[test]
+fn what_nobody_waits_for_is_written_together_and_arrives_whole() {
+    let ([mut sender, mut receiver], _transports) = pair(SingleCopy::Never);
+    // Laps round the room, and units that lie apart.
+    let mut last: Option<(Pipe, Vec<u8>)> = None;
+    for turn in 0..300 {
+        let len = 1 + (turn * 7919) % (300 << 10);
+        let sent = data(len + turn)[turn..].to_vec();
+        let pipe = open(&mut *sender, len, Wish::Better, true).unwrap();
+        let mut parts = |at: usize, out: &mut [u8]| out.copy_from_slice(&sent[at..at + out.len()]);
+        let source = match turn % 3 {
+            0 => Source::Parts(&mut parts),
+            _ => Source::Bytes(&sent),
+        };
+        let pushed = sender.pipes().unwrap().push(pipe, false, &mut 0, source);
+        assert_eq!(pushed, Ok(Pushed::Whole));
+        // Some are read after the next one.
+        let mut due = vec![(pipe, sent)];
+        due.extend(last.take());
+        if turn % 5 == 4 {
+            last = Some(due.remove(0));
+        }
+        for (pipe, sent) in due {
+            let mut got = vec![0; sent.len()];
+            let mut reading = reading(pipe, sent.len(), false);
+            let mut pulled = Pulled::Part(true);
+            while pulled == Pulled::Part(true) {
+                pulled = pull(&mut *receiver, &mut reading, &mut got);
+            }
+            assert_eq!(pulled, Pulled::Whole);
+            assert!(got == sent, "message {turn}");
+        }
+    }
 }
 
 #[test]
@@ -82,7 +117,7 @@ fn parts_of_what_has_gaps_arrive_too() {
     let pipe = open(&mut *sender, len, Wish::Needed, true).unwrap();
     let mut parts = |at: usize, out: &mut [u8]| out.copy_from_slice(&sent[at..at + out.len()]);
     let pipes = sender.pipes().unwrap();
-    let pushed = pipes.push(pipe, &mut 0, Source::Parts(&mut parts));
+    let pushed = pipes.push(pipe, true, &mut 0, Source::Parts(&mut parts));
     assert_eq!(pushed, Ok(Pushed::Whole));
     let mut reading = reading(pipe, len, false);
     assert_eq!(pull(&mut *receiver, &mut reading, &mut got), Pulled::Whole);
@@ -257,6 +292,6 @@ fn names_of_no_pipe_are_refused() {
     let pushed = sender
         .pipes()
         .unwrap()
-        .push(old, &mut 0, Source::Bytes(&[]));
+        .push(old, true, &mut 0, Source::Bytes(&[]));
     assert_eq!(pushed, Ok(Pushed::Revoked));
 }

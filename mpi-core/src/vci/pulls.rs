@@ -77,7 +77,7 @@ impl VciState {
         let follows = stream.piped_at == taken;
         stream.piped_at = taken;
         if follows {
-            let _ = pipes.push(pipe, &mut 0, source(buffer, &mut parts));
+            let _ = pipes.push(pipe, false, &mut 0, source(buffer, &mut parts));
         }
         let trailer = engine.trailer(to, PacketKind::Rts);
         let header = wire::matched(key, trailer);
@@ -101,7 +101,7 @@ impl VciState {
         }
         if !follows {
             // A receiver that is lost meanwhile reads nothing of it.
-            let _ = pipes.push(pipe, &mut 0, source(buffer, &mut parts));
+            let _ = pipes.push(pipe, true, &mut 0, source(buffer, &mut parts));
         }
         engine.counters.count_piped_send(len as u64);
         true
@@ -170,7 +170,7 @@ impl VciState {
         let len = record.total as usize;
         let (mut moved, buffer) = (record.moved as usize, &record.buffer);
         let mut parts = |at: usize, out: &mut [u8]| buffer.read(at, out);
-        let pushed = pipes.push(pipe, &mut moved, source(buffer, &mut parts));
+        let pushed = pipes.push(pipe, true, &mut moved, source(buffer, &mut parts));
         record.moved = moved as u64;
         match pushed {
             Ok(Pushed::Whole) => {
