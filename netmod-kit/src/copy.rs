@@ -18,22 +18,33 @@ const LINE: usize = 64;
 /// past the caches do.
 #[inline]
 pub fn writes_whole_lines(len: usize) -> bool {
-    #[cfg(target_arch = "x86_64")]
-    let does = len >= LONG_TO_OTHERS && processor::copies_by_instruction();
-    #[cfg(not(target_arch = "x86_64"))]
-    let does = {
-        let _ = len;
-        false
-    };
-    does
+    len >= LONG_TO_OTHERS && has_instruction()
 }
 
-/// Asks for the cache lines from `start` on so that this core can write them by [`copy`], and doesn't wait. What isn't mapped,
-/// or is somebody else's, is no matter: it is a hint.
+/// Whether there is an instruction that copies many bytes more quickly than vectors.
+#[inline]
+fn has_instruction() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return processor::instruction() != processor::Instruction::Avoided;
+    #[cfg(not(target_arch = "x86_64"))]
+    return false;
+}
+
+/// Whether so many bytes are copied more quickly to lines that were asked for ahead than by [`copy_to_others`].
+#[inline]
+fn asks_ahead(len: usize) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return len < LONG_TO_OTHERS || processor::instruction() != processor::Instruction::Quickest;
+    #[cfg(not(target_arch = "x86_64"))]
+    return len > 0;
+}
+
+/// Asks for the cache lines from `start` on so that this core can write them by [`copy_to_asked`], and doesn't wait. What
+/// isn't mapped, or is somebody else's, is no matter: it is a hint.
 #[inline]
 pub fn ask_for_lines(start: *const u8, len: usize) {
     // Whole lines are written without a word to who has them, unless they are here: then it takes twice as long.
-    if writes_whole_lines(len) {
+    if !asks_ahead(len) {
         return;
     }
     #[cfg(target_arch = "x86_64")]
@@ -53,10 +64,10 @@ pub fn ask_for_lines(start: *const u8, len: usize) {
 /// Copies many bytes: by one instruction where that is known to be the quickest and there are `least` of them, otherwise
 /// line by line.
 ///
-/// The instruction (`rep movsb`), which the C library takes, has AMD's Zen 5 write whole lines without asking for what was in them:
-/// memory that another core has read is filled 1.4 to 3 times as fast as by stores, which fetch every line first
-/// (docs/decisions/long-messages.md). On Zen 3 and 4 it takes 5 to 9 times as long as stores where the target lies up to some lines
-/// before the source within their pages. Blocks of `malloc` begin 16 bytes behind a page's beginning, so that is the
+/// The instruction (`rep movsb`), which the C library takes, has AMD's Zen 5 and Xeons of the fifth generation write whole lines without
+/// asking for what was in them: memory that another core has read is filled up to three times as fast as by stores, which fetch every
+/// line first (docs/decisions/long-messages.md). On Zen 3 and 4 it takes 5 to 9 times as long as stores where the target lies up to
+/// some lines before the source within their pages. Blocks of `malloc` begin 16 bytes behind a page's beginning, so that is the
 /// usual case when pages are copied to or from them.
 ///
 /// # Safety
@@ -66,7 +77,7 @@ pub fn ask_for_lines(start: *const u8, len: usize) {
 unsafe fn copy_long(from: *const u8, to: *mut u8, len: usize, least: usize) {
     // SAFETY: the caller's promise.
     unsafe {
-        if len >= least && processor::copies_by_instruction() {
+        if len >= least && has_instruction() {
             by_instruction(from, to, len);
         } else {
             copy_lines::<false>(from, to, len);
@@ -257,6 +268,21 @@ pub unsafe fn copy_to_others(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
+/// As [`copy_to_others`], to lines that [`ask_for_lines`] was called for, mostly.
+///
+/// # Safety
+/// As for [`copy`].
+#[inline(always)]
+pub unsafe fn copy_to_asked(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match asks_ahead(len) {
+            true => copy(from, to, len),
+            false => copy_to_others(from, to, len),
+        }
+    }
+}
+
 /// Copies `len` bytes by stores that go past the caches, to memory that a core reads next which shares none with this
 /// one: it has them from memory then, not line by line from this core's own cache. All is stored when it returns.
 ///
@@ -304,6 +330,7 @@ mod tests {
     fn registers_of_all_lengths_copy_the_same() {
         type By = unsafe fn(*const u8, *mut u8, usize);
         let mut ways: Vec<By> = vec![super::by_quarters::<false>, super::by_quarters::<true>];
+        ways.push(super::by_instruction);
         if is_x86_feature_detected!("avx") {
             ways.extend([super::by_halves::<false> as By, super::by_halves::<true>]);
         }
@@ -326,13 +353,18 @@ mod tests {
 
     #[test]
     fn every_length_is_copied_whole_and_nothing_else() {
-        for len in (0..100).chain([2047, 2048, 2049, 2111, 2112, 2113, 5000, 16384]) {
+        for len in (0..100).chain([
+            2047, 2048, 2049, 2111, 2112, 2113, 4096, 4097, 5000, 16383, 16384, 70_001,
+        ]) {
             let from: Vec<u8> = (1..=len).map(|byte| (byte % 251) as u8).collect();
             let mut to = vec![0xee; len + 2];
-            // SAFETY: both are long enough and apart.
-            unsafe { super::copy(from.as_ptr(), to.as_mut_ptr().add(1), len) };
-            assert_eq!(&to[1..=len], &from[..]);
-            assert_eq!((to[0], to[len + 1]), (0xee, 0xee));
+            for way in [super::copy, super::copy_to_others, super::copy_to_asked] {
+                to.fill(0xee);
+                // SAFETY: both are long enough and apart.
+                unsafe { way(from.as_ptr(), to.as_mut_ptr().add(1), len) };
+                assert_eq!(&to[1..=len], &from[..]);
+                assert_eq!((to[0], to[len + 1]), (0xee, 0xee));
+            }
         }
     }
 }

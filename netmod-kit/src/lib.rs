@@ -29,7 +29,9 @@ mod peer_table;
 mod registration;
 pub mod variables;
 
-pub use copy::{ask_for_lines, copy, copy_past_caches, copy_to_others, writes_whole_lines};
+pub use copy::{
+    ask_for_lines, copy, copy_past_caches, copy_to_asked, copy_to_others, writes_whole_lines,
+};
 pub use exposures::Exposures;
 pub use fences::Fences;
 pub use lost::LostPeers;

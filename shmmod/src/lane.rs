@@ -97,7 +97,7 @@ impl Remote {
             unsafe {
                 match PAST_CACHES {
                     true => netmod_kit::copy_past_caches(payload.as_ptr(), out, payload.len()),
-                    false => netmod_kit::copy_to_others(payload.as_ptr(), out, payload.len()),
+                    false => netmod_kit::copy_to_asked(payload.as_ptr(), out, payload.len()),
                 }
             }
         })
