@@ -288,6 +288,16 @@ impl Foreign {
         Some(known.map_or(Vec::new(), |known| known.owners.clone()))
     }
 
+    /// The connection that a process of another job has its number from; none for the own job and numbers that nobody has.
+    pub(super) fn connection_of(&self, peer: Peer) -> Option<ContextId> {
+        self.place(peer)?;
+        let state = self.state.lock();
+        let has_it =
+            |numbers: &Numbers| (numbers.outer..numbers.outer + numbers.count).contains(&peer);
+        let block = state.blocks.iter().find(|block| has_it(&block.numbers))?;
+        Some(block.connection)
+    }
+
     /// Whether the loss of a process can matter to what requests call `owner`: that of one of the own job to
     /// everybody, that of others to those that have them as members.
     pub fn concerns(&self, peer: Peer, owner: u32) -> bool {

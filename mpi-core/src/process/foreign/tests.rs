@@ -108,3 +108,14 @@ fn others_take_the_first_connection_that_is_made() {
     assert_eq!(pin.connection(), earlier.connection());
     assert_eq!(foreign.find(identity(7)), Some(earlier.peer()));
 }
+
+#[test]
+fn a_loss_that_comes_late_is_not_of_who_has_the_number_next() {
+    let process = process();
+    drop(process.begin_connection(connection(5), 0, 1, 1, 0));
+    let _next = process.begin_connection(connection(6), 0, 1, 1, 0);
+    process.note_loss(1, "it has ended", Some(connection(5)));
+    assert!(!process.is_lost(1));
+    process.note_loss(1, "it has ended", Some(connection(6)));
+    assert!(process.is_lost(1));
+}
