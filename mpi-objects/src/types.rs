@@ -302,12 +302,7 @@ pub fn handle_of(datatype: &Datatype) -> Option<MPI_Datatype> {
             .find(|row| row.1 == predefined)
             .map(|row| row.0);
     }
-    let is_it = |handle: &c_int| {
-        made()
-            .get(*handle)
-            .is_some_and(|it| it.datatype.same(datatype))
-    };
-    made().handles().into_iter().find(is_it)
+    made().find(|object| object.datatype.same(datatype))
 }
 
 /// Gives a duplicate the attributes that the copy callbacks want it to have.
