@@ -412,11 +412,16 @@ pub fn complete(handle: MPI_Request) -> Result<()> {
             None => invalid(handle),
         });
     };
-    if generalized.complete()? {
+    let is_let_go = generalized.complete()?;
+    if is_let_go {
         if let Some(objects) = objects() {
             objects.remove(handle & !OWN);
         }
         return generalized.free();
+    }
+    // Another thread may sleep until it is.
+    if let Some(runtime) = running() {
+        runtime.process.notify();
     }
     Ok(())
 }
