@@ -118,7 +118,8 @@ impl Named {
         }
     }
 
-    /// Whether the handle still names a request when that has completed: persistent ones stay.
+    /// Whether the handle still names a request when that has completed: persistent ones stay. To be asked before
+    /// the result is taken.
     #[inline]
     pub fn stays(self) -> bool {
         match self {
