@@ -210,6 +210,17 @@ impl<T> HandleTable<T> {
         places.add("comms.pointer", of_once::<AtomicPtr<T>>() + of_slice().0);
     }
 
+    /// Whether a handle is of an object that `is_it`, which must not use the table. Other threads may free it meanwhile.
+    pub fn is(&self, handle: c_int, is_it: impl Fn(&T) -> bool) -> bool {
+        let index = made_index(handle, self.object);
+        let Some(slot) = index.and_then(|index| self.slot(index)) else {
+            return false;
+        };
+        let _vacant = self.vacant.lock();
+        // SAFETY: null, or the pointer of an `Arc` that the table has until `take` gets the lock.
+        unsafe { slot.load(Ordering::Acquire).as_ref() }.is_some_and(is_it)
+    }
+
     /// The first handle of an object that `is_it`, which must not use the table. Other threads may free what they like
     /// meanwhile.
     pub fn find(&self, is_it: impl Fn(&T) -> bool) -> Option<c_int> {
@@ -291,6 +302,7 @@ mod tests {
             for _ in 0..20_000 {
                 assert_eq!(table.find(|number| **number == 2), Some(wanted));
                 assert_eq!(table.find(|number| **number > 2), None);
+                assert!(!table.is(passing[7], |number| **number == 2));
             }
             over.store(true, Ordering::Relaxed);
         });
