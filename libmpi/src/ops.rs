@@ -180,7 +180,7 @@ pub fn set_proxy_for(
 /// Calls `call` with a handle of the datatype: `likely` if it is one; else another that the program
 /// has; else, when the program has freed them all, one for the time of the call.
 fn with_handle(datatype: &Datatype, likely: MPI_Datatype, call: impl FnOnce(MPI_Datatype)) {
-    if types::object(likely).is_ok_and(|object| object.datatype.same(datatype)) {
+    if types::is_of(likely, datatype) {
         return call(likely);
     }
     if let Some(handle) = types::handle_of(datatype) {

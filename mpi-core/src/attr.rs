@@ -10,6 +10,7 @@
 
 use std::any::Any;
 use std::sync::{Arc, Weak};
+use std::thread::ThreadId;
 
 use parking_lot::Mutex;
 
@@ -102,8 +103,8 @@ struct Entry<O: ?Sized, V> {
     value: V,
     /// Tells this entry from a later one of the same key.
     serial: u64,
-    /// Its delete callback is running: it can still be read, but not deleted once more.
-    going: bool,
+    /// The thread in which its delete callback is running: it can still be read, but not deleted once more.
+    going: Option<ThreadId>,
 }
 
 impl<O: ?Sized, V> Default for Attributes<O, V> {
@@ -120,7 +121,7 @@ impl<O: ?Sized, V> List<O, V> {
     fn find(&mut self, keyval: &Keyval<O, V>) -> Option<&mut Entry<O, V>> {
         let of_key = |entry: &&mut Entry<O, V>| entry.keyval.is_same(keyval);
         let entries = self.entries.iter_mut().filter(of_key);
-        entries.min_by_key(|entry| entry.going)
+        entries.min_by_key(|entry| entry.going.is_some())
     }
 
     fn push(&mut self, keyval: &Keyval<O, V>, value: V) {
@@ -128,7 +129,7 @@ impl<O: ?Sized, V> List<O, V> {
             keyval: keyval.clone(),
             value,
             serial: self.next_serial,
-            going: false,
+            going: None,
         });
         self.next_serial += 1;
     }
@@ -151,7 +152,7 @@ impl<O: ?Sized, V: Clone> Attributes<O, V> {
         loop {
             let mut list = self.0.lock();
             let taken = match list.find(keyval) {
-                Some(entry) if !entry.going => take(entry),
+                Some(entry) if entry.going.is_none() => take(entry),
                 _ => {
                     list.push(keyval, value);
                     return Ok(());
@@ -167,17 +168,24 @@ impl<O: ?Sized, V: Clone> Attributes<O, V> {
         self.0.lock().find(keyval).map(|entry| entry.value.clone())
     }
 
-    /// Deletes an attribute, after its callback (`MPI_Comm_delete_attr`); false if it is not set.
+    /// Deletes an attribute, after its callback (`MPI_Comm_delete_attr`); false if it is not set, or another
+    /// thread is deleting it.
     ///
     /// # Errors
     ///
     /// That of the callback, and the attribute then stays; `MPI_ERR_KEYVAL` if its callback is
-    /// running already, in this or another thread.
+    /// running already in this thread.
     pub fn delete(&self, object: &O, keyval: &Keyval<O, V>) -> Result<bool> {
         let mut list = self.0.lock();
         let taken = match list.find(keyval) {
             None => return Ok(false),
-            Some(entry) if entry.going => {
+            Some(Entry {
+                going: Some(thread),
+                ..
+            }) => {
+                if *thread != std::thread::current().id() {
+                    return Ok(false);
+                }
                 return Err(Error::new(
                     Class::Keyval,
                     "the attribute is being deleted already; its delete callback has not returned",
@@ -199,7 +207,7 @@ impl<O: ?Sized, V: Clone> Attributes<O, V> {
     pub fn delete_all(&self, object: &O) -> Result<()> {
         loop {
             let mut list = self.0.lock();
-            let Some(entry) = list.entries.iter_mut().rfind(|entry| !entry.going) else {
+            let Some(entry) = list.entries.iter_mut().rfind(|entry| entry.going.is_none()) else {
                 return Ok(());
             };
             let taken = take(entry);
@@ -217,7 +225,7 @@ impl<O: ?Sized, V: Clone> Attributes<O, V> {
     /// their callbacks.
     pub fn copy_all(&self, old: &O, copies: &Attributes<O, V>, new: &O) -> Result<()> {
         let list = self.0.lock();
-        let entries = list.entries.iter().filter(|entry| !entry.going);
+        let entries = list.entries.iter().filter(|entry| entry.going.is_none());
         let all: Vec<_> = entries
             .map(|e| (e.keyval.clone(), e.value.clone()))
             .collect();
@@ -260,7 +268,7 @@ impl<O: ?Sized, V: Clone> Attributes<O, V> {
             drop(list);
             drop(gone);
         } else {
-            list.entries[at].going = false;
+            list.entries[at].going = None;
         }
         result
     }
@@ -268,7 +276,7 @@ impl<O: ?Sized, V: Clone> Attributes<O, V> {
 
 /// Marks an entry as going and gives what its callback needs.
 fn take<O: ?Sized, V: Clone>(entry: &mut Entry<O, V>) -> (Keyval<O, V>, V, u64) {
-    entry.going = true;
+    entry.going = Some(std::thread::current().id());
     (entry.keyval.clone(), entry.value.clone(), entry.serial)
 }
 
@@ -387,6 +395,31 @@ mod tests {
         assert_eq!(x.attributes.get(&a), Some(1));
         fails.store(0, Ordering::Relaxed);
         x.attributes.delete_all(&x).unwrap();
+        assert!(x.attributes.is_empty());
+    }
+
+    #[test]
+    fn two_threads_may_delete_at_the_same_time() {
+        let (begun, both) = (std::sync::Barrier::new(2), std::sync::Barrier::new(2));
+        let (begun, both) = (Arc::new(begun), Arc::new(both));
+        let waits = (begun.clone(), both.clone());
+        let slow = Key::new(
+            None,
+            Some(Arc::new(move |_: &Thing, _: &Key, _| {
+                waits.0.wait();
+                waits.1.wait();
+                Ok(())
+            })),
+        );
+        let x = thing("x");
+        x.attributes.set(&x, &slow, 1).unwrap();
+        std::thread::scope(|scope| {
+            let first = scope.spawn(|| x.attributes.delete(&x, &slow));
+            begun.wait();
+            assert!(!x.attributes.delete(&x, &slow).unwrap());
+            both.wait();
+            assert!(first.join().unwrap().unwrap());
+        });
         assert!(x.attributes.is_empty());
     }
 

@@ -4,6 +4,8 @@
 //! The memory is used first-fit; each message takes its length and `MPI_BSEND_OVERHEAD`, which the
 //! standard lets programs add up to know how much to attach.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use mpi_core::comm::{Comm, Purpose};
 use mpi_core::process::Mode;
 use mpi_core::{Buffer, Class, Error, Process, RequestId, Result};
@@ -17,14 +19,24 @@ struct Attached {
     /// Messages in the buffer, by position.
     taken: Vec<Taken>,
     /// Messages in memory of the library's own, where the program attached `MPI_BUFFER_AUTOMATIC`.
-    own: Option<Vec<(Box<[u8]>, RequestId)>>,
+    own: Option<Vec<(Box<[u8]>, Sent)>>,
 }
 
 struct Taken {
     from: usize,
     len: usize,
     /// None while it is being started.
-    request: Option<RequestId>,
+    sent: Option<Sent>,
+}
+
+/// A message that is in a buffer. Any thread may find that it has left, and free the request, which another operation
+/// gets then.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sent {
+    /// Its request, as long as it is in the buffer.
+    pub request: RequestId,
+    /// No other message of the buffer has this.
+    number: u64,
 }
 
 // SAFETY: the program lends the memory to the library until it detaches it; which thread writes to
@@ -34,6 +46,8 @@ unsafe impl Send for Attached {}
 /// The memory that the program attached, if it did.
 pub struct Buffered {
     attached: Mutex<Option<Attached>>,
+    /// Messages that there have been.
+    count: AtomicU64,
     /// `MPI_BSEND_OVERHEAD`.
     overhead: usize,
 }
@@ -43,6 +57,7 @@ impl Buffered {
     pub fn new(overhead: usize) -> Buffered {
         Buffered {
             attached: Mutex::new(None),
+            count: AtomicU64::new(0),
             overhead,
         }
     }
@@ -86,33 +101,43 @@ impl Buffered {
         self.attached.lock().is_some()
     }
 
-    /// The operations that send what is in it at this moment.
+    /// What is in it at this moment.
     ///
     /// # Errors
     /// Those of sends that have ended.
-    pub fn pending(&self, process: &Process) -> Result<Vec<RequestId>> {
+    pub fn pending(&self, process: &Process) -> Result<Vec<Sent>> {
         let mut attached = self.attached.lock();
         let Some(buffer) = attached.as_mut() else {
             return Ok(Vec::new());
         };
         reclaim(process, buffer)?;
-        let taken = buffer.taken.iter().filter_map(|taken| taken.request);
-        let own = buffer.own.iter().flatten().map(|(_, id)| *id);
+        let taken = buffer.taken.iter().filter_map(|taken| taken.sent);
+        let own = buffer.own.iter().flatten().map(|(_, sent)| *sent);
         Ok(taken.chain(own).collect())
+    }
+
+    /// Waits until a message has left it.
+    ///
+    /// # Errors
+    /// Those of sends that have ended.
+    pub fn wait(&self, process: &Process, sent: Sent) -> Result<()> {
+        let vci = process
+            .request(sent.request)
+            .map_or(0, |request| request.vci());
+        // The request tells nothing: another thread may have freed it.
+        process.wait_despite_loss(vci, || {
+            let left = !self.pending(process)?.contains(&sent);
+            Ok(left.then_some(()))
+        })
     }
 
     /// Waits until what is in it has left (MPI-4.1 section 3.6, `MPI_Buffer_flush`).
     pub fn flush(&self, process: &Process) -> Result<()> {
-        let mut pending = self.pending(process)?;
         // What comes meanwhile, from other threads, is not waited for.
-        while let Some(id) = pending.first().copied() {
-            if let Some(request) = process.request(id) {
-                process.wait_despite_loss(request.vci(), || Ok(request.is_done().then_some(())))?;
-            }
-            let left = self.pending(process)?;
-            pending.retain(|id| left.contains(id));
-        }
-        Ok(())
+        let pending = self.pending(process)?;
+        pending
+            .into_iter()
+            .try_for_each(|sent| self.wait(process, sent))
     }
 
     /// `MPI_Buffer_detach`: waits until all messages have left the buffer. Without one there is nothing to
@@ -125,9 +150,9 @@ impl Buffered {
             };
             reclaim(process, buffer)?;
             let own = buffer.own.as_ref().and_then(|own| own.first());
-            let request = match (buffer.taken.first(), own) {
-                (Some(taken), _) => taken.request,
-                (None, Some((_, id))) => Some(*id),
+            let sent = match (buffer.taken.first(), own) {
+                (Some(taken), _) => taken.sent,
+                (None, Some((_, sent))) => Some(*sent),
                 (None, None) => {
                     let result = (buffer.start, buffer.size);
                     *attached = None;
@@ -135,8 +160,8 @@ impl Buffered {
                 }
             };
             drop(attached);
-            if let Some(request) = request.and_then(|id| process.request(id)) {
-                process.wait_despite_loss(request.vci(), || Ok(request.is_done().then_some(())))?;
+            if let Some(sent) = sent {
+                self.wait(process, sent)?;
             }
         }
     }
@@ -163,13 +188,15 @@ impl Buffered {
         };
         process.poll(comm.vci())?;
         reclaim(process, buffer)?;
+        let number = self.count.fetch_add(1, Ordering::Relaxed);
+        let sent = |request| Sent { request, number };
         if let Some(own) = &mut buffer.own {
             let mut piece = vec![0; data.len()].into_boxed_slice();
             data.read(0, &mut piece);
             // SAFETY: the piece stays where it is, and is not touched, until its send is complete.
             let copy = unsafe { Buffer::bytes(piece.as_mut_ptr(), piece.len()) };
             let started = start(process, comm, copy, rank, tag)?;
-            own.extend(started.map(|id| (piece, id)));
+            own.extend(started.map(|request| (piece, sent(request))));
             return Ok(());
         }
         let from = allot(buffer, needed).map_err(|largest| {
@@ -193,10 +220,10 @@ impl Buffered {
         let place = buffer
             .taken
             .iter()
-            .position(|taken| taken.from == from && taken.request.is_none());
+            .position(|taken| taken.from == from && taken.sent.is_none());
         if let Some(place) = place {
             match started {
-                Ok(Some(id)) => buffer.taken[place].request = Some(id),
+                Ok(Some(request)) => buffer.taken[place].sent = Some(sent(request)),
                 _ => drop(buffer.taken.remove(place)),
             }
         }
@@ -219,7 +246,8 @@ fn start(
 /// Frees the room of messages that have left.
 fn reclaim(process: &Process, buffer: &mut Attached) -> Result<()> {
     let mut failed = None;
-    let mut stays = |id: RequestId| {
+    let mut stays = |sent: Sent| {
+        let id = sent.request;
         if !process.request(id).is_some_and(|request| request.is_done()) {
             return true;
         }
@@ -230,9 +258,9 @@ fn reclaim(process: &Process, buffer: &mut Attached) -> Result<()> {
     };
     buffer
         .taken
-        .retain(|taken| taken.request.is_none_or(&mut stays));
+        .retain(|taken| taken.sent.is_none_or(&mut stays));
     if let Some(own) = &mut buffer.own {
-        own.retain(|(_, id)| stays(*id));
+        own.retain(|(_, sent)| stays(*sent));
     }
     failed.map_or(Ok(()), Err)
 }
@@ -253,7 +281,7 @@ fn allot(buffer: &mut Attached, len: usize) -> std::result::Result<usize, usize>
                 Taken {
                     from,
                     len,
-                    request: None,
+                    sent: None,
                 },
             );
             return Ok(from);

@@ -34,9 +34,9 @@ struct Gone {
 }
 
 impl Gone {
-    /// Whether a request may still tell of an error on it. `owners` are those of all requests.
+    /// Whether a request tells of its errors on it. `owners` are those of all requests.
     fn is_named(&self, owners: &[u32]) -> bool {
-        self.object.strong_count() > 0 || owners.binary_search(&(self.handle as u32)).is_ok()
+        owners.binary_search(&(self.handle as u32)).is_ok()
     }
 }
 
@@ -48,15 +48,22 @@ impl Runtime {
             handler: object.errhandler.lock().clone(),
             object: Arc::downgrade(&object),
         };
+        // With the lock, so that threads which wait for operations on it find it in one of the two.
+        let mut list = self.departed.0.lock();
         self.comms.take(gone.handle);
+        list.comms.push(gone);
+        drop(list);
         drop(object);
         let mut list = self.departed.0.lock();
-        list.comms.push(gone);
         // Now and then only: it takes a look at all requests.
         if list.comms.len() > list.room {
+            // First: a persistent request that another thread starts and frees is among the second then.
+            let kept = |gone: &Gone| gone.object.strong_count() > 0;
+            let kept: Vec<bool> = list.comms.iter().map(kept).collect();
             let owners = self.process.owners();
+            let mut kept = kept.into_iter();
             list.comms.retain(|gone| {
-                let named = gone.is_named(&owners);
+                let named = kept.next() == Some(true) || gone.is_named(&owners);
                 if !named {
                     self.comms.give_back(gone.handle);
                 }
@@ -68,10 +75,11 @@ impl Runtime {
 
     /// The error handler of the communicator that an operation was started on, also if it was freed meanwhile.
     pub fn handler_of_owner(&self, handle: MPI_Comm) -> Option<Handler> {
+        // Who waits for the operation does not use the communicator: another thread may be freeing it.
+        let list = self.departed.0.lock();
         if let Some(object) = self.find_comm(handle) {
             return Some(object.errhandler.lock().handler());
         }
-        let list = self.departed.0.lock();
         let gone = list.comms.iter().find(|gone| gone.handle == handle)?;
         Some(gone.handler.handler())
     }

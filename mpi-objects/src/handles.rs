@@ -180,7 +180,12 @@ impl<T> HandleTable<T> {
     /// Takes an object out, and keeps its handle from others until [`HandleTable::give_back`].
     pub fn take(&self, handle: c_int) -> Option<Arc<T>> {
         let index = made_index(handle, self.object)?;
-        let object = self.slot(index)?.swap(ptr::null_mut(), Ordering::AcqRel);
+        let slot = self.slot(index)?;
+        let object = {
+            // For `find`, which looks at what other threads may free.
+            let _vacant = self.vacant.lock();
+            slot.swap(ptr::null_mut(), Ordering::AcqRel)
+        };
         if object.is_null() {
             return None;
         }
@@ -203,6 +208,31 @@ impl<T> HandleTable<T> {
         places.add("comms.first", FIRST as usize);
         places.add("comms.step", size_of::<OnceLock<Box<[AtomicPtr<T>]>>>());
         places.add("comms.pointer", of_once::<AtomicPtr<T>>() + of_slice().0);
+    }
+
+    /// Whether a handle is of an object that `is_it`, which must not use the table. Other threads may free it meanwhile.
+    pub fn is(&self, handle: c_int, is_it: impl Fn(&T) -> bool) -> bool {
+        let index = made_index(handle, self.object);
+        let Some(slot) = index.and_then(|index| self.slot(index)) else {
+            return false;
+        };
+        let _vacant = self.vacant.lock();
+        // SAFETY: null, or the pointer of an `Arc` that the table has until `take` gets the lock.
+        unsafe { slot.load(Ordering::Acquire).as_ref() }.is_some_and(is_it)
+    }
+
+    /// The first handle of an object that `is_it`, which must not use the table. Other threads may free what they like
+    /// meanwhile.
+    pub fn find(&self, is_it: impl Fn(&T) -> bool) -> Option<c_int> {
+        let vacant = self.vacant.lock();
+        let found = (0..vacant.next).find(|index| {
+            let object = self
+                .slot(*index)
+                .map_or(ptr::null_mut(), |slot| slot.load(Ordering::Acquire));
+            // SAFETY: null, or the pointer of an `Arc` that the table has until `take` gets the lock.
+            unsafe { object.as_ref() }.is_some_and(&is_it)
+        });
+        found.map(|index| made(self.object, index))
     }
 
     /// Handles of all objects in the table.
@@ -247,6 +277,35 @@ mod tests {
         assert_ne!(next, Some(handles[7]));
         table.give_back(handles[7]);
         assert_eq!(table.insert(Arc::new("last".into())), Some(handles[7]));
+    }
+
+    /// What is looked for is found while other threads make and free objects that are looked at on the way.
+    #[test]
+    fn objects_are_found_while_others_are_freed() {
+        let table = HandleTable::<Box<u32>>::new(Type::Datatype);
+        let passing: Vec<_> = (0..50)
+            .map(|_| table.insert(Arc::new(Box::new(1))).unwrap())
+            .collect();
+        let wanted = table.insert(Arc::new(Box::new(2))).unwrap();
+        let over = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let churn = || {
+                let mut mine = passing.clone();
+                while !over.load(Ordering::Relaxed) {
+                    for handle in &mut mine {
+                        drop(table.remove(*handle));
+                        *handle = table.insert(Arc::new(Box::new(1))).unwrap();
+                    }
+                }
+            };
+            scope.spawn(churn);
+            for _ in 0..20_000 {
+                assert_eq!(table.find(|number| **number == 2), Some(wanted));
+                assert_eq!(table.find(|number| **number > 2), None);
+                assert!(!table.is(passing[7], |number| **number == 2));
+            }
+            over.store(true, Ordering::Relaxed);
+        });
     }
 
     #[test]

@@ -276,18 +276,20 @@ fn take_down(runtime: &Runtime) -> Result<()> {
     // First of all, so that libraries can clean up while MPI is still there (section 8.7.1).
     runtime.self_comm.attributes.delete_all(&MPI_COMM_SELF)?;
     runtime.world.attributes.delete_all(&MPI_COMM_WORLD)?;
-    let alone = LIBRARY.users.lock().sessions == 0;
-    if alone {
-        runtime.process.end_lockless();
-        runtime.dynamic.ports.lock().clear();
+    {
+        // With the lock: what another thread opens in a session of its own stays.
+        let users = LIBRARY.users.lock();
+        if users.sessions == 0 {
+            runtime.process.end_lockless();
+            runtime.dynamic.ports.lock().clear();
+        }
     }
     // MPI_Finalize is collective over all connected processes (section 10.5.4).
     mpi_comm::dynamic::part::finish_all(&runtime.process)?;
-    // What a session has still to send may wait for its receiver, which is not to be waited for here.
-    let drain = || match alone {
-        true => runtime.process.drain(),
-        false => Ok(()),
-    };
+    // What a session has still to send may wait for its receiver, which is not to be waited for here. Another thread may
+    // open one at any time.
+    let has_sessions = || LIBRARY.users.lock().sessions > 0;
+    let drain = || runtime.process.drain_unless(has_sessions);
     // All processes together, whoever has sessions open.
     let together = mpi_comm::collective::barrier(&runtime.process, &runtime.world.comm)
         .and_then(|()| drain())

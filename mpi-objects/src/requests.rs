@@ -118,7 +118,8 @@ impl Named {
         }
     }
 
-    /// Whether the handle still names a request when that has completed: persistent ones stay.
+    /// Whether the handle still names a request when that has completed: persistent ones stay. To be asked before
+    /// the result is taken.
     #[inline]
     pub fn stays(self) -> bool {
         match self {
@@ -412,11 +413,16 @@ pub fn complete(handle: MPI_Request) -> Result<()> {
             None => invalid(handle),
         });
     };
-    if generalized.complete()? {
+    let is_let_go = generalized.complete()?;
+    if is_let_go {
         if let Some(objects) = objects() {
             objects.remove(handle & !OWN);
         }
         return generalized.free();
+    }
+    // Another thread may sleep until it is.
+    if let Some(runtime) = running() {
+        runtime.process.notify();
     }
     Ok(())
 }

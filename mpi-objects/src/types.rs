@@ -293,6 +293,15 @@ pub fn insert(object: TypeObject) -> Result<MPI_Datatype> {
     })
 }
 
+/// Whether a handle, which the program may be freeing in another thread, is one of a datatype.
+pub fn is_of(handle: MPI_Datatype, datatype: &Datatype) -> bool {
+    let is_it = |object: &TypeObject| object.datatype.same(datatype);
+    match predefined_index(handle, Type::Datatype) {
+        Some(_) => object(handle).is_ok_and(is_it),
+        None => made().is(handle, is_it),
+    }
+}
+
 /// A handle of a datatype, if the program has one.
 pub fn handle_of(datatype: &Datatype) -> Option<MPI_Datatype> {
     // Those of Fortran's parameterised types have handles of their own.
@@ -302,12 +311,7 @@ pub fn handle_of(datatype: &Datatype) -> Option<MPI_Datatype> {
             .find(|row| row.1 == predefined)
             .map(|row| row.0);
     }
-    let is_it = |handle: &c_int| {
-        made()
-            .get(*handle)
-            .is_some_and(|it| it.datatype.same(datatype))
-    };
-    made().handles().into_iter().find(is_it)
+    made().find(|object| object.datatype.same(datatype))
 }
 
 /// Gives a duplicate the attributes that the copy callbacks want it to have.

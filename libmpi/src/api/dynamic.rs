@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::Arc;
 
-use mpi_comm::dynamic::{Link, meet};
+use mpi_comm::dynamic::{Link, meet, part};
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
 use mpi_init::dynamic::opener::Transports;
@@ -119,8 +119,10 @@ pub(super) fn connect_groups(
         Err(error) => Err(error.clone()),
     });
     let opener = Transports { node: runtime.node };
-    let comm = meet(&runtime.process, &parent.comm, root, first, link, &opener)?;
-    give(runtime, Some(comm), parent, newcomm)
+    let met = meet(&runtime.process, &parent.comm, root, first, link, &opener);
+    let given = met.and_then(|(comm, _pins)| give(runtime, Some(comm), parent, newcomm));
+    // Another thread may have freed what joined them before, and did not part from those that were held on to.
+    given.and(part::carry_on(&runtime.process))
 }
 
 /// `MPI_Comm_accept` (section 10.4.2). The port's name matters at the root only.

@@ -29,11 +29,13 @@ fn conclude(
         status.set(&found);
         return Ok(());
     }
+    // First: another thread's request may have the number as soon as this one is taken.
+    let stays = named.stays();
     let Ended {
         status: found,
         error,
     } = runtime.take(named)?;
-    if !named.stays() {
+    if !stays {
         *request = MPI_REQUEST_NULL;
     }
     status.set(&found);
@@ -297,8 +299,9 @@ unsafe fn conclude_many(
     for (place, (index, named)) in each.enumerate() {
         let out = status::at(statuses, place);
         let (ended, code) = if runtime.is_complete(named) {
+            let stays = named.stays();
             let ended = runtime.take(named)?;
-            if !named.stays() {
+            if !stays {
                 requests[index] = MPI_REQUEST_NULL;
             }
             let code = ended.error.as_ref().map_or(MPI_SUCCESS, raise::code);
@@ -359,11 +362,12 @@ pub unsafe fn waitall(
             Err(_) => return name_all(runtime, requests).map(drop),
         };
         runtime.wait_for(named)?;
+        let stays = named.stays();
         let ended = runtime.take(named)?;
+        if !stays {
+            requests[index] = MPI_REQUEST_NULL;
+        }
         if let Some(error) = ended.error {
-            if !named.stays() {
-                requests[index] = MPI_REQUEST_NULL;
-            }
             // SAFETY: the caller's contract.
             return unsafe {
                 waitall_failed(
@@ -375,9 +379,6 @@ pub unsafe fn waitall(
                     array_of_statuses,
                 )
             };
-        }
-        if !named.stays() {
-            requests[index] = MPI_REQUEST_NULL;
         }
         let out = status::at(array_of_statuses, index);
         // SAFETY: the caller's contract.

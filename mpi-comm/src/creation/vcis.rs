@@ -130,6 +130,9 @@ fn try_vcis(
         .is_ok();
     let map = opened.then(|| VciMap::new(spread, vcis, process.users(), lockless));
     let map = map.flatten();
+    // Another thread may have begun to use it meanwhile; from here on it waits until all members know what comes of this.
+    let unused = comm.keep_unused();
+    let map = map.filter(|_| unused.is_some());
     let own = map.as_ref().map(|map| addresses(process, comm, map.vcis()));
     let (Some(all), Some(map)) = (gather_all_bytes(process, comm, own.as_deref())?, map) else {
         return Ok(false);

@@ -1,9 +1,13 @@
 //! Jobs that meet at run time (MPI-3.1 chapter 10): an intercommunicator between two groups of processes that
 //! have only a link between their roots so far.
 //!
-//! What is said over the link, and told to all members of a group: who they are; then, when each has opened the
-//! transports that it needs to those that it does not know yet, where these are; then whether it has worked
-//! out for everybody. So all members of both groups end with the communicator, or all with an error.
+//! What is said over the link, and told to all members of a group: who they are; then, whom they know already; then,
+//! when each has opened the transports that it needs to the others, where these are; then whether it has worked out for
+//! everybody. So all members of both groups end with the communicator, or all with an error.
+//!
+//! Two processes use the connection that they have if both say that they have it, and hold on to it from then on: other
+//! threads may be freeing what has joined the two so far, here or there. Otherwise they make another, and wait for
+//! nothing that another thread is at, such as their parting.
 
 mod card;
 pub mod part;
@@ -19,7 +23,7 @@ use mpi_core::error::{Class, Error, Result};
 use mpi_core::group::Group;
 use mpi_core::process::Process;
 use mpi_core::process::foreign::ways::Making;
-use mpi_core::process::foreign::{Directory, Identity, Member};
+use mpi_core::process::foreign::{Directory, Identity, Member, Pin};
 
 /// What joins the roots of two groups until they are connected.
 pub trait Link {
@@ -140,6 +144,35 @@ impl Side<'_> {
         let all = crate::collective::gather_all_u64(self.process, self.comm, words)?;
         Ok(all.iter().map(member).collect())
     }
+
+    /// Holds on to those of the other group that know this process as it knows them; none for those who are to be met.
+    fn hold_known(
+        &self,
+        link: &mut Option<&mut dyn Link>,
+        theirs: &[Member],
+    ) -> Result<Vec<Option<Pin>>> {
+        let foreign = self.process.foreign();
+        let members = theirs.iter();
+        let mut known: Vec<Option<Pin>> = members.map(|one| foreign.pin(one.identity)).collect();
+        let mut own = Vec::new();
+        // Mostly they know nobody.
+        if known.iter().any(Option::is_some) {
+            let numbers = known
+                .iter()
+                .map(|one| one.as_ref().map_or(0, Pin::connection));
+            own.extend(numbers.flat_map(u64::to_ne_bytes));
+        }
+        let all = gather_all_bytes(self.process, self.comm, Some(&own))?.unwrap_or_default();
+        let told = self.trade(link, &card::join(&all))?;
+        let told = card::split(&told).filter(|told| told.len() == theirs.len());
+        for (one, told) in known.iter_mut().zip(told.ok_or_else(broken)?) {
+            let (told, _) = told.as_chunks::<8>();
+            let same = told.get(self.comm.rank() as usize);
+            let same = same.map_or(0, |number| u64::from_ne_bytes(*number));
+            one.take_if(|one| one.connection() != same);
+        }
+        Ok(known)
+    }
 }
 
 fn member(words: &[u64; 4]) -> Member {
@@ -173,7 +206,8 @@ fn parse_members(bytes: &[u8]) -> Option<(u64, Vec<Member>)> {
 }
 
 /// Connects the members of an intracommunicator with those of another, to whose root `link` leads at the own
-/// root. One of the two groups says that it is the `first`.
+/// root. One of the two groups says that it is the `first`. No other thread parts from the members of the communicator
+/// while the pins live; then they are to be in use.
 ///
 /// # Errors
 /// The same on all members, but for words: the link is broken, there is no way between two of the processes.
@@ -184,7 +218,7 @@ pub fn meet(
     first: bool,
     link: Option<Result<&mut dyn Link>>,
     opener: &dyn Opener,
-) -> Result<Comm> {
+) -> Result<(Comm, Vec<Pin>)> {
     comm.check_plain("connecting jobs")?;
     let side = Side {
         process,
@@ -218,13 +252,9 @@ pub fn meet(
     let (context, theirs) = parse_members(&theirs).ok_or_else(broken)?;
     let context = ContextId::from_bits(context);
     // Whoever is just parting is met anew.
-    let identities: Vec<Identity> = theirs.iter().map(|member| member.identity).collect();
-    let foreign = process.foreign();
-    part::finish(process, &|peer| {
-        identities.contains(&foreign.identity(peer))
-    })?;
-
-    let mut met = Meeting::begin(&side, opener, context, first, &own_members, &theirs);
+    let known = side.hold_known(&mut link, &theirs)?;
+    let groups = (&own_members[..], &theirs[..]);
+    let mut met = Meeting::begin(&side, opener, context, first, groups, known);
     let card = match &met {
         Ok(met) => met.card(),
         Err(error) => Card::failed(error),
@@ -237,19 +267,20 @@ pub fn meet(
             return Err(Error::new(Class::Other, why));
         }
     }
-    let peers = match &mut met {
+    let pins = match &mut met {
         Ok(met) => met.join(opener, &theirs, &their_cards),
         Err(error) => Err(error.clone()),
     };
-    let ok = u64::from(peers.is_err());
+    let ok = u64::from(pins.is_err());
     let all = crate::collective::gather_all_u64(process, comm, [ok])?;
     let failures: u64 = all.iter().map(|told| told[0]).sum();
     let their_failures = side.trade(&mut link, &failures.to_ne_bytes())?;
-    let peers = peers?;
+    let pins = pins?;
     if failures > 0 || their_failures.iter().any(|byte| *byte != 0) {
         let why = "processes of the two jobs can't reach each other; what they say tells why";
         return Err(Error::new(Class::Other, why));
     }
+    let peers: Vec<Peer> = pins.iter().map(Pin::peer).collect();
     let remote = Group::from_peers(&peers)?;
     let local = comm.local();
     if peers.iter().any(|peer| local.rank_of(*peer).is_some()) {
@@ -259,13 +290,8 @@ pub fn meet(
     if let Ok(met) = met {
         met.keep();
     }
-    Ok(Comm::inter(
-        context,
-        local.clone(),
-        remote,
-        comm.rank(),
-        first,
-    ))
+    let made = Comm::inter(context, local.clone(), remote, comm.rank(), first);
+    Ok((made, pins))
 }
 
 #[cold]
@@ -276,8 +302,9 @@ fn broken() -> Error {
 
 /// What a process does to be connected with those that it does not know.
 struct Meeting<'a> {
-    process: &'a Process,
     making: Option<Making<'a>>,
+    /// Those of the other group that it knows, by rank.
+    known: Vec<Option<Pin>>,
     /// The number of the other group's rank 0 in the connection.
     start: Peer,
 }
@@ -288,8 +315,8 @@ impl<'a> Meeting<'a> {
         opener: &dyn Opener,
         context: ContextId,
         first: bool,
-        own: &[Member],
-        theirs: &[Member],
+        (own, theirs): (&[Member], &[Member]),
+        known: Vec<Option<Pin>>,
     ) -> Result<Meeting<'a>> {
         let process = side.process;
         let foreign = process.foreign();
@@ -299,14 +326,15 @@ impl<'a> Meeting<'a> {
         } else {
             (theirs.len() as Peer + rank, 0)
         };
-        let unknown = theirs
-            .iter()
-            .filter(|one| foreign.find(one.identity).is_none());
-        let unknown: Vec<&Member> = unknown.collect();
+        let all = theirs.iter().zip(&known);
+        let unknown: Vec<&Member> = all
+            .filter(|(_, known)| known.is_none())
+            .map(|(one, _)| one)
+            .collect();
         if unknown.is_empty() {
             return Ok(Meeting {
-                process,
                 making: None,
+                known,
                 start,
             });
         }
@@ -330,8 +358,8 @@ impl<'a> Meeting<'a> {
             making.add(transport).map_err(failed)?;
         }
         Ok(Meeting {
-            process,
             making: Some(making),
+            known,
             start,
         })
     }
@@ -341,34 +369,30 @@ impl<'a> Meeting<'a> {
         Card::of(addresses.unwrap_or_default())
     }
 
-    /// Takes the other group's members in: their numbers by rank.
+    /// Takes the other group's members in, by rank.
     fn join(
         &mut self,
         opener: &dyn Opener,
         theirs: &[Member],
         cards: &[Vec<u8>],
-    ) -> Result<Vec<Peer>> {
+    ) -> Result<Vec<Pin>> {
         if cards.len() != theirs.len() {
             return Err(broken());
         }
-        let foreign = self.process.foreign();
-        let known: Vec<_> = theirs
-            .iter()
-            .map(|member| foreign.find(member.identity))
-            .collect();
-        let mut peers = Vec::with_capacity(theirs.len());
-        for (rank, (member, bytes)) in (0..).zip(theirs.iter().zip(cards)) {
-            let peer = match (known[rank as usize], &self.making) {
-                (Some(peer), _) => peer,
+        let known = std::mem::take(&mut self.known);
+        let mut pins = Vec::with_capacity(theirs.len());
+        for (rank, ((member, bytes), known)) in (0..).zip(theirs.iter().zip(cards).zip(known)) {
+            let pin = match (known, &self.making) {
+                (Some(pin), _) => pin,
                 (None, Some(making)) => {
                     let card = Card::parse(bytes).ok_or_else(broken)?;
                     self.meet_one(making, opener, rank, member, &card)?
                 }
                 (None, None) => return Err(broken()),
             };
-            peers.push(peer);
+            pins.push(pin);
         }
-        Ok(peers)
+        Ok(pins)
     }
 
     /// Takes one in that this process did not know.
@@ -379,7 +403,7 @@ impl<'a> Meeting<'a> {
         rank: Peer,
         member: &Member,
         card: &Card,
-    ) -> Result<Peer> {
+    ) -> Result<Pin> {
         let number = self.start + rank;
         for (name, address) in card.addresses() {
             making.directory().note(number, 0, name, address);
@@ -387,8 +411,8 @@ impl<'a> Meeting<'a> {
         let offers = |name: &str| card.addresses().any(|(offered, _)| offered == name);
         let mut ways = making.names();
         let way = ways.find(|name| offers(name) && opener.reaches(name, member.node));
-        let peer = way.and_then(|name| making.join(number, *member, name));
-        peer.ok_or_else(|| {
+        let pin = way.and_then(|name| making.join(number, *member, name));
+        pin.ok_or_else(|| {
             let offered: Vec<&str> = card.addresses().map(|(name, _)| name).collect();
             Error::new(
                 Class::Other,

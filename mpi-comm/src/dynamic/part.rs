@@ -12,7 +12,7 @@ use mpi_core::error::Result;
 use mpi_core::process::foreign::{Goodbye, Parting};
 use mpi_core::process::{Destination, Process, Source};
 use mpi_core::pt2pt::buffer::Buffer;
-use mpi_core::pt2pt::context::Purpose;
+use mpi_core::pt2pt::context::{ContextId, Purpose};
 use mpi_core::pt2pt::request::RequestId;
 use mpi_core::vci::Mode;
 
@@ -36,7 +36,16 @@ pub fn carry_on(process: &Process) -> Result<()> {
 /// No request can be had.
 pub fn finish(process: &Process, concerned: &dyn Fn(Peer) -> bool) -> Result<()> {
     begin(process, false)?;
-    wait(process, concerned)
+    // Other threads may meanwhile connect with others that get the same numbers.
+    let all = process.foreign().goodbyes();
+    let concerned = all.iter().filter(|goodbye| concerned(goodbye.peer));
+    let awaited: Vec<_> = concerned.map(which).collect();
+    drop(all);
+    wait(process, &|goodbye| awaited.contains(&which(goodbye)))
+}
+
+fn which(goodbye: &Goodbye) -> (Peer, ContextId) {
+    (goodbye.peer, goodbye.connection)
 }
 
 /// Parts from all (`MPI_Finalize`).
@@ -48,12 +57,12 @@ pub fn finish_all(process: &Process) -> Result<()> {
     wait(process, &|_| true)
 }
 
-fn wait(process: &Process, concerned: &dyn Fn(Peer) -> bool) -> Result<()> {
+fn wait(process: &Process, concerned: &dyn Fn(&Goodbye) -> bool) -> Result<()> {
     process.wait_despite_loss(0, || Ok(sweep(process, concerned)?.then_some(())))
 }
 
 /// Closes what is over. Returns whether nothing is left of those that are asked for.
-fn sweep(process: &Process, concerned: &dyn Fn(Peer) -> bool) -> Result<bool> {
+fn sweep(process: &Process, concerned: &dyn Fn(&Goodbye) -> bool) -> Result<bool> {
     let mut goodbyes = process.foreign().goodbyes();
     let now = process.clock().now();
     let mut at = 0;
@@ -65,7 +74,7 @@ fn sweep(process: &Process, concerned: &dyn Fn(Peer) -> bool) -> Result<bool> {
             at += 1;
         }
     }
-    Ok(!goodbyes.iter().any(|goodbye| concerned(goodbye.peer)))
+    Ok(!goodbyes.iter().any(concerned))
 }
 
 fn is_over(process: &Process, goodbye: &mut Goodbye, now: Duration) -> Result<bool> {
@@ -83,9 +92,10 @@ fn is_over(process: &Process, goodbye: &mut Goodbye, now: Duration) -> Result<bo
 }
 
 fn begin(process: &Process, all: bool) -> Result<()> {
+    // Another thread that waits for one of them finds it there.
+    let mut goodbyes = process.foreign().goodbyes();
     for parting in process.foreign().begin_partings(all) {
-        let goodbye = say(process, &parting)?;
-        process.foreign().goodbyes().push(goodbye);
+        goodbyes.push(say(process, &parting)?);
     }
     Ok(())
 }
@@ -100,6 +110,7 @@ fn say(process: &Process, parting: &Parting) -> Result<Goodbye> {
     } = *parting;
     let mut goodbye = Goodbye {
         peer,
+        connection,
         route,
         requests: Vec::new(),
         complete: None,

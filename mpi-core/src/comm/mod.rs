@@ -1,7 +1,7 @@
 //! Communicators (MPI-3.1 chapter 6): who takes part, in which context, over which VCI.
 
 use std::any::Any;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 pub mod attachment;
@@ -62,6 +62,23 @@ impl Targets {
     }
 }
 
+/// No message is under way.
+const UNUSED: u8 = 0;
+/// One may be.
+const USED: u8 = 1;
+/// Its VCIs are being chosen: who wants to use it waits.
+const CHOOSING: u8 = 2;
+
+/// That nobody begins to use a communicator.
+pub struct Unused<'a>(&'a AtomicU8);
+
+impl Drop for Unused<'_> {
+    fn drop(&mut self) {
+        // Release: who uses it finds its VCIs.
+        self.0.store(UNUSED, Ordering::Release);
+    }
+}
+
 /// A communicator.
 pub struct Comm {
     targets: Targets,
@@ -79,8 +96,8 @@ pub struct Comm {
     receives: AtomicU32,
     /// Promises about wildcards: [`NO_ANY_TAG`], [`NO_ANY_SOURCE`].
     promises: AtomicU8,
-    /// Whether a message may be under way, so that VCIs must stay what they are.
-    used: AtomicBool,
+    /// Whether a message may be under way, so that VCIs must stay what they are: [`UNUSED`] and so on.
+    used: AtomicU8,
     /// The VCIs that were agreed on.
     map: OnceLock<Arc<VciMap>>,
     /// The one that it has without hints.
@@ -124,7 +141,7 @@ impl Comm {
             sends: AtomicU32::new(SLOW_PATH),
             receives: AtomicU32::new(SLOW_PATH),
             promises: AtomicU8::new(0),
-            used: AtomicBool::new(false),
+            used: AtomicU8::new(UNUSED),
             map: OnceLock::new(),
             automatic: Automatic::default(),
             points: None,
@@ -291,20 +308,43 @@ impl Comm {
 
     /// Whether messages of the program may have been sent on it, or its VCIs are agreed on.
     pub fn is_used(&self) -> bool {
-        self.used.load(Ordering::Relaxed) || self.map.get().is_some()
+        self.used.load(Ordering::Relaxed) == USED || self.map.get().is_some()
     }
 
     /// From now on its VCIs stay what they are.
     #[inline]
     pub fn mark_used(&self) {
-        if !self.used.load(Ordering::Relaxed) {
-            self.used.store(true, Ordering::Relaxed);
-            self.find_quick_ways();
+        if self.used.load(Ordering::Relaxed) != USED {
+            self.become_used();
         }
     }
 
+    #[cold]
+    fn become_used(&self) {
+        loop {
+            let found =
+                self.used
+                    .compare_exchange(UNUSED, USED, Ordering::Acquire, Ordering::Acquire);
+            match found {
+                Ok(_) => return self.find_quick_ways(),
+                // All members have come to agree, so that it does not take long.
+                Err(CHOOSING) => std::thread::yield_now(),
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Keeps other threads from using it as long as the guard lives, while all members agree on VCIs. None if one has
+    /// begun to.
+    pub fn keep_unused(&self) -> Option<Unused<'_>> {
+        let found =
+            self.used
+                .compare_exchange(UNUSED, CHOOSING, Ordering::Acquire, Ordering::Relaxed);
+        found.is_ok().then_some(Unused(&self.used))
+    }
+
     fn find_quick_ways(&self) {
-        let used = self.used.load(Ordering::Relaxed);
+        let used = self.used.load(Ordering::Relaxed) == USED;
         let one = used && self.map.get().is_none_or(|map| map.is_one());
         // Endpoints have no VCI in common with their peers.
         let same = self.points.is_none();

@@ -9,6 +9,7 @@ use netmod::{Peer, VciId};
 use super::{CHECK_EVERY, Process, Source};
 use crate::error::{Error, Result};
 use crate::pt2pt::NOBODY;
+use crate::pt2pt::context::ContextId;
 use crate::pt2pt::engine::lost_peer;
 use crate::pt2pt::letter::Letter;
 use crate::vci::{Vci, VciGuard};
@@ -23,30 +24,46 @@ impl Process {
     pub(super) fn handle_news(&self, mut state: VciGuard<'_>) {
         let vci = state.engine.vci;
         let (news, letters) = state.take_news();
+        // With the lock, which who ends a connection takes: so long these numbers are not given to others.
+        let news: Vec<_> = news
+            .into_iter()
+            .map(|(peer, why)| (peer, why, self.foreign.connection_of(peer)))
+            .collect();
         drop(state);
         for letter in &letters {
             self.sources
                 .iter()
                 .for_each(|source| source.read_letter(self, vci, letter));
         }
-        for (peer, why) in news.into_iter().filter(|(peer, _)| *peer != self.me) {
-            let is_new = {
-                let mut lost = self.lost.lock();
-                let is_new = !lost.iter().any(|(known, _)| *known == peer);
+        for (peer, why, connection) in news.into_iter().filter(|(peer, ..)| *peer != self.me) {
+            self.note_loss(peer, &why, connection);
+        }
+    }
+
+    /// Takes note of the loss of a process, which has its number from a connection if it is of another job.
+    pub(super) fn note_loss(&self, peer: Peer, why: &str, connection: Option<ContextId>) {
+        // Another thread may have parted from it and ended the connection meanwhile. Then whoever has the number next is
+        // not the one that is lost.
+        let _no_end = self.foreign.is_foreign(peer).then(|| self.opening.lock());
+        if self.foreign.connection_of(peer) != connection {
+            return;
+        }
+        let is_new = {
+            let mut lost = self.lost.lock();
+            let is_new = !lost.iter().any(|(known, _)| *known == peer);
+            if is_new {
+                lost.push((peer, why.to_string()));
+                self.losses.store(lost.len() as u32, Ordering::Release);
+            }
+            is_new
+        };
+        let owners = self.foreign.owners(peer);
+        for vci in self.open_vcis() {
+            let state = self.vci(vci).ok().and_then(Vci::visit_blocking);
+            if let Some(mut state) = state {
+                state.handle_lost_peer(peer, why, owners.as_deref());
                 if is_new {
-                    lost.push((peer, why.clone()));
-                    self.losses.store(lost.len() as u32, Ordering::Release);
-                }
-                is_new
-            };
-            let owners = self.foreign.owners(peer);
-            for vci in self.open_vcis() {
-                let state = self.vci(vci).ok().and_then(Vci::visit_blocking);
-                if let Some(mut state) = state {
-                    state.handle_lost_peer(peer, &why, owners.as_deref());
-                    if is_new {
-                        state.announce_loss(peer, |peer| self.foreign.is_foreign(peer));
-                    }
+                    state.announce_loss(peer, |peer| self.foreign.is_foreign(peer));
                 }
             }
         }

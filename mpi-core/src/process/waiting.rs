@@ -172,9 +172,18 @@ impl Process {
 
     /// Makes progress until everything that this process sent has left it.
     pub fn drain(&self) -> Result<()> {
+        self.drain_unless(|| false)
+    }
+
+    /// As [`Process::drain`], as long as it is not to `stop`.
+    ///
+    /// # Errors
+    /// Those of messages, and that a process is lost.
+    pub fn drain_unless(&self, stop: impl Fn() -> bool) -> Result<()> {
         // Numbers below the highest may never have been opened.
         for vci in self.open_vcis() {
-            self.wait_until(vci, || Ok(self.lock(vci)?.drained().then_some(())))?;
+            let over = || Ok((stop() || self.lock(vci)?.drained()).then_some(()));
+            self.wait_until(vci, over)?;
         }
         Ok(())
     }

@@ -258,6 +258,12 @@ impl Vci {
         self.raw().is_served()
     }
 
+    /// Whether operations are under way on it that any thread may wait for.
+    pub fn has_operations(&self) -> bool {
+        let state = self.visit_blocking();
+        state.is_some_and(|state| !state.engine.records.active().is_empty())
+    }
+
     /// Whether one thread has it for itself.
     pub fn is_exclusive(&self) -> bool {
         self.exclusive.load(Ordering::Relaxed)

@@ -68,14 +68,18 @@ impl Users {
     }
 
     /// Takes VCIs for a communicator, for one thread each if `lockless`. `None` if others have some
-    /// of them the other way.
+    /// of them the other way, or operations are under way on one that is to have no lock.
     pub fn take(&self, vcis: &[VciId], lockless: bool) -> Option<()> {
         let _one_at_a_time = self.changing.lock();
         let slots = self.slots.upgrade();
         let open = |vci: &VciId| slots.as_ref()?[usize::from(*vci)].get();
         let fits = |vci: &VciId| {
             let used = self.counts[usize::from(*vci)].load(Ordering::Relaxed) > 0;
-            !used || open(vci).is_some_and(|vci| vci.is_exclusive()) == lockless
+            match (used, open(vci)) {
+                (true, vci) => vci.is_some_and(|vci| vci.is_exclusive()) == lockless,
+                // Another thread may wait for an operation on a communicator that is freed.
+                (false, vci) => !lockless || !vci.is_some_and(|vci| vci.has_operations()),
+            }
         };
         if !vcis.iter().all(fits) {
             return None;

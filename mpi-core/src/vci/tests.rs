@@ -5,7 +5,8 @@ use std::sync::Arc;
 use netmod::{OpenError, Peer};
 
 use super::{CriticalSections, Router};
-use crate::process::{Config, OneAtATime, Process, Threads};
+use crate::process::{Config, OneAtATime, Process, Source, Threads};
+use crate::pt2pt::buffer::Buffer;
 use crate::wait::WaitPolicy;
 
 struct Nowhere;
@@ -18,6 +19,11 @@ impl Router for Nowhere {
 
 /// A process that one thread calls at a time.
 fn process() -> Process {
+    // SAFETY: the calls that overlap below are made where the second one is found out.
+    process_for(Threads::One(unsafe { OneAtATime::promise() }), 1)
+}
+
+fn process_for(threads: Threads, max_vcis: usize) -> Process {
     Process::new(Config {
         me: 0,
         transports: Vec::new(),
@@ -27,9 +33,8 @@ fn process() -> Process {
         watch: None,
         eager_limit: None,
         window: 5000,
-        max_vcis: 1,
-        // SAFETY: the calls that overlap below are made where the second one is found out.
-        threads: Threads::One(unsafe { OneAtATime::promise() }),
+        max_vcis,
+        threads,
         critical: CriticalSections::default(),
         request_caches: true,
         nodes: Vec::new(),
@@ -62,4 +67,27 @@ fn a_guard_of_another_thread_is_found_out() {
     // One after the other is as promised.
     assert!(process.try_lock_vci(0).is_ok_and(|guard| guard.is_some()));
     assert!(process.lock_vci(0).is_ok());
+}
+
+#[test]
+fn a_vci_with_operations_under_way_gets_no_thread_of_its_own() {
+    let process = process_for(Threads::Many, 2);
+    process.open_vci(1).unwrap();
+    let users = process.users();
+    let from = Source {
+        context: 7,
+        rank: 0,
+        tag: 0,
+        owner: 0,
+        peer: 0,
+    };
+    // Its communicator is freed, and a thread waits for it.
+    let receive = process.irecv(1, &from, Buffer::EMPTY).unwrap();
+    assert!(users.take(&[1], true).is_none());
+    assert!(users.take(&[1], false).is_some());
+    users.give_back(&[1]);
+    process.cancel(receive).unwrap();
+    process.wait(receive).unwrap();
+    assert!(users.take(&[1], true).is_some());
+    assert!(process.is_lockless(1));
 }

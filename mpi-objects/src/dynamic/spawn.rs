@@ -13,6 +13,7 @@ use std::sync::Arc;
 use mpi_comm::dynamic::{Link, meet};
 use mpi_core::comm::Comm;
 use mpi_core::info::Info;
+use mpi_core::process::foreign::Pin;
 use mpi_core::{Class, Error, Result};
 use mpi_init::dynamic::opener::Transports;
 use mpi_init::dynamic::ports::{self, Port};
@@ -279,11 +280,11 @@ fn start_launcher(spawn: &Spawn) -> Result<()> {
     }
 }
 
-/// Connects processes that were spawned with those who have spawned them.
+/// Connects processes that were spawned with those who have spawned them, as [`meet`] does.
 ///
 /// # Errors
 /// They can't be reached.
-pub fn connect_with_parents(runtime: &Runtime) -> Result<Comm> {
+pub fn connect_with_parents(runtime: &Runtime) -> Result<(Comm, Vec<Pin>)> {
     let world = &runtime.world.comm;
     let mut socket = (world.rank() == 0).then(|| {
         let told = runtime.pmi.preput(PARENT);
@@ -313,7 +314,7 @@ pub fn find_parents(runtime: &Runtime) -> Result<()> {
     if !runtime.pmi.spawned() {
         return Ok(());
     }
-    let comm = connect_with_parents(runtime)?;
+    let (comm, _pins) = connect_with_parents(runtime)?;
     comm.set_name("MPI_COMM_PARENT");
     let world: &Arc<_> = &runtime.world;
     let handle = runtime.add_comm(comm, Some(world))?;

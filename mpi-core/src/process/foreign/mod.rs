@@ -4,6 +4,9 @@
 //! that was connected by it has parted. What they are called everywhere is their [`Identity`].
 
 mod directory;
+mod pin;
+#[cfg(all(test, not(loom)))]
+mod tests;
 pub mod ways;
 
 use std::sync::Arc;
@@ -15,6 +18,7 @@ use netmod_kit::bridge::Numbers;
 use parking_lot::{Mutex, MutexGuard};
 
 pub use self::directory::Directory;
+pub use self::pin::Pin;
 use crate::pt2pt::context::ContextId;
 use crate::pt2pt::request::RequestId;
 
@@ -80,8 +84,8 @@ struct Known {
     connection: ContextId,
     /// Communicators and windows that it is in, as requests name them.
     owners: Vec<u32>,
-    /// Something has had it as a member.
-    used: bool,
+    /// Calls that are about to have it as a member.
+    pins: u32,
     /// Parting has begun.
     parting: bool,
     /// It has parted: only its number is still taken.
@@ -93,6 +97,8 @@ struct Block {
     connection: ContextId,
     numbers: Numbers,
     own: Peer,
+    /// It is made.
+    kept: bool,
     /// Members of `numbers` that have not parted.
     left: u32,
     ways: Vec<usize>,
@@ -116,6 +122,8 @@ pub struct Parting {
 pub struct Goodbye {
     /// The other process.
     pub peer: Peer,
+    /// The context of the connection.
+    pub connection: ContextId,
     /// The number of the transport.
     pub route: usize,
     /// The requests of what is sent and received, those that there are.
@@ -149,6 +157,22 @@ impl Drop for Uses {
 impl State {
     fn known(&mut self, place: usize) -> Option<&mut Known> {
         self.peers.get_mut(place)?.as_mut()
+    }
+
+    /// The place of a process in a connection that is made, if it is not being parted from. There may be several, by
+    /// threads that connected at the same time: both of the two take the same for the first.
+    fn place_of(&self, identity: Identity) -> Option<usize> {
+        let is_made = |connection| {
+            let mut blocks = self.blocks.iter();
+            blocks.any(|block| block.kept && block.connection == connection)
+        };
+        let places = self.peers.iter().enumerate().filter_map(|(place, known)| {
+            let known = known.as_ref()?;
+            let is_it =
+                !known.parting && known.member.identity == identity && is_made(known.connection);
+            is_it.then(|| (known.connection.to_bits(), place))
+        });
+        places.min().map(|(_, place)| place)
     }
 }
 
@@ -220,12 +244,7 @@ impl Foreign {
         if identity.job == self.job.load(Ordering::Relaxed) {
             return Some(identity.rank);
         }
-        let state = self.state.lock();
-        let is_it = |known: &Option<Known>| {
-            let known = known.as_ref();
-            known.is_some_and(|known| !known.parted && known.member.identity == identity)
-        };
-        let place = state.peers.iter().position(is_it)?;
+        let place = self.state.lock().place_of(identity)?;
         Some(self.own_size() + place as u32)
     }
 
@@ -252,7 +271,6 @@ impl Foreign {
         for peer in &peers {
             if let Some(known) = self.place(*peer).and_then(|at| state.known(at)) {
                 known.owners.push(owner);
-                known.used = true;
             }
         }
         Uses {
@@ -268,6 +286,16 @@ impl Foreign {
         let mut state = self.state.lock();
         let known = state.known(place);
         Some(known.map_or(Vec::new(), |known| known.owners.clone()))
+    }
+
+    /// The connection that a process of another job has its number from; none for the own job and numbers that nobody has.
+    pub(super) fn connection_of(&self, peer: Peer) -> Option<ContextId> {
+        self.place(peer)?;
+        let state = self.state.lock();
+        let has_it =
+            |numbers: &Numbers| (numbers.outer..numbers.outer + numbers.count).contains(&peer);
+        let block = state.blocks.iter().find(|block| has_it(&block.numbers))?;
+        Some(block.connection)
     }
 
     /// Whether the loss of a process can matter to what requests call `owner`: that of one of the own job to
@@ -300,7 +328,8 @@ impl Foreign {
     }
 
     /// Of the connected processes those that nothing has as members any more, or all, if so wished. Each is
-    /// named once: it is the caller's to part from it.
+    /// named once: it is the caller's to part from it, and to note that in [`Foreign::goodbyes`] before another thread
+    /// looks there.
     pub fn begin_partings(&self, all: bool) -> Vec<Parting> {
         if self.known.load(Ordering::Relaxed) == 0 {
             return Vec::new();
@@ -313,7 +342,7 @@ impl Foreign {
             };
             let of_it = |block: &&Block| block.connection == known.connection;
             if let Some(block) = blocks.iter().find(of_it)
-                && (all || (known.used && known.owners.is_empty()))
+                && (all || (block.kept && known.pins == 0 && known.owners.is_empty()))
             {
                 known.parting = true;
                 let peer = self.own_size() + place as u32;

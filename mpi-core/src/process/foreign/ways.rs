@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use netmod::{OpenError, Peer, Transport, VciId};
 use netmod_kit::bridge::{Bridge, Numbers};
 
-use super::{Block, Directory, Foreign, Known, Member};
+use super::{Block, Directory, Foreign, Known, Member, Pin};
 use crate::process::Process;
 use crate::pt2pt::context::ContextId;
 use crate::vci::{Vci, VciSlot};
@@ -118,6 +118,7 @@ impl Foreign {
             connection,
             numbers,
             own,
+            kept: false,
             left: 0,
             ways: Vec::new(),
             directory: directory.clone(),
@@ -313,9 +314,14 @@ impl Making<'_> {
     }
 
     /// Gives its number to a member, which the named transport leads to.
-    pub fn join(&self, number: Peer, member: Member, transport: &str) -> Option<Peer> {
-        let peer = self.numbers.outside(number)?;
+    pub fn join(&self, number: Peer, member: Member, transport: &str) -> Option<Pin> {
         let (way, _) = self.ways.iter().find(|(_, name)| *name == transport)?;
+        self.join_by(number, member, *way)
+    }
+
+    /// As [`Making::join`], by the number of the transport.
+    pub(super) fn join_by(&self, number: Peer, member: Member, way: usize) -> Option<Pin> {
+        let peer = self.numbers.outside(number)?;
         let foreign = self.process.foreign();
         let place = foreign.place(peer)?;
         let mut state = foreign.state.lock();
@@ -325,10 +331,10 @@ impl Making<'_> {
         state.peers[place] = Some(Known {
             member,
             here: member.node == self.node,
-            way: *way,
+            way,
             connection: self.connection,
             owners: Vec::new(),
-            used: false,
+            pins: 1,
             parting: false,
             parted: false,
         });
@@ -344,7 +350,7 @@ impl Making<'_> {
             .neighbours
             .fetch_add((member.node == self.node).into(), Ordering::Relaxed);
         self.process.count_neighbours();
-        Some(peer)
+        Some(Pin::holding(foreign, peer, self.connection))
     }
 
     /// This process's number in the connection.
@@ -352,9 +358,14 @@ impl Making<'_> {
         self.own
     }
 
-    /// It is made: from now on it ends when all have parted.
+    /// It is made: from now on other threads may use it, too, and it ends when all have parted.
     pub fn keep(mut self) {
         self.kept = true;
+        let mut state = self.process.foreign().state.lock();
+        let mut blocks = state.blocks.iter_mut();
+        if let Some(block) = blocks.find(|block| block.connection == self.connection) {
+            block.kept = true;
+        }
     }
 }
 
