@@ -4,6 +4,8 @@
 //! The memory is used first-fit; each message takes its length and `MPI_BSEND_OVERHEAD`, which the
 //! standard lets programs add up to know how much to attach.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use mpi_core::comm::{Comm, Purpose};
 use mpi_core::process::Mode;
 use mpi_core::{Buffer, Class, Error, Process, RequestId, Result};
@@ -17,14 +19,34 @@ struct Attached {
     /// Messages in the buffer, by position.
     taken: Vec<Taken>,
     /// Messages in memory of the library's own, where the program attached `MPI_BUFFER_AUTOMATIC`.
-    own: Option<Vec<(Box<[u8]>, RequestId)>>,
+    own: Option<Vec<(Box<[u8]>, Leaving)>>,
 }
 
 struct Taken {
     from: usize,
     len: usize,
     /// None while it is being started.
-    request: Option<RequestId>,
+    leaving: Option<Leaving>,
+}
+
+/// A message that has not left the buffer, as far as that was looked at.
+///
+/// Whoever uses the buffer next ends the operations that are complete, and others may get their numbers. So a thread that
+/// waits for one asks the buffer, and not the operation, whether it has left, by a number that no other message gets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Leaving {
+    /// How many messages came before it.
+    number: u64,
+    request: RequestId,
+}
+
+impl Leaving {
+    /// The VCI on which it leaves, as long as it does.
+    pub fn vci(self, process: &Process) -> u16 {
+        process
+            .request(self.request)
+            .map_or(0, |request| request.vci())
+    }
 }
 
 // SAFETY: the program lends the memory to the library until it detaches it; which thread writes to
@@ -34,6 +56,8 @@ unsafe impl Send for Attached {}
 /// The memory that the program attached, if it did.
 pub struct Buffered {
     attached: Mutex<Option<Attached>>,
+    /// Counts messages, also those of buffers that were detached.
+    sent: AtomicU64,
     /// `MPI_BSEND_OVERHEAD`.
     overhead: usize,
 }
@@ -43,6 +67,7 @@ impl Buffered {
     pub fn new(overhead: usize) -> Buffered {
         Buffered {
             attached: Mutex::new(None),
+            sent: AtomicU64::new(0),
             overhead,
         }
     }
@@ -86,31 +111,35 @@ impl Buffered {
         self.attached.lock().is_some()
     }
 
-    /// The operations that send what is in it at this moment.
+    /// The messages that are in it at this moment.
     ///
     /// # Errors
     /// Those of sends that have ended.
-    pub fn pending(&self, process: &Process) -> Result<Vec<RequestId>> {
+    pub fn pending(&self, process: &Process) -> Result<Vec<Leaving>> {
         let mut attached = self.attached.lock();
         let Some(buffer) = attached.as_mut() else {
             return Ok(Vec::new());
         };
         reclaim(process, buffer)?;
-        let taken = buffer.taken.iter().filter_map(|taken| taken.request);
-        let own = buffer.own.iter().flatten().map(|(_, id)| *id);
-        Ok(taken.chain(own).collect())
+        Ok(buffer.leaving().collect())
+    }
+
+    /// Waits until a message has left. (Who detaches the buffer has waited for all.)
+    ///
+    /// # Errors
+    /// Those of sends that have ended.
+    pub fn wait_for(&self, process: &Process, message: Leaving) -> Result<()> {
+        process.wait_despite_loss(message.vci(process), || {
+            let stays = self.pending(process)?.contains(&message);
+            Ok((!stays).then_some(()))
+        })
     }
 
     /// Waits until what is in it has left (MPI-4.1 section 3.6, `MPI_Buffer_flush`).
     pub fn flush(&self, process: &Process) -> Result<()> {
-        let mut pending = self.pending(process)?;
         // What comes meanwhile, from other threads, is not waited for.
-        while let Some(id) = pending.first().copied() {
-            if let Some(request) = process.request(id) {
-                process.wait_despite_loss(request.vci(), || Ok(request.is_done().then_some(())))?;
-            }
-            let left = self.pending(process)?;
-            pending.retain(|id| left.contains(id));
+        for message in self.pending(process)? {
+            self.wait_for(process, message)?;
         }
         Ok(())
     }
@@ -124,20 +153,13 @@ impl Buffered {
                 return Ok((std::ptr::null_mut(), 0));
             };
             reclaim(process, buffer)?;
-            let own = buffer.own.as_ref().and_then(|own| own.first());
-            let request = match (buffer.taken.first(), own) {
-                (Some(taken), _) => taken.request,
-                (None, Some((_, id))) => Some(*id),
-                (None, None) => {
-                    let result = (buffer.start, buffer.size);
-                    *attached = None;
-                    return Ok(result);
-                }
+            let Some(message) = buffer.leaving().next() else {
+                let result = (buffer.start, buffer.size);
+                *attached = None;
+                return Ok(result);
             };
             drop(attached);
-            if let Some(request) = request.and_then(|id| process.request(id)) {
-                process.wait_despite_loss(request.vci(), || Ok(request.is_done().then_some(())))?;
-            }
+            self.wait_for(process, message)?;
         }
     }
 
@@ -169,7 +191,7 @@ impl Buffered {
             // SAFETY: the piece stays where it is, and is not touched, until its send is complete.
             let copy = unsafe { Buffer::bytes(piece.as_mut_ptr(), piece.len()) };
             let started = start(process, comm, copy, rank, tag)?;
-            own.extend(started.map(|id| (piece, id)));
+            own.extend(started.map(|id| (piece, self.leaving(id))));
             return Ok(());
         }
         let from = allot(buffer, needed).map_err(|largest| {
@@ -193,14 +215,31 @@ impl Buffered {
         let place = buffer
             .taken
             .iter()
-            .position(|taken| taken.from == from && taken.request.is_none());
+            .position(|taken| taken.from == from && taken.leaving.is_none());
         if let Some(place) = place {
             match started {
-                Ok(Some(id)) => buffer.taken[place].request = Some(id),
+                Ok(Some(id)) => buffer.taken[place].leaving = Some(self.leaving(id)),
                 _ => drop(buffer.taken.remove(place)),
             }
         }
         started.map(drop)
+    }
+
+    /// A message whose operation was started.
+    fn leaving(&self, request: RequestId) -> Leaving {
+        Leaving {
+            number: self.sent.fetch_add(1, Ordering::Relaxed),
+            request,
+        }
+    }
+}
+
+impl Attached {
+    /// The messages in it.
+    fn leaving(&self) -> impl Iterator<Item = Leaving> {
+        let taken = self.taken.iter().filter_map(|taken| taken.leaving);
+        let own = self.own.iter().flatten().map(|(_, leaving)| *leaving);
+        taken.chain(own)
     }
 }
 
@@ -219,7 +258,7 @@ fn start(
 /// Frees the room of messages that have left.
 fn reclaim(process: &Process, buffer: &mut Attached) -> Result<()> {
     let mut failed = None;
-    let mut stays = |id: RequestId| {
+    let mut stays = |Leaving { request: id, .. }: Leaving| {
         if !process.request(id).is_some_and(|request| request.is_done()) {
             return true;
         }
@@ -230,9 +269,9 @@ fn reclaim(process: &Process, buffer: &mut Attached) -> Result<()> {
     };
     buffer
         .taken
-        .retain(|taken| taken.request.is_none_or(&mut stays));
+        .retain(|taken| taken.leaving.is_none_or(&mut stays));
     if let Some(own) = &mut buffer.own {
-        own.retain(|(_, id)| stays(*id));
+        own.retain(|(_, leaving)| stays(*leaving));
     }
     failed.map_or(Ok(()), Err)
 }
@@ -253,7 +292,7 @@ fn allot(buffer: &mut Attached, len: usize) -> std::result::Result<usize, usize>
                 Taken {
                     from,
                     len,
-                    request: None,
+                    leaving: None,
                 },
             );
             return Ok(from);

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use mpi_core::process::Vcis;
-use mpi_core::{Class, Error, Process, RequestId, Result, Status};
+use mpi_core::{Class, Error, Process, Result, Status};
 use parking_lot::Mutex;
 
-use crate::bsend::Buffered;
+use crate::bsend::{Buffered, Leaving};
 use crate::own_request::{Ended, OwnRequest};
 
 /// Whose buffer it is.
@@ -31,8 +31,8 @@ impl Owner {
 /// Waits for what was in a buffer.
 pub struct Flushing {
     owner: Owner,
-    /// The operations that have not been seen to end.
-    left: Mutex<Vec<RequestId>>,
+    /// The messages that have not been seen to leave.
+    left: Mutex<Vec<Leaving>>,
 }
 
 impl Flushing {
@@ -65,17 +65,15 @@ impl OwnRequest for Flushing {
         }
         // Who detaches the buffer has waited for all.
         match self.owner.buffer().pending(process) {
-            Ok(pending) => left.retain(|id| pending.contains(id)),
+            Ok(pending) => left.retain(|message| pending.contains(message)),
             Err(_) => left.clear(),
         }
         left.is_empty()
     }
 
     fn add_vcis(&self, process: &Process, vcis: &mut Vcis) {
-        for id in self.left.lock().iter() {
-            if let Some(request) = process.request(*id) {
-                vcis.add(request.vci());
-            }
+        for message in self.left.lock().iter() {
+            vcis.add(message.vci(process));
         }
     }
 
@@ -85,8 +83,8 @@ impl OwnRequest for Flushing {
                 true => return Ok(()),
                 false => self.left.lock().first().copied(),
             };
-            if let Some(request) = next.and_then(|id| process.request(id)) {
-                process.wait_despite_loss(request.vci(), || Ok(request.is_done().then_some(())))?;
+            if let Some(message) = next {
+                self.owner.buffer().wait_for(process, message)?;
             }
         }
     }
