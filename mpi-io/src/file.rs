@@ -111,8 +111,26 @@ impl File {
         self.state.lock().position
     }
 
-    pub(crate) fn set_individual(&self, position: i64) {
-        self.state.lock().position = position;
+    /// Sets the individual pointer to what `change` makes of the view and of where it is.
+    pub(crate) fn change_individual(
+        &self,
+        change: impl FnOnce(&View, i64) -> Result<i64>,
+    ) -> Result<()> {
+        let mut state = self.state.lock();
+        state.position = change(&state.view, state.position)?;
+        Ok(())
+    }
+
+    /// Moves the individual pointer by so many etypes of a view. Returns where it was; `None` if the file has another view
+    /// by now.
+    fn advance_individual(&self, view: &Arc<View>, etypes: i64) -> Option<i64> {
+        let mut state = self.state.lock();
+        if !Arc::ptr_eq(&state.view, view) {
+            return None;
+        }
+        let offset = state.position;
+        state.position = offset.saturating_add(etypes);
+        Some(offset)
     }
 
     /// The access mode it was opened with.
@@ -371,19 +389,20 @@ impl File {
 
     /// Where an access begins. Pointers move on by as much as it is to have.
     pub(crate) fn place(&self, at: At, memory: &Memory, direction: Direction) -> Result<Place> {
-        let (view, etypes, bytes) = self.measure(at, memory, direction)?;
+        let (mut view, mut etypes, mut bytes) = self.measure(at, memory, direction)?;
         let offset = match at {
             At::Explicit(offset) if offset < 0 => {
                 let why = format!("offset is {offset}; it must be 0 or more");
                 return Err(Error::new(Class::Arg, why));
             }
             At::Explicit(offset) => offset,
-            At::Individual => {
-                let mut state = self.state.lock();
-                let offset = state.position;
-                state.position = offset.saturating_add(etypes);
-                offset
-            }
+            At::Individual => loop {
+                if let Some(offset) = self.advance_individual(&view, etypes) {
+                    break offset;
+                }
+                // Another thread has set another view meanwhile, in which the pointer is elsewhere.
+                (view, etypes, bytes) = self.measure(at, memory, direction)?;
+            },
             At::Shared => self.pointer.add(etypes)?,
         };
         let position = view.position(offset)?;

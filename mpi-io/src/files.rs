@@ -122,13 +122,14 @@ impl Files {
             None => Some(process.start_outside(file.comm().vci(), owner)?),
             Some(_) => None,
         };
+        // Counted first: another thread that makes progress may come to its end at once.
+        files.count(process, 1);
         files.begun.lock().push(Operation {
             file: Arc::as_ptr(file).addr(),
             work: Box::pin(make(lent.clone())),
             lent,
             request,
         });
-        files.count(process, 1);
         files.go_on(process)?;
         match (known, request) {
             (None, Some(request)) => Ok(request),

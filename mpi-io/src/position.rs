@@ -6,6 +6,7 @@ use mpi_types::{Class, Error, Result};
 use crate::agree;
 use crate::file::File;
 use crate::files::Files;
+use crate::view::View;
 
 /// What a new position is counted from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,13 +19,13 @@ pub enum Whence {
 
 impl File {
     /// Where an offset from somewhere is, in etypes.
-    fn target(&self, offset: i64, whence: Whence, current: i64) -> Result<i64> {
+    fn target(&self, view: &View, offset: i64, whence: Whence, current: i64) -> Result<i64> {
         let base = match whence {
             Whence::Set => 0,
             Whence::Current => current,
             Whence::End => {
                 let size = self.size()?;
-                self.view().etypes_before(size as u64)
+                view.etypes_before(size as u64)
             }
         };
         match base.checked_add(offset) {
@@ -46,10 +47,12 @@ impl File {
     /// file.
     pub fn seek(&self, offset: i64, whence: Whence) -> Result<()> {
         self.demand_random("MPI_File_seek")?;
-        let target = self.target(offset, whence, self.individual())?;
-        self.view().position(target)?;
-        self.set_individual(target);
-        Ok(())
+        // Other threads may move it, too.
+        self.change_individual(|view, current| {
+            let target = self.target(view, offset, whence, current)?;
+            view.position(target)?;
+            Ok(target)
+        })
     }
 
     /// `MPI_File_get_position`.
@@ -89,8 +92,9 @@ impl File {
         agree::agree(process, self.comm(), Ok(()))?;
         let own = whence.and_then(|whence| {
             self.demand_random("MPI_File_seek_shared")?;
-            let target = self.target(offset, whence, self.pointer().get()?)?;
-            self.view().position(target)?;
+            let view = self.view();
+            let target = self.target(&view, offset, whence, self.pointer().get()?)?;
+            view.position(target)?;
             Ok((target, vec![offset as u64, whence as u64]))
         });
         let what = "offset or whence";

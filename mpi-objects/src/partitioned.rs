@@ -135,7 +135,7 @@ impl OwnRequest for Partitioned {
     fn take(&self, process: &Process) -> Result<Ended> {
         let (status, error) = match self {
             Partitioned::Send(send) => (Status::EMPTY, send.take(process)?),
-            Partitioned::Receive(receive) => receive.take(),
+            Partitioned::Receive(receive) => receive.take(process)?,
             Partitioned::Null(null) => {
                 let was_active = null.active.swap(false, Ordering::AcqRel);
                 let status = match was_active && !null.sends {

@@ -73,9 +73,10 @@ impl Persistent {
         }
     }
 
-    /// Whether it has been started and not completed.
+    /// Whether it has been started and not completed. While another thread starts it, it is not: who looks at it then does
+    /// so before.
     pub fn is_active(&self) -> bool {
-        self.state.load(Ordering::Acquire) != INACTIVE
+        !matches!(self.state.load(Ordering::Acquire), INACTIVE | STARTING)
     }
 
     /// The operation that it is at, if that was not complete at once.
@@ -89,7 +90,25 @@ impl Persistent {
         self.decode(self.state.load(Ordering::Acquire))
     }
 
-    /// What it was at; it is inactive from now on.
+    /// What it was at, if that is complete, as `is_done` says; it is inactive from now on. Nothing if it is not: another
+    /// thread has started it since it was found inactive.
+    pub fn end_complete(&self, is_done: impl FnOnce(RequestId) -> bool) -> Active {
+        let state = self.state.load(Ordering::Acquire);
+        let complete = match RequestId::from_index(state) {
+            Some(id) => is_done(id),
+            None => state == COMPLETE,
+        };
+        let end = |state| {
+            let (order, refused) = (Ordering::AcqRel, Ordering::Relaxed);
+            self.state.compare_exchange(state, INACTIVE, order, refused)
+        };
+        match complete && end(state).is_ok() {
+            true => self.decode(state),
+            false => Active::No,
+        }
+    }
+
+    /// What it was at, complete or not; it is inactive from now on.
     pub fn end(&self) -> Active {
         self.decode(self.state.swap(INACTIVE, Ordering::AcqRel))
     }

@@ -41,13 +41,9 @@ impl OwnRequest for Repeated {
         self.0.wait(process)
     }
 
-    fn take(&self, process: &Process) -> Result<Ended> {
-        self.complete(process)
-    }
-
+    // It doesn't wait: another thread may have started it since it was found inactive.
     #[inline]
-    fn complete(&self, process: &Process) -> Result<Ended> {
-        self.0.wait(process)?;
+    fn take(&self, _process: &Process) -> Result<Ended> {
         match self.0.take() {
             None => Ok(Ended::EMPTY),
             Some(error) => Ok(Ended {
@@ -55,6 +51,12 @@ impl OwnRequest for Repeated {
                 error: Some(error.on(self.0.owner())),
             }),
         }
+    }
+
+    #[inline]
+    fn complete(&self, process: &Process) -> Result<Ended> {
+        self.0.wait(process)?;
+        self.take(process)
     }
 
     fn peek(&self, _process: &Process) -> Status {

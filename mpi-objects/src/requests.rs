@@ -176,7 +176,8 @@ impl Runtime {
             .is_none_or(|request| request.is_done())
     }
 
-    /// Takes the result of a complete request and frees it, unless it [stays](Named::stays).
+    /// Takes the result of a complete request and frees it, unless it [stays](Named::stays). One that was inactive when
+    /// it was found complete may have been started by another thread since: then there is no result, and it stays active.
     #[inline]
     pub fn take(&self, named: Named) -> Result<Ended> {
         match named {
@@ -211,7 +212,10 @@ impl Runtime {
             return Ok(Ended::EMPTY);
         };
         match &*found {
-            Object::Persistent(persistent) => match persistent.end() {
+            Object::Persistent(persistent) => match persistent.end_complete(|id| {
+                let request = self.process.request(id);
+                request.is_none_or(|request| request.is_done())
+            }) {
                 Active::No => Ok(Ended::EMPTY),
                 Active::Complete(status) => Ok(Ended {
                     status,
@@ -242,7 +246,7 @@ impl Runtime {
 
     /// The status of a complete request, which stays as it is.
     pub fn peek(&self, named: Named) -> Result<Status> {
-        let status_of = |id| self.process.request(id).map(|request| request.status());
+        let status_of = |id| self.process.request(id).and_then(|request| request.peek());
         let found = match named {
             Named::Null | Named::Ready => None,
             Named::Operation(id) => status_of(id),
@@ -251,7 +255,10 @@ impl Runtime {
                 Some(Object::Persistent(persistent)) => match persistent.active() {
                     Active::No => None,
                     Active::Complete(status) => Some(status),
-                    Active::Operation(id) => status_of(id),
+                    // Another thread may have started it since it was found inactive, or completes it meanwhile.
+                    Active::Operation(id) => {
+                        status_of(id).filter(|_| persistent.operation() == Some(id))
+                    }
                 },
                 Some(Object::Generalized(generalized)) => {
                     let (status, queried) = generalized.query();

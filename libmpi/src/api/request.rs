@@ -195,7 +195,8 @@ pub(super) fn name_all(runtime: &Runtime, requests: &[MPI_Request]) -> Result<Ve
 
 /// Index of a complete request that is neither null nor inactive; `None` if there is none yet.
 pub(super) fn any_complete(runtime: &Runtime, all: &[Named]) -> Option<usize> {
-    let ready = |named: &Named| runtime.is_complete(*named) && !named.is_idle();
+    // In this order: other threads may start what is inactive, but none completes what is active.
+    let ready = |named: &Named| !named.is_idle() && runtime.is_complete(*named);
     all.iter().position(ready)
 }
 
@@ -466,7 +467,8 @@ pub unsafe fn testall(
 
 /// Indices of complete requests that are neither null nor inactive.
 pub(super) fn some_complete(runtime: &Runtime, all: &[Named]) -> Vec<usize> {
-    let ready = |index: &usize| runtime.is_complete(all[*index]) && !all[*index].is_idle();
+    // In this order, as in `any_complete`.
+    let ready = |index: &usize| !all[*index].is_idle() && runtime.is_complete(all[*index]);
     (0..all.len()).filter(ready).collect()
 }
 

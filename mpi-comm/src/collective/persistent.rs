@@ -126,10 +126,10 @@ impl PersistentCollective {
         self.comm().vci()
     }
 
-    /// Whether nothing is under way.
+    /// Whether nothing is under way. While another thread starts it, nothing is yet.
     #[inline]
     pub fn is_idle(&self) -> bool {
-        self.state.load(Ordering::Acquire) == IDLE
+        matches!(self.state.load(Ordering::Acquire), IDLE | STARTING)
     }
 
     /// Whether a run is under way, as others see it.

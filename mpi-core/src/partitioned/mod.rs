@@ -11,6 +11,7 @@
 //! their own, so marking is one atomic instruction; the thread that sets the last bit of a group sends it, by a
 //! VCI that groups far from it don't use, if the communicator has several.
 
+mod progress;
 mod receive;
 mod send;
 mod waiting;

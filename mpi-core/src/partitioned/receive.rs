@@ -1,12 +1,13 @@
 //! The receiving side.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use netmod::VciId;
 use parking_lot::Mutex;
 
+use super::progress::Progress;
 use super::send::active;
 use super::waiting::{Unannounced, wait_among};
 use super::{Holder, Partitions, Plan, WORDS, Words, vci_of};
@@ -45,7 +46,7 @@ pub struct PartitionedReceive {
     /// What was announced.
     announced: OnceLock<Announced>,
     /// The first groups, which are known to have arrived.
-    here: AtomicUsize,
+    here: Progress,
     /// The first error of this run.
     failed: Mutex<Option<Error>>,
 }
@@ -132,7 +133,7 @@ impl PartitionedReceive {
             posted: AtomicBool::new(true),
             matching: Mutex::new(Matching::Open(announcement)),
             announced: OnceLock::new(),
-            here: AtomicUsize::new(0),
+            here: Progress::default(),
             failed: Mutex::default(),
             holder,
         }))
@@ -147,9 +148,9 @@ impl PartitionedReceive {
         self.comm().owner()
     }
 
-    /// Whether nothing is under way.
+    /// Whether nothing is under way. While another thread starts it, nothing is yet.
     pub fn is_idle(&self) -> bool {
-        self.state.load(Ordering::Acquire) == IDLE
+        self.state.load(Ordering::Acquire) != ACTIVE
     }
 
     /// Starts it.
@@ -165,8 +166,9 @@ impl PartitionedReceive {
                 group.store(UNPOSTED, Ordering::Relaxed);
             }
         }
-        self.here.store(0, Ordering::Relaxed);
-        self.posted.store(false, Ordering::Relaxed);
+        self.here.begin();
+        // Release: another thread that still looks at the run before may find it, and then finds the rest.
+        self.posted.store(false, Ordering::Release);
         self.state.store(ACTIVE, Ordering::Release);
         if !self.post(process)? {
             Unannounced::add(process, self);
@@ -319,6 +321,12 @@ impl PartitionedReceive {
         {
             return Ok(false);
         }
+        // Another thread may have completed the run in which the number was read, and started the next one, in which this
+        // group has got the same number again.
+        if !done(id) {
+            group.store(state, Ordering::Release);
+            return Ok(false);
+        }
         let (status, error) = process.finish(id)?;
         let range = announced.plan.range(number);
         match error {
@@ -421,12 +429,15 @@ impl PartitionedReceive {
         let Some(announced) = self.announced.get() else {
             return Ok(true);
         };
-        let mut here = self.here.load(Ordering::Relaxed);
-        while here < announced.groups.len() && self.arrived(process, announced, here)? {
-            here += 1;
-        }
-        self.here.store(here, Ordering::Relaxed);
-        Ok(here == announced.groups.len())
+        let mut result = Ok(());
+        let all_here = self.here.go_on(announced.groups.len(), |number| {
+            let arrived = self.arrived(process, announced, number);
+            arrived.unwrap_or_else(|error| {
+                result = Err(error);
+                false
+            })
+        });
+        result.map(|()| all_here)
     }
 
     /// The VCIs that it waits on.
@@ -458,12 +469,19 @@ impl PartitionedReceive {
         }
     }
 
-    /// Takes note that it is complete: it is idle then. Returns its status and error.
-    pub fn take(&self) -> (Status, Option<Error>) {
+    /// Takes note that it is complete: it is idle then. Returns its status and error. One that is not complete, since
+    /// another thread has started it after it was found idle, stays as it is.
+    ///
+    /// # Errors
+    /// Those of [`PartitionedReceive::is_complete`].
+    pub fn take(&self, process: &Process) -> Result<(Status, Option<Error>)> {
+        if self.is_idle() || !self.is_complete(process)? {
+            return Ok((Status::EMPTY, None));
+        }
         let status = self.status();
         let error = self.failed.lock().take();
         self.state.store(IDLE, Ordering::Release);
-        (status, error)
+        Ok((status, error))
     }
 
     /// The program lets go of it. An announcement that has not come is still received, so that those of

@@ -1,11 +1,12 @@
 //! The sending side.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use netmod::VciId;
 use parking_lot::Mutex;
 
+use super::progress::Progress;
 use super::waiting::wait_among;
 use super::{
     GROUP, GROUPS_OF_VCI, Holder, LARGE_GROUP, MOST_GROUPS, Partitions, Plan, TAGS, Words, vci_of,
@@ -52,7 +53,7 @@ pub struct PartitionedSend {
     state: AtomicU8,
     groups: Box<[Group]>,
     /// The first groups, which are known to have left.
-    gone: AtomicUsize,
+    gone: Progress,
     /// The first error of a group that could not be sent.
     failed: Mutex<Option<Error>>,
     /// The announcement, until it has left.
@@ -101,7 +102,7 @@ impl PartitionedSend {
             vcis,
             state: AtomicU8::new(IDLE),
             groups: (0..plan.groups).map(group).collect(),
-            gone: AtomicUsize::new(0),
+            gone: Progress::default(),
             failed: Mutex::default(),
             announced: Mutex::new(announced),
             data,
@@ -118,9 +119,9 @@ impl PartitionedSend {
         self.comm().owner()
     }
 
-    /// Whether nothing is under way.
+    /// Whether nothing is under way. While another thread starts it, nothing is yet.
     pub fn is_idle(&self) -> bool {
-        self.state.load(Ordering::Acquire) == IDLE
+        self.state.load(Ordering::Acquire) != ACTIVE
     }
 
     /// Partitions of group `group`.
@@ -148,7 +149,7 @@ impl PartitionedSend {
                 .store(size.div_ceil(64) as u32, Ordering::Relaxed);
             group.outcome.store(WAITING, Ordering::Relaxed);
         }
-        self.gone.store(0, Ordering::Relaxed);
+        self.gone.begin();
         self.state.store(ACTIVE, Ordering::Release);
         Ok(())
     }
@@ -225,20 +226,14 @@ impl PartitionedSend {
         if self.is_idle() {
             return true;
         }
-        let mut gone = self.gone.load(Ordering::Relaxed);
-        while let Some(group) = self.groups.get(gone) {
+        self.gone.go_on(self.groups.len(), |number| {
+            let group = &self.groups[number];
             let outcome = group.outcome.load(Ordering::Acquire);
-            let left = match RequestId::from_index(outcome) {
+            match RequestId::from_index(outcome) {
                 Some(id) => process.request(id).is_none_or(|request| request.is_done()),
                 None => outcome == SENT,
-            };
-            if !left {
-                break;
             }
-            gone += 1;
-        }
-        self.gone.store(gone, Ordering::Relaxed);
-        gone == self.groups.len()
+        })
     }
 
     /// The VCIs that it waits on.
@@ -256,12 +251,13 @@ impl PartitionedSend {
         })
     }
 
-    /// Takes note that it is complete: it is idle then. Returns its error.
+    /// Takes note that it is complete: it is idle then. Returns its error. One that is not complete, since another thread
+    /// has started it after it was found idle, stays as it is.
     ///
     /// # Errors
     /// A request is not there.
     pub fn take(&self, process: &Process) -> Result<Option<Error>> {
-        if self.is_idle() {
+        if self.is_idle() || !self.is_complete(process) {
             return Ok(None);
         }
         let mut error = self.failed.lock().take();

@@ -123,12 +123,7 @@ impl Request {
     #[inline]
     pub fn status(&self) -> Status {
         debug_assert!(self.is_done());
-        Status {
-            source: self.source.load(Ordering::Relaxed),
-            tag: self.tag.load(Ordering::Relaxed),
-            bytes: self.bytes.load(Ordering::Relaxed),
-            cancelled: self.cancelled.load(Ordering::Relaxed).into(),
-        }
+        self.read_status()
     }
 
     /// Whether a completed request ended with an error.

@@ -114,7 +114,7 @@ impl Pair {
             assert_eq!(self.room[range.clone()], self.out[range]);
         }
         if receive.is_complete(&job.ranks[1]).unwrap() {
-            let (status, error) = receive.take();
+            let (status, error) = receive.take(&job.ranks[1]).unwrap();
             assert_eq!((status.bytes as usize, error), (self.room.len(), None));
             assert_eq!(self.room, self.out);
             self.received = true;
@@ -226,7 +226,7 @@ fn loss(silent: u32, vcis: u16) {
     pair.send.ready(&job.ranks[0], 0, 7).unwrap();
     while job.settle() {}
     receive.wait(&job.ranks[1]).unwrap();
-    assert_eq!(receive.take().1, None);
+    assert_eq!(receive.take(&job.ranks[1]).unwrap().1, None);
     assert_eq!(pair.room, pair.out);
     pair.send.wait(&job.ranks[0]).unwrap();
     assert_eq!(pair.send.take(&job.ranks[0]).unwrap(), None);
@@ -238,12 +238,12 @@ fn loss(silent: u32, vcis: u16) {
     if silent == 0 {
         assert!(receive.has_arrived(&job.ranks[1], 0).unwrap());
         receive.wait(&job.ranks[1]).unwrap();
-        lost(receive.take().1);
+        lost(receive.take(&job.ranks[1]).unwrap().1);
         assert!(receive.is_idle());
         // And again, at once.
         receive.start(&job.ranks[1]).unwrap();
         receive.wait(&job.ranks[1]).unwrap();
-        lost(receive.take().1);
+        lost(receive.take(&job.ranks[1]).unwrap().1);
     } else {
         pair.send.ready(&job.ranks[0], 4, 7).unwrap();
         pair.send.wait(&job.ranks[0]).unwrap();
@@ -280,5 +280,33 @@ fn a_receive_of_a_lost_process_ends() {
     assert!(!receive.has_arrived(&job.ranks[1], 0).unwrap());
     job.sim.silence(0, 0);
     receive.wait(&job.ranks[1]).unwrap();
-    lost(receive.take().1);
+    lost(receive.take(&job.ranks[1]).unwrap().1);
+}
+
+/// One thread finds both idle, another starts them, and then the first takes what it has found.
+#[test]
+fn what_was_started_after_it_was_found_idle_stays_active() {
+    let job = Job::new(9, SimConfig::default(), Setup::new(2));
+    let comms = comms(&job, 1);
+    let mut pair = Pair::new(&job, &comms, 0, (8, 4, 10_000));
+    pair.make_receive(&job, &comms, 0);
+    let receive = pair.receive.clone().unwrap();
+    for _ in 0..2 {
+        assert!(receive.is_complete(&job.ranks[1]).unwrap());
+        assert!(pair.send.is_complete(&job.ranks[0]));
+        receive.start(&job.ranks[1]).unwrap();
+        pair.start_send();
+        let (status, error) = receive.take(&job.ranks[1]).unwrap();
+        assert_eq!((status.bytes, error), (0, None));
+        assert_eq!(pair.send.take(&job.ranks[0]).unwrap(), None);
+        assert!(!receive.is_idle() && !pair.send.is_idle());
+        pair.send.ready(&job.ranks[0], 0, 7).unwrap();
+        while job.settle() {}
+        receive.wait(&job.ranks[1]).unwrap();
+        pair.send.wait(&job.ranks[0]).unwrap();
+        let (status, error) = receive.take(&job.ranks[1]).unwrap();
+        assert_eq!((status.bytes as usize, error), (pair.room.len(), None));
+        assert_eq!(pair.send.take(&job.ranks[0]).unwrap(), None);
+        assert_eq!(pair.room, pair.out);
+    }
 }

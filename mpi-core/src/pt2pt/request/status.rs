@@ -2,6 +2,8 @@
 
 #![deny(unsafe_code)]
 
+use super::Request;
+use crate::sync::{Ordering, fence};
 use crate::{ANY_SOURCE, ANY_TAG, PROC_NULL};
 
 /// What a completed operation says of itself (MPI-3.1 section 3.2.5).
@@ -62,4 +64,25 @@ impl Status {
         bytes: 0,
         cancelled: Cancelled::No,
     };
+}
+
+impl Request {
+    #[inline(always)]
+    pub(super) fn read_status(&self) -> Status {
+        Status {
+            source: self.source.load(Ordering::Relaxed),
+            tag: self.tag.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+            cancelled: self.cancelled.load(Ordering::Relaxed).into(),
+        }
+    }
+
+    /// The status, if the request is complete: for a thread that doesn't complete it, while another one may, so that the
+    /// number may be another operation's at any time.
+    pub fn peek(&self) -> Option<Status> {
+        let status = self.is_done().then(|| self.read_status())?;
+        // Acquire: what was read before is no later than this look.
+        fence(Ordering::Acquire);
+        self.is_done().then_some(status)
+    }
 }
