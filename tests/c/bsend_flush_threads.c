@@ -10,7 +10,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { MESSAGES = 300, BYTES = 100000, FLUSHERS = 3 };
+/* So long that they stay in the buffer until they are received. */
+enum { MESSAGES = 60, BYTES = 1 << 20, FLUSHERS = 3 };
 static char data[BYTES];
 static atomic_int over;
 
@@ -33,6 +34,7 @@ int main(int argc, char **argv) {
     CHECK_EQ(provided, MPI_THREAD_MULTIPLE);
     if (world_rank() == 1) {
         for (int i = 0; i < MESSAGES; i++) {
+            usleep(2000);
             OK(MPI_Recv(data, BYTES, MPI_CHAR, 0, i, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
             CHECK_EQ(data[BYTES - 1], (char)i);
         }
