@@ -5,7 +5,6 @@
 //! integer constants and structs of the C binding belong to the crates on top, and so does what the members of
 //! a communicator do together (`mpi-comm`).
 
-pub mod attr;
 pub mod comm;
 pub mod group;
 pub mod info;
@@ -18,7 +17,7 @@ mod sync;
 pub mod vci;
 pub mod wait;
 
-pub use mpi_types::{Class, Error, Result, datatype, error, op};
+pub use mpi_types::{Class, Error, Result, attr, datatype, error, op};
 pub use process::Process;
 pub use pt2pt::buffer::Buffer;
 pub use pt2pt::engine::{Counters, MatchedMessage};
