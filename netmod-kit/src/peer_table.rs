@@ -6,6 +6,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use netmod::{Peer, VciId};
 
 const CHUNK: usize = 256;
+const _: () = assert!(CHUNK == 1 << u8::BITS);
 
 /// Values by `(peer, vci)`, made on first use.
 ///
@@ -96,7 +97,8 @@ impl<T: Default> PeerTable<T> {
     #[inline(always)]
     pub fn peek_own(&mut self, peer: Peer) -> Option<&mut T> {
         match self.straight.get_mut(peer as usize / CHUNK) {
-            Some(Some(values)) => Some(&mut values[peer as usize % CHUNK]),
+            // As a byte: the compiler has one instruction less for it than for the rest.
+            Some(Some(values)) => Some(&mut values[usize::from(peer as u8)]),
             _ => None,
         }
     }
