@@ -1,6 +1,6 @@
 //! What is known of the processor that copies.
 
-use std::arch::x86_64::{__cpuid, __cpuid_count};
+use std::arch::x86_64::{__cpuid_count, CpuidResult};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// How `rep movsb` copies many bytes.
@@ -32,13 +32,25 @@ pub(super) fn instruction() -> Instruction {
     }
 }
 
+/// What the processor says of itself in a leaf, the first of its parts.
+fn ask(leaf: u32) -> CpuidResult {
+    #[allow(
+        unused_unsafe,
+        reason = "it is an unsafe function for compilers of 1.89"
+    )]
+    // SAFETY: every processor that this is compiled for has the instruction.
+    unsafe {
+        __cpuid_count(leaf, 0)
+    }
+}
+
 #[cold]
 fn look() -> Instruction {
-    let vendor = __cpuid(0);
+    let vendor = ask(0);
     if vendor.eax < 7 {
         return Instruction::Avoided;
     }
-    let features = __cpuid_count(7, 0);
+    let features = ask(7);
     // (A virtual machine may hide that the instruction is quick; then it may not be.)
     let quick = features.ebx & ERMS != 0 && features.edx & FSRM != 0;
     let mut name = [0; 12];
@@ -48,7 +60,7 @@ fn look() -> Instruction {
     {
         part.copy_from_slice(&register.to_le_bytes());
     }
-    of(&name, family(__cpuid(1).eax), quick)
+    of(&name, family(ask(1).eax), quick)
 }
 
 /// "Enhanced REP MOVSB/STOSB", in leaf 7, EBX.
