@@ -64,9 +64,9 @@ pub fn ask_for_lines(start: *const u8, len: usize) {
 /// Copies many bytes: by one instruction where that is known to be the quickest and there are `least` of them, otherwise
 /// line by line.
 ///
-/// The instruction (`rep movsb`), which the C library takes, has AMD's Zen 5 and Xeons of the fifth generation write whole lines without
-/// asking for what was in them: memory that another core has read is filled up to three times as fast as by stores, which fetch every
-/// line first (docs/decisions/long-messages.md). On Zen 3 and 4 it takes 5 to 9 times as long as stores where the target lies up to
+/// The instruction (`rep movsb`), which the C library takes, has AMD's Zen 5 write whole lines without asking for what was in
+/// them: memory that another core has read is filled up to three times as fast as by stores, which fetch every line first
+/// (docs/decisions/long-messages.md). On a Xeon of the fifth generation it is somewhat quicker, too. On Zen 3 and 4 it takes 5 to 9 times as long as stores where the target lies up to
 /// some lines before the source within their pages. Blocks of `malloc` begin 16 bytes behind a page's beginning, so that is the
 /// usual case when pages are copied to or from them.
 ///

@@ -206,16 +206,13 @@ impl SharedSlots {
     /// Meets the pages of all ranks' slots of the next phases, which may be for the first time.
     pub fn meet(&self, phases: u32) {
         let first = self.next.load(Ordering::Relaxed);
-        for number in
-            (0..phases.min(self.slots.depth)).map(|phase| first.wrapping_add(phase.into()))
-        {
-            for (of, byte) in (0..self.slots.size).flat_map(|of| {
-                (FRONT..self.slots.room)
-                    .step_by(PAGE)
-                    .map(move |byte| (of, byte))
-            }) {
-                // SAFETY: within the memory of the slots; who writes there meanwhile is of no matter.
-                unsafe { self.place(of, number, byte as isize).read_volatile() };
+        for phase in 0..phases.min(self.slots.depth) {
+            let number = first.wrapping_add(phase.into());
+            for of in 0..self.slots.size {
+                for byte in (FRONT..self.slots.room).step_by(PAGE) {
+                    // SAFETY: within the memory of the slots; who writes there meanwhile is of no matter.
+                    unsafe { self.place(of, number, byte as isize).read_volatile() };
+                }
             }
         }
     }

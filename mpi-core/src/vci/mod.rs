@@ -313,4 +313,4 @@ pub enum CriticalSections {
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests;
+pub(crate) mod tests;

@@ -23,7 +23,8 @@ fn process() -> Process {
     process_for(Threads::One(unsafe { OneAtATime::promise() }), 1)
 }
 
-fn process_for(threads: Threads, max_vcis: usize) -> Process {
+/// A process that reaches nobody.
+pub(crate) fn process_for(threads: Threads, max_vcis: usize) -> Process {
     Process::new(Config {
         me: 0,
         transports: Vec::new(),

@@ -51,10 +51,9 @@ pub const RESULT: &str = "result ";
 /// Messages or operations of a window.
 const WINDOW: usize = 64;
 
-const _: () = assert!(align_of::<Worker<'_>>() == APART);
-
 /// Bytes between what two threads write, so that they share no cache line (nor the pair of two that is fetched at once).
 const APART: usize = 128;
+const _: () = assert!(align_of::<Worker<'_>>() == APART);
 
 /// A worker: the state of one thread.
 #[repr(align(128))]

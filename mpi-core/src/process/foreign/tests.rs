@@ -1,42 +1,12 @@
 //! Connections that several threads use, make and end at the same time.
 
-use std::sync::Arc;
-
-use netmod::{OpenError, Peer};
-
 use super::*;
-use crate::process::{Config, Process, Threads};
-use crate::vci::{CriticalSections, Router};
-use crate::wait::WaitPolicy;
-
-struct Nowhere;
-
-impl Router for Nowhere {
-    fn route(&self, peer: Peer) -> Result<usize, OpenError> {
-        Err(OpenError(format!("there is no process {peer}")))
-    }
-}
+use crate::process::{Process, Threads};
+use crate::vci::tests::process_for;
 
 /// A process that is a job of its own, so that others have numbers from 1 on.
 fn process() -> Process {
-    let process = Process::new(Config {
-        me: 0,
-        transports: Vec::new(),
-        router: Arc::new(Nowhere),
-        wait: WaitPolicy::for_share(1, 1),
-        clock: None,
-        watch: None,
-        eager_limit: None,
-        window: 5000,
-        max_vcis: 1,
-        threads: Threads::Many,
-        critical: CriticalSections::default(),
-        request_caches: true,
-        nodes: Vec::new(),
-        shared_memory: None,
-        sources: crate::process::source::Sources::default(),
-    });
-    let process = process.unwrap();
+    let process = process_for(Threads::Many, 1);
     process.foreign().introduce(identity(1), 1);
     process
 }
