@@ -86,6 +86,8 @@ pub use buffers::{Form, Origin, Target};
 pub use epochs::FenceAssert;
 pub use fast_path::{Atomic, Change, Word};
 pub use helper::{end_serving, keep_serving};
+/// How transfers copy between places that may overlap.
+pub use netmod_kit::copy_overlapping;
 pub use network_atomics::NetworkAtomics;
 pub use passive::PassiveTargets;
 pub use promise::Promise;

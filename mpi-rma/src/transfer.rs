@@ -37,7 +37,7 @@ impl Window {
                 match (origin.plain(), target.datatype.as_run(target.count)) {
                     // The two may be the same memory, or overlap.
                     (Some(data), Some((skip, len))) => {
-                        std::ptr::copy(data, place.wrapping_offset(skip), len);
+                        netmod_kit::copy_overlapping(data, place.wrapping_offset(skip), len);
                     }
                     // One's own memory may be that of the buffer.
                     (Some(data), None) if target.rank != self.rank() => {
@@ -104,7 +104,7 @@ impl Window {
                 let place = start.wrapping_offset(at as isize);
                 match (origin.plain(), target.datatype.as_run(target.count)) {
                     (Some(data), Some((skip, len))) => {
-                        std::ptr::copy(place.wrapping_offset(skip), data, len);
+                        netmod_kit::copy_overlapping(place.wrapping_offset(skip), data, len);
                     }
                     (Some(data), None) if target.rank != self.rank() => {
                         let data = std::slice::from_raw_parts_mut(data, origin.len());

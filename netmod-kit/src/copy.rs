@@ -30,6 +30,14 @@ fn has_instruction() -> bool {
     return false;
 }
 
+/// Whether [`copy_to_others`] overwrites whole lines of others so quickly that nothing else is for most lengths.
+pub fn overwrites_unread() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return processor::instruction() == processor::Instruction::Quickest;
+    #[cfg(not(target_arch = "x86_64"))]
+    return false;
+}
+
 /// Whether so many bytes are copied more quickly to lines that were asked for ahead than by [`copy_to_others`].
 #[inline]
 fn asks_ahead(len: usize) -> bool {
@@ -59,6 +67,19 @@ pub fn ask_for_lines(start: *const u8, len: usize) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (start, len);
+}
+
+/// Asks for the cache line at `start` to read it, and doesn't wait. What isn't mapped is no matter: it is a hint.
+#[inline]
+pub fn fetch_soon(start: *const u8) {
+    // SAFETY: it changes nothing and faults nowhere.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(start.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = start;
 }
 
 /// Copies many bytes: by one instruction where that is known to be the quickest and there are `least` of them, otherwise
@@ -253,6 +274,22 @@ pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
+/// Copies `len` bytes between places that may be the same, or overlap.
+///
+/// # Safety
+/// `from` must be valid for reads and `to` for writes of `len` bytes.
+#[inline]
+pub unsafe fn copy_overlapping(from: *const u8, to: *mut u8, len: usize) {
+    let apart = from.addr().abs_diff(to.addr()) >= len;
+    // SAFETY: the caller's promise; they don't overlap where that is needed.
+    unsafe {
+        match len >= LONG_TO_OWN && apart {
+            true => copy_long(from, to, len, LONG_TO_OWN),
+            false => ptr::copy(from, to, len),
+        }
+    }
+}
+
 /// Copies `len` bytes to memory that another core has read last, and will read next.
 ///
 /// # Safety
@@ -347,6 +384,29 @@ mod tests {
                     assert_eq!(&to[at..at + len], &from[start..start + len]);
                     assert!(to[..at].iter().all(|&byte| byte == 0xfe) && to[at + len] == 0xfe);
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn what_overlaps_is_copied_as_it_was() {
+        for len in [0, 1, 100, 16384, 40_000] {
+            for (from, to) in [
+                (0, 0),
+                (0, 1),
+                (1, 0),
+                (0, len / 2),
+                (len / 2, 0),
+                (0, len),
+                (len, 0),
+            ] {
+                let mut data: Vec<u8> = (0..2 * len + 1).map(|at| (at % 251) as u8).collect();
+                let before = data.clone();
+                let start = data.as_mut_ptr();
+                // SAFETY: both lie within the data.
+                unsafe { super::copy_overlapping(start.add(from), start.add(to), len) };
+                assert!(data[to..to + len] == before[from..from + len]);
+                assert!(data[..to] == before[..to] && data[to + len..] == before[to + len..]);
             }
         }
     }

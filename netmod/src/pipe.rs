@@ -114,21 +114,24 @@ impl Reading {
 pub trait Pipes {
     /// Opens a pipe for a message of `len` bytes to there, if it is to go so; where `whole`, only if there is room for
     /// all of it, which can't be taken back then. The receiver is told of it before anything is pushed, so that it
-    /// finds its place for the message meanwhile.
+    /// finds its place for the message meanwhile, or when all is written.
     fn open(&mut self, to: Peer, vci: VciId, len: usize, wish: Wish, whole: bool) -> Option<Pipe>;
 
     /// Whether there is no room at the moment for all of a message of `len` bytes, for which there may be later.
     fn are_full(&mut self, len: usize) -> bool;
 
     /// Writes the message, of which `moved` bytes have gone, to an open pipe, as far as there is room. `moved` is counted
-    /// on. `told`: whether the receiver has been told of it, and so may wait for each chunk.
+    /// on. The receiver has been told of it, and may wait for each chunk.
     fn push(
         &mut self,
         pipe: Pipe,
-        told: bool,
         moved: &mut usize,
         source: Source<'_>,
     ) -> Result<Pushed, LaneError>;
+
+    /// Writes all of a message to a pipe that was opened for the `whole` of it, before the receiver is told. Returns the name
+    /// that it is to be told: that may say where the data is, which the receiver then need not look for.
+    fn write(&mut self, pipe: Pipe, source: Source<'_>) -> Result<Pipe, LaneError>;
 
     /// The pipe is given up by its sender: its receiver does not know of it, or no longer wants it.
     fn abandon(&mut self, pipe: Pipe);
@@ -238,9 +241,9 @@ impl Words {
         Taken::All(ending, (time != 0).then_some(time))
     }
 
-    /// The sender takes a chunk upon itself; `false`: it is too late.
-    pub fn claim(&self, generation: u32, chunk: u32) -> bool {
-        let (from, to) = (word(generation, chunk), word(generation, chunk + 1));
+    /// The sender takes `count` chunks from this one on upon itself; `false`: it is too late.
+    pub fn claim(&self, generation: u32, chunk: u32, count: u32) -> bool {
+        let (from, to) = (word(generation, chunk), word(generation, chunk + count));
         let claimed = &self.claimed.0;
         claimed
             .compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed)
@@ -258,6 +261,11 @@ impl Words {
         let name = self.chunks.0[chunk as usize % RING].load(Ordering::Acquire);
         let wanted = word(generation, (chunk & 0xffff) << 8);
         (name & !0xff == wanted).then_some(name as u8)
+    }
+
+    /// Where the receiver will say that it is done: to be asked for ahead.
+    pub fn end_word(&self) -> *const u8 {
+        std::ptr::from_ref(&self.taken).cast()
     }
 
     /// The receiver has read so many chunks.
@@ -297,13 +305,13 @@ mod tests {
     #[test]
     fn what_was_taken_back_can_not_be_claimed() {
         let words = Words::new();
-        assert!(!words.claim(1, 0));
+        assert!(!words.claim(1, 0, 1));
         words.open(7);
-        assert!(!words.claim(6, 0) && words.claim(7, 0) && !words.claim(7, 0));
+        assert!(!words.claim(6, 0, 1) && words.claim(7, 0, 1) && !words.claim(7, 0, 1));
         assert_eq!(words.place(7, 0), None);
         words.publish(7, 0, 255);
         assert_eq!((words.place(7, 0), words.place(7, 1)), (Some(255), None));
-        assert!(words.claim(7, 1));
+        assert!(words.claim(7, 1, 1));
         assert_eq!(words.taken(7), Taken::Chunks(0));
         words.take(7, 1);
         assert_eq!(
@@ -311,11 +319,11 @@ mod tests {
             (Taken::Chunks(1), Taken::Chunks(0))
         );
         assert_eq!((words.revoke(6), words.revoke(7)), (None, Some(2)));
-        assert!(!words.claim(7, 2));
+        assert!(!words.claim(7, 2, 1));
         words.end(7, Ending::Read, Some(0));
         assert_eq!(words.taken(7), Taken::All(Ending::Read, Some(1)));
         words.open(8);
-        assert!(!words.claim(7, 0) && words.claim(8, 0));
+        assert!(!words.claim(7, 0, 1) && words.claim(8, 0, 1));
         // What the one before has written in the same place is not taken for this one's.
         assert_eq!(words.place(8, 0), None);
         for ending in [Ending::Read, Ending::Kept, Ending::Forgone] {
@@ -369,7 +377,7 @@ mod loom_tests {
                             Taken::All(..) => false,
                         };
                         if pushed < 3 && room {
-                            if !shared.words.claim(1, pushed) {
+                            if !shared.words.claim(1, pushed, 1) {
                                 break;
                             }
                             // The places are used by turns, so this one is free: the ring is as long.

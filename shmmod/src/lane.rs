@@ -121,8 +121,9 @@ impl Remote {
 
     /// What is known of the ways to it; `single`: whether its memory can be read.
     pub fn choice(&mut self, single: bool) -> &mut Choice {
+        let whole_lines = netmod_kit::overwrites_unread();
         self.choice
-            .get_or_insert_with(|| Box::new(Choice::new(single)))
+            .get_or_insert_with(|| Box::new(Choice::new(single, whole_lines)))
     }
 
     /// A long message that went this way took so long.

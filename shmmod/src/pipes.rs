@@ -177,7 +177,6 @@ impl Pipes for ShmLane {
     fn push(
         &mut self,
         pipe: Pipe,
-        told: bool,
         moved: &mut usize,
         source: Source<'_>,
     ) -> Result<Pushed, LaneError> {
@@ -186,14 +185,22 @@ impl Pipes for ShmLane {
         };
         let before = *moved;
         let theirs = self.remote(to, vci)?.segment.room();
-        let pushed = self
-            .sending
-            .push((&self.own, theirs), (pipe, told), moved, source);
+        let pushed = self.sending.push((&self.own, theirs), pipe, moved, source);
         if *moved > before {
             wake(&mut self.remote(to, vci)?.mailbox);
         }
         self.hear();
         Ok(pushed)
+    }
+
+    fn write(&mut self, pipe: Pipe, source: Source<'_>) -> Result<Pipe, LaneError> {
+        let Some((to, vci)) = self.sending.receiver(pipe) else {
+            return Ok(pipe);
+        };
+        let theirs = self.remote(to, vci)?.segment.room();
+        let pipe = self.sending.write((&self.own, theirs), pipe, source);
+        self.hear();
+        Ok(pipe)
     }
 
     fn abandon(&mut self, pipe: Pipe) {
@@ -232,6 +239,10 @@ impl Pipes for ShmLane {
         }
         let before = reading.taken;
         let wanted = u32::try_from(reading.len.div_ceil(UNIT)).map_err(|_| wrong())?;
+        let fits = |first: u8| usize::from(first) + wanted as usize <= UNITS;
+        if !shape.row.is_none_or(fits) {
+            return Err(wrong());
+        }
         let mut looks = 0;
         while reading.taken < wanted && looks <= LOOKS {
             // All that is written, before the first of it is copied: what the sender writes meanwhile takes the line of
@@ -241,7 +252,12 @@ impl Pipes for ShmLane {
             let mut ready = 0;
             while ready < most {
                 let number = reading.taken + ready as u32;
-                let Some(place) = words.place(generation, number) else {
+                // Where the name says it, all is written, and the line of the words need not be fetched.
+                let place = match shape.row {
+                    Some(first) => Some(first + number as u8),
+                    None => words.place(generation, number),
+                };
+                let Some(place) = place else {
                     break;
                 };
                 // Where the memory is this process's, so is the whole message.
@@ -267,6 +283,8 @@ impl Pipes for ShmLane {
                 std::hint::spin_loop();
                 continue;
             }
+            // Who reads all now tells so when it is copied: the line comes meanwhile.
+            netmod_kit::ask_for_lines(words.end_word(), 1);
             // What lies together is copied at once.
             let rows =
                 places[..ready].chunk_by(|before, after| before.checked_add(1) == Some(*after));

@@ -19,8 +19,12 @@ use crate::segment::{PIPES, STEP, Segment, UNIT, UNITS};
 const OPEN: usize = 16;
 /// Units that a pipe gets at once when it needs one.
 const AT_ONCE: usize = 8;
-/// Chunks that are written together, at most, where nobody waits for each.
-const TOGETHER: u32 = 8;
+/// Chunks that are written together, at most, where nobody waits for each: what is claimed, told and begun costs once.
+const TOGETHER: u32 = 4;
+/// A message of so many chunks is not through much later for that, if its receiver waits for it.
+const LONG: u32 = 32;
+/// Pipes whose words are asked for before it is looked whether their receivers are through.
+const ASKED: usize = 8;
 /// Pipes that are looked at for room without having found any, before the search ends; now and then all are.
 const PATIENCE: usize = 8;
 const EVERY: u32 = 16;
@@ -32,28 +36,36 @@ pub(crate) struct Shape {
     pub slot: usize,
     /// Whether the receiver may keep the units.
     pub may_keep: bool,
+    /// All is written, in units one behind the other from this one on.
+    pub row: Option<u8>,
 }
 
 /// The bit of a name that says that the receiver may keep the units.
 const MAY_KEEP: u32 = 1 << 31;
+/// The one that says that there is a row, and where the number of its first unit is.
+const ROW: u32 = 1 << 30;
+const FIRST: u32 = 8;
 /// A place in the receiver's room: a unit of its own that this process has kept.
 pub(crate) const THEIRS: u8 = UNITS as u8;
 
 impl Shape {
     fn name(self) -> Pipe {
         let may_keep = if self.may_keep { MAY_KEEP } else { 0 };
-        Pipe(u64::from(self.generation) << 32 | u64::from(may_keep) | self.slot as u64)
+        let row = self.row.map_or(0, |first| ROW | u32::from(first) << FIRST);
+        Pipe(u64::from(self.generation) << 32 | u64::from(may_keep | row) | self.slot as u64)
     }
 
     /// `None`: it is no pipe's name.
     pub fn parse(Pipe(name): Pipe) -> Option<Shape> {
         let (generation, low) = ((name >> 32) as u32, name as u32);
-        let slot = (low & !MAY_KEEP) as usize;
-        (generation != 0 && slot < PIPES).then_some(Shape {
+        let first = (low >> FIRST) as u8;
+        let shape = Shape {
             generation,
-            slot,
+            slot: usize::from(low as u8),
             may_keep: low & MAY_KEEP != 0,
-        })
+            row: (low & ROW != 0).then_some(first),
+        };
+        (generation != 0 && shape.slot < PIPES && shape.name() == Pipe(name)).then_some(shape)
     }
 }
 
@@ -109,6 +121,14 @@ struct Live {
 impl Live {
     fn unit(&mut self, chunk: u32) -> &mut u8 {
         &mut self.units[chunk as usize % RING]
+    }
+
+    /// The first of its units, if all of the message has one, and they are this process's and lie one behind the other.
+    fn row(&self) -> Option<u8> {
+        let units = self.units.get(..self.chunks as usize)?;
+        let (&first, is_own) = (units.first()?, !matches!(self.hands, Hands::Kept(_)));
+        let is_row = (first..).zip(units).all(|(wanted, &unit)| unit == wanted);
+        (self.all && is_own && self.written == 0 && is_row).then_some(first)
     }
 }
 
@@ -247,6 +267,7 @@ impl Sending {
             generation,
             slot,
             may_keep,
+            row: None,
         };
         Some(shape.name())
     }
@@ -265,21 +286,65 @@ impl Sending {
     /// As [`netmod::Pipes::push`], but that nobody is woken. `theirs` is the receiver's room.
     pub fn push(
         &mut self,
-        (own, theirs): (&Segment, *mut u8),
-        (pipe, told): (Pipe, bool),
+        rooms: (&Segment, *mut u8),
+        pipe: Pipe,
         moved: &mut usize,
         source: Source<'_>,
     ) -> Pushed {
-        let is_measured = self.find(pipe).is_some_and(|(_, live)| live.measured);
-        let (before, begun) = (*moved, is_measured.then(now));
-        let most = if told { 1 } else { TOGETHER };
-        let pushed = self.push_chunks((own, theirs), (pipe, most), moved, source);
-        if let (Some(begun), Some((_, live))) = (begun, self.find(pipe))
-            && *moved > before
-        {
-            live.writing += now().saturating_sub(begun);
+        let (before, begun) = (*moved, self.begins(pipe));
+        let is_long = self.find(pipe).is_some_and(|(_, live)| live.chunks >= LONG);
+        let most = if is_long { TOGETHER } else { 1 };
+        let pushed = self.push_chunks(rooms, (pipe, most), moved, source);
+        if *moved > before {
+            self.ends(pipe, begun);
         }
         pushed
+    }
+
+    /// As [`netmod::Pipes::write`].
+    pub fn write(
+        &mut self,
+        (own, theirs): (&Segment, *mut u8),
+        pipe: Pipe,
+        mut source: Source<'_>,
+    ) -> Pipe {
+        let begun = self.begins(pipe);
+        let Some((live, shape)) = self
+            .find(pipe)
+            .map(|(_, live)| live)
+            .zip(Shape::parse(pipe))
+        else {
+            return pipe;
+        };
+        let row = live.row();
+        let Some(first) = row else {
+            self.push_chunks((own, theirs), (pipe, TOGETHER), &mut 0, source);
+            self.ends(pipe, begun);
+            return pipe;
+        };
+        live.written = live.chunks;
+        let (way, len) = (live.way, live.len);
+        // SAFETY: within the room. The units were given to this message, and their last readers are done with them.
+        let chunks = unsafe {
+            let start = own.room().add(usize::from(first) * UNIT);
+            std::slice::from_raw_parts_mut(start, len)
+        };
+        self.fill(way, chunks, 0, &mut source);
+        self.ends(pipe, begun);
+        Shape { row, ..shape }.name()
+    }
+
+    /// When the writing of a message whose time counts begins.
+    fn begins(&mut self, pipe: Pipe) -> Option<u64> {
+        let (_, live) = self.find(pipe)?;
+        live.measured.then(now)
+    }
+
+    /// It has begun then.
+    fn ends(&mut self, pipe: Pipe, begun: Option<u64>) {
+        if let (Some(begun), Some((_, live))) = (begun, self.find(pipe)) {
+            live.writing += now().saturating_sub(begun);
+        }
     }
 
     /// Writes at most so many chunks before it publishes them.
@@ -308,21 +373,17 @@ impl Sending {
                 }
             }
             let words = own.words(slot);
-            if !live.all && !words.claim(live.generation, number) {
-                return Pushed::Revoked;
-            }
             let unit = *live.unit(number);
-            // Units that lie together, of chunks that nobody takes back.
-            let most = if live.all {
-                most.min(live.assigned - number)
-            } else {
-                1
-            };
+            // Units that lie together.
+            let most = most.min(live.assigned - number);
             let goes_on = |chunk: &u32| {
                 let next = live.units[(number + chunk) as usize % RING];
                 next == unit.wrapping_add(*chunk as u8) && (next < THEIRS) == (unit < THEIRS)
             };
             let together = 1 + (1..most).take_while(goes_on).count() as u32;
+            if !live.all && !words.claim(live.generation, number, together) {
+                return Pushed::Revoked;
+            }
             let count = (live.len - *moved).min(together as usize * UNIT);
             let (generation, way) = (live.generation, live.way);
             let room = if unit < THEIRS { own.room() } else { theirs };
@@ -410,6 +471,10 @@ impl Sending {
         let before = self.free;
         if all || before == 0 {
             self.free |= self.lent.returned(own);
+        }
+        // The receivers have their lines: those of the oldest pipes come together.
+        for &slot in self.order.iter().take(ASKED) {
+            netmod_kit::fetch_soon(own.words(slot).end_word());
         }
         let (mut at, mut in_vain) = (0, 0);
         while let Some(&slot) = self.order.get(at) {

@@ -22,7 +22,7 @@ fn open(lane: &mut dyn Lane, len: usize, wish: Wish, whole: bool) -> Option<Pipe
 
 fn push(lane: &mut dyn Lane, pipe: Pipe, data: &[u8], moved: &mut usize) -> Pushed {
     let pipes = lane.pipes().unwrap();
-    pipes.push(pipe, true, moved, Source::Bytes(data)).unwrap()
+    pipes.push(pipe, moved, Source::Bytes(data)).unwrap()
 }
 
 fn reading(pipe: Pipe, len: usize, replaceable: bool) -> Reading {
@@ -52,8 +52,7 @@ fn what_nobody_waits_for_is_written_together_and_arrives_whole() {
             0 => Source::Parts(&mut parts),
             _ => Source::Bytes(&sent),
         };
-        let pushed = sender.pipes().unwrap().push(pipe, false, &mut 0, source);
-        assert_eq!(pushed, Ok(Pushed::Whole));
+        let pipe = sender.pipes().unwrap().write(pipe, source).unwrap();
         // Some are read after the next one.
         let mut due = vec![(pipe, sent)];
         due.extend(last.take());
@@ -117,7 +116,7 @@ fn parts_of_what_has_gaps_arrive_too() {
     let pipe = open(&mut *sender, len, Wish::Needed, true).unwrap();
     let mut parts = |at: usize, out: &mut [u8]| out.copy_from_slice(&sent[at..at + out.len()]);
     let pipes = sender.pipes().unwrap();
-    let pushed = pipes.push(pipe, true, &mut 0, Source::Parts(&mut parts));
+    let pushed = pipes.push(pipe, &mut 0, Source::Parts(&mut parts));
     assert_eq!(pushed, Ok(Pushed::Whole));
     let mut reading = reading(pipe, len, false);
     assert_eq!(pull(&mut *receiver, &mut reading, &mut got), Pulled::Whole);
@@ -276,9 +275,19 @@ fn names_of_no_pipe_are_refused() {
     let ([mut sender, mut receiver], _transports) = pair(SingleCopy::Never);
     let pipe = open(&mut *sender, 9000, Wish::Needed, true).unwrap();
     let mut take = |_: usize, _: &[u8]| panic!("there is no such place");
-    for name in [0, u64::MAX, 1, 1 << 32 | 128, 1 << 32 | 1 << 30] {
+    // (The last says that all of it is in the last unit.)
+    let row = 1 << 30 | 127 << 8;
+    for name in [
+        0,
+        u64::MAX,
+        1,
+        1 << 32 | 128,
+        1 << 32 | 1 << 29,
+        1 << 32 | 7 << 8,
+        1 << 32 | row,
+    ] {
         let pipes = receiver.pipes().unwrap();
-        let pulled = pipes.pull(&mut reading(Pipe(name), 9000, true), &mut take);
+        let pulled = pipes.pull(&mut reading(Pipe(name), UNIT + 1, true), &mut take);
         assert!(pulled.is_err(), "{name:#x}");
         pipes.forgo(0, 0, Pipe(name));
     }
@@ -292,6 +301,6 @@ fn names_of_no_pipe_are_refused() {
     let pushed = sender
         .pipes()
         .unwrap()
-        .push(old, true, &mut 0, Source::Bytes(&[]));
+        .push(old, &mut 0, Source::Bytes(&[]));
     assert_eq!(pushed, Ok(Pushed::Revoked));
 }

@@ -30,7 +30,7 @@ impl Lanes {
     fn send(&mut self, from: usize, to: usize, data: &[u8]) -> Option<Pipe> {
         let pipe = self.open(from, to, data.len())?;
         let pipes = self.lanes[from].pipes().unwrap();
-        let pushed = pipes.push(pipe, true, &mut 0, Source::Bytes(data));
+        let pushed = pipes.push(pipe, &mut 0, Source::Bytes(data));
         assert_eq!(pushed, Ok(Pushed::Whole));
         Some(pipe)
     }

@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use std::ptr;
 
 use mpi_objects::{requests, types, wins};
-use mpi_rma::{Change, Window, Word};
+use mpi_rma::{Change, Window, Word, copy_overlapping};
 
 use crate::abi::{
     MPI_Aint, MPI_BAND, MPI_BOR, MPI_BXOR, MPI_Datatype, MPI_LOCK_EXCLUSIVE, MPI_LOCK_SHARED,
@@ -93,7 +93,7 @@ unsafe fn copy(from: *const u8, to: *mut u8, len: usize) -> c_int {
 #[inline(never)]
 unsafe fn copy_long(from: *const u8, to: *mut u8, len: usize) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { ptr::copy(from, to, len) };
+    unsafe { copy_overlapping(from, to, len) };
     MPI_SUCCESS
 }
 

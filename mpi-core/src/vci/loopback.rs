@@ -220,7 +220,7 @@ impl Lane for LoopbackLane {
     ) -> Result<Issued, LaneError> {
         // SAFETY: the caller vouches for `local`, whoever exposed the memory for its end. They may
         // overlap when a program sends to itself in place, hence `copy`.
-        unsafe { std::ptr::copy(place(remote), local, len) };
+        unsafe { netmod_kit::copy_overlapping(place(remote), local, len) };
         Ok(Issued::Done)
     }
 
@@ -234,7 +234,7 @@ impl Lane for LoopbackLane {
         _token: Token,
     ) -> Result<Issued, LaneError> {
         // SAFETY: as for `get`.
-        unsafe { std::ptr::copy(local, place(remote), len) };
+        unsafe { netmod_kit::copy_overlapping(local, place(remote), len) };
         Ok(Issued::Done)
     }
 

@@ -28,6 +28,9 @@ pub(super) struct Push {
     request: Name,
 }
 
+/// Longer messages are told of before they are written, however far the receiver may be behind.
+const WRITTEN_FIRST: usize = 256 << 10;
+
 fn source<'a>(buffer: &'a Buffer, parts: &'a mut dyn FnMut(usize, &mut [u8])) -> Source<'a> {
     match buffer.as_bytes() {
         Some(bytes) => Source::Bytes(bytes),
@@ -67,17 +70,17 @@ impl VciState {
         {
             return false;
         }
-        let Some(pipe) = pipes.open(to.peer, to.vci, len, wish(buffer), true) else {
+        let Some(mut pipe) = pipes.open(to.peer, to.vci, len, wish(buffer), true) else {
             return false;
         };
         let mut parts = |at: usize, out: &mut [u8]| buffer.read(at, out);
         // A receiver that waits finds its place for the message while that is copied. One that has not answered since
-        // the last message is likely behind: it gets this one when all is written.
+        // the last message is likely behind: it gets this one when all is written, unless that takes long.
         let stream = engine.streams.get(to.peer, to.vci);
-        let follows = stream.piped_at == taken;
+        let follows = stream.piped_at == taken && len <= WRITTEN_FIRST;
         stream.piped_at = taken;
-        if follows {
-            let _ = pipes.push(pipe, false, &mut 0, source(buffer, &mut parts));
+        if follows && let Ok(written) = pipes.write(pipe, source(buffer, &mut parts)) {
+            pipe = written;
         }
         let trailer = engine.trailer(to, PacketKind::Rts);
         let header = wire::matched(key, trailer);
@@ -101,7 +104,7 @@ impl VciState {
         }
         if !follows {
             // A receiver that is lost meanwhile reads nothing of it.
-            let _ = pipes.push(pipe, true, &mut 0, source(buffer, &mut parts));
+            let _ = pipes.push(pipe, &mut 0, source(buffer, &mut parts));
         }
         engine.counters.count_piped_send(len as u64);
         true
@@ -170,7 +173,7 @@ impl VciState {
         let len = record.total as usize;
         let (mut moved, buffer) = (record.moved as usize, &record.buffer);
         let mut parts = |at: usize, out: &mut [u8]| buffer.read(at, out);
-        let pushed = pipes.push(pipe, true, &mut moved, source(buffer, &mut parts));
+        let pushed = pipes.push(pipe, &mut moved, source(buffer, &mut parts));
         record.moved = moved as u64;
         match pushed {
             Ok(Pushed::Whole) => {
