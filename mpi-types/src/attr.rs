@@ -12,7 +12,7 @@ use std::any::Any;
 use std::sync::{Arc, Weak};
 use std::thread::ThreadId;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::{Class, Error, Result};
 
@@ -105,6 +105,19 @@ struct Entry<O: ?Sized, V> {
     serial: u64,
     /// The thread in which its delete callback is running: it can still be read, but not deleted once more.
     going: Option<ThreadId>,
+    /// What will be in its place when it has gone.
+    successor: Option<V>,
+}
+
+impl<O: ?Sized, V> Entry<O, V> {
+    /// What a duplicate gets. Where the value is being replaced, that is the next one: of the old the delete callback may
+    /// have freed what it stands for already.
+    fn to_copy(&self) -> Option<&V> {
+        match self.going {
+            None => Some(&self.value),
+            Some(_) => self.successor.as_ref(),
+        }
+    }
 }
 
 impl<O: ?Sized, V> Default for Attributes<O, V> {
@@ -130,8 +143,21 @@ impl<O: ?Sized, V> List<O, V> {
             value,
             serial: self.next_serial,
             going: None,
+            successor: None,
         });
         self.next_serial += 1;
+    }
+
+    /// Keys and values that a duplicate gets, in the order in which they were set: of each key the latest.
+    fn to_copy(&self) -> impl Iterator<Item = (&Keyval<O, V>, &V)> {
+        let entries = self.entries.iter().enumerate();
+        entries.filter_map(|(at, entry)| {
+            let mut later = self.entries[at + 1..].iter();
+            let replaced =
+                later.any(|one| one.keyval.is_same(&entry.keyval) && one.to_copy().is_some());
+            let value = entry.to_copy().filter(|_| !replaced)?;
+            Some((&entry.keyval, value))
+        })
     }
 }
 
@@ -148,19 +174,22 @@ impl<O: ?Sized, V: Clone> Attributes<O, V> {
     ///
     /// That of the delete callback; the old attribute then stays.
     pub fn set(&self, object: &O, keyval: &Keyval<O, V>, value: V) -> Result<()> {
+        let mut list = self.0.lock();
+        let mut gone = Vec::new();
         // As often as callbacks or other threads set the key anew in between.
-        loop {
-            let mut list = self.0.lock();
-            let taken = match list.find(keyval) {
-                Some(entry) if entry.going.is_none() => take(entry),
-                _ => {
-                    list.push(keyval, value);
-                    return Ok(());
-                }
-            };
+        while let Some(entry) = list.find(keyval).filter(|entry| entry.going.is_none()) {
+            entry.successor = Some(value.clone());
+            let taken = take(entry);
             drop(list);
-            self.finish(object, taken)?;
+            let (after, old) = self.finish(object, taken)?;
+            // With the lock that the old one has gone with: at no time there is neither.
+            list = after;
+            gone.push(old);
         }
+        list.push(keyval, value);
+        drop(list);
+        drop(gone);
+        Ok(())
     }
 
     /// The value of an attribute, if it is set (`MPI_Comm_get_attr`).
@@ -194,7 +223,9 @@ impl<O: ?Sized, V: Clone> Attributes<O, V> {
             Some(entry) => take(entry),
         };
         drop(list);
-        self.finish(object, taken)?;
+        let (list, gone) = self.finish(object, taken)?;
+        drop(list);
+        drop(gone);
         Ok(true)
     }
 
@@ -212,12 +243,14 @@ impl<O: ?Sized, V: Clone> Attributes<O, V> {
             };
             let taken = take(entry);
             drop(list);
-            self.finish(object, taken)?;
+            let (list, gone) = self.finish(object, taken)?;
+            drop(list);
+            drop(gone);
         }
     }
 
     /// Copies to a duplicate what the copy callbacks want to be copied (`MPI_Comm_dup`): `self` are
-    /// the attributes of `old`, `copies` those of `new`.
+    /// the attributes of `old`, `copies` those of `new`. Of one that another thread is replacing the new value is copied.
     ///
     /// # Errors
     ///
@@ -225,10 +258,10 @@ impl<O: ?Sized, V: Clone> Attributes<O, V> {
     /// their callbacks.
     pub fn copy_all(&self, old: &O, copies: &Attributes<O, V>, new: &O) -> Result<()> {
         let list = self.0.lock();
-        let entries = list.entries.iter().filter(|entry| entry.going.is_none());
-        let all: Vec<_> = entries
-            .map(|e| (e.keyval.clone(), e.value.clone()))
-            .collect();
+        let all = list
+            .to_copy()
+            .map(|(key, value)| (key.clone(), value.clone()));
+        let all: Vec<_> = all.collect();
         drop(list);
         for (keyval, value) in all {
             let Some(copy) = &keyval.0.copy else { continue };
@@ -251,8 +284,13 @@ impl<O: ?Sized, V: Clone> Attributes<O, V> {
     }
 
     /// Runs the delete callback of an entry that was marked as going, without the lock, and then
-    /// removes the entry or, where the callback failed, unmarks it.
-    fn finish(&self, object: &O, (keyval, value, serial): (Keyval<O, V>, V, u64)) -> Result<()> {
+    /// removes the entry, which is to be dropped after the lock, since its key may be the last of its kind; or, where the
+    /// callback failed, unmarks it.
+    fn finish(
+        &self,
+        object: &O,
+        (keyval, value, serial): (Keyval<O, V>, V, u64),
+    ) -> Finished<'_, O, V> {
         let result = match &keyval.0.delete {
             Some(delete) => delete(object, &keyval, value),
             None => Ok(()),
@@ -262,17 +300,23 @@ impl<O: ?Sized, V: Clone> Attributes<O, V> {
         let replaced = list.entries.iter().any(other);
         let at = list.entries.iter().position(|entry| entry.serial == serial);
         let at = at.expect("only who marked an entry removes it");
-        if result.is_ok() || replaced {
-            // The keyval may be the last of its kind; it goes after the lock.
-            let gone = list.entries.remove(at);
-            drop(list);
-            drop(gone);
-        } else {
-            list.entries[at].going = None;
+        if let Err(error) = result {
+            if replaced {
+                let gone = list.entries.remove(at);
+                drop(list);
+                drop(gone);
+            } else {
+                list.entries[at].going = None;
+                list.entries[at].successor = None;
+            }
+            return Err(error);
         }
-        result
+        let gone = list.entries.remove(at);
+        Ok((list, gone))
     }
 }
+
+type Finished<'a, O, V> = Result<(MutexGuard<'a, List<O, V>>, Entry<O, V>)>;
 
 /// Marks an entry as going and gives what its callback needs.
 fn take<O: ?Sized, V: Clone>(entry: &mut Entry<O, V>) -> (Keyval<O, V>, V, u64) {
@@ -421,6 +465,64 @@ mod tests {
             assert!(first.join().unwrap().unwrap());
         });
         assert!(x.attributes.is_empty());
+    }
+
+    #[test]
+    fn what_one_thread_replaces_another_copies_old_or_new() {
+        const TIMES: usize = 2000;
+        let copying = || -> Arc<CopyFn<Thing, usize>> { Arc::new(|_, _, value| Ok(Some(value))) };
+        let (begun, both) = (std::sync::Barrier::new(2), std::sync::Barrier::new(2));
+        let (begun, both) = (Arc::new(begun), Arc::new(both));
+        let waits = (begun.clone(), both.clone());
+        let slow = Key::new(
+            Some(copying()),
+            Some(Arc::new(move |_: &Thing, _: &Key, value| {
+                if value == 1 {
+                    waits.0.wait();
+                    waits.1.wait();
+                }
+                Ok(())
+            })),
+        );
+        let quick = Key::new(Some(copying()), None);
+        let (x, y) = (thing("x"), thing("y"));
+        x.attributes.set(&x, &slow, 1).unwrap();
+        x.attributes.set(&x, &quick, 1).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| x.attributes.set(&x, &slow, 2).unwrap());
+            begun.wait();
+            x.attributes.copy_all(&x, &y.attributes, &y).unwrap();
+            both.wait();
+            assert!(y.attributes.get(&slow).is_some());
+            // Between the two there is no moment without a value, either.
+            scope.spawn(|| {
+                for value in 0..TIMES {
+                    x.attributes.set(&x, &quick, value).unwrap();
+                }
+            });
+            for _ in 0..TIMES {
+                let copy = thing("copy");
+                x.attributes.copy_all(&x, &copy.attributes, &copy).unwrap();
+                assert!(copy.attributes.get(&quick).is_some());
+                assert!(copy.attributes.get(&slow).is_some());
+            }
+        });
+        assert_eq!(x.attributes.get(&slow), Some(2));
+    }
+
+    #[test]
+    fn a_value_whose_setting_failed_is_not_copied_later() {
+        let stubborn = Key::new(
+            Some(Arc::new(|_: &Thing, _: &Key, value| Ok(Some(value)))),
+            Some(Arc::new(|_: &Thing, _: &Key, _| {
+                Err(Error::new(Class::User(79), "it stays"))
+            })),
+        );
+        let (x, y) = (thing("x"), thing("y"));
+        x.attributes.set(&x, &stubborn, 1).unwrap();
+        x.attributes.set(&x, &stubborn, 2).unwrap_err();
+        x.attributes.copy_all(&x, &y.attributes, &y).unwrap();
+        assert_eq!(y.attributes.get(&stubborn), Some(1));
     }
 
     #[test]
