@@ -1,5 +1,6 @@
 /* Threads of two jobs that connect with each other at the same time, each pair by a port of its own, and such that
- * connect while others disconnect what has joined the jobs so far (MPI-4.1 sections 11.6, 11.9.4 and 11.10.4).
+ * connect while others disconnect what has joined the jobs so far (MPI-4.1 sections 11.6, 11.9.4 and 11.10.4). Whoever
+ * it is by, the process that they meet is one and the same (sections 7.3.1 and 7.4.1).
  * ranks: 1
  * variants: shm tcp
  * timeout: 60
@@ -59,6 +60,47 @@ static void at_once(void) {
     }
     for (int i = 0; i < PAIRS; i++) {
         CHECK(pthread_join(threads[i], NULL) == 0);
+    }
+}
+
+static MPI_Comm met[PAIRS];
+
+static void *meet_only(void *number) {
+    long i = (long)number;
+    met[i] = meet((int)i);
+    return NULL;
+}
+
+/* What threads have made at the same time is between the same two processes. */
+static void know_each_other(void) {
+    pthread_t threads[PAIRS];
+    MPI_Group groups[PAIRS];
+    for (long i = 0; i < PAIRS; i++) {
+        CHECK(pthread_create(&threads[i], NULL, meet_only, (void *)i) == 0);
+    }
+    for (int i = 0; i < PAIRS; i++) {
+        CHECK(pthread_join(threads[i], NULL) == 0);
+        OK(MPI_Comm_remote_group(met[i], &groups[i]));
+    }
+    for (int i = 1; i < PAIRS; i++) {
+        int how, zero = 0, rank = -1;
+        OK(MPI_Group_compare(groups[0], groups[i], &how));
+        CHECK_EQ(how, MPI_IDENT);
+        OK(MPI_Group_translate_ranks(groups[0], 1, &zero, groups[i], &rank));
+        CHECK_EQ(rank, 0);
+        OK(MPI_Comm_compare(met[0], met[i], &how));
+        CHECK_EQ(how, MPI_CONGRUENT);
+    }
+    for (int i = 0; i < PAIRS; i++) {
+        talk(met[i]);
+        OK(MPI_Group_free(&groups[i]));
+    }
+    /* Those that are left go on when others have parted. */
+    for (int i = 0; i < PAIRS; i++) {
+        for (int j = i; j < PAIRS; j++) {
+            talk(met[j]);
+        }
+        OK(MPI_Comm_disconnect(&met[i]));
     }
 }
 
@@ -129,6 +171,7 @@ int main(int argc, char **argv) {
     }
     for (int i = 0; i < ROUNDS; i++) {
         at_once();
+        know_each_other();
     }
     turn_over();
     turn_over_by_one();

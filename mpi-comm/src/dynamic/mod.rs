@@ -7,7 +7,8 @@
 //!
 //! Two processes use the connection that they have if both say that they have it, and hold on to it from then on: other
 //! threads may be freeing what has joined the two so far, here or there. Otherwise they make another, and wait for
-//! nothing that another thread is at, such as their parting.
+//! nothing that another thread is at, such as their parting. If another thread has made one, too, meanwhile, they settle on
+//! one of them, so that a process has one number only; they part by the other as soon as they have it.
 
 mod card;
 pub mod part;
@@ -157,22 +158,90 @@ impl Side<'_> {
         let mut own = Vec::new();
         // Mostly they know nobody.
         if known.iter().any(Option::is_some) {
-            let numbers = known
-                .iter()
-                .map(|one| one.as_ref().map_or(0, Pin::connection));
-            own.extend(numbers.flat_map(u64::to_ne_bytes));
+            own.extend(known.iter().map(connection));
         }
-        let all = gather_all_bytes(self.process, self.comm, Some(&own))?.unwrap_or_default();
-        let told = self.trade(link, &card::join(&all))?;
-        let told = card::split(&told).filter(|told| told.len() == theirs.len());
-        for (one, told) in known.iter_mut().zip(told.ok_or_else(broken)?) {
-            let (told, _) = told.as_chunks::<8>();
-            let same = told.get(self.comm.rank() as usize);
-            let same = same.map_or(0, |number| u64::from_ne_bytes(*number));
-            one.take_if(|one| one.connection() != same);
+        let told = self.tell_each(link, &own, theirs)?.0;
+        for (one, told) in known.iter_mut().zip(told) {
+            one.take_if(|one| one.connection() != told);
         }
         Ok(known)
     }
+
+    /// Tells each of the other group a number, and takes theirs, 0 if they have none. Also says whether anybody of the
+    /// two groups has told anybody another number than 0.
+    fn tell_each(
+        &self,
+        link: &mut Option<&mut dyn Link>,
+        own: &[u64],
+        theirs: &[Member],
+    ) -> Result<(Vec<u64>, bool)> {
+        let own: Vec<u8> = own.iter().flat_map(|number| number.to_ne_bytes()).collect();
+        let all = gather_all_bytes(self.process, self.comm, Some(&own))?.unwrap_or_default();
+        let told = self.trade(link, &card::join(&all))?;
+        let told = card::split(&told).filter(|told| told.len() == theirs.len());
+        let told = told.ok_or_else(broken)?;
+        let any = all.iter().chain(&told).flatten().any(|byte| *byte != 0);
+        let to_this = |numbers: &Vec<u8>| {
+            let (numbers, _) = numbers.as_chunks::<8>();
+            let number = numbers.get(self.comm.rank() as usize);
+            number.map_or(0, |number| u64::from_ne_bytes(*number))
+        };
+        Ok((told.iter().map(to_this).collect(), any))
+    }
+
+    /// Settles on one connection with each of those who were met, of those that threads have made at the same time. To be
+    /// called when all have joined the own one: of two threads, one at least then sees the other's on both sides. Which
+    /// one is it is up to the lesser of the two processes.
+    fn settle(
+        &self,
+        link: &mut Option<&mut dyn Link>,
+        theirs: &[Member],
+        is_new: &[bool],
+        pins: &mut [Pin],
+    ) -> Result<()> {
+        let foreign = self.process.foreign();
+        let me = foreign.identity(self.process.me());
+        let mut chosen: Vec<Option<Pin>> = pins.iter().map(|_| None).collect();
+        loop {
+            let met = theirs.iter().zip(is_new).zip(&*pins).zip(&mut chosen);
+            for (((one, is_new), pin), chosen) in met {
+                if *is_new && me < one.identity && chosen.is_none() {
+                    *chosen = foreign.choose(pin);
+                }
+            }
+            let offers: Vec<u64> = chosen.iter().map(connection).collect();
+            let (offered, _) = self.tell_each(link, &offers, theirs)?;
+            let mut lacking = vec![0; theirs.len()];
+            let met = pins.iter().zip(offered).zip(&mut chosen).zip(&mut lacking);
+            for (((pin, offered), chosen), lacking) in met {
+                if offered != 0 && chosen.is_none() {
+                    *chosen = foreign.follow(pin, offered);
+                    *lacking = u64::from(chosen.is_none());
+                }
+            }
+            // Another thread may be parting there by what was chosen here.
+            let (lacking, any) = self.tell_each(link, &lacking, theirs)?;
+            if !any {
+                break;
+            }
+            for (chosen, lacking) in chosen.iter_mut().zip(lacking) {
+                if let Some(pin) = chosen.take_if(|_| lacking != 0) {
+                    foreign.reject(&pin);
+                }
+            }
+        }
+        for (pin, chosen) in pins.iter_mut().zip(chosen) {
+            if let Some(chosen) = chosen {
+                *pin = chosen;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// As it is told to others.
+fn connection(pin: &Option<Pin>) -> u64 {
+    pin.as_ref().map_or(0, Pin::connection)
 }
 
 fn member(words: &[u64; 4]) -> Member {
@@ -253,6 +322,7 @@ pub fn meet(
     let context = ContextId::from_bits(context);
     // Whoever is just parting is met anew.
     let known = side.hold_known(&mut link, &theirs)?;
+    let is_new: Vec<bool> = known.iter().map(Option::is_none).collect();
     let groups = (&own_members[..], &theirs[..]);
     let mut met = Meeting::begin(&side, opener, context, first, groups, known);
     let card = match &met {
@@ -262,23 +332,27 @@ pub fn meet(
     let cards = gather_all_bytes(process, comm, Some(&card.to_bytes()))?.unwrap_or_default();
     let their_cards = side.trade(&mut link, &card::join(&cards))?;
     let their_cards = card::split(&their_cards).ok_or_else(broken)?;
+    let mut any_new = false;
     for bytes in cards.iter().chain(&their_cards) {
-        if let Some(why) = Card::parse(bytes).ok_or_else(broken)?.failure() {
+        let card = Card::parse(bytes).ok_or_else(broken)?;
+        if let Some(why) = card.failure() {
             return Err(Error::new(Class::Other, why));
         }
+        any_new |= card.addresses().next().is_some();
     }
     let pins = match &mut met {
         Ok(met) => met.join(opener, &theirs, &their_cards),
         Err(error) => Err(error.clone()),
     };
-    let ok = u64::from(pins.is_err());
-    let all = crate::collective::gather_all_u64(process, comm, [ok])?;
-    let failures: u64 = all.iter().map(|told| told[0]).sum();
-    let their_failures = side.trade(&mut link, &failures.to_ne_bytes())?;
-    let pins = pins?;
-    if failures > 0 || their_failures.iter().any(|byte| *byte != 0) {
+    let failed = u64::from(pins.is_err());
+    let (_, any_failed) = side.tell_each(&mut link, &[failed], &theirs)?;
+    let mut pins = pins?;
+    if any_failed {
         let why = "processes of the two jobs can't reach each other; what they say tells why";
         return Err(Error::new(Class::Other, why));
+    }
+    if any_new {
+        side.settle(&mut link, &theirs, &is_new, &mut pins)?;
     }
     let peers: Vec<Peer> = pins.iter().map(Pin::peer).collect();
     let remote = Group::from_peers(&peers)?;

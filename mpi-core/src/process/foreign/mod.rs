@@ -86,6 +86,8 @@ struct Known {
     owners: Vec<u32>,
     /// Calls that are about to have it as a member.
     pins: u32,
+    /// It is this connection that both have chosen, and others take.
+    chosen: bool,
     /// Parting has begun.
     parting: bool,
     /// It has parted: only its number is still taken.
@@ -159,20 +161,17 @@ impl State {
         self.peers.get_mut(place)?.as_mut()
     }
 
-    /// The place of a process in a connection that is made, if it is not being parted from. There may be several, by
-    /// threads that connected at the same time: both of the two take the same for the first.
+    /// The place of a process in the connection that both have chosen, if it is not being parted from.
     fn place_of(&self, identity: Identity) -> Option<usize> {
-        let is_made = |connection| {
-            let mut blocks = self.blocks.iter();
-            blocks.any(|block| block.kept && block.connection == connection)
-        };
-        let places = self.peers.iter().enumerate().filter_map(|(place, known)| {
-            let known = known.as_ref()?;
-            let is_it =
-                !known.parting && known.member.identity == identity && is_made(known.connection);
-            is_it.then(|| (known.connection.to_bits(), place))
-        });
-        places.min().map(|(_, place)| place)
+        self.place_where(identity, |known| known.chosen)
+    }
+
+    /// As [`State::place_of`], in one that `is_it`.
+    fn place_where(&self, identity: Identity, is_it: impl Fn(&Known) -> bool) -> Option<usize> {
+        let is_it =
+            |known: &Known| !known.parting && known.member.identity == identity && is_it(known);
+        let mut places = self.peers.iter();
+        places.position(|known| known.as_ref().is_some_and(is_it))
     }
 }
 

@@ -19,8 +19,8 @@ fn connection(number: u32) -> ContextId {
     ContextId::new(LEAST_MARK, number)
 }
 
-/// Takes a process in by a connection, which is made or not yet.
-fn meet(process: &Process, number: u32, identity: Identity, kept: bool) -> Pin {
+/// Takes a process in by a connection, which is kept.
+fn meet(process: &Process, number: u32, identity: Identity) -> Pin {
     let making = process.begin_connection(connection(number), 0, 1, 1, 0);
     let member = Member {
         identity,
@@ -28,10 +28,7 @@ fn meet(process: &Process, number: u32, identity: Identity, kept: bool) -> Pin {
         mark: LEAST_MARK,
     };
     let pin = making.join_by(1, member, 0).unwrap();
-    match kept {
-        true => making.keep(),
-        false => std::mem::forget(making),
-    }
+    making.keep();
     pin
 }
 
@@ -39,7 +36,9 @@ fn meet(process: &Process, number: u32, identity: Identity, kept: bool) -> Pin {
 fn whoever_is_held_is_not_parted_from() {
     let process = process();
     let foreign = process.foreign();
-    let met = meet(&process, 5, identity(7), true);
+    let met = meet(&process, 5, identity(7));
+    assert!(foreign.pin(identity(7)).is_none(), "not chosen yet");
+    drop(foreign.choose(&met));
     let peer = met.peer();
     let parted = || foreign.begin_partings(false).len();
     assert_eq!(parted(), 0, "nothing has it as a member yet");
@@ -67,16 +66,49 @@ fn whoever_is_held_is_not_parted_from() {
 }
 
 #[test]
-fn others_take_the_first_connection_that_is_made() {
-    let process = process();
-    let foreign = process.foreign();
-    let _unmade = meet(&process, 4, identity(7), false);
-    assert!(foreign.pin(identity(7)).is_none());
-    let _later = meet(&process, 9, identity(7), true);
-    let earlier = meet(&process, 6, identity(7), true);
-    let pin = foreign.pin(identity(7)).unwrap();
-    assert_eq!(pin.connection(), earlier.connection());
-    assert_eq!(foreign.find(identity(7)), Some(earlier.peer()));
+fn of_connections_made_at_once_both_sides_take_the_same() {
+    let (one, other) = (process(), process());
+    // Each side sees two threads join in an order of its own.
+    let mine = [9, 6].map(|number| meet(&one, number, identity(7)));
+    let theirs = [6, 9].map(|number| meet(&other, number, identity(7)));
+    let chosen = mine
+        .each_ref()
+        .map(|new| one.foreign().choose(new).unwrap());
+    let peers = chosen.each_ref().map(Pin::peer);
+    assert_eq!(peers, [mine[0].peer(); 2]);
+    let follow = |new| other.foreign().follow(new, chosen[0].connection());
+    let followed = theirs.each_ref().map(|new| follow(new).unwrap().peer());
+    assert_eq!(followed, [theirs[1].peer(); 2]);
+    assert_eq!(one.foreign().find(identity(7)), Some(peers[0]));
+    assert_eq!(other.foreign().find(identity(7)), Some(followed[0]));
+    // By the other they part.
+    let spare = mine[1].peer();
+    let _uses = one.foreign().use_peers(3, peers.into_iter());
+    drop((mine, chosen));
+    let parted = one.foreign().begin_partings(false);
+    assert_eq!((parted.len(), parted[0].peer), (1, spare));
+}
+
+#[test]
+fn what_one_side_parts_by_is_not_followed_there() {
+    let (one, other) = (process(), process());
+    let (foreign, theirs) = (one.foreign(), other.foreign());
+    let [old, old_there] = [&one, &other].map(|process| meet(process, 4, identity(7)));
+    let _chosen = foreign.choose(&old).unwrap();
+    drop(theirs.follow(&old_there, old.connection()).unwrap());
+    drop(old_there);
+    assert_eq!(theirs.begin_partings(false).len(), 1);
+    let [new, there] = [&one, &other].map(|process| meet(process, 5, identity(7)));
+    let offered = foreign.choose(&new).unwrap();
+    assert_eq!(offered.connection(), old.connection());
+    assert!(theirs.follow(&there, offered.connection()).is_none());
+    foreign.reject(&offered);
+    let offered = foreign.choose(&new).unwrap();
+    let followed = theirs.follow(&there, offered.connection()).unwrap();
+    assert_eq!(
+        (offered.peer(), followed.peer()),
+        (new.peer(), there.peer())
+    );
 }
 
 #[test]

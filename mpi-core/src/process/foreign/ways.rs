@@ -335,6 +335,7 @@ impl Making<'_> {
             connection: self.connection,
             owners: Vec::new(),
             pins: 1,
+            chosen: false,
             parting: false,
             parted: false,
         });
@@ -358,7 +359,7 @@ impl Making<'_> {
         self.own
     }
 
-    /// It is made: from now on other threads may use it, too, and it ends when all have parted.
+    /// It is made: it ends when all have parted.
     pub fn keep(mut self) {
         self.kept = true;
         let mut state = self.process.foreign().state.lock();
