@@ -7,10 +7,9 @@ use mpi_core::datatype::Datatype;
 use mpi_core::{Class, Error, Result};
 use mpi_init::text;
 use mpi_io::{Conversions, Representation};
-use mpi_objects::type_object::TypeObject;
 use mpi_objects::types;
 
-use crate::abi::{MPI_Aint, MPI_Datatype, MPI_SUCCESS};
+use crate::abi::{MPI_Aint, MPI_DATATYPE_NULL, MPI_Datatype, MPI_SUCCESS};
 use crate::datarep_object::{Functions, Registered};
 use crate::library::LIBRARY;
 use crate::outward::Outward;
@@ -58,15 +57,9 @@ pub fn find(name: &[u8]) -> Result<Representation> {
     }
 }
 
-/// Gives a datatype a handle for a call of the program's function.
+/// Calls the program's function with a handle of the datatype.
 fn with_handle<T>(datatype: &Datatype, call: impl FnOnce(MPI_Datatype) -> Result<T>) -> Result<T> {
-    if let Some(handle) = types::handle_of(datatype) {
-        return call(handle);
-    }
-    let handle = types::insert(TypeObject::new(datatype.clone()))?;
-    let done = call(handle);
-    types::remove(handle)?;
-    done
+    types::with_handle(datatype, MPI_DATATYPE_NULL, call)?
 }
 
 fn returned(what: &str, code: c_int) -> Result<()> {

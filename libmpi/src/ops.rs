@@ -8,7 +8,7 @@ use mpi_core::datatype::Datatype;
 use mpi_core::op::{Op, PredefinedOp};
 use mpi_core::{Class, Error, Result};
 use mpi_objects::handles::{Type, predefined_index};
-use mpi_objects::types::{self, TypeObject};
+use mpi_objects::types;
 
 use crate::abi::{
     self, MPI_Count, MPI_Datatype, MPI_OP_NULL, MPI_Op, MPI_User_function, MPI_User_function_c,
@@ -133,7 +133,7 @@ pub fn create(function: UserFunction, commute: bool) -> Result<MPI_Op> {
     let proxy = Arc::new(OnceLock::new());
     let by_proxy = proxy.clone();
     let apply = move |input: *const u8, inout: *mut u8, count: usize, datatype: &Datatype| {
-        with_handle(datatype, used_with.load(Ordering::Relaxed), |handle| {
+        let reduce = |handle| {
             let (mut input, mut inout, mut left) = (input, inout, count);
             while left > 0 {
                 let now = left.min(function.most());
@@ -145,7 +145,11 @@ pub fn create(function: UserFunction, commute: bool) -> Result<MPI_Op> {
                 input = input.wrapping_offset(distance);
                 inout = inout.wrapping_offset(distance);
             }
-        });
+        };
+        let likely = used_with.load(Ordering::Relaxed);
+        if types::with_handle(datatype, likely, reduce).is_err() {
+            reduce(abi::MPI_DATATYPE_NULL);
+        }
     };
     let op = Op::user(Arc::new(apply), commute);
     let made = UserOp {
@@ -175,25 +179,6 @@ pub fn set_proxy_for(
     let made = LIBRARY.ops.get(handle).ok_or_else(|| invalid(handle))?;
     let twice = |_| Error::new(Class::Op, "the operation's language has been told already");
     made.proxy.set((proxy, function)).map_err(twice)
-}
-
-/// Calls `call` with a handle of the datatype: `likely` if it is one; else another that the program
-/// has; else, when the program has freed them all, one for the time of the call.
-fn with_handle(datatype: &Datatype, likely: MPI_Datatype, call: impl FnOnce(MPI_Datatype)) {
-    if types::is_of(likely, datatype) {
-        return call(likely);
-    }
-    if let Some(handle) = types::handle_of(datatype) {
-        return call(handle);
-    }
-    match types::insert(TypeObject::new(datatype.clone())) {
-        Ok(handle) => {
-            call(handle);
-            // The program's function may have freed it.
-            let _ = types::remove(handle);
-        }
-        Err(_) => call(abi::MPI_DATATYPE_NULL),
-    }
 }
 
 /// Frees a handle. The operation lives on where it is used.

@@ -179,17 +179,24 @@ impl<T> HandleTable<T> {
 
     /// Takes an object out, and keeps its handle from others until [`HandleTable::give_back`].
     pub fn take(&self, handle: c_int) -> Option<Arc<T>> {
+        self.take_if(handle, |_| true)
+    }
+
+    /// As [`HandleTable::take`], of an object that `is_it`, which must not use the table.
+    pub fn take_if(&self, handle: c_int, is_it: impl Fn(&T) -> bool) -> Option<Arc<T>> {
         let index = made_index(handle, self.object)?;
         let slot = self.slot(index)?;
         let object = {
             // For `find`, which looks at what other threads may free.
             let _vacant = self.vacant.lock();
+            // SAFETY: null, or the pointer of an `Arc` that the table has until it is swapped out with the lock.
+            let found = unsafe { slot.load(Ordering::Acquire).as_ref() };
+            if !found.is_some_and(is_it) {
+                return None;
+            }
             slot.swap(ptr::null_mut(), Ordering::AcqRel)
         };
-        if object.is_null() {
-            return None;
-        }
-        // SAFETY: the pointer came from `Arc::into_raw`, and the swap made this its only owner.
+        // SAFETY: the pointer, not null, came from `Arc::into_raw`, and the swap made this its only owner.
         Some(unsafe { Arc::from_raw(object) })
     }
 

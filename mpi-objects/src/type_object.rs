@@ -1,5 +1,7 @@
 //! Datatypes as the ABI sees them: with a name and attributes.
 
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
 use mpi_core::datatype::Datatype;
 use parking_lot::Mutex;
 
@@ -13,6 +15,10 @@ pub struct TypeObject {
     pub name: Mutex<Option<String>>,
     /// Its attributes.
     pub attributes: Store,
+    /// Functions of the program that run and have got its handle. Changed with the table's lock.
+    users: AtomicU32,
+    /// The program has freed the handle. Changed with the table's lock.
+    freed: AtomicBool,
 }
 
 impl TypeObject {
@@ -22,6 +28,30 @@ impl TypeObject {
             datatype,
             name: Mutex::new(None),
             attributes: Store::new(),
+            users: AtomicU32::new(0),
+            freed: AtomicBool::new(false),
         }
+    }
+
+    /// A function of the program begins to use the handle. Always true.
+    pub fn begin_use(&self) -> bool {
+        self.users.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+
+    /// It has returned. Always true.
+    pub fn end_use(&self) -> bool {
+        self.users.fetch_sub(1, Ordering::Relaxed);
+        true
+    }
+
+    /// Notes that the program frees the handle. False if it has done so before.
+    pub fn free(&self) -> bool {
+        !self.freed.swap(true, Ordering::Relaxed)
+    }
+
+    /// Whether nobody may use the handle any more.
+    pub fn is_over(&self) -> bool {
+        self.freed.load(Ordering::Relaxed) && self.users.load(Ordering::Relaxed) == 0
     }
 }

@@ -293,25 +293,49 @@ pub fn insert(object: TypeObject) -> Result<MPI_Datatype> {
     })
 }
 
-/// Whether a handle, which the program may be freeing in another thread, is one of a datatype.
-pub fn is_of(handle: MPI_Datatype, datatype: &Datatype) -> bool {
+/// Calls `call`, a function of the program's, with a handle of the datatype: `likely` if it is one; else another that the
+/// program has; else, when the program has freed them all, one for the time of the call. Until it returns no other datatype
+/// gets that handle, whoever frees it meanwhile.
+///
+/// # Errors
+/// There is no handle left to be had; then nothing is called.
+pub fn with_handle<T>(
+    datatype: &Datatype,
+    likely: MPI_Datatype,
+    call: impl FnOnce(MPI_Datatype) -> T,
+) -> Result<T> {
     let is_it = |object: &TypeObject| object.datatype.same(datatype);
-    match predefined_index(handle, Type::Datatype) {
-        Some(_) => object(handle).is_ok_and(is_it),
-        None => made().is(handle, is_it),
+    if predefined_index(likely, Type::Datatype).is_some() && object(likely).is_ok_and(is_it) {
+        return Ok(call(likely));
     }
+    let begin = |object: &TypeObject| is_it(object) && object.begin_use();
+    let handle = if made().is(likely, begin) {
+        likely
+    } else if let Constructor::Named(predefined) = *datatype.constructor()
+        && let Some((handle, _)) = PREDEFINED.iter().find(|row| row.1 == predefined)
+    {
+        // Those of Fortran's parameterised types have handles of their own.
+        return Ok(call(*handle));
+    } else if let Some(handle) = made().find(begin) {
+        handle
+    } else {
+        let object = TypeObject::new(datatype.clone());
+        // It goes when the function has returned.
+        let _ = object.begin_use() && object.free();
+        insert(object)?
+    };
+    let done = call(handle);
+    made().is(handle, TypeObject::end_use);
+    take_if_over(handle);
+    Ok(done)
 }
 
-/// A handle of a datatype, if the program has one.
-pub fn handle_of(datatype: &Datatype) -> Option<MPI_Datatype> {
-    // Those of Fortran's parameterised types have handles of their own.
-    if let Constructor::Named(predefined) = *datatype.constructor() {
-        return PREDEFINED
-            .iter()
-            .find(|row| row.1 == predefined)
-            .map(|row| row.0);
+/// Takes a handle that is free and of no use any more out of the table.
+fn take_if_over(handle: MPI_Datatype) {
+    if let Some(gone) = made().take_if(handle, TypeObject::is_over) {
+        made().give_back(handle);
+        drop(gone);
     }
-    made().find(|object| object.datatype.same(datatype))
 }
 
 /// Gives a duplicate the attributes that the copy callbacks want it to have.
@@ -322,7 +346,8 @@ pub fn copy_attributes(from: MPI_Datatype, to: MPI_Datatype) -> Result<()> {
         .copy_all(&from, &object(to)?.attributes, &to)
 }
 
-/// Frees a handle, after the attributes' delete callbacks. The datatype lives on where it is used.
+/// Frees a handle, after the attributes' delete callbacks. The datatype lives on where it is used, and the handle until
+/// functions of the program have returned that have got it by [`with_handle`].
 pub fn remove(handle: MPI_Datatype) -> Result<Arc<TypeObject>> {
     if is_predefined(handle) {
         return Err(Error::new(
@@ -333,12 +358,12 @@ pub fn remove(handle: MPI_Datatype) -> Result<Arc<TypeObject>> {
     let object = hold(handle).ok_or_else(|| invalid(handle))?;
     object.attributes.delete_all(&handle)?;
     // A callback may have freed it already, and even have made another with its number.
-    match made().get(handle) {
-        Some(still) if std::ptr::eq(still, &raw const *object) => {
-            made().remove(handle).ok_or_else(|| invalid(handle))
-        }
-        _ => Err(invalid(handle)),
+    let frees = |still: &TypeObject| std::ptr::eq(still, &raw const *object) && still.free();
+    if !made().is(handle, frees) {
+        return Err(invalid(handle));
     }
+    take_if_over(handle);
+    Ok(object)
 }
 
 impl F90 {
