@@ -336,15 +336,16 @@ impl RequestTable {
 
     /// The owners of all requests whose result somebody may still take (slow).
     pub fn owners(&self) -> Vec<u32> {
-        let next = self.pool.lock().next;
-        let requests = (0..next).filter_map(|index| self.get(RequestId(index)));
-        let mut owners: Vec<u32> = requests
-            .filter(|request| request.is_live())
-            .map(Request::owner)
-            .collect();
+        let mut owners: Vec<u32> = self.live().map(Request::owner).collect();
         owners.sort_unstable();
         owners.dedup();
         owners
+    }
+
+    fn live(&self) -> impl Iterator<Item = &Request> {
+        let next = self.pool.lock().next;
+        let requests = (0..next).filter_map(|index| self.get(RequestId(index)));
+        requests.filter(|request| request.is_live())
     }
 
     /// Fills `free` with a block of requests for `vci`. Returns `false` when all are in use.
@@ -583,6 +584,11 @@ impl Records {
             })
         };
         (0..next).map(RequestId).filter(mine).collect()
+    }
+
+    /// Whether somebody may still take the result of a request of this VCI (slow).
+    pub fn any_live(&self) -> bool {
+        self.table.live().any(|request| request.vci() == self.vci)
     }
 }
 

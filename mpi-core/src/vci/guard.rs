@@ -258,10 +258,12 @@ impl Vci {
         self.raw().is_served()
     }
 
-    /// Whether operations are under way on it that any thread may wait for.
+    /// Whether any thread may be waiting for an operation on it: until its request is freed, the last that who waits does to
+    /// the VCI.
     pub fn has_operations(&self) -> bool {
+        // With the lock: whoever has freed a request does not have it any more, and does not take it again.
         let state = self.visit_blocking();
-        state.is_some_and(|state| !state.engine.records.active().is_empty())
+        state.is_some_and(|state| state.engine.records.any_live())
     }
 
     /// Whether one thread has it for itself.

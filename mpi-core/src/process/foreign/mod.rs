@@ -161,6 +161,11 @@ impl State {
         self.peers.get_mut(place)?.as_mut()
     }
 
+    fn block(&mut self, connection: ContextId) -> Option<&mut Block> {
+        let mut blocks = self.blocks.iter_mut();
+        blocks.find(|block| block.connection == connection)
+    }
+
     /// The place of a process in the connection that both have chosen, if it is not being parted from.
     fn place_of(&self, identity: Identity) -> Option<usize> {
         self.place_where(identity, |known| known.chosen)

@@ -71,10 +71,7 @@ impl Foreign {
         else {
             return;
         };
-        let block = state
-            .blocks
-            .iter()
-            .find(|block| block.connection == connection);
+        let block = state.block(connection);
         if let (Some(block), Some((name, tag))) = (block, transport.split_once('#'))
             && tag == format!("{:x}", connection.to_bits())
         {
@@ -179,11 +176,7 @@ impl Process {
             .neighbours
             .fetch_sub(known.here.into(), Ordering::Relaxed);
         self.count_neighbours();
-        let Some(block) = state
-            .blocks
-            .iter_mut()
-            .find(|block| block.connection == connection)
-        else {
+        let Some(block) = state.block(connection) else {
             return;
         };
         block.left -= 1;
@@ -277,11 +270,7 @@ impl Making<'_> {
             return Err(OpenError("too many connections between jobs".to_string()));
         }
         state.transports[way] = Some(bridge.clone());
-        if let Some(block) = state
-            .blocks
-            .iter_mut()
-            .find(|block| block.connection == self.connection)
-        {
+        if let Some(block) = state.block(self.connection) {
             block.ways.push(way);
         }
         drop(state);
@@ -339,11 +328,7 @@ impl Making<'_> {
             parting: false,
             parted: false,
         });
-        if let Some(block) = state
-            .blocks
-            .iter_mut()
-            .find(|block| block.connection == self.connection)
-        {
+        if let Some(block) = state.block(self.connection) {
             block.left += 1;
         }
         foreign.known.fetch_add(1, Ordering::Relaxed);
@@ -363,8 +348,7 @@ impl Making<'_> {
     pub fn keep(mut self) {
         self.kept = true;
         let mut state = self.process.foreign().state.lock();
-        let mut blocks = state.blocks.iter_mut();
-        if let Some(block) = blocks.find(|block| block.connection == self.connection) {
+        if let Some(block) = state.block(self.connection) {
             block.kept = true;
         }
     }
