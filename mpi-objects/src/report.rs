@@ -1,7 +1,8 @@
 //! On SIGQUIT a rank prints what it waits for, and goes on.
 //!
-//! The handler is installed only where the program has left the signal alone. It only sets a flag,
-//! which the next waiting thread sees; a rank that computes says so instead.
+//! The handler is installed only where the program handles the signal nowhere: where it is ignored, too, as shells have
+//! background jobs of scripts do. It only sets a flag, which the next waiting thread sees; a rank that computes says so
+//! instead.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -62,7 +63,8 @@ fn replace(
 
 /// Installs the handler if the program has none of its own.
 pub fn install() {
-    let none = |handler| handler == libc::SIG_DFL || is_gfortrans(handler);
+    let none =
+        |handler| handler == libc::SIG_DFL || handler == libc::SIG_IGN || is_gfortrans(handler);
     if let Some(before) = replace(none, on_signal as *const () as libc::sighandler_t) {
         BEFORE.store(before, Ordering::Relaxed);
     }

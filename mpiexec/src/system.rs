@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::binding::{Mode, Policy};
 
@@ -42,7 +43,7 @@ pub struct Signals {
 
 impl Signals {
     /// Takes over `wanted`, less those that we were told to ignore (by nohup, say). The quit signal is
-    /// taken all the same: scripts have their background jobs ignore it without being told to.
+    /// taken all the same: scripts have their background jobs ignore it without being told to. What we start ignores it then.
     pub fn take(wanted: &[i32]) -> io::Result<Signals> {
         // SAFETY: a sigset_t is plain data that sigemptyset makes valid; the calls read and write
         // the two locals only.
@@ -53,6 +54,7 @@ impl Signals {
             for &signal in wanted {
                 if signal == libc::SIGQUIT && is_ignored(signal) {
                     libc::signal(signal, libc::SIG_DFL);
+                    QUIT_WAS_IGNORED.store(true, Ordering::Relaxed);
                 }
                 if !is_ignored(signal) {
                     libc::sigaddset(&mut set, signal);
@@ -88,6 +90,17 @@ impl Signals {
     pub fn give_back(&self) {
         // SAFETY: `before` is the set that sigprocmask gave us.
         unsafe { libc::sigprocmask(libc::SIG_SETMASK, &self.before, ptr::null_mut()) };
+    }
+}
+
+/// Whether the quit signal was ignored before it was taken.
+static QUIT_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
+
+/// Ignores the quit signal again, if it was before. Takes no lock and allocates nothing: for after fork.
+pub fn give_quit_back() {
+    if QUIT_WAS_IGNORED.load(Ordering::Relaxed) {
+        // SAFETY: no handler is installed.
+        unsafe { libc::signal(libc::SIGQUIT, libc::SIG_IGN) };
     }
 }
 
@@ -157,8 +170,7 @@ pub fn prepare(command: &mut Command, signals: &Signals, setup: Setup) {
             for fd in &setup.inherit {
                 check(libc::fcntl(*fd, libc::F_SETFD, 0))?;
             }
-            // Shells have background jobs ignore it; ranks are asked by it what they wait for.
-            libc::signal(libc::SIGQUIT, libc::SIG_DFL);
+            give_quit_back();
             check(libc::sigprocmask(libc::SIG_SETMASK, &mask, ptr::null_mut()))?;
         }
         Ok(())

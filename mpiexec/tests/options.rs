@@ -529,9 +529,19 @@ fn ranks_inherit_their_own_socket_only() {
 
 #[test]
 fn ranks_find_signals_as_the_launcher_did() {
-    let masks = "grep -E 'Sig(Blk|Ign)' /proc/self/status";
-    let before = start(std::process::Command::new("sh").args(["-c", masks])).finish();
-    assert_eq!(shell(&[], masks).expect(0).out, before.out);
+    let masks = ["sh", "-c", "grep -E 'Sig(Blk|Ign)' /proc/self/status"];
+    // Shells have background jobs of scripts ignore this one.
+    for how in ["--default-signal=QUIT", "--ignore-signal=QUIT"] {
+        let with = |launcher: &[&str]| {
+            let mut command = std::process::Command::new("env");
+            start(command.arg(how).args(launcher).args(masks)).finish()
+        };
+        let before = with(&[]);
+        let mpiexec = env!("CARGO_BIN_EXE_mpiexec");
+        assert_eq!(with(&[mpiexec]).expect(0).out, before.out, "{how}");
+        let agents = with(&[mpiexec, "-launcher", "fork", "-hosts", "a,b", "-n", "2"]);
+        assert_eq!(agents.expect(0).out, before.out.repeat(2), "{how}");
+    }
 }
 
 #[test]

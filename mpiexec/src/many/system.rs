@@ -12,8 +12,8 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::ptr;
 
-/// Makes `command` start with all signals let through, in a group of its own, and be asked to end when
-/// this process ends.
+/// Makes `command` start with all signals let through, those ignored that we were to ignore, in a group of its own, and be
+/// asked to end when this process ends.
 pub fn prepare(command: &mut Command) {
     command.process_group(0);
     // SAFETY: getpid can't fail.
@@ -29,6 +29,7 @@ pub fn prepare(command: &mut Command) {
             libc::sigemptyset(&mut none);
             libc::sigprocmask(libc::SIG_SETMASK, &none, ptr::null_mut());
         }
+        crate::system::give_quit_back();
         Ok(())
     };
     // SAFETY: the closure is fit to run between fork and exec, as said above.
