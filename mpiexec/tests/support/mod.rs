@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use std::io::{Read, Write};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
@@ -52,7 +53,16 @@ pub fn start(command: &mut Command) -> Running {
     start_with_input(command, None)
 }
 
+#[allow(unsafe_code, reason = "what std has no function for")]
 pub fn start_with_input(command: &mut Command, input: Option<Vec<u8>>) -> Running {
+    // The tests may be a background job of a script, which ignores this one.
+    let heed_quit = || {
+        // SAFETY: takes values only, and installs no handler.
+        unsafe { libc::signal(libc::SIGQUIT, libc::SIG_DFL) };
+        Ok(())
+    };
+    // SAFETY: the closure is fit to run between fork and exec: a system call and nothing else.
+    unsafe { command.pre_exec(heed_quit) };
     if input.is_some() {
         command.stdin(Stdio::piped());
     }
