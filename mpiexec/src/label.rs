@@ -9,12 +9,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub const USUAL: &str = "[%r] ";
 
 /// Where the time goes, in a label that is made for a rank.
-const TIME: char = '\u{1}';
+const TIME: u8 = 1;
 
 /// The label that a pattern is for a rank on a host, which is `node` of the job's.
-pub fn of(pattern: &str, rank: usize, host: &str, node: usize) -> String {
-    let label = fill(pattern.as_bytes(), rank, host, node);
-    String::from_utf8_lossy(&label).into_owned()
+pub fn of(pattern: &OsStr, rank: usize, host: &str, node: usize) -> Vec<u8> {
+    fill(pattern.as_bytes(), rank, host, node)
 }
 
 /// The name of a file that a pattern is for a rank.
@@ -32,7 +31,7 @@ fn fill(pattern: &[u8], rank: usize, host: &str, node: usize) -> Vec<u8> {
             // There is one process group, and a proxy on each host.
             (b'%', Some(b'g')) => text.push(b'0'),
             (b'%', Some(b'p')) => text.extend(node.to_string().into_bytes()),
-            (b'%', Some(b't')) => text.push(TIME as u8),
+            (b'%', Some(b't')) => text.push(TIME),
             (b'%', Some(other)) => text.push(other),
             (byte, _) => text.push(byte),
         }
@@ -41,14 +40,15 @@ fn fill(pattern: &[u8], rank: usize, host: &str, node: usize) -> Vec<u8> {
 }
 
 /// The label at this moment.
-pub fn now(label: &str) -> Cow<'_, str> {
-    match label.contains(TIME) {
+pub fn now(label: &[u8]) -> Cow<'_, [u8]> {
+    match label.contains(&TIME) {
         false => Cow::Borrowed(label),
         true => {
             let since = SystemTime::now().duration_since(UNIX_EPOCH);
             let since = since.unwrap_or_default();
             let text = time(since.as_secs(), since.subsec_millis());
-            Cow::Owned(label.replace(TIME, &text))
+            let parts: Vec<&[u8]> = label.split(|byte| *byte == TIME).collect();
+            Cow::Owned(parts.join(text.as_bytes()))
         }
     }
 }
@@ -86,13 +86,15 @@ mod tests {
 
     #[test]
     fn patterns_become_labels() {
-        assert_eq!(of(USUAL, 3, "a", 1), "[3] ");
-        assert_eq!(of("%h/%p/%g%%|é", 3, "a", 1), "a/1/0%|é");
+        let of = |pattern: &[u8]| of(OsStr::from_bytes(pattern), 3, "a", 1);
+        assert_eq!(of(USUAL.as_bytes()), b"[3] ");
+        assert_eq!(of("%h/%p/%g%%|é".as_bytes()), "a/1/0%|é".as_bytes());
+        assert_eq!(of(b"\xff%r\xfe"), b"\xff3\xfe");
         let name = OsStr::from_bytes(b"\xff%r\xfe");
         assert_eq!(file(name, 12, "a", 1).as_bytes(), b"\xff12\xfe");
-        assert_eq!(now("[3] "), "[3] ");
-        let label = of("%t %r:", 3, "a", 1);
-        let text = now(&label).into_owned();
+        assert_eq!(now(b"[3] ")[..], b"[3] "[..]);
+        let label = of(b"%t %r:");
+        let text = String::from_utf8(now(&label).into_owned()).unwrap();
         assert!(text.ends_with("Z 3:") && text.starts_with("20"), "{text}");
     }
 

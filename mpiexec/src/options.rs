@@ -54,7 +54,7 @@ pub struct Options {
     /// Parts of the job, each a program and how often to run it.
     pub sections: Vec<Section>,
     /// What each line of output starts with, by a pattern.
-    pub label: Option<String>,
+    pub label: Option<OsString>,
     /// Whether to print how each rank has ended.
     pub print_codes: bool,
     /// End the job after this time.
@@ -340,10 +340,12 @@ fn option<'a>(
         "genvnone" => everywhere.inherit = Inherit::None,
         "genvlist" => everywhere.inherit = list(&value("names")?),
         "wdir" | "wd" => draft.wdir = Some(PathBuf::from(value("a directory")?)),
-        "l" | "prepend-rank" | "tag-output" => job.label = Some(with_time(job, label::USUAL)),
+        "l" | "prepend-rank" | "tag-output" => {
+            job.label = Some(with_time(job, label::USUAL.as_ref()))
+        }
         "prepend-pattern" => {
             let pattern = pattern(name, value("a pattern")?)?;
-            job.label = Some(with_time(job, &text(&pattern)));
+            job.label = Some(with_time(job, &pattern));
         }
         "timestamp-output" | "prepend-timestamp" => timestamp(job),
         "output-filename" => into_folder(job, value("a folder")?.as_bytes()),
@@ -357,7 +359,7 @@ fn option<'a>(
                 match (folder, what) {
                     (Some(folder), _) => into_folder(job, folder),
                     (None, b"tag" | b"tag-detailed" | b"tag-fullname" | b"rank") => {
-                        job.label = Some(with_time(job, label::USUAL));
+                        job.label = Some(with_time(job, label::USUAL.as_ref()));
                     }
                     (None, b"timestamp") => timestamp(job),
                     _ => {
@@ -390,7 +392,7 @@ fn option<'a>(
         "top" => job.top = true,
         "gdb" => {
             everywhere.before = ["gdb", "-q", "--args"].map(OsString::from).into();
-            job.label = Some(with_time(job, label::USUAL));
+            job.label = Some(with_time(job, label::USUAL.as_ref()));
             job.many.input_for_all();
         }
         "gdba" => {
@@ -495,15 +497,25 @@ fn into_folder(job: &mut Options, folder: &[u8]) {
 /// Puts the time before whatever lines start with.
 fn timestamp(job: &mut Options) {
     let label = job.label.take().unwrap_or_default();
-    job.label = Some(format!("%t {}", label.trim_start_matches("%t ")));
+    job.label = Some(match label.as_bytes().starts_with(TIME) {
+        true => label,
+        false => timed(&label),
+    });
 }
 
 /// A label's pattern, behind the time if that was asked for before.
-fn with_time(job: &Options, pattern: &str) -> String {
+fn with_time(job: &Options, pattern: &OsStr) -> OsString {
     match &job.label {
-        Some(label) if label.starts_with("%t ") => format!("%t {pattern}"),
+        Some(label) if label.as_bytes().starts_with(TIME) => timed(pattern),
         _ => pattern.to_owned(),
     }
+}
+
+/// A pattern's start that has the time before all else.
+const TIME: &[u8] = b"%t ";
+
+fn timed(pattern: &OsStr) -> OsString {
+    OsString::from_vec([TIME, pattern.as_bytes()].concat())
 }
 
 fn count(name: &str, value: &OsStr) -> Result<usize, String> {

@@ -220,7 +220,7 @@ impl Source {
 
     /// Passes on to `sink` what is there, each line behind `label` if there is one. Returns `false`
     /// when no more will come.
-    pub fn read(&mut self, sink: &mut Sink, label: Option<&str>) -> bool {
+    pub fn read(&mut self, sink: &mut Sink, label: Option<&[u8]>) -> bool {
         let mut buffer = [0u8; 16 * 1024];
         match self.pipe.read(&mut buffer) {
             Ok(0) => {
@@ -247,7 +247,7 @@ impl Source {
     }
 
     /// Passes on everything that is in the pipe now, and then a last line without end.
-    pub fn drain(&mut self, sink: &mut Sink, label: Option<&str>) {
+    pub fn drain(&mut self, sink: &mut Sink, label: Option<&[u8]>) {
         let mut entry = [libc::pollfd {
             fd: self.descriptor(),
             events: libc::POLLIN,
@@ -266,18 +266,18 @@ impl Source {
         self.finish(sink, label);
     }
 
-    fn finish(&mut self, sink: &mut Sink, label: Option<&str>) {
+    fn finish(&mut self, sink: &mut Sink, label: Option<&[u8]>) {
         sink.push(&self.pieces.rest());
         if !self.line.is_empty() {
-            self.label(b"\n", sink, label.unwrap_or(""));
+            self.label(b"\n", sink, label.unwrap_or_default());
         }
     }
 
-    fn label(&mut self, bytes: &[u8], sink: &mut Sink, label: &str) {
+    fn label(&mut self, bytes: &[u8], sink: &mut Sink, label: &[u8]) {
         for piece in bytes.split_inclusive(|&b| b == b'\n') {
             self.line.extend_from_slice(piece);
             if piece.ends_with(b"\n") || self.line.len() > LONGEST {
-                sink.push(label.as_bytes());
+                sink.push(label);
                 sink.push(&self.line);
                 if !piece.ends_with(b"\n") {
                     sink.push(b"\n");

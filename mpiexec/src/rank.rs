@@ -31,7 +31,7 @@ pub struct Rank {
     /// How many lines it had written to standard error when it was asked where it is.
     pub lines_before: usize,
     /// What its lines of output start with, if they are to be labelled.
-    pub label: Option<String>,
+    pub label: Option<Vec<u8>>,
     /// Where it was started.
     pub folder: PathBuf,
     /// When it was started.
@@ -55,7 +55,7 @@ pub struct Place<'a> {
     /// What it gets of the machine.
     pub room: Room,
     /// What its lines of output start with, if they are to be labelled.
-    pub label: Option<String>,
+    pub label: Option<Vec<u8>>,
     /// Where its input comes from.
     pub stdin: Stdio,
     /// Where its output and error output go to, if not to us.

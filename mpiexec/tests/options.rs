@@ -527,6 +527,38 @@ fn ranks_inherit_their_own_socket_only() {
     assert_eq!(outcome.expect(0).out, format!("{}\n", before + 1).repeat(4));
 }
 
+/// So are variables that name files, and what lines start with.
+#[test]
+fn labels_and_paths_in_variables_are_bytes() {
+    let dir = tempfile::tempdir().unwrap();
+    let hosts = dir.path().join(OsStr::from_bytes(b"h\xff"));
+    std::fs::write(&hosts, "a\nb\n").unwrap();
+    let with = |words: &[&OsStr]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_mpiexec"));
+        command.env("HYDRA_HOST_FILE", &hosts);
+        command
+            .arg("-prepend-pattern")
+            .arg(os(b"\xfb%r "))
+            .args(words);
+        let done = command
+            .args(["echo", "x"].map(OsStr::new))
+            .output()
+            .unwrap();
+        assert!(done.status.success(), "{}", done.stderr.escape_ascii());
+        let mut lines: Vec<_> = done
+            .stdout
+            .split(|byte| *byte == b'\n')
+            .map(<[u8]>::to_vec)
+            .collect();
+        lines.sort();
+        lines.concat()
+    };
+    let fork = ["-launcher", "fork"].map(OsStr::new);
+    assert_eq!(with(&fork), b"\xfb0 x\xfb1 x");
+    let here = ["-hosts", "localhost", "-n", "2"].map(OsStr::new);
+    assert_eq!(with(&here), b"\xfb0 x\xfb1 x");
+}
+
 #[test]
 fn ranks_find_signals_as_the_launcher_did() {
     let masks = ["sh", "-c", "grep -E 'Sig(Blk|Ign)' /proc/self/status"];

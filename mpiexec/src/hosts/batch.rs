@@ -1,5 +1,7 @@
 //! What batch systems say about the hosts that a job was given.
 
+use std::ffi::{OsStr, OsString};
+
 use super::{Host, list, ranks};
 
 /// A batch system, and what it gave.
@@ -16,10 +18,14 @@ pub const SYSTEMS: &[&str] = &["slurm", "pbs", "lsf", "sge", "cobalt", "flux"];
 
 /// What to ask about the surroundings.
 pub trait Surroundings {
-    /// A variable of the environment.
-    fn variable(&self, name: &str) -> Option<String>;
+    /// A variable of the environment, such as a path.
+    fn variable(&self, name: &str) -> Option<OsString>;
+    /// One that is a text.
+    fn text(&self, name: &str) -> Option<String> {
+        Some(self.variable(name)?.to_string_lossy().into_owned())
+    }
     /// The text of a file.
-    fn file(&self, path: &str) -> Result<String, String>;
+    fn file(&self, path: &OsStr) -> Result<String, String>;
     /// What Flux's command prints as the list of hosts.
     fn flux(&self) -> Result<String, String>;
 }
@@ -59,8 +65,8 @@ fn host(name: &str, slots: usize) -> Host {
 
 fn slurm(around: &impl Surroundings) -> Result<Option<Vec<Host>>, String> {
     let Some(nodes) = around
-        .variable("SLURM_JOB_NODELIST")
-        .or_else(|| around.variable("SLURM_NODELIST"))
+        .text("SLURM_JOB_NODELIST")
+        .or_else(|| around.text("SLURM_NODELIST"))
     else {
         return Ok(None);
     };
@@ -71,7 +77,7 @@ fn slurm(around: &impl Surroundings) -> Result<Option<Vec<Host>>, String> {
     let counts = ["SLURM_TASKS_PER_NODE", "SLURM_JOB_CPUS_PER_NODE"];
     let found = counts
         .iter()
-        .find_map(|name| Some((name, around.variable(name)?)));
+        .find_map(|name| Some((name, around.text(name)?)));
     let slots = match &found {
         Some((name, text)) => repeated(text).map_err(|why| format!("{name}: {why}"))?,
         None => vec![1; names.len()],
@@ -127,7 +133,7 @@ fn node_file(around: &impl Surroundings, name: &str) -> Result<Option<Vec<Host>>
 }
 
 fn lsf(around: &impl Surroundings) -> Result<Option<Vec<Host>>, String> {
-    let Some(text) = around.variable("LSB_MCPU_HOSTS") else {
+    let Some(text) = around.text("LSB_MCPU_HOSTS") else {
         return Ok(None);
     };
     let words: Vec<&str> = text.split_whitespace().collect();
@@ -153,8 +159,13 @@ fn sge(around: &impl Surroundings) -> Result<Option<Vec<Host>>, String> {
         let Some(name) = words.next() else {
             continue;
         };
-        let count = ranks(words.next().unwrap_or_default())
-            .map_err(|why| format!("PE_HOSTFILE, '{path}', line {}: {why}", index + 1))?;
+        let count = ranks(words.next().unwrap_or_default()).map_err(|why| {
+            format!(
+                "PE_HOSTFILE, '{}', line {}: {why}",
+                path.display(),
+                index + 1
+            )
+        })?;
         hosts.push(host(name, count));
     }
     Ok(Some(hosts).filter(|hosts| !hosts.is_empty()))
@@ -183,14 +194,15 @@ mod tests {
     struct Around(HashMap<&'static str, &'static str>);
 
     impl Surroundings for Around {
-        fn variable(&self, name: &str) -> Option<String> {
-            self.0.get(name).map(|text| (*text).to_owned())
+        fn variable(&self, name: &str) -> Option<OsString> {
+            self.0.get(name).map(OsString::from)
         }
-        fn file(&self, path: &str) -> Result<String, String> {
-            self.variable(path).ok_or(format!("'{path}': not there"))
+        fn file(&self, path: &OsStr) -> Result<String, String> {
+            let name = path.to_str().unwrap();
+            self.text(name).ok_or(format!("'{name}': not there"))
         }
         fn flux(&self) -> Result<String, String> {
-            self.variable("flux").ok_or("flux: not found".to_owned())
+            self.text("flux").ok_or("flux: not found".to_owned())
         }
     }
 

@@ -1,5 +1,6 @@
 //! What the command line and the surroundings say about hosts, put together.
 
+use std::ffi::{OsStr, OsString};
 use std::process::Command;
 
 use super::boot;
@@ -16,13 +17,13 @@ use crate::options::{Input, Options, Section};
 pub struct Here;
 
 impl Surroundings for Here {
-    fn variable(&self, name: &str) -> Option<String> {
-        let value = std::env::var_os(name)?.to_string_lossy().into_owned();
-        Some(value).filter(|value| !value.is_empty())
+    fn variable(&self, name: &str) -> Option<OsString> {
+        std::env::var_os(name).filter(|value| !value.is_empty())
     }
 
-    fn file(&self, path: &str) -> Result<String, String> {
-        std::fs::read_to_string(path).map_err(|error| format!("'{path}' can't be read: {error}"))
+    fn file(&self, path: &OsStr) -> Result<String, String> {
+        let failed = |error| format!("'{}' can't be read: {error}", path.display());
+        std::fs::read_to_string(path).map_err(failed)
     }
 
     fn flux(&self) -> Result<String, String> {
@@ -57,7 +58,8 @@ pub fn plan(
         for name in variables::FILES {
             if let Some(path) = around.variable(name) {
                 let text = around.file(&path).map_err(|why| format!("{name}: {why}"))?;
-                hosts = file::read(&path, &text).map_err(|why| format!("{name}: {why}"))?;
+                hosts = file::read(&path.to_string_lossy(), &text)
+                    .map_err(|why| format!("{name}: {why}"))?;
                 known = true;
                 break;
             }
@@ -193,16 +195,16 @@ mod tests {
     use super::*;
     use crate::options::{Many, Request, parse};
     use std::collections::HashMap;
-    use std::ffi::OsString;
 
     struct Around(HashMap<&'static str, &'static str>);
 
     impl Surroundings for Around {
-        fn variable(&self, name: &str) -> Option<String> {
-            self.0.get(name).map(|text| (*text).to_owned())
+        fn variable(&self, name: &str) -> Option<OsString> {
+            self.0.get(name).map(OsString::from)
         }
-        fn file(&self, path: &str) -> Result<String, String> {
-            self.variable(path).ok_or(format!("'{path}': not there"))
+        fn file(&self, path: &OsStr) -> Result<String, String> {
+            let name = path.to_str().unwrap();
+            self.text(name).ok_or(format!("'{name}': not there"))
         }
         fn flux(&self) -> Result<String, String> {
             Err(String::new())

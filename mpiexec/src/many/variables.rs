@@ -2,6 +2,7 @@
 //! option counts more than a variable.
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 
 use super::boot::KINDS;
 use crate::hosts::batch::Surroundings;
@@ -58,9 +59,13 @@ pub fn take(many: &mut Many, around: &impl Surroundings) -> Result<(), String> {
         // The machine's way to say that nothing is said.
         found.filter(|(_, value)| value != "default")
     };
+    let find_text = |names: &[&'static str]| {
+        let (_, value) = find(names)?;
+        Some(value.to_string_lossy().into_owned())
+    };
     if many.bootstrap.is_none()
         && many.exec.is_none()
-        && let Some((_, kind)) = find(BOOTSTRAPS)
+        && let Some(kind) = find_text(BOOTSTRAPS)
         && KINDS.contains(&kind.as_str())
     {
         many.bootstrap = Some(kind);
@@ -69,8 +74,9 @@ pub fn take(many: &mut Many, around: &impl Surroundings) -> Result<(), String> {
         && let Some((_, command)) = find(COMMANDS)
     {
         // Open MPI's may list some, of which the first that is there counts.
-        let first = command.split(':').next().unwrap_or_default().trim();
-        let words = split(first.as_bytes()).unwrap_or_default();
+        let mut all = command.as_bytes().split(|byte| *byte == b':');
+        let first = all.next().unwrap_or_default().trim_ascii();
+        let words = split(first).unwrap_or_default();
         let mut words = words.into_iter();
         if let Some(program) = words.next() {
             if program != "ssh" {
@@ -86,19 +92,57 @@ pub fn take(many: &mut Many, around: &impl Surroundings) -> Result<(), String> {
         many.words.splice(0..0, words);
     }
     if many.rmk.is_none()
-        && let Some((_, system)) = find(SYSTEMS)
+        && let Some(system) = find_text(SYSTEMS)
         && (system == "user" || crate::hosts::batch::SYSTEMS.contains(&system.as_str()))
     {
         many.rmk = Some(system);
     }
     if many.interface.is_none() {
-        many.interface = find(INTERFACES).map(|(_, interface)| interface);
+        many.interface = find_text(INTERFACES);
     }
     if many.per_host.is_none()
-        && let Some((_, count)) = find(PER_HOST)
+        && let Some(count) = find_text(PER_HOST)
     {
         // Words like `all` mean the hosts' own slots.
         many.per_host = count.parse().ok().filter(|count| *count > 0);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+
+    use super::*;
+
+    struct Around;
+
+    impl Surroundings for Around {
+        fn variable(&self, name: &str) -> Option<OsString> {
+            let value: &[u8] = match name {
+                "HYDRA_LAUNCHER_EXEC" => b"/\xff/agent -x : ssh",
+                "HYDRA_LAUNCH_EXTRA_ARGS" => b"-i '\xfe a'",
+                _ => return None,
+            };
+            Some(OsStr::from_bytes(value).to_owned())
+        }
+        fn file(&self, _path: &OsStr) -> Result<String, String> {
+            Err(String::new())
+        }
+        fn flux(&self) -> Result<String, String> {
+            Err(String::new())
+        }
+    }
+
+    #[test]
+    fn commands_and_their_words_are_bytes() {
+        let mut many = Many::default();
+        take(&mut many, &Around).unwrap();
+        assert_eq!(
+            many.exec,
+            Some(OsStr::from_bytes(b"/\xff/agent").to_owned())
+        );
+        let words = [&b"-i"[..], b"\xfe a", b"-x"].map(OsStr::from_bytes);
+        assert_eq!(many.words, words);
+    }
 }

@@ -37,9 +37,10 @@ fn options_of_hydra_are_understood() {
         "-hosts localhost:2,127.0.0.1,[::1]:4 -ppn 2 -iface lo -prepend-rank \
          -outfile-pattern o.%r -disable-auto-cleanup -n 2 a",
     );
-    assert!(job.label.as_deref() == Some("[%r] ") && !job.cleanup);
+    assert!(job.label.as_deref() == Some("[%r] ".as_ref()) && !job.cleanup);
     assert_eq!(job.files, [Some("o.%r".into()), None]);
-    assert_eq!(label::of("o.%r%%.%g.%h.%p", 3, "a", 2), "o.3%.0.a.2");
+    let name = label::of("o.%r%%.%g.%h.%p".as_ref(), 3, "a", 2);
+    assert_eq!(name, b"o.3%.0.a.2");
 }
 
 #[test]
@@ -284,7 +285,7 @@ fn all_options_of_intel_and_open_mpi_are_known() {
     }
     let job = job("-display map,bind -output tag,timestamp,dir=o -s 0,2-4 --ppr 2:socket a");
     assert!(job.many.print_map && job.many.report_bindings);
-    assert_eq!(job.label.as_deref(), Some("%t [%r] "));
+    assert_eq!(job.label.as_deref(), Some("%t [%r] ".as_ref()));
     assert_eq!(job.files[0].as_deref(), Some("o/rank.%r/stdout".as_ref()));
     assert_eq!(job.many.input, many::Input::Ranks(vec![0, 2, 3, 4]));
     assert_eq!(job.bind.show(), "auto ppr:2:socket");

@@ -17,7 +17,7 @@ pub struct Output {
     /// What each rank has said on standard error since it is listened to, up to a limit.
     heard: Option<HashMap<usize, Vec<u8>>>,
     /// For each rank what its lines start with.
-    labels: Vec<Option<String>>,
+    labels: Vec<Option<Vec<u8>>>,
     patterns: [Option<OsString>; 2],
     files: HashMap<OsString, Option<File>>,
     /// Whether to make the folders that they are in.
@@ -89,7 +89,7 @@ impl Output {
         for piece in bytes.split_inclusive(|&b| b == b'\n') {
             line.extend_from_slice(piece);
             if piece.ends_with(b"\n") || line.len() > LONGEST || asks {
-                sink.push(label.as_bytes());
+                sink.push(&label);
                 sink.push(line);
                 if !piece.ends_with(b"\n") {
                     sink.push(b"\n");
@@ -174,7 +174,7 @@ impl Output {
         for ((rank, stream), line) in rest {
             let sink = &mut self.sinks[stream];
             let label = self.labels[rank].as_deref().map(label::now);
-            sink.push(label.unwrap_or_default().as_bytes());
+            sink.push(&label.unwrap_or_default());
             sink.push(&line);
             sink.push(b"\n");
         }
