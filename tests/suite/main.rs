@@ -25,6 +25,7 @@ mod lacks;
 mod launchers;
 mod many;
 mod openmpi;
+mod operator;
 mod outcome;
 mod prefix;
 mod profile;

@@ -16,7 +16,7 @@ use crate::launchers::{program, tool};
 use crate::outcome::Outcome;
 use crate::program::{Case, compile};
 use crate::sshd::Cluster;
-use crate::{Result, lacks, patience, timed};
+use crate::{Result, lacks, operator, patience, timed};
 
 const NEEDS: &[&Need] = &[&MOUNTS, &NAMESPACES, &SSHD];
 
@@ -39,7 +39,7 @@ pub fn trials() -> Vec<Trial> {
         trial("ends/4", ends),
         trial("silence/2", silence),
         trial("streams/8", streams),
-        trial("wrapper/2", wrapper),
+        trial("wrapper/2", operator::wrapper),
     ]
 }
 
@@ -59,13 +59,15 @@ fn run(cluster: &Cluster, words: &[&str], expected: &Case) -> Result {
     judge(cluster, &mut command, expected).map_err(|error| format!("{words:?}: {error}"))
 }
 
-fn judge(cluster: &Cluster, command: &mut Command, expected: &Case) -> Result {
+/// Runs a command of a cluster, compares, and sees that nothing is left of it.
+pub fn judge(cluster: &Cluster, command: &mut Command, expected: &Case) -> Result {
     let outcome = Outcome::of(command, patience(70.0))?;
     outcome.judge(expected, &[])?;
     cluster.gone(SOON).map(drop)
 }
 
-fn ranks(size: usize, here: usize) -> Case {
+/// What so many ranks print, of which `here` are on each host.
+pub fn ranks(size: usize, here: usize) -> Case {
     Case {
         stdout: (0..size)
             .map(|rank| format!("rank {rank} of {size}, {here} here"))
@@ -392,7 +394,8 @@ fn failures() -> Result {
     )
 }
 
-fn write_script(cluster: &Cluster, name: &str, text: &str) -> Result<String> {
+/// A script in the folder of a cluster.
+pub fn write_script(cluster: &Cluster, name: &str, text: &str) -> Result<String> {
     let path: PathBuf = cluster.dir().join(name);
     fs::write(&path, text)
         .and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(0o755)))
@@ -647,59 +650,4 @@ fn streams() -> Result {
         }
     }
     cluster.gone(SOON).map(drop)
-}
-
-/// What mpi-operator gives to MPICH: a file of hosts by a variable, and a wrapper of kubectl in the
-/// place of ssh.
-fn wrapper() -> Result {
-    let cluster = Cluster::start(2)?;
-    let program = program()?.display().to_string();
-    let file = cluster.dir().join("hostfile");
-    let text = format!("{}:1\n{}:1\n", Hosts::address(1), Hosts::address(0));
-    fs::write(&file, text).map_err(|error| error.to_string())?;
-    let script = format!(
-        "#!/bin/sh\nset -x\nPOD_NAME=$1\nshift\nexec ssh -F {} $POD_NAME /bin/sh -c \"'$*'\"\n",
-        cluster.dir().join("ssh_config").display()
-    );
-    let exec = write_script(&cluster, "kubexec.sh", &script)?;
-    let mut command = cluster.within(0);
-    command.arg(crate::prefix::get()?.join("bin/mpiexec"));
-    crate::job::clear(&mut command);
-    command
-        .env("HYDRA_HOST_FILE", &file)
-        .current_dir(cluster.dir());
-    command.args(["-bootstrap-exec", &exec, "-n", "2", &program]);
-    judge(&cluster, &mut command, &ranks(2, 1))?;
-    // The same by what it sets for Open MPI.
-    let text = format!(
-        "{} slots=1\n{} slots=1\n",
-        Hosts::address(1),
-        Hosts::address(0)
-    );
-    fs::write(&file, text).map_err(|error| error.to_string())?;
-    let mut command = cluster.within(0);
-    command.arg(crate::prefix::get()?.join("bin/mpirun"));
-    crate::job::clear(&mut command);
-    command
-        .env("OMPI_MCA_orte_default_hostfile", &file)
-        .env("OMPI_MCA_plm_rsh_agent", &exec)
-        .current_dir(cluster.dir());
-    let words = "--allow-run-as-root -np 2 -bind-to none -map-by slot -x PATH";
-    command.args(words.split(' ')).arg(&program);
-    judge(&cluster, &mut command, &ranks(2, 1))?;
-    // And with sshd in the workers.
-    let mut command = cluster.within(0);
-    command.arg(crate::prefix::get()?.join("bin/mpirun"));
-    crate::job::clear(&mut command);
-    let config = cluster.dir().join("ssh_config").display().to_string();
-    command
-        .env("OMPI_MCA_orte_default_hostfile", &file)
-        .env("OMPI_MCA_orte_keep_fqdn_hostnames", "true")
-        .env(
-            "OMPI_MCA_plm_rsh_args",
-            format!("-o ConnectionAttempts=10 -F {config}"),
-        )
-        .current_dir(cluster.dir());
-    command.args(["-n", "2", &program]);
-    judge(&cluster, &mut command, &ranks(2, 1))
 }
