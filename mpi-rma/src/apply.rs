@@ -36,10 +36,14 @@ impl Reduction {
             });
         }
         op.check_accumulate(datatype)?;
-        Err(Error::new(
-            Class::Op,
-            "the operation is not for this datatype",
-        ))
+        // Nothing is done to an empty datatype, whatever one would call its elements.
+        let nothing = match op.as_predefined() {
+            Some(PredefinedOp::NoOp) => PredefinedOp::NoOp,
+            _ => PredefinedOp::Replace,
+        };
+        Reduction::from_numbers(nothing as u64, Predefined::Byte as u64)
+            .filter(|_| datatype.size() == 0)
+            .ok_or_else(|| Error::new(Class::Op, "the operation is not for this datatype"))
     }
 
     /// The same from numbers in a message; `None` if there is no such operation.

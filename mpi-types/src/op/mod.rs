@@ -138,7 +138,7 @@ impl Op {
     }
 
     /// Whether an accumulate (`MPI_Accumulate`, `MPI_Get_accumulate`, `MPI_Fetch_and_op`) may use
-    /// the operation on the datatype: predefined, or derived from one predefined datatype.
+    /// the operation on the datatype: predefined, derived from one predefined datatype, or empty.
     ///
     /// # Errors
     ///
@@ -152,6 +152,9 @@ impl Op {
             ));
         };
         let Some(predefined) = datatype.element() else {
+            if datatype.size() == 0 {
+                return Ok(());
+            }
             return Err(Error::new(
                 Class::Op,
                 format!(
