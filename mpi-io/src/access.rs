@@ -348,8 +348,9 @@ impl Converted {
         unsafe { Buffer::bytes(self.0.as_mut_ptr(), self.0.len()) }
     }
 
-    /// Converts what was read. Returns the bytes of memory that the moved ones are; of an element that
-    /// the file has a part of only, nothing is taken.
+    /// Converts what was read. Returns the bytes of memory that the moved ones are. Of an element that the
+    /// file has a part of only, what are whole values there is taken, but nothing by functions of the
+    /// program's, which convert whole elements.
     pub fn finish(
         self,
         representation: &Representation,
@@ -357,22 +358,23 @@ impl Converted {
         direction: Direction,
         moved: u64,
     ) -> Result<u64> {
-        let datatype = &memory.datatype;
+        let (datatype, moved) = (&memory.datatype, moved as usize);
         let one = representation.bytes(datatype, 1)?;
-        let whole = (moved as usize).checked_div(one).unwrap_or(0);
-        if direction == Direction::Read && whole > 0 {
-            let file = &self.0[..whole * one];
-            // SAFETY: the memory was promised to be valid for as many elements and more.
-            unsafe {
-                match representation {
-                    Representation::User(_, conversions) => {
-                        conversions.convert_read(memory.start, datatype, whole, file)?;
-                    }
-                    _ => {
-                        datatype.unpack_external(memory.start, whole, file, 0)?;
-                    }
-                }
+        let whole = moved.checked_div(one).unwrap_or(0);
+        let reads = direction == Direction::Read;
+        match representation {
+            Representation::User(_, conversions) if reads && whole > 0 => {
+                let file = &self.0[..whole * one];
+                // SAFETY: the memory was promised to be valid for as many elements and more.
+                unsafe { conversions.convert_read(memory.start, datatype, whole, file)? };
             }
+            Representation::External32 if reads => {
+                let file = &self.0[..moved];
+                // SAFETY: as above.
+                let taken = unsafe { datatype.unpack_external_part(memory.start, file) };
+                return Ok(taken as u64);
+            }
+            _ => {}
         }
         Ok((whole * datatype.size()) as u64)
     }

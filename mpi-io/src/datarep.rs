@@ -229,6 +229,18 @@ impl Representation {
             Representation::User(..) => self.in_file(datatype)?.total(count, 1),
         }
     }
+
+    /// Bytes in the file of what takes `moved` bytes in memory: whole values.
+    pub(crate) fn bytes_moved(&self, datatype: &Datatype, moved: u64) -> Result<u64> {
+        if self.is_plain() {
+            return Ok(moved);
+        }
+        if let Representation::External32 = self {
+            return Ok(datatype.external_bytes(moved as usize) as u64);
+        }
+        let elements = moved / (datatype.size() as u64).max(1);
+        Ok(elements * self.bytes(datatype, 1)? as u64)
+    }
 }
 
 #[cfg(test)]

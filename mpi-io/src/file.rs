@@ -423,11 +423,10 @@ impl File {
         if at != At::Individual || moved == all {
             return Ok(());
         }
-        let elements = moved / (memory.datatype.size() as u64).max(1);
-        let bytes = match place.view.representation.is_plain() {
-            true => moved,
-            false => elements * place.view.representation.bytes(&memory.datatype, 1)? as u64,
-        };
+        let bytes = place
+            .view
+            .representation
+            .bytes_moved(&memory.datatype, moved)?;
         let mut state = self.state.lock();
         if state.position == place.offset.saturating_add(place.etypes) {
             state.position = place.offset + place.view.offset_of(bytes);

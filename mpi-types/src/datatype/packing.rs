@@ -89,6 +89,29 @@ impl Datatype {
         bytes.ok_or_else(super::construct::too_large)
     }
 
+    /// Bytes that the first `packed` bytes of packed data, which are whole values, take in external32.
+    pub fn external_bytes(&self, packed: usize) -> usize {
+        let signature = &self.inner().signature;
+        let Some(whole) = packed.checked_div(signature.bytes) else {
+            return 0;
+        };
+        let (mut left, mut bytes) = (packed % signature.bytes, whole * signature.external);
+        if left > 0 {
+            let _ = signature.runs(&mut |kind, external, number| {
+                let some = number.min(left / kind.size());
+                // Behind a part of a value there is nothing more.
+                left = if some < number {
+                    0
+                } else {
+                    left - some * kind.size()
+                };
+                bytes += some * external;
+                Ok(())
+            });
+        }
+        bytes
+    }
+
     /// As [`pack_at`](Self::pack_at), in external32 (`MPI_Pack_external`).
     ///
     /// Also fails with `MPI_ERR_CONVERSION` if a value does not fit into external32's type.
@@ -148,12 +171,33 @@ impl Datatype {
         let signature = &self.inner().signature;
         let range = room(data.len(), position, signature.external.checked_mul(count))?;
         let end = range.end as i64;
-        let mut data = &data[range];
+        // SAFETY: the caller's promise.
+        unsafe { self.unpack_external_part(base, &data[range]) };
+        Ok(end)
+    }
+
+    /// Unpacks the whole values at the beginning of `data`, in external32, to as many elements at `base` as
+    /// they are for, the last of which may be filled in part. Returns the bytes that they take there; a
+    /// part of a value at the end of `data` is left.
+    ///
+    /// # Safety
+    /// As for [`unpack`](Self::unpack), for the elements that the data is for.
+    pub unsafe fn unpack_external_part(&self, base: *mut u8, data: &[u8]) -> usize {
+        let signature = &self.inner().signature;
+        let count = data.len().checked_div(signature.external).unwrap_or(0);
+        let rest = data.len().checked_rem(signature.external).unwrap_or(0);
+        let count = count + usize::from(rest > 0);
+        let mut data = data;
         // Native bytes of many runs are unpacked at once: `filled` ones, to go to `skip`.
         let mut native = [0; CHUNK];
         let (mut filled, mut skip) = (0, 0);
-        Signature::repeat(count as u64, signature).runs(&mut |kind, external, number| {
-            let (size, mut left) = (kind.size(), number);
+        // Conversions to native form don't fail.
+        let _ = Signature::repeat(count as u64, signature).runs(&mut |kind, external, number| {
+            let (size, mut left) = (kind.size(), number.min(data.len() / external));
+            if left < number {
+                // What is behind these is no whole value, nor are there any more.
+                data = &data[..left * external];
+            }
             while left > 0 {
                 if CHUNK - filled < size {
                     // SAFETY: the caller's promise; the signature has as many bytes as the data.
@@ -168,9 +212,9 @@ impl Datatype {
                 left -= some;
             }
             Ok(())
-        })?;
+        });
         // SAFETY: as above.
         unsafe { self.unpack(base, count, skip, &native[..filled]) };
-        Ok(end)
+        skip + filled
     }
 }
