@@ -82,6 +82,12 @@ static void views(MPI_File file, int rank, int ranks) {
     FAILS(MPI_File_set_view(file, 0, MPI_DATATYPE_NULL, vector, "native", MPI_INFO_NULL), MPI_ERR_TYPE);
     FAILS(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "no such", MPI_INFO_NULL),
           MPI_ERR_UNSUPPORTED_DATAREP);
+    char longest[MPI_MAX_DATAREP_STRING + 1];
+    memset(longest, 'x', MPI_MAX_DATAREP_STRING);
+    longest[MPI_MAX_DATAREP_STRING] = 0;
+    FAILS(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "", MPI_INFO_NULL), MPI_ERR_UNSUPPORTED_DATAREP);
+    FAILS(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, longest, MPI_INFO_NULL),
+          MPI_ERR_UNSUPPORTED_DATAREP);
     FAILS(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, NULL, MPI_INFO_NULL), MPI_ERR_ARG);
     FAILS(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "native", 12345), MPI_ERR_INFO);
     FAILS(MPI_File_set_view(MPI_FILE_NULL, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL), MPI_ERR_FILE);

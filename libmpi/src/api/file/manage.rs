@@ -209,11 +209,11 @@ pub fn file_sync(fh: LiveFile) -> Result<()> {
     fh.file.sync(process)
 }
 
-/// A name of a data representation.
+/// A name of a data representation; one that none can have is an error of class `wrong`.
 ///
 /// # Safety
 /// `name` is NULL or a string.
-pub(super) unsafe fn datarep_name<'a>(name: *const c_char) -> Result<&'a [u8]> {
+pub(super) unsafe fn datarep_name<'a>(name: *const c_char, wrong: Class) -> Result<&'a [u8]> {
     if name.is_null() {
         return Err(Error::new(
             Class::Arg,
@@ -225,7 +225,7 @@ pub(super) unsafe fn datarep_name<'a>(name: *const c_char) -> Result<&'a [u8]> {
     match bytes.len() < MPI_MAX_DATAREP_STRING as usize && !bytes.is_empty() {
         true => Ok(bytes),
         false => Err(Error::new(
-            Class::Arg,
+            wrong,
             format!(
                 "datarep has {} characters; it must have 1 to {}",
                 bytes.len(),

@@ -40,7 +40,8 @@ pub unsafe fn file_set_view(
         let etype = types::object(etype)?.datatype.clone();
         let filetype = types::object(filetype)?.datatype.clone();
         // SAFETY: by the contract of this function.
-        let representation = datareps::find(unsafe { datarep_name(datarep)? })?;
+        let representation =
+            datareps::find(unsafe { datarep_name(datarep, Class::UnsupportedDatarep)? })?;
         Ok((disp, etype, filetype, representation))
     };
     let (arguments, hints) = match hints {
@@ -127,7 +128,7 @@ unsafe fn register(
 ) -> Result<()> {
     runtime()?;
     // SAFETY: by the contract of this function.
-    let name = unsafe { datarep_name(datarep)? };
+    let name = unsafe { datarep_name(datarep, Class::Arg)? };
     let Some(extent) = dtype_file_extent_fn else {
         let why = "dtype_file_extent_fn is NULL; a data representation needs it";
         return Err(Error::new(Class::Arg, why));
