@@ -38,6 +38,8 @@ impl Unpack {
 }
 
 impl Sink for Pack {
+    const WORDS: bool = true;
+
     #[inline]
     fn run(&mut self, at: i64, len: usize) -> bool {
         // SAFETY: `new`'s caller vouches for what the sink is shown.
@@ -86,6 +88,8 @@ impl Sink for Pack {
 }
 
 impl Sink for Unpack {
+    const WORDS: bool = true;
+
     #[inline]
     fn run(&mut self, at: i64, len: usize) -> bool {
         // SAFETY: `new`'s caller vouches for what the sink is shown.

@@ -27,8 +27,12 @@ pub(super) enum Node {
     },
     /// Runs of `block` bytes at any places.
     Same { block: usize, at: Box<[i64]> },
-    /// Runs of any lengths at any places, with a last mark that gives the size.
-    Blocks(Box<[Mark<()>]>),
+    /// Runs of any lengths at any places, with a last mark that gives the size. `words` are the same bytes as
+    /// words of one size, where these are few enough to be copied sooner than runs of changing lengths.
+    Blocks {
+        marks: Box<[Mark<()>]>,
+        words: Option<(usize, Box<[i64]>)>,
+    },
     /// `count` times `body`, `stride` apart.
     Loop {
         at: i64,
@@ -68,7 +72,7 @@ impl Node {
             Node::Run { len, .. } => *len,
             Node::Vector { block, count, .. } => block * count,
             Node::Same { block, at } => block * at.len(),
-            Node::Blocks(marks) => last(marks),
+            Node::Blocks { marks, .. } => last(marks),
             Node::Loop { count, body, .. } => count * body.size(),
             Node::Groups { marks, .. } => last(marks),
             Node::Parts { marks, .. } => last(marks),
@@ -91,7 +95,7 @@ impl Node {
             Node::Run { .. } => 1,
             Node::Vector { count, .. } => *count,
             Node::Same { at, .. } => at.len(),
-            Node::Blocks(marks) => marks.len() - 1,
+            Node::Blocks { marks, .. } => marks.len() - 1,
             Node::Loop { .. } | Node::Groups { .. } | Node::Parts { .. } => return None,
         };
         (runs <= INLINE).then_some(runs)
@@ -331,7 +335,7 @@ impl Builder {
                     self.run(at.wrapping_add(*offset), *block);
                 }
             }
-            Node::Blocks(marks) => {
+            Node::Blocks { marks, .. } => {
                 for pair in marks.windows(2) {
                     self.run(at.wrapping_add(pair[0].at), pair[1].start - pair[0].start);
                 }
@@ -369,6 +373,23 @@ impl Builder {
     }
 }
 
+/// Runs as words of one size, if there are on the average no more than `WORDS` to a run: a run whose length
+/// the processor can't foresee takes as long as these.
+fn words_of(runs: &[(i64, usize)]) -> Option<(usize, Box<[i64]>)> {
+    const WORDS: usize = 4;
+    let all = runs.iter().fold(0, |bits, run| bits | run.1);
+    // The greatest power of two, of 32 at most, that divides all lengths.
+    let word = 1 << all.trailing_zeros().min(5);
+    let number = runs.iter().map(|run| run.1 / word).sum::<usize>();
+    if runs.len() <= INLINE || number > WORDS.saturating_mul(runs.len()) {
+        return None;
+    }
+    let of_run = |&(at, len): &(i64, usize)| {
+        (0..len / word).map(move |index| at.wrapping_add((index * word) as i64))
+    };
+    Some((word, runs.iter().flat_map(of_run).collect()))
+}
+
 /// The shortest node for a list of runs, which is not empty.
 fn of_runs(runs: &[(i64, usize)]) -> Node {
     let (at, len) = runs[0];
@@ -376,7 +397,10 @@ fn of_runs(runs: &[(i64, usize)]) -> Node {
         return Node::Run { at, len };
     }
     if runs.iter().any(|r| r.1 != len) {
-        return Node::Blocks(marks(runs.iter().map(|&(at, len)| (at, len, ())), ()));
+        return Node::Blocks {
+            marks: marks(runs.iter().map(|&(at, len)| (at, len, ())), ()),
+            words: words_of(runs),
+        };
     }
     let stride = runs[1].0.wrapping_sub(at);
     if (runs.windows(2)).all(|pair| pair[1].0.wrapping_sub(pair[0].0) == stride) {
@@ -390,5 +414,34 @@ fn of_runs(runs: &[(i64, usize)]) -> Node {
     Node::Same {
         block: len,
         at: runs.iter().map(|r| r.0).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `count` runs with gaps of 8 bytes, whose lengths are those of the list by turns.
+    fn runs(count: usize, lengths: &[usize]) -> Vec<(i64, usize)> {
+        let mut at = 0;
+        let next = |index: usize| {
+            let len = lengths[index % lengths.len()];
+            let run = (at, len);
+            at += len as i64 + 8;
+            run
+        };
+        (0..count).map(next).collect()
+    }
+
+    #[test]
+    fn short_runs_of_changing_lengths_are_copied_by_words() {
+        let (word, places) = words_of(&runs(20, &[8, 24])).unwrap();
+        assert_eq!((word, places.len()), (8, 40));
+        assert_eq!(&places[..6], [0, 16, 24, 32, 48, 64]);
+        let (word, places) = words_of(&runs(20, &[12, 4])).unwrap();
+        assert_eq!((word, places.len()), (4, 40));
+        // Few runs, and long ones.
+        assert!(words_of(&runs(INLINE, &[8, 24])).is_none());
+        assert!(words_of(&runs(20, &[8, 80])).is_none());
     }
 }

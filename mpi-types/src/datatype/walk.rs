@@ -10,6 +10,9 @@ use super::layout::{Mark, Node, SHALLOW};
 /// What is done with the bytes. Offsets are from the buffer's address. Each method returns
 /// whether to go on.
 pub(super) trait Sink {
+    /// Whether many words of one size are better than fewer runs of different lengths.
+    const WORDS: bool = false;
+
     /// `len` bytes at `at`; `len` is not 0.
     fn run(&mut self, at: i64, len: usize) -> bool;
 
@@ -133,7 +136,10 @@ fn every<S: Sink>(
             count,
         } => places.all(|at| sink.vector(at.wrapping_add(first), block, stride, count)),
         Node::Same { block, at: offsets } => places.all(|at| sink.same(at, *block, offsets)),
-        Node::Blocks(marks) => places.all(|at| runs(marks, at, sink)),
+        Node::Blocks { marks, words } => match words {
+            Some((word, offsets)) if S::WORDS => places.all(|at| sink.same(at, *word, offsets)),
+            _ => places.all(|at| runs(marks, at, sink)),
+        },
         _ => places.all(|at| whole(body, at, sink)),
     }
 }
@@ -159,7 +165,10 @@ fn whole<S: Sink>(node: &Node, at: i64, sink: &mut S) -> bool {
             count,
         } => sink.vector(at.wrapping_add(first), block, stride, count),
         Node::Same { block, at: offsets } => sink.same(at, *block, offsets),
-        Node::Blocks(marks) => runs(marks, at, sink),
+        Node::Blocks { marks, words } => match words {
+            Some((word, offsets)) if S::WORDS => sink.same(at, *word, offsets),
+            _ => runs(marks, at, sink),
+        },
         &Node::Loop {
             at: first,
             stride,
@@ -198,11 +207,14 @@ fn partial<S: Sink>(node: &Node, at: i64, skip: usize, len: usize, sink: &mut S)
             ..
         } => strided(at.wrapping_add(first), block, stride, skip, len, sink),
         Node::Same { block, at: offsets } => scattered(*block, offsets, at, skip, len, sink),
-        Node::Blocks(marks) => listed(marks, skip, len, |index, offset, part, is_whole| {
-            let _ = is_whole;
-            let first = at.wrapping_add(marks[index].at);
-            sink.run(first.wrapping_add(offset as i64), part)
-        }),
+        Node::Blocks { marks, words } => match words {
+            Some((word, offsets)) if S::WORDS => scattered(*word, offsets, at, skip, len, sink),
+            _ => listed(marks, skip, len, |index, offset, part, is_whole| {
+                let _ = is_whole;
+                let first = at.wrapping_add(marks[index].at);
+                sink.run(first.wrapping_add(offset as i64), part)
+            }),
+        },
         &Node::Loop {
             at: first,
             stride,
