@@ -8,7 +8,7 @@ use std::ffi::{c_int, c_void};
 use std::hint::black_box;
 
 use crate::mpi::constants::{BYTE, COMM_WORLD, STATUS_IGNORE};
-use crate::mpi::{Irecv, Isend, Request, Wait};
+use crate::mpi::{Irecv, Isend, Request, Wait, Waitall};
 
 /// Matches the names of all counted functions.
 pub const COUNTED: &str = "osu_bench_counted_*";
@@ -26,6 +26,7 @@ pub struct Calls {
     pub isend: Isend,
     pub irecv: Irecv,
     pub wait: Wait,
+    pub waitall: Waitall,
 }
 
 impl Calls {
@@ -35,6 +36,7 @@ impl Calls {
             isend: empty_isend,
             irecv: empty_irecv,
             wait: empty_wait,
+            waitall: empty_waitall,
         }
     }
 }
@@ -142,6 +144,94 @@ pub unsafe extern "C" fn osu_bench_counted_wait(calls: &Calls, message: &mut Mes
     black_box(unsafe { wait(calls, message) })
 }
 
+/// Messages of a window.
+pub const WINDOW: usize = 64;
+
+/// The requests and buffers of a window of messages.
+pub struct Window {
+    pub peer: c_int,
+    pub requests: [Request; WINDOW],
+    pub buffers: [[u8; SIZE]; WINDOW],
+}
+
+/// Counts the Isends of a window and their Waitall.
+///
+/// # Safety
+/// The functions are those of their types, and `window` has no requests that are under way.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub unsafe extern "C" fn osu_bench_counted_send_window(
+    calls: &Calls,
+    window: &mut Window,
+) -> c_int {
+    let (size, peer) = (SIZE as c_int, window.peer);
+    let mut codes = 0;
+    // SAFETY: each buffer has SIZE bytes and is not changed until all are complete, below.
+    unsafe {
+        for (buffer, request) in window.buffers.iter().zip(&mut window.requests) {
+            codes |= (calls.isend)(
+                buffer.as_ptr().cast(),
+                size,
+                BYTE,
+                peer,
+                TAG,
+                COMM_WORLD,
+                request,
+            );
+        }
+    }
+    // SAFETY: the requests were started above.
+    black_box(codes | unsafe { waitall(calls, window) })
+}
+
+/// Counts the Irecvs of a window.
+///
+/// # Safety
+/// As for [`osu_bench_counted_send_window`]; `window` stays as it is until they are complete.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub unsafe extern "C" fn osu_bench_counted_receive_window(
+    calls: &Calls,
+    window: &mut Window,
+) -> c_int {
+    let (size, peer) = (SIZE as c_int, window.peer);
+    let mut codes = 0;
+    // SAFETY: each buffer has SIZE bytes and, by the caller, lives long enough.
+    unsafe {
+        for (buffer, request) in window.buffers.iter_mut().zip(&mut window.requests) {
+            codes |= (calls.irecv)(
+                buffer.as_mut_ptr().cast(),
+                size,
+                BYTE,
+                peer,
+                TAG,
+                COMM_WORLD,
+                request,
+            );
+        }
+    }
+    black_box(codes)
+}
+
+/// Counts a Waitall.
+///
+/// # Safety
+/// As for [`waitall`].
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub unsafe extern "C" fn osu_bench_counted_waitall(calls: &Calls, window: &mut Window) -> c_int {
+    // SAFETY: by the caller.
+    black_box(unsafe { waitall(calls, window) })
+}
+
+/// # Safety
+/// The requests are MPI's.
+#[inline(always)]
+unsafe fn waitall(calls: &Calls, window: &mut Window) -> c_int {
+    // SAFETY: by the caller.
+    unsafe { (calls.waitall)(WINDOW as c_int, window.requests.as_mut_ptr(), STATUS_IGNORE) }
+}
+
 /// Ends a phase of the measurement.
 #[unsafe(no_mangle)]
 #[inline(never)]
@@ -174,5 +264,9 @@ unsafe extern "C" fn empty_irecv(
 }
 
 unsafe extern "C" fn empty_wait(_: *mut Request, _: *mut c_void) -> c_int {
+    0
+}
+
+unsafe extern "C" fn empty_waitall(_: c_int, _: *mut Request, _: *mut c_void) -> c_int {
     0
 }

@@ -1,5 +1,5 @@
 //! `isend-count`: how many instructions an 8-byte MPI_Isend with its MPI_Wait takes, and a
-//! pre-posted MPI_Irecv with its.
+//! pre-posted MPI_Irecv with its, and each message of a window of them with MPI_Waitall.
 //!
 //! Two ranks run on this machine, the counted one under `valgrind --tool=callgrind`, which
 //! collects only inside the functions of [`counted`]. Each kind of call is run at two iteration
@@ -12,6 +12,7 @@ mod counted;
 mod page;
 mod plan;
 mod rank;
+mod window;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -109,7 +110,9 @@ pub fn run(options: &CountOptions) -> Result<()> {
             &["Irecv+Wait, posted", "Irecv", "Wait (receive)"],
         ));
         sides.push((Side::Blocking, &blocking::NAMES));
+        sides.push((Side::ReceiveWindow, &["Window, receive"]));
     }
+    sides.push((Side::SendWindow, &["Window, send"]));
     let mut counts = Map::new();
     let mut progress = Progress::new(sides.len() * options.repeat as usize);
     for (side, names) in sides {
@@ -192,6 +195,8 @@ fn count(
         Side::Send => ("send", 0),
         Side::Receive => ("receive", 1),
         Side::Blocking => ("blocking", 1),
+        Side::SendWindow => ("send-window", 0),
+        Side::ReceiveWindow => ("receive-window", 1),
     };
     let mut arguments = vec![
         "isend-count-rank".to_owned(),
@@ -213,12 +218,14 @@ fn count(
         &arguments,
         match side {
             Side::Blocking => blocking::PHASES,
+            Side::SendWindow | Side::ReceiveWindow => window::PHASES,
             Side::Send | Side::Receive => plan::phases(few, many).len(),
         },
         limit,
     )?;
     let found = match side {
         Side::Blocking => blocking::counts(&counts),
+        Side::SendWindow | Side::ReceiveWindow => window::per_message(&counts, few, many),
         Side::Send | Side::Receive => plan::per_iteration(&counts, few, many).map(Vec::from),
     };
     found.ok_or_else(|| Error::new("callgrind wrote fewer counts than there were phases"))

@@ -11,6 +11,10 @@ pub enum Side {
     Receive,
     /// Rank 1 of blocking calls.
     Blocking,
+    /// The sender of windows of messages.
+    SendWindow,
+    /// The receiver of windows of messages.
+    ReceiveWindow,
 }
 
 /// Which calls of an iteration are counted.

@@ -6,19 +6,19 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::blocking;
 use super::counted::{
     Calls, Message, SIZE, TAG, irecv, isend, osu_bench_counted_irecv, osu_bench_counted_isend,
     osu_bench_counted_isend_wait, osu_bench_counted_wait, osu_bench_mark, wait,
 };
 use super::page::Page;
 use super::plan::{BATCH, Part, Phase, Side, messages, phases};
+use super::{blocking, window};
 use crate::error::{Error, Result};
 use crate::mpi::constants::REQUEST_NULL;
 use crate::mpi::{Table, World};
 
 /// The tag of acknowledgements.
-const ACK: c_int = 8;
+pub(super) const ACK: c_int = 8;
 
 /// Options from the parent.
 #[derive(Args, Debug)]
@@ -43,6 +43,7 @@ pub fn run(options: &RankOptions) -> Result<()> {
         isend: table.isend.get()?,
         irecv: table.irecv.get()?,
         wait: table.wait.get()?,
+        waitall: table.waitall.get()?,
     };
     let blocking = blocking::Calls::of(table)?;
     let world = World::init(table, options.multiple)?;
@@ -53,6 +54,10 @@ pub fn run(options: &RankOptions) -> Result<()> {
         (2, 0, Side::Receive) => give(&world, &page, messages(&phases)),
         (2, _, Side::Receive) => count_receives(&calls, &page, &phases),
         (2, _, Side::Blocking) => blocking::run(&world, &page, &blocking),
+        (2, _, Side::SendWindow) => window::send(&world, &calls, options.few, options.many),
+        (2, _, Side::ReceiveWindow) => {
+            window::receive(&world, &page, &calls, options.few, options.many)
+        }
         (size, ..) => Err(Error::new(format!(
             "counting needs 2 ranks and the job has {size}"
         ))),
@@ -66,7 +71,7 @@ pub fn run(options: &RankOptions) -> Result<()> {
     }
 }
 
-fn no_error(codes: c_int) -> Result<()> {
+pub(super) fn no_error(codes: c_int) -> Result<()> {
     if codes == 0 {
         Ok(())
     } else {
