@@ -7,7 +7,6 @@
 
 pub mod comm;
 pub mod group;
-pub mod info;
 pub mod lock;
 pub mod partitioned;
 pub mod places;
@@ -17,7 +16,7 @@ mod sync;
 pub mod vci;
 pub mod wait;
 
-pub use mpi_types::{Class, Error, Result, attr, datatype, error, op};
+pub use mpi_types::{Class, Error, Result, attr, datatype, error, info, op};
 pub use process::Process;
 pub use pt2pt::buffer::Buffer;
 pub use pt2pt::engine::{Counters, MatchedMessage};
