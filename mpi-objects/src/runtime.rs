@@ -253,9 +253,14 @@ impl Runtime {
     /// The communicator behind a handle, if there is one.
     #[inline(always)]
     pub fn find_comm(&self, handle: MPI_Comm) -> Option<&CommObject> {
-        if handle == self.world_handle.load(Ordering::Relaxed) {
-            return Some(&self.world);
+        match self.early_comm(handle) {
+            None => self.find_late_comm(handle),
+            found => found,
         }
+    }
+
+    #[inline(never)]
+    fn find_late_comm(&self, handle: MPI_Comm) -> Option<&CommObject> {
         match self.comms.get(handle) {
             None if handle == MPI_COMM_SELF && self.has_world() => Some(&self.self_comm),
             found => found,

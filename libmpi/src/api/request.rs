@@ -2,6 +2,7 @@
 
 use std::ffi::c_int;
 
+use mpi_core::process::Endings;
 use mpi_core::{Class, Error, Result, Status};
 use mpi_objects::own_request::Ended;
 use mpi_objects::requests::{Named, READY};
@@ -346,47 +347,83 @@ pub unsafe fn waitall(
     let requests = unsafe { array(count, array_of_requests)? };
     // One after the other: the order in which they complete doesn't matter, and while one is waited
     // for the others move, too.
-    let mut index = 0;
-    while index < requests.len() {
-        if let Some((id, operation)) = runtime.operation(requests[index])
-            && let Some(found) = runtime.process.wait_well(id, operation)?
-        {
-            requests[index] = MPI_REQUEST_NULL;
-            let out = status::at(array_of_statuses, index);
-            // SAFETY: the caller's contract.
-            unsafe { write_well(out, &found) };
-            index += 1;
-            continue;
-        }
-        let named = match runtime.named(requests[index]) {
-            Ok(named) => named,
-            Err(_) => return name_all(runtime, requests).map(drop),
+    let tell = !status::ignored(array_of_statuses);
+    let mut endings = runtime.process.endings();
+    for index in 0..requests.len() {
+        let well = match requests[index] {
+            READY => Some(Status::EMPTY),
+            request => end_well(runtime, request, &mut endings, tell)?,
         };
-        runtime.wait_for(named)?;
-        let stays = named.stays();
-        let ended = runtime.take(named)?;
-        if !stays {
-            requests[index] = MPI_REQUEST_NULL;
+        if index % TURN == TURN - 1 || well.is_none() {
+            endings.let_go();
         }
-        if let Some(error) = ended.error {
+        let Some(found) = well else {
             // SAFETY: the caller's contract.
-            return unsafe {
-                waitall_failed(
-                    runtime,
-                    requests,
-                    index,
-                    ended.status,
-                    error,
-                    array_of_statuses,
-                )
-            };
+            unsafe { waitall_other(runtime, requests, index, array_of_statuses)? };
+            continue;
+        };
+        requests[index] = MPI_REQUEST_NULL;
+        if tell {
+            // SAFETY: the caller's contract.
+            unsafe { write_well(array_of_statuses.add(index), &found) };
         }
-        let out = status::at(array_of_statuses, index);
-        // SAFETY: the caller's contract.
-        unsafe { write_well(out, &ended.status) };
-        index += 1;
     }
     Ok(())
+}
+
+/// Waits for a request and ends it, if it is an operation of the process that ends without an error. With its status, if that
+/// is to be told.
+#[inline(always)]
+fn end_well(
+    runtime: &Runtime,
+    request: MPI_Request,
+    endings: &mut Endings<'_>,
+    tell: bool,
+) -> Result<Option<Status>> {
+    let Some((id, operation)) = runtime.operation(request) else {
+        return Ok(None);
+    };
+    endings.wait_well(id, operation, |operation| match tell {
+        true => operation.status(),
+        false => Status::EMPTY,
+    })
+}
+
+/// So many requests are ended before others may have their VCI.
+const TURN: usize = 64;
+
+/// A `waitall`'s request `index`, if it is not an operation of the process that ends well. Fails if it does; then all
+/// are complete.
+///
+/// # Safety
+/// As for [`waitall`].
+#[inline(never)]
+unsafe fn waitall_other(
+    runtime: &Runtime,
+    requests: &mut [MPI_Request],
+    index: usize,
+    statuses: *mut MPI_Status,
+) -> Result<()> {
+    let named = match runtime.named(requests[index]) {
+        Ok(named) => named,
+        Err(_) => return name_all(runtime, requests).map(drop),
+    };
+    runtime.wait_for(named)?;
+    let stays = named.stays();
+    let Ended { status, error } = runtime.take(named)?;
+    if !stays {
+        requests[index] = MPI_REQUEST_NULL;
+    }
+    // SAFETY: the caller's contract.
+    unsafe {
+        match error {
+            Some(error) => waitall_failed(runtime, requests, index, status, error, statuses),
+            None => {
+                write_well(status::at(statuses, index), &status);
+                Ok(())
+            }
+        }
+    }
 }
 
 /// Writes one of several statuses, of an operation without an error. The standard lets the error

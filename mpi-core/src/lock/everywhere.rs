@@ -55,6 +55,25 @@ mod kernel {
         thread_pointer()
     }
 
+    /// How much a word is above [`this_thread`]; wraps.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    pub fn above_this_thread(word: usize) -> usize {
+        let above;
+        // SAFETY: as in `thread_pointer`.
+        unsafe {
+            std::arch::asm!("sub {}, fs:[0]", inout(reg) word => above, options(nostack, pure, readonly));
+        }
+        above
+    }
+
+    /// How much a word is above [`this_thread`]; wraps.
+    #[cfg(not(target_arch = "x86_64"))]
+    #[inline(always)]
+    pub fn above_this_thread(word: usize) -> usize {
+        word.wrapping_sub(this_thread())
+    }
+
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     fn thread_pointer() -> usize {
@@ -124,9 +143,13 @@ mod kernel {
         hasher.finish() as usize >> 2 & !63 | 64
     }
 
+    pub fn above_this_thread(word: usize) -> usize {
+        word.wrapping_sub(this_thread())
+    }
+
     pub fn microseconds() -> u32 {
         0
     }
 }
 
-pub use kernel::{heavy, is_ready, light, microseconds, this_thread};
+pub use kernel::{above_this_thread, heavy, is_ready, light, microseconds, this_thread};

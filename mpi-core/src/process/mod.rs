@@ -31,6 +31,7 @@ use parking_lot::Mutex;
 pub use self::config::{Config, OneAtATime, Scheduling, Threads};
 use self::foreign::Foreign;
 pub use self::names::{Destination, Source, Vcis};
+pub use self::requests::Endings;
 use self::source::Sources;
 use self::stillness::Stillness;
 pub use self::stillness::Watch;

@@ -9,7 +9,7 @@ use crate::pt2pt::buffer::Buffer;
 use crate::pt2pt::engine::{Address, MatchedMessage, probe_status};
 use crate::pt2pt::request::{RequestId, Status};
 use crate::pt2pt::wire::Key;
-use crate::vci::{Looked, Mode, NO_LOCK, Vci, VciSlot};
+use crate::vci::{Looked, Mode, NO_LOCK, OWN_LOCK, Vci, VciSlot, VciState};
 
 /// Looks into the inbox by a receive before it waits as all do: a few microseconds.
 const LOOKS: u32 = 200;
@@ -95,7 +95,8 @@ impl Process {
             // SAFETY: of the access as in `try_send`; of the data, the caller's contract.
             return unsafe { slot.unlocked().mail(to, key, data, len) };
         }
-        match slot.as_owner() {
+        // SAFETY: who sends has no access: it would wait for itself in `try_send`, which is next if this fails.
+        match unsafe { slot.as_owner() } {
             // SAFETY: the caller's contract.
             Some(mut state) => unsafe { state.mail(to, key, data, len) },
             None => Sent::NoRoom,
@@ -149,7 +150,8 @@ impl Process {
         if slot.which_lock() == NO_LOCK {
             return None;
         }
-        // SAFETY: the caller's contract.
+        // SAFETY: who receives has no access: it would wait for itself in `take_soon`, which is next if this fails. Of the
+        // place, the caller's contract.
         match unsafe { slot.as_owner()?.take_now::<false>(key, place, room) } {
             Looked::Taken(names, len) => Some((names, len)),
             _ => None,
@@ -202,14 +204,19 @@ impl Process {
         from: &Source,
         buffer: impl FnOnce() -> Buffer,
     ) -> Result<RequestId> {
-        let mut state = self.lock(vci)?;
-        let id = state
-            .engine
-            .receive(from.key(), buffer, from.owner, from.peer)?;
-        if !state.engine.outbox.is_empty() {
-            state.dispatch();
+        let slot = self.vci(vci)?;
+        if slot.which_lock() == NO_LOCK {
+            // SAFETY: as in `try_send`.
+            let mut state = unsafe { slot.unlocked() };
+            return receive(&mut state, from, buffer);
         }
-        Ok(id)
+        if slot.which_lock() == OWN_LOCK
+            // SAFETY: who starts a receive has no access, or would wait for itself below.
+            && let Some(mut state) = unsafe { slot.as_owner() }
+        {
+            return receive(&mut state, from, buffer);
+        }
+        receive_under_lock(slot, from, buffer)
     }
 
     /// Starts the receive of a message that a matched probe took.
@@ -258,6 +265,33 @@ impl Process {
             found => Ok(found),
         }
     }
+}
+
+/// Starts a receive into what `buffer` gives.
+#[inline(always)]
+fn receive(
+    state: &mut VciState,
+    from: &Source,
+    buffer: impl FnOnce() -> Buffer,
+) -> Result<RequestId> {
+    let id = state
+        .engine
+        .receive(from.key(), buffer, from.owner, from.peer)?;
+    if !state.engine.outbox.is_empty() {
+        state.dispatch();
+    }
+    Ok(id)
+}
+
+/// As [`receive`], where the lock leans to no thread, or to another one.
+#[cold]
+#[inline(never)]
+fn receive_under_lock(
+    slot: &Vci,
+    from: &Source,
+    buffer: impl FnOnce() -> Buffer,
+) -> Result<RequestId> {
+    receive(&mut slot.lock(), from, buffer)
 }
 
 /// What [`Process::take_soon`] does where a lock is to be taken: apart, so that who needs none doesn't carry it along.

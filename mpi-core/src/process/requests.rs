@@ -7,7 +7,7 @@ use netmod::VciId;
 use super::Process;
 use crate::error::{Class, Error, Result};
 use crate::pt2pt::request::{Request, RequestId, Role, Status};
-use crate::vci::OWN_LOCK;
+use crate::vci::{Vci, VciGuard};
 
 impl Process {
     /// The public half of a request.
@@ -134,16 +134,29 @@ impl Process {
     #[inline(always)]
     fn free(&self, id: RequestId, request: &Request) -> Result<()> {
         let vci = self.vci(request.vci())?;
-        if !self.threaded {
-            vci.lock().engine.records.free_found(id, request);
-        } else if vci.which_lock() == OWN_LOCK
-            && let Some(mut state) = vci.as_owner()
-        {
-            state.engine.records.free_found(id, request);
-        } else {
-            vci.returned.give(&self.requests, id);
+        match self.lock_if_cheap(vci) {
+            Some(mut state) => state.engine.records.free_found(id, request),
+            None => vci.returned.give(&self.requests, id),
         }
         Ok(())
+    }
+
+    /// The VCI, if that costs no exchange. (One that a thread has for itself may have requests that others end.)
+    #[inline(always)]
+    fn lock_if_cheap<'a>(&self, vci: &'a Vci) -> Option<VciGuard<'a>> {
+        match self.threaded {
+            false => Some(vci.lock()),
+            true => vci.lock_as_owner(),
+        }
+    }
+
+    /// For requests that end one after the other.
+    #[inline(always)]
+    pub fn endings(&self) -> Endings<'_> {
+        Endings {
+            process: self,
+            held: None,
+        }
     }
 
     /// The owners of all requests that are under way, or complete and not finished. Slow: looks at all requests.
@@ -172,5 +185,70 @@ impl Process {
             }
         }
         Ok(false)
+    }
+}
+
+/// Ends several requests: those of a VCI are freed with one taking of its lock, if that is cheap.
+///
+/// It may have a VCI until it [lets go](Endings::let_go): before anything else is done that needs one, and before long.
+pub struct Endings<'a> {
+    process: &'a Process,
+    held: Option<(VciId, VciGuard<'a>)>,
+}
+
+impl Endings<'_> {
+    /// As [`Process::wait_well`]; with what `result` makes of the request.
+    #[inline(always)]
+    pub fn wait_well<T>(
+        &mut self,
+        id: RequestId,
+        request: &Request,
+        result: impl FnOnce(&Request) -> T,
+    ) -> Result<Option<T>> {
+        if !request.is_done() {
+            self.let_go();
+            self.process.wait_for_found(request)?;
+        }
+        if request.has_failed() {
+            self.let_go();
+            return Ok(None);
+        }
+        let result = result(request);
+        match &mut self.held {
+            Some((vci, state)) if *vci == request.vci() => {
+                state.engine.records.free_found(id, request);
+            }
+            _ => self.free_elsewhere(id, request)?,
+        }
+        Ok(Some(result))
+    }
+
+    /// Frees one of another VCI than the one before.
+    #[inline(never)]
+    fn free_elsewhere(&mut self, id: RequestId, request: &Request) -> Result<()> {
+        self.let_go();
+        let number = request.vci();
+        let vci = self.process.vci(number)?;
+        match self.process.lock_if_cheap(vci) {
+            Some(mut state) => {
+                state.engine.records.free_found(id, request);
+                self.held = Some((number, state));
+            }
+            None => vci.returned.give(&self.process.requests, id),
+        }
+        Ok(())
+    }
+
+    /// Lets others have the VCI.
+    #[inline(always)]
+    pub fn let_go(&mut self) {
+        if self.held.is_some() {
+            self.drop_held();
+        }
+    }
+
+    #[inline(never)]
+    fn drop_held(&mut self) {
+        self.held = None;
     }
 }

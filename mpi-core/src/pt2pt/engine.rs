@@ -275,18 +275,36 @@ impl Engine {
         let Some((id, record)) = self.records.start_noted(owner) else {
             return Err(all_in_use());
         };
-        if let Some((found, message)) = self.unexpected.take(&key) {
-            self.deliver(id, buffer(), found, message);
-        } else {
-            record.role = Role::Posted(self.posted.post(key, id));
-            record.key = key;
-            record.buffer = buffer();
-            record.peer = peer;
-            if !self.lost.is_empty() {
-                self.fail_if_lost(id, peer);
-            }
+        if !self.unexpected.is_empty() {
+            self.receive_among(id, key, buffer(), peer);
+            return Ok(id);
+        }
+        record.role = Role::Posted(self.posted.post(key, id));
+        record.key = key;
+        record.buffer = buffer();
+        record.peer = peer;
+        if !self.lost.is_empty() {
+            self.fail_if_lost(id, peer);
         }
         Ok(id)
+    }
+
+    /// Goes on with a receive where messages have arrived that nobody has received.
+    #[inline(never)]
+    fn receive_among(&mut self, id: RequestId, key: Key, buffer: Buffer, peer: Peer) {
+        if let Some((found, message)) = self.unexpected.take(&key) {
+            return self.deliver(id, buffer, found, message);
+        }
+        let place = self.posted.post(key, id);
+        if let Some(record) = self.records.get(id) {
+            record.role = Role::Posted(place);
+            record.key = key;
+            record.buffer = buffer;
+            record.peer = peer;
+        }
+        if !self.lost.is_empty() {
+            self.fail_if_lost(id, peer);
+        }
     }
 
     /// Ends an operation whose other side is lost.

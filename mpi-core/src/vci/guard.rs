@@ -169,17 +169,30 @@ impl Vci {
         done
     }
 
-    /// Access of the thread that the VCI's own lock leans to, if that is the calling one and it does not have it already. The
-    /// lock is to be taken: `which_lock` has been asked.
+    /// Access of the thread that the VCI's own lock leans to, if that is the calling one. The lock is to be taken: `which_lock`
+    /// has been asked.
+    ///
+    /// # Safety
+    /// The calling thread has no access at the time. (It would wait for itself where it asks for the lock.)
     #[inline(always)]
-    pub fn as_owner(&self) -> Option<OwnersGuard<'_>> {
+    pub unsafe fn as_owner(&self) -> Option<OwnersGuard<'_>> {
         debug_assert_ne!(self.which_lock(), NO_LOCK);
-        let turn = self.lock.try_owner()?;
+        // SAFETY: the caller's contract.
+        let turn = unsafe { self.lock.begin_as_owner()? };
         Some(OwnersGuard {
             vci: self,
             turn,
             of_thread: PhantomData,
         })
+    }
+
+    /// As [`Vci::lock_uncounted`], if its own lock is to be taken, leans to the calling thread, and is not had already.
+    #[inline(always)]
+    pub fn lock_as_owner(&self) -> Option<VciGuard<'_>> {
+        match self.which_lock() {
+            OWN_LOCK => Some(self.guard(Some(self.lock.try_owner()?))),
+            _ => None,
+        }
     }
 
     #[cold]

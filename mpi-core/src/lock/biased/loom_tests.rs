@@ -60,7 +60,8 @@ fn the_owners_short_way_and_another_one_are_not_in_at_once() {
         let other = counted.clone();
         let thread = loom::thread::spawn(move || add(&other));
         let mut all = 3;
-        if let Some(turn) = counted.0.try_owner() {
+        // SAFETY: this thread does not have the lock.
+        if let Some(turn) = unsafe { counted.0.begin_as_owner() } {
             // SAFETY: this thread has the lock.
             unsafe { *counted.1.get() += 1 };
             // SAFETY: begun above.
