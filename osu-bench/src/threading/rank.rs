@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 
-use super::mode::{Comms, Mode};
+use super::mode::{Comms, Link, Mode};
 use super::stencil::Grid;
 use crate::error::{Error, Result};
 use crate::mpi::{Combine, Request, Table, Window, World};
@@ -168,7 +168,7 @@ fn run_all(workers: &mut [Worker<'_>], pattern: Pattern, rounds: u64) -> Result<
     }
 }
 
-impl Worker<'_> {
+impl<'a> Worker<'a> {
     /// What all workers together do in a round.
     fn per_round(&self, pattern: Pattern) -> f64 {
         let workers = self.comms.workers as f64;
@@ -206,8 +206,15 @@ impl Worker<'_> {
         Ok(())
     }
 
-    fn send(&mut self, to: usize, kind: usize, place: usize, bytes: usize) -> Result<()> {
-        let link = self.comms.link(self.thread, self.id, to, kind);
+    /// The link to another worker, on which this one sends or receives.
+    fn link(&self, other: usize, kind: usize, sends: bool) -> Link<'a> {
+        match sends {
+            true => self.comms.link(self.thread, self.id, other, kind),
+            false => self.comms.link(self.thread, other, self.id, kind),
+        }
+    }
+
+    fn send_on(&mut self, link: &Link<'_>, place: usize, bytes: usize) -> Result<()> {
         // SAFETY: the buffer stays as it is until `wait`, which every round ends with.
         let request = unsafe {
             let data = self.out[place..place + bytes].as_ptr();
@@ -217,9 +224,8 @@ impl Worker<'_> {
         Ok(())
     }
 
-    fn receive(&mut self, from: usize, kind: usize, place: usize, bytes: usize) -> Result<()> {
-        let link = self.comms.link(self.thread, from, self.id, kind);
-        // SAFETY: as in `send`.
+    fn receive_on(&mut self, link: &Link<'_>, place: usize, bytes: usize) -> Result<()> {
+        // SAFETY: as in `send_on`.
         let request = unsafe {
             let room = self.room[place..place + bytes].as_mut_ptr();
             link.world.irecv(room, bytes, link.rank, link.tag)?
@@ -228,12 +234,23 @@ impl Worker<'_> {
         Ok(())
     }
 
+    fn send(&mut self, to: usize, kind: usize, place: usize, bytes: usize) -> Result<()> {
+        self.send_on(&self.link(to, kind, true), place, bytes)
+    }
+
+    fn receive(&mut self, from: usize, kind: usize, place: usize, bytes: usize) -> Result<()> {
+        self.receive_on(&self.link(from, kind, false), place, bytes)
+    }
+
     fn message_window(&mut self) -> Result<()> {
         let ((partner, sends), bytes) = (self.partner(), self.bytes);
+        // Found once, as programs know where their messages go. To find it takes divisions, more for threads than for
+        // processes, which are not what is to be compared.
+        let link = self.link(partner, 0, sends);
         for i in 0..WINDOW {
             match sends {
-                true => self.send(partner, 0, 0, bytes)?,
-                false => self.receive(partner, 0, i * bytes, bytes)?,
+                true => self.send_on(&link, 0, bytes)?,
+                false => self.receive_on(&link, i * bytes, bytes)?,
             }
         }
         self.wait()?;
