@@ -145,12 +145,12 @@ pub fn wake(process: &Process, comm: &Comm, rank: u32) {
 }
 
 /// Receives a short message from a rank with a tag that is there already, past all queues. `None`: nothing
-/// was done. Otherwise its bytes.
+/// was done. Otherwise its bytes. `THREADS`: whether [there are](Process::is_threaded).
 ///
 /// # Safety
 /// `room` bytes at `place` are the program's receive buffer.
 #[inline(always)]
-pub unsafe fn take_plain(
+pub unsafe fn take_plain<const THREADS: bool>(
     process: &Process,
     comm: &Comm,
     place: *mut u8,
@@ -165,33 +165,7 @@ pub unsafe fn take_plain(
     };
     let vci = comm.receives.load(Ordering::Relaxed);
     // SAFETY: the caller's contract.
-    let taken = unsafe { process.try_take(vci, key, place, room) };
-    taken.map(|(_, len)| len)
-}
-
-/// As [`take_plain`], where a lock is taken that leans to this thread. A function of its own, so that who needs none doesn't
-/// carry it along.
-///
-/// # Safety
-/// As there.
-#[inline(always)]
-pub unsafe fn take_plain_as_owner(
-    process: &Process,
-    comm: &Comm,
-    place: *mut u8,
-    room: usize,
-    rank: u32,
-    tag: i32,
-) -> Option<usize> {
-    let key = Key {
-        context: comm.context().of(Purpose::PointToPoint),
-        source: rank as i32,
-        tag,
-    };
-    let vci = comm.receives.load(Ordering::Relaxed);
-    // SAFETY: the caller's contract.
-    let taken = unsafe { process.try_take_as_owner(vci, key, place, room) };
-    taken.map(|(_, len)| len)
+    unsafe { process.try_take::<THREADS>(vci, key, place, room) }
 }
 
 /// As [`take_plain`], from a rank or any with a tag or any, of any length, and if it comes within a few

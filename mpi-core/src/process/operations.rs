@@ -111,49 +111,31 @@ impl Process {
         }
     }
 
-    /// Takes a message from the inbox of `vci` if that is what `key` asks for and no lock is taken.
+    /// Takes a message from the inbox of `vci` if that is what `key` asks for, where no lock is taken, or one that leans to
+    /// this thread. Returns its bytes. `THREADS`: whether [there are](Process::is_threaded).
     ///
     /// # Safety
     /// `room` bytes at `place` are the program's receive buffer.
     #[inline(always)]
-    pub(crate) unsafe fn try_take(
+    pub(crate) unsafe fn try_take<const THREADS: bool>(
         &self,
         vci: u32,
         key: Key,
         place: *mut u8,
         room: usize,
-    ) -> Option<(u64, usize)> {
+    ) -> Option<usize> {
+        debug_assert_eq!(self.threaded, THREADS);
         let slot = self.fast_vcis.get(vci as usize).and_then(VciSlot::get)?;
-        if slot.which_lock() != NO_LOCK {
-            return None;
-        }
-        // SAFETY: of the access as in `try_send`; of the place, the caller's contract.
-        match unsafe { slot.unlocked().take_now::<false>(key, place, room) } {
-            Looked::Taken(names, len) => Some((names, len)),
-            _ => None,
-        }
-    }
-
-    /// As [`Process::try_take`], where a lock is taken that leans to this thread.
-    ///
-    /// # Safety
-    /// As there.
-    #[inline(always)]
-    pub(crate) unsafe fn try_take_as_owner(
-        &self,
-        vci: u32,
-        key: Key,
-        place: *mut u8,
-        room: usize,
-    ) -> Option<(u64, usize)> {
-        let slot = self.fast_vcis.get(vci as usize).and_then(VciSlot::get)?;
-        if slot.which_lock() == NO_LOCK {
-            return None;
-        }
-        // SAFETY: who receives has no access: it would wait for itself in `take_soon`, which is next if this fails. Of the
-        // place, the caller's contract.
-        match unsafe { slot.as_owner()?.take_now::<false>(key, place, room) } {
-            Looked::Taken(names, len) => Some((names, len)),
+        let looked = if !THREADS || slot.which_lock() == NO_LOCK {
+            // SAFETY: of the access as in `try_send`; of the place, the caller's contract.
+            unsafe { slot.unlocked().take_now::<false>(key, place, room) }
+        } else {
+            // SAFETY: who receives has no access: it would wait for itself in `take_soon`, which is next if this fails.
+            // Of the place, the caller's contract.
+            unsafe { slot.as_owner()?.take_now::<false>(key, place, room) }
+        };
+        match looked {
+            Looked::Taken(_, len) => Some(len),
             _ => None,
         }
     }

@@ -3,7 +3,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use mpi_core::comm::{Purpose, take_plain, take_plain_as_owner};
+use mpi_core::comm::{Purpose, take_plain};
 use mpi_core::{RequestId, Result, Status};
 use mpi_objects::comms::CommObject;
 use mpi_objects::runtime::{Runtime, running, runtime};
@@ -135,13 +135,18 @@ pub(crate) unsafe fn recv_fast(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> Option<c_int> {
+    let runtime = running()?;
+    // Asked before all else, so that neither way carries the other along: `recv` begins with that for threads.
+    if runtime.process.is_threaded() {
+        return None;
+    }
     // SAFETY: the caller's contract.
-    unsafe { recv_short::<false>(buf, count, datatype, source, tag, comm, status) }
+    unsafe { recv_short::<false>(runtime, buf, count, datatype, source, tag, comm, status) }
 }
 
-/// Without a lock, or as the `OWNER` that the lock leans to.
 #[inline(always)]
-unsafe fn recv_short<const OWNER: bool>(
+unsafe fn recv_short<const THREADS: bool>(
+    runtime: &Runtime,
     buf: *mut c_void,
     count: c_int,
     datatype: MPI_Datatype,
@@ -150,7 +155,6 @@ unsafe fn recv_short<const OWNER: bool>(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> Option<c_int> {
-    let runtime = running()?;
     let comm = &runtime.early_comm(comm)?.comm;
     let len = types::plain_len(buf, count, datatype)?;
     if (source as u32) >= comm.targets() || tag < 0 {
@@ -159,10 +163,7 @@ unsafe fn recv_short<const OWNER: bool>(
     let (process, rank) = (&runtime.process, source as u32);
     // SAFETY: the caller's contract.
     unsafe {
-        let bytes = match OWNER {
-            true => take_plain_as_owner(process, comm, buf.cast(), len, rank, tag)?,
-            false => take_plain(process, comm, buf.cast(), len, rank, tag)?,
-        };
+        let bytes = take_plain::<THREADS>(process, comm, buf.cast(), len, rank, tag)?;
         status::write_received(status, source, tag, bytes);
     }
     Some(MPI_SUCCESS)
@@ -214,15 +215,16 @@ pub unsafe fn recv(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> Result<()> {
+    let runtime = runtime()?;
     // The address is asked about here, too: where it is done first it costs the fewest registers.
-    if types::may_be_data(buf)
+    if runtime.process.is_threaded()
+        && types::may_be_data(buf)
         && let Ok(count) = c_int::try_from(count)
         // SAFETY: the caller's contract.
-        && unsafe { recv_short::<true>(buf, count, datatype, source, tag, comm, status) }.is_some()
+        && unsafe { recv_short::<true>(runtime, buf, count, datatype, source, tag, comm, status) }.is_some()
     {
         return Ok(());
     }
-    let runtime = runtime()?;
     let (comm, source, tag) = check_source(runtime, source, tag, comm)?;
     let (found, error) = match source {
         Some(source) => {
