@@ -145,10 +145,10 @@ pub fn wake(process: &Process, comm: &Comm, rank: u32) {
 }
 
 /// Receives a short message from a rank with a tag that is there already, past all queues. `None`: nothing
-/// was done. Otherwise its bytes. `THREADS`: whether [there are](Process::is_threaded).
+/// was done. Otherwise its bytes.
 ///
 /// # Safety
-/// `room` bytes at `place` are the program's receive buffer.
+/// `room` bytes at `place` are the program's receive buffer; `THREADS` says whether [there are](Process::is_threaded).
 #[inline(always)]
 pub unsafe fn take_plain<const THREADS: bool>(
     process: &Process,

@@ -78,6 +78,13 @@ impl Way {
 #[derive(Clone, Copy)]
 pub(crate) struct OwnersTurn(usize);
 
+impl From<OwnersTurn> for Way {
+    #[inline(always)]
+    fn from(OwnersTurn(number): OwnersTurn) -> Way {
+        Way::owner(number)
+    }
+}
+
 /// What has become of an owner's wish for a turn.
 enum Begun {
     /// It has the lock.
@@ -155,13 +162,13 @@ impl BiasedLock {
 
     /// Takes it if the calling thread is the owner and does not have it already.
     #[inline(always)]
-    pub fn try_owner(&self) -> Option<Way> {
+    pub fn try_owner(&self) -> Option<OwnersTurn> {
         let owner = self.owner.load(Ordering::Relaxed);
         if owner & !COUNT != everywhere::this_thread() {
             return None;
         }
         match self.begin_turn(owner) {
-            Begun::In(OwnersTurn(number)) => Some(Way::owner(number)),
+            Begun::In(turn) => Some(turn),
             Begun::Already | Begun::NoLonger => None,
         }
     }

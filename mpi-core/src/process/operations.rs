@@ -112,10 +112,10 @@ impl Process {
     }
 
     /// Takes a message from the inbox of `vci` if that is what `key` asks for, where no lock is taken, or one that leans to
-    /// this thread. Returns its bytes. `THREADS`: whether [there are](Process::is_threaded).
+    /// this thread. Returns its bytes.
     ///
     /// # Safety
-    /// `room` bytes at `place` are the program's receive buffer.
+    /// `room` bytes at `place` are the program's receive buffer; `THREADS` says whether [there are](Process::is_threaded).
     #[inline(always)]
     pub(crate) unsafe fn try_take<const THREADS: bool>(
         &self,
@@ -127,7 +127,7 @@ impl Process {
         debug_assert_eq!(self.threaded, THREADS);
         let slot = self.fast_vcis.get(vci as usize).and_then(VciSlot::get)?;
         let looked = if !THREADS || slot.which_lock() == NO_LOCK {
-            // SAFETY: of the access as in `try_send`; of the place, the caller's contract.
+            // SAFETY: of the access as in `try_send`, since without threads no VCI has a lock; of the place, the caller's contract.
             unsafe { slot.unlocked().take_now::<false>(key, place, room) }
         } else {
             // SAFETY: who receives has no access: it would wait for itself in `take_soon`, which is next if this fails.

@@ -134,9 +134,12 @@ impl Process {
     #[inline(always)]
     fn free(&self, id: RequestId, request: &Request) -> Result<()> {
         let vci = self.vci(request.vci())?;
-        match self.lock_if_cheap(vci) {
-            Some(mut state) => state.engine.records.free_found(id, request),
-            None => vci.returned.give(&self.requests, id),
+        if !self.threaded {
+            vci.lock().engine.records.free_found(id, request);
+        } else if let Some(mut state) = vci.try_as_owner() {
+            state.engine.records.free_found(id, request);
+        } else {
+            vci.returned.give(&self.requests, id);
         }
         Ok(())
     }

@@ -186,11 +186,23 @@ impl Vci {
         })
     }
 
-    /// As [`Vci::lock_uncounted`], if its own lock is to be taken, leans to the calling thread, and is not had already.
+    /// As [`Vci::as_owner`], where nobody knows whether the lock is to be taken, and whether the thread has access.
     #[inline(always)]
+    pub fn try_as_owner(&self) -> Option<OwnersGuard<'_>> {
+        if self.which_lock() != OWN_LOCK {
+            return None;
+        }
+        Some(OwnersGuard {
+            vci: self,
+            turn: self.lock.try_owner()?,
+            of_thread: PhantomData,
+        })
+    }
+
+    /// The same access as others have it.
     pub fn lock_as_owner(&self) -> Option<VciGuard<'_>> {
         match self.which_lock() {
-            OWN_LOCK => Some(self.guard(Some(self.lock.try_owner()?))),
+            OWN_LOCK => Some(self.guard(Some(self.lock.try_owner()?.into()))),
             _ => None,
         }
     }

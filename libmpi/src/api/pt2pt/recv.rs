@@ -140,10 +140,12 @@ pub(crate) unsafe fn recv_fast(
     if runtime.process.is_threaded() {
         return None;
     }
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller's contract; there are no threads.
     unsafe { recv_short::<false>(runtime, buf, count, datatype, source, tag, comm, status) }
 }
 
+/// # Safety
+/// That of `MPI_Recv`; `THREADS` says whether there are.
 #[inline(always)]
 unsafe fn recv_short<const THREADS: bool>(
     runtime: &Runtime,
@@ -220,7 +222,7 @@ pub unsafe fn recv(
     if runtime.process.is_threaded()
         && types::may_be_data(buf)
         && let Ok(count) = c_int::try_from(count)
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller's contract; there are threads.
         && unsafe { recv_short::<true>(runtime, buf, count, datatype, source, tag, comm, status) }.is_some()
     {
         return Ok(());
