@@ -264,9 +264,7 @@ impl Vci {
         if self.exclusive.load(Ordering::Acquire) || self.raw().is_served() {
             return None;
         }
-        let guard = self.try_lock_once()?;
-        // It may have been given to one thread meanwhile.
-        (!self.exclusive.load(Ordering::Relaxed)).then_some(guard)
+        self.visited(|lock| lock.try_visit())
     }
 
     /// As [`Vci::visit`], and waits for the lock.
@@ -274,8 +272,22 @@ impl Vci {
         if self.exclusive.load(Ordering::Acquire) {
             return None;
         }
-        let guard = self.lock();
-        (!self.exclusive.load(Ordering::Relaxed)).then_some(guard)
+        self.visited(|lock| Some(lock.lock()))
+    }
+
+    /// Access for a visitor, by what `take` does with the lock.
+    #[inline(always)]
+    fn visited(&self, take: impl FnOnce(&BiasedLock) -> Option<Way>) -> Option<VciGuard<'_>> {
+        if self.which_lock() == NO_LOCK {
+            return (!self.is_exclusive()).then(|| self.guard(None));
+        }
+        let mut guard = self.guard(Some(take(self.raw())?));
+        // It may have been given to one thread meanwhile, whose all of it is then.
+        if self.is_exclusive() {
+            return None;
+        }
+        guard.engine.counters.locked += 1;
+        Some(guard)
     }
 
     /// Whether another thread comes for it again and again, so that nobody else need look after it.
