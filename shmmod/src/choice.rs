@@ -21,6 +21,9 @@ pub(crate) enum Way {
 
 const WAYS: [Way; 3] = [Way::Single, Way::Cached, Way::Past];
 
+/// Of messages whose way is settled one in so many is timed: reading the clock four times takes as long as 5 KiB.
+pub(crate) const TIMED: u32 = 4;
+
 /// So long messages may be quicker past the caches where whole lines are overwritten without fetching them: both ways at
 /// once 64 KiB had 31 GB/s so, and 33 by the instruction, 1 MiB one way 32 and 28 (AMD's Zen 5, cores that share no cache).
 const PAST_WHOLE_LINES: usize = 1 << 19;
@@ -186,6 +189,12 @@ impl Choice {
     /// The time per 64 KiB of a message.
     pub fn per_unit(len: usize, nanoseconds: u64) -> u64 {
         nanoseconds.saturating_mul(UNITS << 16) / len.max(1) as u64
+    }
+
+    /// Whether the message that got its way last is to be timed.
+    pub fn is_timed(&self, len: usize) -> bool {
+        let class = self.classes[Choice::class(len)];
+        class.used.is_none() || class.looking.is_some() || class.until_look.is_multiple_of(TIMED)
     }
 
     /// Whether all ways were tried, and one is in use.
@@ -413,6 +422,26 @@ mod tests {
             assert!(!choice.is_far());
             assert_eq!(choice.next_by_pipe(LEN) == Way::Past, times != NEAR);
         }
+    }
+
+    #[test]
+    fn of_messages_of_a_settled_way_some_are_timed() {
+        let mut choice = Choice::new(true, false);
+        let mut clock = takes(NEAR);
+        let mut timed = |choice: &mut Choice, count| {
+            let mut timed = 0;
+            for message in 0..count {
+                let way = choice.next(LEN, false);
+                if choice.is_timed(LEN) {
+                    timed += 1;
+                    choice.note(LEN, way, alone(clock(message, way)), false);
+                }
+            }
+            timed
+        };
+        assert_eq!(timed(&mut choice, 12), 12);
+        assert!((250..300).contains(&timed(&mut choice, 1000)));
+        assert_eq!(choice.next(LEN, false), Way::Cached);
     }
 
     #[test]

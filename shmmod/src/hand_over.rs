@@ -7,7 +7,7 @@
 //! only together they make a row. So whoever gets a message answers in kind, and either side may begin a *look*: some
 //! messages the other way, with which the pair stays if they are quicker.
 
-use crate::choice::{CLASSES, Choice};
+use crate::choice::{CLASSES, Choice, TIMED};
 
 /// Messages of a look whose times are known, of which the best counts but for the first.
 const LOOK: u32 = 4;
@@ -86,6 +86,13 @@ impl HandOver {
         let number = Choice::class(len);
         let same = last.filter(|last| Choice::class(last.0) == number);
         self.classes[number].next(same.map(|last| last.1))
+    }
+
+    /// Whether the message that [`HandOver::next`] was last asked about is to be timed.
+    pub fn is_timed(&self, len: usize) -> bool {
+        let class = &self.classes[Choice::class(len)];
+        let known = class.times[usize::from(class.by_hand)].heard > LOOK;
+        !known || class.look.is_some() || class.until_look.is_multiple_of(TIMED)
     }
 
     /// A message that was sent by turns took so long.

@@ -13,7 +13,7 @@ use netmod::{
 };
 use netmod_kit::PeerTable;
 
-use crate::choice::{Choice, Way, Work};
+use crate::choice::{Choice, Way};
 use crate::config::SingleCopy;
 use crate::ends::End;
 use crate::hand_over::HandOver;
@@ -23,7 +23,7 @@ use crate::segment::{BODY, Location, STRIDE, Segment};
 use crate::sending::{Ended, Hands, Sending};
 use crate::shared_copy::{Habit, may_share};
 use crate::single_copy::{self, Direction, NotCopied};
-use crate::turns::{Came, Turn, Turns};
+use crate::turns::{Came, Turns};
 use crate::wake_up;
 
 /// A peer's queue.
@@ -35,11 +35,11 @@ pub(crate) struct Remote {
     /// Whether its memory can be copied directly; `None` until tried.
     single_copy: Option<bool>,
     /// Which way long messages go to it, as measured; `None` until the first.
-    choice: Option<Box<Choice>>,
+    pub choice: Option<Box<Choice>>,
     /// The way of the next message of a length, if that has been chosen.
     pub chosen: Option<(usize, Way)>,
     /// Its core seems to share no cache with this one.
-    far: bool,
+    pub far: bool,
     /// How many messages the lane had received when one was last sent to it.
     taken_before: u64,
     /// So many units of its pipes' room are mapped.
@@ -48,7 +48,7 @@ pub(crate) struct Remote {
     pub kept: Option<Kept>,
     pub turns: Turns,
     /// What is known of memory that changes hands.
-    hand_over: HandOver,
+    pub hand_over: HandOver,
     /// The message that it reads, or will read, was sent by turns.
     pub reads_by_turns: bool,
     /// Whether it helps to read its memory.
@@ -117,42 +117,6 @@ impl Remote {
     /// Its process number, if its memory can be copied directly, as far as was tried.
     pub fn pid(&self) -> Option<u32> {
         (self.single_copy == Some(true)).then_some(self.at.pid)
-    }
-
-    /// What is known of the ways to it; `single`: whether its memory can be read.
-    pub fn choice(&mut self, single: bool) -> &mut Choice {
-        let whole_lines = netmod_kit::overwrites_unread();
-        self.choice
-            .get_or_insert_with(|| Box::new(Choice::new(single, whole_lines)))
-    }
-
-    /// A long message that went this way took so long.
-    pub fn note(&mut self, len: usize, way: Way, work: Work) {
-        if let Some(choice) = &mut self.choice {
-            choice.note(len, way, work, self.turns.are_both_ways());
-            self.far = choice.is_far();
-        }
-    }
-
-    /// Whether a long message by turns goes by memory that changes hands.
-    pub fn goes_by_hand(&mut self, len: usize, last: Turn, single: bool) -> bool {
-        match self.choice(single).is_settled(len) {
-            true => self.hand_over.next(len, Some(last)),
-            // All other ways are tried first.
-            false => last.1,
-        }
-    }
-
-    /// A long message that was read from this process's memory took so long.
-    pub fn note_read(&mut self, len: usize, nanoseconds: u64) {
-        if mem::take(&mut self.reads_by_turns) {
-            self.hand_over.note(len, false, nanoseconds);
-        }
-        let work = Work {
-            sending: 0,
-            receiving: nanoseconds,
-        };
-        self.note(len, Way::Single, work);
     }
 
     /// Puts a message of `len` bytes, which `fill` writes to the place it is given, into the queue.

@@ -105,13 +105,13 @@ impl Pipes for ShmLane {
         }
         // One whose message can be read need not begin: its receiver won't wait for it for long. Any other goes on by
         // the unit that it has, whatever the receivers of others do.
+        let (mode, readable) = (self.mode, self.is_readable(to, vci));
         let at_once = match wish {
             _ if whole => count,
-            Wish::Better if self.is_readable(to, vci) => 0,
+            Wish::Better if readable => 0,
             Wish::Better | Wish::Needed => 1,
         };
         // Who has asked for all of the room, and didn't get it, has been counted.
-        let (mode, readable) = (self.mode, self.is_readable(to, vci));
         let remote = self.remote(to, vci).ok()?;
         // Who asks again, for some of the room, has asked for all of it, if that could be.
         let turn = match whole || count > RING {
@@ -149,6 +149,13 @@ impl Pipes for ShmLane {
                 self.way(to, vci, len, wish, whole, by_hand)
             }
             false => None,
+        };
+        let way = match (way, self.remote(to, vci)) {
+            (Some((way, true)), Ok(remote)) => Some((
+                way,
+                remote.is_timed(len, (turn.is_some(), by_hand), readable),
+            )),
+            (way, _) => way,
         };
         let open = |way| {
             self.sending.open(
@@ -233,9 +240,9 @@ impl Pipes for ShmLane {
         let wrong = || LaneError::lost(from, "it sent a message by a way that can't be");
         let (words, shape) = words_of(&remote.segment, pipe).ok_or_else(wrong)?;
         let generation = shape.generation;
-        let start = now();
+        let start = shape.timed.then(now);
         if reading.begun == 0 {
-            reading.begun = start;
+            reading.begun = start.unwrap_or(0);
         }
         let before = reading.taken;
         let wanted = u32::try_from(reading.len.div_ceil(UNIT)).map_err(|_| wrong())?;
@@ -313,10 +320,12 @@ impl Pipes for ShmLane {
         }
         let done = (reading.taken as usize * UNIT).min(reading.len);
         let any = reading.taken > before;
-        let time = now();
+        if any && let Some(start) = start {
+            // What this process does meanwhile, or its peer, is not the way's.
+            self.receiving.heard = now();
+            reading.spent += self.receiving.heard.saturating_sub(start);
+        }
         if done == reading.len {
-            // What this process did meanwhile, or its peer, is not the way's.
-            let time_taken = reading.spent + time.saturating_sub(start);
             let by_hand = shape.may_keep || reading.is_own;
             let came = if by_hand { Came::ByHand } else { Came::Piped };
             let is_turn = remote.turns.receive(reading.len, came);
@@ -330,7 +339,7 @@ impl Pipes for ShmLane {
                 }
                 true => Ending::Read,
             };
-            words.end(generation, ending, Some(time_taken));
+            words.end(generation, ending, shape.timed.then_some(reading.spent));
             wake(&mut remote.mailbox);
             if let Some(kept) = before {
                 kept.give_back(&remote.segment);
@@ -343,13 +352,18 @@ impl Pipes for ShmLane {
             {
                 return Err(wrong());
             }
-            self.receiving.heard = time;
             return Ok(Pulled::Whole);
         }
         if any {
-            self.receiving.heard = time;
-            reading.spent += time.saturating_sub(start);
+            // Where the clock is not read it is waited from the next look on.
+            if start.is_none() {
+                reading.begun = 0;
+            }
             return Ok(Pulled::Part(true));
+        }
+        let time = now();
+        if reading.begun == 0 {
+            reading.begun = time;
         }
         let waited = time.saturating_sub(heard.max(reading.begun));
         let patience = PATIENCE + reading.len as u64 / 32;

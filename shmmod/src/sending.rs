@@ -36,12 +36,16 @@ pub(crate) struct Shape {
     pub slot: usize,
     /// Whether the receiver may keep the units.
     pub may_keep: bool,
+    /// Whether its time counts.
+    pub timed: bool,
     /// All is written, in units one behind the other from this one on.
     pub row: Option<u8>,
 }
 
 /// The bit of a name that says that the receiver may keep the units.
 const MAY_KEEP: u32 = 1 << 31;
+/// The one that says that its time counts.
+const IS_TIMED: u32 = 1 << 29;
 /// The one that says that there is a row, and where the number of its first unit is.
 const ROW: u32 = 1 << 30;
 const FIRST: u32 = 8;
@@ -51,8 +55,10 @@ pub(crate) const THEIRS: u8 = UNITS as u8;
 impl Shape {
     fn name(self) -> Pipe {
         let may_keep = if self.may_keep { MAY_KEEP } else { 0 };
+        let timed = if self.timed { IS_TIMED } else { 0 };
         let row = self.row.map_or(0, |first| ROW | u32::from(first) << FIRST);
-        Pipe(u64::from(self.generation) << 32 | u64::from(may_keep | row) | self.slot as u64)
+        let said = may_keep | timed | row | self.slot as u32;
+        Pipe(u64::from(self.generation) << 32 | u64::from(said))
     }
 
     /// `None`: it is no pipe's name.
@@ -63,6 +69,7 @@ impl Shape {
             generation,
             slot: usize::from(low as u8),
             may_keep: low & MAY_KEEP != 0,
+            timed: low & IS_TIMED != 0,
             row: (low & ROW != 0).then_some(first),
         };
         (generation != 0 && shape.slot < PIPES && shape.name() == Pipe(name)).then_some(shape)
@@ -182,7 +189,7 @@ impl Sending {
     }
 
     fn has(&self, units: usize) -> bool {
-        !self.slots.is_empty() && self.free.count_ones() as usize >= units
+        !self.slots.is_empty() && (units == 0 || self.free.count_ones() as usize >= units)
     }
 
     /// Has more units, if there may be more.
@@ -260,15 +267,15 @@ impl Sending {
         if !all {
             own.words(slot).open(generation);
         }
-        self.live[slot] = Some(live);
-        self.order.push_back(slot);
-        let may_keep = hands == Hands::MayKeep;
         let shape = Shape {
             generation,
             slot,
-            may_keep,
+            may_keep: hands == Hands::MayKeep,
+            timed: live.measured,
             row: None,
         };
+        self.live[slot] = Some(live);
+        self.order.push_back(slot);
         Some(shape.name())
     }
 
