@@ -30,7 +30,7 @@ fn has_instruction() -> bool {
     return false;
 }
 
-/// Whether [`copy_to_others`] overwrites whole lines of others so quickly that nothing else is for most lengths.
+/// Whether [`copy_to_others`] overwrites whole lines without fetching what was in them, and nothing is quicker for most lengths.
 pub fn overwrites_unread() -> bool {
     #[cfg(target_arch = "x86_64")]
     return processor::instruction() == processor::Instruction::Quickest;

@@ -324,6 +324,9 @@ mod tests {
         assert_eq!(words.taken(7), Taken::All(Ending::Read, Some(1)));
         words.open(8);
         assert!(!words.claim(7, 0, 1) && words.claim(8, 0, 1));
+        // Several at once; from where the last ones end.
+        assert!(!words.claim(8, 0, 4) && words.claim(8, 1, 4) && !words.claim(8, 4, 4));
+        assert_eq!((words.revoke(8), words.claim(8, 5, 4)), (Some(5), false));
         // What the one before has written in the same place is not taken for this one's.
         assert_eq!(words.place(8, 0), None);
         for ending in [Ending::Read, Ending::Kept, Ending::Forgone] {
