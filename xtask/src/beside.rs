@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::time::Instant;
 
+use crate::failing::{self, Failing};
 use crate::{Result, workspace};
 
 /// A task that is running. What it prints is shown when it has ended, so that it doesn't mix with others'.
@@ -45,12 +46,16 @@ impl Beside {
         let status = self.child.wait();
         let output = fs::read(&self.output).map_err(|error| format!("{path}: {error}"))?;
         println!("xtask: what {task} has printed:");
-        println!("{}", String::from_utf8_lossy(&output));
+        let output = String::from_utf8_lossy(&output);
+        println!("{output}");
         let took = self.begun.elapsed().as_secs();
         println!("xtask: {task}: took {took} s, beside others");
         match status {
             Ok(status) if status.success() => Ok(()),
-            Ok(status) => Err(format!("cargo xtask {task} ended with {status}")),
+            Ok(status) => {
+                let failing = failing::said(&Failing::of(&output));
+                Err(format!("cargo xtask {task} ended with {status}{failing}"))
+            }
             Err(error) => Err(format!("cargo xtask {task}: {error}")),
         }
     }

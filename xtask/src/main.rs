@@ -6,6 +6,7 @@ mod demo;
 mod deny;
 mod dist;
 mod docs;
+mod failing;
 mod fresh;
 mod handle_count;
 mod headers;

@@ -3,11 +3,12 @@
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::Result;
+use crate::failing::{self, Shown};
 
 /// The root of the source tree.
 pub fn root() -> PathBuf {
@@ -31,17 +32,30 @@ const WORTH_SAYING: Duration = Duration::from_secs(5);
 
 /// Runs a command to its end; `what` says for people what it does. Says how long it took.
 pub fn run(command: &mut Command, what: &str) -> Result {
-    run_within(command, what, Duration::MAX)
+    println!("xtask: {what}");
+    let child = spawn(command, what)?;
+    finish(child, command, what, Duration::MAX)
 }
 
-/// The same for what may hang: after `limit` the command and all that it has started are killed, and it has
-/// failed.
+/// The same for tests: names those that fail. They may hang, so after `limit` the command and all that it has started
+/// are killed, and it has failed.
 pub fn run_within(command: &mut Command, what: &str, limit: Duration) -> Result {
     println!("xtask: {what}");
-    let begin = Instant::now();
+    let mut child = spawn(command.stdout(Stdio::piped()), what)?;
+    let shown = child.stdout.take().map(Shown::begin);
+    let result = finish(child, command, what, limit);
+    let failing = shown.map(Shown::failing).unwrap_or_default();
+    result.map_err(|error| error + &failing::said(&failing))
+}
+
+fn spawn(command: &mut Command, what: &str) -> Result<Child> {
     let spawned = command.spawn();
-    let mut child =
-        spawned.map_err(|error| format!("{what}: {command:?} can't be run: {error}"))?;
+    spawned.map_err(|error| format!("{what}: {command:?} can't be run: {error}"))
+}
+
+/// Waits for the end of a command.
+fn finish(mut child: Child, command: &Command, what: &str, limit: Duration) -> Result {
+    let begin = Instant::now();
     let status = loop {
         match child.try_wait() {
             Ok(None) if begin.elapsed() >= limit => {
@@ -147,6 +161,10 @@ mod tests {
             Ok(())
         );
         let failed = run_within(&mut Command::new("false"), "failing", limit);
-        assert!(failed.is_err_and(|error| error.contains("ended with")));
+        assert!(failed.is_err_and(|error| error.ends_with("ended with exit status: 1")));
+        let mut named = Command::new("sh");
+        named.args(["-c", "echo 'failures:'; echo '    one'; exit 1"]);
+        let failed = run_within(&mut named, "failing", limit);
+        assert!(failed.is_err_and(|error| error.ends_with("failing: one")));
     }
 }

@@ -1,0 +1,101 @@
+//! Which tests have failed, from what they print: who reads the end of a long output learns the names.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+/// What a test has left behind may keep its output open.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The names in the lists that Rust's tests print at their end.
+#[derive(Default)]
+pub struct Failing {
+    is_list: bool,
+    names: Vec<String>,
+}
+
+impl Failing {
+    /// Takes in a line of the output.
+    fn line(&mut self, line: &str) {
+        if line == "failures:" {
+            self.is_list = true;
+        } else if let (true, Some(name)) = (self.is_list, line.strip_prefix("    ")) {
+            self.names.push(name.to_owned());
+        } else if !line.is_empty() {
+            self.is_list = false;
+        }
+    }
+
+    /// The names of a whole output.
+    pub fn of(output: &str) -> Vec<String> {
+        let mut failing = Failing::default();
+        output.lines().for_each(|line| failing.line(line));
+        failing.names
+    }
+}
+
+/// An output that is shown as it comes.
+pub struct Shown(Receiver<String>);
+
+impl Shown {
+    /// Shows what comes from there.
+    pub fn begin(output: impl Read + Send + 'static) -> Shown {
+        let (send, receive) = channel();
+        thread::spawn(move || {
+            let mut failing = Failing::default();
+            let mut lines = BufReader::new(output);
+            let mut line = Vec::new();
+            while lines.read_until(b'\n', &mut line).is_ok_and(|len| len > 0) {
+                // Who can't be shown it learns of the failure all the same.
+                let _ = std::io::stdout().write_all(&line);
+                failing.line(String::from_utf8_lossy(&line).trim_end());
+                for name in failing.names.drain(..) {
+                    let _ = send.send(name);
+                }
+                line.clear();
+            }
+        });
+        Shown(receive)
+    }
+
+    /// The names of the tests that have failed, once the command has ended.
+    pub fn failing(self) -> Vec<String> {
+        let mut names = Vec::new();
+        while let Ok(name) = self.0.recv_timeout(PATIENCE) {
+            names.push(name);
+        }
+        names
+    }
+}
+
+/// What is said of them behind the error.
+pub fn said(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        names => format!("; failing: {}", names.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OUTPUT: &str = "running 3 tests\ntest a ... ok\ntest b::c ... FAILED\ntest d ... \n\
+        panicked\nFAILED\n\nfailures:\n\n---- b::c stdout ----\n    not a name\n\nfailures:\n    b::c\n    \
+        d\n\ntest result: FAILED. 1 passed; 2 failed\n    Running another\n\nfailures:\n    e\n";
+
+    #[test]
+    fn the_lists_at_the_end_have_the_names() {
+        assert_eq!(Failing::of(OUTPUT), ["b::c", "d", "e"]);
+        assert_eq!(Failing::of("test result: ok\n    Finished"), [""; 0]);
+        assert_eq!(said(&Failing::of(OUTPUT)), "; failing: b::c, d, e");
+        assert_eq!(said(&[]), "");
+    }
+
+    #[test]
+    fn what_is_shown_is_read() {
+        let shown = Shown::begin(OUTPUT.as_bytes());
+        assert_eq!(shown.failing(), ["b::c", "d", "e"]);
+    }
+}
