@@ -2,6 +2,7 @@
 
 use super::buffers::Buffers;
 use super::call::Call;
+use super::copying::find_out_after;
 use super::quick;
 use super::registration::Collectives;
 use super::scheduled::call_with;
@@ -32,7 +33,8 @@ pub unsafe fn call(
         return done;
     }
     // SAFETY: as for this function.
-    unsafe { call_with(process, comm, state, buffers, call, true) }
+    unsafe { call_with(process, comm, state, buffers, call, true)? };
+    find_out_after(process, comm, state, call)
 }
 
 /// Waits until all members of a communicator have called it (section 5.3).

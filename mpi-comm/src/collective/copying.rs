@@ -1,9 +1,9 @@
 //! Whether long data goes between ranks of a node more quickly by one copy of the kernel's than by two through slots.
 //!
 //! That depends on what the kernel's copy costs, and on how quickly one core fetches what another has written: on some
-//! processors an allgather of 64 KiB by one copy takes 0.6 of the time, on others twice the time. So both are tried, when a
-//! communicator of the process gets slots for the first time, and all members of a communicator go by what all of them
-//! have found.
+//! processors an allgather of 64 KiB by one copy takes 0.6 of the time, on others twice the time. So both are tried, after
+//! the first call of the process that it makes a difference for, and all members of a communicator go by what all of them
+//! have found. It takes more than a millisecond, which programs of short calls are spared.
 
 use std::time::Instant;
 
@@ -29,13 +29,49 @@ const LEN: usize = 64 << 10;
 /// Calls by each way, of which the quickest counts. The first ones meet memory for the first time.
 const TRIALS: usize = 8;
 
-/// Finds it out for the members of a communicator that have slots, all of which call this.
-pub(super) fn find_out(
+/// Of this length, and longer, it makes a difference: of a broadcast, and of what each gives to another one or to all.
+const BROADCAST: usize = 8 << 10;
+const BLOCK: usize = 16 << 10;
+
+/// Whether it makes a difference for a call. All members know its length.
+fn matters(call: &Call<'_>) -> bool {
+    match call {
+        Call::Bcast { part, .. } => part.bytes() > BROADCAST,
+        Call::Reduce { part, .. }
+        | Call::Allgather {
+            recv: Layout::Uniform(part),
+            ..
+        }
+        | Call::Alltoall {
+            recv: Layout::Uniform(part),
+            ..
+        } => part.bytes() > BLOCK,
+        _ => false,
+    }
+}
+
+/// After a call of a communicator that has slots, as all its members do: finds it out, if it is the first one that it
+/// makes a difference for.
+#[inline]
+pub(super) fn find_out_after(
     process: &Process,
     comm: &Comm,
     state: &CommState,
-    shared: &SharedSlots,
+    call: &Call<'_>,
 ) -> Result<()> {
+    match state.shared_slots() {
+        // Afterwards: the call has shown whether its members agree on it.
+        Some(shared) if matters(call) && !shared.try_one_copy() => {
+            find_out(process, comm, state, shared)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Finds it out for the members of a communicator that have slots, all of which call this.
+#[cold]
+#[inline(never)]
+fn find_out(process: &Process, comm: &Comm, state: &CommState, shared: &SharedSlots) -> Result<()> {
     if shared.slots.direct == Direct::No || comm.size() as usize > DIRECT {
         return Ok(());
     }
@@ -64,6 +100,8 @@ pub(super) fn find_out(
     }
     if told.iter().all(|member| member[0] == Found::One as u64) {
         shared.set_one_copy();
+        // Those that are kept go by two.
+        state.forget_runs();
     }
     Ok(())
 }

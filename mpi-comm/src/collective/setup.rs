@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use netmod::{OpenError, RemoteKey, SharedMemory, SharedSegment, Signals, Transport};
 use parking_lot::Mutex;
 
-use super::copying;
 use super::exchange::{broadcast_u64, gather_all_u64};
 use super::network::{self, AwaitedPeers, Memory, NetworkSlots, SIGNAL_LINE};
 use super::nonblocking::NonblockingSlots;
@@ -39,9 +38,6 @@ pub(super) fn make_slots(process: &Process, comm: &Comm, state: &CommState) -> R
         };
         state.set_network_slots(remote, node);
         state.set_shared_slots(shared);
-        if let Some(shared) = state.shared_slots() {
-            copying::find_out(process, comm, state, shared)?;
-        }
     }
     if state.is_time_for_nonblocking_slots() {
         let nonblocking = match state.shared_slots() {

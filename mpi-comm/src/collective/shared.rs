@@ -73,8 +73,9 @@ pub(crate) struct SharedSlots {
     names: Option<Box<[u32]>>,
     /// Whether the other ranks are near.
     pub nearness: Nearness,
-    /// Whether one copy from rank to rank is quicker than two through these slots.
+    /// Whether one copy from rank to rank is quicker than two through these slots, and whether that was asked.
     one_copy: AtomicBool,
+    is_tried: AtomicBool,
     /// Whether this rank has been told that members disagree.
     told: AtomicBool,
     _share: Share,
@@ -140,6 +141,7 @@ impl SharedSlots {
             names: None,
             nearness: Nearness::default(),
             one_copy: AtomicBool::new(false),
+            is_tried: AtomicBool::new(false),
             told: AtomicBool::new(false),
             _share: share,
             piece,
@@ -162,6 +164,14 @@ impl SharedSlots {
         self.piece.settle();
         self.slots.direct = direct;
         self.slots.crowded = crowded;
+    }
+
+    /// Whether it has been asked which is quicker, one copy or two. It has been from now on.
+    pub fn try_one_copy(&self) -> bool {
+        // Relaxed, and not in one step: collectives on a communicator come one after the other.
+        let is_tried = self.is_tried.load(Ordering::Relaxed);
+        self.is_tried.store(true, Ordering::Relaxed);
+        is_tried
     }
 
     /// Takes note that one copy from rank to rank is quicker than two through these slots.
