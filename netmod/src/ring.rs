@@ -29,10 +29,21 @@ pub const INLINE: usize = 88;
 /// Cells of a queue that has ends for a VCI; a power of two.
 pub const CELLS: usize = 256;
 
+/// Bodies that the first messages take while the receiver keeps up; a power of two. A page of shared memory that nobody has
+/// used costs more than a short message does, and each cell's own body is two or three.
+pub const FEW: usize = 32;
+
+/// Bodies of a queue: one for each cell, and the few.
+pub const BODIES: usize = CELLS + FEW;
+
+/// From this position on each message takes its cell's own body: what another core has read lately is written more slowly
+/// than what has left its caches.
+const EARLY: u64 = 8192;
+
 /// A sender asks for the cell so many behind the one that it has written.
 const AHEAD: usize = 8;
 
-/// One message, or the front of one whose payload lies in the body of the same number.
+/// One message, or the front of one whose payload lies in a body.
 #[repr(C, align(128))]
 pub struct Cell {
     sequence: AtomicU32,
@@ -70,13 +81,41 @@ impl SenderView {
     pub fn may_claim(&self, position: u64, cells: usize) -> bool {
         position.wrapping_sub(self.head) < cells as u64
     }
+
+    /// The number of the body for the message of a position, as far as the receiver is known to be.
+    #[inline(always)]
+    pub fn body(&self, position: u64) -> usize {
+        match position < EARLY && self.may_claim(position, FEW) {
+            true => CELLS + (position as usize & (FEW - 1)),
+            false => position as usize & (CELLS - 1),
+        }
+    }
+
+    /// The number of the body for the message of a position that was claimed, and whether it may be the body's first.
+    ///
+    /// Invariant: one of the few is written for position `p` only when `head > p - FEW`, that is when the receiver is done
+    /// with the position that had it before.
+    #[inline(always)]
+    pub fn take_body(&mut self, ends: &Ends, position: u64) -> (usize, bool) {
+        if position >= EARLY {
+            return (self.body(position), position < EARLY + CELLS as u64);
+        }
+        if !self.may_claim(position, FEW) {
+            // Acquire: the receiver's reads of the body come before our writes to it.
+            self.head = ends.head.0.load(Ordering::Acquire);
+        }
+        let number = self.body(position);
+        let first = if number < CELLS { CELLS } else { FEW };
+        (number, position < first as u64)
+    }
 }
 
 /// What the receiver keeps for itself.
 #[derive(Default)]
 pub struct ReceiverView {
     next: u64,
-    told: u64,
+    /// The position from which on senders are to be told.
+    tell_at: u64,
 }
 
 /// Claims a cell: its position, or `None` if the queue is full.
@@ -124,15 +163,18 @@ impl ReceiverView {
     #[inline(always)]
     pub fn advance(&mut self, ends: &Ends, cells: &[Cell]) {
         self.next += 1;
-        if self.next - self.told >= cells.len() as u64 / 4 {
-            self.tell(ends);
+        if self.next >= self.tell_at {
+            self.tell(ends, cells.len());
         }
     }
 
-    /// Tells the senders.
-    fn tell(&mut self, ends: &Ends) {
+    /// Tells the senders, of whom the first need to know it often.
+    #[inline(always)]
+    fn tell(&mut self, ends: &Ends, cells: usize) {
         ends.head.0.store(self.next, Ordering::Release);
-        self.told = self.next;
+        let few = (FEW / 2).min(cells / 4);
+        let next = if self.next < EARLY { few } else { cells / 4 };
+        self.tell_at = self.next + next as u64;
     }
 }
 
@@ -275,11 +317,10 @@ unsafe impl Send for Inbox {}
 #[derive(Clone, Copy)]
 pub struct Front<'a> {
     cell: &'a Cell,
-    position: u64,
 }
 
 impl Inbox {
-    /// The body of cell `n` begins at `bodies + n * stride` and has room for `longest` bytes.
+    /// Body `n` of the [`BODIES`] begins at `bodies + n * stride` and has room for `longest` bytes.
     ///
     /// # Safety
     /// As for [`Mailbox::new`].
@@ -306,8 +347,7 @@ impl Inbox {
         let position = self.view.next;
         // SAFETY: the place is within the queue, as `new` was promised.
         let cell = unsafe { self.cells.add(position as usize & (CELLS - 1)).as_ref() };
-        cell.is_published(position)
-            .then_some(Front { cell, position })
+        cell.is_published(position).then_some(Front { cell })
     }
 
     /// How many messages the receiver is done with.
@@ -337,7 +377,9 @@ impl Inbox {
             // SAFETY: published, and the receiver's until it advances.
             unsafe { front.cell.payload() }
         } else {
-            let number = front.position as usize & (CELLS - 1);
+            // SAFETY: published, and the receiver's until it advances.
+            let number = unsafe { front.cell.body() };
+            assert!(number < BODIES);
             self.bodies.wrapping_add(number * self.stride)
         }
     }
@@ -348,8 +390,8 @@ impl Inbox {
         // SAFETY: as `new` was promised.
         let ends = unsafe { self.ends.as_ref() };
         self.view.next += 1;
-        if self.view.next - self.view.told >= CELLS as u64 / 4 {
-            self.view.tell(ends);
+        if self.view.next >= self.view.tell_at {
+            self.view.tell(ends, CELLS);
         }
     }
 }
@@ -500,6 +542,26 @@ impl Cell {
         self.inline.with_mut(|place| place.cast())
     }
 
+    /// Says which body the payload is in, where that of a short one would be.
+    ///
+    /// # Safety
+    /// The cell has been claimed.
+    #[inline(always)]
+    pub unsafe fn set_body(&self, number: usize) {
+        // SAFETY: the caller's contract; the place is long enough.
+        unsafe { self.payload().cast::<u32>().write_unaligned(number as u32) };
+    }
+
+    /// Which body the payload is in.
+    ///
+    /// # Safety
+    /// The cell is published and has not been released, and its message is longer than [`INLINE`].
+    #[inline(always)]
+    unsafe fn body(&self) -> usize {
+        // SAFETY: the caller's contract; the place is long enough.
+        unsafe { self.payload().cast::<u32>().read_unaligned() as usize }
+    }
+
     #[cfg(test)]
     fn empty() -> Self {
         Cell {
@@ -511,138 +573,7 @@ impl Cell {
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    /// Sequence numbers are shorter than positions: they start again after 2³² messages.
-    #[test]
-    fn sequence_numbers_wrap() {
-        let start = u64::from(u32::MAX) - 5;
-        let ends = Ends {
-            tail: Padded(AtomicU64::new(start)),
-            head: Padded(AtomicU64::new(start)),
-        };
-        let cells: Vec<Cell> = (0..4).map(|_| Cell::empty()).collect();
-        let mut sender = SenderView { head: start };
-        let mut receiver = ReceiverView {
-            next: start,
-            told: start,
-        };
-        for position in start..start + 12 {
-            assert_eq!(receiver.peek(&cells), None);
-            assert_eq!(claim(&ends, cells.len(), &mut sender), Some(position));
-            publish(&cells[position as usize & 3], position);
-            assert_eq!(receiver.peek(&cells), Some(position));
-            receiver.advance(&ends, &cells);
-        }
-    }
-}
+mod tests;
 
 #[cfg(all(test, loom))]
-mod loom_tests {
-    use super::*;
-    use loom::sync::Arc;
-    use loom::thread;
-
-    struct Queue {
-        ends: Ends,
-        cells: Vec<Cell>,
-    }
-
-    // SAFETY: cells are handed over as the module says; loom checks that they are.
-    unsafe impl Sync for Queue {}
-    // SAFETY: nothing in it is bound to a thread.
-    unsafe impl Send for Queue {}
-
-    fn queue(cells: usize) -> Arc<Queue> {
-        Arc::new(Queue {
-            ends: Ends {
-                tail: Padded(AtomicU64::new(0)),
-                head: Padded(AtomicU64::new(0)),
-            },
-            cells: (0..cells).map(|_| Cell::empty()).collect(),
-        })
-    }
-
-    fn send(queue: &Queue, view: &mut SenderView, value: u64) -> bool {
-        let Some(position) = claim(&queue.ends, queue.cells.len(), view) else {
-            return false;
-        };
-        let cell = &queue.cells[position as usize & (queue.cells.len() - 1)];
-        // SAFETY: claimed.
-        cell.envelope
-            .with_mut(|envelope| unsafe { (*envelope)[0] = value });
-        publish(cell, position);
-        true
-    }
-
-    fn receive(queue: &Queue, view: &mut ReceiverView) -> Option<u64> {
-        let position = view.peek(&queue.cells)?;
-        let cell = &queue.cells[position as usize & (queue.cells.len() - 1)];
-        // SAFETY: published, and not yet released.
-        let value = cell.envelope.with(|envelope| unsafe { (*envelope)[0] });
-        view.advance(&queue.ends, &queue.cells);
-        Some(value)
-    }
-
-    /// Two senders, a queue that wraps: nothing lost, nothing twice, order per sender, no data race.
-    #[test]
-    fn messages_arrive_once_and_in_order_per_sender() {
-        let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(3);
-        model.check(|| {
-            let queue = queue(4);
-            let senders: Vec<_> = [10, 20]
-                .into_iter()
-                .map(|base| {
-                    let queue = queue.clone();
-                    thread::spawn(move || {
-                        let mut view = SenderView::default();
-                        (0..2).filter(|i| send(&queue, &mut view, base + i)).count()
-                    })
-                })
-                .collect();
-            let mut view = ReceiverView::default();
-            let mut got = Vec::new();
-            got.extend(receive(&queue, &mut view));
-            let sent: usize = senders
-                .into_iter()
-                .map(|sender| sender.join().unwrap())
-                .sum();
-            while let Some(value) = receive(&queue, &mut view) {
-                got.push(value);
-            }
-            assert_eq!(got.len(), sent);
-            for base in [10, 20] {
-                let of_one: Vec<_> = got.iter().filter(|v| **v / 10 == base / 10).collect();
-                assert!(of_one.is_sorted());
-            }
-        });
-    }
-
-    /// One sender overtakes a full queue: cells are reused only when the receiver is done.
-    #[test]
-    fn full_queues_refuse_and_recover() {
-        loom::model(|| {
-            let queue = queue(4);
-            let sender = {
-                let queue = queue.clone();
-                thread::spawn(move || {
-                    let mut view = SenderView::default();
-                    (0..5).filter(|i| send(&queue, &mut view, *i)).count() as u64
-                })
-            };
-            let mut view = ReceiverView::default();
-            let mut got = Vec::new();
-            got.extend(receive(&queue, &mut view));
-            got.extend(receive(&queue, &mut view));
-            let sent = sender.join().unwrap();
-            while let Some(value) = receive(&queue, &mut view) {
-                got.push(value);
-            }
-            assert!(sent >= 4);
-            assert_eq!(got.len() as u64, sent);
-            assert!(got.is_sorted());
-        });
-    }
-}
+mod loom_tests;
