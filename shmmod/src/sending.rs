@@ -1,9 +1,10 @@
 //! The pipes that this lane has opened, and the room for them: units of one size, of which a chunk of a message takes
 //! one each.
 //!
-//! Units are given out round and round, and had when the first round gets to them. The whole room is twice what a core's
-//! own cache holds, for a reason: what lies in another core's own cache is fetched at a quarter of the speed of what had
-//! to leave it (docs/decisions/long-messages.md).
+//! Units are given out round and round. The whole room is twice what a core's own cache holds, for a reason: what lies in
+//! another core's own cache is fetched at a quarter of the speed of what had to leave it
+//! (docs/decisions/long-messages.md). The first messages go round as few as they need, since new memory takes longer
+//! still; after them more is had with each round.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -21,6 +22,8 @@ const OPEN: usize = 16;
 const AT_ONCE: usize = 8;
 /// Chunks that are written together, at most, where nobody waits for each: what is claimed, told and begun costs once.
 const TOGETHER: u32 = 4;
+/// The first messages, for which there is no more memory than they need.
+const EARLY: u32 = 256;
 /// A message of so many chunks is not through much later for that, if its receiver waits for it.
 const LONG: u32 = 32;
 /// Pipes whose words are asked for before it is looked whether their receivers are through.
@@ -461,7 +464,8 @@ impl Sending {
 
     fn take_unit(&mut self, own: &Segment) -> Option<u8> {
         let is_lap_over = self.free >> self.next == 0;
-        if is_lap_over && !self.grow(own) && self.free == 0 {
+        let wants_more = is_lap_over && self.generation > EARLY;
+        if (wants_more || self.free == 0) && !self.grow(own) && self.free == 0 {
             return None;
         }
         let ahead = self.free.rotate_right(self.next).trailing_zeros();
@@ -629,19 +633,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_had_with_the_first_round_or_when_it_is_needed() {
+    fn memory_is_had_with_a_round_or_when_it_is_needed() {
         let own = Segment::create().unwrap();
         let mut sending = Sending::default();
-        for message in 0..2 * UNITS {
+        let early = EARLY as usize;
+        for message in 0..early + 2 * UNITS {
             assert!(sending.has_room(&own, 1));
             let measured = (Way::Cached, true);
             let pipe = sending
                 .open(&own, (1, 0), UNIT, measured, true, (Hands::Own, false))
                 .expect("there is room");
-            let (_, live) = sending.find(pipe).expect("it is open");
-            assert_eq!(live.measured, message % STEP > 0 || message >= UNITS);
-            let units = (message + 1).next_multiple_of(STEP).min(UNITS);
+            // The first STEP units are had at once, others when a round gets to its end.
+            let late = (message + 1).saturating_sub(early);
+            let units = (STEP + late).next_multiple_of(STEP).min(UNITS);
             assert_eq!(sending.units, units, "message {message}");
+            let before = (STEP + late.saturating_sub(1))
+                .next_multiple_of(STEP)
+                .min(UNITS);
+            let (_, live) = sending.find(pipe).expect("it is open");
+            assert_eq!(
+                live.measured,
+                units == before && message > 0,
+                "message {message}"
+            );
             sending.abandon(pipe);
         }
         let mut sending = Sending::default();
