@@ -14,18 +14,16 @@ namespace weft __attribute__((visibility("hidden"))) {
 /* MPI::ERRORS_THROW_EXCEPTIONS: the C interface returns codes under it. */
 const MPI_Errhandler THROW = 0x54000002;
 
-/* After an error that the C interface has already called a handler for: throw under THROW. */
-void raise_comm(MPI_Comm comm, int code);
-void raise_win(MPI_Win win, int code);
-void raise_file(MPI_File file, int code);
+/* Throws the error that a function of the C interface has returned if its handler is THROW: the C
+ * interface alone knows whose error it was, as of requests, and has called any other handler. */
+void raise(int code);
 /* A function that libmpi lacks: calls the handler of MPI_COMM_WORLD and returns the code. */
 int missing(const char *name);
 
-/* Errors that belong to no object are those of MPI_COMM_WORLD (MPI-2.2, section 8.3). */
 inline void check(int code)
 {
     if (code != MPI_SUCCESS)
-        raise_comm(MPI_COMM_WORLD, code);
+        raise(code);
 }
 
 /* Calls a function of the C interface that may not be there. */

@@ -2,27 +2,20 @@
 #include "call.h"
 
 using weft::Array;
+using weft::check;
 
 namespace MPI {
-
-/* What a function of the C interface returned for this communicator. */
-#define CHECK(code)                                \
-    do {                                           \
-        const int returned = (code);               \
-        if (returned != MPI_SUCCESS)               \
-            weft::raise_comm(handle, returned);    \
-    } while (0)
 
 void Comm::Alltoallw(const void *sendbuf, const int sendcounts[], const int sdispls[],
     const Datatype sendtypes[], void *recvbuf, const int recvcounts[], const int rdispls[],
     const Datatype recvtypes[]) const
 {
     int inter = 0, size = 0;
-    CHECK(PMPI_Comm_test_inter(handle, &inter));
-    CHECK(inter ? PMPI_Comm_remote_size(handle, &size) : PMPI_Comm_size(handle, &size));
+    check(PMPI_Comm_test_inter(handle, &inter));
+    check(inter ? PMPI_Comm_remote_size(handle, &size) : PMPI_Comm_size(handle, &size));
     Array<MPI_Datatype> sent(size, sendbuf == MPI_IN_PLACE ? NULL : sendtypes);
     Array<MPI_Datatype> received(size, recvtypes);
-    CHECK(MPI_Alltoallw(sendbuf, sendcounts, sdispls, sent, recvbuf, recvcounts, rdispls, received,
+    check(MPI_Alltoallw(sendbuf, sendcounts, sdispls, sent, recvbuf, recvcounts, rdispls, received,
         handle));
 }
 

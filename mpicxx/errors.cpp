@@ -3,46 +3,17 @@
 
 #include <cstring>
 
-extern "C" int MPII_Missing(const char *function);
+/* What libmpi has for companions (libmpi/table/functions.mpi). */
+extern "C" {
+int MPII_Missing(const char *function);
+int MPII_Thrown();
+}
 
 namespace weft {
 
-/* Whether a handler that was asked for is the one that throws; gives it back. */
-static bool throws(int asked, MPI_Errhandler &handler)
+void raise(int code)
 {
-    if (asked != MPI_SUCCESS)
-        return false;
-    if (handler == THROW)
-        return true;
-    const bool predefined = (static_cast<unsigned>(handler) >> 30) == 1;
-    if (!predefined)
-        PMPI_Errhandler_free(&handler);
-    return false;
-}
-
-/* It was the handler of MPI_COMM_WORLD that saw an error of a null communicator. */
-void raise_comm(MPI_Comm comm, int code)
-{
-    MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
-    if (comm == MPI_COMM_NULL)
-        comm = MPI_COMM_WORLD;
-    if (throws(PMPI_Comm_get_errhandler(comm, &handler), handler))
-        throw MPI::Exception(code);
-}
-
-void raise_win(MPI_Win win, int code)
-{
-    MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
-    if (win == MPI_WIN_NULL)
-        raise_comm(MPI_COMM_WORLD, code);
-    else if (throws(PMPI_Win_get_errhandler(win, &handler), handler))
-        throw MPI::Exception(code);
-}
-
-void raise_file(MPI_File file, int code)
-{
-    MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
-    if (throws(PMPI_File_get_errhandler(file, &handler), handler))
+    if (MPII_Thrown())
         throw MPI::Exception(code);
 }
 
@@ -67,29 +38,33 @@ int Exception::Get_error_class() const
     return MPI::Get_error_class(code);
 }
 
-/* A handler of the program's is called; one that throws is not known to the C interface. */
+/* The C interface returns success here, whichever handler it has called. */
+static void call_errhandler(int code, int errorcode)
+{
+    weft::check(code);
+    weft::raise(errorcode);
+}
+
 void Comm::Call_errhandler(int errorcode) const
 {
-    weft::raise_comm(handle, errorcode);
-    MPI_Comm_call_errhandler(handle, errorcode);
+    call_errhandler(MPI_Comm_call_errhandler(handle, errorcode), errorcode);
 }
 
 void Win::Call_errhandler(int errorcode) const
 {
-    weft::raise_win(handle, errorcode);
-    MPI_Win_call_errhandler(handle, errorcode);
+    call_errhandler(MPI_Win_call_errhandler(handle, errorcode), errorcode);
 }
 
 void File::Call_errhandler(int errorcode) const
 {
-    weft::raise_file(handle, errorcode);
-    MPI_File_call_errhandler(handle, errorcode);
+    call_errhandler(MPI_File_call_errhandler(handle, errorcode), errorcode);
 }
 
-/* The next two are called by programs that were compiled with another header of this ABI. */
+/* The next two are called by programs that were compiled with another header of this ABI; this one after
+ * a function of the C interface has returned an error, and called its handler. */
 void MPIR_Call_world_errhand(int errorcode)
 {
-    COMM_WORLD.Call_errhandler(errorcode);
+    weft::raise(errorcode);
 }
 
 /* Datatypes of C++ have their names from the start. */

@@ -7,31 +7,23 @@ using weft::check;
 
 namespace MPI {
 
-/* What a function of the C interface returned for this communicator. */
-#define CHECK(code)                                \
-    do {                                           \
-        const int returned = (code);               \
-        if (returned != MPI_SUCCESS)               \
-            weft::raise_comm(handle, returned);    \
-    } while (0)
-
 bool Comm::Is_inter() const
 {
     int flag = 0;
-    CHECK(MPI_Comm_test_inter(handle, &flag));
+    check(MPI_Comm_test_inter(handle, &flag));
     return flag != 0;
 }
 
 int Comm::Get_topology() const
 {
     int topology = MPI_UNDEFINED;
-    CHECK(MPI_Topo_test(handle, &topology));
+    check(MPI_Topo_test(handle, &topology));
     return topology;
 }
 
 void Comm::Set_attr(int comm_keyval, const void *attribute_val)
 {
-    CHECK(MPI_Comm_set_attr(handle, comm_keyval, const_cast<void *>(attribute_val)));
+    check(MPI_Comm_set_attr(handle, comm_keyval, const_cast<void *>(attribute_val)));
 }
 
 int Comm::Compare(const Comm &comm1, const Comm &comm2)
@@ -59,7 +51,7 @@ Intercomm Comm::Join(int fd)
 template <class To> static To duplicate(MPI_Comm handle)
 {
     MPI_Comm twin = MPI_COMM_NULL;
-    CHECK(MPI_Comm_dup(handle, &twin));
+    check(MPI_Comm_dup(handle, &twin));
     return twin;
 }
 
@@ -112,7 +104,7 @@ Graphcomm &Graphcomm::Clone() const
 Intercomm Intercomm::Create(const Group &group) const
 {
     MPI_Comm comm = MPI_COMM_NULL;
-    CHECK(MPI_Comm_create(handle, group, &comm));
+    check(MPI_Comm_create(handle, group, &comm));
     return comm;
 }
 
@@ -120,7 +112,7 @@ Intercomm Intracomm::Create_intercomm(int local_leader, const Comm &peer_comm, i
     int tag) const
 {
     MPI_Comm comm = MPI_COMM_NULL;
-    CHECK(MPI_Intercomm_create(handle, local_leader, peer_comm, remote_leader, tag, &comm));
+    check(MPI_Intercomm_create(handle, local_leader, peer_comm, remote_leader, tag, &comm));
     return comm;
 }
 
@@ -128,37 +120,37 @@ Cartcomm Intracomm::Create_cart(int ndims, const int dims[], const bool periods[
 {
     MPI_Comm comm = MPI_COMM_NULL;
     Array<int> wraps(ndims, periods);
-    CHECK(MPI_Cart_create(handle, ndims, dims, wraps, reorder, &comm));
+    check(MPI_Cart_create(handle, ndims, dims, wraps, reorder, &comm));
     return comm;
 }
 
 Graphcomm Intracomm::Create_graph(int nnodes, const int index[], const int edges[], bool reorder) const
 {
     MPI_Comm comm = MPI_COMM_NULL;
-    CHECK(MPI_Graph_create(handle, nnodes, index, edges, reorder, &comm));
+    check(MPI_Graph_create(handle, nnodes, index, edges, reorder, &comm));
     return comm;
 }
 
 int Cartcomm::Get_dim() const
 {
     int ndims = 0;
-    CHECK(MPI_Cartdim_get(handle, &ndims));
+    check(MPI_Cartdim_get(handle, &ndims));
     return ndims;
 }
 
 void Cartcomm::Get_topo(int maxdims, int dims[], bool periods[], int coords[]) const
 {
     int ndims = 0;
-    CHECK(PMPI_Cartdim_get(handle, &ndims));
+    check(PMPI_Cartdim_get(handle, &ndims));
     Array<int> wraps(maxdims);
-    CHECK(MPI_Cart_get(handle, maxdims, dims, wraps, coords));
+    check(MPI_Cart_get(handle, maxdims, dims, wraps, coords));
     wraps.tell(ndims < maxdims ? ndims : maxdims, periods);
 }
 
 int Cartcomm::Get_cart_rank(const int coords[]) const
 {
     int rank = MPI_UNDEFINED;
-    CHECK(MPI_Cart_rank(handle, coords, &rank));
+    check(MPI_Cart_rank(handle, coords, &rank));
     return rank;
 }
 
@@ -166,9 +158,9 @@ Cartcomm Cartcomm::Sub(const bool remain_dims[]) const
 {
     MPI_Comm comm = MPI_COMM_NULL;
     int ndims = 0;
-    CHECK(PMPI_Cartdim_get(handle, &ndims));
+    check(PMPI_Cartdim_get(handle, &ndims));
     Array<int> remain(ndims, remain_dims);
-    CHECK(MPI_Cart_sub(handle, remain, &comm));
+    check(MPI_Cart_sub(handle, remain, &comm));
     return comm;
 }
 
@@ -176,25 +168,25 @@ int Cartcomm::Map(int ndims, const int dims[], const bool periods[]) const
 {
     int rank = MPI_UNDEFINED;
     Array<int> wraps(ndims, periods);
-    CHECK(MPI_Cart_map(handle, ndims, dims, wraps, &rank));
+    check(MPI_Cart_map(handle, ndims, dims, wraps, &rank));
     return rank;
 }
 
 void Graphcomm::Get_dims(int nnodes[], int nedges[]) const
 {
-    CHECK(MPI_Graphdims_get(handle, nnodes, nedges));
+    check(MPI_Graphdims_get(handle, nnodes, nedges));
 }
 
 void Graphcomm::Get_topo(int maxindex, int maxedges, int index[], int edges[]) const
 {
-    CHECK(MPI_Graph_get(handle, maxindex, maxedges, index, edges));
+    check(MPI_Graph_get(handle, maxindex, maxedges, index, edges));
 }
 
 Intercomm Intracomm::Spawn(const char *command, const char *argv[], int maxprocs, const Info &info,
     int root, int errcodes[]) const
 {
     MPI_Comm comm = MPI_COMM_NULL;
-    CHECK(CALL(MPI_Comm_spawn, command, const_cast<char **>(argv), maxprocs, MPI_Info(info), root,
+    check(CALL(MPI_Comm_spawn, command, const_cast<char **>(argv), maxprocs, MPI_Info(info), root,
         handle, &comm, errcodes));
     return comm;
 }
@@ -211,7 +203,7 @@ Intercomm Intracomm::Spawn_multiple(int count, const char *commands[], const cha
     MPI_Comm comm = MPI_COMM_NULL;
     /* They are read at the root alone. */
     Array<MPI_Info> told(Get_rank() == root ? count : 0, infos);
-    CHECK(CALL(MPI_Comm_spawn_multiple, count, const_cast<char **>(commands),
+    check(CALL(MPI_Comm_spawn_multiple, count, const_cast<char **>(commands),
         const_cast<char ***>(argvs), maxprocs, static_cast<const MPI_Info *>(told), root, handle,
         &comm, errcodes));
     return comm;

@@ -1,5 +1,6 @@
 //! From an error to the error handler.
 
+use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_long, c_void};
 use std::fmt::{self, Write as _};
 use std::mem::transmute;
@@ -93,7 +94,21 @@ pub fn raise(error: Error, function: &'static str, on: On, args: &[(&'static str
             summary(&error, &format!("; in {function}({})", Arguments(args)))
         }),
     };
-    call(handler, on, code)
+    let returned = call(handler, on, code);
+    THROWN.set(matches!(handler, Handler::Throw));
+    returned
+}
+
+thread_local! {
+    /// Whether the last error of this thread is to be thrown.
+    static THROWN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the handler of the last error that a function returned to this thread was
+/// `MPI::ERRORS_THROW_EXCEPTIONS`: only here is it known whose handler that was, as with a wait for
+/// an operation of a communicator that is freed.
+pub fn take_thrown() -> bool {
+    THROWN.replace(false)
 }
 
 /// A code for an error that a status tells of: the function that began the operation is not known
@@ -133,10 +148,13 @@ fn lookup(on: On) -> Handler {
 /// handler nobody has set, since all other libraries of this ABI do; otherwise such a one is fatal.
 fn of_window(window: &WinObject) -> Handler {
     let own = window.errhandler.lock().handler();
-    if !window.handler_chosen.load(Ordering::Relaxed) && matches!(of_process().0, Handler::Return) {
-        return Handler::Return;
+    if window.handler_chosen.load(Ordering::Relaxed) {
+        return own;
     }
-    own
+    match of_process().0 {
+        returns @ (Handler::Return | Handler::Throw) => returns,
+        _ => own,
+    }
 }
 
 /// That of a communicator; if it doesn't exist, that of the process.
@@ -220,7 +238,7 @@ fn call(handler: Handler, on: On, code: c_int) -> c_int {
     // addresses of handle and code; the program gave this function as such a handler. A proxy takes
     // the kind of the object and the function as well.
     match handler {
-        Handler::Fatal | Handler::Abort | Handler::Return => {}
+        Handler::Fatal | Handler::Abort | Handler::Return | Handler::Throw => {}
         Handler::Comm(function) => {
             let mut comm = Outward::comm(match on {
                 On::Comm(comm) if exists(comm) => comm,

@@ -5,15 +5,11 @@ use std::sync::Arc;
 use mpi_core::{Class, Error, Result};
 use parking_lot::Mutex;
 
-use crate::handler::{Attached, Handler, Made, Proxy, Uses};
+use crate::handler::{Attached, Handler, Made, Proxy, THROW, Uses};
 use crate::library::LIBRARY;
 use crate::predefined::{
     MPI_ERRHANDLER_NULL, MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN, MPI_Errhandler,
 };
-
-/// `MPI::ERRORS_THROW_EXCEPTIONS` of programs in C++ (MPI-2.2, section 16.1.8): the functions of C
-/// return the code, and the C++ binding, which finds this handle on the object, throws it.
-const THROW: MPI_Errhandler = 0x5400_0002;
 
 fn is_predefined(handle: MPI_Errhandler) -> bool {
     matches!(

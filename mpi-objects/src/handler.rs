@@ -11,6 +11,10 @@ use crate::predefined::{
     MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN, MPI_Errhandler,
 };
 
+/// `MPI::ERRORS_THROW_EXCEPTIONS` of programs in C++ (MPI-2.2, section 16.1.8): the functions of C
+/// return the code, and the C++ binding, which asks whether this was the handler, throws it.
+pub(crate) const THROW: MPI_Errhandler = 0x5400_0002;
+
 /// An error handler.
 #[derive(Clone, Copy, Debug)]
 pub enum Handler {
@@ -20,6 +24,8 @@ pub enum Handler {
     Abort,
     /// `MPI_ERRORS_RETURN`.
     Return,
+    /// `MPI::ERRORS_THROW_EXCEPTIONS`.
+    Throw,
     /// A function of the program's for communicators.
     Comm(Function),
     /// A function of the program's for windows.
@@ -62,7 +68,7 @@ impl Handler {
     /// Where the program's function is.
     pub fn address(self) -> Option<usize> {
         match self {
-            Handler::Fatal | Handler::Abort | Handler::Return => None,
+            Handler::Fatal | Handler::Abort | Handler::Return | Handler::Throw => None,
             Handler::Comm(function)
             | Handler::Win(function)
             | Handler::File(function)
@@ -168,6 +174,7 @@ impl Attached {
             None => match self.handle {
                 MPI_ERRORS_ARE_FATAL => Handler::Fatal,
                 MPI_ERRORS_ABORT => Handler::Abort,
+                THROW => Handler::Throw,
                 _ => Handler::Return,
             },
         }

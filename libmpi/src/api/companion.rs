@@ -15,7 +15,7 @@ use crate::abi::{
 use crate::args::Out;
 use crate::attributes::{self, CopyProxy, DeleteProxy, Form, Kind, Store, Value};
 use crate::ops;
-use crate::raise::{On, raise};
+use crate::raise::{On, raise, take_thrown};
 use crate::win_values;
 
 /// Fortran's number of a predefined key is C's and one; in the standard ABI it is the same.
@@ -223,4 +223,10 @@ pub unsafe fn missing(function: *const c_char) -> c_int {
         On::Comm(MPI_COMM_WORLD),
         &[],
     )
+}
+
+/// `MPII_Thrown`: whether the error that this thread's last function of C returned is to be thrown, by
+/// `MPI::ERRORS_THROW_EXCEPTIONS` (MPI-2.2, section 16.1.8). Says so once.
+pub fn thrown() -> c_int {
+    take_thrown().into()
 }

@@ -28,7 +28,7 @@ pub fn comm_create_errhandler(
 /// `MPI_Comm_set_errhandler` (section 8.3.1).
 pub fn comm_set_errhandler(comm: LiveComm, errhandler: Attached) -> Result<()> {
     match errhandler.handler() {
-        Handler::Fatal | Handler::Abort | Handler::Return | Handler::Comm(_) => {}
+        Handler::Fatal | Handler::Abort | Handler::Return | Handler::Throw | Handler::Comm(_) => {}
         Handler::Win(_) | Handler::File(_) | Handler::Session(_) => {
             let why = "the error handler was made for another kind of object; make one by \
                        MPI_Comm_create_errhandler";

@@ -28,7 +28,11 @@ use crate::raise::{self, On};
 /// An error handler that fits a session.
 fn fitting(attached: Attached) -> Result<Attached> {
     match attached.handler() {
-        Handler::Fatal | Handler::Abort | Handler::Return | Handler::Session(_) => Ok(attached),
+        Handler::Fatal
+        | Handler::Abort
+        | Handler::Return
+        | Handler::Throw
+        | Handler::Session(_) => Ok(attached),
         Handler::Comm(_) | Handler::Win(_) | Handler::File(_) => Err(Error::new(
             Class::Errhandler,
             "the error handler was made for another kind of object; make one by \

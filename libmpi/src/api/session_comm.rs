@@ -20,7 +20,9 @@ use crate::args::{LiveGroup, Out};
 /// An error handler that fits a communicator.
 fn fitting(attached: Attached) -> Result<Attached> {
     match attached.handler() {
-        Handler::Fatal | Handler::Abort | Handler::Return | Handler::Comm(_) => Ok(attached),
+        Handler::Fatal | Handler::Abort | Handler::Return | Handler::Throw | Handler::Comm(_) => {
+            Ok(attached)
+        }
         Handler::Win(_) | Handler::File(_) | Handler::Session(_) => Err(Error::new(
             Class::Errhandler,
             "the error handler was made for another kind of object; make one by \

@@ -350,7 +350,7 @@ pub fn win_create_errhandler(
 /// `MPI_Win_set_errhandler` (section 8.3.2).
 pub fn win_set_errhandler(win: LiveWin, errhandler: Attached) -> Result<()> {
     match errhandler.handler() {
-        Handler::Fatal | Handler::Abort | Handler::Return | Handler::Win(_) => {}
+        Handler::Fatal | Handler::Abort | Handler::Return | Handler::Throw | Handler::Win(_) => {}
         Handler::Comm(_) | Handler::File(_) | Handler::Session(_) => {
             let why = "the error handler was made for another kind of object; make one by \
                        MPI_Win_create_errhandler";

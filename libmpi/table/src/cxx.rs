@@ -241,21 +241,7 @@ impl Member {
             let _ = writeln!(text, "    {base} {} = {first};", told.name);
         }
         let call = format!("{}({})", function.name, arguments.join(", "));
-        let object = match class.as_str() {
-            "Win" => "win",
-            "File" => "file",
-            name if name.ends_with("omm") => "comm",
-            _ => "",
-        };
-        let _ = match object {
-            "" => writeln!(text, "    weft::check({call});"),
-            object => writeln!(
-                text,
-                "    const int returned = {call};\n    \
-                 if (returned != MPI_SUCCESS)\n        \
-                 weft::raise_{object}(handle, returned);"
-            ),
-        };
+        let _ = writeln!(text, "    weft::check({call});");
         if let Some(told) = told {
             let test = if result == "bool" { " != 0" } else { "" };
             let _ = writeln!(text, "    return {}{test};", told.name);
@@ -374,12 +360,11 @@ mod tests {
         let text = table.cxx(header, "void Comm::Barrier() const\n{\n}\n");
         for part in [
             "void Comm::Send(const void *buf, int count, const Datatype &datatype, int dest, int tag) const\n{\n    \
-             const int returned = MPI_Send(buf, count, datatype, dest, tag, handle);\n",
+             weft::check(MPI_Send(buf, count, datatype, dest, tag, handle));\n",
             "int Comm::Get_rank() const\n{\n    int rank = MPI_UNDEFINED;\n",
-            "MPI_Iprobe(source, tag, handle, &flag, MPI_STATUS_IGNORE);",
+            "MPI_Iprobe(source, tag, handle, &flag, MPI_STATUS_IGNORE));",
             "return flag != 0;",
-            "void Comm::Free()\n{\n    const int returned = MPI_Comm_free(&handle);",
-            "weft::raise_comm(handle, returned);",
+            "void Comm::Free()\n{\n    weft::check(MPI_Comm_free(&handle));\n",
         ] {
             assert!(text.contains(part), "{part} is missing in\n{text}");
         }

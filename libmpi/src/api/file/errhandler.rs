@@ -39,7 +39,7 @@ fn with<T>(file: MPI_File, action: impl FnOnce(&mut Attached) -> T) -> Result<T>
 pub fn file_set_errhandler(file: MPI_File, errhandler: Attached) -> Result<()> {
     with(file, |_| ())?;
     match errhandler.handler() {
-        Handler::Fatal | Handler::Abort | Handler::Return | Handler::File(_) => {}
+        Handler::Fatal | Handler::Abort | Handler::Return | Handler::Throw | Handler::File(_) => {}
         Handler::Comm(_) | Handler::Win(_) | Handler::Session(_) => {
             let why = "the error handler was made for another kind of object; make one by \
                        MPI_File_create_errhandler";
