@@ -1,0 +1,71 @@
+/* What the C++ bindings have at compile time: numbers for lengths of arrays (MPI-2.2, section 2.5.4), which
+ * are those of C, and attributes set on a constant communicator (section 6.7.2).
+ * ranks: 1
+ * variants: shm
+ */
+#include <mpi.h>
+
+#include <cstdlib>
+#include <cstring>
+
+static struct {
+    char processor[MPI::MAX_PROCESSOR_NAME], port[MPI::MAX_PORT_NAME], text[MPI::MAX_ERROR_STRING],
+        datarep[MPI::MAX_DATAREP_STRING], key[MPI::MAX_INFO_KEY], value[MPI::MAX_INFO_VAL],
+        name[MPI::MAX_OBJECT_NAME], overhead[MPI::BSEND_OVERHEAD];
+} lengths;
+
+static void check(bool good)
+{
+    if (!good)
+        std::abort();
+}
+
+static bool is_rank(int error_class)
+{
+    switch (error_class) {
+    case MPI::SUCCESS:
+    case MPI::ERR_TAG:
+        return false;
+    case MPI::ERR_RANK:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void set(const MPI::Comm &comm, int key_of_ours, void *attribute)
+{
+    comm.Set_attr(key_of_ours, attribute);
+}
+
+int main(int argc, char **argv)
+{
+    check(sizeof lengths.processor == MPI_MAX_PROCESSOR_NAME);
+    check(sizeof lengths.port == MPI_MAX_PORT_NAME);
+    check(sizeof lengths.text == MPI_MAX_ERROR_STRING);
+    check(sizeof lengths.datarep == MPI_MAX_DATAREP_STRING);
+    check(sizeof lengths.key == MPI_MAX_INFO_KEY && sizeof lengths.value == MPI_MAX_INFO_VAL);
+    check(sizeof lengths.name == MPI_MAX_OBJECT_NAME && sizeof lengths.overhead == MPI_BSEND_OVERHEAD);
+    check(is_rank(MPI_ERR_RANK) && !is_rank(MPI_SUCCESS));
+    check(MPI::SEEK_SET == MPI_SEEK_SET && MPI::COMBINER_DARRAY == MPI_COMBINER_DARRAY);
+    const int &bound = MPI::TAG_UB;
+    check(bound == MPI_TAG_UB);
+
+    MPI::Init(argc, argv);
+    int length = 0;
+    MPI::Get_processor_name(lengths.processor, length);
+    check(length > 0 && std::strlen(lengths.processor) == static_cast<std::size_t>(length));
+
+    check(MPI::INTEGER16.Get_size() == 16);
+
+    int here = 0;
+    void *found = NULL;
+    int own = MPI::Comm::Create_keyval(MPI::Comm::NULL_COPY_FN, MPI::Comm::NULL_DELETE_FN, NULL);
+    MPI::Intracomm twin = MPI::COMM_SELF.Dup();
+    set(twin, own, &here);
+    check(twin.Get_attr(own, &found) && found == &here);
+    MPI::Comm::Free_keyval(own);
+    twin.Free();
+    MPI::Finalize();
+    return 0;
+}
