@@ -37,6 +37,7 @@ class Intracomm;
 class Intercomm;
 class Cartcomm;
 class Graphcomm;
+class Distgraphcomm;
 class Datatype;
 class Errhandler;
 class Exception;
@@ -522,6 +523,15 @@ public:
         const int maxprocs[], const Info infos[], int root);
     Intercomm Spawn_multiple(int count, const char *commands[], const char **argvs[],
         const int maxprocs[], const Info infos[], int root, int errcodes[]);
+    Distgraphcomm Dist_graph_create_adjacent(int indegree, const int sources[],
+        const int sourceweights[], int outdegree, const int destinations[], const int destweights[],
+        const Info &info, bool reorder) const;
+    Distgraphcomm Dist_graph_create_adjacent(int indegree, const int sources[], int outdegree,
+        const int destinations[], const Info &info, bool reorder) const;
+    Distgraphcomm Dist_graph_create(int n, const int sources[], const int degrees[],
+        const int destinations[], const int weights[], const Info &info, bool reorder) const;
+    Distgraphcomm Dist_graph_create(int n, const int sources[], const int degrees[],
+        const int destinations[], const Info &info, bool reorder) const;
 };
 
 class Cartcomm : public Intracomm {
@@ -566,6 +576,27 @@ public:
     virtual int Get_neighbors_count(int rank) const;
 
     Graphcomm Dup() const;
+};
+
+class Distgraphcomm : public Intracomm {
+public:
+    Distgraphcomm() {}
+    Distgraphcomm(MPI_Comm other) : Intracomm(other) {}
+    Distgraphcomm(const Nullcomm &other) : Intracomm(other) {}
+    Distgraphcomm(const Distgraphcomm &other) : Intracomm(other) {}
+    virtual ~Distgraphcomm() {}
+    Distgraphcomm &operator=(const Distgraphcomm &other) { handle = other.handle; return *this; }
+    Distgraphcomm &operator=(const Nullcomm &other) { handle = other; return *this; }
+    Distgraphcomm &operator=(MPI_Comm other) { handle = other; return *this; }
+
+    virtual Distgraphcomm &Clone() const;
+    /* The degrees of this process; `rank` has no meaning (MPI-2.2, section 7.5.5). */
+    virtual void Get_dist_neighbors_count(int rank, int indegree[], int outdegree[],
+        bool &weighted) const;
+    virtual void Get_dist_neighbors(int maxindegree, int sources[], int sourceweights[],
+        int maxoutdegree, int destinations[], int destweights[]) const;
+
+    Distgraphcomm Dup() const;
 };
 
 class Grequest : public Request {
@@ -845,7 +876,7 @@ WEFT_CONSTANT(MAX_INFO_KEY) WEFT_CONSTANT(MAX_PORT_NAME) WEFT_CONSTANT(MAX_ERROR
 WEFT_CONSTANT(MAX_INFO_VAL)
 
 /* Results of comparisons, topologies, levels of threads */
-WEFT_CONSTANT(IDENT) WEFT_CONSTANT(THREAD_SINGLE) WEFT_CONSTANT(CONGRUENT) WEFT_CONSTANT(GRAPH)
+WEFT_CONSTANT(IDENT) WEFT_CONSTANT(THREAD_SINGLE) WEFT_CONSTANT(CONGRUENT) WEFT_CONSTANT(GRAPH) WEFT_CONSTANT(DIST_GRAPH)
 WEFT_CONSTANT(THREAD_FUNNELED) WEFT_CONSTANT(CART) WEFT_CONSTANT(SIMILAR)
 WEFT_CONSTANT(THREAD_SERIALIZED) WEFT_CONSTANT(THREAD_MULTIPLE) WEFT_CONSTANT(UNEQUAL)
 

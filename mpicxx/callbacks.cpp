@@ -47,6 +47,10 @@ template <class Act> int with_comm(MPI_Comm handle, Act act)
         MPI::Graphcomm comm(handle);
         return act(comm);
     }
+    if (topology == MPI_DIST_GRAPH) {
+        MPI::Distgraphcomm comm(handle);
+        return act(comm);
+    }
     MPI::Intracomm comm(handle);
     return act(comm);
 }

@@ -75,6 +75,11 @@ Graphcomm Graphcomm::Dup() const
     return duplicate<Graphcomm>(handle);
 }
 
+Distgraphcomm Distgraphcomm::Dup() const
+{
+    return duplicate<Distgraphcomm>(handle);
+}
+
 /* MPI-2.2, section 16.1.5: a new object, which the caller deletes. */
 Nullcomm &Nullcomm::Clone() const
 {
@@ -99,6 +104,11 @@ Cartcomm &Cartcomm::Clone() const
 Graphcomm &Graphcomm::Clone() const
 {
     return *new Graphcomm(Dup());
+}
+
+Distgraphcomm &Distgraphcomm::Clone() const
+{
+    return *new Distgraphcomm(Dup());
 }
 
 Intercomm Intercomm::Create(const Group &group) const
@@ -180,6 +190,55 @@ void Graphcomm::Get_dims(int nnodes[], int nedges[]) const
 void Graphcomm::Get_topo(int maxindex, int maxedges, int index[], int edges[]) const
 {
     check(MPI_Graph_get(handle, maxindex, maxedges, index, edges));
+}
+
+/* Without weights in C++ is MPI_UNWEIGHTED in C (MPI-2.2, section 7.5.4). */
+
+Distgraphcomm Intracomm::Dist_graph_create_adjacent(int indegree, const int sources[],
+    const int sourceweights[], int outdegree, const int destinations[], const int destweights[],
+    const Info &info, bool reorder) const
+{
+    MPI_Comm comm = MPI_COMM_NULL;
+    check(MPI_Dist_graph_create_adjacent(handle, indegree, sources, sourceweights, outdegree,
+        destinations, destweights, info, reorder, &comm));
+    return comm;
+}
+
+Distgraphcomm Intracomm::Dist_graph_create_adjacent(int indegree, const int sources[], int outdegree,
+    const int destinations[], const Info &info, bool reorder) const
+{
+    return Dist_graph_create_adjacent(indegree, sources, MPI_UNWEIGHTED, outdegree, destinations,
+        MPI_UNWEIGHTED, info, reorder);
+}
+
+Distgraphcomm Intracomm::Dist_graph_create(int n, const int sources[], const int degrees[],
+    const int destinations[], const int weights[], const Info &info, bool reorder) const
+{
+    MPI_Comm comm = MPI_COMM_NULL;
+    check(MPI_Dist_graph_create(handle, n, sources, degrees, destinations, weights, info, reorder,
+        &comm));
+    return comm;
+}
+
+Distgraphcomm Intracomm::Dist_graph_create(int n, const int sources[], const int degrees[],
+    const int destinations[], const Info &info, bool reorder) const
+{
+    return Dist_graph_create(n, sources, degrees, destinations, MPI_UNWEIGHTED, info, reorder);
+}
+
+void Distgraphcomm::Get_dist_neighbors_count(int, int indegree[], int outdegree[],
+    bool &weighted) const
+{
+    int flag = 0;
+    check(MPI_Dist_graph_neighbors_count(handle, indegree, outdegree, &flag));
+    weighted = flag != 0;
+}
+
+void Distgraphcomm::Get_dist_neighbors(int maxindegree, int sources[], int sourceweights[],
+    int maxoutdegree, int destinations[], int destweights[]) const
+{
+    check(MPI_Dist_graph_neighbors(handle, maxindegree, sources, sourceweights, maxoutdegree,
+        destinations, destweights));
 }
 
 Intercomm Intracomm::Spawn(const char *command, const char *argv[], int maxprocs, const Info &info,
