@@ -839,6 +839,9 @@ extern Datatype DATATYPE_NULL, CHAR, SHORT, INT, LONG, LONG_LONG, LONG_LONG_INT,
     DOUBLE_PRECISION, F_COMPLEX, F_DOUBLE_COMPLEX, TWOREAL, TWODOUBLE_PRECISION, TWOINTEGER,
     INTEGER1, INTEGER2, INTEGER4, INTEGER8, INTEGER16, REAL4, REAL8, REAL16, COMPLEX8, COMPLEX16,
     COMPLEX32, LB, UB;
+/* The others of MPI-2.2, annex A.1, which other headers of this ABI lack. */
+extern Datatype INT8_T, INT16_T, INT32_T, INT64_T, UINT8_T, UINT16_T, UINT32_T, UINT64_T, AINT,
+    OFFSET, REAL2, F_COMPLEX4, F_COMPLEX8, F_COMPLEX16, F_COMPLEX32;
 
 /* Numbers. They are known when a program is compiled (MPI-2.2, section 2.5.4), to be lengths of
  * arrays; the library has them as variables, too, for programs compiled with another header. */

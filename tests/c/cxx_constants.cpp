@@ -1,5 +1,6 @@
 /* What the C++ bindings have at compile time: numbers for lengths of arrays (MPI-2.2, section 2.5.4), which
- * are those of C, and attributes set on a constant communicator (section 6.7.2).
+ * are those of C, names of datatypes (annex A.1), and attributes set on a constant communicator (section
+ * 6.7.2).
  * ranks: 1
  * variants: shm
  */
@@ -56,7 +57,13 @@ int main(int argc, char **argv)
     MPI::Get_processor_name(lengths.processor, length);
     check(length > 0 && std::strlen(lengths.processor) == static_cast<std::size_t>(length));
 
-    check(MPI::INTEGER16.Get_size() == 16);
+    check(MPI::INTEGER16.Get_size() == 16 && MPI::REAL2.Get_size() == 2);
+    check(MPI::INT8_T.Get_size() == 1 && MPI::INT16_T.Get_size() == 2 && MPI::INT32_T.Get_size() == 4);
+    check(MPI::INT64_T.Get_size() == 8 && MPI::UINT8_T.Get_size() == 1 && MPI::UINT16_T.Get_size() == 2);
+    check(MPI::UINT32_T.Get_size() == 4 && MPI::UINT64_T.Get_size() == 8);
+    check(MPI::AINT.Get_size() == int(sizeof(MPI::Aint)) && MPI::OFFSET.Get_size() == int(sizeof(MPI::Offset)));
+    check(MPI::F_COMPLEX4.Get_size() == 4 && MPI::F_COMPLEX8 == MPI::COMPLEX8);
+    check(MPI::F_COMPLEX16 == MPI::COMPLEX16 && MPI::F_COMPLEX32 == MPI::COMPLEX32);
 
     int here = 0;
     void *found = NULL;
