@@ -34,6 +34,19 @@ int call(const char *name, int (*function)(Parameters...), Arguments... argument
 }
 #define CALL(function, ...) call(#function, function, __VA_ARGS__)
 
+/* Asks something of a communicator before a call. False if that was an error, which a handler has dealt
+ * with: the call would call it again. */
+inline bool asked(int &answer, int (*function)(MPI_Comm, int *), MPI_Comm comm)
+{
+    const int none = -99;
+    int told = none;
+    check(function(comm, &told));
+    if (told == none)
+        return false;
+    answer = told;
+    return true;
+}
+
 /* An array of handles, numbers or statuses of C; on the stack if it is short. */
 template <class T> class Array {
 public:

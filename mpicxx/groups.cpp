@@ -150,11 +150,14 @@ int Cartcomm::Get_dim() const
 
 void Cartcomm::Get_topo(int maxdims, int dims[], bool periods[], int coords[]) const
 {
-    int ndims = 0;
-    check(PMPI_Cartdim_get(handle, &ndims));
+    /* No truth value: what the call leaves so is not one of the dimensions. */
+    const int none = -1;
     Array<int> wraps(maxdims);
+    for (int i = 0; i < maxdims; i++)
+        wraps[i] = none;
     check(MPI_Cart_get(handle, maxdims, dims, wraps, coords));
-    wraps.tell(ndims < maxdims ? ndims : maxdims, periods);
+    for (int i = 0; i < maxdims && wraps[i] != none; i++)
+        periods[i] = wraps[i] != 0;
 }
 
 int Cartcomm::Get_cart_rank(const int coords[]) const
@@ -167,8 +170,12 @@ int Cartcomm::Get_cart_rank(const int coords[]) const
 Cartcomm Cartcomm::Sub(const bool remain_dims[]) const
 {
     MPI_Comm comm = MPI_COMM_NULL;
-    int ndims = 0;
-    check(PMPI_Cartdim_get(handle, &ndims));
+    int ndims = 0, topology = MPI_UNDEFINED;
+    /* What is no grid is an error of the call itself, and only of that one. */
+    if (handle != MPI_COMM_NULL && !weft::asked(topology, PMPI_Topo_test, handle))
+        return comm;
+    if (topology == MPI_CART)
+        check(PMPI_Cartdim_get(handle, &ndims));
     Array<int> remain(ndims, remain_dims);
     check(MPI_Cart_sub(handle, remain, &comm));
     return comm;
@@ -260,8 +267,11 @@ Intercomm Intracomm::Spawn_multiple(int count, const char *commands[], const cha
     const int maxprocs[], const Info infos[], int root, int errcodes[])
 {
     MPI_Comm comm = MPI_COMM_NULL;
+    int rank = MPI_UNDEFINED;
+    if (handle != MPI_COMM_NULL && !weft::asked(rank, PMPI_Comm_rank, handle))
+        return comm;
     /* They are read at the root alone. */
-    Array<MPI_Info> told(Get_rank() == root ? count : 0, infos);
+    Array<MPI_Info> told(rank == root ? count : 0, infos);
     check(CALL(MPI_Comm_spawn_multiple, count, const_cast<char **>(commands),
         const_cast<char ***>(argvs), maxprocs, static_cast<const MPI_Info *>(told), root, handle,
         &comm, errcodes));

@@ -74,12 +74,14 @@ Datatype Datatype::Match_size(int typeclass, int size)
 void Datatype::Get_contents(int max_integers, int max_addresses, int max_datatypes, int integers[],
     Aint addresses[], Datatype datatypes[]) const
 {
-    int num_integers = 0, num_addresses = 0, num_datatypes = 0, combiner = 0;
-    check(PMPI_Type_get_envelope(handle, &num_integers, &num_addresses, &num_datatypes, &combiner));
+    /* No datatype is made of null ones: what the call leaves so is none of them. */
     Array<MPI_Datatype> types(max_datatypes);
+    for (int i = 0; i < max_datatypes; i++)
+        types[i] = MPI_DATATYPE_NULL;
     check(MPI_Type_get_contents(handle, max_integers, max_addresses, max_datatypes, integers,
         addresses, types));
-    types.tell(num_datatypes < max_datatypes ? num_datatypes : max_datatypes, datatypes);
+    for (int i = 0; i < max_datatypes && types[i] != MPI_DATATYPE_NULL; i++)
+        datatypes[i] = types[i];
 }
 
 void Datatype::Unpack(const void *inbuf, int insize, void *outbuf, int outcount, int &position,

@@ -1,6 +1,6 @@
 /* Whose error handler throws (MPI-2.2, sections 8.3 and 16.1.8): that of the communicator that an operation
  * was started on, also in a wait for it; that of MPI::COMM_SELF or MPI::COMM_WORLD for what belongs to no
- * object; and nothing that a handler of the program's has dealt with.
+ * object; and nothing that a handler of the program's has dealt with, which is called once.
  * ranks: 1 2
  * variants: shm
  */
@@ -137,6 +137,50 @@ static void objects(MPI::Intracomm &comm)
     CHECK(thrown == MPI::ERR_COUNT);
 }
 
+static int calls;
+
+static void count(MPI::Comm &, int *, ...)
+{
+    calls++;
+}
+
+#define CALLS(statement)       \
+    do {                       \
+        calls = 0;             \
+        statement;             \
+        CHECK(calls == 1);     \
+    } while (0)
+
+/* One error is one call of the handler. */
+static void once(MPI::Intracomm &comm)
+{
+    MPI::Errhandler handler = MPI::Comm::Create_errhandler(count);
+    comm.Set_errhandler(handler);
+    MPI::COMM_SELF.Set_errhandler(handler);
+    MPI::COMM_WORLD.Set_errhandler(handler);
+    handler.Free();
+    MPI::Intracomm twin = MPI::COMM_SELF.Dup(), gone = twin;
+    twin.Free();
+
+    MPI::Cartcomm grids[3] = {MPI_Comm(comm), MPI_COMM_NULL, MPI_Comm(gone)};
+    MPI::Datatype types[4], none;
+    MPI::Aint addresses[4];
+    int numbers[4] = {0, 0, 0, 0}, ranks[4] = {0, 0, 0, 0};
+    bool truths[4] = {false, false, false, false};
+    for (int i = 0; i < 3; i++) {
+        CALLS(grids[i].Get_dim());
+        CALLS(grids[i].Get_topo(4, numbers, truths, ranks));
+        CALLS(grids[i].Sub(truths));
+    }
+    for (int i = 1; i < 3; i++) {
+        CALLS(grids[i].Alltoallw(NULL, numbers, numbers, types, NULL, numbers, numbers, types));
+        CALLS(grids[i].Spawn_multiple(1, NULL, NULL, numbers, NULL, 0));
+    }
+    CALLS(none.Get_contents(4, 4, 4, numbers, addresses, types));
+    CALLS(MPI::INT.Get_contents(4, 4, 4, numbers, addresses, types));
+    MPI::COMM_SELF.Set_errhandler(MPI::ERRORS_THROW_EXCEPTIONS);
+}
+
 static void windows(MPI::Intracomm &comm)
 {
     int memory = 0;
@@ -172,6 +216,7 @@ int main(int argc, char **argv)
     freed();
     others(comm);
     objects(comm);
+    once(comm);
     windows(comm);
     comm.Free();
     MPI::Finalize();
