@@ -913,10 +913,11 @@ WEFT_CONSTANT(COMM_TYPE_SHARED)
 
 #undef WEFT_CONSTANT
 
-/* Addresses, displacements, no arguments */
+/* Addresses, displacements, no function, no arguments */
 extern void *const BOTTOM;
 extern void *const IN_PLACE;
 extern const Offset DISPLACEMENT_CURRENT;
+Datarep_conversion_function *const CONVERSION_FN_NULL = 0;
 extern const char **const ARGV_NULL;
 extern const char ***const ARGVS_NULL;
 

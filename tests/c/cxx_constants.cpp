@@ -39,6 +39,13 @@ static void set(const MPI::Comm &comm, int key_of_ours, void *attribute)
     comm.Set_attr(key_of_ours, attribute);
 }
 
+static int extent(const MPI::Datatype &type, MPI::Aint &file_extent, void *)
+{
+    MPI::Aint lower;
+    type.Get_extent(lower, file_extent);
+    return MPI::SUCCESS;
+}
+
 int main(int argc, char **argv)
 {
     check(sizeof lengths.processor == MPI_MAX_PROCESSOR_NAME);
@@ -64,6 +71,9 @@ int main(int argc, char **argv)
     check(MPI::AINT.Get_size() == int(sizeof(MPI::Aint)) && MPI::OFFSET.Get_size() == int(sizeof(MPI::Offset)));
     check(MPI::F_COMPLEX4.Get_size() == 4 && MPI::F_COMPLEX8 == MPI::COMPLEX8);
     check(MPI::F_COMPLEX16 == MPI::COMPLEX16 && MPI::F_COMPLEX32 == MPI::COMPLEX32);
+
+    /* Without conversions (section 13.5.3). */
+    MPI::Register_datarep("plain", MPI::CONVERSION_FN_NULL, MPI::CONVERSION_FN_NULL, extent, NULL);
 
     int here = 0;
     void *found = NULL;
