@@ -464,8 +464,10 @@ impl Sending {
 
     fn take_unit(&mut self, own: &Segment) -> Option<u8> {
         let is_lap_over = self.free >> self.next == 0;
-        let wants_more = is_lap_over && self.generation > EARLY;
-        if (wants_more || self.free == 0) && !self.grow(own) && self.free == 0 {
+        if self.free == 0 || is_lap_over && self.generation > EARLY {
+            self.grow(own);
+        }
+        if self.free == 0 {
             return None;
         }
         let ahead = self.free.rotate_right(self.next).trailing_zeros();
