@@ -7,7 +7,7 @@ use std::mem::transmute;
 use std::sync::atomic::Ordering;
 
 use mpi_core::{Class, Error};
-use mpi_objects::handler::{self, Function, Handler};
+use mpi_objects::handler::{self, Caller, Function, Handler};
 use mpi_objects::identity::Identity;
 use mpi_objects::runtime::runtime;
 use mpi_objects::wins::WinObject;
@@ -16,14 +16,15 @@ use mpi_tool::events;
 
 use crate::abi::{
     self, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_BOTTOM, MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_WORLD,
-    MPI_Comm, MPI_Errhandler, MPI_FILE_NULL, MPI_File, MPI_IN_PLACE, MPI_MAX_ERROR_STRING,
-    MPI_PROC_NULL, MPI_ROOT, MPI_SESSION_NULL, MPI_SUCCESS, MPI_Session, MPI_WIN_NULL, MPI_Win,
-    error_name, handle_name,
+    MPI_Comm, MPI_Errhandler, MPI_FILE_NULL, MPI_File, MPI_Fint, MPI_IN_PLACE,
+    MPI_MAX_ERROR_STRING, MPI_PROC_NULL, MPI_ROOT, MPI_SESSION_NULL, MPI_SUCCESS, MPI_Session,
+    MPI_WIN_NULL, MPI_Win, error_name, handle_name,
 };
 use crate::abi::{
     MPI_Comm_errhandler_function, MPI_File_errhandler_function, MPI_Session_errhandler_function,
     MPI_Win_errhandler_function,
 };
+use crate::api::standard_abi;
 use crate::codes;
 use crate::outward::{Outward, OutwardFile};
 
@@ -228,12 +229,19 @@ impl fmt::Display for Arguments<'_> {
     }
 }
 
+/// An error handler in Fortran: gets the integer that stands for the object, and the code.
+type Subroutine = unsafe extern "C" fn(*mut MPI_Fint, *mut c_int);
+
 /// Calls the program's own handler; gives the code to be returned. After a handler of C++ that is
 /// none: it throws an exception, or the error is dealt with, and the C++ library would call it again.
 fn call(handler: Handler, on: On, code: c_int) -> c_int {
     let returned = code;
     let mut code = code;
-    let proxy = handler.proxy();
+    let caller = handler.caller();
+    let proxy = match caller {
+        Some(Caller::Proxy(proxy)) => Some(proxy),
+        Some(Caller::Fortran) | None => None,
+    };
     // SAFETY (of all calls): a handler's contract (sections 8.3.1 to 8.3.3) is to be called with the
     // addresses of handle and code; the program gave this function as such a handler. A proxy takes
     // the kind of the object and the function as well.
@@ -276,19 +284,30 @@ fn call(handler: Handler, on: On, code: c_int) -> c_int {
             }
         }
         Handler::File(function) => {
-            let mut file = OutwardFile::new(match on {
+            let file = match on {
                 On::File(file) => file,
                 _ => MPI_FILE_NULL,
-            });
-            let place = &raw mut file;
-            match proxy {
+            };
+            let mut outward = OutwardFile::new(file);
+            let place = &raw mut outward;
+            match caller {
                 // SAFETY: see above.
                 None => unsafe {
                     let function = transmute::<Function, MPI_File_errhandler_function>(function);
                     function(place, &raw mut code);
                 },
+                // Unlike other handles, a file's is no integer in C.
+                Some(Caller::Fortran) => {
+                    let mut number = standard_abi::file_toint(file);
+                    // SAFETY: see above; Fortran's library said that it is a subroutine, whose
+                    // arguments are the addresses of two integers.
+                    unsafe {
+                        let function = transmute::<Function, Subroutine>(function);
+                        function(&raw mut number, &raw mut code);
+                    }
+                }
                 // SAFETY: see above.
-                Some(proxy) => unsafe {
+                Some(Caller::Proxy(proxy)) => unsafe {
                     proxy(1, place.cast(), &raw mut code, function);
                 },
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use mpi_core::{Class, Error, Result};
 use parking_lot::Mutex;
 
-use crate::handler::{Attached, Handler, Made, Proxy, THROW, Uses};
+use crate::handler::{Attached, Caller, Handler, Made, THROW, Uses};
 use crate::library::LIBRARY;
 use crate::predefined::{
     MPI_ERRHANDLER_NULL, MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN, MPI_Errhandler,
@@ -63,27 +63,27 @@ pub fn free(handle: MPI_Errhandler) -> Result<()> {
     Ok(())
 }
 
-/// Has the function of a handler called through `proxy`.
-pub fn set_proxy(handle: MPI_Errhandler, proxy: Proxy) -> Result<()> {
+/// Has the function of a handler called in another way than one of C.
+pub fn set_caller(handle: MPI_Errhandler, caller: Caller) -> Result<()> {
     let made = LIBRARY
         .errhandlers
         .get_arc(handle)
         .ok_or_else(|| invalid(handle))?;
     if let Some(address) = made.handler.address() {
-        let mut proxies = LIBRARY.errhandler_proxies.lock();
-        proxies.retain(|(other, _)| *other != address);
-        proxies.push((address, proxy));
+        let mut callers = LIBRARY.errhandler_callers.lock();
+        callers.retain(|(other, _)| *other != address);
+        callers.push((address, caller));
     }
     Ok(())
 }
 
 impl Handler {
-    /// What calls the program's function, if that is not one of C.
-    pub fn proxy(self) -> Option<Proxy> {
+    /// How the program's function is called, if that is not one of C.
+    pub fn caller(self) -> Option<Caller> {
         let address = self.address()?;
-        let proxies = LIBRARY.errhandler_proxies.lock();
-        let found = proxies.iter().find(|(other, _)| *other == address);
-        found.map(|(_, proxy)| *proxy)
+        let callers = LIBRARY.errhandler_callers.lock();
+        let found = callers.iter().find(|(other, _)| *other == address);
+        found.map(|(_, caller)| *caller)
     }
 }
 

@@ -64,6 +64,15 @@ pub type Function = unsafe extern "C" fn();
 /// for a window), the addresses of its handle and of the code, and the program's function.
 pub type Proxy = unsafe extern "C" fn(c_int, *mut c_void, *mut c_int, Function);
 
+/// How a function of the program's is called that is not one of C.
+#[derive(Clone, Copy)]
+pub enum Caller {
+    /// Through this.
+    Proxy(Proxy),
+    /// As a subroutine of Fortran: it gets the address of the integer that stands for the handle.
+    Fortran,
+}
+
 impl Handler {
     /// Where the program's function is.
     pub fn address(self) -> Option<usize> {

@@ -37,9 +37,9 @@ pub struct Library {
     pub env_info: OnceLock<Info>,
     /// Error handlers that the program made.
     pub errhandlers: HandleTable<handler::Made>,
-    /// The addresses of the program's error handlers that are called through a proxy, and their
-    /// proxies.
-    pub errhandler_proxies: Mutex<Vec<(usize, handler::Proxy)>>,
+    /// The addresses of the program's error handlers that are not functions of C, and how they are
+    /// called.
+    pub errhandler_callers: Mutex<Vec<(usize, handler::Caller)>>,
     /// Rank and number of ranks in `MPI_COMM_WORLD`, once they are known.
     pub rank_and_size: OnceLock<(usize, usize)>,
     /// The sessions that groups come from, where they come from any.
@@ -62,7 +62,7 @@ pub static LIBRARY: Library = Library {
     infos: HandleTable::new(Type::Info),
     env_info: OnceLock::new(),
     errhandlers: HandleTable::new(Type::Errhandler),
-    errhandler_proxies: Mutex::new(Vec::new()),
+    errhandler_callers: Mutex::new(Vec::new()),
     rank_and_size: OnceLock::new(),
     group_sessions: Mutex::new(BTreeMap::new()),
     sessions: HandleTable::new(Type::Session),

@@ -8,6 +8,8 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
 
+#[cfg(not(openmpi_abi))]
+use crate::abi::MPI_Errhandler;
 use crate::abi::{
     MPI_Comm, MPI_Comm_copy_attr_function, MPI_Comm_delete_attr_function, MPI_Info, MPI_Request,
     MPI_SUCCESS, MPI_Session, MPI_Status,
@@ -53,6 +55,22 @@ pub unsafe fn session_detach_buffer(
     let mut address = null_mut::<c_void>();
     // SAFETY: the contract of this module; a local variable for the address.
     unsafe { c::MPI_Session_detach_buffer(*session, (&raw mut address).cast(), size) }
+}
+
+/// `MPI_FILE_CREATE_ERRHANDLER`: the subroutine gets Fortran's integer for the file.
+#[cfg(not(openmpi_abi))]
+pub unsafe fn file_create_errhandler(
+    function: *mut c_void,
+    errhandler: *mut MPI_Errhandler,
+) -> c_int {
+    // SAFETY: the contract of this module; the handler that is told about has just been made.
+    unsafe {
+        let code = c::MPI_File_create_errhandler(callback(function), errhandler);
+        if code == MPI_SUCCESS {
+            c::MPII_Errhandler_set_fc(*errhandler);
+        }
+        code
+    }
 }
 
 /// `MPI_SIZEOF`: the size of a variable, from its descriptor.

@@ -4,6 +4,7 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 use mpi_core::{Class, Error, Result};
+use mpi_objects::handler::{Caller, Proxy};
 use mpi_objects::runtime::runtime;
 use mpi_objects::{errhandler, requests, types, wins};
 
@@ -204,10 +205,16 @@ pub unsafe fn op_set_cxx(op: MPI_Op, call: *mut c_void) {
 pub unsafe fn errhandler_set_cxx(handler: MPI_Errhandler, call: *mut c_void) {
     if !call.is_null() {
         // SAFETY: the caller's contract; not NULL.
-        let call = unsafe { std::mem::transmute::<*mut c_void, mpi_objects::handler::Proxy>(call) };
+        let call = unsafe { std::mem::transmute::<*mut c_void, Proxy>(call) };
         // As for keys.
-        let _ = errhandler::set_proxy(handler, call);
+        let _ = errhandler::set_caller(handler, Caller::Proxy(call));
     }
+}
+
+/// `MPII_Errhandler_set_fc`: has the function of an error handler called as a subroutine of Fortran.
+pub fn errhandler_set_fc(handler: MPI_Errhandler) {
+    // As for keys.
+    let _ = errhandler::set_caller(handler, Caller::Fortran);
 }
 
 /// `MPII_Missing`: raises the error of a function that a binding of another language has and this

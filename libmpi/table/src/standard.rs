@@ -25,6 +25,7 @@ const STANDARD_COMPANIONS: &[&str] = &[
     "MPII_Win_set_attr",
     "MPII_Win_get_attr",
     "MPII_Keyval_set_proxy",
+    "MPII_Errhandler_set_fc",
 ];
 
 /// The table of the standard ABI.
@@ -276,7 +277,7 @@ impl Function {
     }
 
     /// Whether the library of the standard ABI has it: it also has what Fortran's library needs for attributes, by
-    /// which a value that one language has set is told to the other.
+    /// which a value that one language has set is told to the other, and for error handlers of files.
     pub fn in_standard_library(&self) -> bool {
         self.in_standard_abi() || STANDARD_COMPANIONS.contains(&self.name.as_str())
     }

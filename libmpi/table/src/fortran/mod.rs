@@ -215,7 +215,9 @@ pub fn routines(table: &Table) -> Vec<Routine<'_>> {
                 .collect(),
             special: special(&function.name).or_else(|| match table.abi {
                 Abi::OpenMpi => special_of_openmpi(&function.name),
-                _ => None,
+                // A file's handle is no integer in C.
+                _ => (function.name == "MPI_File_create_errhandler")
+                    .then_some("file_create_errhandler"),
             }),
         })
         .collect()
