@@ -556,12 +556,15 @@ fn list(names: &OsStr) -> Inherit {
     Inherit::List(words::parts(names).map(OsStr::to_owned).collect())
 }
 
-/// The variable by which the library learns the initial error handler (MPI-4.1 section 11.5).
+/// The variable by which the library learns the initial error handler.
+pub const INITIAL_ERRHANDLER: &str = "WEFT_INITIAL_ERRHANDLER";
+
+/// The same with the handler that `-initial-errhandler` names (MPI-4.1 section 11.5).
 fn initial_errhandler(name: &OsStr) -> Result<(OsString, OsString), String> {
     let text = name.to_string_lossy();
     match text.as_ref() {
         "mpi_errors_are_fatal" | "mpi_errors_abort" | "mpi_errors_return" => {
-            Ok(("WEFT_INITIAL_ERRHANDLER".into(), name.to_owned()))
+            Ok((INITIAL_ERRHANDLER.into(), name.to_owned()))
         }
         _ => Err(format!(
             "option -initial-errhandler takes 'mpi_errors_are_fatal', 'mpi_errors_abort' or \

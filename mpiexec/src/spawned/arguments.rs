@@ -7,7 +7,7 @@ use pmi::{Command, Spawn, words::protect};
 use super::pool::{self, Pool};
 use super::{OFFER, OWN, POOL, PREPUT, USED};
 use crate::hosts::{self, Host};
-use crate::options::{Inherit, Many, Section, quoted};
+use crate::options::{INITIAL_ERRHANDLER, Inherit, Many, Section, quoted};
 
 /// Words among which no section ends.
 fn protected(words: Vec<OsString>) -> Vec<OsString> {
@@ -101,13 +101,25 @@ pub fn of_job(spawn: &Spawn, like: &Section, pool: &mut Pool) -> Result<Vec<OsSt
         }
     }
     let mut words = protected(words);
+    let like = as_chosen(like, spawn);
     for (number, (command, own)) in spawn.commands.iter().zip(own).enumerate() {
         if number > 0 {
             words.push(":".into());
         }
-        words.extend(protected(of_section(command, own, like)?));
+        words.extend(protected(of_section(command, own, &like)?));
     }
     Ok(words)
+}
+
+/// The section of who asked, without an initial error handler if the job is told another: what a
+/// section sets would go before what is said of the whole job.
+fn as_chosen(like: &Section, spawn: &Spawn) -> Section {
+    let mut like = like.clone();
+    let mut commands = spawn.commands.iter();
+    if commands.any(|one| one.info("mpi_initial_errhandler").is_some()) {
+        like.set.retain(|(name, _)| name != INITIAL_ERRHANDLER);
+    }
+    like
 }
 
 fn of_section(
