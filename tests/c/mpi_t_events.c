@@ -46,6 +46,16 @@ static void dropped(MPI_Count count, MPI_T_event_registration registration, int 
     CHECK(0);
 }
 
+/* Also for handles that are good in callbacks only. */
+static void not_initialised(void) {
+    MPI_Count time;
+    int source, data[3];
+    T_FAILS(MPI_T_event_read(kept, 0, data), MPI_T_ERR_NOT_INITIALIZED);
+    T_FAILS(MPI_T_event_copy(kept, data), MPI_T_ERR_NOT_INITIALIZED);
+    T_FAILS(MPI_T_event_get_timestamp(kept, &time), MPI_T_ERR_NOT_INITIALIZED);
+    T_FAILS(MPI_T_event_get_source(kept, &source), MPI_T_ERR_NOT_INITIALIZED);
+}
+
 int main(int argc, char **argv) {
     int provided, count, index, comm_index, length, elements, bind, verbosity, found = 0;
     char name[64];
@@ -54,6 +64,7 @@ int main(int argc, char **argv) {
     MPI_T_enum enumtype;
     MPI_Info info;
     T_FAILS(MPI_T_event_get_num(&count), MPI_T_ERR_NOT_INITIALIZED);
+    not_initialised();
     OK(MPI_T_init_thread(MPI_THREAD_SINGLE, &provided));
     OK(MPI_T_event_get_num(&count));
     CHECK(count >= 2);
@@ -147,5 +158,6 @@ int main(int argc, char **argv) {
     MPI_Finalize();
     OK(MPI_T_finalize());
     T_FAILS(MPI_T_event_handle_alloc(0, NULL, MPI_INFO_NULL, &on_comms), MPI_T_ERR_NOT_INITIALIZED);
+    not_initialised();
     return 0;
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use mpi_core::info::Info;
 use mpi_objects::infos;
 use mpi_tool::categories::{self, Category, Verbosity};
-use mpi_tool::events::{self, EVENTS, Event, Listener};
+use mpi_tool::events::{self, EVENTS, Event, Instance, Listener};
 use mpi_tool::sources::{self, SOURCES};
 use mpi_tool::{Error, Result, at, tool};
 
@@ -287,6 +287,15 @@ pub unsafe fn event_set_dropped_handler(
     code(tool().and_then(|_initialised| events::check(registration.addr())))
 }
 
+/// Looks at an event that this thread is telling.
+///
+/// # Errors
+/// `MPI_T_ERR_NOT_INITIALIZED`; `MPI_T_ERR_INVALID_HANDLE`: the handle is good within the callback only.
+fn look_at<T>(instance: MPI_T_event_instance, look: impl FnOnce(&Instance) -> T) -> Result<T> {
+    tool().map(drop)?;
+    events::told(instance.cast(), look)
+}
+
 /// `MPI_T_event_read`: one element.
 ///
 /// # Safety
@@ -297,7 +306,7 @@ pub unsafe fn event_read(
     buffer: *mut c_void,
 ) -> c_int {
     let run = || {
-        events::told(instance.cast(), |told| {
+        look_at(instance, |told| {
             let elements = &told.elements[..EVENTS[told.event].elements];
             let element = *at(elements, element_index)?;
             // SAFETY: the caller's contract.
@@ -313,7 +322,7 @@ pub unsafe fn event_read(
 /// `buffer` has room for them, or is NULL.
 pub unsafe fn event_copy(instance: MPI_T_event_instance, buffer: *mut c_void) -> c_int {
     let run = || {
-        events::told(instance.cast(), |told| {
+        look_at(instance, |told| {
             if buffer.is_null() {
                 return Err(Error::Invalid);
             }
@@ -333,14 +342,14 @@ pub unsafe fn event_get_timestamp(
     instance: MPI_T_event_instance,
     event_timestamp: *mut MPI_Count,
 ) -> c_int {
-    let time = events::told(instance.cast(), |told| told.time);
+    let time = look_at(instance, |told| told.time);
     // SAFETY: the caller's contract.
     code(time.and_then(|time| unsafe { put(event_timestamp, time) }))
 }
 
 /// `MPI_T_event_get_source`.
 pub unsafe fn event_get_source(instance: MPI_T_event_instance, source_index: *mut c_int) -> c_int {
-    let told = events::told(instance.cast(), |_| ());
+    let told = look_at(instance, |_| ());
     // SAFETY: the caller's contract.
     code(told.and_then(|()| unsafe { put(source_index, 0) }))
 }
