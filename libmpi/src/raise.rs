@@ -39,9 +39,10 @@ pub enum On {
     File(MPI_File),
     /// A session.
     Session(MPI_Session),
-    /// What is made by the call: the error handler that the program gives for it, and the object
-    /// that this is for.
-    New(MPI_Errhandler),
+    /// A communicator that is made by the call: the error handler that the program gives for it.
+    NewComm(MPI_Errhandler),
+    /// A session that is made by the call, likewise.
+    NewSession(MPI_Errhandler),
     /// None of these.
     Process,
 }
@@ -137,11 +138,20 @@ fn lookup(on: On) -> Handler {
             Ok(object) => object.errhandler.lock().handler(),
             Err(_) => of_process().0,
         },
-        On::New(errhandler) => match errhandler::attach(errhandler) {
-            Ok(attached) => attached.handler(),
-            Err(_) => of_process().0,
-        },
+        On::NewComm(errhandler) | On::NewSession(errhandler) => of_new(on, errhandler),
         On::Process => of_process().0,
+    }
+}
+
+/// That of what is being made, unless it does not exist or is for objects of another kind: a function
+/// of the program's is not called with the handle of what it was not made for.
+fn of_new(on: On, errhandler: MPI_Errhandler) -> Handler {
+    let given = errhandler::attach(errhandler).map(|attached| attached.handler());
+    match (given, on) {
+        (Ok(given @ (Handler::Fatal | Handler::Abort | Handler::Return)), _)
+        | (Ok(given @ Handler::Comm(_)), On::NewComm(_))
+        | (Ok(given @ Handler::Session(_)), On::NewSession(_)) => given,
+        _ => of_process().0,
     }
 }
 
@@ -366,7 +376,7 @@ fn message(
         On::Win(_) => " of the window".to_owned(),
         On::File(_) => " of the file".to_owned(),
         On::Session(_) => " of the session".to_owned(),
-        On::New(_) | On::Process => String::new(),
+        On::NewComm(_) | On::NewSession(_) | On::Process => String::new(),
     };
     let name = match handler {
         Handler::Abort => "MPI_ERRORS_ABORT",

@@ -3,7 +3,7 @@
  * open and closed again and again, without MPI_Init. */
 #include "fails.h"
 
-static int calls;
+static int calls, of_comms;
 static MPI_Session last;
 
 static void on_session(MPI_Session *session, int *code, ...) {
@@ -14,6 +14,7 @@ static void on_session(MPI_Session *session, int *code, ...) {
 
 static void on_comm(MPI_Comm *comm, int *code, ...) {
     (void)comm, (void)code;
+    of_comms++;
 }
 
 static MPI_Comm comm_of(MPI_Session session, const char *pset, const char *tag) {
@@ -119,7 +120,9 @@ static void wrong(void) {
     FAILS(MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, NULL), MPI_ERR_ARG);
     FAILS(MPI_Session_init(MPI_INFO_NULL, MPI_ERRHANDLER_NULL, &session), MPI_ERR_ERRHANDLER);
     FAILS(MPI_Session_init(12345, MPI_ERRORS_RETURN, &session), MPI_ERR_INFO);
+    /* A handler of another kind is not called. */
     FAILS(MPI_Session_init(MPI_INFO_NULL, of_comm, &session), MPI_ERR_ERRHANDLER);
+    CHECK_EQ(of_comms, 0);
     FAILS(MPI_Session_get_info(MPI_SESSION_NULL, &info), MPI_ERR_SESSION);
     FAILS(MPI_Session_create_errhandler(NULL, &handler), MPI_ERR_ARG);
     OK(MPI_Session_create_errhandler(on_session, &handler));
@@ -142,6 +145,12 @@ static void wrong(void) {
     OK(MPI_Session_call_errhandler(session, MPI_ERR_OTHER));
     CHECK_EQ(calls, 2);
     FAILS(MPI_Session_set_errhandler(other, of_comm), MPI_ERR_ERRHANDLER);
+    OK(MPI_Group_from_session_pset(session, "mpi://SELF", &group));
+    FAILS(MPI_Comm_create_from_group(group, "", MPI_INFO_NULL, handler, &comm), MPI_ERR_ERRHANDLER);
+    CHECK_EQ(calls, 2);
+    FAILS(MPI_Comm_create_from_group(group, NULL, MPI_INFO_NULL, of_comm, &comm), MPI_ERR_ARG);
+    CHECK_EQ(of_comms, 1);
+    OK(MPI_Group_free(&group));
     OK(MPI_Session_set_errhandler(session, MPI_ERRORS_RETURN));
     FAILS(MPI_Session_get_pset_info(session, "mpi://MOON", &info), MPI_ERR_ARG);
     FAILS(MPI_Session_get_errhandler(session, NULL), MPI_ERR_ARG);

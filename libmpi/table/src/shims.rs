@@ -208,7 +208,11 @@ pub(crate) fn object(function: &Function, target: &str) -> String {
     };
     // What is made by these takes the error handler that comes with it.
     if MAKERS.contains(&function.name.as_str()) {
-        return "On::New(errhandler)".to_owned();
+        let variant = match function.name.as_str() {
+            "MPI_Session_init" => "NewSession",
+            _ => "NewComm",
+        };
+        return format!("On::{variant}(errhandler)");
     }
     for (kind, variant) in candidates {
         let param = function

@@ -61,7 +61,7 @@ fn shims_of_all_functions_compile() {
          mod raise {{ use std::ffi::*;\n\
          pub enum On {{ Comm(crate::abi::MPI_Comm), Win(crate::abi::MPI_Win), \
          File(crate::abi::MPI_File), Session(crate::abi::MPI_Session), \
-         New(crate::abi::MPI_Errhandler), Process }}\n\
+         NewComm(crate::abi::MPI_Errhandler), NewSession(crate::abi::MPI_Errhandler), Process }}\n\
          pub enum Arg {{ Buffer(*const c_void), Pointer(*const c_void), Int(c_int), \
          Long(c_long), Rank(c_int), Tag(c_int), Handle(&'static str, c_int), \
          Text(*const c_char) }}\n\
