@@ -42,7 +42,8 @@ pub const EVENTS: [Event; 2] = [
     },
     Event {
         name: "weft_comm_created",
-        help: "A communicator has been made. Elements: its handle, this process's rank, its size.",
+        help: "A communicator has been made; one of MPI_Comm_idup can be used once its request is \
+               complete. Elements: its handle, this process's rank, its size.",
         category: "general",
         elements: 3,
     },
