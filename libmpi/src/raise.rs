@@ -148,7 +148,7 @@ fn lookup(on: On) -> Handler {
 fn of_new(on: On, errhandler: MPI_Errhandler) -> Handler {
     let given = errhandler::attach(errhandler).map(|attached| attached.handler());
     match (given, on) {
-        (Ok(given @ (Handler::Fatal | Handler::Abort | Handler::Return)), _)
+        (Ok(given @ (Handler::Fatal | Handler::Abort | Handler::Return | Handler::Throw)), _)
         | (Ok(given @ Handler::Comm(_)), On::NewComm(_))
         | (Ok(given @ Handler::Session(_)), On::NewSession(_)) => given,
         _ => of_process().0,
