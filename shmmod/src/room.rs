@@ -9,11 +9,47 @@
 use std::fs;
 use std::io::Read;
 use std::path::Path;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 use netmod::OpenError;
+use parking_lot::Mutex;
 
 /// Up to so many bytes pages are taken at once.
 const SMALL: u64 = 1 << 20;
+
+/// What the kernel has said counts for so long, and for such a part of it: to ask takes as long as all else that makes a
+/// communicator's slots.
+const COUNTS: Duration = Duration::from_secs(1);
+const PART: u64 = 16;
+
+/// Since when there are how many bytes that may be had without asking again.
+#[derive(Clone, Copy)]
+struct Known {
+    since: Instant,
+    left: u64,
+}
+
+static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+
+impl Known {
+    /// So much is free now, and `len` bytes of it are being had.
+    fn now(free: u64, len: u64) -> Known {
+        Known {
+            since: Instant::now(),
+            left: free.saturating_sub(len) / PART,
+        }
+    }
+
+    /// Takes so many bytes of it, if it still counts and has them.
+    fn take(&mut self, len: u64) -> bool {
+        let counts = len <= self.left && self.since.elapsed() < COUNTS;
+        if counts {
+            self.left -= len;
+        }
+        counts
+    }
+}
 
 /// The first version of control groups says more than this where there is no limit.
 const NO_LIMIT: u64 = 1 << 60;
@@ -24,8 +60,13 @@ pub(crate) fn may_wait(len: usize) -> Result<bool, OpenError> {
     if len <= SMALL || touches_may_fail() {
         return Ok(false);
     }
+    let mut known = KNOWN.lock();
+    if known.as_mut().is_some_and(|known| known.take(len)) {
+        return Ok(true);
+    }
     let (free, whose) = free();
     if len <= free {
+        *known = Some(Known::now(free, len));
         return Ok(true);
     }
     Err(OpenError(format!(
@@ -36,9 +77,12 @@ pub(crate) fn may_wait(len: usize) -> Result<bool, OpenError> {
 
 /// Whether the system counts what is promised, so that the first touch of a page may be refused.
 pub(crate) fn touches_may_fail() -> bool {
-    let mut mode = [0; 1];
-    let file = fs::File::open("/proc/sys/vm/overcommit_memory");
-    file.is_ok_and(|mut file| file.read_exact(&mut mode).is_ok() && mode == *b"2")
+    static MAY_FAIL: OnceLock<bool> = OnceLock::new();
+    *MAY_FAIL.get_or_init(|| {
+        let mut mode = [0; 1];
+        let file = fs::File::open("/proc/sys/vm/overcommit_memory");
+        file.is_ok_and(|mut file| file.read_exact(&mut mode).is_ok() && mode == *b"2")
+    })
 }
 
 /// Bytes that can be had, and who has no more.
@@ -154,6 +198,20 @@ mod tests {
         assert_eq!(of_groups("3:memory:/d\n", &root), None);
         assert_eq!(of_groups("0::/elsewhere\n1:pids:/a\n", &root), None);
         fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn what_is_known_counts_for_a_part_of_it_and_not_for_long() {
+        let mut known = Known::now(16_000, 0);
+        assert!(known.take(600) && known.take(400) && !known.take(1));
+        let mut known = Known::now(16_000, 16_000);
+        assert!(!known.take(1));
+        let since = Instant::now().checked_sub(COUNTS);
+        let mut old = Known {
+            since: since.expect("the machine runs for longer"),
+            left: 1000,
+        };
+        assert!(!old.take(1));
     }
 
     #[test]
