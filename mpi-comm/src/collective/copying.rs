@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use super::buffers::Buffers;
 use super::call::Call;
-use super::exchange::gather_all_u64;
+use super::exchange::{gather_all_u64, gather_all_u64_in_slots};
 use super::in_slots::DIRECT;
 use super::one_copy::Found;
 use super::registration::Collectives;
@@ -81,7 +81,8 @@ fn find_out(process: &Process, comm: &Comm, state: &CommState, shared: &SharedSl
         copying.found() as u64,
         u64::from(process.is_oversubscribed()),
     ];
-    let mut told = gather_all_u64(process, comm, own)?;
+    // Members who disagreed about the call before are not here, and are to notice.
+    let mut told = gather_all_u64_in_slots(process, comm, own)?;
     if told.iter().any(|member| member[1] != 0) {
         return Ok(());
     }

@@ -42,6 +42,25 @@ pub fn gather_all_u64<const N: usize>(
     comm: &Comm,
     own: [u64; N],
 ) -> Result<Vec<[u64; N]>> {
+    gather_all(process, comm, own, false)
+}
+
+/// The same by the slots of a communicator that has some, as a call of the program's goes: where a member calls something
+/// else meanwhile both are told so.
+pub(super) fn gather_all_u64_in_slots<const N: usize>(
+    process: &Process,
+    comm: &Comm,
+    own: [u64; N],
+) -> Result<Vec<[u64; N]>> {
+    gather_all(process, comm, own, true)
+}
+
+fn gather_all<const N: usize>(
+    process: &Process,
+    comm: &Comm,
+    own: [u64; N],
+    by_slots: bool,
+) -> Result<Vec<[u64; N]>> {
     let mut all = vec![[0; N]; comm.size() as usize];
     let slot = all
         .get_mut(comm.rank() as usize)
@@ -65,7 +84,7 @@ pub fn gather_all_u64<const N: usize>(
             CommState::of(comm),
             buffers,
             &Call::Allgather { send: None, recv },
-            false,
+            by_slots,
         )?
     };
     Ok(all)
