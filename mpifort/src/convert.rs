@@ -4,9 +4,10 @@ use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 
 use crate::abi::{
-    MPI_Aint, MPI_BUFFER_AUTOMATIC, MPI_IN_PLACE, MPI_MAX_LIBRARY_VERSION_STRING,
-    MPI_STATUS_IGNORE, MPI_Status, MPI_UNDEFINED,
+    MPI_Aint, MPI_BUFFER_AUTOMATIC, MPI_ERR_IN_STATUS, MPI_IN_PLACE,
+    MPI_MAX_LIBRARY_VERSION_STRING, MPI_STATUS_IGNORE, MPI_SUCCESS, MPI_Status,
 };
+use crate::imports as c;
 use crate::sentinels;
 
 pub use crate::sentinels::weights;
@@ -74,28 +75,37 @@ pub unsafe fn callback<F: Copy>(address: *mut c_void) -> F {
     unsafe { std::mem::transmute_copy(&address) }
 }
 
-/// Makes C's index one of Fortran.
+/// What an index is as long as C has not set it.
+pub const NO_INDEX: c_int = c_int::MIN;
+
+/// Gives C's index as one of Fortran, if C has set one.
 ///
 /// # Safety
 /// `index` is valid.
-pub unsafe fn one_based(index: *mut c_int) {
-    // SAFETY: the caller's contract.
-    unsafe {
-        if *index >= 0 {
-            *index += 1;
-        }
+pub unsafe fn one_based(of_c: c_int, index: *mut c_int) {
+    if of_c != NO_INDEX {
+        // SAFETY: the caller's contract.
+        unsafe { index.write(of_c + c_int::from(of_c >= 0)) };
     }
 }
 
-/// Makes C's indices those of Fortran; `count` may be `MPI_UNDEFINED`.
+/// Makes C's indices those of Fortran, if the call has set them: it has if its error is one of operations that
+/// are complete. `count` may be `MPI_UNDEFINED`.
 ///
 /// # Safety
-/// There are so many.
-pub unsafe fn all_one_based(indices: *mut c_int, count: c_int) {
-    if count != MPI_UNDEFINED {
-        for index in 0..usize::try_from(count).unwrap_or(0) {
-            // SAFETY: the caller's contract.
-            unsafe { *indices.add(index) += 1 };
+/// There are so many if they have been set.
+pub unsafe fn all_one_based(indices: *mut c_int, count: *const c_int, code: c_int) {
+    let mut class = code;
+    // SAFETY: a local variable; the caller's contract.
+    unsafe {
+        if code != MPI_SUCCESS {
+            c::MPI_Error_class(code, &raw mut class);
+        }
+        if class == MPI_SUCCESS || class == MPI_ERR_IN_STATUS {
+            // Less than 0 is MPI_UNDEFINED.
+            for index in 0..usize::try_from(*count).unwrap_or(0) {
+                *indices.add(index) += 1;
+            }
         }
     }
 }

@@ -7,7 +7,7 @@
 use crate::job::Variant;
 use crate::program::Program;
 
-const NAMES: [&str; 70] = [
+const NAMES: [&str; 72] = [
     "attr_comm",
     "attr_finalize",
     "attr_type",
@@ -23,6 +23,8 @@ const NAMES: [&str; 70] = [
     "comm_create",
     "comm_intercomm",
     "completion",
+    "completion_errors-f08",
+    "completion_errors-mpif",
     "count_limits",
     "endpoints",
     "environment",

@@ -378,8 +378,7 @@ fn shim(text: &mut String, routine: &Routine<'_>, sections: bool) {
         );
         return;
     }
-    let mut before = String::new();
-    let mut after = String::new();
+    let mut around = Around::default();
     let list: Vec<String> = routine
         .args
         .iter()
@@ -387,10 +386,10 @@ fn shim(text: &mut String, routine: &Routine<'_>, sections: bool) {
             Pass::Buffer if routine.attaches() => {
                 format!("convert::attached({})", rust_name(arg.name()))
             }
-            _ => argument(arg, &mut before, &mut after),
+            _ => argument(arg, &mut around),
         })
         .collect();
-    text.push_str(&before);
+    text.push_str(&around.before);
     let (hold, release) = match sections {
         true => sections::copies_of(routine),
         false => (String::new(), String::new()),
@@ -402,8 +401,13 @@ fn shim(text: &mut String, routine: &Routine<'_>, sections: bool) {
         return;
     }
     let _ = write!(text, "        let code = {call};\n{release}");
-    if !after.is_empty() {
-        let _ = writeln!(text, "        if code == MPI_SUCCESS {{\n{after}        }}");
+    text.push_str(&around.after);
+    if !around.on_success.is_empty() {
+        let _ = writeln!(
+            text,
+            "        if code == MPI_SUCCESS {{\n{}        }}",
+            around.on_success
+        );
     }
     if !routine.has_error_code() {
         let _ = writeln!(text, "        let _ = code;\n    }}\n}}\n");
@@ -420,16 +424,31 @@ fn rust_result_of(routine: &Routine<'_>) -> String {
     }
 }
 
-/// The C argument; what is to be done before the call, and after one that succeeded.
-fn argument(arg: &Arg<'_>, before: &mut String, after: &mut String) -> String {
+/// What is to be done around a call.
+#[derive(Default)]
+struct Around {
+    before: String,
+    /// In any case: a call that completes an operation tells which one also if that failed (section 3.7.5).
+    after: String,
+    on_success: String,
+}
+
+/// The C argument.
+fn argument(arg: &Arg<'_>, around: &mut Around) -> String {
     let n = rust_name(arg.name());
     let base = arg.name();
     let c = format!("{base}_c");
+    let before = &mut around.before;
     let mut local = |value: String| {
         let _ = writeln!(before, "        let mut {c} = {value};");
     };
+    let after = &mut around.after;
+    let mut always = |statement: String| {
+        let _ = writeln!(after, "        {statement}");
+    };
+    let on_success = &mut around.on_success;
     let mut then = |statement: String| {
-        let _ = writeln!(after, "            {statement}");
+        let _ = writeln!(on_success, "            {statement}");
     };
     match arg.pass {
         Pass::Null if arg.param.ctype.is_pointer() => "std::ptr::null_mut()".to_owned(),
@@ -438,18 +457,20 @@ fn argument(arg: &Arg<'_>, before: &mut String, after: &mut String) -> String {
         Pass::Value => format!("*{n}"),
         Pass::Logical => format!("c_int::from(*{n} != 0)"),
         Pass::LogicalOut => {
-            local("0".to_owned());
-            then(format!("*{n} = c_int::from({c} != 0);"));
+            // Where C leaves it alone it stays what it was.
+            local(format!("*{n}"));
+            always(format!("*{n} = c_int::from({c} != 0);"));
             format!("&raw mut {c}")
         }
         Pass::Pointer => n,
         Pass::Status => format!("convert::status({n})"),
         Pass::Index => {
-            then(format!("convert::one_based({n});"));
-            n
+            local("convert::NO_INDEX".to_owned());
+            always(format!("convert::one_based({c}, {n});"));
+            format!("&raw mut {c}")
         }
         Pass::Indices => {
-            then(format!("convert::all_one_based({n}, *outcount);"));
+            always(format!("convert::all_one_based({n}, outcount, code);"));
             n
         }
         Pass::Text => {
@@ -481,7 +502,7 @@ fn argument(arg: &Arg<'_>, before: &mut String, after: &mut String) -> String {
                 Direction::Out => "MPI_File_f2c(0)".to_owned(),
                 _ => format!("MPI_File_f2c(*{n})"),
             });
-            then(format!("*{n} = MPI_File_c2f({c});"));
+            always(format!("*{n} = MPI_File_c2f({c});"));
             format!("&raw mut {c}")
         }
         Pass::OldInteger => format!("MPI_Aint::from(*{n})"),
