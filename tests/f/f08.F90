@@ -385,6 +385,13 @@ contains
     call MPI_Error_class(code, class)
     call MPI_Error_string(code, text, length)
     call check(class == MPI_ERR_BUFFER .and. index(text, 'gaps') > 0, 'refused')
+    ! A wrong count is one for a section with gaps, too.
+    call MPI_Isend(a(1, :), -1, MPI_INTEGER, other, 1, MPI_COMM_WORLD, request, code)
+    call MPI_Error_class(code, class)
+    call check(class == MPI_ERR_COUNT, 'a negative count')
+    call MPI_Allgather(a(1, :), -1, MPI_INTEGER, b(1, :), 1, MPI_INTEGER, MPI_COMM_WORLD, code)
+    call MPI_Error_class(code, class)
+    call check(class == MPI_ERR_COUNT, 'a negative count to all')
     call MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL)
   end subroutine
 end program
