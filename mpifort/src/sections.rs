@@ -207,11 +207,18 @@ impl Section {
         let count = count.into();
         // SAFETY: the caller's contract.
         unsafe {
-            // The call that comes after reports a negative count.
-            if self.is_contiguous() || self.len() == 0 || count < 0 {
+            if self.is_contiguous() || self.len() == 0 {
+                return Ok(Place::plain(self.base, count, datatype));
+            }
+            // The call that comes after reports what is wrong.
+            let state = State::of(datatype);
+            if count < 0 || state == State::None {
                 return Ok(Place::plain(self.base, count, datatype));
             }
             let Some((size, unit_type)) = self.unit_of(datatype) else {
+                if !may_copy && state == State::Open {
+                    return Ok(Place::plain(self.base, count, datatype));
+                }
                 if !may_copy && let Some(made) = self.picked(count, datatype) {
                     return Ok(Place::made(self.base, 1, made));
                 }
@@ -227,11 +234,11 @@ impl Section {
             // Who passed an int needs one in its place.
             let fits = |number: usize| number <= c_int::MAX as usize || count > c_int::MAX.into();
             if inner > 0 && wanted.is_multiple_of(inner) && fits(wanted / inner) {
-                let made = self.nested(level, unit_type);
+                let made = self.nested(level, unit_type, state);
                 return Ok(Place::made(self.base, wanted / inner, made));
             }
             if !chunked && wanted <= self.len() {
-                let made = self.beginning(wanted, unit_type);
+                let made = self.beginning(wanted, unit_type, state);
                 return Ok(Place::made(self.base, 1, made));
             }
             self.whole(may_copy, back)
@@ -254,10 +261,14 @@ impl Section {
             if self.is_contiguous() || self.len() == 0 {
                 return Ok(Place::plain(self.base, 0, datatype));
             }
+            let state = State::of(datatype);
+            if state == State::None {
+                return Ok(Place::plain(self.base, 0, datatype));
+            }
             let level = self.regular_from();
             match self.unit_of(datatype) {
                 Some((size, unit)) if size == self.element && self.inner(level) == 1 => {
-                    let made = self.nested(level, unit);
+                    let made = self.nested(level, unit, state);
                     Ok(Place::made(self.base, 0, made))
                 }
                 _ => self
@@ -336,7 +347,7 @@ impl Section {
     /// is made of, where sizes agree, else bytes. None if the one has gaps or doesn't fit to the other.
     unsafe fn unit_of(&self, datatype: MPI_Datatype) -> Option<(usize, MPI_Datatype)> {
         let (mut size, mut lb, mut extent) = (0, 0, 0);
-        // SAFETY: local variables; an invalid datatype is reported by the call that comes after.
+        // SAFETY: local variables; the datatype is there.
         unsafe {
             if c::MPI_Type_size_c(datatype, &raw mut size) != MPI_SUCCESS
                 || c::MPI_Type_get_extent(datatype, &raw mut lb, &raw mut extent) != MPI_SUCCESS
@@ -386,7 +397,7 @@ impl Section {
 
     /// A type for the elements of the dimensions below `level`, as far from the next as dimension
     /// `level` says.
-    unsafe fn nested(&self, level: usize, unit: MPI_Datatype) -> MPI_Datatype {
+    unsafe fn nested(&self, level: usize, unit: MPI_Datatype, state: State) -> MPI_Datatype {
         // SAFETY: types of ours and of the program's, into local variables.
         unsafe {
             let slab = self.slab(level, unit);
@@ -398,7 +409,7 @@ impl Section {
                 &raw mut made,
             );
             free(slab);
-            c::MPI_Type_commit(&raw mut made);
+            state.give(&mut made);
             made
         }
     }
@@ -430,8 +441,8 @@ impl Section {
         made
     }
 
-    /// A type for the first `wanted` elements, committed.
-    unsafe fn beginning(&self, wanted: usize, unit: MPI_Datatype) -> MPI_Datatype {
+    /// A type for the first `wanted` elements.
+    unsafe fn beginning(&self, wanted: usize, unit: MPI_Datatype, state: State) -> MPI_Datatype {
         let mut left = wanted;
         let mut at: MPI_Aint = 0;
         let (mut lengths, mut places, mut types) = (Vec::new(), Vec::new(), Vec::new());
@@ -470,8 +481,36 @@ impl Section {
             for one in types {
                 free(one);
             }
-            c::MPI_Type_commit(&raw mut made);
+            state.give(&mut made);
             made
+        }
+    }
+}
+
+/// The state of a datatype. What stands for it has the same, so that the call that comes after reports it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// There is no such datatype.
+    None,
+    /// It is not committed.
+    Open,
+    Committed,
+}
+
+impl State {
+    fn of(datatype: MPI_Datatype) -> State {
+        // SAFETY: takes any handle.
+        match unsafe { c::MPII_Type_state(datatype) } {
+            0 => State::None,
+            1 => State::Open,
+            _ => State::Committed,
+        }
+    }
+
+    fn give(self, datatype: &mut MPI_Datatype) {
+        if self == State::Committed {
+            // SAFETY: a datatype that this module made.
+            unsafe { c::MPI_Type_commit(datatype) };
         }
     }
 }

@@ -375,6 +375,9 @@ contains
   subroutine refused
     integer :: a(4, 4), b(2, 2), code, class, length
     type(MPI_Request) :: request
+    type(MPI_Comm) :: comm
+    type(MPI_Datatype) :: open
+    type(MPI_Errhandler) :: handler
     character(len=MPI_MAX_ERROR_STRING) :: text
     a = 1
     call MPI_Iallreduce(a(1:4:2, 1:4:2), b, 4, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, request)
@@ -392,6 +395,25 @@ contains
     call MPI_Allgather(a(1, :), -1, MPI_INTEGER, b(1, :), 1, MPI_INTEGER, MPI_COMM_WORLD, code)
     call MPI_Error_class(code, class)
     call check(class == MPI_ERR_COUNT, 'a negative count to all')
+    ! So is a wrong datatype, of which the call's own communicator is told, once.
+    call MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL)
+    call MPI_Comm_dup(MPI_COMM_SELF, comm)
+    call MPI_Comm_create_errhandler(on_error, handler)
+    call MPI_Comm_set_errhandler(comm, handler)
+    call MPI_Errhandler_free(handler)
+    errors = 0
+    call MPI_Send(a(1, :), 4, MPI_DATATYPE_NULL, 0, 1, comm, code)
+    call MPI_Error_class(code, class)
+    call check(class == MPI_ERR_TYPE .and. errors == 1, 'no datatype')
+    call MPI_Type_contiguous(2, MPI_INTEGER, open)
+    call MPI_Send(a(1, :), 2, open, 0, 1, comm, code)
+    call MPI_Error_class(code, class)
+    call check(class == MPI_ERR_TYPE .and. errors == 2, 'a datatype that is not committed')
+    call MPI_Send(a(1:4:2, :), 3, open, 0, 1, comm, code)
+    call MPI_Error_class(code, class)
+    call check(class == MPI_ERR_TYPE .and. errors == 3, 'and part of a block')
+    call MPI_Type_free(open)
+    call MPI_Comm_free(comm)
     call MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL)
   end subroutine
 end program

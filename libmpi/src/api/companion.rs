@@ -123,6 +123,16 @@ pub fn type_get_attr(
     get(store, Kind::Type, keyval, value, flag, Form::named(form)?)
 }
 
+/// `MPII_Type_state`: 2 for a datatype that is committed, 1 for another, 0 if there is none. Raises no error, so that
+/// one can ask before the call that does.
+pub fn type_state(datatype: MPI_Datatype) -> c_int {
+    match types::object(datatype) {
+        Ok(object) if object.datatype.is_committed() => 2,
+        Ok(_) => 1,
+        Err(_) => 0,
+    }
+}
+
 /// `MPII_Win_set_attr`: `MPI_Win_set_attr` with the form of the value.
 pub fn win_set_attr(win: MPI_Win, keyval: c_int, value: *mut c_void, form: c_int) -> Result<()> {
     runtime()?;

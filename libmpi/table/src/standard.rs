@@ -26,6 +26,7 @@ const STANDARD_COMPANIONS: &[&str] = &[
     "MPII_Win_get_attr",
     "MPII_Keyval_set_proxy",
     "MPII_Errhandler_set_fc",
+    "MPII_Type_state",
 ];
 
 /// The table of the standard ABI.
