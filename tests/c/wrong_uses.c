@@ -296,6 +296,11 @@ static void conversions(void) {
     MPI_Status status;
     FAILS(MPI_Status_f2c(NULL, &status), MPI_ERR_ARG);
     FAILS(MPI_Status_f2c(MPI_F_STATUS_IGNORE, &status), MPI_ERR_ARG);
+    FAILS(MPI_Status_f082c(MPI_F08_STATUS_IGNORE, &status), MPI_ERR_ARG);
+    FAILS(MPI_Status_f2f08(MPI_F_STATUSES_IGNORE, &f08), MPI_ERR_ARG);
+    FAILS(MPI_Status_f082f(MPI_F08_STATUSES_IGNORE, integers), MPI_ERR_ARG);
+    FAILS(MPI_Status_c2f08(MPI_STATUS_IGNORE, &f08), MPI_ERR_ARG);
+    FAILS(MPI_Status_c2f(MPI_STATUS_IGNORE, integers), MPI_ERR_ARG);
     FAILS(MPI_Status_c2f(&status, NULL), MPI_ERR_ARG);
     FAILS(MPI_Status_f082c(NULL, &status), MPI_ERR_ARG);
     FAILS(MPI_Status_c2f08(&status, NULL), MPI_ERR_ARG);

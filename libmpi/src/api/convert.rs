@@ -41,19 +41,6 @@ pub fn file_f2c(file: MPI_Fint) -> MPI_File {
 
 /// `MPI_Status_f2c`.
 pub unsafe fn status_f2c(f_status: *const MPI_Fint, c_status: *mut MPI_Status) -> Result<()> {
-    // SAFETY: the variables of this library are always valid to read.
-    let ignored = unsafe {
-        [
-            data::MPI_F_STATUS_IGNORE.get().read(),
-            data::MPI_F_STATUSES_IGNORE.get().read(),
-        ]
-    };
-    if ignored.contains(&f_status.cast_mut()) {
-        return Err(Error::new(
-            Class::Arg,
-            "f_status is MPI_STATUS_IGNORE, which has no counterpart to convert to",
-        ));
-    }
     // SAFETY: the caller's contract.
     unsafe { copy(f_status, "f_status", c_status.cast(), "c_status") }
 }
@@ -110,13 +97,30 @@ unsafe fn copy(
     to: *mut MPI_Fint,
     to_name: &str,
 ) -> Result<()> {
-    if from.addr() <= 1 {
-        return Err(null(from_name));
-    }
-    if to.addr() <= 1 {
-        return Err(null(to_name));
-    }
+    check(from, from_name)?;
+    check(to, to_name)?;
     // SAFETY: by the contract of this function; `copy` allows for one status in both places.
     unsafe { from.copy_to(to, MPI_F_STATUS_SIZE as usize) };
+    Ok(())
+}
+
+/// Whether there is a status: not where a constant of one of the languages stands for none (section 17.2.5).
+fn check(status: *const MPI_Fint, name: &str) -> Result<()> {
+    if status.addr() <= 1 {
+        return Err(null(name));
+    }
+    // SAFETY: the variables of this library are always valid to read.
+    let ignored = unsafe {
+        [
+            data::MPI_F_STATUS_IGNORE.get().read(),
+            data::MPI_F_STATUSES_IGNORE.get().read(),
+            data::MPI_F08_STATUS_IGNORE.get().read().cast(),
+            data::MPI_F08_STATUSES_IGNORE.get().read().cast(),
+        ]
+    };
+    if ignored.contains(&status.cast_mut()) {
+        let why = format!("{name} is MPI_STATUS_IGNORE, which has no counterpart to convert to");
+        return Err(Error::new(Class::Arg, why));
+    }
     Ok(())
 }
