@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 
 use crate::abi::{
-    MPI_Aint, MPI_BUFFER_AUTOMATIC, MPI_ERR_IN_STATUS, MPI_IN_PLACE,
+    MPI_Aint, MPI_BUFFER_AUTOMATIC, MPI_ERR_IN_STATUS, MPI_ERR_VALUE_TOO_LARGE, MPI_IN_PLACE,
     MPI_MAX_LIBRARY_VERSION_STRING, MPI_STATUS_IGNORE, MPI_SUCCESS, MPI_Status,
 };
 use crate::imports as c;
@@ -107,6 +107,23 @@ pub unsafe fn all_one_based(indices: *mut c_int, count: *const c_int, code: c_in
                 *indices.add(index) += 1;
             }
         }
+    }
+}
+
+/// Gives an address or a distance as an integer; gives the call's error code. One that doesn't fit is an error for whom it
+/// matters: its lower half, which is given all the same, is enough for the distance of two addresses.
+///
+/// # Safety
+/// `integer` is valid.
+pub unsafe fn narrowed(value: MPI_Aint, integer: *mut c_int, code: c_int) -> c_int {
+    if code != MPI_SUCCESS {
+        return code;
+    }
+    // SAFETY: the caller's contract.
+    unsafe { integer.write(value as c_int) };
+    match c_int::try_from(value) {
+        Ok(_) => MPI_SUCCESS,
+        Err(_) => MPI_ERR_VALUE_TOO_LARGE,
     }
 }
 

@@ -512,7 +512,7 @@ fn argument(arg: &Arg<'_>, around: &mut Around) -> String {
         }
         Pass::OldIntegerOut => {
             local("0".to_owned());
-            then(format!("*{n} = {c} as c_int;"));
+            always(format!("let code = convert::narrowed({c}, {n}, code);"));
             format!("&raw mut {c}")
         }
         Pass::Callback => format!("convert::callback({n})"),
