@@ -5,7 +5,7 @@
 
 #![allow(non_snake_case, reason = "names of C")]
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{CStr, c_char, c_int, c_void};
 
 use crate::abi::{
     MPI_Comm, MPI_F08_status, MPI_File, MPI_Fint, MPI_MAX_LIBRARY_VERSION_STRING, MPI_SUCCESS,
@@ -125,6 +125,22 @@ impl Array {
 
 unsafe extern "C" {
     fn PMPI_Get_library_version(version: *mut c_char, length: *mut c_int) -> c_int;
+    fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
+}
+
+/// A function of `libmpi_abi.so.1` that only Weft's has, so that it is asked for when it is needed.
+pub fn own(name: &CStr) -> *mut c_void {
+    // SAFETY: a string that ends in NUL; NULL stands for all libraries of the program (`RTLD_DEFAULT`).
+    let function = unsafe { dlsym(std::ptr::null_mut(), name.as_ptr()) };
+    if function.is_null() {
+        eprintln!(
+            "Weft: libmpifort_abi.so.1 needs {} of libmpi_abi.so.1, and this program found an older one; have \
+             LD_LIBRARY_PATH name the folder that both were installed in",
+            name.to_string_lossy()
+        );
+        std::process::exit(1);
+    }
+    function
 }
 
 /// The file of an integer.

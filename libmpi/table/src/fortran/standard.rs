@@ -167,6 +167,10 @@ impl Outer<'_> {
     }
 }
 
+/// What other libraries of the standard ABI don't have. A program that finds one is to be told that by
+/// `libmpifort_abi`, which could not be loaded if it asked the linker for these.
+const OWN: [&str; 2] = ["MPII_Errhandler_set_fc", "MPII_Type_state"];
+
 impl Table {
     /// The C functions that Fortran's library calls, with the standard ABI's handles turned to and from
     /// integers; for `include!`, as [`Table::fortran_imports`] of the MPICH ABI. Of this table, not of
@@ -187,7 +191,7 @@ impl Table {
     }
 
     fn pointer_imports(&self, abi: Abi) -> Result<String, String> {
-        let mut outer = String::new();
+        let (mut outer, mut found) = (String::new(), String::new());
         let mut text = String::new();
         let wanted = |function: &&Function| {
             is_in(function, abi)
@@ -207,17 +211,31 @@ impl Table {
                 })
                 .collect();
             let result = rust_result(&function.result);
-            let _ = writeln!(
-                outer,
-                "    pub fn {}({}){result};",
-                function.name,
-                params.join(", "),
-            );
+            let (name, list) = (&function.name, params.join(", "));
+            if abi == Abi::Standard && OWN.contains(&name.as_str()) {
+                let args: Vec<String> = function
+                    .params
+                    .iter()
+                    .map(|param| rust_name(&param.name))
+                    .collect();
+                let _ = writeln!(
+                    found,
+                    "    pub unsafe fn {name}({list}){result} {{\n        \
+                     // SAFETY: it has these parameters.\n        \
+                     unsafe {{\n            \
+                     let function = widths::own(c\"{name}\");\n            \
+                     std::mem::transmute::<*mut c_void, unsafe extern \"C\" fn({list}){result}>(function)({})\n        \
+                     }}\n    }}",
+                    args.join(", ")
+                );
+            } else {
+                let _ = writeln!(outer, "    pub fn {name}({list}){result};");
+            }
             self.import(&mut text, function, &result, abi)?;
         }
         Ok(format!(
             "/// The functions as C has them.\n\
-             pub mod outer {{\n    use super::*;\n    unsafe extern \"C\" {{\n{outer}    }}\n}}\n{text}"
+             pub mod outer {{\n    use super::*;\n    unsafe extern \"C\" {{\n{outer}    }}\n{found}}}\n{text}"
         ))
     }
 
