@@ -39,8 +39,8 @@ impl Failing {
 pub struct Shown(Receiver<String>);
 
 impl Shown {
-    /// Shows what comes from there.
-    pub fn begin(output: impl Read + Send + 'static) -> Shown {
+    /// Shows there what comes from here.
+    pub fn begin(output: impl Read + Send + 'static, mut to: impl Write + Send + 'static) -> Shown {
         let (send, receive) = channel();
         thread::spawn(move || {
             let mut failing = Failing::default();
@@ -48,7 +48,7 @@ impl Shown {
             let mut line = Vec::new();
             while lines.read_until(b'\n', &mut line).is_ok_and(|len| len > 0) {
                 // Who can't be shown it learns of the failure all the same.
-                let _ = std::io::stdout().write_all(&line);
+                let _ = to.write_all(&line);
                 failing.line(String::from_utf8_lossy(&line).trim_end());
                 for name in failing.names.drain(..) {
                     let _ = send.send(name);
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn what_is_shown_is_read() {
-        let shown = Shown::begin(OUTPUT.as_bytes());
+        let shown = Shown::begin(OUTPUT.as_bytes(), std::io::sink());
         assert_eq!(shown.failing(), ["b::c", "d", "e"]);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::env;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -40,9 +41,20 @@ pub fn run(command: &mut Command, what: &str) -> Result {
 /// The same for tests: names those that fail. They may hang, so after `limit` the command and all that it has started
 /// are killed, and it has failed.
 pub fn run_within(command: &mut Command, what: &str, limit: Duration) -> Result {
+    run_showing(command, what, limit, std::io::stdout())
+}
+
+/// The same, with what it prints shown there.
+fn run_showing(
+    command: &mut Command,
+    what: &str,
+    limit: Duration,
+    to: impl Write + Send + 'static,
+) -> Result {
     println!("xtask: {what}");
     let mut child = spawn(command.stdout(Stdio::piped()), what)?;
-    let shown = child.stdout.take().map(Shown::begin);
+    let output = child.stdout.take();
+    let shown = output.map(|output| Shown::begin(output, to));
     let result = finish(child, command, what, limit);
     let failing = shown.map(Shown::failing).unwrap_or_default();
     result.map_err(|error| error + &failing::said(&failing))
@@ -164,7 +176,7 @@ mod tests {
         assert!(failed.is_err_and(|error| error.ends_with("ended with exit status: 1")));
         let mut named = Command::new("sh");
         named.args(["-c", "echo 'failures:'; echo '    one'; exit 1"]);
-        let failed = run_within(&mut named, "failing", limit);
+        let failed = run_showing(&mut named, "failing", limit, std::io::sink());
         assert!(failed.is_err_and(|error| error.ends_with("failing: one")));
     }
 }
