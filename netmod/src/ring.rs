@@ -169,7 +169,8 @@ impl ReceiverView {
     }
 
     /// Tells the senders, of whom the first need to know it often.
-    #[inline(always)]
+    #[cold]
+    #[inline(never)]
     fn tell(&mut self, ends: &Ends, cells: usize) {
         ends.head.0.store(self.next, Ordering::Release);
         let few = (FEW / 2).min(cells / 4);
