@@ -29,7 +29,8 @@ const LEN: usize = 64 << 10;
 /// Calls by each way, of which the quickest counts. The first ones meet memory for the first time.
 const TRIALS: usize = 8;
 
-/// Of this length, and longer, it makes a difference: of a broadcast, and of what each gives to another one or to all.
+/// Beyond these lengths it makes a difference (`Choices::goes_direct`): of a broadcast, and of what each gives to another one
+/// or to all.
 const BROADCAST: usize = 8 << 10;
 const BLOCK: usize = 16 << 10;
 
