@@ -84,8 +84,17 @@ impl VciState {
         }
     }
 
-    /// Whether messages from a peer come into the inbox, as far as is known.
+    /// Whether there are receives or messages that matching looks at before what comes now.
+    #[inline(always)]
+    fn has_older(&self) -> bool {
+        !self.engine.posted.is_empty() || !self.engine.unexpected.is_empty()
+    }
+
+    /// Whether a message from a peer that [`VciState::take_now`] would take may come into the inbox, as far as is known.
     pub fn is_by_inbox(&mut self, peer: Peer) -> bool {
+        if self.has_older() {
+            return false;
+        }
         let vci = self.engine.vci;
         let stream = self.engine.streams.peek(peer, vci);
         stream.is_some_and(|stream| stream.mailbox().is_some())
@@ -148,11 +157,12 @@ impl VciState {
         place: *mut u8,
         room: usize,
     ) -> Looked {
+        let has_older = self.has_older();
         let engine = &mut self.engine;
         let Some((inbox, _)) = &mut self.inbox else {
             return Looked::Other;
         };
-        if !engine.posted.is_empty() || !engine.unexpected.is_empty() {
+        if has_older {
             return Looked::Other;
         }
         // SAFETY: the lane lives as long as this, and is not being called.
