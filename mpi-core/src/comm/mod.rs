@@ -15,7 +15,7 @@ pub mod vci_map;
 use netmod::{Peer, VciId};
 
 pub use self::pt2pt::send_to_member;
-pub use self::pt2pt::{Sent, mail, take_plain, take_soon, wake};
+pub use self::pt2pt::{Sent, mail, take_plain, take_soon, try_send_plain, wake};
 pub use self::pt2pt::{matched_probe_on, probe_on, receive_bytes, receive_on, send_on, send_plain};
 pub use self::pt2pt::{receive_by, send_by, try_matched_probe_by};
 use crate::comm::attachment::Attachment;

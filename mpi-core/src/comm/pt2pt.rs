@@ -110,6 +110,16 @@ pub unsafe fn send_plain(
     unsafe { send_anyway(process, comm, data, rank, tag) }
 }
 
+/// As [`send_plain`] to another process, if the message can leave at once. Returns whether it has; if not, nothing was
+/// done.
+#[inline]
+pub fn try_send_plain(process: &Process, comm: &Comm, data: &[u8], rank: u32, tag: i32) -> bool {
+    let peer = comm.target(rank);
+    let context = comm.context().of(Purpose::PointToPoint);
+    let vci = comm.sends.load(Ordering::Relaxed);
+    peer != process.me() && process.try_send(vci, peer, context, comm.rank as i32, tag, data)
+}
+
 /// As [`send_plain`] for the shortest messages: `len` bytes at `data` are put into the mailbox of their
 /// destination, if nothing is in the way. The caller [wakes](wake) the receiver.
 ///

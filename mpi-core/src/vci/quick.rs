@@ -100,7 +100,9 @@ impl VciState {
         stream.is_some_and(|stream| stream.mailbox().is_some())
     }
 
-    /// Takes in what lies in the inbox. Returns whether there was something.
+    /// Takes in what lies in the inbox, or up to what ends the last receive there is: to look for more then would take a line
+    /// from the sender that it is about to write (two that sent 8 bytes to each other at once, between cores that share no near
+    /// cache, took 0.42 to 0.48 us so). Returns whether there was something.
     #[inline(always)]
     pub(super) fn take_in(&mut self) -> bool {
         let Some((inbox, _)) = &mut self.inbox else {
@@ -119,8 +121,12 @@ impl VciState {
             // SAFETY: published, and senders leave it alone until `advance` lets them; the length has been
             // bounded.
             let payload = unsafe { std::slice::from_raw_parts(inbox.payload(front), len) };
+            let waits = !self.engine.posted.is_empty();
             self.engine.message(from, &header, payload);
             inbox.advance();
+            if waits && self.engine.posted.is_empty() {
+                break;
+            }
         }
         true
     }

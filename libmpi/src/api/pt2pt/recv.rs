@@ -228,29 +228,48 @@ pub unsafe fn recv(
         return Ok(());
     }
     let (comm, source, tag) = check_source(runtime, source, tag, comm)?;
-    let (found, error) = match source {
-        Some(source) => {
-            // SAFETY: the caller's contract.
-            let soon = unsafe { receive_soon(runtime, comm, buf, count, datatype, source, tag) };
-            if let Some(found) = soon {
-                // SAFETY: the caller's contract.
-                unsafe { status::write(status, &found) };
-                return Ok(());
-            }
-            // SAFETY: the caller's contract.
-            let id = unsafe { start_receive(comm, buf, count, datatype, source, tag)? };
-            runtime.process.wait_for(id)?;
-            if let Some(found) = runtime.process.finish_well(id) {
-                // SAFETY: the caller's contract.
-                unsafe { status::write(status, &found) };
-                return Ok(());
-            }
-            runtime.process.finish(id)?
-        }
+    match source {
+        // SAFETY: the caller's contract.
+        Some(source) => unsafe {
+            receive_from(runtime, comm, buf, count, datatype, source, tag, status)
+        },
         None => {
             check_nobody(count, datatype)?;
-            (Status::PROC_NULL, None)
+            // SAFETY: the caller's contract.
+            unsafe { status::write(status, &Status::PROC_NULL) };
+            Ok(())
         }
+    }
+}
+
+/// Receives from a rank or any rank.
+///
+/// # Safety
+/// As for [`types::buffer`]; `status` is valid or ignored.
+#[inline(always)]
+pub(super) unsafe fn receive_from(
+    runtime: &Runtime,
+    comm: &CommObject,
+    buf: *mut c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    source: c_int,
+    tag: c_int,
+    status: *mut MPI_Status,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    let soon = unsafe { receive_soon(runtime, comm, buf, count, datatype, source, tag) };
+    if let Some(found) = soon {
+        // SAFETY: the caller's contract.
+        unsafe { status::write(status, &found) };
+        return Ok(());
+    }
+    // SAFETY: the caller's contract.
+    let id = unsafe { start_receive(comm, buf, count, datatype, source, tag)? };
+    runtime.process.wait_for(id)?;
+    let (found, error) = match runtime.process.finish_well(id) {
+        Some(found) => (found, None),
+        None => runtime.process.finish(id)?,
     };
     // SAFETY: the caller's contract.
     unsafe { status::write(status, &found) };

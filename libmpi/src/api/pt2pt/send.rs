@@ -93,6 +93,30 @@ fn wake(comm: &CommObject, dest: c_int) -> c_int {
     MPI_SUCCESS
 }
 
+/// Sends such a message to another process if it can leave at once. Returns whether it has; if not, nothing was done.
+///
+/// # Safety
+/// As for [`start_plain`].
+#[inline(always)]
+pub(super) unsafe fn try_plain(
+    runtime: &Runtime,
+    comm: &CommObject,
+    buf: *const c_void,
+    len: usize,
+    dest: c_int,
+    tag: c_int,
+) -> bool {
+    // SAFETY: the caller's contract.
+    match unsafe { mail(runtime, comm, buf, len, dest, tag) } {
+        Sent::NoRoom => {
+            // SAFETY: the caller's contract.
+            let data = unsafe { std::slice::from_raw_parts(buf.cast::<u8>(), len) };
+            mpi_core::comm::try_send_plain(&runtime.process, &comm.comm, data, dest as u32, tag)
+        }
+        sent => finish_mail(sent, comm, dest) == MPI_SUCCESS,
+    }
+}
+
 /// Starts such a send.
 ///
 /// # Safety

@@ -9,8 +9,8 @@ use mpi_objects::runtime::{Runtime, runtime};
 use mpi_objects::types;
 
 use super::check::check_source;
-use super::recv::receive_plain;
-use super::send::{Outgoing, finish_send, outgoing, plain_send, start_plain};
+use super::recv::{receive_from, receive_plain};
+use super::send::{Outgoing, finish_send, outgoing, plain_send, start_plain, try_plain};
 use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Status};
 use crate::status;
 
@@ -35,6 +35,16 @@ pub unsafe fn sendrecv(
         && let Some(room) = types::plain_len_large(recvbuf, recvcount, recvtype)
         && let (_, Some(source), recvtag) = check_source(runtime, source, recvtag, comm)?
     {
+        // What leaves at once needs no request; the receive then waits as MPI_Recv does.
+        // SAFETY: the caller's contract.
+        if unsafe { try_plain(runtime, to, sendbuf, len, dest, sendtag) } {
+            // SAFETY: the caller's contract.
+            return unsafe {
+                receive_from(
+                    runtime, to, recvbuf, recvcount, recvtype, source, recvtag, status,
+                )
+            };
+        }
         // SAFETY: the caller's contract.
         return unsafe {
             let receive = receive_plain(to, recvbuf, room, source, recvtag)?;
