@@ -409,15 +409,24 @@ pub fn may_be_data(address: *const c_void) -> bool {
     address.addr() as isize > 1
 }
 
-/// Length of the data if it needs no second look: some elements, without gaps, of a predefined type.
+/// Length of the data if it needs no second look: elements, without gaps, of a predefined type. If there are none, `buf` may
+/// be NULL.
 #[inline(always)]
 pub fn plain_len(buf: *const c_void, count: c_int, datatype: MPI_Datatype) -> Option<usize> {
     // Before the look at the table: two conditions that follow each other are computed both, and then put together.
     if !may_be_data(buf) {
-        return None;
+        return empty_len(buf, count, datatype);
     }
     let size = len_in(&GAPLESS_HANDLES, datatype)?;
-    (count > 0).then(|| count as usize * size)
+    (count >= 0).then(|| count as usize * size)
+}
+
+/// [`plain_len`] of messages without data, whose place is NULL as a rule.
+#[cold]
+#[inline(never)]
+fn empty_len(buf: *const c_void, count: c_int, datatype: MPI_Datatype) -> Option<usize> {
+    len_in(&GAPLESS_HANDLES, datatype)?;
+    (buf.is_null() && count == 0).then_some(0)
 }
 
 /// As [`plain_len`], of a count that a function with ints has widened, or of a large one: more than an int

@@ -191,6 +191,24 @@ impl Buffer {
         }
     }
 
+    /// A copy of the data. `None`: there is no memory for it.
+    pub fn to_vec(&self) -> Option<Vec<u8>> {
+        let mut copy = Vec::new();
+        copy.try_reserve_exact(self.len()).ok()?;
+        match &self.layout {
+            // SAFETY: memory promised valid for reading goes to as much that was reserved just now.
+            None => unsafe {
+                netmod_kit::copy(self.ptr, copy.as_mut_ptr(), self.len());
+                copy.set_len(self.len());
+            },
+            Some(_) => {
+                copy.resize(self.len(), 0);
+                self.read(0, &mut copy);
+            }
+        }
+        Some(copy)
+    }
+
     /// Writes data to the beginning, as much as there is room for: [`Buffer::write`] for hot paths.
     #[inline(always)]
     pub fn write_all(&mut self, data: &[u8]) {

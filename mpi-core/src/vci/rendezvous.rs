@@ -5,7 +5,7 @@ use std::time::Instant;
 use netmod::{Issued, LaneError, MAX_IOVECS, RemoteAddr, Token};
 
 use super::pieces::NONE;
-use super::{VciState, bad_memory};
+use super::{OWN, VciState, bad_memory};
 use crate::pt2pt::engine::{Address, Engine};
 use crate::pt2pt::flow::cost;
 use crate::pt2pt::request::{Record, RequestId, Role};
@@ -115,7 +115,7 @@ impl VciState {
         self.open_pipe(to, id)?;
         let route = self.route_index(to)?;
         let VciState { engine, routes, .. } = &mut *self;
-        let waits = routes[route].waits;
+        let (waits, own) = (routes[route].waits, route == OWN);
         let (transport, can_get) = (&routes[route].transport, routes[route].limits.get);
         let Engine {
             records, usable, ..
@@ -127,9 +127,12 @@ impl VciState {
         let len = record.total;
         let mut offered = false;
         // What is not all there isn't offered: the receiver asks for it, and hears of it.
-        let mut is_usable = |ptr| {
-            transport.shared_memory().is_some()
-                || usable.check(ptr, len as usize, Access::Read).is_ok()
+        let mut is_usable = |ptr| match own {
+            true => usable.check_once(ptr, len as usize, Access::Read).is_ok(),
+            false => {
+                transport.shared_memory().is_some()
+                    || usable.check(ptr, len as usize, Access::Read).is_ok()
+            }
         };
         if let (Some(ptr), true, None) = (record.buffer.as_ptr(), can_get, record.exposed)
             && is_usable(ptr)
@@ -232,7 +235,13 @@ impl VciState {
         if routes[route].transport.shared_memory().is_some() {
             return self.fetch_directly(from, id, remote, len, any);
         }
-        bad_memory::check(&mut engine.usable, local, len, Access::Write)?;
+        match route == OWN {
+            true => {
+                let checked = engine.usable.check_once(local, len, Access::Write);
+                checked.map_err(bad_memory::own)?;
+            }
+            false => bad_memory::check(&mut engine.usable, local, len, Access::Write)?,
+        }
         let token = Token(u64::from(id.index()));
         let Address { peer, vci } = from;
         // SAFETY: the receive's buffer holds `len` bytes (`start_transfer` took the lesser of both)

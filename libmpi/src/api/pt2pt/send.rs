@@ -110,10 +110,23 @@ pub(super) unsafe fn try_plain(
     match unsafe { mail(runtime, comm, buf, len, dest, tag) } {
         Sent::NoRoom => {
             // SAFETY: the caller's contract.
-            let data = unsafe { std::slice::from_raw_parts(buf.cast::<u8>(), len) };
+            let data = unsafe { data_at(buf, len) };
             mpi_core::comm::try_send_plain(&runtime.process, &comm.comm, data, dest as u32, tag)
         }
         sent => finish_mail(sent, comm, dest) == MPI_SUCCESS,
+    }
+}
+
+/// The data of a message; where there is none, `buf` may be NULL.
+///
+/// # Safety
+/// `len` bytes at `buf` are the program's send buffer, for as long as the slice is used.
+#[inline(always)]
+unsafe fn data_at<'a>(buf: *const c_void, len: usize) -> &'a [u8] {
+    match len {
+        0 => &[],
+        // SAFETY: the caller's contract; data has an address.
+        _ => unsafe { std::slice::from_raw_parts(buf.cast(), len) },
     }
 }
 
@@ -131,7 +144,7 @@ pub(super) unsafe fn start_plain(
 ) -> Result<Option<RequestId>> {
     let runtime = runtime()?;
     // SAFETY: the caller's contract.
-    let data = unsafe { std::slice::from_raw_parts(buf.cast::<u8>(), len) };
+    let data = unsafe { data_at(buf, len) };
     // SAFETY: the caller's contract, which is that of `send_plain`.
     unsafe { mpi_core::comm::send_plain(&runtime.process, &comm.comm, data, dest as u32, tag) }
 }

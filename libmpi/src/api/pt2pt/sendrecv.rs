@@ -129,17 +129,13 @@ unsafe fn exchange(
 
 /// A copy of what is sent, where what is received takes its place.
 pub(super) fn copy_of(buffer: &Buffer) -> Result<Vec<u8>> {
-    let mut copy = Vec::new();
-    if copy.try_reserve_exact(buffer.len()).is_err() {
+    buffer.to_vec().ok_or_else(|| {
         let why = format!(
             "there is no memory for a copy of the {} bytes to be sent; use MPI_Sendrecv with two buffers",
             buffer.len()
         );
-        return Err(Error::new(Class::NoMem, why));
-    }
-    copy.resize(buffer.len(), 0);
-    buffer.read(0, &mut copy);
-    Ok(copy)
+        Error::new(Class::NoMem, why)
+    })
 }
 
 /// `MPI_Sendrecv_replace` (section 3.10).
@@ -155,6 +151,19 @@ pub unsafe fn sendrecv_replace(
     status: *mut MPI_Status,
 ) -> Result<()> {
     let runtime = runtime()?;
+    if let Ok(short) = c_int::try_from(count)
+        && let Some((_, to, len)) = plain_send(buf, short, datatype, dest, sendtag, comm)
+        && let (_, Some(source), recvtag) = check_source(runtime, source, recvtag, comm)?
+    {
+        // What has left at once needs its place no more.
+        // SAFETY: the caller's contract.
+        if unsafe { try_plain(runtime, to, buf, len, dest, sendtag) } {
+            // SAFETY: the caller's contract.
+            return unsafe {
+                receive_from(runtime, to, buf, count, datatype, source, recvtag, status)
+            };
+        }
+    }
     // SAFETY: the caller's contract.
     let out = unsafe { outgoing(runtime, buf, count, datatype, dest, sendtag, comm)? };
     let (_, source, recvtag) = check_source(runtime, source, recvtag, comm)?;
