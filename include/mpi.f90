@@ -307,6 +307,8 @@ module mpi
   integer, parameter :: MPIX_GPU_SUPPORT_CUDA = 0
   integer, parameter :: MPIX_GPU_SUPPORT_ZE = 1
   integer, parameter :: MPIX_GPU_SUPPORT_HIP = 2
+  integer, parameter :: MPIX_ASYNC_NOPROGRESS = 0
+  integer, parameter :: MPIX_ASYNC_DONE = 1
   integer, parameter :: MPIX_ERR_PROC_FAILED = 101
   integer, parameter :: MPIX_ERR_STREAM = 106
 

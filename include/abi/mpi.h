@@ -52,6 +52,7 @@ typedef struct MPI_Status {
 
 /* Types */
 typedef int MPIX_Stream;
+typedef int MPIX_Grequest_class;
 typedef int MPI_T_cb_safety;
 typedef int MPI_T_source_order;
 
@@ -91,6 +92,18 @@ typedef int (MPI_Datarep_conversion_function)(void *userbuf, MPI_Datatype dataty
     void *filebuf, MPI_Offset position, void *extra_state);
 typedef int (MPI_Datarep_conversion_function_c)(void *userbuf, MPI_Datatype datatype,
     MPI_Count count, void *filebuf, MPI_Offset position, void *extra_state);
+typedef int (MPIX_Grequest_poll_function)(void *extra_state, MPI_Status *status);
+typedef int (MPIX_Grequest_wait_function)(int count, void **array_of_states,
+    double timeout, MPI_Status *status);
+typedef int (MPIX_Async_poll_function)(MPIX_Async_thing async_thing);
+typedef void (MPIX_User_function_x)(void *invec, void *inoutvec, MPI_Count len,
+    MPI_Datatype datatype, void *extra_state);
+typedef void (MPIX_Comm_errhandler_function_x)(MPI_Comm comm, int errorcode, void *extra_state);
+typedef void (MPIX_Win_errhandler_function_x)(MPI_Win win, int errorcode, void *extra_state);
+typedef void (MPIX_File_errhandler_function_x)(MPI_File file, int errorcode, void *extra_state);
+typedef void (MPIX_Session_errhandler_function_x)(MPI_Session session, int errorcode,
+    void *extra_state);
+typedef void (MPIX_Destructor_function)(void *extra_state);
 
 /* Callbacks, deprecated and removed names */
 typedef int (MPI_Copy_function)(MPI_Comm oldcomm, int keyval, void *extra_state,
@@ -103,6 +116,7 @@ typedef MPI_File_errhandler_function MPI_File_errhandler_fn;
 typedef MPI_Session_errhandler_function MPI_Session_errhandler_fn;
 
 /* Types */
+typedef struct MPIR_Async_thing *MPIX_Async_thing;
 typedef struct MPIX_Iov {
     void *iov_base;
     MPI_Aint iov_len;
@@ -119,6 +133,10 @@ typedef struct MPIX_Iov {
 #define MPIX_GPU_SUPPORT_CUDA 0
 #define MPIX_GPU_SUPPORT_ZE 1
 #define MPIX_GPU_SUPPORT_HIP 2
+
+/* What functions of MPIX_Async_start return */
+#define MPIX_ASYNC_NOPROGRESS 0
+#define MPIX_ASYNC_DONE 1
 
 /* Error classes beyond the standard */
 #define MPIX_ERR_PROC_FAILED 101
@@ -2853,6 +2871,58 @@ int MPIX_Stream_irecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int s
     int tag, MPI_Comm comm, int source_stream_index, int dest_stream_index, MPI_Request *request);
 int PMPIX_Stream_irecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source,
     int tag, MPI_Comm comm, int source_stream_index, int dest_stream_index, MPI_Request *request);
+int MPIX_Grequest_start(MPI_Grequest_query_function *query_fn,
+    MPI_Grequest_free_function *free_fn,
+    MPI_Grequest_cancel_function *cancel_fn,
+    MPIX_Grequest_poll_function *poll_fn, MPIX_Grequest_wait_function *wait_fn,
+    void *extra_state, MPI_Request *request);
+int PMPIX_Grequest_start(MPI_Grequest_query_function *query_fn,
+    MPI_Grequest_free_function *free_fn,
+    MPI_Grequest_cancel_function *cancel_fn,
+    MPIX_Grequest_poll_function *poll_fn, MPIX_Grequest_wait_function *wait_fn,
+    void *extra_state, MPI_Request *request);
+int MPIX_Grequest_class_create(MPI_Grequest_query_function *query_fn,
+    MPI_Grequest_free_function *free_fn,
+    MPI_Grequest_cancel_function *cancel_fn,
+    MPIX_Grequest_poll_function *poll_fn, MPIX_Grequest_wait_function *wait_fn,
+    MPIX_Grequest_class *greq_class);
+int PMPIX_Grequest_class_create(MPI_Grequest_query_function *query_fn,
+    MPI_Grequest_free_function *free_fn,
+    MPI_Grequest_cancel_function *cancel_fn,
+    MPIX_Grequest_poll_function *poll_fn, MPIX_Grequest_wait_function *wait_fn,
+    MPIX_Grequest_class *greq_class);
+int MPIX_Grequest_class_allocate(MPIX_Grequest_class greq_class, void *extra_state,
+    MPI_Request *request);
+int PMPIX_Grequest_class_allocate(MPIX_Grequest_class greq_class, void *extra_state,
+    MPI_Request *request);
+int MPIX_Async_start(MPIX_Async_poll_function *poll_fn, void *extra_state, MPIX_Stream stream);
+int PMPIX_Async_start(MPIX_Async_poll_function *poll_fn, void *extra_state, MPIX_Stream stream);
+void *MPIX_Async_get_state(MPIX_Async_thing async_thing);
+void *PMPIX_Async_get_state(MPIX_Async_thing async_thing);
+int MPIX_Async_spawn(MPIX_Async_thing async_thing, MPIX_Async_poll_function *poll_fn,
+    void *extra_state, MPIX_Stream stream);
+int PMPIX_Async_spawn(MPIX_Async_thing async_thing, MPIX_Async_poll_function *poll_fn,
+    void *extra_state, MPIX_Stream stream);
+int MPIX_Op_create_x(MPIX_User_function_x *user_fn_x, MPIX_Destructor_function *destructor_fn,
+    int commute, void *extra_state, MPI_Op *op);
+int PMPIX_Op_create_x(MPIX_User_function_x *user_fn_x, MPIX_Destructor_function *destructor_fn,
+    int commute, void *extra_state, MPI_Op *op);
+int MPIX_Comm_create_errhandler_x(MPIX_Comm_errhandler_function_x *comm_errhandler_fn_x,
+    MPIX_Destructor_function *destructor_fn, void *extra_state, MPI_Errhandler *errhandler);
+int PMPIX_Comm_create_errhandler_x(MPIX_Comm_errhandler_function_x *comm_errhandler_fn_x,
+    MPIX_Destructor_function *destructor_fn, void *extra_state, MPI_Errhandler *errhandler);
+int MPIX_Win_create_errhandler_x(MPIX_Win_errhandler_function_x *comm_errhandler_fn_x,
+    MPIX_Destructor_function *destructor_fn, void *extra_state, MPI_Errhandler *errhandler);
+int PMPIX_Win_create_errhandler_x(MPIX_Win_errhandler_function_x *comm_errhandler_fn_x,
+    MPIX_Destructor_function *destructor_fn, void *extra_state, MPI_Errhandler *errhandler);
+int MPIX_File_create_errhandler_x(MPIX_File_errhandler_function_x *comm_errhandler_fn_x,
+    MPIX_Destructor_function *destructor_fn, void *extra_state, MPI_Errhandler *errhandler);
+int PMPIX_File_create_errhandler_x(MPIX_File_errhandler_function_x *comm_errhandler_fn_x,
+    MPIX_Destructor_function *destructor_fn, void *extra_state, MPI_Errhandler *errhandler);
+int MPIX_Session_create_errhandler_x(MPIX_Session_errhandler_function_x *comm_errhandler_fn_x,
+    MPIX_Destructor_function *destructor_fn, void *extra_state, MPI_Errhandler *errhandler);
+int PMPIX_Session_create_errhandler_x(MPIX_Session_errhandler_function_x *comm_errhandler_fn_x,
+    MPIX_Destructor_function *destructor_fn, void *extra_state, MPI_Errhandler *errhandler);
 
 #ifdef __cplusplus
 }

@@ -11,7 +11,7 @@
 )]
 
 use std::ffi::c_char;
-use std::ffi::{c_int, c_long, c_void};
+use std::ffi::{c_double, c_int, c_long, c_void};
 
 use crate::outward::{Outward, OutwardFile};
 pub use mpi_objects::predefined::*;

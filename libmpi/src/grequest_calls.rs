@@ -6,24 +6,34 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use mpi_core::{Class, Error, Result, Status};
 use mpi_objects::grequests::UserRequest;
 
-use crate::abi::{MPI_SUCCESS, MPI_Status};
+use crate::abi::{
+    MPI_Grequest_cancel_function, MPI_Grequest_free_function, MPI_Grequest_query_function,
+    MPI_SUCCESS, MPI_Status, MPIX_Grequest_poll_function, MPIX_Grequest_wait_function,
+};
 use crate::status;
 
-/// The callbacks of a generalized request, and what they are given.
+/// The callbacks of generalized requests.
+#[derive(Clone, Copy)]
 pub struct Callbacks {
     /// Says how the operation ended.
-    pub query: unsafe extern "C" fn(*mut c_void, *mut MPI_Status) -> c_int,
+    pub query: MPI_Grequest_query_function,
     /// Frees what belongs to it.
-    pub free: unsafe extern "C" fn(*mut c_void) -> c_int,
+    pub free: MPI_Grequest_free_function,
     /// Cancels it.
-    pub cancel: unsafe extern "C" fn(*mut c_void, c_int) -> c_int,
-    /// Their first argument.
-    pub extra: *mut c_void,
+    pub cancel: MPI_Grequest_cancel_function,
+    /// Sees to it that it is completed (`MPIX_Grequest_start`).
+    pub poll: Option<MPIX_Grequest_poll_function>,
+    /// Waits for several of a class.
+    pub wait: Option<MPIX_Grequest_wait_function>,
 }
 
 /// The callbacks of a request.
 pub struct Calls {
     callbacks: Callbacks,
+    /// Their first argument.
+    extra: *mut c_void,
+    /// The class of requests that it belongs to, or a number of its own.
+    class: u64,
     /// They are subroutines of Fortran.
     fortran: AtomicBool,
 }
@@ -44,9 +54,11 @@ impl Calls {
     /// # Safety
     /// The callbacks keep to the standard's contract, and may be called with `extra` until `free`
     /// has been.
-    pub unsafe fn new(callbacks: Callbacks) -> Self {
+    pub unsafe fn new(callbacks: Callbacks, extra: *mut c_void, class: u64) -> Self {
         Calls {
             callbacks,
+            extra,
+            class,
             fortran: AtomicBool::new(false),
         }
     }
@@ -64,7 +76,7 @@ impl UserRequest for Calls {
     fn query(&self) -> (Status, Result<()>) {
         // What the callback leaves alone is as in an empty status.
         let mut told = status::empty();
-        let Callbacks { query, extra, .. } = self.callbacks;
+        let (Callbacks { query, .. }, extra) = (self.callbacks, self.extra);
         let code = if self.is_fortran() {
             let mut code = MPI_SUCCESS;
             // SAFETY: `set_fortran` was called for subroutines of this kind (section 12.2).
@@ -81,7 +93,7 @@ impl UserRequest for Calls {
     }
 
     fn free(&self) -> Result<()> {
-        let Callbacks { free, extra, .. } = self.callbacks;
+        let (Callbacks { free, .. }, extra) = (self.callbacks, self.extra);
         let code = if self.is_fortran() {
             let mut code = MPI_SUCCESS;
             // SAFETY: as in `query`.
@@ -99,7 +111,7 @@ impl UserRequest for Calls {
 
     fn cancel(&self, complete: bool) -> Result<()> {
         let complete = c_int::from(complete);
-        let Callbacks { cancel, extra, .. } = self.callbacks;
+        let (Callbacks { cancel, .. }, extra) = (self.callbacks, self.extra);
         let code = if self.is_fortran() {
             let (mut complete, mut code) = (complete, MPI_SUCCESS);
             // SAFETY: as in `query`.
@@ -113,6 +125,40 @@ impl UserRequest for Calls {
             unsafe { cancel(extra, complete) }
         };
         returned("cancel", code)
+    }
+
+    fn has_poll(&self) -> bool {
+        self.callbacks.poll.is_some()
+    }
+
+    fn poll(&self) -> Result<()> {
+        let Some(poll) = self.callbacks.poll else {
+            return Ok(());
+        };
+        // What it writes counts for nothing: the query function tells the status.
+        let mut told = status::empty();
+        // SAFETY: promised to `new`; the status is a local variable.
+        let code = unsafe { poll(self.extra, &raw mut told) };
+        returned("poll", code)
+    }
+
+    fn wait_class(&self) -> Option<u64> {
+        self.callbacks.wait.map(|_| self.class)
+    }
+
+    fn wait(&self, states: &mut [*mut c_void]) -> Result<()> {
+        let Some(wait) = self.callbacks.wait else {
+            return Ok(());
+        };
+        let mut told = vec![status::empty(); states.len()];
+        let count = states.len() as c_int;
+        // SAFETY: promised to `new` of these requests; both arrays are as long as said.
+        let code = unsafe { wait(count, states.as_mut_ptr(), 0.0, told.as_mut_ptr()) };
+        returned("wait", code)
+    }
+
+    fn state(&self) -> *mut c_void {
+        self.extra
     }
 }
 

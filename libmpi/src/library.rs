@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 
 use crate::abi::{MPI_ANY_SOURCE, MPI_Datatype, MPI_PROC_NULL, MPI_User_function};
 use crate::datarep_object::Registered;
+use crate::grequest_calls::Callbacks;
 use crate::keyval::Key;
 
 /// All that there is one of in the library.
@@ -38,6 +39,8 @@ pub(crate) struct Library {
     pub fortran_told: [AtomicBool; 2],
     /// Data representations that the program registered.
     pub datareps: Mutex<Vec<Registered>>,
+    /// Classes of generalized requests, by their numbers less one.
+    pub grequest_classes: Mutex<Vec<Callbacks>>,
 }
 
 /// All of it.
@@ -63,6 +66,7 @@ pub(crate) static LIBRARY: Library = Library {
     fortran_files: Mutex::new(Vec::new()),
     fortran_told: [const { AtomicBool::new(false) }; 2],
     datareps: Mutex::new(Vec::new()),
+    grequest_classes: Mutex::new(Vec::new()),
 };
 
 /// An operation of the program's.

@@ -7,11 +7,13 @@ use std::sync::{Arc, OnceLock};
 use mpi_core::datatype::Datatype;
 use mpi_core::op::{Op, PredefinedOp};
 use mpi_core::{Class, Error, Result};
+use mpi_objects::destructors::Kept;
 use mpi_objects::handles::{Type, predefined_index};
 use mpi_objects::types;
 
 use crate::abi::{
     self, MPI_Count, MPI_Datatype, MPI_OP_NULL, MPI_Op, MPI_User_function, MPI_User_function_c,
+    MPIX_User_function_x,
 };
 pub use crate::library::OpProxy as Proxy;
 use crate::library::{LIBRARY, UserOp};
@@ -79,6 +81,8 @@ pub enum UserFunction {
     Int(MPI_User_function),
     /// One that is told it as a large count (MPI-4.0 section 6.9.5).
     Large(MPI_User_function_c),
+    /// One that is told it as a number, and a state of its own besides (`MPIX_Op_create_x`).
+    WithState(MPIX_User_function_x),
 }
 
 impl UserFunction {
@@ -86,7 +90,7 @@ impl UserFunction {
     fn most(self) -> usize {
         match self {
             UserFunction::Int(_) => c_int::MAX as usize,
-            UserFunction::Large(_) => MPI_Count::MAX as usize,
+            UserFunction::Large(_) | UserFunction::WithState(_) => MPI_Count::MAX as usize,
         }
     }
 
@@ -97,6 +101,7 @@ impl UserFunction {
     unsafe fn call(
         self,
         proxy: Option<&(Proxy, Option<MPI_User_function>)>,
+        state: Option<&Kept>,
         input: *const u8,
         inout: *mut u8,
         len: usize,
@@ -121,17 +126,23 @@ impl UserFunction {
                     let (mut len, handle) = (len as MPI_Count, &raw mut told);
                     function(input.cast_mut().cast(), inout.cast(), &raw mut len, handle);
                 }
+                (UserFunction::WithState(function), _) => {
+                    let state = state.map_or(std::ptr::null_mut(), Kept::state);
+                    let len = len as MPI_Count;
+                    function(input.cast_mut().cast(), inout.cast(), len, told, state);
+                }
             }
         }
     }
 }
 
-/// Makes an operation of a function.
-pub fn create(function: UserFunction, commute: bool) -> Result<MPI_Op> {
+/// Makes an operation of a function, with the state that it is given.
+pub fn create(function: UserFunction, state: Option<Kept>, commute: bool) -> Result<MPI_Op> {
     let last = Arc::new(AtomicI32::new(abi::MPI_DATATYPE_NULL));
     let used_with = last.clone();
     let proxy = Arc::new(OnceLock::new());
     let by_proxy = proxy.clone();
+    let has_state = state.is_some();
     let apply = move |input: *const u8, inout: *mut u8, count: usize, datatype: &Datatype| {
         let reduce = |handle| {
             let (mut input, mut inout, mut left) = (input, inout, count);
@@ -139,7 +150,7 @@ pub fn create(function: UserFunction, commute: bool) -> Result<MPI_Op> {
                 let now = left.min(function.most());
                 // SAFETY: the program gave this function as one that reduces elements of a datatype
                 // from one buffer to another (section 5.9.5), which these are.
-                unsafe { function.call(by_proxy.get(), input, inout, now, handle) };
+                unsafe { function.call(by_proxy.get(), state.as_ref(), input, inout, now, handle) };
                 left -= now;
                 let distance = datatype.extent().wrapping_mul(now as isize);
                 input = input.wrapping_offset(distance);
@@ -151,7 +162,10 @@ pub fn create(function: UserFunction, commute: bool) -> Result<MPI_Op> {
             reduce(abi::MPI_DATATYPE_NULL);
         }
     };
-    let op = Op::user(Arc::new(apply), commute);
+    let op = match has_state {
+        true => Op::user_not_kept(Arc::new(apply), commute),
+        false => Op::user(Arc::new(apply), commute),
+    };
     let made = UserOp {
         op,
         datatype: last,
@@ -249,7 +263,7 @@ mod tests {
                 }
             }
         }
-        let handle = create(UserFunction::Int(add), false).unwrap();
+        let handle = create(UserFunction::Int(add), None, false).unwrap();
         let int = &types::object(abi::MPI_INT).unwrap().datatype;
         let op = checked(handle, abi::MPI_INT, int).unwrap();
         assert!(!op.is_commutative());

@@ -7,7 +7,7 @@ use std::mem::transmute;
 use std::sync::atomic::Ordering;
 
 use mpi_core::{Class, Error};
-use mpi_objects::handler::{self, Caller, Function, Handler};
+use mpi_objects::handler::{self, Callback, Caller, Function, Handler};
 use mpi_objects::identity::Identity;
 use mpi_objects::runtime::runtime;
 use mpi_objects::wins::WinObject;
@@ -22,7 +22,8 @@ use crate::abi::{
 };
 use crate::abi::{
     MPI_Comm_errhandler_function, MPI_File_errhandler_function, MPI_Session_errhandler_function,
-    MPI_Win_errhandler_function,
+    MPI_Win_errhandler_function, MPIX_Comm_errhandler_function_x, MPIX_File_errhandler_function_x,
+    MPIX_Session_errhandler_function_x, MPIX_Win_errhandler_function_x,
 };
 use crate::api::standard_abi;
 use crate::codes;
@@ -86,7 +87,7 @@ pub fn raise(error: Error, function: &'static str, on: On, args: &[(&'static str
         _ => lookup(on),
     };
     if let Handler::Fatal | Handler::Abort = handler {
-        fatal::complain(&message(&error, function, on, args, handler));
+        fatal::complain(&message(&error, function, on, args, &handler));
         fatal::abort(class);
     }
     let code = match error.class() {
@@ -96,7 +97,7 @@ pub fn raise(error: Error, function: &'static str, on: On, args: &[(&'static str
             summary(&error, &format!("; in {function}({})", Arguments(args)))
         }),
     };
-    let returned = call(handler, on, code);
+    let returned = call(&handler, on, code);
     THROWN.set(matches!(handler, Handler::Throw));
     returned
 }
@@ -244,7 +245,7 @@ type Subroutine = unsafe extern "C" fn(*mut MPI_Fint, *mut c_int);
 
 /// Calls the program's own handler; gives the code to be returned. After a handler of C++ that is
 /// none: it throws an exception, or the error is dealt with, and the C++ library would call it again.
-fn call(handler: Handler, on: On, code: c_int) -> c_int {
+fn call(handler: &Handler, on: On, code: c_int) -> c_int {
     let returned = code;
     let mut code = code;
     let caller = handler.caller();
@@ -254,83 +255,109 @@ fn call(handler: Handler, on: On, code: c_int) -> c_int {
     };
     // SAFETY (of all calls): a handler's contract (sections 8.3.1 to 8.3.3) is to be called with the
     // addresses of handle and code; the program gave this function as such a handler. A proxy takes
-    // the kind of the object and the function as well.
+    // the kind of the object and the function as well. One with a state takes handle and code as they are.
     match handler {
         Handler::Fatal | Handler::Abort | Handler::Return | Handler::Throw => {}
-        Handler::Comm(function) => {
+        Handler::Comm(callback) => {
             let mut comm = Outward::comm(match on {
                 On::Comm(comm) if exists(comm) => comm,
                 _ => of_process().1,
             });
             let place = &raw mut comm;
-            match proxy {
+            match (callback, proxy) {
                 // SAFETY: see above.
-                None => unsafe {
-                    let function = transmute::<Function, MPI_Comm_errhandler_function>(function);
+                (Callback::WithState(function, kept), _) => unsafe {
+                    let function =
+                        transmute::<Function, MPIX_Comm_errhandler_function_x>(*function);
+                    function(comm, code, kept.state());
+                },
+                // SAFETY: see above.
+                (Callback::Plain(function), None) => unsafe {
+                    let function = transmute::<Function, MPI_Comm_errhandler_function>(*function);
                     function(place, &raw mut code);
                 },
                 // SAFETY: see above.
-                Some(proxy) => unsafe {
-                    proxy(0, place.cast(), &raw mut code, function);
+                (Callback::Plain(function), Some(proxy)) => unsafe {
+                    proxy(0, place.cast(), &raw mut code, *function);
                 },
             }
         }
-        Handler::Win(function) => {
+        Handler::Win(callback) => {
             let mut win = Outward::win(match on {
                 On::Win(win) => win,
                 _ => MPI_WIN_NULL,
             });
             let place = &raw mut win;
-            match proxy {
+            match (callback, proxy) {
                 // SAFETY: see above.
-                None => unsafe {
-                    let function = transmute::<Function, MPI_Win_errhandler_function>(function);
+                (Callback::WithState(function, kept), _) => unsafe {
+                    let function = transmute::<Function, MPIX_Win_errhandler_function_x>(*function);
+                    function(win, code, kept.state());
+                },
+                // SAFETY: see above.
+                (Callback::Plain(function), None) => unsafe {
+                    let function = transmute::<Function, MPI_Win_errhandler_function>(*function);
                     function(place, &raw mut code);
                 },
                 // SAFETY: see above.
-                Some(proxy) => unsafe {
-                    proxy(2, place.cast(), &raw mut code, function);
+                (Callback::Plain(function), Some(proxy)) => unsafe {
+                    proxy(2, place.cast(), &raw mut code, *function);
                 },
             }
         }
-        Handler::File(function) => {
+        Handler::File(callback) => {
             let file = match on {
                 On::File(file) => file,
                 _ => MPI_FILE_NULL,
             };
             let mut outward = OutwardFile::new(file);
             let place = &raw mut outward;
-            match caller {
+            match (callback, caller) {
                 // SAFETY: see above.
-                None => unsafe {
-                    let function = transmute::<Function, MPI_File_errhandler_function>(function);
+                (Callback::WithState(function, kept), _) => unsafe {
+                    let function =
+                        transmute::<Function, MPIX_File_errhandler_function_x>(*function);
+                    function(outward, code, kept.state());
+                },
+                // SAFETY: see above.
+                (Callback::Plain(function), None) => unsafe {
+                    let function = transmute::<Function, MPI_File_errhandler_function>(*function);
                     function(place, &raw mut code);
                 },
                 // Unlike other handles, a file's is no integer in C.
-                Some(Caller::Fortran) => {
+                (Callback::Plain(function), Some(Caller::Fortran)) => {
                     let mut number = standard_abi::file_toint(file);
                     // SAFETY: see above; Fortran's library said that it is a subroutine, whose
                     // arguments are the addresses of two integers.
                     unsafe {
-                        let function = transmute::<Function, Subroutine>(function);
+                        let function = transmute::<Function, Subroutine>(*function);
                         function(&raw mut number, &raw mut code);
                     }
                 }
                 // SAFETY: see above.
-                Some(Caller::Proxy(proxy)) => unsafe {
-                    proxy(1, place.cast(), &raw mut code, function);
+                (Callback::Plain(function), Some(Caller::Proxy(proxy))) => unsafe {
+                    proxy(1, place.cast(), &raw mut code, *function);
                 },
             }
         }
-        Handler::Session(function) => {
+        Handler::Session(callback) => {
             let mut session = Outward::session(match on {
                 On::Session(session) => session,
                 _ => MPI_SESSION_NULL,
             });
-            // SAFETY: see above.
-            unsafe {
-                let function = transmute::<Function, MPI_Session_errhandler_function>(function);
-                function(&raw mut session, &raw mut code);
+            match callback {
+                // SAFETY: see above.
+                Callback::WithState(function, kept) => unsafe {
+                    let function =
+                        transmute::<Function, MPIX_Session_errhandler_function_x>(*function);
+                    function(session, code, kept.state());
+                },
+                // SAFETY: see above.
+                Callback::Plain(function) => unsafe {
+                    let function =
+                        transmute::<Function, MPI_Session_errhandler_function>(*function);
+                    function(&raw mut session, &raw mut code);
+                },
             }
         }
     }
@@ -348,7 +375,7 @@ fn message(
     function: &str,
     on: On,
     args: &[(&'static str, Arg)],
-    handler: Handler,
+    handler: &Handler,
 ) -> String {
     let code = class_code(error.class());
     let mut text = format!(
@@ -515,7 +542,7 @@ mod tests {
                 ("comm", Arg::Handle("MPI_Comm", 0x8400_0001_u32 as c_int)),
                 ("name", Arg::Text(c"a \"b\"".as_ptr())),
             ],
-            Handler::Fatal,
+            &Handler::Fatal,
         );
         let lines: Vec<&str> = text.lines().collect();
         assert!(

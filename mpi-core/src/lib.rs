@@ -17,6 +17,7 @@ pub mod vci;
 pub mod wait;
 
 pub use mpi_types::{Class, Error, Result, attr, datatype, error, info, op};
+pub use netmod::VciId;
 pub use process::Process;
 pub use pt2pt::buffer::Buffer;
 pub use pt2pt::engine::{Counters, MatchedMessage};

@@ -55,8 +55,12 @@ impl Runtime {
         drop(list);
         drop(object);
         let mut list = self.departed.0.lock();
-        // Now and then only: it takes a look at all requests.
-        if list.comms.len() > list.room {
+        let told = list
+            .comms
+            .last()
+            .is_some_and(|gone| gone.handler.handler().has_state());
+        // Now and then only: it takes a look at all requests. At once where the program waits for the handler's end.
+        if told || list.comms.len() > list.room {
             // First: a persistent request that another thread starts and frees is among the second then.
             let kept = |gone: &Gone| gone.object.strong_count() > 0;
             let kept: Vec<bool> = list.comms.iter().map(kept).collect();

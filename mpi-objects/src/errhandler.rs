@@ -79,7 +79,7 @@ pub fn set_caller(handle: MPI_Errhandler, caller: Caller) -> Result<()> {
 
 impl Handler {
     /// How the program's function is called, if that is not one of C.
-    pub fn caller(self) -> Option<Caller> {
+    pub fn caller(&self) -> Option<Caller> {
         let address = self.address()?;
         let callers = LIBRARY.errhandler_callers.lock();
         let found = callers.iter().find(|(other, _)| *other == address);

@@ -1,11 +1,13 @@
 //! What error handlers are, and how they are attached to objects (section 8.3).
 
 use std::ffi::{c_int, c_void};
+use std::fmt;
 use std::sync::Arc;
 
 use mpi_init::settings::{self, ERRHANDLERS};
 use parking_lot::Mutex;
 
+use crate::destructors::Kept;
 use crate::handles::HandleTable;
 use crate::predefined::{
     MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN, MPI_Errhandler,
@@ -16,7 +18,7 @@ use crate::predefined::{
 pub(crate) const THROW: MPI_Errhandler = 0x5400_0002;
 
 /// An error handler.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum Handler {
     /// `MPI_ERRORS_ARE_FATAL`.
     Fatal,
@@ -27,13 +29,13 @@ pub enum Handler {
     /// `MPI::ERRORS_THROW_EXCEPTIONS`.
     Throw,
     /// A function of the program's for communicators.
-    Comm(Function),
+    Comm(Callback),
     /// A function of the program's for windows.
-    Win(Function),
+    Win(Callback),
     /// A function of the program's for files.
-    File(Function),
+    File(Callback),
     /// A function of the program's for sessions.
-    Session(Function),
+    Session(Callback),
 }
 
 /// A handler that the program made. It has one handle from the beginning to the end, which the
@@ -60,6 +62,24 @@ pub struct Uses {
 /// A function of the program's, whose handle and arguments only the library of the ABI knows.
 pub type Function = unsafe extern "C" fn();
 
+/// A function of the program's, and what it is given beside the object and the error.
+#[derive(Clone)]
+pub enum Callback {
+    /// Nothing.
+    Plain(Function),
+    /// A state (`MPIX_Comm_create_errhandler_x` and its like).
+    WithState(Function, Arc<Kept>),
+}
+
+impl fmt::Debug for Callback {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Callback::Plain(_) => "Plain",
+            Callback::WithState(..) => "WithState",
+        })
+    }
+}
+
 /// Calls an error handler of C++: gets the kind of the object (0 for a communicator, 1 for a file, 2
 /// for a window), the addresses of its handle and of the code, and the program's function.
 pub type Proxy = unsafe extern "C" fn(c_int, *mut c_void, *mut c_int, Function);
@@ -74,15 +94,27 @@ pub enum Caller {
 }
 
 impl Handler {
-    /// Where the program's function is.
-    pub fn address(self) -> Option<usize> {
+    fn callback(&self) -> Option<&Callback> {
         match self {
             Handler::Fatal | Handler::Abort | Handler::Return | Handler::Throw => None,
-            Handler::Comm(function)
-            | Handler::Win(function)
-            | Handler::File(function)
-            | Handler::Session(function) => Some(function as usize),
+            Handler::Comm(callback)
+            | Handler::Win(callback)
+            | Handler::File(callback)
+            | Handler::Session(callback) => Some(callback),
         }
+    }
+
+    /// Where the program's function is, if it can be of another language than C.
+    pub fn address(&self) -> Option<usize> {
+        match self.callback()? {
+            Callback::Plain(function) => Some(*function as usize),
+            Callback::WithState(..) => None,
+        }
+    }
+
+    /// Whether the program waits for its end.
+    pub(crate) fn has_state(&self) -> bool {
+        matches!(self.callback(), Some(Callback::WithState(..)))
     }
 }
 
@@ -179,7 +211,7 @@ impl Attached {
     /// What to do on an error.
     pub fn handler(&self) -> Handler {
         match &self.made {
-            Some(hold) => hold.0.handler,
+            Some(hold) => hold.0.handler.clone(),
             None => match self.handle {
                 MPI_ERRORS_ARE_FATAL => Handler::Fatal,
                 MPI_ERRORS_ABORT => Handler::Abort,

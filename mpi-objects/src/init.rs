@@ -22,13 +22,14 @@ use crate::dynamic::{self, Dynamic};
 use crate::handler::RETURN;
 use crate::handles::{HandleTable, Type};
 use crate::identity;
-use crate::library::LIBRARY;
+use crate::library::{LIBRARY, Users};
+use crate::polling::Polling;
 use crate::predefined::{MPI_COMM_SELF, MPI_COMM_WORLD};
 use crate::runtime::Binding;
 use crate::runtime::{self, NO_WORLD, Phase, Runtime};
 use crate::streams::Streams;
 use crate::thread_level::ThreadLevel;
-use crate::{fatal, helper, infos, report, types, wins};
+use crate::{destructors, fatal, helper, infos, report, types, wins};
 
 /// Opens the world model (MPI-4.1 section 11.2).
 pub fn start(binding: &Binding, thread_level: ThreadLevel) -> Result<()> {
@@ -73,12 +74,19 @@ fn expect_threads(runtime: &Runtime, level: ThreadLevel) {
 
 /// Closes one. With the last there is no MPI any more, unless the world is there.
 pub fn close_session() -> Result<()> {
+    let runtime = runtime::runtime()?;
+    let is_last = |users: &Users| users.sessions <= 1 && !users.world;
+    if is_last(&LIBRARY.users.lock()) {
+        runtime
+            .process
+            .source::<Polling>()
+            .finish(&runtime.process)?;
+    }
     let mut users = LIBRARY.users.lock();
     users.sessions = users.sessions.saturating_sub(1);
     if users.sessions > 0 || users.world {
         return Ok(());
     }
-    let runtime = runtime::runtime()?;
     runtime.process.end_lockless();
     runtime.dynamic.ports.lock().clear();
     mpi_comm::dynamic::part::finish_all(&runtime.process)?;
@@ -112,6 +120,12 @@ fn open(binding: &Binding, threaded: bool) -> Result<&'static Runtime> {
         }
         runtime::install(make(binding, threaded)?);
         at_exit();
+        destructors::when_any(|| {
+            if let Some(runtime) = runtime::running() {
+                let process = &runtime.process;
+                process.source::<Polling>().update(process);
+            }
+        });
     }
     let runtime = runtime::runtime()?;
     (runtime.binding.up)(runtime);
@@ -190,6 +204,7 @@ fn rest(runtime: &Runtime) {
         helper::end(&runtime.process, thread);
     }
     runtime.streams.forget();
+    runtime.process.source::<Polling>().forget(&runtime.process);
     wins::forget();
     report::uninstall();
     (runtime.binding.down)();
@@ -276,6 +291,10 @@ fn take_down(runtime: &Runtime) -> Result<()> {
     // First of all, so that libraries can clean up while MPI is still there (section 8.7.1).
     runtime.self_comm.attributes.delete_all(&MPI_COMM_SELF)?;
     runtime.world.attributes.delete_all(&MPI_COMM_WORLD)?;
+    runtime
+        .process
+        .source::<Polling>()
+        .finish(&runtime.process)?;
     {
         // With the lock: what another thread opens in a session of its own stays.
         let users = LIBRARY.users.lock();

@@ -14,6 +14,7 @@ use crate::grequests::Generalized;
 use crate::handles::{HandleTable, Type, made, made_index};
 use crate::own_request::Ended;
 use crate::persistent::Active;
+use crate::polling;
 use crate::predefined::{MPI_REQUEST_NULL, MPI_Request};
 use crate::request_object::Object;
 use crate::runtime::{Runtime, running, runtime};
@@ -48,6 +49,11 @@ pub fn generalized(handle: MPI_Request) -> Option<&'static Generalized> {
 
 /// A handle for a request of one of the ABI's own kinds.
 pub fn insert(object: Object) -> Result<MPI_Request> {
+    insert_arc(Arc::new(object))
+}
+
+/// The same for one that is kept elsewhere, too.
+pub fn insert_arc(object: Arc<Object>) -> Result<MPI_Request> {
     let full = || {
         Error::new(
             Class::NoMem,
@@ -55,7 +61,7 @@ pub fn insert(object: Object) -> Result<MPI_Request> {
         )
     };
     let objects = &runtime()?.requests;
-    let handle = objects.insert(Arc::new(object)).ok_or_else(full)?;
+    let handle = objects.insert(object).ok_or_else(full)?;
     if handle & OWN != 0 {
         objects.remove(handle);
         return Err(full());
@@ -101,6 +107,14 @@ impl Named {
                 Object::Generalized(_) | Object::Other(_) => None,
             },
             Named::Null | Named::Ready => None,
+        }
+    }
+
+    /// The generalized request that it is, if it is one.
+    fn generalized(self) -> Option<&'static Generalized> {
+        match self {
+            Named::Own(handle) => generalized(handle),
+            Named::Null | Named::Ready | Named::Operation(_) => None,
         }
     }
 
@@ -232,6 +246,7 @@ impl Runtime {
                 let freed = generalized.free();
                 // The last callback's error counts; but none shall be lost.
                 let error = freed.err().or(queried.err());
+                let error = error.or_else(|| generalized.take_failure());
                 Ok(Ended { status, error })
             }
             Object::Other(other) => {
@@ -283,8 +298,7 @@ impl Runtime {
                     if let Some(Object::Other(other)) = object(handle) {
                         return other.wait(&self.process);
                     }
-                    let done = || Ok(self.is_complete(named).then_some(()));
-                    return self.process.wait_until(0, done);
+                    return self.wait_for_generalized(&[named]);
                 }
             },
         };
@@ -293,6 +307,59 @@ impl Runtime {
         };
         self.process
             .wait_despite_loss(request.vci(), || Ok(request.is_done().then_some(())))
+    }
+
+    /// Waits until some generalized requests are complete.
+    fn wait_for_generalized(&self, all: &[Named]) -> Result<()> {
+        let by_function = self.wait_class(all).is_some();
+        self.process.wait_until(0, || {
+            let pending = || all.iter().filter(|named| !self.is_complete(**named));
+            if by_function && pending().next().is_some() {
+                let left: Vec<&Generalized> =
+                    pending().filter_map(|one| one.generalized()).collect();
+                Generalized::wait_for(&left);
+            }
+            Ok(pending().next().is_none().then_some(()))
+        })
+    }
+
+    /// The class of those requests that are not complete, if they are generalized ones of one class which has a function to
+    /// wait for several.
+    fn wait_class(&self, all: &[Named]) -> Option<u64> {
+        let mut pending = all.iter().filter(|named| !self.is_complete(**named));
+        let class = pending.next()?.generalized()?.wait_class()?;
+        let same = |named: &Named| {
+            let request = named.generalized();
+            request.is_some_and(|request| request.wait_class() == Some(class))
+        };
+        pending.all(same).then_some(class)
+    }
+
+    /// Waits for several requests by the function of their class, if those that are not complete have one.
+    pub fn wait_by_class(&self, handles: &[MPI_Request]) -> Result<()> {
+        let first = handles.first().and_then(|handle| generalized(*handle));
+        // Most have none, and are not named for this.
+        if first.is_none_or(|request| request.wait_class().is_none()) {
+            return Ok(());
+        }
+        let all: Result<Vec<Named>> = handles.iter().map(|handle| self.named(*handle)).collect();
+        match all {
+            Ok(all) if self.wait_class(&all).is_some() => self.wait_for_generalized(&all),
+            // Who completes them tells of errors.
+            _ => Ok(()),
+        }
+    }
+
+    /// Calls the poll functions of generalized requests that are tested within such a function, where progress calls none.
+    pub fn poll_within(&self, all: &[Named]) {
+        if !polling::is_inside() {
+            return;
+        }
+        for named in all {
+            if let (Named::Own(handle), Some(request)) = (*named, named.generalized()) {
+                poll(handle, request);
+            }
+        }
     }
 
     /// Waits for a request of a kind of its own and takes its result, in one go, and whether the handle
@@ -404,6 +471,19 @@ impl Runtime {
             },
         }
     }
+}
+
+/// Calls the poll function of a generalized request. Returns whether anything came of it.
+pub(crate) fn poll(handle: MPI_Request, request: &Generalized) -> bool {
+    let (complete, freed) = request.poll();
+    if freed {
+        if let Some(objects) = objects() {
+            objects.remove(handle & !OWN);
+        }
+        // The program has let go of it: there is nobody to be told.
+        let _ = request.free();
+    }
+    complete || freed
 }
 
 /// `MPI_Grequest_complete` (section 12.2).

@@ -94,7 +94,7 @@ impl Streams {
             "a progress thread runs for the stream; call MPIX_Stop_progress_thread before"
         } else if Arc::strong_count(&stream) > 2 {
             // The table has it, and this function.
-            "a communicator still has the stream; free that before"
+            "a communicator or a function of MPIX_Async_start still has the stream; free or complete that before"
         } else {
             self.objects.remove(handle);
             return Ok(());

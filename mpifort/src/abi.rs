@@ -7,6 +7,6 @@
     reason = "generated: names of C; each library uses some of them"
 )]
 
-use std::ffi::{c_char, c_int, c_long, c_void};
+use std::ffi::{c_char, c_double, c_int, c_long, c_void};
 
 include!(concat!(env!("OUT_DIR"), "/constants.rs"));

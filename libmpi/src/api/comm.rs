@@ -12,7 +12,7 @@ use mpi_core::{Class, Error, Result};
 use mpi_init::text;
 use mpi_objects::comms::CommObject;
 use mpi_objects::runtime::{Runtime, invalid_comm, invalid_named, runtime};
-use mpi_objects::{groups, requests};
+use mpi_objects::{destructors, groups, requests};
 
 use super::env::put_text;
 use super::group::comparison;
@@ -318,6 +318,7 @@ pub fn comm_split_type(
 pub fn comm_free(comm: &mut MPI_Comm) -> Result<()> {
     let runtime = runtime()?;
     release_as(runtime, comm)?;
+    destructors::run();
     mpi_comm::dynamic::part::carry_on(&runtime.process)
 }
 
@@ -334,6 +335,7 @@ pub fn comm_disconnect(comm: &mut MPI_Comm) -> Result<()> {
     }
     // Of a lost member nothing more is to be waited for: what it had a part in goes all the same.
     release_as(runtime, comm)?;
+    destructors::run();
     mpi_comm::dynamic::part::finish(&runtime.process, &|peer| members.contains(&peer))?;
     settled
 }

@@ -1,12 +1,12 @@
 //! Generalized requests (section 12.2).
 
 use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use mpi_core::{Class, Error, Result};
 use mpi_objects::grequests::Generalized;
-use mpi_objects::request_object::Object;
-use mpi_objects::requests;
 use mpi_objects::runtime::runtime;
+use mpi_objects::{polled_requests, requests};
 
 use super::null;
 use crate::abi::{
@@ -25,27 +25,58 @@ pub unsafe fn grequest_start(
     request: *mut MPI_Request,
 ) -> Result<()> {
     runtime()?;
+    if request.is_null() {
+        return Err(null("request"));
+    }
+    let callbacks = callbacks(query_fn, free_fn, cancel_fn)?;
+    // SAFETY: the caller's contract; `request` is not NULL.
+    unsafe { start(callbacks, extra_state, own_class(), request) }
+}
+
+/// The callbacks that every generalized request has.
+pub(super) fn callbacks(
+    query_fn: Option<MPI_Grequest_query_function>,
+    free_fn: Option<MPI_Grequest_free_function>,
+    cancel_fn: Option<MPI_Grequest_cancel_function>,
+) -> Result<Callbacks> {
     let missing = |name| {
         Error::new(
             Class::Arg,
             format!("{name} is NULL; a generalized request needs all three callbacks"),
         )
     };
-    if request.is_null() {
-        return Err(null("request"));
-    }
-    let callbacks = Callbacks {
+    Ok(Callbacks {
         query: query_fn.ok_or_else(|| missing("query_fn"))?,
         free: free_fn.ok_or_else(|| missing("free_fn"))?,
         cancel: cancel_fn.ok_or_else(|| missing("cancel_fn"))?,
-        extra: extra_state,
-    };
-    // SAFETY: the caller's contract; `request` is not NULL.
-    unsafe {
-        let generalized = Generalized::new(Box::new(Calls::new(callbacks)));
-        request.write(requests::insert(Object::Generalized(generalized))?);
-    }
-    Ok(())
+        poll: None,
+        wait: None,
+    })
+}
+
+/// A class for one request alone.
+pub(super) fn own_class() -> u64 {
+    // Those of the program are ints.
+    static NEXT: AtomicU64 = AtomicU64::new(1 << 32);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Starts a generalized request.
+///
+/// # Safety
+/// As for [`Calls::new`]; `request` is valid for a write.
+pub(super) unsafe fn start(
+    callbacks: Callbacks,
+    extra_state: *mut c_void,
+    class: u64,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    let calls = unsafe { Calls::new(callbacks, extra_state, class) };
+    polled_requests::start(Generalized::new(Box::new(calls)), |handle| {
+        // SAFETY: the caller's contract.
+        unsafe { request.write(handle) };
+    })
 }
 
 /// `MPI_Grequest_complete`.

@@ -37,6 +37,7 @@
     reason = "the chapter above holds for all of them"
 )]
 
+pub mod async_things;
 pub mod attr;
 pub mod buffers;
 pub mod coll;
@@ -57,6 +58,7 @@ pub mod errhandler;
 pub mod error;
 pub mod file;
 pub mod grequest;
+pub mod grequest_poll;
 pub mod group;
 pub mod hardware;
 pub mod info;

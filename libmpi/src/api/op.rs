@@ -1,11 +1,15 @@
 //! Reduction operations (sections 5.9.5 and 5.9.7).
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 
 use mpi_core::Result;
+use mpi_objects::destructors::{self, Kept};
 use mpi_objects::runtime::runtime;
 
-use crate::abi::{MPI_OP_NULL, MPI_Op, MPI_User_function, MPI_User_function_c};
+use crate::abi::{
+    MPI_OP_NULL, MPI_Op, MPI_User_function, MPI_User_function_c, MPIX_Destructor_function,
+    MPIX_User_function_x,
+};
 use crate::args::Out;
 use crate::ops::{self, UserFunction};
 
@@ -23,8 +27,25 @@ pub fn op_create_c(user_fn: MPI_User_function_c, commute: c_int, op: Out<MPI_Op>
     create(UserFunction::Large(function), commute, op)
 }
 
+/// `MPIX_Op_create_x`, an extension: the function is given a state, which the destructor frees when the operation has been
+/// freed and nothing uses it any more. There need not be one.
+pub unsafe fn op_create_x(
+    user_fn_x: MPIX_User_function_x,
+    destructor_fn: Option<MPIX_Destructor_function>,
+    commute: c_int,
+    extra_state: *mut c_void,
+    op: Out<MPI_Op>,
+) -> Result<()> {
+    runtime()?;
+    // SAFETY: the program gives them for that.
+    let state = unsafe { Kept::new(extra_state, destructor_fn) };
+    let function = UserFunction::WithState(user_fn_x);
+    op.set(ops::create(function, Some(state), commute != 0)?);
+    Ok(())
+}
+
 fn create(function: UserFunction, commute: c_int, op: Out<MPI_Op>) -> Result<()> {
-    op.set(ops::create(function, commute != 0)?);
+    op.set(ops::create(function, None, commute != 0)?);
     Ok(())
 }
 
@@ -33,6 +54,7 @@ pub fn op_free(op: &mut MPI_Op) -> Result<()> {
     runtime()?;
     ops::free(*op)?;
     *op = MPI_OP_NULL;
+    destructors::run();
     Ok(())
 }
 

@@ -128,6 +128,7 @@ pub(super) fn is_complete_after_poll(
     if complete(runtime) {
         return Ok(true);
     }
+    runtime.poll_within(all);
     runtime.process.poll_among(&runtime.vcis_of(all))?;
     let done = complete(runtime);
     if !done {
@@ -408,6 +409,7 @@ unsafe fn waitall_other(
         Ok(named) => named,
         Err(_) => return name_all(runtime, requests).map(drop),
     };
+    runtime.wait_by_class(&requests[index..])?;
     runtime.wait_for(named)?;
     let stays = named.stays();
     let Ended { status, error } = runtime.take(named)?;

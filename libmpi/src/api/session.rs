@@ -8,11 +8,11 @@ use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
 use mpi_init::hints::MEMORY_KINDS;
 use mpi_objects::bsend::Buffered;
-use mpi_objects::handler::{Attached, Function, Handler};
+use mpi_objects::handler::{Attached, Callback, Function, Handler};
 use mpi_objects::runtime::runtime;
 use mpi_objects::session_object::SessionObject;
 use mpi_objects::thread_level::ThreadLevel;
-use mpi_objects::{errhandler, groups, init, psets, sessions};
+use mpi_objects::{destructors, errhandler, groups, init, psets, sessions};
 use parking_lot::Mutex;
 
 use super::info::{give, write};
@@ -70,7 +70,9 @@ pub fn session_init(
 pub fn session_finalize(session: &mut MPI_Session) -> Result<()> {
     sessions::remove(*session)?;
     *session = MPI_SESSION_NULL;
-    init::close_session()
+    let closed = init::close_session();
+    destructors::run();
+    closed
 }
 
 /// `MPI_Session_get_info` (MPI-4.1 section 11.3.4).
@@ -157,13 +159,18 @@ pub fn session_create_errhandler(
 ) -> Result<()> {
     // SAFETY: both are addresses of functions; before it is called it becomes again what it was.
     let function = unsafe { transmute::<MPI_Session_errhandler_function, Function>(function) };
-    errhandler.set(errhandler::make(Handler::Session(function))?);
+    errhandler.set(errhandler::make(Handler::Session(Callback::Plain(
+        function,
+    )))?);
     Ok(())
 }
 
 /// `MPI_Session_set_errhandler` (MPI-4.1 section 9.3.4).
 pub fn session_set_errhandler(session: &SessionObject, errhandler: Attached) -> Result<()> {
-    *session.errhandler.lock() = fitting(errhandler)?;
+    let errhandler = fitting(errhandler)?;
+    let before = std::mem::replace(&mut *session.errhandler.lock(), errhandler);
+    drop(before);
+    destructors::run();
     Ok(())
 }
 

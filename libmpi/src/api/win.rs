@@ -8,10 +8,10 @@ use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
 use mpi_init::hints::Hints;
 use mpi_init::text;
-use mpi_objects::handler::{Attached, Function, Handler};
+use mpi_objects::handler::{Attached, Callback, Function, Handler};
 use mpi_objects::runtime::{demand_memory, runtime};
 use mpi_objects::wins::{self, WinObject};
-use mpi_objects::{errhandler, groups, infos};
+use mpi_objects::{destructors, errhandler, groups, infos};
 use mpi_rma::{Flavor, Window};
 
 use super::env::put_text;
@@ -249,6 +249,8 @@ pub fn win_free(win: &mut MPI_Win) -> Result<()> {
     object.window.free(&runtime.process)?;
     wins::remove(*win)?;
     *win = MPI_WIN_NULL;
+    drop(object);
+    destructors::run();
     Ok(())
 }
 
@@ -343,7 +345,7 @@ pub fn win_create_errhandler(
 ) -> Result<()> {
     // SAFETY: both are addresses of functions; before it is called it becomes again what it was.
     let function = unsafe { transmute::<MPI_Win_errhandler_function, Function>(function) };
-    errhandler.set(errhandler::make(Handler::Win(function))?);
+    errhandler.set(errhandler::make(Handler::Win(Callback::Plain(function)))?);
     Ok(())
 }
 
@@ -357,8 +359,10 @@ pub fn win_set_errhandler(win: LiveWin, errhandler: Attached) -> Result<()> {
             return Err(Error::new(Class::Errhandler, why));
         }
     }
-    *win.errhandler.lock() = errhandler;
+    let before = std::mem::replace(&mut *win.errhandler.lock(), errhandler);
     win.handler_chosen.store(true, Ordering::Relaxed);
+    drop(before);
+    destructors::run();
     Ok(())
 }
 

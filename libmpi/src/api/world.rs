@@ -6,7 +6,7 @@ use mpi_core::{Class, Error, Result};
 use mpi_init::text;
 use mpi_objects::runtime::{Phase, Runtime, phase, runtime};
 use mpi_objects::thread_level::ThreadLevel;
-use mpi_objects::{fatal, identity, init};
+use mpi_objects::{destructors, fatal, identity, init};
 
 use super::env::put_text;
 use crate::abi::{MPI_Comm, MPI_MAX_PROCESSOR_NAME};
@@ -42,7 +42,9 @@ pub fn init_thread(
 
 /// `MPI_Finalize` (section 8.7).
 pub fn finalize() -> Result<()> {
-    init::stop()
+    init::stop()?;
+    destructors::run();
+    Ok(())
 }
 
 /// `MPI_Initialized` (section 8.7).

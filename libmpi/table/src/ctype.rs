@@ -62,8 +62,10 @@ impl CType {
 
     /// Whether this is a pointer to a function that the program wrote.
     pub fn is_callback(&self) -> bool {
-        let is_function = self.base.ends_with("_function") || self.base.ends_with("_function_c");
-        self.pointers == 1 && self.base.starts_with("MPI_") && is_function
+        let endings = ["_function", "_function_c", "_function_x"];
+        let is_function = endings.iter().any(|ending| self.base.ends_with(ending));
+        let is_ours = self.base.starts_with("MPI_") || self.base.starts_with("MPIX_");
+        self.pointers == 1 && is_ours && is_function
     }
 
     /// The declaration of `name` with this type in C; without a name, the type alone.

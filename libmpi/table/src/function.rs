@@ -124,6 +124,8 @@ pub enum Kind {
     Session,
     /// A stream, an extension.
     Stream,
+    /// What a function of `MPIX_Async_start` is called with.
+    AsyncThing,
     File,
     Status,
     /// A status as Fortran 2008 sees it.
@@ -487,6 +489,8 @@ fn kind(ctype: &CType, name: &str) -> Option<Kind> {
         "MPI_Win" => Kind::Win,
         "MPI_Session" => Kind::Session,
         "MPIX_Stream" => Kind::Stream,
+        "MPIX_Async_thing" => Kind::AsyncThing,
+        "MPIX_Grequest_class" => Kind::Int,
         "MPI_File" => Kind::File,
         "MPI_Status" => Kind::Status,
         "MPI_F08_status" => Kind::StatusF08,

@@ -140,6 +140,7 @@ fn describe(param: &Param) -> String {
         Kind::Win => "window",
         Kind::Session => "session",
         Kind::Stream => "stream",
+        Kind::AsyncThing => "what the function is called with",
         Kind::File => "file",
         Kind::Status if many => "statuses, or MPI_STATUSES_IGNORE",
         Kind::Status => "status; where it is written, MPI_STATUS_IGNORE is allowed",

@@ -267,7 +267,7 @@ pub(crate) fn argument(param: &Param) -> String {
             | Kind::Win => {
                 format!("Arg::Handle(\"{}\", {name})", param.ctype.base)
             }
-            Kind::File | Kind::Tool => format!("Arg::Pointer({name}.cast())"),
+            Kind::File | Kind::Tool | Kind::AsyncThing => format!("Arg::Pointer({name}.cast())"),
             Kind::Aint | Kind::Offset | Kind::BigCount => format!("Arg::Long({name})"),
             Kind::Count if param.ctype.base == "MPI_Count" => format!("Arg::Long({name})"),
             Kind::Rank => format!("Arg::Rank({name})"),

@@ -136,8 +136,13 @@ impl CommState {
         }
     }
 
-    /// Keeps a schedule for the next collective, unless it was built before all were forgotten.
+    /// Keeps a schedule for the next collective, unless it was built before all were forgotten, or would keep an operation
+    /// whose end is waited for.
     pub(crate) fn give_run(&self, run: Box<CommRun>) {
+        let op = run.run.schedule().op();
+        if op.is_some_and(|op| !op.may_be_kept()) {
+            return;
+        }
         let mut runs = self.runs.lock();
         if runs.len() < 4 * KEPT_RUNS && run.era == self.era.load(Ordering::Relaxed) {
             runs.push(run);

@@ -37,6 +37,11 @@ pub trait ProgressSource: Any + Send + Sync {
         Ok(false)
     }
 
+    /// A thread that waits on a VCI is about to sleep. Returns whether anything happened, so that it looks first.
+    fn before_sleep(&self, _process: &Process, _vci: VciId) -> Result<bool> {
+        Ok(false)
+    }
+
     /// Reads a letter that has come on a VCI, if it is for this one.
     fn read_letter(&self, _process: &Process, _vci: VciId, _letter: &Letter) {}
 
@@ -59,7 +64,7 @@ pub trait Source: ProgressSource + Sized {
 }
 
 /// How many kinds of sources there can be.
-pub const SOURCES: usize = 6;
+pub const SOURCES: usize = 7;
 
 /// The place of what all collectives share.
 pub const COLLECTIVES: usize = 0;
@@ -73,6 +78,8 @@ pub const PARTITIONED: usize = 3;
 pub const NONBLOCKING_COLLECTIVES: usize = 4;
 /// The place of persistent collectives.
 pub const PERSISTENT_COLLECTIVES: usize = 5;
+/// The place of the program's own functions that progress calls. Those for a VCI are called only by who polls just that.
+pub const POLLED: usize = 6;
 
 /// What a source has to do.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -172,11 +179,20 @@ impl Sources {
             .try_fold(false, |any, source| Ok(any | source.advance(process)?))
     }
 
-    /// [`ProgressSource::advance_on`] of those that have something to do.
+    /// [`ProgressSource::advance_on`] of those that have something to do, in a round over all VCIs.
     #[cold]
     pub(super) fn advance_on(&self, process: &Process, vci: VciId, moved: bool) -> Result<bool> {
-        self.with_work(ANY).try_fold(false, |any, source| {
+        let mut all = self.with_work(ANY & !bits_of(POLLED));
+        all.try_fold(false, |any, source| {
             Ok(any | source.advance_on(process, vci, moved)?)
+        })
+    }
+
+    /// [`ProgressSource::before_sleep`] of those that have something to do.
+    #[cold]
+    pub(super) fn before_sleep(&self, process: &Process, vci: VciId) -> Result<bool> {
+        self.with_work(ANY).try_fold(false, |any, source| {
+            Ok(any | source.before_sleep(process, vci)?)
         })
     }
 

@@ -370,6 +370,10 @@ impl Process {
         }
         self.report_if_wanted();
         self.check_peers();
+        if self.sources.have_work() && self.sources.before_sleep(self, vci)? {
+            backoff.reset();
+            return Ok(None);
+        }
         let nap = match self.sources.await_stores() {
             true => nap.min(backoff.short_nap(&self.wait)),
             false => nap,

@@ -52,6 +52,8 @@ enum Inner {
     User {
         function: Arc<UserFunction>,
         commute: bool,
+        /// The program is told when it is gone.
+        told: bool,
     },
 }
 
@@ -70,7 +72,27 @@ impl Op {
 
     /// A user-defined operation (`MPI_Op_create`).
     pub fn user(function: Arc<UserFunction>, commute: bool) -> Op {
-        Op(Arc::new(Inner::User { function, commute }))
+        let told = false;
+        Op(Arc::new(Inner::User {
+            function,
+            commute,
+            told,
+        }))
+    }
+
+    /// The same for a function whose end the program waits for: nothing keeps the operation that does not use it.
+    pub fn user_not_kept(function: Arc<UserFunction>, commute: bool) -> Op {
+        let told = true;
+        Op(Arc::new(Inner::User {
+            function,
+            commute,
+            told,
+        }))
+    }
+
+    /// Whether it may be kept for operations to come, when it may have been freed.
+    pub fn may_be_kept(&self) -> bool {
+        !matches!(*self.0, Inner::User { told: true, .. })
     }
 
     /// Whether the order of the operands does not matter (`MPI_Op_commutative`). All operations

@@ -7,7 +7,8 @@ use std::ffi::c_int;
 use std::mem::transmute;
 
 use mpi_core::{Class, Error, Result};
-use mpi_objects::handler::{Attached, Function, Handler};
+use mpi_objects::destructors;
+use mpi_objects::handler::{Attached, Callback, Function, Handler};
 use mpi_objects::runtime::runtime;
 use mpi_objects::{errhandler, files};
 
@@ -22,7 +23,7 @@ pub fn file_create_errhandler(
 ) -> Result<()> {
     // SAFETY: both are addresses of functions; before it is called it becomes again what it was.
     let function = unsafe { transmute::<MPI_File_errhandler_function, Function>(function) };
-    errhandler.set(errhandler::make(Handler::File(function))?);
+    errhandler.set(errhandler::make(Handler::File(Callback::Plain(function)))?);
     Ok(())
 }
 
@@ -49,6 +50,7 @@ pub fn file_set_errhandler(file: MPI_File, errhandler: Attached) -> Result<()> {
     // The one before is let go of outside of the lock.
     let before = with(file, |handler| std::mem::replace(handler, errhandler))?;
     drop(before);
+    destructors::run();
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use mpi_init::hints::MEMORY_KINDS;
 use mpi_io::{Amode, File, Opening};
 use mpi_objects::files::{self, FileObject};
 use mpi_objects::runtime::runtime;
-use mpi_objects::{groups, infos};
+use mpi_objects::{destructors, groups, infos};
 use parking_lot::Mutex;
 
 use super::super::null;
@@ -129,8 +129,10 @@ pub unsafe fn file_close(fh: *mut MPI_File) -> Result<()> {
         return closed;
     }
     files::remove(handle)?;
+    drop(object);
     // SAFETY: as above.
     unsafe { fh.write(MPI_FILE_NULL) };
+    destructors::run();
     closed
 }
 

@@ -1,0 +1,116 @@
+//! Functions of the program's that progress calls until they are done, an extension of MPICH (`MPIX_Async_start`).
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use mpi_core::{Class, Error, Result};
+use mpi_objects::polling::{Function, Outcome, Polling, Task};
+use mpi_objects::runtime::{Runtime, running, runtime};
+use parking_lot::Mutex;
+
+use crate::abi::{
+    MPIR_Async_thing, MPIX_ASYNC_DONE, MPIX_ASYNC_NOPROGRESS, MPIX_Async_poll_function,
+    MPIX_Async_thing, MPIX_Stream,
+};
+
+/// A function with its state. The program gets its address as an `MPIX_Async_thing`.
+struct Thing {
+    function: MPIX_Async_poll_function,
+    state: *mut c_void,
+    /// What it has started meanwhile: called from when it has returned, so that it is not called from within.
+    spawned: Mutex<Vec<Task>>,
+}
+
+// SAFETY: the state is only handed to the program's function, which is called by one thread at a time; which one is the
+// program's business, which gave it for that.
+unsafe impl Send for Thing {}
+// SAFETY: as above; the rest has a lock.
+unsafe impl Sync for Thing {}
+
+impl Function for Thing {
+    fn call(&self) -> Outcome {
+        let place: *const Thing = self;
+        // SAFETY: the program gave the function to be called so; the address is good until it is done.
+        let code = unsafe { (self.function)(place.cast_mut().cast::<MPIR_Async_thing>()) };
+        let spawned = std::mem::take(&mut *self.spawned.lock());
+        let mut outcome = match code {
+            MPIX_ASYNC_DONE => Outcome::Done,
+            MPIX_ASYNC_NOPROGRESS if spawned.is_empty() => Outcome::Nothing,
+            _ => Outcome::Moved,
+        };
+        for task in spawned {
+            match running() {
+                Some(runtime) => add(runtime, task),
+                // There is nobody left to call it.
+                None => outcome = Outcome::Done,
+            }
+        }
+        outcome
+    }
+}
+
+fn add(runtime: &Runtime, task: Task) {
+    let process = &runtime.process;
+    process.source::<Polling>().add(process, Arc::new(task));
+}
+
+fn task(
+    runtime: &Runtime,
+    function: MPIX_Async_poll_function,
+    state: *mut c_void,
+    stream: MPIX_Stream,
+) -> Result<Task> {
+    let stream = runtime.streams.get(stream)?;
+    let thing = Thing {
+        function,
+        state,
+        spawned: Mutex::default(),
+    };
+    Ok(Task::new(Box::new(thing), stream))
+}
+
+/// `MPIX_Async_start`: has `poll_fn` called by progress on the stream, or by any for `MPIX_STREAM_NULL`, until it returns
+/// `MPIX_ASYNC_DONE`.
+pub unsafe fn async_start(
+    poll_fn: MPIX_Async_poll_function,
+    extra_state: *mut c_void,
+    stream: MPIX_Stream,
+) -> Result<()> {
+    let runtime = runtime()?;
+    add(runtime, task(runtime, poll_fn, extra_state, stream)?);
+    Ok(())
+}
+
+/// The thing behind an address.
+///
+/// # Safety
+/// It is NULL, or what a function was called with that is not done yet.
+unsafe fn thing<'a>(async_thing: MPIX_Async_thing) -> Option<&'a Thing> {
+    // SAFETY: the caller's contract.
+    unsafe { async_thing.cast::<Thing>().cast_const().as_ref() }
+}
+
+/// `MPIX_Async_get_state`: the state that it was started with.
+pub unsafe fn async_get_state(async_thing: MPIX_Async_thing) -> *mut c_void {
+    // SAFETY: the program's promise.
+    let thing = unsafe { thing(async_thing) };
+    thing.map_or(std::ptr::null_mut(), |thing| thing.state)
+}
+
+/// `MPIX_Async_spawn`: the same as [`async_start`] from within such a function, when that has returned.
+pub unsafe fn async_spawn(
+    async_thing: MPIX_Async_thing,
+    poll_fn: MPIX_Async_poll_function,
+    extra_state: *mut c_void,
+    stream: MPIX_Stream,
+) -> Result<()> {
+    let runtime = runtime()?;
+    // SAFETY: the program's promise.
+    let thing = unsafe { thing(async_thing) }.ok_or_else(|| {
+        let why = "async_thing is NULL; give what the function was called with";
+        Error::new(Class::Arg, why)
+    })?;
+    let task = task(runtime, poll_fn, extra_state, stream)?;
+    thing.spawned.lock().push(task);
+    Ok(())
+}
