@@ -53,6 +53,7 @@ typedef struct MPI_Status {
 /* Types */
 typedef int MPIX_Stream;
 typedef int MPIX_Grequest_class;
+typedef struct MPIR_Async_thing *MPIX_Async_thing;
 typedef int MPI_T_cb_safety;
 typedef int MPI_T_source_order;
 
@@ -116,7 +117,6 @@ typedef MPI_File_errhandler_function MPI_File_errhandler_fn;
 typedef MPI_Session_errhandler_function MPI_Session_errhandler_fn;
 
 /* Types */
-typedef struct MPIR_Async_thing *MPIX_Async_thing;
 typedef struct MPIX_Iov {
     void *iov_base;
     MPI_Aint iov_len;

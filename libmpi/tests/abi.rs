@@ -43,6 +43,8 @@ const NEWER: &[(&str, i64)] = &[
     ("MPI_LOGICAL4", 0x4c00_0449),
     ("MPI_LOGICAL8", 0x4c00_084a),
     ("MPI_REAL2", 0x4c00_0226),
+    ("MPIX_ASYNC_DONE", 1),
+    ("MPIX_ASYNC_NOPROGRESS", 0),
     ("MPIX_BFLOAT16", 0x4c00_024c),
     ("MPIX_ERR_STREAM", 106),
     ("MPIX_STREAM_NULL", 0x3c00_0000),
@@ -60,8 +62,8 @@ const NEWER: &[(&str, i64)] = &[
 /// A struct that it lacks.
 const NEWER_STRUCT: &str = "MPIX_Iov";
 
-/// A handle that it lacks.
-const NEWER_HANDLE: &str = "MPIX_Stream";
+/// Handles that it lacks.
+const NEWER_HANDLES: [&str; 2] = ["MPIX_Stream", "MPIX_Async_thing"];
 
 /// Functions whose arguments have become constant since.
 const NOW_CONSTANT: &[&str] = &["MPI_Pready_list"];
@@ -109,7 +111,7 @@ fn printer(table: &Table) -> String {
     for item in table.constants.items() {
         let name = item.name();
         let newer = NEWER.iter().any(|(newer, _)| *newer == name);
-        if newer || [NEWER_STRUCT, NEWER_HANDLE].contains(&name) {
+        if newer || name == NEWER_STRUCT || NEWER_HANDLES.contains(&name) {
             continue;
         }
         let _ = match item {

@@ -163,6 +163,11 @@ impl Polling {
     /// Calls all those that are `wanted`. Returns whether anything happened.
     fn round(&self, process: &Process, wanted: impl Fn(&dyn Polled) -> bool) -> bool {
         let all = self.all.lock().clone();
+        if all.is_empty() {
+            // There were destructors to be called.
+            self.update(process);
+            return false;
+        }
         let (mut moved, mut over) = (false, false);
         for entry in all.iter().filter(|entry| wanted(&***entry)) {
             moved |= entry.poll();
@@ -229,10 +234,7 @@ impl ProgressSource for Polling {
         if is_inside() {
             return Ok(false);
         }
-        if destructors::any() {
-            destructors::run();
-            self.update(process);
-        }
+        destructors::run();
         Ok(self.round(process, |entry| entry.vci().is_none()))
     }
 

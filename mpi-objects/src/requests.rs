@@ -352,11 +352,11 @@ impl Runtime {
 
     /// Calls the poll functions of generalized requests that are tested within such a function, where progress calls none.
     pub fn poll_within(&self, all: &[Named]) {
-        if !polling::is_inside() {
-            return;
-        }
         for named in all {
-            if let (Named::Own(handle), Some(request)) = (*named, named.generalized()) {
+            if let Named::Own(handle) = *named
+                && polling::is_inside()
+                && let Some(request) = named.generalized()
+            {
                 poll(handle, request);
             }
         }

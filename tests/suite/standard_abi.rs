@@ -7,7 +7,7 @@
 use crate::job::Variant;
 use crate::program::Program;
 
-const NAMES: [&str; 72] = [
+const NAMES: [&str; 75] = [
     "attr_comm",
     "attr_finalize",
     "attr_type",
@@ -38,6 +38,9 @@ const NAMES: [&str; 72] = [
     "levels",
     "mpi_t_cvars",
     "mpi_t_pvars",
+    "mpix_async",
+    "mpix_callbacks",
+    "mpix_grequest",
     "names_bytes",
     "op_beyond",
     "op_char",

@@ -172,7 +172,9 @@ impl Table {
                     Item::Typedef { ctype, .. } if ctype.base == "long" => {
                         groups[0].items.push(item.clone());
                     }
-                    Item::Typedef { .. } | Item::Callback { .. } => types.push(item.clone()),
+                    Item::Typedef { .. } | Item::Handle { .. } | Item::Callback { .. } => {
+                        types.push(item.clone());
+                    }
                     Item::Alias { target, .. } if standard.is_without(target) => {}
                     Item::Data { .. } => {}
                     _ => constants.push(item.clone()),
