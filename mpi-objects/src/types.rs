@@ -409,11 +409,20 @@ pub fn may_be_data(address: *const c_void) -> bool {
     address.addr() as isize > 1
 }
 
-/// Length of the data if it needs no second look: elements, without gaps, of a predefined type. If there are none, `buf` may
-/// be NULL.
+/// Length of the data if it needs no second look: some elements, without gaps, of a predefined type.
 #[inline(always)]
 pub fn plain_len(buf: *const c_void, count: c_int, datatype: MPI_Datatype) -> Option<usize> {
     // Before the look at the table: two conditions that follow each other are computed both, and then put together.
+    if !may_be_data(buf) {
+        return None;
+    }
+    let size = len_in(&GAPLESS_HANDLES, datatype)?;
+    (count > 0).then(|| count as usize * size)
+}
+
+/// As [`plain_len`] of messages, which may be without data; then `buf` may be NULL.
+#[inline(always)]
+pub fn message_len(buf: *const c_void, count: c_int, datatype: MPI_Datatype) -> Option<usize> {
     if !may_be_data(buf) {
         return empty_len(buf, count, datatype);
     }
@@ -421,7 +430,7 @@ pub fn plain_len(buf: *const c_void, count: c_int, datatype: MPI_Datatype) -> Op
     (count >= 0).then(|| count as usize * size)
 }
 
-/// [`plain_len`] of messages without data, whose place is NULL as a rule.
+/// [`message_len`] of those without data, whose place is NULL as a rule.
 #[cold]
 #[inline(never)]
 fn empty_len(buf: *const c_void, count: c_int, datatype: MPI_Datatype) -> Option<usize> {
@@ -429,15 +438,15 @@ fn empty_len(buf: *const c_void, count: c_int, datatype: MPI_Datatype) -> Option
     (buf.is_null() && count == 0).then_some(0)
 }
 
-/// As [`plain_len`], of a count that a function with ints has widened, or of a large one: more than an int
+/// As [`message_len`], of a count that a function with ints has widened, or of a large one: more than an int
 /// counts is worth a second look.
 #[inline(always)]
-pub fn plain_len_large(
+pub fn message_len_large(
     buf: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> Option<usize> {
-    plain_len(buf, c_int::try_from(count).ok()?, datatype)
+    message_len(buf, c_int::try_from(count).ok()?, datatype)
 }
 
 /// The buffer that a program passes as `buf, count, datatype`.
@@ -454,7 +463,7 @@ pub unsafe fn buffer(
     count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> Result<Buffer> {
-    match plain_len_large(buf, count, datatype) {
+    match message_len_large(buf, count, datatype) {
         // SAFETY: as for this function.
         Some(len) => Ok(unsafe { Buffer::bytes(buf.cast_mut().cast(), len) }),
         // SAFETY: as for this function.

@@ -24,9 +24,6 @@ fn plain(
         return None;
     }
     let len = types::plain_len(address, count, datatype)?;
-    if len == 0 {
-        return None;
-    }
     Some((wins::quick(win)?, len))
 }
 

@@ -1,5 +1,5 @@
-//! Blocking calls that find what they wait for: a receive whose message is there, collectives to which the other rank
-//! has come.
+//! Blocking calls that find what they wait for: a receive whose message is there, or one that had to wait as another was
+//! received first, and collectives to which the other rank has come.
 //!
 //! Whether the other has come is a matter of time, so each call is counted by itself, some after a nap, and the
 //! least counts.
@@ -16,7 +16,7 @@ use crate::mpi::constants::{COMM_WORLD, INT64, STATUS_IGNORE, SUM};
 use crate::mpi::{Allreduce, Barrier, Bcast, Exchange, Recv, Reduce, Table, World};
 
 /// Their names in the table.
-pub const NAMES: [&str; 7] = [
+pub const NAMES: [&str; 8] = [
     "Recv, there",
     "Barrier, last",
     "Allreduce, last",
@@ -24,7 +24,14 @@ pub const NAMES: [&str; 7] = [
     "Reduce, last",
     "Allgather, last",
     "Alltoall, last",
+    "Recv, passed by",
 ];
+
+/// The receives among them.
+const RECV: usize = 0;
+const RECV_PASSED_BY: usize = 7;
+/// The tag of the message that passes by.
+const OTHER_TAG: c_int = TAG + 1;
 
 /// Calls of a kind that only warm up: communicators get what makes calls quick after a few.
 const WARM_UP: u64 = 64;
@@ -91,13 +98,14 @@ unsafe extern "C" fn osu_bench_counted_blocking(
     // SAFETY: by the caller; each buffer holds a number, or one for each of both ranks.
     let code = unsafe {
         match kind {
-            0 => (calls.recv)(place, 1, INT64, 0, TAG, COMM_WORLD, STATUS_IGNORE),
+            RECV | RECV_PASSED_BY => (calls.recv)(place, 1, INT64, 0, TAG, COMM_WORLD, STATUS_IGNORE),
             1 => (calls.barrier)(COMM_WORLD),
             2 => (calls.allreduce)(given, place, 1, INT64, SUM, COMM_WORLD),
             3 => (calls.bcast)(place, 1, INT64, 0, COMM_WORLD),
             4 => (calls.reduce)(given, place, 1, INT64, SUM, 1, COMM_WORLD),
             5 => (calls.allgather)(given, 1, INT64, place, 1, INT64, COMM_WORLD),
-            _ => (calls.alltoall)(given, 1, INT64, place, 1, INT64, COMM_WORLD),
+            6 => (calls.alltoall)(given, 1, INT64, place, 1, INT64, COMM_WORLD),
+            _ => unreachable!("kinds have names"),
         }
     };
     black_box(code)
@@ -114,6 +122,7 @@ pub fn run(world: &World, page: &Page, calls: &Calls) -> Result<()> {
     };
     for counted in [false, true] {
         for kind in 0..NAMES.len() {
+            let receives = kind == RECV || kind == RECV_PASSED_BY;
             if counted && world.rank == 1 {
                 call(black_box(&empty), kind)?;
                 end_phase();
@@ -121,11 +130,14 @@ pub fn run(world: &World, page: &Page, calls: &Calls) -> Result<()> {
             for _ in 0..if counted { COUNTED } else { WARM_UP } {
                 number += 1;
                 if world.rank == 0 {
-                    if kind == 0 {
+                    if receives {
                         world.send(&[1; 8], 1, TAG)?;
                     }
+                    if kind == RECV_PASSED_BY {
+                        world.send(&[1; 8], 1, OTHER_TAG)?;
+                    }
                     page.send(number);
-                    if kind == 0 {
+                    if receives {
                         page.await_posted(number);
                     } else {
                         call(calls, kind)?;
@@ -134,6 +146,9 @@ pub fn run(world: &World, page: &Page, calls: &Calls) -> Result<()> {
                     page.await_sent(number);
                     if counted {
                         thread::sleep(NAP);
+                    }
+                    if kind == RECV_PASSED_BY {
+                        world.recv(&mut [0; 8], 0, OTHER_TAG)?;
                     }
                     call(black_box(calls), kind)?;
                     page.post(number);

@@ -58,7 +58,7 @@ unsafe fn start_receive(
     source: c_int,
     tag: c_int,
 ) -> Result<RequestId> {
-    match types::plain_len_large(buf, count, datatype) {
+    match types::message_len_large(buf, count, datatype) {
         // SAFETY: as for this function.
         Some(len) => unsafe { receive_plain(comm, buf, len, source, tag) },
         // SAFETY: as for this function.
@@ -158,7 +158,7 @@ unsafe fn recv_short<const THREADS: bool>(
     status: *mut MPI_Status,
 ) -> Option<c_int> {
     let comm = &runtime.early_comm(comm)?.comm;
-    let len = types::plain_len(buf, count, datatype)?;
+    let len = types::message_len(buf, count, datatype)?;
     if (source as u32) >= comm.targets() || tag < 0 {
         return None;
     }
@@ -200,7 +200,7 @@ unsafe fn receive_soon(
     source: c_int,
     tag: c_int,
 ) -> Option<Status> {
-    let room = types::plain_len_large(buf, count, datatype)?;
+    let room = types::message_len_large(buf, count, datatype)?;
     let (process, buf) = (&runtime.process, buf.cast());
     // SAFETY: the caller's contract.
     unsafe { mpi_core::comm::take_soon(process, &comm.comm, buf, room, source, tag) }

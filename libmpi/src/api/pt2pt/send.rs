@@ -53,7 +53,7 @@ pub(super) fn plain_send(
 ) -> Option<(&'static Runtime, &'static CommObject, usize)> {
     let runtime = running()?;
     let comm = runtime.early_comm(comm)?;
-    let len = types::plain_len(buf, count, datatype)?;
+    let len = types::message_len(buf, count, datatype)?;
     ((dest as u32) < comm.comm.targets() && tag >= 0).then_some((runtime, comm, len))
 }
 

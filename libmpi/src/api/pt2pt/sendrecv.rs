@@ -32,7 +32,7 @@ pub unsafe fn sendrecv(
     let runtime = runtime()?;
     if let Ok(count) = c_int::try_from(sendcount)
         && let Some((_, to, len)) = plain_send(sendbuf, count, sendtype, dest, sendtag, comm)
-        && let Some(room) = types::plain_len_large(recvbuf, recvcount, recvtype)
+        && let Some(room) = types::message_len_large(recvbuf, recvcount, recvtype)
         && let (_, Some(source), recvtag) = check_source(runtime, source, recvtag, comm)?
     {
         // What leaves at once needs no request; the receive then waits as MPI_Recv does.
