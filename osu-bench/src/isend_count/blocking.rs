@@ -98,7 +98,9 @@ unsafe extern "C" fn osu_bench_counted_blocking(
     // SAFETY: by the caller; each buffer holds a number, or one for each of both ranks.
     let code = unsafe {
         match kind {
-            RECV | RECV_PASSED_BY => (calls.recv)(place, 1, INT64, 0, TAG, COMM_WORLD, STATUS_IGNORE),
+            RECV | RECV_PASSED_BY => {
+                (calls.recv)(place, 1, INT64, 0, TAG, COMM_WORLD, STATUS_IGNORE)
+            }
             1 => (calls.barrier)(COMM_WORLD),
             2 => (calls.allreduce)(given, place, 1, INT64, SUM, COMM_WORLD),
             3 => (calls.bcast)(place, 1, INT64, 0, COMM_WORLD),
