@@ -293,6 +293,8 @@ module mpi_f08
   integer, parameter :: MPIX_ASYNC_NOPROGRESS = 0
   integer, parameter :: MPIX_ASYNC_DONE = 1
   integer, parameter :: MPIX_ERR_PROC_FAILED = 101
+  integer, parameter :: MPIX_ERR_PROC_FAILED_PENDING = 102
+  integer, parameter :: MPIX_ERR_REVOKED = 103
   integer, parameter :: MPIX_ERR_STREAM = 106
   integer, parameter :: MPI_ABI_VERSION = 1
   integer, parameter :: MPI_ABI_SUBVERSION = 0

@@ -77,6 +77,10 @@ pub fn text(class: c_int) -> Option<&'static str> {
         abi::MPI_ERR_VALUE_TOO_LARGE => "MPI_ERR_VALUE_TOO_LARGE: a value doesn't fit its argument",
         abi::MPI_ERR_ERRHANDLER => "MPI_ERR_ERRHANDLER: an error handler is unknown or doesn't fit",
         abi::MPIX_ERR_PROC_FAILED => "MPIX_ERR_PROC_FAILED: a process is lost",
+        abi::MPIX_ERR_PROC_FAILED_PENDING => {
+            "MPIX_ERR_PROC_FAILED_PENDING: a process is lost that a receive might get its message from"
+        }
+        abi::MPIX_ERR_REVOKED => "MPIX_ERR_REVOKED: the communicator has been revoked",
         abi::MPIX_ERR_STREAM => "MPIX_ERR_STREAM: a stream is null, freed or in use",
         abi::MPI_T_ERR_MEMORY => "MPI_T_ERR_MEMORY: memory is exhausted",
         abi::MPI_T_ERR_NOT_INITIALIZED => {

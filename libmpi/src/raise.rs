@@ -515,6 +515,8 @@ pub fn class_code(class: Class) -> c_int {
         Class::ValueTooLarge => abi::MPI_ERR_VALUE_TOO_LARGE,
         Class::Errhandler => abi::MPI_ERR_ERRHANDLER,
         Class::ProcFailed => abi::MPIX_ERR_PROC_FAILED,
+        Class::ProcFailedPending => abi::MPIX_ERR_PROC_FAILED_PENDING,
+        Class::Revoked => abi::MPIX_ERR_REVOKED,
         Class::Stream => abi::MPIX_ERR_STREAM,
         Class::User(number) => number,
     }

@@ -7,13 +7,11 @@ use mpi_table::Table;
 
 const NAMES: &str = include_str!("names.txt");
 
-/// What is missing: extensions for streams of graphics processors, for groups of threads,
-/// for faults. Of the standard's functions none is.
+/// What is missing: extensions for streams of graphics processors, and for groups of threads.
+/// Of the standard's functions none is.
 const MISSING: &str = "
     MPIX_Allreduce_enqueue MPIX_Allreduce_enqueue_c
-    MPIX_Comm_agree MPIX_Comm_failure_ack
-    MPIX_Comm_failure_get_acked MPIX_Comm_get_failed MPIX_Comm_revoke
-    MPIX_Comm_shrink MPIX_Comm_test_threadcomm
+    MPIX_Comm_test_threadcomm
     MPIX_Irecv_enqueue MPIX_Irecv_enqueue_c MPIX_Isend_enqueue MPIX_Isend_enqueue_c
     MPIX_Recv_enqueue MPIX_Recv_enqueue_c MPIX_Send_enqueue MPIX_Send_enqueue_c
     MPIX_Threadcomm_finish

@@ -8,5 +8,6 @@
 pub mod collective;
 pub mod creation;
 pub mod dynamic;
+pub mod failure;
 mod sync;
 pub mod topo;

@@ -4,7 +4,14 @@
 mod rooms;
 
 /// From the ground up.
-const ROOMS: &[&str] = &["sync", "collective", "creation", "dynamic", "topo"];
+const ROOMS: &[&str] = &[
+    "sync",
+    "collective",
+    "creation",
+    "dynamic",
+    "failure",
+    "topo",
+];
 
 #[test]
 fn no_room_uses_one_above_it() {

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use mpi_comm::collective::Collectives;
+use mpi_comm::failure::Failures;
 use mpi_core::process::source::Sources;
 use mpi_core::process::{Config, OneAtATime, Process, Router, Scheduling, Threads, Watch};
 use mpi_core::wait::WaitPolicy;
@@ -450,6 +451,7 @@ pub fn start(
         shared_memory: Some(Arc::new(shmmod::SharedSegments)),
         sources: Sources::default()
             .with(Collectives::new(choices, settings.coll_print))
+            .with(Failures::default())
             .with(Windows::new(
                 !settings.rma_native,
                 settings.rma_atomics,

@@ -146,6 +146,36 @@ impl<T> HandleTable<T> {
         }
     }
 
+    /// As [`HandleTable::get_arc`], where other threads may free the object meanwhile.
+    pub fn get_kept(&self, handle: c_int) -> Option<Arc<T>> {
+        let slot = self.slot(made_index(handle, self.object)?)?;
+        let _vacant = self.vacant.lock();
+        self.keep(slot)
+    }
+
+    /// The first object that `is_it`, which must not use the table. Other threads may free what they like meanwhile.
+    pub fn find_arc(&self, is_it: impl Fn(&T) -> bool) -> Option<Arc<T>> {
+        let vacant = self.vacant.lock();
+        let slots = (0..vacant.next).filter_map(|index| self.slot(index));
+        slots
+            .filter_map(|slot| self.keep(slot))
+            .find(|object| is_it(object))
+    }
+
+    /// The object in a place. The caller has the lock that `take_if` takes objects out with.
+    fn keep(&self, slot: &AtomicPtr<T>) -> Option<Arc<T>> {
+        let object = slot.load(Ordering::Acquire);
+        if object.is_null() {
+            return None;
+        }
+        // SAFETY: the pointer is of an `Arc` that the table has until `take_if` gets the lock, whose count is raised
+        // for the new one.
+        unsafe {
+            Arc::increment_strong_count(object);
+            Some(Arc::from_raw(object))
+        }
+    }
+
     /// Puts an object in and gives its handle; `None` when all 2^26 are in use.
     pub fn insert(&self, object: Arc<T>) -> Option<c_int> {
         let index = {
@@ -168,6 +198,21 @@ impl<T> HandleTable<T> {
         self.slot(index)?
             .store(Arc::into_raw(object).cast_mut(), Ordering::Release);
         Some(made(self.object, index))
+    }
+
+    /// Puts another object in the place of one that nobody uses.
+    pub fn replace(&self, handle: c_int, object: Arc<T>) {
+        let index = made_index(handle, self.object);
+        let Some(slot) = index.and_then(|index| self.slot(index)) else {
+            return;
+        };
+        let vacant = self.vacant.lock();
+        let old = slot.swap(Arc::into_raw(object).cast_mut(), Ordering::AcqRel);
+        drop(vacant);
+        if !old.is_null() {
+            // SAFETY: the pointer came from `Arc::into_raw`, and the swap made this its only owner.
+            drop(unsafe { Arc::from_raw(old) });
+        }
     }
 
     /// Takes an object out; its handle is invalid from then on.

@@ -29,7 +29,7 @@ use crate::runtime::Binding;
 use crate::runtime::{self, NO_WORLD, Phase, Runtime};
 use crate::streams::Streams;
 use crate::thread_level::ThreadLevel;
-use crate::{destructors, fatal, helper, infos, report, types, wins};
+use crate::{destructors, failures, fatal, helper, infos, report, types, wins};
 
 /// Opens the world model (MPI-4.1 section 11.2).
 pub fn start(binding: &Binding, thread_level: ThreadLevel) -> Result<()> {
@@ -118,7 +118,9 @@ fn open(binding: &Binding, threaded: bool) -> Result<&'static Runtime> {
             let why = "a process was lost before MPI_Finalize, so nothing can be opened after it";
             return Err(Error::new(Class::Other, why));
         }
-        runtime::install(make(binding, threaded)?);
+        let made = make(binding, threaded)?;
+        failures::register(&made);
+        runtime::install(made);
         at_exit();
         destructors::when_any(|| {
             if let Some(runtime) = runtime::running() {
@@ -313,9 +315,10 @@ fn take_down(runtime: &Runtime) -> Result<()> {
     let together = mpi_comm::collective::barrier(&runtime.process, &runtime.world.comm)
         .and_then(|()| drain())
         .and_then(|()| leave_together(runtime));
-    // With a process lost there is no leaving together: what can be cleaned up is.
+    // With a process lost, or the world revoked, there is no leaving together: what can be cleaned up is.
+    let alone = runtime.process.first_loss().is_some() || runtime.world.comm.is_revoked();
     if let Err(error) = together
-        && runtime.process.first_loss().is_none()
+        && !alone
     {
         return Err(error);
     }
@@ -328,9 +331,9 @@ fn take_down(runtime: &Runtime) -> Result<()> {
     runtime.set_world(false);
     runtime::set_phase(Phase::After);
     if users.sessions == 0 {
-        let has_loss = runtime.process.first_loss().is_some();
+        let alone = runtime.process.first_loss().is_some() || runtime.world.comm.is_revoked();
         rest(runtime);
-        if has_loss {
+        if alone {
             // Nobody has waited for the others: who is still at work must not take this process for lost, too.
             // SAFETY: the program has no calls under way (MPI-4.1 section 11.2.2), and `runtime` is not used
             // from here on.

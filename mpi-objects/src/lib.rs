@@ -13,6 +13,7 @@ pub mod destructors;
 pub mod dynamic;
 pub mod errhandler;
 pub mod exchange;
+mod failures;
 pub mod fatal;
 pub mod files;
 pub mod flushing;

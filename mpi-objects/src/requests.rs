@@ -190,6 +190,19 @@ impl Runtime {
             .is_none_or(|request| request.is_done())
     }
 
+    /// Why a receive from any source that is not complete can't be relied on to be: see
+    /// [`Process::interruption`](mpi_core::Process::interruption).
+    #[cold]
+    pub fn interruption(&self, named: Named) -> Option<Error> {
+        self.process.interruption(named.operation()?)
+    }
+
+    /// Whether anything is lost, so that it is to be asked for that.
+    #[inline]
+    pub fn has_losses(&self) -> bool {
+        self.process.losses() != 0
+    }
+
     /// Takes the result of a complete request and frees it, unless it [stays](Named::stays). One that was inactive when
     /// it was found complete may have been started by another thread since: then there is no result, and it stays active.
     #[inline]
@@ -305,8 +318,9 @@ impl Runtime {
         let Some(request) = self.process.request(id) else {
             return Ok(());
         };
+        let done = || Ok(request.is_done().then_some(()));
         self.process
-            .wait_despite_loss(request.vci(), || Ok(request.is_done().then_some(())))
+            .wait_unless(request.vci(), done, || self.process.check_interruption(id))
     }
 
     /// Waits until some generalized requests are complete.

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, Ordering};
 use std::thread::{JoinHandle, ThreadId};
 
-use mpi_core::comm::Comm;
+use mpi_comm::collective::Holder;
+use mpi_core::comm::{Comm, ContextId};
+use mpi_core::group::Group;
 use mpi_core::{Class, Error, MatchedMessage, Process, Result};
 use mpi_init::bootstrap::Neighbours;
 use parking_lot::Mutex;
@@ -303,18 +305,43 @@ impl Runtime {
         self.add_object(Arc::new(object))
     }
 
+    /// A handle for a communicator that is still to be made of another. It may not be used before.
+    pub fn reserve_comm(&self) -> Result<MPI_Comm> {
+        let none = Comm::new(ContextId::UNKNOWN, Group::empty(), 0);
+        let object = Arc::new(CommObject::new(none, MPI_COMM_NULL));
+        self.comms.insert(object).ok_or_else(all_in_use)
+    }
+
+    /// Puts the communicator behind its handle. It inherits the error handler of its parent.
+    pub fn fill_comm(&self, handle: MPI_Comm, comm: Comm, parent: &CommObject) -> Result<()> {
+        let object = Arc::new(CommObject::new(comm, handle));
+        object.inherit(parent);
+        self.comms.replace(handle, object.clone());
+        self.present(object)
+    }
+
     /// Gives a communicator a handle.
     pub fn add_object(&self, object: Arc<CommObject>) -> Result<MPI_Comm> {
-        let handle = self.comms.insert(object.clone()).ok_or_else(|| {
-            let why = "all 67,108,864 communicator handles are in use; free some";
-            Error::new(Class::NoMem, why)
-        })?;
+        let handle = self.comms.insert(object.clone()).ok_or_else(all_in_use)?;
         object.comm.set_owner(handle as u32);
-        let (rank, size) = (object.comm.rank(), object.comm.size());
-        (self.binding.on_comm)([handle, rank as c_int, size as c_int]);
-        object.keep_connected(&self.process);
+        self.present(object)?;
         Ok(handle)
     }
+
+    /// Makes a communicator with its handle known to those who want to know.
+    fn present(&self, object: Arc<CommObject>) -> Result<()> {
+        let (rank, size) = (object.comm.rank(), object.comm.size());
+        (self.binding.on_comm)([object.handle(), rank as c_int, size as c_int]);
+        object.keep_connected(&self.process);
+        let holder: Holder = object;
+        mpi_comm::failure::look_at_new(&self.process, &holder)
+    }
+}
+
+#[cold]
+fn all_in_use() -> Error {
+    let why = "all 67,108,864 communicator handles are in use; free some";
+    Error::new(Class::NoMem, why)
 }
 
 /// The error for a handle that is no communicator.

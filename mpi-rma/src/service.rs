@@ -21,8 +21,8 @@ use mpi_core::process::Process;
 use mpi_core::process::loan::Loan;
 use mpi_core::pt2pt::buffer::Buffer;
 use mpi_core::pt2pt::request::RequestId;
-use mpi_core::pt2pt::spare::Spare;
 use mpi_types::error::{Error, Result};
+use netmod_kit::spare::Spare;
 
 /// The tag of requests; answers have others.
 pub(crate) const REQUEST: i32 = 0;

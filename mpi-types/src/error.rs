@@ -75,6 +75,10 @@ pub enum Class {
     Abi,
     /// A peer is lost (no class of MPI-3.1; MPICH's ABI has MPIX_ERR_PROC_FAILED).
     ProcFailed,
+    /// A receive from any source waits on: a process is lost that might have sent (MPIX_ERR_PROC_FAILED_PENDING).
+    ProcFailedPending,
+    /// A communicator was revoked (MPIX_ERR_REVOKED).
+    Revoked,
     /// A stream is null, freed or in use (no class of the standard; MPICH's ABI has MPIX_ERR_STREAM).
     Stream,
     /// A class or code that the program made with `MPI_Add_error_class` or `MPI_Add_error_code`,

@@ -8,6 +8,7 @@
 //! - [`Operations`], [`Fences`], [`Exposures`]: get, put and atomics under way, what a flush waits for, and
 //!   the memory they go to. [`emulation`]: the three by messages.
 //! - [`library`]: C libraries that are opened at run time; [`give_back_memory`]: what they leave.
+//! - [`spare`]: short pieces of memory that are used again. [`usable`]: whether memory of the program's can be read or written.
 //! - [`Netmod`]: what a transport between nodes says of itself to libmpi, with its control [`variables`].
 //! - `conformance` (a feature, for tests): the suite that every transport must pass.
 
@@ -27,6 +28,8 @@ mod memory;
 mod operations;
 mod peer_table;
 mod registration;
+pub mod spare;
+pub mod usable;
 pub mod variables;
 
 pub use copy::{

@@ -329,7 +329,7 @@ pub fn comm_disconnect(comm: &mut MPI_Comm) -> Result<()> {
     let members = mpi_objects::dynamic::members(&object.comm);
     let settled = mpi_comm::creation::settle_comm(&runtime.process, &object.comm);
     if let Err(error) = &settled
-        && error.class() != Class::ProcFailed
+        && !matches!(error.class(), Class::ProcFailed | Class::Revoked)
     {
         return settled;
     }

@@ -2,12 +2,13 @@
 
 use std::ffi::c_int;
 
-use mpi_core::process::Endings;
+use mpi_core::process::{Endings, Vcis};
 use mpi_core::{Class, Error, Result, Status};
 use mpi_objects::own_request::Ended;
 use mpi_objects::requests::{Named, READY};
 use mpi_objects::runtime::{Runtime, running, runtime};
 
+use super::interrupted;
 use super::null;
 use super::request_any::{self, Look, look};
 use crate::abi::{
@@ -133,6 +134,9 @@ pub(super) fn is_complete_after_poll(
     let done = complete(runtime);
     if !done {
         runtime.process.yield_after_test();
+        if runtime.has_losses() {
+            return interrupted::check(runtime, all).map(|()| complete(runtime));
+        }
     }
     Ok(done)
 }
@@ -206,6 +210,16 @@ pub(super) fn all_idle(all: &[Named]) -> bool {
     all.iter().all(|named| named.is_idle())
 }
 
+/// Waits until one of some requests is complete.
+fn wait_for_any(runtime: &Runtime, vcis: &Vcis, all: &[Named]) -> Result<usize> {
+    runtime
+        .process
+        .wait_until_among(vcis, || match any_complete(runtime, all) {
+            None if runtime.has_losses() => interrupted::check(runtime, all).map(|()| None),
+            found => Ok(found),
+        })
+}
+
 /// `MPI_Waitany`.
 pub unsafe fn waitany(
     count: c_int,
@@ -218,7 +232,10 @@ pub unsafe fn waitany(
     let requests = unsafe { array(count, array_of_requests)? };
     let found = match look(runtime, requests) {
         Look::Complete(found, named) => Some((found, named)),
-        Look::Pending(vcis) => Some(request_any::wait(runtime, requests, &vcis)?),
+        Look::Pending(vcis) => match request_any::wait(runtime, requests, &vcis) {
+            Ok(found) => Some(found),
+            Err(error) => return Err(interrupted::any(runtime, requests, &index, error)),
+        },
         Look::Idle | Look::Other => None,
     };
     if let Some((found, named)) = found {
@@ -232,9 +249,10 @@ pub unsafe fn waitany(
         return Ok(());
     }
     let vcis = runtime.vcis_of(&all);
-    let found = runtime
-        .process
-        .wait_until_among(&vcis, || Ok(any_complete(runtime, &all)))?;
+    let found = match wait_for_any(runtime, &vcis, &all) {
+        Ok(found) => found,
+        Err(error) => return Err(interrupted::any(runtime, requests, &index, error)),
+    };
     index.set(found as c_int);
     conclude(runtime, all[found], &mut requests[found], status)
 }
@@ -267,6 +285,11 @@ pub unsafe fn testany(
         runtime.process.yield_after_test();
         flag.set(0);
         index.set(MPI_UNDEFINED);
+        if runtime.has_losses() {
+            let all = name_all(runtime, requests)?;
+            return interrupted::check(runtime, &all)
+                .map_err(|error| interrupted::any(runtime, requests, &index, error));
+        }
         return Ok(());
     }
     let all = name_all(runtime, requests)?;
@@ -277,7 +300,8 @@ pub unsafe fn testany(
         return Ok(());
     }
     let complete = |runtime: &Runtime| any_complete(runtime, &all).is_some();
-    is_complete_after_poll(runtime, &all, complete)?;
+    is_complete_after_poll(runtime, &all, complete)
+        .map_err(|error| interrupted::any(runtime, requests, &index, error))?;
     let found = any_complete(runtime, &all);
     flag.set(c_int::from(found.is_some()));
     index.set(found.map_or(MPI_UNDEFINED, |found| found as c_int));
@@ -309,6 +333,9 @@ unsafe fn conclude_many(
             }
             let code = ended.error.as_ref().map_or(MPI_SUCCESS, raise::code);
             (ended, code)
+        } else if let Some(error) = runtime.interruption(named) {
+            let code = raise::code(&error);
+            (interrupted::ended(error), code)
         } else {
             (Ended::EMPTY, MPI_ERR_PENDING)
         };
@@ -346,6 +373,22 @@ pub unsafe fn waitall(
     let runtime = runtime()?;
     // SAFETY: the caller's contract.
     let requests = unsafe { array(count, array_of_requests)? };
+    // SAFETY: the caller's contract.
+    match unsafe { waitall_each(runtime, requests, array_of_statuses) } {
+        Ok(()) => Ok(()),
+        // SAFETY: the caller's contract.
+        Err(error) => unsafe { waitall_ended(runtime, requests, array_of_statuses, error) },
+    }
+}
+
+/// # Safety
+/// As for [`waitall`].
+#[inline(always)]
+unsafe fn waitall_each(
+    runtime: &Runtime,
+    requests: &mut [MPI_Request],
+    array_of_statuses: *mut MPI_Status,
+) -> Result<()> {
     // One after the other: the order in which they complete doesn't matter, and while one is waited
     // for the others move, too.
     let tell = !status::ignored(array_of_statuses);
@@ -370,6 +413,38 @@ pub unsafe fn waitall(
         }
     }
     Ok(())
+}
+
+/// The end of a `waitall` that has come to an error. If it is that of a receive which waits on, the rest is completed as
+/// far as it is.
+///
+/// # Safety
+/// As for [`waitall`].
+#[cold]
+#[inline(never)]
+unsafe fn waitall_ended(
+    runtime: &Runtime,
+    requests: &mut [MPI_Request],
+    statuses: *mut MPI_Status,
+    error: Error,
+) -> Result<()> {
+    if error.class() != Class::ProcFailedPending {
+        return Err(error);
+    }
+    let all = name_all(runtime, requests)?;
+    // Those before it have been told of.
+    let left = |named: &Named| !runtime.is_complete(*named);
+    let from = all.iter().position(left).unwrap_or(all.len());
+    let each = all[from..].iter().copied().enumerate();
+    // SAFETY: the caller's contract.
+    unsafe {
+        conclude_many(
+            runtime,
+            each,
+            &mut requests[from..],
+            status::at(statuses, from),
+        )
+    }
 }
 
 /// Waits for a request and ends it, if it is an operation of the process that ends without an error. With its status, if that
@@ -464,7 +539,10 @@ unsafe fn waitall_failed(
     }
     let rest = name_all(runtime, &requests[index + 1..])?;
     for named in &rest {
-        runtime.wait_for(*named)?;
+        match runtime.wait_for(*named) {
+            Err(error) if error.class() == Class::ProcFailedPending => break,
+            waited => waited?,
+        }
     }
     let after = status::at(statuses, index + 1);
     let each = rest.into_iter().enumerate();
@@ -494,7 +572,10 @@ pub unsafe fn testall(
     let requests = unsafe { array(count, array_of_requests)? };
     let all = name_all(runtime, requests)?;
     let complete = |runtime: &Runtime| all.iter().all(|named| runtime.is_complete(*named));
-    let done = is_complete_after_poll(runtime, &all, complete)?;
+    let done = match is_complete_after_poll(runtime, &all, complete) {
+        Err(error) if error.class() == Class::ProcFailedPending => true,
+        done => done?,
+    };
     flag.set(c_int::from(done));
     if done {
         let each = all.iter().copied().enumerate();
@@ -553,10 +634,8 @@ pub unsafe fn waitsome(
         return Ok(());
     }
     let vcis = runtime.vcis_of(&all);
-    runtime
-        .process
-        .wait_until_among(&vcis, || Ok(any_complete(runtime, &all)))?;
-    let found = some_complete(runtime, &all);
+    let waited = wait_for_any(runtime, &vcis, &all).map(drop);
+    let found = interrupted::some(runtime, &all, waited)?;
     // SAFETY: the caller's contract.
     unsafe {
         conclude_some(
@@ -588,8 +667,8 @@ pub unsafe fn testsome(
         return Ok(());
     }
     let complete = |runtime: &Runtime| any_complete(runtime, &all).is_some();
-    is_complete_after_poll(runtime, &all, complete)?;
-    let found = some_complete(runtime, &all);
+    let tested = is_complete_after_poll(runtime, &all, complete).map(drop);
+    let found = interrupted::some(runtime, &all, tested)?;
     // SAFETY: the caller's contract.
     unsafe {
         conclude_some(

@@ -66,7 +66,13 @@ pub(super) fn wait(
     requests: &[MPI_Request],
     vcis: &Vcis,
 ) -> Result<(usize, Named)> {
-    let done = || Ok(complete_now(runtime, requests));
+    let done = || match complete_now(runtime, requests) {
+        None if runtime.has_losses() => {
+            let all = super::request::name_all(runtime, requests)?;
+            super::interrupted::check(runtime, &all).map(|()| None)
+        }
+        found => Ok(found),
+    };
     runtime.process.wait_for_any(vcis, done)
 }
 

@@ -88,7 +88,7 @@ impl PersistentCollective {
         call: &Call<'_>,
     ) -> Result<Arc<PersistentCollective>> {
         let comm: &Comm = (*holder).as_ref();
-        comm.mark_used();
+        comm.begin_use()?;
         let state = CommState::of(comm);
         let mut kept = CommRun::default();
         let slots = make_slots(process, comm, state, call, &mut kept)?;
@@ -263,10 +263,7 @@ impl PersistentCollective {
             return self.end(process, inner);
         }
         let (comm, purpose) = (self.comm(), Purpose::Collective);
-        let progress = match (
-            process.loss_among(|peer| comm.has_member(peer)),
-            &self.slots,
-        ) {
+        let progress = match (comm.trouble(process), &self.slots) {
             (Some(error), _) => Err(error),
             (None, Some(shared)) => inner.kept.run.advance(&mut CommPort {
                 process,

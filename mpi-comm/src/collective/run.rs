@@ -201,7 +201,7 @@ impl<'a> Underway<'a> {
     /// the result.
     #[inline]
     fn check_members(&self) -> Result<()> {
-        match self.process.loss_among(|peer| self.comm.has_member(peer)) {
+        match self.comm.trouble(self.process) {
             Some(error) => Err(error),
             None => Ok(()),
         }

@@ -153,7 +153,7 @@ unsafe fn start_run(
     mut kept: Box<CommRun>,
 ) -> Result<RequestId> {
     let comm: &Comm = (*holder).as_ref();
-    comm.mark_used();
+    comm.begin_use()?;
     let state = CommState::of(comm);
     let request = process.start_outside(comm.vci(), comm.owner())?;
     let tag = comm.next_collective();
@@ -216,11 +216,7 @@ fn advance(process: &Process, active: &mut Active, looks: bool) -> Result<bool> 
         .nonblocking_slots()
         .filter(|_| active.number.is_some());
     let purpose = Purpose::Collective;
-    let progress = match (
-        process.loss_among(|peer| comm.has_member(peer)),
-        nonblocking,
-        shared,
-    ) {
+    let progress = match (comm.trouble(process), nonblocking, shared) {
         (Some(error), _, _) => Err(error),
         (None, Some(nonblocking), Some(shared)) => kept.run.advance(&mut CommPort {
             process,

@@ -9,6 +9,7 @@ pub mod automatic;
 pub mod debugger;
 pub mod points;
 mod pt2pt;
+mod revoked;
 pub mod single_copy;
 pub mod vci_map;
 
@@ -18,6 +19,7 @@ pub use self::pt2pt::send_to_member;
 pub use self::pt2pt::{Sent, mail, take_plain, take_soon, try_send_plain, wake};
 pub use self::pt2pt::{matched_probe_on, probe_on, receive_bytes, receive_on, send_on, send_plain};
 pub use self::pt2pt::{receive_by, send_by, try_matched_probe_by};
+pub use self::revoked::revoke;
 use crate::comm::attachment::Attachment;
 use crate::comm::automatic::Automatic;
 use crate::comm::points::Points;
@@ -68,14 +70,18 @@ const UNUSED: u8 = 0;
 const USED: u8 = 1;
 /// Its VCIs are being chosen: who wants to use it waits.
 const CHOOSING: u8 = 2;
+/// It has been revoked: nothing may be begun.
+const REVOKED: u8 = 3;
 
 /// That nobody begins to use a communicator.
 pub struct Unused<'a>(&'a AtomicU8);
 
 impl Drop for Unused<'_> {
     fn drop(&mut self) {
-        // Release: who uses it finds its VCIs.
-        self.0.store(UNUSED, Ordering::Release);
+        // Release: who uses it finds its VCIs. Another thread may have revoked it.
+        let _ = self
+            .0
+            .compare_exchange(CHOOSING, UNUSED, Ordering::Release, Ordering::Relaxed);
     }
 }
 
@@ -118,6 +124,8 @@ pub struct Comm {
     first: bool,
     /// What collectives keep with it.
     collective_state: Attachment,
+    /// What is kept with it for going on after a loss.
+    failure_state: Attachment,
     /// Its virtual topology, which duplicates share.
     topology: Option<Arc<dyn Any + Send + Sync>>,
 }
@@ -152,6 +160,7 @@ impl Comm {
             name: Mutex::default(),
             first: true,
             collective_state: Attachment::default(),
+            failure_state: Attachment::default(),
             topology: None,
         }
     }
@@ -198,6 +207,11 @@ impl Comm {
     #[inline(always)]
     pub fn collective_state(&self) -> &Attachment {
         &self.collective_state
+    }
+
+    /// What is kept with it for going on after a loss.
+    pub fn failure_state(&self) -> &Attachment {
+        &self.failure_state
     }
 
     /// What is known of VCIs that it may get without hints.
@@ -314,22 +328,36 @@ impl Comm {
     /// From now on its VCIs stay what they are.
     #[inline]
     pub fn mark_used(&self) {
-        if self.used.load(Ordering::Relaxed) != USED {
-            self.become_used();
+        let _ = self.begin_use();
+    }
+
+    /// As [`Comm::mark_used`].
+    ///
+    /// # Errors
+    /// `MPIX_ERR_REVOKED` if it has been revoked.
+    #[inline]
+    pub fn begin_use(&self) -> Result<()> {
+        match self.used.load(Ordering::Relaxed) {
+            USED => Ok(()),
+            _ => self.become_used(),
         }
     }
 
     #[cold]
-    fn become_used(&self) {
+    fn become_used(&self) -> Result<()> {
         loop {
             let found =
                 self.used
                     .compare_exchange(UNUSED, USED, Ordering::Acquire, Ordering::Acquire);
             match found {
-                Ok(_) => return self.find_quick_ways(),
+                Ok(_) => {
+                    self.find_quick_ways();
+                    return Ok(());
+                }
                 // All members have come to agree, so that it does not take long.
                 Err(CHOOSING) => std::thread::yield_now(),
-                Err(_) => return,
+                Err(REVOKED) => return Err(self.revoked_error()),
+                Err(_) => return Ok(()),
             }
         }
     }
@@ -439,16 +467,19 @@ impl Comm {
     }
 
     /// The VCIs, here and there, of a message of the program's.
+    ///
+    /// # Errors
+    /// `MPIX_ERR_REVOKED`.
     #[inline]
-    fn send_vcis(&self, rank: u32, tag: i32) -> (VciId, VciId) {
-        self.mark_used();
-        match self.map.get() {
+    fn send_vcis(&self, rank: u32, tag: i32) -> Result<(VciId, VciId)> {
+        self.begin_use()?;
+        Ok(match self.map.get() {
             Some(map) => (
                 map.sender(self.rank, rank, tag),
                 map.receiver(self.rank, rank, tag),
             ),
             None => (self.vci(), self.vci_of(rank)),
-        }
+        })
     }
 
     /// The VCI of a rank where none were agreed on.
@@ -463,7 +494,7 @@ impl Comm {
     /// The VCI where messages of the program's arrive that match a receive or probe.
     ///
     /// # Errors
-    /// `MPI_ERR_TAG` or `MPI_ERR_RANK` for a wildcard that the program has promised not to use.
+    /// `MPI_ERR_TAG` or `MPI_ERR_RANK` for a wildcard that the program has promised not to use, `MPIX_ERR_REVOKED`.
     #[inline(always)]
     pub fn receive_vci(&self, rank: i32, tag: i32) -> Result<VciId> {
         match self.receives.load(Ordering::Relaxed) {
@@ -475,7 +506,7 @@ impl Comm {
 
     #[inline(never)]
     fn receive_vci_slowly(&self, rank: i32, tag: i32) -> Result<VciId> {
-        self.mark_used();
+        self.begin_use()?;
         let (no_any_tag, no_any_source) = self.promises();
         if (no_any_tag && tag == ANY_TAG) || (no_any_source && rank == ANY_SOURCE) {
             return Err(broken_promise(tag == ANY_TAG && no_any_tag));

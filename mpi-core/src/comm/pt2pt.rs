@@ -27,7 +27,7 @@ pub fn send_on(
     let mut to = comm.to(rank, tag, purpose);
     let mut vci = comm.vci();
     if purpose == Purpose::PointToPoint {
-        (vci, to.vci) = comm.send_vcis(rank, tag);
+        (vci, to.vci) = comm.send_vcis(rank, tag)?;
     }
     process.isend(vci, &to, buffer, mode)
 }

@@ -119,7 +119,7 @@ impl PartitionedReceive {
     ) -> Result<Arc<PartitionedReceive>> {
         let comm: &Comm = (*holder).as_ref();
         // The other side must not find other VCIs when it makes its half.
-        comm.mark_used();
+        comm.begin_use()?;
         let announcement = Loan::new(Words::default(), |buffer| {
             let (vci, purpose) = (comm.vci(), Purpose::Partitioned);
             receive_by(process, comm, vci, purpose, buffer, rank as i32, tag)

@@ -74,7 +74,7 @@ impl PartitionedSend {
     ) -> Result<Arc<PartitionedSend>> {
         let comm: &Comm = (*holder).as_ref();
         // The other side must not find other VCIs when it makes its half.
-        comm.mark_used();
+        comm.begin_use()?;
         let vcis: Box<[VciId]> = comm.partition_vcis().into();
         let per_group = per_group(data.number, data.bytes(), vcis.len());
         let groups = data.number.div_ceil(per_group);

@@ -6,12 +6,14 @@ use std::sync::atomic::Ordering;
 
 use netmod::{Peer, VciId};
 
+use super::source::ProgressSource;
 use super::{CHECK_EVERY, Process, Source};
-use crate::error::{Error, Result};
+use crate::error::{Class, Error, Result};
 use crate::pt2pt::NOBODY;
-use crate::pt2pt::context::ContextId;
+use crate::pt2pt::context::{ContextId, Purpose};
 use crate::pt2pt::engine::lost_peer;
 use crate::pt2pt::letter::Letter;
+use crate::pt2pt::request::{RequestId, Role};
 use crate::vci::{Vci, VciGuard};
 
 /// Between two looks passes so many times what the first has taken, at least.
@@ -53,15 +55,16 @@ impl Process {
             let is_new = !lost.iter().any(|(known, _)| *known == peer);
             if is_new {
                 lost.push((peer, why.to_string()));
-                self.losses.store(lost.len() as u32, Ordering::Release);
+                self.count_losses(&lost);
             }
             is_new
         };
         let owners = self.foreign.owners(peer);
+        let spares = self.judge().is_some();
         for vci in self.open_vcis() {
             let state = self.vci(vci).ok().and_then(Vci::visit_blocking);
             if let Some(mut state) = state {
-                state.handle_lost_peer(peer, why, owners.as_deref());
+                state.handle_lost_peer(peer, why, owners.as_deref(), spares);
                 if is_new {
                     state.announce_loss(peer, |peer| self.foreign.is_foreign(peer));
                 }
@@ -69,22 +72,46 @@ impl Process {
         }
     }
 
-    /// Takes note of lost processes on a VCI that the calling thread has for itself, so that others
+    /// Takes note of lost processes and revoked communicators on a VCI that the calling thread has for itself, so that others
     /// could not.
     #[cold]
     pub(super) fn handle_losses_on(&self, vci: VciId) -> Result<()> {
+        let spares = self.judge().is_some();
         let lost = self.lost.lock();
         let mut state = self.lock(vci)?;
         for (peer, why) in lost.iter() {
             if !state.engine.lost.iter().any(|(known, _)| known == peer) {
                 let owners = self.foreign.owners(*peer);
-                state.handle_lost_peer(*peer, why, owners.as_deref());
+                state.handle_lost_peer(*peer, why, owners.as_deref(), spares);
             }
+        }
+        for (context, error) in self.revoked.lock().iter() {
+            state.end_messages(*context, error);
         }
         Ok(())
     }
 
-    /// How many processes have been found lost.
+    fn count_losses(&self, lost: &[(Peer, String)]) {
+        let all = lost.len() + self.revoked.lock().len();
+        self.losses.store(all as u32, Ordering::Release);
+    }
+
+    /// A communicator was revoked: ends the program's messages there, as far as they go without harm.
+    pub(crate) fn end_messages(&self, context: ContextId, error: &Error) {
+        {
+            let lost = self.lost.lock();
+            self.revoked.lock().push((context, error.clone()));
+            self.count_losses(&lost);
+        }
+        for vci in self.open_vcis() {
+            if let Some(mut state) = self.vci(vci).ok().and_then(Vci::visit_blocking) {
+                state.end_messages(context, error);
+            }
+        }
+        self.wakeup.notify();
+    }
+
+    /// How many processes have been found lost, and communicators revoked.
     pub fn losses(&self) -> u32 {
         self.losses.load(Ordering::Acquire)
     }
@@ -93,7 +120,7 @@ impl Process {
     pub(super) fn forget_losses(&self, of: std::ops::Range<Peer>) {
         let mut lost = self.lost.lock();
         lost.retain(|(peer, _)| !of.contains(peer));
-        self.losses.store(lost.len() as u32, Ordering::Release);
+        self.count_losses(&lost);
     }
 
     /// Whether a process was found lost.
@@ -114,6 +141,20 @@ impl Process {
         own.map(|(peer, why)| lost_peer(*peer, why))
     }
 
+    /// The lost processes that are `wanted`, in the order in which they were found so.
+    pub fn lost_among(&self, wanted: impl Fn(Peer) -> bool) -> Vec<Peer> {
+        let lost = self.lost.lock();
+        let lost = lost.iter().map(|(peer, _)| *peer);
+        lost.filter(|peer| wanted(*peer)).collect()
+    }
+
+    /// Takes note of the loss of a process that others have found lost.
+    pub fn learn_of_loss(&self, peer: Peer, why: &str) {
+        if !self.is_lost(peer) {
+            self.note_loss(peer, why, self.foreign.connection_of(peer));
+        }
+    }
+
     /// The loss of a process that `is_member`.
     pub fn loss_among(&self, is_member: impl Fn(Peer) -> bool) -> Option<Error> {
         if self.losses.load(Ordering::Acquire) == 0 {
@@ -126,8 +167,17 @@ impl Process {
 
     /// An error if what `from` names can't come any more, or perhaps can't.
     pub(super) fn check_not_lost(&self, from: &Source) -> Result<()> {
+        if from.peer == NOBODY {
+            self.probed.store(from.owner, Ordering::Relaxed);
+        }
         if self.losses.load(Ordering::Acquire) == 0 {
             return Ok(());
+        }
+        if from.peer == NOBODY
+            && Purpose::PointToPoint.is_of(from.context)
+            && let Some(judge) = self.judge()
+        {
+            return judge.loss_for_any(self, from.owner).map_or(Ok(()), Err);
         }
         let lost = self.lost.lock();
         match lost.iter().find(|(peer, _)| match from.peer {
@@ -136,6 +186,43 @@ impl Process {
         }) {
             Some((peer, why)) => Err(lost_peer(*peer, why)),
             None => Ok(()),
+        }
+    }
+
+    /// What knows for whom a loss matters among receives from any source, if there is somebody.
+    fn judge(&self) -> Option<&dyn ProgressSource> {
+        self.sources.iter().find(|source| source.is_judge())
+    }
+
+    /// An error of class [`Class::ProcFailedPending`] if a request is a receive from any source, nothing has come for
+    /// it, and a member is lost whose loss the program has not acknowledged. It stays posted.
+    #[cold]
+    pub fn interruption(&self, id: RequestId) -> Option<Error> {
+        let request = self.requests.get(id)?;
+        let owner = {
+            let mut state = self.lock(request.vci()).ok()?;
+            let record = state.engine.records.get(id)?;
+            let from_any = matches!(record.role, Role::Posted(_)) && record.peer == NOBODY;
+            if !from_any || !Purpose::PointToPoint.is_of(record.key.context) {
+                return None;
+            }
+            request.owner()
+        };
+        let loss = self.judge()?.loss_for_any(self, owner)?;
+        let why = format!(
+            "{}, which the message may have been to come from; the receive waits on: acknowledge the loss \
+             (MPIX_Comm_ack_failed) and wait again, or cancel it",
+            loss.detail()
+        );
+        Some(Error::new(Class::ProcFailedPending, why).on(owner))
+    }
+
+    /// As [`Process::interruption`], where most often nothing is lost.
+    #[inline]
+    pub fn check_interruption(&self, id: RequestId) -> Result<()> {
+        match self.losses.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            _ => self.interruption(id).map_or(Ok(()), Err),
         }
     }
 
@@ -179,15 +266,22 @@ impl Process {
         {
             return;
         }
+        let probed = self.probed.swap(0, Ordering::Relaxed);
+        let probed = (probed != 0).then_some(probed);
         for vci in self.open_vcis() {
             let state = self.vci(vci).ok().and_then(Vci::visit);
             if let Some(mut state) = state {
                 let sources = self.sources.iter();
                 let mut awaited: Vec<Peer> = sources.flat_map(|one| one.awaited_on(vci)).collect();
                 awaited.extend(self.notes.awaited_on(vci));
-                if self.foreign.any() {
+                let mut owners = state.owners_from_any();
+                owners.extend(probed);
+                if !owners.is_empty() {
                     // Nobody else says that one of another job has died.
-                    awaited.extend(self.foreign.members_of(&state.owners_from_any()));
+                    awaited.extend(self.foreign.members_of(&owners));
+                    let judge = self.judge().into_iter();
+                    awaited.extend(judge.flat_map(|judge| judge.senders_to(&owners)));
+                    state.add_known_peers(&mut awaited);
                 }
                 state.check_peers(awaited);
             }

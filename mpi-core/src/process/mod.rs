@@ -135,6 +135,10 @@ pub struct Process {
     /// Processes found lost, and why; and how many, for a quick look.
     lost: Mutex<Vec<(Peer, String)>>,
     losses: AtomicU32,
+    /// What requests call that where a message from any source was looked for in vain since the peers were looked after.
+    probed: AtomicU32,
+    /// The contexts of communicators that were revoked, which `losses` counts, too, and the error of what is under way there.
+    revoked: Mutex<Vec<(ContextId, Error)>>,
     /// When the peers are to be looked after next, in milliseconds of the clock.
     check_due: AtomicU64,
     /// How often they have been.
@@ -219,6 +223,8 @@ impl Process {
             context_names: Mutex::default(),
             lost: Mutex::default(),
             losses: AtomicU32::new(0),
+            probed: AtomicU32::new(0),
+            revoked: Mutex::default(),
             check_due: AtomicU64::new(check_due.as_millis() as u64),
             checks: AtomicU32::new(0),
             clock,

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use netmod::{Peer, VciId};
 
 use super::Process;
-use crate::Result;
+use crate::error::{Error, Result};
 use crate::pt2pt::letter::Letter;
 
 /// Something that makes progress when the process does.
@@ -45,6 +45,22 @@ pub trait ProgressSource: Any + Send + Sync {
     /// Reads a letter that has come on a VCI, if it is for this one.
     fn read_letter(&self, _process: &Process, _vci: VciId, _letter: &Letter) {}
 
+    /// Whether it knows by [`ProgressSource::loss_for_any`] which losses matter to receives from any source.
+    fn is_judge(&self) -> bool {
+        false
+    }
+
+    /// The loss because of which the program's receives from any source, on what requests call `owner`, can't be
+    /// relied on.
+    fn loss_for_any(&self, _process: &Process, _owner: u32) -> Option<Error> {
+        None
+    }
+
+    /// Those whose loss is to be found while receives from any source wait, on what requests call by these names.
+    fn senders_to(&self, _owners: &[u32]) -> Vec<Peer> {
+        Vec::new()
+    }
+
     /// The processes that something on a VCI waits for without a request that says so.
     fn awaited_on(&self, _vci: VciId) -> Vec<Peer> {
         Vec::new()
@@ -64,7 +80,7 @@ pub trait Source: ProgressSource + Sized {
 }
 
 /// How many kinds of sources there can be.
-pub const SOURCES: usize = 7;
+pub const SOURCES: usize = 8;
 
 /// The place of what all collectives share.
 pub const COLLECTIVES: usize = 0;
@@ -80,6 +96,8 @@ pub const NONBLOCKING_COLLECTIVES: usize = 4;
 pub const PERSISTENT_COLLECTIVES: usize = 5;
 /// The place of the program's own functions that progress calls. Those for a VCI are called only by who polls just that.
 pub const POLLED: usize = 6;
+/// The place of what goes on after a loss.
+pub const FAILURES: usize = 7;
 
 /// What a source has to do.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

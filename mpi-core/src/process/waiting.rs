@@ -12,11 +12,17 @@ use crate::error::{Class, Error, Result};
 use crate::pt2pt::request::{Request, RequestId, Status};
 use crate::wait::{self, Backoff, Step, Waiting};
 
+/// What ends a wait that is to be gone on with in another way.
+#[cold]
+fn look_closer() -> Error {
+    Error::new(Class::ProcFailedPending, "")
+}
+
 impl Process {
     /// Waits for a request and frees it.
     #[inline]
     pub fn wait(&self, id: RequestId) -> Result<(Status, Option<Error>)> {
-        self.wait_for(id)?;
+        self.wait_here(id)?;
         self.finish(id)
     }
 
@@ -26,13 +32,63 @@ impl Process {
         let Some(request) = self.requests.get(id) else {
             return Err(Error::new(Class::Request, "the request does not exist"));
         };
-        self.wait_for_found(request)
+        match self.wait_for_found(request) {
+            Ok(()) => Ok(()),
+            Err(error) => self.wait_with_loss(id, request, error),
+        }
     }
 
-    /// As [`Process::wait_for`], of a request that has been looked up.
+    /// As [`Process::wait_for`], of a request that has been looked up. Ends before that where something is lost, with
+    /// an error that [`Process::wait_with_loss`] is to get.
     #[inline(never)]
     pub(super) fn wait_for_found(&self, request: &Request) -> Result<()> {
-        self.wait_despite_loss(request.vci(), || Ok(request.is_done().then_some(())))
+        let done = || Ok(request.is_done().then_some(()));
+        self.wait_unless(request.vci(), done, || {
+            match self.losses.load(Ordering::Relaxed) {
+                0 => Ok(()),
+                _ => Err(look_closer()),
+            }
+        })
+    }
+
+    /// Goes on with the wait for a request where something is lost.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn wait_with_loss(
+        &self,
+        id: RequestId,
+        request: &Request,
+        why: Error,
+    ) -> Result<()> {
+        if why.class() != Class::ProcFailedPending {
+            return Err(why);
+        }
+        let done = || Ok(request.is_done().then_some(()));
+        self.wait_unless(request.vci(), done, || self.check_interruption(id))
+    }
+
+    /// As [`Process::wait_for`] in a call that starts the request itself: a receive from any source that a loss
+    /// interrupts ends there, and is freed.
+    pub fn wait_here(&self, id: RequestId) -> Result<()> {
+        self.wait_for(id)
+            .or_else(|error| self.end_interrupted(id, error))
+    }
+
+    #[cold]
+    fn end_interrupted(&self, id: RequestId, error: Error) -> Result<()> {
+        if error.class() != Class::ProcFailedPending {
+            return Err(error);
+        }
+        self.cancel(id)?;
+        let Some(request) = self.requests.get(id) else {
+            return Err(error);
+        };
+        self.wait_despite_loss(request.vci(), || Ok(request.is_done().then_some(())))?;
+        if !request.status().is_cancelled() {
+            return Ok(());
+        }
+        self.finish(id)?;
+        Err(Error::new(Class::ProcFailed, error.detail()))
     }
 
     /// Waits until `done` says so, which is asked again after each round of progress on `vci` (and,
@@ -117,7 +173,18 @@ impl Process {
     pub fn wait_despite_loss<T>(
         &self,
         vci: VciId,
+        done: impl FnMut() -> Result<Option<T>>,
+    ) -> Result<T> {
+        self.wait_unless(vci, done, || Ok(()))
+    }
+
+    /// As [`Process::wait_despite_loss`]; after a round that has brought nothing, `stop` may end it.
+    #[inline]
+    pub fn wait_unless<T>(
+        &self,
+        vci: VciId,
         mut done: impl FnMut() -> Result<Option<T>>,
+        stop: impl Fn() -> Result<()>,
     ) -> Result<T> {
         let mut backoff = Backoff::default();
         let mut waiting = Waiting::default();
@@ -127,7 +194,10 @@ impl Process {
             }
             if self.poll_one(vci)?.0 {
                 backoff.reset();
-            } else if self.idle(vci, &mut backoff, &mut waiting)?
+                continue;
+            }
+            stop()?;
+            if self.idle(vci, &mut backoff, &mut waiting)?
                 && let Some(value) =
                     self.sleep(vci, self.wait.nap, &mut backoff, &waiting, &mut done)?
             {

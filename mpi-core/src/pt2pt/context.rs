@@ -20,6 +20,15 @@ pub enum Purpose {
     /// Partitioned communication: announcements with the program's tags, groups of partitions with tags
     /// below 0.
     Partitioned = 4,
+    /// Letters about failed processes and revoked communicators.
+    Failure = 5,
+}
+
+impl Purpose {
+    /// Whether a message's context says that it is for this.
+    pub(crate) fn is_of(self, context: u64) -> bool {
+        context & ((1 << PURPOSE) - 1) == self as u64
+    }
 }
 
 /// Bits of a purpose.

@@ -11,19 +11,18 @@
 
 use netmod::{Header, IoVec, LaneError, MAX_IOVECS, Peer, Pipe, RemoteAddr, Sink, Token, VciId};
 use netmod_kit::PeerTable;
+use netmod_kit::spare::Spare;
 
 use crate::error::{Class, Error, Result};
-use crate::pt2pt::NOBODY;
 use crate::pt2pt::buffer::Buffer;
 use crate::pt2pt::flow::{Stream, cost};
 use crate::pt2pt::letter::Letter;
 use crate::pt2pt::matching::{PostedQueue, UnexpectedQueue};
 use crate::pt2pt::operations::Ops;
 use crate::pt2pt::request::{Cancelled, Records, RequestId, Role, Status};
-use crate::pt2pt::spare::Spare;
-use crate::pt2pt::usable::Usable;
 use crate::pt2pt::wire::{self, Control, Key, Name, PacketKind, Rts, Trailer};
 use crate::{ANY_SOURCE, ANY_TAG};
+use netmod_kit::usable::Usable;
 
 mod answers;
 mod counters;
@@ -213,7 +212,11 @@ pub(crate) struct Engine {
     pub lost: Vec<(Peer, String)>,
     /// What lost processes of other jobs were members of, as requests name it.
     pub lost_members: Vec<(Peer, u32)>,
-    /// Those of them that the process has been told of.
+    /// Receives from any source that the program waits for stay when one is lost.
+    pub spares_any: bool,
+    /// Sends that were asked back, and are to end with an error if they come.
+    pub recalled: Vec<(Name, Error)>,
+    /// Those of the lost that the process has been told of.
     pub lost_reported: usize,
     /// Letters that have come, for the process.
     pub letters: Vec<Letter>,
@@ -238,6 +241,8 @@ impl Engine {
             usable: Usable::default(),
             lost: Vec::new(),
             lost_members: Vec::new(),
+            spares_any: false,
+            recalled: Vec::new(),
             lost_reported: 0,
             letters: Vec::new(),
             news: false,
@@ -304,20 +309,6 @@ impl Engine {
         }
         if !self.lost.is_empty() {
             self.fail_if_lost(id, peer);
-        }
-    }
-
-    /// Ends an operation whose other side is lost.
-    #[cold]
-    pub fn fail_if_lost(&mut self, id: RequestId, peer: Peer) {
-        let owner = self.records.owner_of(id);
-        let lost = self.lost.iter().find(|(lost, _)| match peer {
-            NOBODY => self.lost_members.contains(&(*lost, owner)),
-            one => *lost == one,
-        });
-        if let Some((peer, why)) = lost {
-            let error = lost_peer(*peer, why);
-            self.fail(id, error);
         }
     }
 

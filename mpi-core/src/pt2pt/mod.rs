@@ -10,8 +10,6 @@ pub(crate) mod mailbox;
 pub(crate) mod matching;
 pub mod operations;
 pub mod request;
-pub mod spare;
-pub(crate) mod usable;
 pub(crate) mod wire;
 
 use netmod::Peer;

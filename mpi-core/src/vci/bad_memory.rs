@@ -7,8 +7,8 @@ use crate::error::Error;
 use crate::pt2pt::bad_memory::{own_receive, own_send, their_send};
 use crate::pt2pt::engine::{Action, Address};
 use crate::pt2pt::request::RequestId;
-use crate::pt2pt::usable::{Access, Usable};
 use crate::pt2pt::wire::{Control, PacketKind};
+use netmod_kit::usable::{Access, Usable};
 
 /// The error of memory that can't be used.
 pub(super) fn check(

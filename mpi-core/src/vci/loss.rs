@@ -5,7 +5,9 @@
 use netmod::{LaneError, Lost, Peer};
 
 use super::{OWN, VciState};
+use crate::error::Error;
 use crate::pt2pt::NOBODY;
+use crate::pt2pt::context::{ContextId, Purpose};
 use crate::pt2pt::engine::{Action, Address, Engine, lost_peer};
 use crate::pt2pt::letter::Letter;
 use crate::pt2pt::request::Role;
@@ -38,7 +40,15 @@ impl VciState {
     /// the buffer is not free.
     ///
     /// One of another job matters to what has it as a member: `owners`, as requests say. `None`: to all.
-    pub fn handle_lost_peer(&mut self, peer: Peer, why: &str, owners: Option<&[u32]>) {
+    /// `spares`: the program's receives from any stay; who waits for them finds out.
+    pub fn handle_lost_peer(
+        &mut self,
+        peer: Peer,
+        why: &str,
+        owners: Option<&[u32]>,
+        spares: bool,
+    ) {
+        self.engine.spares_any = spares;
         let concerns = |owner| owners.is_none_or(|owners| owners.contains(&owner));
         let owners = owners.unwrap_or(&[]);
         // Another that was found here meanwhile is still to be told.
@@ -59,7 +69,8 @@ impl VciState {
                 continue;
             };
             let with_it = record.peer == peer;
-            let from_any = record.peer == NOBODY && concerns(owner);
+            let spared = spares && Purpose::PointToPoint.is_of(record.key.context);
+            let from_any = record.peer == NOBODY && concerns(owner) && !spared;
             let ends = match record.role {
                 Role::Posted(_) => with_it || from_any,
                 Role::Receiving => with_it && !record.fetching,
@@ -79,6 +90,27 @@ impl VciState {
             }
         }
         // What waits for room finds out that there is none any more.
+        self.dispatch();
+    }
+
+    /// Ends the program's messages in a context that has been revoked. A send that its receiver may be reading is
+    /// asked back; what is being moved goes on.
+    pub fn end_messages(&mut self, context: ContextId, error: &Error) {
+        let contexts = [Purpose::PointToPoint, Purpose::Partitioned].map(|one| context.of(one));
+        for id in self.engine.records.active() {
+            let Some(record) = self.engine.records.get(id) else {
+                continue;
+            };
+            if !contexts.contains(&record.key.context) {
+                continue;
+            }
+            let role = record.role;
+            match role {
+                Role::Posted(_) => self.engine.fail(id, error.clone()),
+                Role::Queued if self.unqueue(id) => self.engine.fail(id, error.clone()),
+                _ => self.engine.recall(id, error),
+            }
+        }
         self.dispatch();
     }
 
@@ -109,6 +141,13 @@ impl VciState {
             }
         }
         self.dispatch();
+    }
+
+    /// Adds all that messages were sent to.
+    pub fn add_known_peers(&mut self, peers: &mut Vec<Peer>) {
+        let streams = self.engine.streams.iter();
+        let used = streams.filter(|(_, _, stream)| stream.is_used());
+        peers.extend(used.map(|(peer, ..)| peer));
     }
 
     /// The owners of receives that anybody may send to.

@@ -9,8 +9,8 @@ use crate::error::{Class, Error};
 use crate::pt2pt::buffer::Buffer;
 use crate::pt2pt::engine::{Action, Address, Engine};
 use crate::pt2pt::request::{RequestId, Role};
-use crate::pt2pt::usable::Access;
 use crate::pt2pt::wire::{self, Control, Key, Name, PacketKind, Rts};
+use netmod_kit::usable::Access;
 
 /// A receive whose data comes through a pipe.
 pub(super) struct Pull {

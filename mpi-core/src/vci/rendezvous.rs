@@ -9,8 +9,8 @@ use super::{OWN, VciState, bad_memory};
 use crate::pt2pt::engine::{Address, Engine};
 use crate::pt2pt::flow::cost;
 use crate::pt2pt::request::{Record, RequestId, Role};
-use crate::pt2pt::usable::Access;
 use crate::pt2pt::wire::{self, Control, Cts, Name, PacketKind, Rts};
+use netmod_kit::usable::Access;
 
 /// Data that goes where an offer would go: with the name of the request it is as long.
 const SMALL: usize = Rts::SIZE - Name::SIZE;

@@ -12,8 +12,8 @@ use crate::pt2pt::buffer::Buffer;
 use crate::pt2pt::engine::{Action, Address};
 use crate::pt2pt::flow::{Stream, cost};
 use crate::pt2pt::request::{RequestId, Role};
-use crate::pt2pt::usable::Access;
 use crate::pt2pt::wire::{self, Key, PacketKind, Trailer};
+use netmod_kit::usable::Access;
 
 /// When a send may complete (MPI-3.1 section 3.4). Ready mode is standard mode here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -266,7 +266,7 @@ pub(super) unsafe fn receive_from(
     }
     // SAFETY: the caller's contract.
     let id = unsafe { start_receive(comm, buf, count, datatype, source, tag)? };
-    runtime.process.wait_for(id)?;
+    runtime.process.wait_here(id)?;
     let (found, error) = match runtime.process.finish_well(id) {
         Some(found) => (found, None),
         None => runtime.process.finish(id)?,

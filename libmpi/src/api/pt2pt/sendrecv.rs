@@ -73,10 +73,13 @@ unsafe fn exchanged(
     status: *mut MPI_Status,
 ) -> Result<()> {
     let process = &runtime.process;
-    process.wait_for(receive)?;
-    let (found, error) = match process.finish_well(receive) {
-        Some(found) => (found, None),
-        None => process.finish(receive)?,
+    let (found, error) = match process.wait_here(receive) {
+        Ok(()) => match process.finish_well(receive) {
+            Some(found) => (found, None),
+            None => process.finish(receive)?,
+        },
+        // The send's buffer is to be the program's again all the same.
+        Err(error) => (Status::EMPTY, Some(error)),
     };
     let sent = finish_send(send);
     // SAFETY: the caller's contract.

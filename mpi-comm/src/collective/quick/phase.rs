@@ -162,7 +162,7 @@ impl<'a> Phase<'a> {
         let mut note = ProgressNote::new(process);
         process.wait_for_stores(comm.vci(), || {
             // With a member lost nothing goes on, lest what is missing be taken for the result.
-            if let Some(error) = process.loss_among(|peer| comm.has_member(peer)) {
+            if let Some(error) = comm.trouble(process) {
                 return Err(error);
             }
             loop {

@@ -10,8 +10,8 @@ use super::{Address, Engine, PLACED, SCATTERED};
 use crate::error::{Class, Error};
 use crate::pt2pt::bad_memory::own_receive;
 use crate::pt2pt::request::{Record, RequestId, Role};
-use crate::pt2pt::usable::{Access, first_bad};
 use crate::pt2pt::wire::{self, Control, PacketKind, Trailer};
+use netmod_kit::usable::{Access, first_bad};
 
 /// Mean length of runs, in bytes, from which the kernel writes them to their places itself. Shorter ones cost
 /// it more than it costs to unpack them from a buffer that the processor's cache still holds.

@@ -1,15 +1,32 @@
-//! How sends end, and how operations are taken back.
+//! How sends end, and how operations are taken back or end by a loss.
 
 #![deny(unsafe_code)]
 
-use netmod::LaneError;
+use netmod::{LaneError, Peer};
 
-use super::{Action, Address, Engine};
+use super::{Action, Address, Engine, lost_peer};
 use crate::error::{Class, Error};
-use crate::pt2pt::bad_memory;
-use crate::pt2pt::request::{Cancelled, RequestId, Role, Status};
+use crate::pt2pt::context::Purpose;
+use crate::pt2pt::request::{Cancelled, Record, RequestId, Role, Status};
+use crate::pt2pt::{NOBODY, bad_memory};
 
 impl Engine {
+    /// Ends an operation whose other side is lost.
+    #[cold]
+    pub fn fail_if_lost(&mut self, id: RequestId, peer: Peer) {
+        let owner = self.records.owner_of(id);
+        let key = self.records.get(id).map(|record| record.key.context);
+        let spared = self.spares_any && key.is_some_and(|key| Purpose::PointToPoint.is_of(key));
+        let lost = self.lost.iter().find(|(lost, _)| match peer {
+            NOBODY => !spared && self.lost_members.contains(&(*lost, owner)),
+            one => *lost == one,
+        });
+        if let Some((peer, why)) = lost {
+            let error = lost_peer(*peer, why);
+            self.fail(id, error);
+        }
+    }
+
     /// Completes a send: its data has left, or has been read.
     pub fn finish_send(&mut self, id: RequestId) {
         self.end_send(id, Status::EMPTY);
@@ -17,11 +34,50 @@ impl Engine {
 
     /// Completes a send that was given back.
     pub fn finish_cancelled(&mut self, id: RequestId) {
+        let name = self.records.name(id);
+        if let Some(at) = self.recalled.iter().position(|(one, _)| *one == name) {
+            let (_, error) = self.recalled.swap_remove(at);
+            return self.fail_given_back(id, error);
+        }
         let status = Status {
             cancelled: Cancelled::Yes,
             ..Status::EMPTY
         };
         self.end_send(id, status);
+    }
+
+    /// Asks the receiver of a send to give it back, so that it ends with an error; one that can't be asked back goes on.
+    #[cold]
+    pub fn recall(&mut self, id: RequestId, error: &Error) {
+        let is_asked = |record: &Record| record.is_recallable() && !record.asked_back;
+        if self.records.get(id).is_none_or(|record| !is_asked(record)) {
+            return;
+        }
+        let Engine {
+            recalled, records, ..
+        } = self;
+        // Those that were received after all.
+        recalled.retain(|(name, _)| records.named(*name).is_some());
+        recalled.push((records.name(id), error.clone()));
+        self.cancel(id);
+    }
+
+    /// Ends with an error a send that was given back.
+    #[cold]
+    fn fail_given_back(&mut self, id: RequestId, error: Error) {
+        let Some(record) = self.records.get(id) else {
+            return;
+        };
+        if record.exposed.is_none() && record.pipe.is_none() {
+            return self.records.complete(id, Status::EMPTY, Some(error));
+        }
+        let to = Address {
+            peer: record.peer,
+            vci: record.peer_vci,
+        };
+        record.role = Role::Ending;
+        record.error = Some(error);
+        self.outbox.push(Action::Withdraw(to, id, Status::EMPTY));
     }
 
     fn end_send(&mut self, id: RequestId, status: Status) {

@@ -5,14 +5,16 @@ use std::io::{BufRead, BufReader};
 
 /// What is to be done with the memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Access {
+pub enum Access {
+    /// It is read.
     Read,
+    /// It is written.
     Write,
 }
 
 /// What was found usable, so that it need not be walked through page by page again.
 #[derive(Default)]
-pub(crate) struct Usable {
+pub struct Usable {
     readable: Ranges,
     writable: Ranges,
 }
@@ -62,6 +64,9 @@ impl Ranges {
 impl Usable {
     /// As [`Usable::check`], without a system call if the range was found usable before. For memory that this process
     /// reads or writes itself: that it has been unmapped since shows then as it would in the program.
+    ///
+    /// # Errors
+    /// The first address that can't be used.
     pub fn check_once(&mut self, start: *const u8, len: usize, access: Access) -> Result<(), u64> {
         match self.knows(start, len, access) {
             true => Ok(()),
@@ -83,6 +88,9 @@ impl Usable {
     /// costs a look at each page (30 ns). So of a range that was found usable only the last page is
     /// looked at, which is the one that isn't there where a buffer is too short: a page that is closed in the
     /// midst of a buffer that has been in use is not noticed here.
+    ///
+    /// # Errors
+    /// That address.
     pub fn check(&mut self, start: *const u8, len: usize, access: Access) -> Result<(), u64> {
         let (first, end) = (start.addr(), start.addr().saturating_add(len));
         let known = self.knows(start, len, access);
@@ -108,7 +116,7 @@ impl Usable {
 
 /// The first address that can't be used of bytes that can't all be, found by halves.
 #[cold]
-pub(crate) fn first_bad(start: *const u8, len: usize, access: Access) -> u64 {
+pub fn first_bad(start: *const u8, len: usize, access: Access) -> u64 {
     let (mut good, mut bad) = (0, len);
     while bad - good > 1 {
         let middle = good + (bad - good) / 2;

@@ -1,0 +1,221 @@
+//! What members tell each other, as letters: two words each, as many as it takes. Those of one sender keep their
+//! order, so the last one says that all are there.
+
+use super::agreement::{Contribution, Decision, Message};
+use super::set::Set;
+
+/// Members come by 64; more than this no communicator has.
+const WORDS: usize = 1 << 16;
+
+/// The lowest byte of a letter's first word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+enum Kind {
+    /// 64 members that have failed, by the place of the word.
+    Failed,
+    /// 64 members whose failure is acknowledged.
+    Acknowledged,
+    /// 64 members that have failed by a decision that a contribution holds.
+    HeldFailed,
+    /// The flags of such a decision.
+    HeldFlags,
+    /// The context of a decision.
+    Context,
+    /// The end of a contribution, with its flag.
+    Contribute,
+    /// The end of a decision, with its flags.
+    Decide,
+    Got,
+    GoOn,
+    /// The communicator is revoked.
+    Revoke,
+}
+
+const KINDS: [Kind; 10] = [
+    Kind::Failed,
+    Kind::Acknowledged,
+    Kind::HeldFailed,
+    Kind::HeldFlags,
+    Kind::Context,
+    Kind::Contribute,
+    Kind::Decide,
+    Kind::Got,
+    Kind::GoOn,
+    Kind::Revoke,
+];
+
+/// Says that the communicator is revoked.
+pub(super) const REVOKE: [u64; 2] = [Kind::Revoke as u64, 0];
+
+/// Set beside the kind at the end of a contribution that holds a decision.
+const HOLDS: usize = 1;
+/// Set there if a decision raises.
+const RAISES: usize = 2;
+
+fn word(kind: Kind, place: usize, value: u64) -> [u64; 2] {
+    [kind as u64 | (place as u64) << 8, value]
+}
+
+fn pack([first, second]: [u32; 2]) -> u64 {
+    u64::from(first) | u64::from(second) << 32
+}
+
+fn unpack(flags: u64) -> [u32; 2] {
+    [flags as u32, (flags >> 32) as u32]
+}
+
+fn add_set(letters: &mut Vec<[u64; 2]>, kind: Kind, set: &Set) {
+    letters.extend(
+        set.words()
+            .map(|(place, members)| word(kind, place, members)),
+    );
+}
+
+/// A message as the words of letters.
+pub(super) fn letters(message: &Message) -> Vec<[u64; 2]> {
+    let mut letters = Vec::new();
+    let raises = |decision: &Decision| if decision.raises { RAISES } else { 0 };
+    match message {
+        Message::Contribute(mine) => {
+            add_set(&mut letters, Kind::Failed, &mine.failed);
+            add_set(&mut letters, Kind::Acknowledged, &mine.acknowledged);
+            let mut state = 0;
+            if let Some(held) = &mine.held {
+                add_set(&mut letters, Kind::HeldFailed, &held.failed);
+                letters.push(word(Kind::HeldFlags, 0, pack(held.flags)));
+                letters.push(word(Kind::Context, 0, held.context));
+                state = HOLDS | raises(held);
+            }
+            letters.push(word(Kind::Contribute, state, mine.flag.into()));
+        }
+        Message::Decide(decision) => {
+            add_set(&mut letters, Kind::Failed, &decision.failed);
+            letters.push(word(Kind::Context, 0, decision.context));
+            letters.push(word(Kind::Decide, raises(decision), pack(decision.flags)));
+        }
+        Message::Got => letters.push(word(Kind::Got, 0, 0)),
+        Message::GoOn => letters.push(word(Kind::GoOn, 0, 0)),
+    }
+    letters
+}
+
+/// What a letter has brought.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) enum Read {
+    /// A part, or nothing that can be: the rest is to come.
+    Part,
+    /// A whole message.
+    Message(Message),
+    /// The communicator is revoked.
+    Revoke,
+}
+
+/// A message of which the end has not come.
+#[derive(Default)]
+pub(super) struct Parts {
+    failed: Set,
+    acknowledged: Set,
+    held_failed: Set,
+    held_flags: u64,
+    context: u64,
+}
+
+impl Parts {
+    /// Takes in a letter's words. Where that is the end of a message, nothing is left of it here.
+    pub fn read(&mut self, [head, value]: [u64; 2]) -> Read {
+        let place = (head >> 8) as usize;
+        let Some(kind) = KINDS.get((head & 0xff) as usize) else {
+            return Read::Part;
+        };
+        let set = match kind {
+            Kind::Failed => &mut self.failed,
+            Kind::Acknowledged => &mut self.acknowledged,
+            Kind::HeldFailed => &mut self.held_failed,
+            Kind::HeldFlags => {
+                self.held_flags = value;
+                return Read::Part;
+            }
+            Kind::Context => {
+                self.context = value;
+                return Read::Part;
+            }
+            Kind::Contribute => {
+                let parts = std::mem::take(self);
+                let held = (place & HOLDS != 0).then(|| Decision {
+                    flags: unpack(parts.held_flags),
+                    failed: parts.held_failed,
+                    raises: place & RAISES != 0,
+                    context: parts.context,
+                });
+                return Read::Message(Message::Contribute(Contribution {
+                    flag: value as u32,
+                    failed: parts.failed,
+                    acknowledged: parts.acknowledged,
+                    held,
+                }));
+            }
+            Kind::Decide => {
+                let parts = std::mem::take(self);
+                return Read::Message(Message::Decide(Decision {
+                    flags: unpack(value),
+                    failed: parts.failed,
+                    raises: place & RAISES != 0,
+                    context: parts.context,
+                }));
+            }
+            Kind::Got => return Read::Message(Message::Got),
+            Kind::GoOn => return Read::Message(Message::GoOn),
+            Kind::Revoke => return Read::Revoke,
+        };
+        if place >= WORDS {
+            return Read::Part;
+        }
+        set.set_word(place, value);
+        Read::Part
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_come_as_they_were_sent() {
+        let decision = Decision {
+            flags: [7, 0xffff_fff0],
+            failed: Set::of([1, 100]),
+            raises: true,
+            context: 0x1234_5678_9abc,
+        };
+        let contribution = Contribution {
+            flag: 0xffff_ffff,
+            failed: Set::of([3, 64, 1000]),
+            acknowledged: Set::of([3]),
+            held: None,
+        };
+        let holder = Contribution {
+            held: Some(decision.clone()),
+            ..contribution.clone()
+        };
+        let mut parts = Parts::default();
+        for message in [
+            Message::Contribute(contribution),
+            Message::Contribute(holder),
+            Message::Decide(decision),
+            Message::Contribute(Contribution::default()),
+            Message::Got,
+            Message::GoOn,
+        ] {
+            let letters = letters(&message);
+            let (last, first) = letters.split_last().unwrap();
+            for words in first {
+                assert_eq!(parts.read(*words), Read::Part);
+            }
+            assert_eq!(parts.read(*last), Read::Message(message));
+        }
+        assert_eq!(parts.read(REVOKE), Read::Revoke);
+        // What can't be says nothing.
+        assert_eq!(parts.read([0xff, 0]), Read::Part);
+        assert_eq!(parts.read(word(Kind::Failed, WORDS, 1)), Read::Part);
+    }
+}
