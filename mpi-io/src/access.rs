@@ -58,6 +58,10 @@ pub(crate) enum Allowed<'a> {
 /// Bytes of data that are packed or unpacked at a time.
 const STAGE: usize = 1 << 20;
 
+/// Bytes, at most, that the call which starts an access moves itself where the system has or takes them in memory: so many
+/// are copied in the time that it takes to have a thread do so.
+const AT_ONCE: u64 = 64 << 10;
+
 impl Shared {
     /// The hints in force.
     pub fn hints(&self) -> Arc<Hints> {
@@ -90,6 +94,43 @@ impl Shared {
         let mut file = Converted::new(&view.representation, memory, direction)?;
         let moved = self.move_bytes(view, position, &mut file.buffer(), direction)?;
         file.finish(&view.representation, memory, direction, moved)
+    }
+
+    /// [`Shared::transfer`], if it is so short and so simple that the system may do it at once: for what is started, and
+    /// would take a thread longer to take over. Returns how many bytes were moved; `None`: it is still to be done, or to
+    /// be done again.
+    pub fn transfer_at_once(
+        &self,
+        view: &View,
+        position: u64,
+        memory: &Memory,
+        direction: Direction,
+    ) -> Option<u64> {
+        let buffer = &memory.buffer;
+        let len = buffer.len() as u64;
+        if len > AT_ONCE || !view.representation.is_plain() || self.is_atomic() {
+            return None;
+        }
+        if len == 0 {
+            return Some(0);
+        }
+        let start = buffer.as_ptr()?;
+        if !view.is_one_run(position, len) {
+            return None;
+        }
+        let _entered = match direction {
+            Direction::Read => None,
+            Direction::Write if self.hints.lock().ds_write == Choice::Enable => return None,
+            Direction::Write => self.writers.enter()?,
+        };
+        let piece = iovec {
+            iov_base: start.cast(),
+            iov_len: buffer.len(),
+        };
+        let at = view.place(position);
+        // SAFETY: the buffer was promised to be valid.
+        let moved = unsafe { self.storage.move_at_once(piece, at, direction) };
+        moved.then_some(len)
     }
 
     /// The same for data as it is in the file.

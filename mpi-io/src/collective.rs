@@ -148,16 +148,26 @@ impl File {
             {
                 return Ok(Own::Here(memory, place));
             }
+            let at_once = self.shared().transfer_at_once(
+                &place.view,
+                place.position,
+                &memory,
+                direction,
+            );
             let (file, mut memory) = (self.clone(), memory);
             let nothing = Place {
                 view: place.view.clone(),
                 bytes: 0,
                 ..place
             };
-            let outcome = Outcome::of(process, move || {
-                let shared = file.shared();
-                shared.transfer(&place.view, place.position, &mut memory, direction)
-            });
+            let len = memory.buffer.len();
+            let outcome = match at_once {
+                Some(moved) => Outcome::is(Ok(moved)),
+                None => Outcome::of(process, len, move || {
+                    let shared = file.shared();
+                    shared.transfer(&place.view, place.position, &mut memory, direction)
+                }),
+            };
             Ok(Own::Alone(outcome, nothing))
         });
         let known = own.as_ref().err().cloned();
@@ -234,7 +244,14 @@ impl File {
             return (memory, place, Ok(0));
         }
         let shared = self.shared().clone();
-        let moved = talk.apart(move || {
+        if !talk.waits()
+            && let Some(moved) =
+                shared.transfer_at_once(&place.view, place.position, &memory, direction)
+        {
+            return (memory, place, Ok(moved));
+        }
+        let len = memory.buffer.len();
+        let moved = talk.apart(len, move || {
             let moved = shared.transfer(&place.view, place.position, &mut memory, direction);
             (memory, place, moved)
         });

@@ -52,6 +52,16 @@ pub trait Storage: Send + Sync {
     /// The pieces are valid for reads.
     unsafe fn write_at(&self, pieces: &[iovec], at: u64) -> io::Result<usize>;
 
+    /// Moves a piece of memory to or from byte `at` of the file on, if the system can do so at once: it has, or takes, the
+    /// data in memory, and waits for no device and nobody else. Returns whether all of it has been moved; if not, part of it
+    /// may have been. Errors are left to [`Storage::read_at`] and [`Storage::write_at`].
+    ///
+    /// # Safety
+    /// The piece is valid for writes where it is read to, and for reads where it is written from.
+    unsafe fn move_at_once(&self, _piece: iovec, _at: u64, _direction: Direction) -> bool {
+        false
+    }
+
     /// The size of the file.
     fn size(&self) -> io::Result<u64>;
 

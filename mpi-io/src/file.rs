@@ -464,11 +464,16 @@ impl File {
     ) -> Result<RequestId> {
         let place = self.place(at, &memory, direction)?;
         let (shared, vci) = (self.shared.clone(), self.comm.vci());
+        let at_once = shared.transfer_at_once(&place.view, place.position, &memory, direction);
+        if let Some(moved) = at_once {
+            return Files::ended(process, vci, owner, Ok(moved));
+        }
         if place.view.representation.needs_caller() {
             let moved = shared.transfer(&place.view, place.position, &mut memory, direction);
             return Files::ended(process, vci, owner, moved);
         }
-        Files::start(process, vci, owner, move || {
+        let len = memory.buffer.len();
+        Files::start(process, vci, owner, len, move || {
             shared.transfer(&place.view, place.position, &mut memory, direction)
         })
     }

@@ -7,7 +7,7 @@ use std::future::Future;
 use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use mpi_core::process::Process;
@@ -30,9 +30,17 @@ pub struct Files {
     operations: Mutex<Vec<Operation>>,
     /// Those that are to come behind them, so that whoever starts one waits for nobody who polls.
     begun: Mutex<Vec<Operation>>,
+    /// How often somebody has looked while threads had something to do.
+    looks: AtomicU32,
     /// Comes last: its threads end before the rest goes.
     pool: Pool,
 }
+
+/// What moves so many bytes at most is short: who waits for it may do it.
+const SHORT: usize = 256 << 10;
+
+/// One look in so many, while threads have something to do, is used to help them: some microseconds after they were told.
+const LOOKS: u32 = 64;
 
 /// A collective access that was started. Those of a file are carried out one after the other, in the order in
 /// which they were started: it is the same on all its members.
@@ -81,26 +89,49 @@ impl Files {
         });
     }
 
-    /// Has a thread make an access, whose request completes with what it returns.
+    /// Has a thread make an access of so many bytes, whose request completes with what it returns.
     pub(crate) fn start(
         process: &Process,
         vci: VciId,
         owner: u32,
+        len: usize,
         access: impl FnOnce() -> Result<u64> + Send + 'static,
     ) -> Result<RequestId> {
         let files = process.source::<Files>();
         let request = process.start_outside(vci, owner)?;
         let done = files.done.clone();
         files.count(process, 1);
-        Files::apart(process, move || done.add(request, access()));
+        Files::apart(process, len, move || done.add(request, access()));
         Ok(request)
     }
 
-    /// Has a thread do something, or does it here if there is no thread.
-    pub(crate) fn apart(process: &Process, work: impl FnOnce() + Send + 'static) {
+    /// Has a thread do something that moves so many bytes, or does it here if there is no thread.
+    pub(crate) fn apart(process: &Process, len: usize, work: impl FnOnce() + Send + 'static) {
         let files = process.source::<Files>();
-        if let Err(work) = files.pool.push(Box::new(work)) {
+        if let Err(work) = files.pool.push(Box::new(work), len <= SHORT) {
             work();
+        }
+    }
+
+    /// Threads may have no core but this one, on which the caller waits for them: it lets them have that now and then, and
+    /// does itself what is short and has not been begun. Returns whether it has done something.
+    fn help_threads(&self, process: &Process) -> bool {
+        if !self.pool.is_busy() {
+            return false;
+        }
+        let looks = self.looks.fetch_add(1, Ordering::Relaxed);
+        if !looks.wrapping_add(1).is_multiple_of(LOOKS) {
+            return false;
+        }
+        match self.pool.take_short() {
+            Some(work) => {
+                work();
+                true
+            }
+            None => {
+                process.give_up_core();
+                false
+            }
         }
     }
 
@@ -222,7 +253,8 @@ impl Source for Files {
 
 impl ProgressSource for Files {
     fn advance(&self, process: &Process) -> Result<bool> {
-        Ok(self.go_on(process)? | self.complete_done(process)?)
+        let helped = self.help_threads(process);
+        Ok(helped | self.go_on(process)? | self.complete_done(process)?)
     }
 
     fn report(&self, text: &mut String) {

@@ -346,7 +346,8 @@ impl Phases<'_> {
             }
         }
         let (shared, window) = (self.file.shared().clone(), std::mem::take(&mut self.window));
-        let stored = self.talk.apart(move || {
+        let len = window.len();
+        let stored = self.talk.apart(len, move || {
             let stored = sieve::store(&shared, &stretches, &window, reach.start);
             (
                 window,
@@ -482,7 +483,8 @@ impl Phases<'_> {
             return 0;
         }
         let (shared, mut window) = (self.file.shared().clone(), std::mem::take(&mut self.window));
-        let loaded = self.talk.apart(move || {
+        let len = window.len();
+        let loaded = self.talk.apart(len, move || {
             let to = window.as_mut_ptr();
             // SAFETY: the window has room for the run.
             let read = unsafe { move_plain(&*shared.storage, run, to, Direction::Read) };

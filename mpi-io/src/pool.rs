@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{Builder, JoinHandle};
 
 use parking_lot::{Condvar, Mutex};
@@ -13,9 +14,15 @@ const MOST: usize = 4;
 
 type Job = Box<dyn FnOnce() + Send>;
 
+/// Something to do, and whether it is short.
+struct Entry {
+    job: Job,
+    is_short: bool,
+}
+
 #[derive(Default)]
 struct Queue {
-    jobs: VecDeque<Job>,
+    jobs: VecDeque<Entry>,
     idle: usize,
     ends: bool,
 }
@@ -23,6 +30,8 @@ struct Queue {
 #[derive(Default)]
 struct Common {
     queue: Mutex<Queue>,
+    /// What has been pushed and is not over.
+    under_way: AtomicUsize,
     more: Condvar,
 }
 
@@ -34,8 +43,9 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// Has a thread do something; gives it back if there is none that could.
-    pub fn push(&self, job: Job) -> Result<(), Job> {
+    /// Has a thread do something; gives it back if there is none that could. What is short may be taken back
+    /// ([`Pool::take_short`]).
+    pub fn push(&self, job: Job, is_short: bool) -> Result<(), Job> {
         let mut threads = self.threads.lock();
         let mut queue = self.common.queue.lock();
         if queue.idle <= queue.jobs.len()
@@ -47,9 +57,33 @@ impl Pool {
         if threads.is_empty() {
             return Err(job);
         }
-        queue.jobs.push_back(job);
+        self.common.under_way.fetch_add(1, Ordering::Relaxed);
+        queue.jobs.push_back(Entry { job, is_short });
         self.common.more.notify_one();
         Ok(())
+    }
+
+    /// Whether threads have something to do.
+    pub fn is_busy(&self) -> bool {
+        self.common.under_way.load(Ordering::Relaxed) > 0
+    }
+
+    /// The first thing to do, if it is short and no thread has begun it: for the caller to do.
+    pub fn take_short(&self) -> Option<impl FnOnce() + use<>> {
+        let job = {
+            let mut queue = self.common.queue.try_lock()?;
+            queue.jobs.front().filter(|first| first.is_short)?;
+            queue.jobs.pop_front()?.job
+        };
+        let common = self.common.clone();
+        Some(move || common.carry_out(job))
+    }
+}
+
+impl Common {
+    fn carry_out(&self, job: Job) {
+        job();
+        self.under_way.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -68,9 +102,9 @@ impl Drop for Pool {
 fn work(common: &Common) {
     let mut queue = common.queue.lock();
     loop {
-        if let Some(job) = queue.jobs.pop_front() {
+        if let Some(Entry { job, .. }) = queue.jobs.pop_front() {
             drop(queue);
-            job();
+            common.carry_out(job);
             queue = common.queue.lock();
         } else if queue.ends {
             return;

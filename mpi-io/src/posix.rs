@@ -126,6 +126,25 @@ impl Storage for PosixFile {
         Ok(done)
     }
 
+    unsafe fn move_at_once(&self, piece: iovec, at: u64, direction: Direction) -> bool {
+        let (file, Ok(at)) = (self.file.as_raw_fd(), offset(at)) else {
+            return false;
+        };
+        // What is kept in memory takes no flag that forbids to wait (tmpfs refuses it), and needs none.
+        let flags = match self.in_memory {
+            true => 0,
+            false => libc::RWF_NOWAIT,
+        };
+        // SAFETY: the caller's contract for the piece.
+        let moved = unsafe {
+            match direction {
+                Direction::Read => libc::preadv2(file, &raw const piece, 1, at, flags),
+                Direction::Write => libc::pwritev2(file, &raw const piece, 1, at, flags),
+            }
+        };
+        usize::try_from(moved).is_ok_and(|moved| moved == piece.iov_len)
+    }
+
     fn size(&self) -> io::Result<u64> {
         self.file.metadata().map(|told| told.len())
     }

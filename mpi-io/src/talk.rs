@@ -177,12 +177,16 @@ impl<'a> Talk<'a> {
         messages.finish(started).await
     }
 
-    /// Has a thread do something, or does it here if the caller waits.
-    pub async fn apart<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+    /// Has a thread do something that moves so many bytes, or does it here if the caller waits.
+    pub async fn apart<T: Send + 'static>(
+        &self,
+        len: usize,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> T {
         if self.waits {
             return work();
         }
-        let outcome = self.with(|process| Outcome::of(process, work));
+        let outcome = self.with(|process| Outcome::of(process, len, work));
         outcome.wait().await
     }
 }
@@ -191,11 +195,20 @@ impl<'a> Talk<'a> {
 pub(crate) struct Outcome<T>(Arc<Mutex<Option<T>>>);
 
 impl<T: Send + 'static> Outcome<T> {
-    /// Has a thread of the process do something.
-    pub fn of(process: &Process, work: impl FnOnce() -> T + Send + 'static) -> Outcome<T> {
+    /// Of what has been done already.
+    pub fn is(result: T) -> Outcome<T> {
+        Outcome(Arc::new(Mutex::new(Some(result))))
+    }
+
+    /// Has a thread of the process do something that moves so many bytes.
+    pub fn of(
+        process: &Process,
+        len: usize,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Outcome<T> {
         let outcome = Outcome(Arc::new(Mutex::new(None)));
         let place = outcome.0.clone();
-        Files::apart(process, move || {
+        Files::apart(process, len, move || {
             let result = work();
             *place.lock() = Some(result);
         });
