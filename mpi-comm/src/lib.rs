@@ -5,6 +5,7 @@
 //! communicator is an attachment that `mpi-core` does not look into, and its collectives register with the
 //! process as a source of progress. Its rooms have an order, too (`tests/rooms.rs`).
 
+pub mod arenas;
 pub mod collective;
 pub mod creation;
 pub mod dynamic;

@@ -6,6 +6,7 @@ mod rooms;
 /// From the ground up.
 const ROOMS: &[&str] = &[
     "sync",
+    "arenas",
     "collective",
     "creation",
     "dynamic",

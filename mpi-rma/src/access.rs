@@ -7,6 +7,7 @@ use crate::request_slot::{self, SmallAccess};
 use crate::runs::{self, Group};
 use crate::target_requests;
 use crate::window::{Flavor, Way, Window};
+use crate::windows::Windows;
 use mpi_core::comm::single_copy;
 use mpi_core::process::Process;
 use mpi_core::pt2pt::request::RequestId;
@@ -154,6 +155,7 @@ impl Window {
     /// Asks an attentive target of this node for a small access to one run of its memory.
     pub(crate) fn ask_by_slot(
         &self,
+        process: &Process,
         target: &Target<'_>,
         what: SmallAccess,
         at: i64,
@@ -176,6 +178,7 @@ impl Window {
             _ => len,
         };
         let place = ((at + skip as i64) as u64, count);
+        let windows = process.source::<Windows>();
         target_requests::ask(
             control,
             &self.hit_rate,
@@ -184,6 +187,7 @@ impl Window {
             place,
             input,
             output,
+            || windows.serve_slots(),
         )
     }
 

@@ -142,7 +142,7 @@ impl Window {
                     Some(_) => None,
                 };
                 if let Some(output) = output
-                    && self.ask_by_slot(&target, what, at, data, output)
+                    && self.ask_by_slot(process, &target, what, at, data, output)
                 {
                     return Ok(None);
                 }
@@ -398,8 +398,8 @@ impl Window {
                     both[..LONGEST_COMPARED].copy_from_slice(&compare.to_le_bytes());
                     both[LONGEST_COMPARED..].copy_from_slice(&new.to_le_bytes());
                     let mut found = [0u8; LONGEST_COMPARED];
-                    if self.ask_by_slot(&target, SmallAccess::CompareAndSwap, at, &both, &mut found)
-                    {
+                    let what = SmallAccess::CompareAndSwap;
+                    if self.ask_by_slot(process, &target, what, at, &both, &mut found) {
                         netmod_kit::copy(found.as_ptr(), result, size);
                         return Ok(());
                     }

@@ -21,7 +21,6 @@ use crate::window::Hints;
 use crate::window::{Flavor, Memory, Way, Window};
 use crate::windows::{self, Windows};
 use mpi_core::comm::Comm;
-use mpi_core::comm::single_copy;
 use mpi_core::process::Process;
 use mpi_types::error::{Class, Error, Result};
 
@@ -69,6 +68,8 @@ struct Plan<'a> {
     unit: i64,
     /// Whether all members have as much memory and the same unit.
     alike: bool,
+    /// The most memory that a member has, in bytes.
+    most: u64,
     /// Where a created window's memory is, if all members' lie in memory that others can map.
     piece: Option<PieceLocation>,
     /// Memory is to be taken at once.
@@ -136,6 +137,7 @@ impl Window {
             size,
             unit,
             alike: told[0] == !told[1] && told[2] == !told[3],
+            most: told[0],
             piece: piece.filter(|_| told[5] == 0),
             at_once: hints.memory_at_once,
             probe: &probe,
@@ -200,7 +202,7 @@ impl Window {
             attached: Mutex::default(),
             name: Mutex::default(),
             _probe: probe,
-            _memory: memory,
+            memory,
             comm,
         };
         if let (Way::Copied, Flavor::Created(base), Some(control)) = (way, flavor, &window.control)
@@ -236,6 +238,21 @@ impl Plan<'_> {
         matches!(self.flavor, Flavor::Allocated | Flavor::Shared { .. })
     }
 
+    /// Bytes for control blocks and the memory of so many members, each of which has as much as the one that has most; nothing
+    /// if that may be more than it is worth to take before it is known how much each has.
+    fn room_at_once(&self, members: usize) -> Option<usize> {
+        /// So many bytes at most.
+        const SMALL: usize = 32 << 10;
+        let control = Control::len(members).next_multiple_of(PAGE);
+        if !self.has_own_memory() {
+            return Some(control);
+        }
+        let each = usize::try_from(self.most).ok()?;
+        let each = each.checked_next_multiple_of(PAGE)?;
+        let all = each.checked_mul(members)?.checked_add(control)?;
+        (all <= SMALL).then_some(all)
+    }
+
     fn probe_address(&self) -> u64 {
         (&raw const *self.probe).expose_provenance() as u64
     }
@@ -244,13 +261,13 @@ impl Plan<'_> {
     fn on_node(&self, local: bool) -> Result<Made> {
         let Plan { process, comm, .. } = *self;
         let (me, count) = (comm.rank() as usize, comm.size() as usize);
-        // Where a piece is for control blocks alone, it can be made before the members' sizes are known, and all are
-        // told of it together with these.
-        let early = count > 1 && !self.has_own_memory();
-        let made = (early && me == 0).then(|| {
-            let total = Control::len(count).next_multiple_of(PAGE);
-            share::make(process, total, total)
-        });
+        // Where a piece is for control blocks alone, or small however much each has, it can be made before the members' sizes
+        // are known, and all are told of it together with these.
+        let early = self.room_at_once(count).filter(|_| count > 1);
+        let made = match early {
+            Some(room) if me == 0 => Some(share::make(process, room, room)),
+            _ => None,
+        };
         let key = share::key_words(made.as_ref());
         let told = mpi_comm::collective::gather_all_u64(
             process,
@@ -278,23 +295,26 @@ impl Plan<'_> {
             memory.heap.push(heap);
             way = Way::Mapped;
         } else {
-            let waits = self.may_wait(comm, &parts)?;
             let shared = match early {
-                true => {
+                Some(room) => {
                     let [_, _, _, _, key @ ..] = told[0];
-                    share::take(process, made, key, parts.total)
+                    share::take(process, made, key, room)
                 }
-                false => share::share(process, comm, (&parts.at, parts.total), waits)?,
+                None => {
+                    let waits = self.may_wait(comm, &parts)?;
+                    share::share(process, comm, (&parts.at, parts.total), waits)?
+                }
             };
             let (piece, why) = match shared {
                 Ok(piece) => (Some(piece), None),
                 Err(error) => (None, Some(error.0)),
             };
+            let arenas = mpi_comm::collective::arenas(process);
             let single_copy = local
                 && !self.has_own_memory()
                 && mapped.is_none()
                 && (0..count)
-                    .all(|rank| single_copy::can_copy(process, comm, rank as u32, told[rank][3]));
+                    .all(|rank| arenas.can_copy(process, comm, rank as u32, told[rank][3]));
             let able = [u64::from(piece.is_some()), u64::from(single_copy)];
             let able = mpi_comm::collective::gather_all_u64(process, comm, able)?;
             let all = |what: usize| able.iter().all(|member| member[what] != 0);
@@ -522,8 +542,9 @@ impl Plan<'_> {
             piece = share::share(process, node, (&parts.at, parts.total), waits)?.ok();
             able &= piece.is_some();
         } else {
+            let arenas = mpi_comm::collective::arenas(process);
             able &= (0..told.len())
-                .all(|rank| single_copy::can_copy(process, node, rank as u32, told[rank][2]));
+                .all(|rank| arenas.can_copy(process, node, rank as u32, told[rank][2]));
         }
         let able = mpi_comm::collective::gather_all_u64(process, node, [u64::from(able)])?;
         if let Some(piece) = &piece {

@@ -52,7 +52,7 @@ impl HitRate {
 
 /// Asks `member` for something on `count` bytes (elements, for accumulates) at `at` of its memory.
 /// `input` is what goes there, up to [`ROOM`] bytes; what was there is written to `output`. Returns
-/// whether it was done.
+/// whether it was done. While it waits it calls `serve`, since the member may be asking this process.
 pub(crate) fn ask(
     control: &Control,
     hit_rate: &HitRate,
@@ -61,6 +61,7 @@ pub(crate) fn ask(
     (at, count): (u64, usize),
     input: &[u8],
     output: &mut [u8],
+    serve: impl Fn() -> bool,
 ) -> bool {
     if input.len() > ROOM || output.len() > ROOM || !hit_rate.may_ask() {
         return false;
@@ -101,7 +102,9 @@ pub(crate) fn ask(
                 return false;
             }
         }
-        std::hint::spin_loop();
+        if !serve() {
+            std::hint::spin_loop();
+        }
     }
     // SAFETY: DONE gives the words back to who asked.
     let data = unsafe { (*slot.words.get()).data };

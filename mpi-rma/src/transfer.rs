@@ -52,7 +52,7 @@ impl Window {
                 }
             } else if let Reach::There(start) = self.members.get(target.rank).reach {
                 let data = origin.packed();
-                if self.ask_by_slot(&target, SmallAccess::Put, at, &data, &mut []) {
+                if self.ask_by_slot(process, &target, SmallAccess::Put, at, &data, &mut []) {
                     return Ok(None);
                 }
                 let data = data.as_ptr().cast_mut();
@@ -122,7 +122,7 @@ impl Window {
                         let len = origin.len();
                         if len <= request_slot::ROOM {
                             let data = std::slice::from_raw_parts_mut(data, len);
-                            if self.ask_by_slot(&target, SmallAccess::Get, at, &[], data) {
+                            if self.ask_by_slot(process, &target, SmallAccess::Get, at, &[], data) {
                                 return Ok(None);
                             }
                         }

@@ -16,6 +16,7 @@ use crate::members::{Members, Reach};
 use crate::passive::Word;
 use crate::promise::Promise;
 use crate::service::Service;
+use crate::share::Piece;
 use crate::{serve, target_requests, windows};
 use mpi_core::comm::Comm;
 use mpi_core::comm::vci_map::Wishes;
@@ -76,7 +77,7 @@ pub struct Window {
     /// What the way was chosen by: read by others, to find out whether they can.
     pub(crate) _probe: Box<AtomicU64>,
     /// Last, since the above is in it.
-    pub(crate) _memory: Memory,
+    pub(crate) memory: Memory,
 }
 
 // SAFETY: the pointers are to the window's memory, which the program has lent for it (section
@@ -98,7 +99,7 @@ impl Drop for Window {
 /// What a window owns.
 #[derive(Default)]
 pub(crate) struct Memory {
-    pub(crate) piece: Option<Box<dyn SharedSegment>>,
+    pub(crate) piece: Option<Piece>,
     /// What the program's memory lies in, of other members.
     pub(crate) mapped: Vec<Box<dyn SharedSegment>>,
     pub(crate) heap: Vec<Heap>,
@@ -123,13 +124,18 @@ impl Window {
             })?;
             serve::end_service(process, service);
         }
+        // From here on requests are not taken up, and those who made them have the kernel copy. (When all have come to the
+        // barrier the words may become another window's.)
+        if let (Way::Copied, Some(control)) = (self.way, &self.control) {
+            windows::remove_slot(process, self.base, control);
+        }
         // Invariant: memory goes only after all are done with it.
         mpi_comm::collective::barrier(process, &self.comm)?;
         if let Some(service) = &self.service {
             service.withdraw();
         }
-        if let (Way::Copied, Some(control)) = (self.way, &self.control) {
-            windows::remove_slot(process, self.base, control);
+        if let Some(piece) = &self.memory.piece {
+            piece.give_back(process);
         }
         Ok(())
     }
@@ -360,7 +366,7 @@ mod tests {
             attached: Mutex::default(),
             name: Mutex::default(),
             _probe: Box::default(),
-            _memory: Memory::default(),
+            memory: Memory::default(),
             comm,
         }
     }

@@ -361,6 +361,11 @@ pub trait SharedSegment: Send + Sync {
 
     /// All have opened it, or have given it up: nobody can from now on, and nothing can be reserved.
     fn settle(&self);
+
+    /// Whether peers can open it still: not if the program has closed what it was made by.
+    fn is_open(&self) -> bool {
+        true
+    }
 }
 
 /// One VCI's connection to all peers of a transport. Called under the VCI's lock.

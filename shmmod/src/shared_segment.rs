@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::os::unix::fs::MetadataExt;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -29,6 +30,8 @@ struct Mapping {
     key: RemoteKey,
     /// Until it is settled.
     file: Mutex<Option<File>>,
+    /// The file's number in its file system.
+    inode: u64,
 }
 
 // SAFETY: a piece is shared memory; who uses it settles how.
@@ -62,11 +65,13 @@ impl Mapping {
             // SAFETY: the mapping just made, whose pages were taken when the file was made.
             unsafe { map_pages(base.as_ptr(), (len + PAGE).next_multiple_of(PAGE)) };
         }
+        let inode = file.metadata().map_or(0, |told| told.ino());
         Ok(Mapping {
             base,
             len,
             key,
             file: Mutex::new(Some(file)),
+            inode,
         })
     }
 
@@ -116,6 +121,12 @@ impl SharedSegment for Mapping {
 
     fn settle(&self) {
         *self.file.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    fn is_open(&self) -> bool {
+        let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = file.as_ref().and_then(|file| file.metadata().ok());
+        told.is_some_and(|told| told.ino() == self.inode)
     }
 }
 
@@ -218,5 +229,19 @@ mod tests {
         own.settle();
         assert!(own.reserve(0, 1).is_err());
         assert!(SharedSegments.create(usize::MAX - 100).is_err());
+    }
+
+    #[test]
+    fn a_piece_whose_descriptor_has_become_another_file_is_not_open() {
+        let own = SharedSegments.create(100).unwrap();
+        assert!(own.is_open());
+        let fd = own.key().words[1] as RawFd;
+        let other = File::open("/dev/null").unwrap();
+        // SAFETY: both are open; what the piece was made by is closed by this, which is what a program may do.
+        assert_eq!(unsafe { libc::dup2(other.as_raw_fd(), fd) }, fd);
+        assert!(!own.is_open());
+        assert!(SharedSegments.open(&own.key(), 100).is_err());
+        own.settle();
+        assert!(!own.is_open());
     }
 }

@@ -41,6 +41,6 @@ pub use blocking::{barrier, call, greatest_u64};
 pub use buffers::{Buffers, Holder};
 pub use call::{Call, Root};
 pub use exchange::{broadcast_u64, gather_all_u64};
-pub use registration::{Collectives, by_node, choices};
+pub use registration::{Collectives, arenas, by_node, choices};
 pub use run::{collective, collective_for};
 pub use state::set_comm_choices;

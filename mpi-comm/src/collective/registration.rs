@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use super::inquiry::Inquiries;
 use super::network::AwaitedPeers;
 use super::one_copy::Copying;
+use crate::arenas::Arenas;
 use mpi_coll::Choices;
 use mpi_core::op::Op;
 use mpi_core::process::Process;
@@ -35,6 +36,8 @@ pub struct Collectives {
     pub(super) inquiries: Inquiries,
     /// Whether to tell people which algorithms are taken.
     pub(super) tells: bool,
+    /// Small pieces of shared memory for what members of communicators make.
+    arenas: Arenas,
 }
 
 impl Collectives {
@@ -88,4 +91,9 @@ pub fn by_node(process: &Process) -> u64 {
 /// Which algorithms collectives take.
 pub fn choices(process: &Process) -> &Choices {
     &process.source::<Collectives>().choices
+}
+
+/// The small pieces of shared memory that a process has.
+pub fn arenas(process: &Process) -> &Arenas {
+    &process.source::<Collectives>().arenas
 }

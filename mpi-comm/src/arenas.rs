@@ -1,0 +1,230 @@
+//! Small pieces of shared memory that come and go with windows and files, out of larger ones that stay.
+//!
+//! To make a piece, to have others open it and to give it back takes each process some ten microseconds of system calls.
+//! So a process keeps what it has made, an *arena*, and gives out *chunks* of it; what it has opened of others' it keeps
+//! mapped. The first chunk that two processes share of an arena costs the calls, those after it cost none.
+//!
+//! Who has made an arena gives out its chunks, and is told when one is used no more: by all its users having come to a
+//! barrier. What is never given back (a window that was not freed, or whose members have died) stays taken.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+use netmod::{OpenError, Peer, RemoteKey, SharedSegment};
+use parking_lot::Mutex;
+
+use mpi_core::comm::{Comm, single_copy};
+use mpi_core::process::Process;
+
+/// Chunks begin and end at multiples of this.
+const PAGE: usize = 4096;
+
+/// Bytes of an arena.
+const ARENA: usize = 60 << 10;
+
+/// The longest chunk. (What is longer is better had, and given back to the system, by itself.)
+const LONGEST: usize = 32 << 10;
+
+/// Arenas that a process makes, at most.
+const MOST: usize = 64;
+
+/// How others are told of a chunk: zeros are none.
+pub type ChunkKey = [u64; 4];
+
+/// The arenas of a process: its own, and what it knows of others'.
+#[derive(Default)]
+pub struct Arenas {
+    own: Mutex<Vec<Arena>>,
+    /// By what names them.
+    opened: Mutex<HashMap<[u64; 3], Arc<dyn SharedSegment>>>,
+    /// Processes of this job whose memory this one has copied from.
+    copied: Mutex<Vec<Peer>>,
+}
+
+/// One of this process's own.
+struct Arena {
+    segment: Arc<dyn SharedSegment>,
+    /// A bit for each page: whether it is part of a chunk.
+    taken: u64,
+}
+
+/// Part of an arena, mapped as long as this lives.
+#[derive(Clone)]
+pub struct Chunk {
+    segment: Arc<dyn SharedSegment>,
+    offset: usize,
+    len: usize,
+}
+
+impl Chunk {
+    /// Where it begins: the beginning of a page.
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.segment.as_ptr().wrapping_add(self.offset)
+    }
+
+    /// What others are told of it.
+    pub fn key(&self) -> ChunkKey {
+        let RemoteKey { address, words } = self.segment.key();
+        let place = (self.offset << 32 | self.len) as u64;
+        [place, address, words[0], words[1]]
+    }
+}
+
+/// The bits of `pages` pages from `first` on.
+fn bits(first: usize, pages: usize) -> u64 {
+    ((1 << pages) - 1) << first
+}
+
+impl Arena {
+    /// Takes the first pages in a row that are free.
+    fn take(&mut self, pages: usize) -> Option<usize> {
+        let first =
+            (0..=ARENA / PAGE - pages).find(|first| self.taken & bits(*first, pages) == 0)?;
+        self.taken |= bits(first, pages);
+        Some(first * PAGE)
+    }
+}
+
+impl Arenas {
+    /// A chunk of `len` zero bytes; none if there is no shared memory for it, or if it is so long that it had better be
+    /// a piece of its own.
+    pub fn take(&self, process: &Process, len: usize) -> Option<Chunk> {
+        let pages = len.div_ceil(PAGE).max(1);
+        if pages > LONGEST / PAGE {
+            return None;
+        }
+        let memory = process.shared_memory()?;
+        let mut own = self.own.lock();
+        // What the program has closed behind our back nobody can open any more.
+        own.retain(|arena| arena.segment.is_open());
+        let found = own.iter_mut().find_map(|arena| {
+            let offset = arena.take(pages)?;
+            Some((arena.segment.clone(), offset))
+        });
+        let (segment, offset) = match found {
+            Some(found) => found,
+            None if own.len() >= MOST => return None,
+            None => {
+                let made = || -> Result<_, OpenError> {
+                    let segment = memory.create(ARENA)?;
+                    segment.reserve(0, ARENA)?;
+                    Ok(segment)
+                };
+                let segment: Arc<dyn SharedSegment> = made().ok()?.into();
+                own.push(Arena {
+                    segment: segment.clone(),
+                    taken: bits(0, pages),
+                });
+                (segment, 0)
+            }
+        };
+        drop(own);
+        let len = pages * PAGE;
+        let chunk = Chunk {
+            segment,
+            offset,
+            len,
+        };
+        // SAFETY: the pages were free, so nobody uses them: whoever did so before has come to a barrier since.
+        unsafe { chunk.as_ptr().write_bytes(0, len) };
+        Some(chunk)
+    }
+
+    /// A chunk that another process of the node has told of.
+    pub fn open(&self, process: &Process, key: ChunkKey) -> Result<Chunk, OpenError> {
+        let [place, address, words @ ..] = key;
+        let (offset, len) = ((place >> 32) as usize, place as u32 as usize);
+        let Some(memory) = process.shared_memory() else {
+            return Err(OpenError("this process has no shared memory".into()));
+        };
+        if offset + len > ARENA {
+            return Err(OpenError(format!(
+                "a piece of {len} bytes at {offset} is none of an arena of {ARENA}"
+            )));
+        }
+        let mut opened = self.opened.lock();
+        let segment = match opened.entry([address, words[0], words[1]]) {
+            Entry::Occupied(known) => known.get().clone(),
+            Entry::Vacant(place) => {
+                let segment: Arc<dyn SharedSegment> =
+                    memory.open(&RemoteKey { address, words }, ARENA)?.into();
+                // Mapped it stays; what it was opened by is needed no more.
+                segment.settle();
+                place.insert(segment).clone()
+            }
+        };
+        Ok(Chunk {
+            segment,
+            offset,
+            len,
+        })
+    }
+
+    /// Takes back a chunk that this process has given out, after all who had it have said, as by a barrier, that they use
+    /// it no more. What others gave out is left to them.
+    pub fn give_back(&self, chunk: &Chunk) {
+        let mut own = self.own.lock();
+        let mut arenas = own.iter_mut();
+        if let Some(arena) = arenas.find(|arena| Arc::ptr_eq(&arena.segment, &chunk.segment)) {
+            arena.taken &= !bits(chunk.offset / PAGE, chunk.len / PAGE);
+        }
+    }
+
+    /// As [`single_copy::can_copy`], which is not tried again with a process of this job if it was possible before.
+    pub fn can_copy(&self, process: &Process, comm: &Comm, rank: u32, probe: u64) -> bool {
+        let peer = comm.local().peer(rank);
+        let copied = &self.copied;
+        // The numbers of other jobs' processes may come to be those of others.
+        let lasts = !process.foreign().is_foreign(peer);
+        if lasts && copied.lock().contains(&peer) {
+            return true;
+        }
+        let can = single_copy::can_copy(process, comm, rank, probe);
+        if can && lasts {
+            copied.lock().push(peer);
+        }
+        can
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Nothing;
+
+    impl SharedSegment for Nothing {
+        fn as_ptr(&self) -> *mut u8 {
+            std::ptr::null_mut()
+        }
+
+        fn key(&self) -> RemoteKey {
+            RemoteKey::default()
+        }
+
+        fn reserve(&self, _offset: usize, _len: usize) -> Result<(), OpenError> {
+            Ok(())
+        }
+
+        fn settle(&self) {}
+    }
+
+    #[test]
+    fn pages_are_given_out_once() {
+        let mut arena = Arena {
+            segment: Arc::new(Nothing),
+            taken: 0,
+        };
+        let pages = ARENA / PAGE;
+        assert_eq!(arena.take(3), Some(0));
+        assert_eq!(arena.take(pages - 2), None);
+        assert_eq!(arena.take(pages - 4), Some(3 * PAGE));
+        assert_eq!(arena.take(2), None);
+        assert_eq!(arena.take(1), Some((pages - 1) * PAGE));
+        assert_eq!(arena.take(1), None);
+        arena.taken &= !bits(0, 3);
+        assert_eq!(arena.take(2), Some(0));
+        assert_eq!(arena.take(1), Some(2 * PAGE));
+    }
+}
