@@ -21,13 +21,13 @@ use mpi_core::process::Process;
 const PAGE: usize = 4096;
 
 /// Bytes of an arena.
-const ARENA: usize = 60 << 10;
+const ARENA: usize = 63 * PAGE;
 
 /// The longest chunk. (What is longer is better had, and given back to the system, by itself.)
-const LONGEST: usize = 32 << 10;
+const LONGEST: usize = 128 << 10;
 
 /// Arenas that a process makes, at most.
-const MOST: usize = 64;
+const MOST: usize = 16;
 
 /// How others are told of a chunk: zeros are none.
 pub type ChunkKey = [u64; 4];

@@ -167,6 +167,9 @@ impl Window {
         else {
             return false;
         };
+        if self.outbox.is_some() {
+            return false;
+        }
         let Some((skip, len)) = target.datatype.as_run(target.count) else {
             return false;
         };

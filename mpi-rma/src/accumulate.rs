@@ -1,6 +1,7 @@
 //! Accumulates (section 11.3.4): reductions into a target's memory, and compare-and-swap.
 
 use crate::apply::{self, LONGEST_COMPARED, Reduction};
+use crate::deferred::Deferred;
 use crate::buffers::{Form, Origin, Target, same_length};
 use crate::control::CHUNK;
 use crate::members::Reach;
@@ -141,12 +142,26 @@ impl Window {
                         .map(|plain| std::slice::from_raw_parts_mut(plain, result.len())),
                     Some(_) => None,
                 };
+                if let Some(output) = result.map_or(Some((std::ptr::null_mut(), 0)), |result| {
+                    Some((result.plain()?, result.len()))
+                }) {
+                    let access = Deferred {
+                        what,
+                        at,
+                        input: data,
+                        output,
+                    };
+                    if self.defer(process, &target, access, form)? {
+                        return Ok(None);
+                    }
+                }
                 if let Some(output) = output
                     && self.ask_by_slot(process, &target, what, at, data, output)
                 {
                     return Ok(None);
                 }
             }
+            self.settle_before(process, target.rank)?;
             let input = input
                 .as_ref()
                 .map_or(std::ptr::null(), |data| data.as_ptr());
@@ -399,6 +414,15 @@ impl Window {
                     both[LONGEST_COMPARED..].copy_from_slice(&new.to_le_bytes());
                     let mut found = [0u8; LONGEST_COMPARED];
                     let what = SmallAccess::CompareAndSwap;
+                    let access = Deferred {
+                        what,
+                        at,
+                        input: &both,
+                        output: (result, size),
+                    };
+                    if self.defer(process, &target, access, Form::Plain)? {
+                        return Ok(());
+                    }
                     if self.ask_by_slot(process, &target, what, at, &both, &mut found) {
                         netmod_kit::copy(found.as_ptr(), result, size);
                         return Ok(());

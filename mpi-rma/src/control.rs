@@ -36,6 +36,7 @@ use netmod::Peer;
 use crate::acting::{self, Acting, Busy, Held};
 use crate::lock_word::LockWord;
 use crate::request_slot::RequestSlot;
+use crate::rings::{self, Ring};
 use mpi_core::process::Process;
 use mpi_core::process::notes::Awaited;
 use mpi_core::pt2pt::lost_peer;
@@ -68,6 +69,8 @@ pub(crate) struct Block {
     acting: Line<acting::AtomicU32>,
     /// How many origins have completed their access to this member's exposure.
     completions: Line<AtomicU32>,
+    /// How many fences the member has come to, where these have words of their own.
+    fences: Line<AtomicU32>,
     slot: RequestSlot,
 }
 
@@ -82,6 +85,8 @@ pub(crate) struct Control {
     peers: Arc<[Peer]>,
     /// Whether several threads of this process may act at once.
     threaded: bool,
+    /// Whether there are rings behind the blocks.
+    has_rings: bool,
 }
 
 // SAFETY: blocks are made of atomics.
@@ -101,6 +106,11 @@ impl Control {
         size_of::<Head>() + members * Control::stride(members)
     }
 
+    /// Bytes of all blocks, with rings behind them for windows that have some.
+    pub fn len_with_rings(members: usize) -> usize {
+        Control::len(members) + rings::all_bytes(members)
+    }
+
     /// The blocks at `base`, of the members that are these processes of the job, of which this one is
     /// number `me`.
     ///
@@ -115,10 +125,36 @@ impl Control {
             members: peers.len(),
             peers,
             threaded,
+            has_rings: false,
         };
         let pid = &control.block(me).pid.0;
         pid.store(std::process::id(), Ordering::Relaxed);
         control
+    }
+
+    /// The same where there are rings behind the blocks, if so many members can have some.
+    ///
+    /// # Safety
+    /// As for [`Control::at`], of [`Control::len_with_rings`] bytes.
+    pub unsafe fn with_rings(mut self) -> Control {
+        self.has_rings = rings::all_bytes(self.members) > 0;
+        self
+    }
+
+    /// Whether there are rings.
+    pub fn has_rings(&self) -> bool {
+        self.has_rings
+    }
+
+    /// The ring from a member to another.
+    #[inline]
+    pub fn ring(&self, origin: usize, target: usize) -> Option<Ring<'_>> {
+        if !self.has_rings {
+            return None;
+        }
+        let rings = self.base.wrapping_add(Control::len(self.members));
+        // SAFETY: by the promise to `with_rings`; blocks take a multiple of 64 bytes.
+        unsafe { Ring::of(rings, self.members, origin, target) }
     }
 
     pub fn me(&self) -> usize {
@@ -288,6 +324,29 @@ impl Control {
         )?;
         posts.fetch_sub(1, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Comes to fence number `number`, counted from 1, and waits until all others have.
+    ///
+    /// # Errors
+    /// One of them has died.
+    pub fn fence(&self, process: &Process, vci: u16, number: u32) -> Result<()> {
+        let fences = |member: usize| &self.block(member).fences.0;
+        fences(self.me).store(number, Ordering::Release);
+        let mut next = 0;
+        let what = Awaited::Fence;
+        Waiter { process, vci, what }.wait(
+            || self.check(process, 0..self.members),
+            || {
+                // Others may have come to the next one already.
+                while next < self.members
+                    && fences(next).load(Ordering::Acquire).wrapping_sub(number) as i32 >= 0
+                {
+                    next += 1;
+                }
+                Ok(next == self.members)
+            },
+        )
     }
 
     /// Tells `member` that an access to its memory is complete.

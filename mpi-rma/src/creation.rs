@@ -1,12 +1,11 @@
 //! How windows are made: what members tell each other, and whose memory is reached how.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use netmod::SharedMemory;
-use parking_lot::Mutex;
-
 use crate::control::Control;
+use crate::deferred::{Inbox, Outbox};
 use crate::epochs::Epochs;
 use crate::fast_targets::FastTargets;
 use crate::heap::{Heap, PAGE};
@@ -42,7 +41,11 @@ impl Parts {
 
     fn lay(flavor: Flavor, sizes: impl Iterator<Item = u64> + Clone) -> Option<Parts> {
         let members = sizes.clone().count();
-        let mut next = Control::len(members).checked_next_multiple_of(PAGE)?;
+        let control = match flavor {
+            Flavor::Created(_) | Flavor::Dynamic => Control::len_with_rings(members),
+            _ => Control::len(members),
+        };
+        let mut next = control.checked_next_multiple_of(PAGE)?;
         let mut at = Vec::with_capacity(members);
         for size in sizes {
             at.push(next);
@@ -186,6 +189,10 @@ impl Window {
             }
             _ => FastTargets::default(),
         };
+        let outbox = control
+            .as_ref()
+            .filter(|control| way == Way::Copied && control.has_rings())
+            .map(|control| Outbox::new(control.members()));
         let window = Window {
             flavor,
             base: match flavor {
@@ -199,21 +206,26 @@ impl Window {
             service,
             epochs: Epochs::new(comm.size() as usize),
             hit_rate: target_requests::HitRate::default(),
-            attached: Mutex::default(),
-            name: Mutex::default(),
+            outbox,
+            fences: AtomicU32::new(0),
+            attached: Arc::default(),
+            name: parking_lot::Mutex::default(),
             _probe: probe,
             memory,
             comm,
         };
-        if let (Way::Copied, Flavor::Created(base), Some(control)) = (way, flavor, &window.control)
+        if let (Way::Copied, Some(control)) = (way, &window.control)
+            && (control.has_rings() || flavor != Flavor::Dynamic)
         {
             windows::add_slot(
                 process,
                 ServedSlot {
                     control: control.clone(),
                     member: window.comm.rank() as usize,
-                    base,
+                    base: window.base,
                     size,
+                    attached: (flavor == Flavor::Dynamic).then(|| window.attached.clone()),
+                    inbox: control.has_rings().then(|| Inbox::new(control.members())),
                 },
             );
         }
@@ -243,10 +255,10 @@ impl Plan<'_> {
     fn room_at_once(&self, members: usize) -> Option<usize> {
         /// So many bytes at most.
         const SMALL: usize = 32 << 10;
-        let control = Control::len(members).next_multiple_of(PAGE);
         if !self.has_own_memory() {
-            return Some(control);
+            return Some(Control::len_with_rings(members).next_multiple_of(PAGE));
         }
+        let control = Control::len(members).next_multiple_of(PAGE);
         let each = usize::try_from(self.most).ok()?;
         let each = each.checked_next_multiple_of(PAGE)?;
         let all = each.checked_mul(members)?.checked_add(control)?;
@@ -351,10 +363,15 @@ impl Plan<'_> {
         let peers: Arc<[_]> = (0..comm.size())
             .map(|rank| comm.local().peer(rank))
             .collect();
-        // SAFETY: the beginning of the piece, or of the heap's, is for control blocks; both begin
-        // zeroed on a page, and are dropped after the window's other parts.
-        let control =
-            start.map(|start| unsafe { Control::at(start, me, peers, process.is_threaded()) });
+        // SAFETY: the beginning of the piece, or of the heap's, is for control blocks, with rings where the rest is not for
+        // memory; both begin zeroed on a page, and are dropped after the window's other parts.
+        let control = start.map(|start| unsafe {
+            let control = Control::at(start, me, peers, process.is_threaded());
+            match self.has_own_memory() {
+                true => control,
+                false => control.with_rings(),
+            }
+        });
         let base = match (self.has_own_memory(), start) {
             (false, _) => self.own_base(),
             (true, Some(start)) => start.wrapping_add(parts.at[me]),

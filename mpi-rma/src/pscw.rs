@@ -6,6 +6,7 @@ use netmod::Peer;
 
 use crate::control::Waiter;
 use crate::control::full_fence;
+use crate::deferred::Comes;
 use crate::epochs::{FENCE, LOCK_ALL, STARTED, STARTS, sync_error};
 use crate::message::{Kind, Layout};
 use crate::passive::Word;
@@ -113,11 +114,13 @@ impl Window {
             sync_error("no access epoch of MPI_Win_start is open; call MPI_Win_start first")
         })?;
         self.end_started(&targets);
+        let settled = self.settle(process, None, Comes::Surely);
         full_fence();
         // All at once, also what is under way to others: they are few. After a loss the others are told all the
         // same: each waits for this process in MPI_Win_wait.
         let noted = self.carry_out_noted(process, None);
-        let mut result = self.complete_here(process, None, true).map(drop).and(noted);
+        let here = self.complete_here(process, None, true).map(drop);
+        let mut result = settled.and(here).and(noted);
         let mut words = Vec::new();
         for target in targets {
             match self.passive().filter(|passive| passive.knows(target)) {

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use crate::control::full_fence;
+use crate::deferred::Comes;
 use crate::epochs::{
     DIRTY, EPOCHS, EXCLUSIVE, FENCE, FenceAssert, LOCK_ALL, LOCK_ALL_UNCHECKED, OF_ALL, SHARED,
     UNCHECKED, sync_error,
@@ -53,6 +54,16 @@ impl Window {
             self.epochs
                 .all
                 .store(if assert.no_succeed { 0 } else { FENCE }, Ordering::Relaxed);
+        }
+        if self.outbox.is_some() {
+            let settled = self.settle(process, None, Comes::Surely);
+            full_fence();
+            let number = self.fences.load(Ordering::Relaxed).wrapping_add(1);
+            self.fences.store(number, Ordering::Relaxed);
+            let (control, vci) = (self.control()?, self.comm.vci());
+            control.fence(process, vci, number)?;
+            full_fence();
+            return settled;
         }
         self.flush_dirty(process)?;
         full_fence();
@@ -156,9 +167,10 @@ impl Window {
             let failed = self.request(process, target, Kind::Unlock, u64::from(exclusive))?;
             report(target, failed)
         } else {
+            let settled = self.settle(process, Some(target), Comes::Perhaps);
             full_fence();
             self.control()?.unlock(target as usize, exclusive);
-            Ok(())
+            settled
         }
     }
 
@@ -266,9 +278,10 @@ impl Window {
             return flushed.and(given);
         }
         if self.way != Way::Messages {
+            let settled = self.settle(process, None, Comes::Perhaps);
             full_fence();
             self.control()?.unlock_all();
-            return Ok(());
+            return settled;
         }
         // All targets at once; then one after the other has nothing left.
         let mut result = self.complete_native(process, None, true).map(drop);
@@ -289,8 +302,9 @@ impl Window {
     #[inline]
     pub(crate) fn flush_one(&self, process: &Process, target: u32) -> Result<()> {
         if self.way != Way::Messages {
+            let settled = self.settle(process, Some(target), Comes::Perhaps);
             full_fence();
-            return Ok(());
+            return settled;
         }
         let noted = self.carry_out_noted(process, Some(target));
         self.flush_sent(process, target).and(noted)
@@ -319,8 +333,9 @@ impl Window {
     /// Completes everything that is under way; asks all targets before it waits for the first.
     pub(crate) fn flush_dirty(&self, process: &Process) -> Result<()> {
         if self.way != Way::Messages {
+            let settled = self.settle(process, None, Comes::Perhaps);
             full_fence();
-            return Ok(());
+            return settled;
         }
         let noted = self.carry_out_noted(process, None);
         self.flush_all_sent(process).and(noted)
@@ -383,6 +398,7 @@ impl Window {
     #[inline]
     pub fn flush_local(&self, process: &Process, target: u32) -> Result<()> {
         self.epochs.check_passive(target as usize)?;
+        self.settle(process, Some(target), Comes::Perhaps)?;
         let waited = self.complete_here(process, Some(target), false)?;
         self.let_others_unless(process, waited)
     }
@@ -390,6 +406,7 @@ impl Window {
     /// The same for all targets (`MPI_Win_flush_local_all`).
     pub fn flush_local_all(&self, process: &Process) -> Result<()> {
         self.epochs.check_any_passive()?;
+        self.settle(process, None, Comes::Perhaps)?;
         let waited = self.complete_here(process, None, false)?;
         self.let_others_unless(process, waited)
     }

@@ -9,10 +9,15 @@
 //! Either way an access is complete when the call returns, and accumulates are made under the
 //! same lock, so both ways are one domain.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use parking_lot::Mutex;
+
 use crate::apply::{self, LONGEST_COMPARED, Reduction};
+use crate::attached::Attached;
 use crate::control::Control;
+use crate::deferred::Inbox;
 use crate::request_slot::{ASKED, DONE, FILLING, FREE, ROOM, SmallAccess, TAKEN, Words};
 
 /// So often an origin looks for an answer.
@@ -29,7 +34,7 @@ pub(crate) struct HitRate {
 }
 
 impl HitRate {
-    fn may_ask(&self) -> bool {
+    pub(crate) fn may_ask(&self) -> bool {
         let misses = self.misses.load(Ordering::Relaxed);
         if misses <= MISSES {
             return true;
@@ -40,7 +45,7 @@ impl HitRate {
         misses.is_multiple_of(SELDOM)
     }
 
-    fn note(&self, had: bool) {
+    pub(crate) fn note(&self, had: bool) {
         match had {
             true => self.misses.store(0, Ordering::Relaxed),
             false => {
@@ -118,8 +123,13 @@ pub(crate) fn ask(
 pub(crate) struct ServedSlot {
     pub control: Control,
     pub member: usize,
+    /// Where its memory begins; NULL for a dynamic window's, whose places are addresses.
     pub base: *mut u8,
     pub size: usize,
+    /// What is attached to a dynamic window.
+    pub attached: Option<Arc<Mutex<Attached>>>,
+    /// Where it has come to in others' rings, if there are some.
+    pub inbox: Option<Inbox>,
 }
 
 // SAFETY: the memory is the window's, which stays until the slot is served no more.
@@ -127,7 +137,20 @@ unsafe impl Send for ServedSlot {}
 
 impl ServedSlot {
     /// Does what is asked for. Returns whether anything was.
-    pub fn serve(&self) -> bool {
+    pub fn serve(&mut self) -> bool {
+        let size = self.size as u64;
+        match (&mut self.inbox, &self.attached) {
+            (Some(inbox), None) => inbox.serve(&self.control, self.base, &|at, len| {
+                at.checked_add(len as u64).is_some_and(|end| end <= size)
+            }),
+            (Some(inbox), Some(attached)) => inbox.serve(&self.control, self.base, &|at, len| {
+                attached.lock().covers(at as usize, len)
+            }),
+            (None, _) => self.serve_slot(),
+        }
+    }
+
+    fn serve_slot(&self) -> bool {
         let slot = self.control.slot(self.member);
         if slot.state.load(Ordering::Relaxed) != ASKED
             || slot

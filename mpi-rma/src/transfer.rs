@@ -1,5 +1,6 @@
 //! Put and get (sections 11.3.1 and 11.3.2), and as calls with requests.
 
+use crate::deferred::Deferred;
 use crate::buffers::{Form, Origin, Target, same_length};
 use crate::members::Reach;
 use crate::message::{self, Kind, Layout};
@@ -52,7 +53,15 @@ impl Window {
                 }
             } else if let Reach::There(start) = self.members.get(target.rank).reach {
                 let data = origin.packed();
-                if self.ask_by_slot(process, &target, SmallAccess::Put, at, &data, &mut []) {
+                let access = Deferred {
+                    what: SmallAccess::Put,
+                    at,
+                    input: &data,
+                    output: (std::ptr::null_mut(), 0),
+                };
+                if self.defer(process, &target, access, form)?
+                    || self.ask_by_slot(process, &target, SmallAccess::Put, at, &data, &mut [])
+                {
                     return Ok(None);
                 }
                 let data = data.as_ptr().cast_mut();
@@ -120,6 +129,15 @@ impl Window {
                 match origin.plain() {
                     Some(data) => {
                         let len = origin.len();
+                        let access = Deferred {
+                            what: SmallAccess::Get,
+                            at,
+                            input: &[],
+                            output: (data, len),
+                        };
+                        if self.defer(process, &target, access, form)? {
+                            return Ok(None);
+                        }
                         if len <= request_slot::ROOM {
                             let data = std::slice::from_raw_parts_mut(data, len);
                             if self.ask_by_slot(process, &target, SmallAccess::Get, at, &[], data) {

@@ -1,13 +1,14 @@
 //! A window: what it consists of, and what can be asked of it.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use netmod::SharedSegment;
 use parking_lot::Mutex;
 
 use crate::attached::Attached;
 use crate::control::Control;
+use crate::deferred::Outbox;
 use crate::epochs::Epochs;
 use crate::fast_targets::FastTargets;
 use crate::heap::Heap;
@@ -72,7 +73,11 @@ pub struct Window {
     pub(crate) service: Option<Arc<Service>>,
     pub(crate) epochs: Epochs,
     pub(crate) hit_rate: target_requests::HitRate,
-    pub(crate) attached: Mutex<Attached>,
+    /// What is left to others, in windows that have rings for it.
+    pub(crate) outbox: Option<Outbox>,
+    /// How many fences this process has come to, where these have words of their own.
+    pub(crate) fences: AtomicU32,
+    pub(crate) attached: Arc<Mutex<Attached>>,
     pub(crate) name: Mutex<String>,
     /// What the way was chosen by: read by others, to find out whether they can.
     pub(crate) _probe: Box<AtomicU64>,
@@ -363,7 +368,9 @@ mod tests {
             service: Some(service),
             epochs: Epochs::new(size as usize),
             hit_rate: target_requests::HitRate::default(),
-            attached: Mutex::default(),
+            outbox: None,
+            fences: AtomicU32::new(0),
+            attached: Arc::default(),
             name: Mutex::default(),
             _probe: Box::default(),
             memory: Memory::default(),

@@ -132,7 +132,7 @@ impl Windows {
             return false;
         }
         match self.slots.try_lock() {
-            Some(slots) => slots.iter().fold(false, |any, one| any | one.serve()),
+            Some(mut slots) => slots.iter_mut().fold(false, |any, one| any | one.serve()),
             None => false,
         }
     }

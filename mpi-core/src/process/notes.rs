@@ -36,6 +36,8 @@ pub enum Awaited {
         /// How many.
         origins: u32,
     },
+    /// That the other ranks call `MPI_Win_fence`.
+    Fence,
     /// Others in a collective.
     Collective(Round),
 }
@@ -64,6 +66,7 @@ impl fmt::Display for Awaited {
                 };
                 write!(f, "MPI_Win_lock: waits for {kind} lock of rank {target}")
             }
+            Awaited::Fence => f.write_str("MPI_Win_fence: waits for the other ranks"),
             Awaited::LockAll => {
                 f.write_str("MPI_Win_lock_all: waits for those with exclusive locks")
             }

@@ -1,0 +1,478 @@
+//! Small accesses to created windows that are left to the target, until an epoch ends or they are flushed.
+//!
+//! The kernel copies such memory without its owner's help, but a system call takes longer than some words through shared
+//! memory and back. So an origin publishes what it wants in the ring to its target (`rings.rs`), and goes on. Whenever the
+//! target is in the library, waiting for something, it carries out what it finds in rings. What ends an epoch waits until that
+//! has been done: for as long as somebody who is there takes. Then the origin takes back what the target has not taken, and
+//! has the kernel do it. Nothing depends on the target: one that computes holds nobody up.
+//!
+//! Accumulates are made under the target's lock by both, so both ways are one domain, and in the order in which they were
+//! begun: before one that goes another way, those that were left are completed.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use mpi_core::comm::single_copy;
+use mpi_core::process::Process;
+use mpi_types::error::Result;
+use mpi_types::op::PredefinedOp;
+use parking_lot::Mutex;
+
+use crate::apply::{self, LONGEST_COMPARED, Reduction};
+use crate::buffers::{Form, Target};
+use crate::control::Control;
+use crate::epochs::sync_error;
+use crate::members::Reach;
+use crate::request_slot::SmallAccess;
+use crate::rings::{Entry, Published, Ring, Wish, kind};
+use crate::window::Window;
+use crate::windows::Windows;
+
+/// So often an origin looks whether what it has left is done: about as long as the kernel would take, or, where the target is
+/// about to come to the end of the epoch, longer.
+const LOOKS: u32 = 100;
+const LOOKS_WHERE_TARGETS_COME: u32 = 1000;
+
+/// What a member has left to others.
+pub(crate) struct Outbox {
+    targets: Box<[Mutex<Published>]>,
+    /// A bit for each target that something has been left to.
+    left: AtomicU32,
+}
+
+impl Outbox {
+    pub fn new(members: usize) -> Outbox {
+        Outbox {
+            targets: (0..members).map(|_| Mutex::default()).collect(),
+            left: AtomicU32::new(0),
+        }
+    }
+
+    fn has_left(&self, target: u32) -> bool {
+        self.left.load(Ordering::Acquire) & 1 << target != 0
+    }
+}
+
+/// Whether a target comes to the library.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Comes {
+    /// It does, to end its side of the epoch.
+    Surely,
+    /// It may be computing.
+    Perhaps,
+}
+
+/// An access to leave.
+pub(crate) struct Deferred<'a> {
+    pub what: SmallAccess,
+    /// Where in the target's memory.
+    pub at: i64,
+    pub input: &'a [u8],
+    /// Where what was there goes, and how many bytes; NULL for nothing.
+    pub output: (*mut u8, usize),
+}
+
+impl Window {
+    /// Leaves an access to a run of the target's memory to the target, if it is small and the target may be there. Returns
+    /// whether it did.
+    ///
+    /// # Errors
+    /// Those of what was left before, where that had to be completed first.
+    ///
+    /// # Safety
+    /// The output is writable, and not used before the access is complete.
+    pub(crate) unsafe fn defer(
+        &self,
+        process: &Process,
+        target: &Target<'_>,
+        access: Deferred<'_>,
+        form: Form,
+    ) -> Result<bool> {
+        let Some(outbox) = &self.outbox else {
+            return Ok(false);
+        };
+        let accumulates = !matches!(access.what, SmallAccess::Put | SmallAccess::Get);
+        // SAFETY: passed on.
+        let left = unsafe { self.leave(process, outbox, target, &access)? };
+        if !left && accumulates {
+            self.settle_before(process, target.rank)?;
+        }
+        if left && form == Form::Request {
+            self.settle(process, Some(target.rank), Comes::Perhaps)?;
+        }
+        Ok(left)
+    }
+
+    /// Completes what was left to a target before an accumulate that goes another way, which would overtake it.
+    pub(crate) fn settle_before(&self, process: &Process, target: u32) -> Result<()> {
+        match &self.outbox {
+            Some(outbox) if outbox.has_left(target) => {
+                self.settle(process, Some(target), Comes::Perhaps)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// # Safety
+    /// As for [`Window::defer`].
+    unsafe fn leave(
+        &self,
+        process: &Process,
+        outbox: &Outbox,
+        target: &Target<'_>,
+        access: &Deferred<'_>,
+    ) -> Result<bool> {
+        let Some((skip, len)) = target.datatype.as_run(target.count) else {
+            return Ok(false);
+        };
+        let rank = target.rank as usize;
+        let Some(ring) = self.control()?.ring(self.rank() as usize, rank) else {
+            return Ok(false);
+        };
+        let (input, (output, out_len)) = (access.input, access.output);
+        let data = input.len().max(out_len);
+        if data > ring.most() || !self.hit_rate.may_ask() {
+            return Ok(false);
+        }
+        let (kind, op, element, count) = match access.what {
+            SmallAccess::Put => (kind::PUT, 0, 0, len),
+            SmallAccess::Get => (kind::GET, 0, 0, len),
+            SmallAccess::Accumulate(op, element) => {
+                let kind = match output.is_null() {
+                    true => kind::ACCUMULATE,
+                    false => kind::GET_ACCUMULATE,
+                };
+                (kind, op as u8, element, target.count)
+            }
+            SmallAccess::CompareAndSwap => (kind::COMPARE_AND_SWAP, 0, 0, len),
+        };
+        let wish = Wish {
+            at: (access.at + skip as i64) as u64,
+            count: count as u32,
+            len: data as u16,
+            kind,
+            op,
+            element,
+            refused: false,
+        };
+        let mut published = outbox.targets[rank].lock();
+        // SAFETY: this process is the ring's origin; the input is a slice; the caller's promise for the output.
+        while unsafe { !published.push(ring, wish, (input.as_ptr(), input.len()), output) } {
+            self.settle_with(process, target.rank, &mut published, Comes::Perhaps)?;
+        }
+        if !outbox.has_left(target.rank) {
+            outbox.left.fetch_or(1 << target.rank, Ordering::Relaxed);
+        }
+        Ok(true)
+    }
+
+    /// Completes what was left to a target, or to all.
+    ///
+    /// # Errors
+    /// A target's memory can't be reached, or it has died.
+    #[inline]
+    pub(crate) fn settle(
+        &self,
+        process: &Process,
+        target: Option<u32>,
+        comes: Comes,
+    ) -> Result<()> {
+        match &self.outbox {
+            // Acquire: who finds that another thread has settled it sees what came of it.
+            Some(outbox) if outbox.left.load(Ordering::Acquire) != 0 => {
+                self.settle_some(process, outbox, target, comes)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn settle_some(
+        &self,
+        process: &Process,
+        outbox: &Outbox,
+        target: Option<u32>,
+        comes: Comes,
+    ) -> Result<()> {
+        let mut result = Ok(());
+        for rank in 0..self.size() {
+            if target.is_none_or(|target| target == rank) && outbox.has_left(rank) {
+                let mut published = outbox.targets[rank as usize].lock();
+                result = result.and(self.settle_with(process, rank, &mut published, comes));
+                // Not before: another thread whose access this was would not wait for it.
+                if published.is_empty() {
+                    outbox.left.fetch_and(!(1 << rank), Ordering::Release);
+                }
+            }
+        }
+        result
+    }
+
+    fn settle_with(
+        &self,
+        process: &Process,
+        target: u32,
+        published: &mut Published,
+        comes: Comes,
+    ) -> Result<()> {
+        let control = self.control()?;
+        let Some(ring) = control.ring(self.rank() as usize, target as usize) else {
+            return Ok(());
+        };
+        let windows = process.source::<Windows>();
+        let (mut looks, mut result) = (0u32, Ok(()));
+        let most = match comes {
+            Comes::Surely => LOOKS_WHERE_TARGETS_COME,
+            Comes::Perhaps => LOOKS,
+        };
+        loop {
+            while let Some(entry) = published.first_served(ring) {
+                let done = self.take_in(process, target, ring, entry);
+                published.end(ring);
+                result = result.and(done);
+            }
+            if published.is_empty() {
+                self.hit_rate.note(true);
+                return result;
+            }
+            looks += 1;
+            if looks >= most {
+                break;
+            }
+            // The target may be waiting for this process in the same way, or for its core.
+            if !windows.serve_slots() {
+                match looks > LOOKS && looks.is_multiple_of(64) {
+                    true => process.give_up_core(),
+                    false => std::hint::spin_loop(),
+                }
+            }
+        }
+        if comes == Comes::Perhaps {
+            self.hit_rate.note(false);
+        }
+        for _ in 0..published.take_back(ring) {
+            let mut tries = 0u32;
+            let entry = loop {
+                if let Some(entry) = published.first_served(ring) {
+                    break entry;
+                }
+                // The target is at it, but has lost its core.
+                tries = tries.wrapping_add(1);
+                std::thread::yield_now();
+                if tries.is_multiple_of(1 << 10) && control.is_dead(target as usize) {
+                    return Err(control.lost(process, target as usize));
+                }
+            };
+            let done = self.take_in(process, target, ring, entry);
+            published.end(ring);
+            result = result.and(done);
+        }
+        for entry in published.taken_back() {
+            let (wish, data) = (ring.wish(entry.number), ring.data(entry.number));
+            let done = self.do_by_kernel(process, target, wish, data, entry);
+            result = result.and(done);
+        }
+        published.end_taken_back(ring);
+        result
+    }
+
+    /// Takes in what came of an entry that the target has served.
+    fn take_in(
+        &self,
+        process: &Process,
+        target: u32,
+        ring: Ring<'_>,
+        entry: Entry,
+    ) -> Result<()> {
+        let (wish, data) = (ring.wish(entry.number), ring.data(entry.number));
+        if wish.refused {
+            return self.do_by_kernel(process, target, wish, data, entry);
+        }
+        if !entry.output.is_null() {
+            let len = self.output_len(wish);
+            // SAFETY: the program has lent the memory for what it asked for; the data is this process's again.
+            unsafe { netmod_kit::copy(data, entry.output, len) };
+        }
+        Ok(())
+    }
+
+    fn output_len(&self, wish: Wish) -> usize {
+        match wish.kind {
+            kind::COMPARE_AND_SWAP => wish.count as usize,
+            _ => wish.len.into(),
+        }
+    }
+
+    /// Carries out by the kernel's copies what the target has not.
+    fn do_by_kernel(
+        &self,
+        process: &Process,
+        target: u32,
+        wish: Wish,
+        data: *mut u8,
+        Entry { output, .. }: Entry,
+    ) -> Result<()> {
+        let Reach::There(start) = self.members.get(target).reach else {
+            return Err(sync_error("a target's memory is not where it was"));
+        };
+        let address = start.wrapping_add(wish.at);
+        let len = usize::from(wish.len);
+        let copy = |write: bool, local: *mut u8, len: usize| {
+            // SAFETY: memory of the ring's, or that the program has lent, or a local variable; the target's is the window's.
+            unsafe { single_copy::copy(process, &self.comm, target, write, local, len, address) }
+        };
+        let control = self.control()?;
+        let member = target as usize;
+        match wish.kind {
+            kind::PUT => copy(true, data, len),
+            kind::GET => copy(false, output, len),
+            kind::ACCUMULATE | kind::GET_ACCUMULATE => {
+                let reduction = Reduction::from_numbers(wish.op.into(), wish.element.into());
+                let Some(reduction) = reduction else {
+                    return Ok(());
+                };
+                let replaces = reduction.op == PredefinedOp::Replace;
+                if replaces && output.is_null() {
+                    return control.alone(member, || copy(true, data, len));
+                }
+                let mut elements = vec![0u8; len];
+                let local = elements.as_mut_ptr();
+                control.alone(member, || {
+                    copy(false, local, len)?;
+                    // SAFETY: as many elements are in all of them.
+                    unsafe { reduction.plainly(local, wish.count as usize, data, output) };
+                    match reduction.op {
+                        PredefinedOp::NoOp => Ok(()),
+                        _ => copy(true, local, len),
+                    }
+                })
+            }
+            kind::COMPARE_AND_SWAP => {
+                let mut both = [[0u8; LONGEST_COMPARED]; 2];
+                // SAFETY: the entry has both.
+                unsafe {
+                    netmod_kit::copy(data, both.as_flattened_mut().as_mut_ptr(), 2 * LONGEST_COMPARED);
+                }
+                let size = wish.count as usize;
+                let mut found = [0u8; LONGEST_COMPARED];
+                control.alone(member, || {
+                    copy(false, found.as_mut_ptr(), size)?;
+                    match found == both[0] {
+                        true => copy(true, both[1].as_mut_ptr(), size),
+                        false => Ok(()),
+                    }
+                })?;
+                // SAFETY: the program has lent an element's memory.
+                unsafe { netmod_kit::copy(found.as_ptr(), output, size) };
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The memory that a member serves by rings.
+pub(crate) struct Inbox {
+    /// The line at which the next entry of each origin's is.
+    pub next: Box<[u32]>,
+}
+
+impl Inbox {
+    pub fn new(members: usize) -> Inbox {
+        Inbox {
+            next: vec![0; members].into(),
+        }
+    }
+
+    /// Carries out what others have left to this member, whose memory of `size` bytes begins at `base`; in memory that
+    /// `has` it all. Returns whether there was something.
+    pub fn serve(
+        &mut self,
+        control: &Control,
+        base: *mut u8,
+        has: &dyn Fn(u64, usize) -> bool,
+    ) -> bool {
+        let (me, mut any) = (control.me(), false);
+        for (origin, next) in self.next.iter_mut().enumerate() {
+            let Some(ring) = control.ring(origin, me) else {
+                return any;
+            };
+            let before = *next;
+            while let Some(lines) = ring.take(*next) {
+                let wish = ring.wish(*next);
+                let len = usize::from(wish.len);
+                // Origins have checked this where they can; an entry that is overwritten by a stray pointer does no more harm.
+                let fits = len <= ring.most();
+                let done = wish.kind == kind::FILLER
+                    || fits && carry_out(control, base, has, wish, ring.data(*next));
+                if !done {
+                    ring.refuse(*next);
+                }
+                *next = next.wrapping_add(lines);
+            }
+            if *next != before {
+                ring.serve(*next);
+                any = true;
+            }
+        }
+        any
+    }
+}
+
+/// Carries out an entry. Returns whether it could.
+fn carry_out(
+    control: &Control,
+    base: *mut u8,
+    has: &dyn Fn(u64, usize) -> bool,
+    wish: Wish,
+    data: *mut u8,
+) -> bool {
+    /// Bytes of results that are held meanwhile.
+    const HELD: usize = 1024;
+    let count = wish.count as usize;
+    let reduction = match wish.kind {
+        kind::ACCUMULATE | kind::GET_ACCUMULATE => {
+            Reduction::from_numbers(wish.op.into(), wish.element.into())
+        }
+        _ => None,
+    };
+    let len = match &reduction {
+        Some(reduction) => count.saturating_mul(reduction.extent()),
+        None => count,
+    };
+    if !has(wish.at, len) || len > HELD {
+        return false;
+    }
+    let place = match base.is_null() {
+        true => std::ptr::with_exposed_provenance_mut(wish.at as usize),
+        false => base.wrapping_add(wish.at as usize),
+    };
+    let (me, mut held) = (control.me(), [0u8; HELD]);
+    // SAFETY: within this process's memory of the window; the entry's data has room for as much; accumulates are under this
+    // member's lock, as by all others.
+    unsafe {
+        match (wish.kind, reduction) {
+            (kind::PUT, _) => netmod_kit::copy(data, place, count),
+            (kind::GET, _) => netmod_kit::copy(place, data, count),
+            (kind::ACCUMULATE, Some(reduction)) => control.alone(me, || {
+                reduction.plainly(place, count, data, std::ptr::null_mut());
+            }),
+            (kind::GET_ACCUMULATE, Some(reduction)) => {
+                control.alone(me, || {
+                    reduction.plainly(place, count, data, held.as_mut_ptr());
+                });
+                netmod_kit::copy(held.as_ptr(), data, len);
+            }
+            (kind::COMPARE_AND_SWAP, _) if count <= LONGEST_COMPARED => {
+                let mut both = [[0u8; LONGEST_COMPARED]; 2];
+                netmod_kit::copy(data, both.as_flattened_mut().as_mut_ptr(), 2 * LONGEST_COMPARED);
+                let [compare, new] = both.map(u128::from_le_bytes);
+                let found = control.alone(me, || {
+                    apply::compare_and_swap(place, compare, new, count, false)
+                });
+                netmod_kit::copy(found.to_le_bytes().as_ptr(), data, LONGEST_COMPARED);
+            }
+            _ => return false,
+        }
+    }
+    true
+}
