@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use netmod::{OpenError, Peer, RemoteKey, SharedSegment};
+use netmod::{OpenError, Peer, RemoteKey, SharedMemory, SharedSegment};
 use parking_lot::Mutex;
 
 use mpi_core::comm::{Comm, single_copy};
@@ -28,9 +28,6 @@ const LONGEST: usize = 128 << 10;
 
 /// Arenas that a process makes, at most.
 const MOST: usize = 16;
-
-/// How others are told of a chunk: zeros are none.
-pub type ChunkKey = [u64; 4];
 
 /// The arenas of a process: its own, and what it knows of others'.
 #[derive(Default)]
@@ -58,17 +55,64 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// Where it begins: the beginning of a page.
-    pub fn as_ptr(&self) -> *mut u8 {
+    fn as_ptr(&self) -> *mut u8 {
         self.segment.as_ptr().wrapping_add(self.offset)
     }
 
-    /// What others are told of it.
-    pub fn key(&self) -> ChunkKey {
+    fn key(&self) -> KeyWords {
         let RemoteKey { address, words } = self.segment.key();
         let place = (self.offset << 32 | self.len) as u64;
         [place, address, words[0], words[1]]
     }
+}
+
+/// Shared memory of a window or a file.
+pub enum Piece {
+    /// Made for it.
+    Own(Box<dyn SharedSegment>),
+    /// Part of an arena that stays.
+    Part(Chunk),
+}
+
+/// A piece, or why there is none.
+pub type Made = Result<Piece, OpenError>;
+
+/// How others are told of a piece: the first word is 0 if there is none, and 1 if it is no part of an arena.
+pub type KeyWords = [u64; 4];
+
+impl Piece {
+    /// Where it begins here: the beginning of a page.
+    pub fn as_ptr(&self) -> *mut u8 {
+        match self {
+            Piece::Own(piece) => piece.as_ptr(),
+            Piece::Part(chunk) => chunk.as_ptr(),
+        }
+    }
+
+    /// All members have it, or have given it up.
+    pub fn settle(&self) {
+        if let Piece::Own(piece) = self {
+            piece.settle();
+        }
+    }
+}
+
+/// What others are told of a piece that was made; zeros of one that was not.
+pub fn key_words(made: Option<&Made>) -> KeyWords {
+    match made {
+        Some(Ok(Piece::Part(chunk))) => chunk.key(),
+        Some(Ok(Piece::Own(piece))) => {
+            let RemoteKey { address, words } = piece.key();
+            [1, address, words[0], words[1]]
+        }
+        _ => [0; 4],
+    }
+}
+
+fn make_own(memory: &dyn SharedMemory, len: usize, first: usize) -> Made {
+    let piece = memory.create(len)?;
+    piece.reserve(0, first)?;
+    Ok(Piece::Own(piece))
 }
 
 /// The bits of `pages` pages from `first` on.
@@ -87,9 +131,56 @@ impl Arena {
 }
 
 impl Arenas {
+    /// Makes a piece of `len` zero bytes, and takes the memory of the first so many.
+    ///
+    /// # Errors
+    /// There is no shared memory, or not so much.
+    pub fn make(&self, process: &Process, len: usize, first: usize) -> Made {
+        let Some(memory) = process.shared_memory() else {
+            return Err(OpenError("this process has no shared memory".into()));
+        };
+        match self.take(process, len) {
+            Some(chunk) => Ok(Piece::Part(chunk)),
+            None => make_own(&**memory, len, first),
+        }
+    }
+
+    /// The same of memory that members are to take themselves, each near its own core: no part of an arena.
+    ///
+    /// # Errors
+    /// As for [`Arenas::make`].
+    pub fn make_apart(process: &Process, len: usize, first: usize) -> Made {
+        match process.shared_memory() {
+            Some(memory) => make_own(&**memory, len, first),
+            None => Err(OpenError("this process has no shared memory".into())),
+        }
+    }
+
+    /// The piece of `len` bytes that this process has made, or that it was told of.
+    ///
+    /// # Errors
+    /// There is none, or it can't be mapped.
+    pub fn find(&self, process: &Process, made: Option<Made>, key: KeyWords, len: usize) -> Made {
+        match (made, process.shared_memory()) {
+            (Some(made), _) => made,
+            (None, None) => Err(OpenError("this process has no shared memory".into())),
+            (None, Some(_)) if key[0] == 0 => {
+                Err(OpenError("its first member could not make it".into()))
+            }
+            (None, Some(memory)) if key[0] == 1 => {
+                let key = RemoteKey {
+                    address: key[1],
+                    words: [key[2], key[3]],
+                };
+                memory.open(&key, len).map(Piece::Own)
+            }
+            (None, Some(_)) => self.open(process, key).map(Piece::Part),
+        }
+    }
+
     /// A chunk of `len` zero bytes; none if there is no shared memory for it, or if it is so long that it had better be
     /// a piece of its own.
-    pub fn take(&self, process: &Process, len: usize) -> Option<Chunk> {
+    fn take(&self, process: &Process, len: usize) -> Option<Chunk> {
         let pages = len.div_ceil(PAGE).max(1);
         if pages > LONGEST / PAGE {
             return None;
@@ -132,7 +223,7 @@ impl Arenas {
     }
 
     /// A chunk that another process of the node has told of.
-    pub fn open(&self, process: &Process, key: ChunkKey) -> Result<Chunk, OpenError> {
+    fn open(&self, process: &Process, key: KeyWords) -> Result<Chunk, OpenError> {
         let [place, address, words @ ..] = key;
         let (offset, len) = ((place >> 32) as usize, place as u32 as usize);
         let Some(memory) = process.shared_memory() else {
@@ -161,9 +252,12 @@ impl Arenas {
         })
     }
 
-    /// Takes back a chunk that this process has given out, after all who had it have said, as by a barrier, that they use
-    /// it no more. What others gave out is left to them.
-    pub fn give_back(&self, chunk: &Chunk) {
+    /// Takes back a piece that this process has made, after all who had it have said, as by a barrier, that they use it no
+    /// more. What others made is left to them.
+    pub fn give_back(&self, piece: &Piece) {
+        let Piece::Part(chunk) = piece else {
+            return;
+        };
         let mut own = self.own.lock();
         let mut arenas = own.iter_mut();
         if let Some(arena) = arenas.find(|arena| Arc::ptr_eq(&arena.segment, &chunk.segment)) {

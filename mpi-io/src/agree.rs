@@ -73,17 +73,26 @@ pub(crate) fn agree<T>(process: &Process, comm: &Comm, own: Result<T>) -> Result
     }
     let mut told = [word(comm, &own)];
     let done = collective::greatest_u64(process, comm, &mut told);
-    match (own, done) {
-        (own, Ok(())) if told[0] == 0 => own,
-        (Err(error), Err(_)) => Err(error),
-        (Ok(_), Err(error)) => Err(error),
-        (own, Ok(())) => {
-            let root = root(comm, told[0]);
+    outcome(process, comm, own, done.map(|()| told[0]))
+}
+
+/// What comes of the members' results, if all know the greatest of their words ([`word`]).
+pub(crate) fn outcome<T>(
+    process: &Process,
+    comm: &Comm,
+    own: Result<T>,
+    greatest: Result<u64>,
+) -> Result<T> {
+    match (own, greatest) {
+        (own, Ok(0)) => own,
+        (Err(error), Err(_)) | (Ok(_), Err(error)) => Err(error),
+        (own, Ok(word)) => {
+            let root = root(comm, word);
             let mut text = text(&own);
             let told_all = broadcast(process, comm, root, &mut text);
             match (own, told_all) {
                 (Err(error), _) | (Ok(_), Err(error)) => Err(error),
-                (Ok(_), Ok(())) => Err(of_other(root, told[0], &text)),
+                (Ok(_), Ok(())) => Err(of_other(root, word, &text)),
             }
         }
     }
@@ -98,16 +107,26 @@ pub(crate) fn same<T>(
     own: Result<(T, Vec<u64>)>,
     words: usize,
 ) -> Result<T> {
-    let (value, mut told) = agree(process, comm, own)?;
     if comm.size() == 1 {
-        return Ok(value);
+        return own.map(|(value, _)| value);
     }
-    told.resize(words, 0);
-    let complements: Vec<u64> = told.iter().map(|word| !word).collect();
-    told.extend(complements);
-    collective::greatest_u64(process, comm, &mut told)?;
-    let differs = (0..words).any(|index| told[index] != !told[words + index]);
-    if differs {
+    // The least of a number is what the greatest of its complement is the complement of.
+    let mut told = vec![0; 1 + 2 * words];
+    told[0] = word(comm, &own);
+    if let Ok((_, numbers)) = &own {
+        let (ones, complements) = told[1..].split_at_mut(words);
+        for (index, number) in numbers.iter().take(words).enumerate() {
+            (ones[index], complements[index]) = (*number, !number);
+        }
+    }
+    let done = collective::greatest_u64(process, comm, &mut told);
+    let (value, _) = outcome(process, comm, own, done.map(|()| told[0]))?;
+    let (ones, complements) = told[1..].split_at(words);
+    if ones
+        .iter()
+        .zip(complements)
+        .any(|(one, other)| *one != !other)
+    {
         let why = format!("{what} differs among the ranks of the file; all must give the same");
         return Err(Error::new(Class::NotSame, why));
     }

@@ -148,12 +148,9 @@ impl File {
             {
                 return Ok(Own::Here(memory, place));
             }
-            let at_once = self.shared().transfer_at_once(
-                &place.view,
-                place.position,
-                &memory,
-                direction,
-            );
+            let at_once =
+                self.shared()
+                    .transfer_at_once(&place.view, place.position, &memory, direction);
             let (file, mut memory) = (self.clone(), memory);
             let nothing = Place {
                 view: place.view.clone(),

@@ -12,16 +12,16 @@
 #![allow(unsafe_code, reason = "memory that processes share")]
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use netmod::SharedSegment;
 use parking_lot::Mutex;
 
 use crate::access::Shared;
 use crate::driver::Storage;
 use crate::patience::{Patience, State};
+use crate::room::Room;
 use crate::runs::{Runs, WORDS};
 use crate::writers::{is_gone, words_len};
 
@@ -57,6 +57,11 @@ pub(crate) fn piece_len(members: usize) -> usize {
     words_len(members) + 4096 + deposits * (HEAD + ROOM)
 }
 
+/// Bytes in front of the deposits, which are taken at once.
+pub(crate) fn first_len(members: usize) -> usize {
+    words_len(members) + 4096
+}
+
 /// The words in front of the deposits.
 #[repr(C)]
 struct Common {
@@ -82,7 +87,7 @@ struct Head {
 
 /// Writes of a file's members, if they may be combined.
 pub(crate) struct Combiner {
-    piece: Option<Arc<dyn SharedSegment>>,
+    room: Option<Arc<Room>>,
     me: usize,
     /// Its number, which is asked for often.
     process: u32,
@@ -106,18 +111,24 @@ impl Drop for Sieving<'_> {
     }
 }
 
+/// How many cores the process may use. (To ask takes ten system calls.)
+fn cores() -> usize {
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
+}
+
 impl Combiner {
-    /// `piece` is as long as [`piece_len`] says, and was zero at first.
+    /// `room` is as long as [`piece_len`] says, and was zero at first.
     pub fn new(
-        piece: Option<Arc<dyn SharedSegment>>,
+        room: Option<Arc<Room>>,
         me: usize,
         members: usize,
         storage: &dyn Storage,
     ) -> Combiner {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let cores = cores();
         let may = members <= MOST_MEMBERS && storage.is_local() && storage.can_read();
         Combiner {
-            piece: piece.filter(|_| may),
+            room: room.filter(|_| may),
             me,
             process: std::process::id(),
             members,
@@ -130,16 +141,14 @@ impl Combiner {
 
     /// Whether writes may be combined.
     pub fn is_there(&self) -> bool {
-        self.piece.is_some()
+        self.room
+            .as_ref()
+            .is_some_and(|room| room.start().is_some())
     }
 
     fn at(&self, offset: usize) -> Option<*mut u8> {
-        let piece = self.piece.as_ref()?;
-        Some(
-            piece
-                .as_ptr()
-                .wrapping_add(words_len(self.members) + offset),
-        )
+        let start = self.room.as_ref()?.start()?;
+        Some(start.wrapping_add(words_len(self.members) + offset))
     }
 
     fn common(&self) -> Option<&Common> {

@@ -9,14 +9,25 @@ use mpi_types::Result;
 
 use crate::hints::{self, Choice, Hints};
 
+/// The hints that must be alike on all members, as numbers.
+pub(crate) type Alike = [u64; 12];
+
 /// Has all members use the first one's hints where these must be alike, so that they take the same ways.
 pub(crate) fn settle(process: &Process, comm: &Comm, hints: &mut Hints) -> Result<()> {
     if comm.size() == 1 {
         return Ok(());
     }
+    let mut told = told(hints);
+    collective::broadcast_u64(process, comm, &mut told)?;
+    take(hints, told);
+    Ok(())
+}
+
+/// What the first member tells the others.
+pub(crate) fn told(hints: &Hints) -> Alike {
     let choice = |choice: Choice| choice as u64;
     let per_node = hints::per_node(&hints.cb_config_list).flatten();
-    let mut told = [
+    [
         hints.cb_buffer_size,
         u64::from(hints.cb_nodes),
         choice(hints.cb_read),
@@ -29,8 +40,12 @@ pub(crate) fn settle(process: &Process, comm: &Comm, hints: &mut Hints) -> Resul
         hints.striping_factor.unwrap_or(0),
         u64::from(per_node.unwrap_or(0)),
         u64::from(hints.file_perm.map_or(0, |mode| mode + 1)),
-    ];
-    collective::broadcast_u64(process, comm, &mut told)?;
+    ]
+}
+
+/// Takes over what the first member has told.
+pub(crate) fn take(hints: &mut Hints, told: Alike) {
+    let per_node = hints::per_node(&hints.cb_config_list).flatten();
     let chosen = |number: u64| match number {
         1 => Choice::Enable,
         2 => Choice::Disable,
@@ -54,7 +69,6 @@ pub(crate) fn settle(process: &Process, comm: &Comm, hints: &mut Hints) -> Resul
         };
     }
     hints.file_perm = some(told[11]).map(|mode| mode as u32 - 1);
-    Ok(())
 }
 
 /// The aggregators, in the order of their domains: so many of each node, one node after the other in

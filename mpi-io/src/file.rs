@@ -278,17 +278,18 @@ impl File {
         });
         let what = "the etype's extent in the file, or the data representation,";
         let view = agree::same(process, &self.comm, what, own, 2)?;
-        if self.comm.rank() == 0 {
-            self.pointer.set(0)?;
-        }
+        let reset = match self.comm.rank() {
+            0 => self.pointer.set(0),
+            _ => Ok(()),
+        };
         {
             let mut state = self.state.lock();
             state.view = Arc::new(view);
             state.position = 0;
         }
-        // It also has all wait until the shared pointer is back at the beginning.
+        // The first member tells its hints when the shared pointer is back at the beginning, for which the others wait so.
         self.update_hints(process, info)?;
-        agree::agree(process, &self.comm, Ok(()))
+        reset
     }
 
     fn displacement(&self, displacement: Option<i64>) -> Result<i64> {

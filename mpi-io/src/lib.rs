@@ -36,6 +36,7 @@ mod pool;
 mod position;
 mod posix;
 mod read_once;
+mod room;
 mod runs;
 mod shared_pointer;
 mod sieve;

@@ -1,15 +1,19 @@
 //! Opening, closing and deleting files (MPI-3.1 section 13.2).
 
+use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::SystemTime;
 
+use mpi_comm::arenas::{KeyWords, key_words};
 use mpi_comm::collective;
 use mpi_core::Process;
 use mpi_core::comm::Comm;
 use mpi_core::info::Info;
 use mpi_types::{Class, Error, Result};
+use netmod::SharedSegment;
 use parking_lot::Mutex;
 
 use crate::access::Shared;
@@ -22,10 +26,11 @@ use crate::file::File;
 use crate::files::Files;
 use crate::hints::Hints;
 use crate::locks::Locks;
-use crate::read_once::ReadOnce;
+use crate::read_once::{self, ReadOnce};
+use crate::room::{Room, Words};
 use crate::shared_pointer::SharedPointer;
 use crate::system;
-use crate::writers::Writers;
+use crate::writers::{Writers, words_len};
 
 /// What a file is opened with.
 #[derive(Clone)]
@@ -62,65 +67,96 @@ impl File {
         if let Some(info) = &opening.info {
             hints.update(info, true);
         }
-        domains::settle(process, &comm, &mut hints)?;
+        let is_first = comm.rank() == 0;
         let (driver, path) = driver::choose(&opening.name);
-        let how = How {
-            read: amode.can_read(),
-            write: amode.can_write(),
-            create: amode.create,
-            exclusive: amode.excl,
-            permissions: hints.file_perm.unwrap_or(0o666),
-        };
-        let open = |how: &How| {
-            let opened = driver.open(&path, how);
+        let open = |hints: &Hints, is_first: bool| {
+            let how = How {
+                read: amode.can_read(),
+                write: amode.can_write(),
+                create: amode.create && is_first,
+                exclusive: amode.excl && is_first,
+                permissions: hints.file_perm.unwrap_or(0o666),
+            };
+            let opened = driver.open(&path, &how);
             opened.map_err(|error| system::error("opening", &path, &error))
         };
         // The first member makes the file; the others find it.
-        let first = (comm.rank() == 0).then(|| open(&how)).transpose();
-        let first = agree::agree(process, &comm, first)?;
+        let first = is_first.then(|| open(&hints, true)).transpose();
+        let mut shared = Beginning::default();
+        let mut made = None;
+        if let Ok(Some(storage)) = &first {
+            made = may_share(process, &comm).then(|| {
+                let len = words_len(comm.size() as usize);
+                collective::arenas(process).make(process, len, len)
+            });
+            shared.key = key_words(made.as_ref());
+            shared.end = match amode.append {
+                true => storage.size().unwrap_or(0),
+                false => 0,
+            };
+        }
+        let first = shared.tell(process, &comm, first, &mut hints)?;
+        let end = shared.end as i64;
         let storage = match first {
             Some(storage) => Ok(storage),
-            None => open(&How {
-                create: false,
-                exclusive: false,
-                ..how
-            }),
+            None => open(&hints, false),
         };
-        let storage = agree::agree(process, &comm, storage)?;
-        demand_one_file(process, &comm, &*storage, &path)?;
-        let pointer = SharedPointer::new(process, &comm, &path)?;
+        let words = match may_share(process, &comm) {
+            true => {
+                let len = words_len(comm.size() as usize);
+                let found = collective::arenas(process).find(process, made, shared.key, len);
+                found.ok().map(|piece| Arc::new(Words(piece)))
+            }
+            false => None,
+        };
+        let agreed = agree_on_one_file(process, &comm, storage, words.is_some(), &path);
+        let all_share = agreed.as_ref().is_ok_and(|(_, all_share)| *all_share);
+        if let (Some(words), false) = (&words, all_share) {
+            // All know that they don't use them.
+            collective::arenas(process).give_back(&words.0);
+        }
+        let (storage, _) = agreed?;
+        let pointer = match comm.size() {
+            1 => SharedPointer::own(),
+            _ => SharedPointer::new(&path, words.filter(|_| all_share), shared.unique),
+        };
+        if let Some(words) = pointer.words() {
+            words.0.settle();
+        }
         let aggregators = domains::aggregators(process, &comm, &hints);
-        let mut end = [0];
-        if amode.append && comm.rank() == 0 {
-            let size = storage.size();
-            let size = size.map_err(|error| system::error("asking for the size of", &path, &error));
-            end[0] = size.unwrap_or(0);
-            pointer.set(end[0] as i64)?;
+        if amode.append && is_first {
+            pointer.set(end)?;
         }
         if amode.append {
-            collective::broadcast_u64(process, &comm, &mut end)?;
+            // Nobody moves the pointer before it is there.
+            collective::barrier(process, &comm)?;
         }
         let (me, members) = (comm.rank() as usize, comm.size() as usize);
+        let words: Option<Arc<dyn SharedSegment>> = match pointer.words() {
+            Some(words) => Some(words.clone()),
+            None => None,
+        };
+        let len = combine::piece_len(members) + read_once::piece_len(members);
+        let memory = process.shared_memory();
+        let room = words.clone().zip(memory).map(|(words, memory)| {
+            let first = combine::first_len(members);
+            Arc::new(Room::later(words, memory.clone(), (len, first)))
+        });
         let shared = Shared {
             path,
             amode,
-            combiner: Combiner::new(pointer.piece(), me, members, &*storage),
-            read_once: ReadOnce::new(
-                pointer.piece(),
-                combine::piece_len(members),
-                me,
-                members,
-                &*storage,
-            ),
+            combiner: Combiner::new(room.clone(), me, members, &*storage),
+            read_once: ReadOnce::new(room, combine::piece_len(members), me, members, &*storage),
             storage,
             locks: Locks::default(),
-            writers: Writers::new(pointer.piece(), me, members),
+            writers: Writers::new(words, me, members),
             window: Mutex::default(),
             hints: Mutex::new(Arc::new(hints)),
             atomic: AtomicBool::new(false),
         };
+        let position = if amode.append { end } else { 0 };
         let name = opening.name.to_string_lossy().into_owned();
-        let file = File::made(shared, comm, pointer, name, aggregators, end[0] as i64);
+        let file = File::made(shared, comm, pointer, name, aggregators, position);
         Ok(file)
     }
 
@@ -152,6 +188,9 @@ impl File {
             Ok(())
         };
         arrived?;
+        if let Some(words) = self.pointer().words() {
+            collective::arenas(process).give_back(&words.0);
+        }
         if shared.amode.delete_on_close {
             // Who returns finds the file gone.
             return agree::agree(process, self.comm(), deleted);
@@ -160,32 +199,94 @@ impl File {
     }
 }
 
-/// That members of one node have opened one file, not several of the same name.
-fn demand_one_file(
+/// Whether all members are of this node, so that they can share memory, as far as this one knows.
+fn may_share(process: &Process, comm: &Comm) -> bool {
+    let near = |rank| {
+        let peer = comm.local().peer(rank);
+        peer == process.me() || process.is_local(peer)
+    };
+    comm.size() > 1 && process.shared_memory().is_some() && (0..comm.size()).all(near)
+}
+
+/// What the first member tells the others when it has opened the file.
+#[derive(Default)]
+struct Beginning {
+    /// Where the words are that all share.
+    key: KeyWords,
+    /// The file's size, where they append.
+    end: u64,
+    /// What no other opening of a file has.
+    unique: u64,
+}
+
+impl Beginning {
+    /// Has all members know it, and use the first one's hints. Gives the first its file; its error to all.
+    fn tell<T>(
+        &mut self,
+        process: &Process,
+        comm: &Comm,
+        first: Result<Option<T>>,
+        hints: &mut Hints,
+    ) -> Result<Option<T>> {
+        if comm.size() == 1 {
+            return first;
+        }
+        if comm.rank() == 0 {
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+            let now = now.map_or(0, |now| now.as_nanos() as u64);
+            self.unique = now ^ u64::from(std::process::id()) << 44;
+        }
+        let mut told = [0; 19];
+        told[..12].copy_from_slice(&domains::told(hints));
+        told[12..16].copy_from_slice(&self.key);
+        told[16..].copy_from_slice(&[self.end, self.unique, agree::word(comm, &first)]);
+        let done = collective::broadcast_u64(process, comm, &mut told);
+        let first = agree::outcome(process, comm, first, done.map(|()| told[18]))?;
+        let [alike @ .., a, b, c, d, end, unique, _] = told;
+        domains::take(hints, alike);
+        (self.key, self.end, self.unique) = ([a, b, c, d], end, unique);
+        Ok(first)
+    }
+}
+
+/// That all have opened the file, and members of one node one file, not several of the same name. Also gives whether all
+/// share the words.
+fn agree_on_one_file(
     process: &Process,
     comm: &Comm,
-    storage: &dyn Storage,
+    storage: Result<Box<dyn Storage>>,
+    shares: bool,
     path: &Path,
-) -> Result<()> {
+) -> Result<(Box<dyn Storage>, bool)> {
+    if comm.size() == 1 {
+        return storage.map(|storage| (storage, false));
+    }
     let node = u64::from(process.node_of(process.me()).unwrap_or(0));
-    let (device, file) = storage.identity().unwrap_or((0, 0));
-    let all = match comm.size() {
-        1 => return Ok(()),
-        _ => collective::gather_all_u64(process, comm, [node, device, file])?,
-    };
-    let differs = |one: &[u64; 3]| one[0] == node && (one[1], one[2]) != (device, file);
-    let mine = match all.iter().position(differs) {
-        Some(rank) => Err(Error::new(
-            Class::NotSame,
-            format!(
-                "{} is not the file that rank {rank} has opened; all ranks must name the same file",
-                path.display()
-            ),
-        )),
-        None => Ok(()),
-    };
-    // Ranks of one node all find it; those of others are told.
-    agree::agree(process, comm, mine)
+    let identity = storage.as_ref().ok().and_then(|one| one.identity().ok());
+    let (device, file) = identity.unwrap_or((0, 0));
+    let word = agree::word(comm, &storage);
+    let own = [node, device, file, u64::from(shares), word];
+    let all = collective::gather_all_u64(process, comm, own);
+    let words = all
+        .as_ref()
+        .map(|all| all.iter().map(|one| one[4]).max().unwrap_or(0));
+    let storage = agree::outcome(process, comm, storage, words.map_err(Clone::clone))?;
+    let all = all?;
+    // All find it, whichever node it is on.
+    let mut of_node = HashMap::new();
+    for (rank, [node, device, file, ..]) in all.iter().enumerate() {
+        let (other, found) = *of_node.entry(*node).or_insert((rank, (*device, *file)));
+        if found != (*device, *file) {
+            return Err(Error::new(
+                Class::NotSame,
+                format!(
+                    "{} of rank {rank} is not the file that rank {other} has opened; all ranks must name the same file",
+                    path.display()
+                ),
+            ));
+        }
+    }
+    Ok((storage, all.iter().all(|one| one[3] != 0)))
 }
 
 /// Deletes a file (`MPI_File_delete`).

@@ -27,6 +27,8 @@ pub(crate) struct PosixFile {
     can_read: bool,
     /// Whether the file system is one of memory (tmpfs).
     in_memory: bool,
+    /// The numbers of its device and of the file there.
+    identity: (u64, u64),
 }
 
 /// Pieces in one call, at most (`IOV_MAX` of Linux).
@@ -54,8 +56,8 @@ impl PosixFile {
             }
             opened => (opened?, true),
         };
-        let is_folder = file.metadata()?.is_dir();
-        if is_folder {
+        let told = file.metadata()?;
+        if told.is_dir() {
             return Err(io::Error::from_raw_os_error(libc::EISDIR));
         }
         let in_memory = driver::magic_of(&file).is_ok_and(|magic| IN_MEMORY.contains(&magic));
@@ -63,6 +65,7 @@ impl PosixFile {
             file,
             can_read,
             in_memory,
+            identity: (told.dev(), told.ino()),
         })
     }
 }
@@ -209,7 +212,7 @@ impl Storage for PosixFile {
     }
 
     fn identity(&self) -> io::Result<(u64, u64)> {
-        self.file.metadata().map(|told| (told.dev(), told.ino()))
+        Ok(self.identity)
     }
 }
 

@@ -14,13 +14,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use netmod::SharedSegment;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::direction::Direction;
 use crate::driver::Storage;
 use crate::patience::{Patience, State};
 use crate::plain::move_plain;
+use crate::room::Room;
 use crate::view::Run;
 
 /// Bytes of a window. A window begins at a multiple of it in the file.
@@ -83,7 +83,7 @@ const _: () = assert!(size_of::<Heads>() <= HEADS);
 /// What members of a file read together.
 pub(crate) struct ReadOnce {
     /// The memory, and where in it the heads are.
-    piece: Option<(Arc<dyn SharedSegment>, usize)>,
+    room: Option<(Arc<Room>, usize)>,
     me: usize,
     members: usize,
     /// One thread of the process at a time.
@@ -138,9 +138,9 @@ impl Place {
 }
 
 impl ReadOnce {
-    /// The piece is [`piece_len`] bytes long from byte `at` on, and was zero at first.
+    /// The room is [`piece_len`] bytes long from byte `at` on, and was zero at first.
     pub fn new(
-        piece: Option<Arc<dyn SharedSegment>>,
+        room: Option<Arc<Room>>,
         at: usize,
         me: usize,
         members: usize,
@@ -148,7 +148,7 @@ impl ReadOnce {
     ) -> ReadOnce {
         let may = members <= MOST_MEMBERS && storage.is_local();
         ReadOnce {
-            piece: piece.filter(|_| may).map(|piece| (piece, at)),
+            room: room.filter(|_| may).map(|room| (room, at)),
             me,
             members,
             own: Mutex::default(),
@@ -157,8 +157,8 @@ impl ReadOnce {
     }
 
     fn start(&self) -> Option<*mut u8> {
-        let (piece, at) = self.piece.as_ref()?;
-        Some(piece.as_ptr().wrapping_add(*at))
+        let (room, at) = self.room.as_ref()?;
+        Some(room.start()?.wrapping_add(*at))
     }
 
     /// Begins to read a stretch of the file, if that can be shared with others and is worth it.

@@ -14,29 +14,25 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::SystemTime;
 
-use mpi_comm::collective;
-use mpi_core::Process;
-use mpi_core::comm::Comm;
 use mpi_types::{Error, Result};
-use netmod::{RemoteKey, SharedSegment};
+use netmod::SharedSegment;
 use parking_lot::Mutex;
 
 use crate::direction::Direction;
 use crate::driver::{How, Storage};
 use crate::plain::move_plain;
 use crate::posix::PosixFile;
+use crate::room::Words;
+use crate::system;
 use crate::view::Run;
-use crate::writers::words_len;
-use crate::{combine, read_once, system};
 
 /// Where the pointer is.
 pub(crate) enum SharedPointer {
     /// The only member's.
     Own(AtomicI64),
     /// In memory that all members have mapped.
-    Node(Arc<dyn SharedSegment>),
+    Node(Arc<Words>),
     /// In a file, opened when it is first used.
     Hidden {
         path: PathBuf,
@@ -45,41 +41,26 @@ pub(crate) enum SharedPointer {
 }
 
 impl SharedPointer {
-    /// Makes it, at 0; all members call.
-    pub fn new(process: &Process, comm: &Comm, path: &Path) -> Result<SharedPointer> {
-        if comm.size() == 1 {
-            return Ok(SharedPointer::Own(AtomicI64::new(0)));
+    /// As the members have agreed: by the words that all have, or a file whose name has a number of the first member's.
+    pub fn new(path: &Path, words: Option<Arc<Words>>, unique: u64) -> SharedPointer {
+        match words {
+            Some(words) => SharedPointer::Node(words),
+            None => SharedPointer::Hidden {
+                path: hidden(path, unique),
+                file: Mutex::default(),
+            },
         }
-        let far = |rank| {
-            let peer = comm.local().peer(rank);
-            peer != process.me() && !process.is_local(peer)
-        };
-        let apart = process.shared_memory().is_none() || (0..comm.size()).any(far);
-        let mut told = [u64::from(apart)];
-        collective::greatest_u64(process, comm, &mut told)?;
-        if told[0] == 0
-            && let Some(piece) = share(process, comm)?
-        {
-            return Ok(SharedPointer::Node(piece));
-        }
-        let mut unique = [0];
-        if comm.rank() == 0 {
-            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-            let now = now.map_or(0, |now| now.as_nanos() as u64);
-            unique[0] = now ^ u64::from(std::process::id()) << 44;
-        }
-        collective::broadcast_u64(process, comm, &mut unique)?;
-        Ok(SharedPointer::Hidden {
-            path: hidden(path, unique[0]),
-            file: Mutex::default(),
-        })
     }
 
-    /// The memory that all members share, which has room for more than the pointer: see
-    /// [`combine::piece_len`] and [`read_once::piece_len`].
-    pub fn piece(&self) -> Option<Arc<dyn SharedSegment>> {
+    /// Of an only member.
+    pub fn own() -> SharedPointer {
+        SharedPointer::Own(AtomicI64::new(0))
+    }
+
+    /// The words that all members share, of which it is the first.
+    pub fn words(&self) -> Option<&Arc<Words>> {
         match self {
-            SharedPointer::Node(piece) => Some(piece.clone()),
+            SharedPointer::Node(words) => Some(words),
             _ => None,
         }
     }
@@ -184,36 +165,4 @@ fn hidden(path: &Path, unique: u64) -> PathBuf {
     name.push(path.file_name().unwrap_or(OsStr::new("file")));
     name.push(format!(".pointer-{unique:x}"));
     path.with_file_name(name)
-}
-
-/// A piece of memory that all members have mapped; nothing if one of them could not.
-fn share(process: &Process, comm: &Comm) -> Result<Option<Arc<dyn SharedSegment>>> {
-    let Some(shared) = process.shared_memory() else {
-        return Ok(None);
-    };
-    let members = comm.size() as usize;
-    let len = combine::piece_len(members) + read_once::piece_len(members);
-    let (mut made, mut key) = (None, [0; 4]);
-    if comm.rank() == 0
-        && let Ok(piece) = shared.create(len)
-        && piece.reserve(0, words_len(comm.size() as usize)).is_ok()
-    {
-        let RemoteKey { address, words } = piece.key();
-        key = [1, address, words[0], words[1]];
-        made = Some(piece);
-    }
-    collective::broadcast_u64(process, comm, &mut key)?;
-    if comm.rank() != 0 && key[0] != 0 {
-        let key = RemoteKey {
-            address: key[1],
-            words: [key[2], key[3]],
-        };
-        made = shared.open(&key, len).ok();
-    }
-    let mut lacking = [u64::from(made.is_none())];
-    collective::greatest_u64(process, comm, &mut lacking)?;
-    if let Some(piece) = &made {
-        piece.settle();
-    }
-    Ok(made.filter(|_| lacking[0] == 0).map(Arc::from))
 }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use netmod::SharedMemory;
 use crate::control::Control;
 use crate::deferred::{Inbox, Outbox};
 use crate::epochs::Epochs;
@@ -19,9 +18,11 @@ use crate::target_requests::{self, ServedSlot};
 use crate::window::Hints;
 use crate::window::{Flavor, Memory, Way, Window};
 use crate::windows::{self, Windows};
+use mpi_comm::arenas::key_words;
 use mpi_core::comm::Comm;
 use mpi_core::process::Process;
 use mpi_types::error::{Class, Error, Result};
+use netmod::SharedMemory;
 
 /// Where the parts of a window's piece begin: the control blocks first.
 struct Parts {
@@ -208,6 +209,7 @@ impl Window {
             hit_rate: target_requests::HitRate::default(),
             outbox,
             fences: AtomicU32::new(0),
+            syncs: AtomicU32::new(0),
             attached: Arc::default(),
             name: parking_lot::Mutex::default(),
             _probe: probe,
@@ -253,7 +255,7 @@ impl Plan<'_> {
     /// Bytes for control blocks and the memory of so many members, each of which has as much as the one that has most; nothing
     /// if that may be more than it is worth to take before it is known how much each has.
     fn room_at_once(&self, members: usize) -> Option<usize> {
-        /// So many bytes at most.
+        /// So many bytes at most: of more, members take their parts themselves, near their cores.
         const SMALL: usize = 32 << 10;
         if !self.has_own_memory() {
             return Some(Control::len_with_rings(members).next_multiple_of(PAGE));
@@ -276,11 +278,12 @@ impl Plan<'_> {
         // Where a piece is for control blocks alone, or small however much each has, it can be made before the members' sizes
         // are known, and all are told of it together with these.
         let early = self.room_at_once(count).filter(|_| count > 1);
+        let arenas = mpi_comm::collective::arenas(process);
         let made = match early {
-            Some(room) if me == 0 => Some(share::make(process, room, room)),
+            Some(room) if me == 0 => Some(arenas.make(process, room, room)),
             _ => None,
         };
-        let key = share::key_words(made.as_ref());
+        let key = key_words(made.as_ref());
         let told = mpi_comm::collective::gather_all_u64(
             process,
             comm,
@@ -310,7 +313,7 @@ impl Plan<'_> {
             let shared = match early {
                 Some(room) => {
                     let [_, _, _, _, key @ ..] = told[0];
-                    share::take(process, made, key, room)
+                    arenas.find(process, made, key, room)
                 }
                 None => {
                     let waits = self.may_wait(comm, &parts)?;
@@ -321,7 +324,6 @@ impl Plan<'_> {
                 Ok(piece) => (Some(piece), None),
                 Err(error) => (None, Some(error.0)),
             };
-            let arenas = mpi_comm::collective::arenas(process);
             let single_copy = local
                 && !self.has_own_memory()
                 && mapped.is_none()

@@ -276,13 +276,7 @@ impl Window {
     }
 
     /// Takes in what came of an entry that the target has served.
-    fn take_in(
-        &self,
-        process: &Process,
-        target: u32,
-        ring: Ring<'_>,
-        entry: Entry,
-    ) -> Result<()> {
+    fn take_in(&self, process: &Process, target: u32, ring: Ring<'_>, entry: Entry) -> Result<()> {
         let (wish, data) = (ring.wish(entry.number), ring.data(entry.number));
         if wish.refused {
             return self.do_by_kernel(process, target, wish, data, entry);
@@ -350,7 +344,11 @@ impl Window {
                 let mut both = [[0u8; LONGEST_COMPARED]; 2];
                 // SAFETY: the entry has both.
                 unsafe {
-                    netmod_kit::copy(data, both.as_flattened_mut().as_mut_ptr(), 2 * LONGEST_COMPARED);
+                    netmod_kit::copy(
+                        data,
+                        both.as_flattened_mut().as_mut_ptr(),
+                        2 * LONGEST_COMPARED,
+                    );
                 }
                 let size = wish.count as usize;
                 let mut found = [0u8; LONGEST_COMPARED];
@@ -464,7 +462,11 @@ fn carry_out(
             }
             (kind::COMPARE_AND_SWAP, _) if count <= LONGEST_COMPARED => {
                 let mut both = [[0u8; LONGEST_COMPARED]; 2];
-                netmod_kit::copy(data, both.as_flattened_mut().as_mut_ptr(), 2 * LONGEST_COMPARED);
+                netmod_kit::copy(
+                    data,
+                    both.as_flattened_mut().as_mut_ptr(),
+                    2 * LONGEST_COMPARED,
+                );
                 let [compare, new] = both.map(u128::from_le_bytes);
                 let found = control.alone(me, || {
                     apply::compare_and_swap(place, compare, new, count, false)

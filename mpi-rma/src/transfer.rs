@@ -1,7 +1,7 @@
 //! Put and get (sections 11.3.1 and 11.3.2), and as calls with requests.
 
-use crate::deferred::Deferred;
 use crate::buffers::{Form, Origin, Target, same_length};
+use crate::deferred::Deferred;
 use crate::members::Reach;
 use crate::message::{self, Kind, Layout};
 use crate::request_slot::{self, SmallAccess};

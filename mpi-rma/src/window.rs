@@ -17,8 +17,8 @@ use crate::members::{Members, Reach};
 use crate::passive::Word;
 use crate::promise::Promise;
 use crate::service::Service;
-use crate::share::Piece;
 use crate::{serve, target_requests, windows};
+use mpi_comm::arenas::Piece;
 use mpi_core::comm::Comm;
 use mpi_core::comm::vci_map::Wishes;
 use mpi_core::group::Group;
@@ -77,6 +77,8 @@ pub struct Window {
     pub(crate) outbox: Option<Outbox>,
     /// How many fences this process has come to, where these have words of their own.
     pub(crate) fences: AtomicU32,
+    /// Calls of `MPI_Win_sync`.
+    pub(crate) syncs: AtomicU32,
     pub(crate) attached: Arc<Mutex<Attached>>,
     pub(crate) name: Mutex<String>,
     /// What the way was chosen by: read by others, to find out whether they can.
@@ -140,7 +142,7 @@ impl Window {
             service.withdraw();
         }
         if let Some(piece) = &self.memory.piece {
-            piece.give_back(process);
+            mpi_comm::collective::arenas(process).give_back(piece);
         }
         Ok(())
     }
@@ -370,6 +372,7 @@ mod tests {
             hit_rate: target_requests::HitRate::default(),
             outbox: None,
             fences: AtomicU32::new(0),
+            syncs: AtomicU32::new(0),
             attached: Arc::default(),
             name: Mutex::default(),
             _probe: Box::default(),

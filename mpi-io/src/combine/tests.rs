@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use std::ptr::NonNull;
 
 use libc::iovec;
-use netmod::{OpenError, RemoteKey};
+use netmod::{OpenError, RemoteKey, SharedSegment};
 
 use super::*;
 use crate::amode::Amode;
@@ -136,13 +136,14 @@ pub(crate) fn members(count: usize, most: usize) -> (Vec<Shared>, Arc<Memory>) {
         reads: AtomicU32::new(0),
     });
     let piece = Piece::shared(count);
+    let room = Arc::new(Room::Made(piece.clone()));
     let one = |me| {
         let storage = Handle(memory.clone());
         Shared {
             path: PathBuf::from("memory"),
             amode: Amode::default(),
-            combiner: Combiner::new(Some(piece.clone()), me, count, &storage),
-            read_once: ReadOnce::new(Some(piece.clone()), piece_len(count), me, count, &storage),
+            combiner: Combiner::new(Some(room.clone()), me, count, &storage),
+            read_once: ReadOnce::new(Some(room.clone()), piece_len(count), me, count, &storage),
             storage: Box::new(storage),
             locks: Locks::default(),
             writers: Writers::new(Some(piece.clone()), me, count),
