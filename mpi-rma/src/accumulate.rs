@@ -1,9 +1,9 @@
 //! Accumulates (section 11.3.4): reductions into a target's memory, and compare-and-swap.
 
 use crate::apply::{self, LONGEST_COMPARED, Reduction};
-use crate::deferred::Deferred;
 use crate::buffers::{Form, Origin, Target, same_length};
 use crate::control::CHUNK;
+use crate::deferred::Deferred;
 use crate::members::Reach;
 use crate::message::{self, Kind, Layout};
 use crate::request_slot::{self, SmallAccess};
@@ -98,6 +98,14 @@ impl Window {
                 )?
             {
                 return Ok(request);
+            }
+            if let (Way::Mapped, Some(start)) = (self.way, self.here(target.rank))
+                && is_scattered(&target, &reduction)
+            {
+                let place = start.wrapping_offset(at as isize);
+                return self
+                    .reduce_scattered(&reduction, &target, place, origin, result)
+                    .map(|()| None);
             }
             let runs = apply::runs(target.datatype, target.count, at, &reduction);
             if self.way == Way::Messages {
@@ -229,6 +237,62 @@ impl Window {
             if done < count {
                 control.give_way(member);
             }
+        }
+        Ok(())
+    }
+
+    /// Reduces elements that lie apart in mapped memory: collected, reduced as one run and put back, while all others are kept
+    /// away.
+    ///
+    /// # Safety
+    /// The caller's promise for [`Window::accumulate`]; the target's data is within its memory, which begins at `place` for
+    /// its displacement.
+    unsafe fn reduce_scattered(
+        &self,
+        reduction: &Reduction,
+        target: &Target<'_>,
+        place: *mut u8,
+        origin: Option<Origin<'_>>,
+        result: Option<Origin<'_>>,
+    ) -> Result<()> {
+        let (control, member) = (self.control()?, target.rank as usize);
+        let size = reduction.packed();
+        let (len, piece) = (target.len(), CHUNK / size * size);
+        let mut elements = vec![0u8; piece.min(len)];
+        // SAFETY: the caller's promise.
+        let input = origin.as_ref().map(|origin| unsafe { origin.packed() });
+        let input = input
+            .as_ref()
+            .map_or(std::ptr::null(), |data| data.as_ptr());
+        let plain = result.map_or(Some(std::ptr::null_mut()), |result| result.plain());
+        let mut before = vec![0u8; if plain.is_none() { len } else { 0 }];
+        let output = plain.unwrap_or(before.as_mut_ptr());
+        let mut done = 0;
+        while done < len {
+            let now = piece.min(len - done);
+            let elements = &mut elements[..now];
+            let (input, output) = (skipped(input, done), skipped(output, done).cast_mut());
+            // SAFETY: the caller's promise; all have as many elements, which lie in the target's memory, and nobody else
+            // changes these meanwhile. Nothing between them is written to.
+            control.all_alone(member, || unsafe {
+                target.datatype.pack(place, target.count, done, elements);
+                reduction.plainly(elements.as_mut_ptr(), now / size, input, output);
+                if reduction.op != PredefinedOp::NoOp {
+                    target.datatype.unpack(place, target.count, done, elements);
+                }
+            });
+            done += now;
+            if done < len {
+                control.give_way(member);
+            }
+        }
+        if let (Some(result), None) = (result, plain) {
+            // SAFETY: the caller's promise.
+            unsafe {
+                result
+                    .datatype
+                    .unpack(result.base, result.count, 0, &before)
+            };
         }
         Ok(())
     }
@@ -481,6 +545,24 @@ impl Window {
         }
         Ok(())
     }
+}
+
+/// Whether a target's elements are many and lie in short runs.
+fn is_scattered(target: &Target<'_>, reduction: &Reduction) -> bool {
+    /// Fewer elements are changed one by one, so that others need not be kept away.
+    const FEW: usize = 8;
+    /// Longer runs are reduced where they are.
+    const SHORT: usize = 512;
+    let size = reduction.packed();
+    let null = std::ptr::null_mut();
+    size == reduction.extent()
+        && target.len() > FEW * size
+        && target.datatype.as_run(target.count).is_none()
+        && target
+            .datatype
+            .pieces(null, target.count, 0, 1)
+            .next()
+            .is_some_and(|(_, len)| len <= SHORT)
 }
 
 /// `done` bytes behind `start`, unless that is NULL.

@@ -66,6 +66,17 @@ impl Window {
         })
     }
 
+    /// Adds to a number. Gives what was there; `None`: not done.
+    #[inline(always)]
+    pub fn fast_add(&self, operand: f64, target: i32, displacement: isize) -> Option<f64> {
+        let found = self.fast_act(target, displacement, |word: &AtomicU64| {
+            let sum = |old| Some((f64::from_bits(old) + operand).to_bits());
+            let order = Ordering::SeqCst;
+            word.fetch_update(order, order, sum).unwrap_or_default()
+        })?;
+        Some(f64::from_bits(found))
+    }
+
     /// [`Window::compare_and_swap`] of an integer. Gives what was there; `None`: not done.
     #[inline(always)]
     pub fn fast_swap<W: Word>(
@@ -139,6 +150,24 @@ impl Window {
     pub fn fast_flush_local(&self, target: i32) -> bool {
         let target = target as u32;
         (target as usize) < self.fast.targets.len() && self.is_locked(target as i32)
+    }
+
+    /// [`Window::sync`], most times: who calls it in a loop, for a change that another process makes, makes progress now and
+    /// then all the same.
+    #[inline(always)]
+    pub fn fast_sync(&self) -> bool {
+        /// Every so many calls go the long way.
+        const OFTEN: u32 = 16;
+        if self.fast.targets.is_empty() {
+            return false;
+        }
+        let calls = self.syncs.load(Ordering::Relaxed).wrapping_add(1);
+        self.syncs.store(calls, Ordering::Relaxed);
+        let fine = !calls.is_multiple_of(OFTEN);
+        if fine {
+            full_fence();
+        }
+        fine
     }
 
     /// [`Window::flush`].

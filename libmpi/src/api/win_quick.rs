@@ -8,8 +8,8 @@ use mpi_objects::{requests, types, wins};
 use mpi_rma::{Change, Window, Word, copy_overlapping};
 
 use crate::abi::{
-    MPI_Aint, MPI_BAND, MPI_BOR, MPI_BXOR, MPI_Datatype, MPI_LOCK_EXCLUSIVE, MPI_LOCK_SHARED,
-    MPI_NO_OP, MPI_Op, MPI_REPLACE, MPI_Request, MPI_SUCCESS, MPI_SUM, MPI_Win,
+    MPI_Aint, MPI_BAND, MPI_BOR, MPI_BXOR, MPI_DOUBLE, MPI_Datatype, MPI_LOCK_EXCLUSIVE,
+    MPI_LOCK_SHARED, MPI_NO_OP, MPI_Op, MPI_REPLACE, MPI_Request, MPI_SUCCESS, MPI_SUM, MPI_Win,
 };
 
 /// The window, and the length of data that both sides describe in the same words.
@@ -253,6 +253,19 @@ pub(crate) unsafe fn win_fetch_and_op_fast(
     if !types::may_be_data(result_addr) {
         return None;
     }
+    if (datatype, op) == (MPI_DOUBLE, MPI_SUM) {
+        if !types::may_be_data(origin_addr) {
+            return None;
+        }
+        let window = wins::quick(win)?;
+        // SAFETY: the caller's contract: both are of the datatype.
+        unsafe {
+            let operand = origin_addr.cast::<f64>().read_unaligned();
+            let found = window.fast_add(operand, target_rank, target_disp as isize)?;
+            result_addr.cast::<f64>().write_unaligned(found);
+        }
+        return Some(MPI_SUCCESS);
+    }
     let target = (target_rank, target_disp);
     // SAFETY: the caller's contract.
     unsafe { change_one::<true>(origin_addr, result_addr, datatype, target, op, win) }
@@ -486,6 +499,15 @@ pub(crate) unsafe fn win_unlock_fast(rank: c_int, win: MPI_Win) -> Option<c_int>
 #[inline(always)]
 pub(crate) unsafe fn win_flush_fast(rank: c_int, win: MPI_Win) -> Option<c_int> {
     wins::quick(win)?.fast_flush(rank).then_some(MPI_SUCCESS)
+}
+
+/// The short way of `MPI_Win_sync`.
+///
+/// # Safety
+/// None is needed.
+#[inline(always)]
+pub(crate) unsafe fn win_sync_fast(win: MPI_Win) -> Option<c_int> {
+    wins::quick(win)?.fast_sync().then_some(MPI_SUCCESS)
 }
 
 /// The short way of `MPI_Win_flush_local`.

@@ -7,7 +7,7 @@ use mpi_rma::FenceAssert;
 
 use super::win::check_rank;
 pub(crate) use super::win_quick::{
-    win_flush_fast, win_flush_local_fast, win_lock_fast, win_unlock_fast,
+    win_flush_fast, win_flush_local_fast, win_lock_fast, win_sync_fast, win_unlock_fast,
 };
 use crate::abi::{
     MPI_LOCK_EXCLUSIVE, MPI_LOCK_SHARED, MPI_MODE_NOCHECK, MPI_MODE_NOPRECEDE, MPI_MODE_NOPUT,
