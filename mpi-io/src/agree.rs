@@ -107,6 +107,18 @@ pub(crate) fn same<T>(
     own: Result<(T, Vec<u64>)>,
     words: usize,
 ) -> Result<T> {
+    same_and(process, comm, what, own, words, &mut [])
+}
+
+/// The same, which also gives the greatest of each of some numbers.
+pub(crate) fn same_and<T>(
+    process: &Process,
+    comm: &Comm,
+    what: &str,
+    own: Result<(T, Vec<u64>)>,
+    words: usize,
+    greatest: &mut [u64],
+) -> Result<T> {
     if comm.size() == 1 {
         return own.map(|(value, _)| value);
     }
@@ -119,9 +131,12 @@ pub(crate) fn same<T>(
             (ones[index], complements[index]) = (*number, !number);
         }
     }
+    told.extend_from_slice(greatest);
     let done = collective::greatest_u64(process, comm, &mut told);
     let (value, _) = outcome(process, comm, own, done.map(|()| told[0]))?;
-    let (ones, complements) = told[1..].split_at(words);
+    let (ones, rest) = told[1..].split_at(words);
+    let (complements, found) = rest.split_at(words);
+    greatest.copy_from_slice(found);
     if ones
         .iter()
         .zip(complements)

@@ -277,16 +277,22 @@ impl File {
             Ok((view, told))
         });
         let what = "the etype's extent in the file, or the data representation,";
-        let view = agree::same(process, &self.comm, what, own, 2)?;
-        let reset = match self.comm.rank() {
-            0 => self.pointer.set(0),
-            _ => Ok(()),
-        };
+        // With it all learn whether there are hints, or somebody has moved the shared pointer. Mostly there is nothing more.
+        let mut more = [u64::from(info.is_some() || self.pointer.was_moved())];
+        let view = agree::same_and(process, &self.comm, what, own, 2, &mut more)?;
         {
             let mut state = self.state.lock();
             state.view = Arc::new(view);
             state.position = 0;
         }
+        if more[0] == 0 {
+            return Ok(());
+        }
+        let reset = match self.comm.rank() {
+            0 => self.pointer.set(0),
+            _ => Ok(()),
+        };
+        self.pointer.note_at_beginning();
         // The first member tells its hints when the shared pointer is back at the beginning, for which the others wait so.
         self.update_hints(process, info)?;
         reset

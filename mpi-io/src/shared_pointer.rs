@@ -13,7 +13,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use mpi_types::{Error, Result};
 use netmod::SharedSegment;
@@ -27,8 +27,15 @@ use crate::room::Words;
 use crate::system;
 use crate::view::Run;
 
-/// Where the pointer is.
-pub(crate) enum SharedPointer {
+/// The pointer that all members share.
+pub(crate) struct SharedPointer {
+    place: Place,
+    /// Whether this process has moved it since it was at the beginning.
+    moved: AtomicBool,
+}
+
+/// Where it is.
+enum Place {
     /// The only member's.
     Own(AtomicI64),
     /// In memory that all members have mapped.
@@ -43,40 +50,58 @@ pub(crate) enum SharedPointer {
 impl SharedPointer {
     /// As the members have agreed: by the words that all have, or a file whose name has a number of the first member's.
     pub fn new(path: &Path, words: Option<Arc<Words>>, unique: u64) -> SharedPointer {
-        match words {
-            Some(words) => SharedPointer::Node(words),
-            None => SharedPointer::Hidden {
+        SharedPointer::at(match words {
+            Some(words) => Place::Node(words),
+            None => Place::Hidden {
                 path: hidden(path, unique),
                 file: Mutex::default(),
             },
+        })
+    }
+
+    fn at(place: Place) -> SharedPointer {
+        SharedPointer {
+            place,
+            moved: AtomicBool::new(false),
         }
+    }
+
+    /// Whether this process has moved it since [`SharedPointer::note_at_beginning`] was called.
+    pub fn was_moved(&self) -> bool {
+        self.moved.load(Ordering::Relaxed)
+    }
+
+    /// It is at the beginning, since no member has moved it, or it was set there.
+    pub fn note_at_beginning(&self) {
+        self.moved.store(false, Ordering::Relaxed);
     }
 
     /// Of an only member.
     pub fn own() -> SharedPointer {
-        SharedPointer::Own(AtomicI64::new(0))
+        SharedPointer::at(Place::Own(AtomicI64::new(0)))
     }
 
     /// The words that all members share, of which it is the first.
     pub fn words(&self) -> Option<&Arc<Words>> {
-        match self {
-            SharedPointer::Node(words) => Some(words),
+        match &self.place {
+            Place::Node(words) => Some(words),
             _ => None,
         }
     }
 
     fn word(&self) -> Option<&AtomicI64> {
-        match self {
-            SharedPointer::Own(word) => Some(word),
+        match &self.place {
+            Place::Own(word) => Some(word),
             // SAFETY: the piece begins with a word that is zero at first, aligned as a page is, which all
             // members use as an atomic one; it is mapped as long as `self` lives.
-            SharedPointer::Node(piece) => Some(unsafe { &*piece.as_ptr().cast::<AtomicI64>() }),
-            SharedPointer::Hidden { .. } => None,
+            Place::Node(piece) => Some(unsafe { &*piece.as_ptr().cast::<AtomicI64>() }),
+            Place::Hidden { .. } => None,
         }
     }
 
     /// Moves it by so many etypes. Returns where it was.
     pub fn add(&self, etypes: i64) -> Result<i64> {
+        self.moved.store(true, Ordering::Relaxed);
         match self.word() {
             Some(word) => Ok(word.fetch_add(etypes, Ordering::AcqRel)),
             None => self.change(|old| Some(old.saturating_add(etypes))),
@@ -93,6 +118,7 @@ impl SharedPointer {
 
     /// Sets it.
     pub fn set(&self, etypes: i64) -> Result<()> {
+        self.moved.store(true, Ordering::Relaxed);
         match self.word() {
             Some(word) => word.store(etypes, Ordering::Release),
             None => self.change(|_| Some(etypes)).map(drop)?,
@@ -102,7 +128,7 @@ impl SharedPointer {
 
     /// Changes the number in the file. Returns what it was.
     fn change(&self, new: impl FnOnce(i64) -> Option<i64>) -> Result<i64> {
-        let SharedPointer::Hidden { path, file } = self else {
+        let Place::Hidden { path, file } = &self.place else {
             return Ok(0);
         };
         let failed =
@@ -152,7 +178,7 @@ impl SharedPointer {
 
     /// Removes what others would find. One member calls it when all are through.
     pub fn remove(&self) {
-        if let SharedPointer::Hidden { path, .. } = self {
+        if let Place::Hidden { path, .. } = &self.place {
             // It is there only if it was used.
             let _ = std::fs::remove_file(path);
         }
