@@ -42,6 +42,7 @@ mod fast_targets;
 mod grants;
 mod heap;
 mod helper;
+mod inbox;
 mod key_exchange;
 mod keys;
 mod lanes;

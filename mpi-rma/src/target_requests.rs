@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use crate::apply::{self, LONGEST_COMPARED, Reduction};
 use crate::attached::Attached;
 use crate::control::Control;
-use crate::deferred::Inbox;
+use crate::inbox::Inbox;
 use crate::request_slot::{ASKED, DONE, FILLING, FREE, ROOM, SmallAccess, TAKEN, Words};
 
 /// So often an origin looks for an answer.
