@@ -208,7 +208,8 @@ const OWN: &[Variable] = &[
         default: "1",
         help: "MPI_Alloc_mem takes 64 KiB and more from memory that processes of the node can map, so \
                that windows created of it are as quick as allocated ones. A forked process has it in \
-               common with its parent. 0: from memory of the process alone.",
+               common with its parent. Up to 32 MiB that the program has freed are kept for the next calls. 0: \
+               from memory of the process alone.",
     },
     Variable {
         name: "WEFT_SPIN",
