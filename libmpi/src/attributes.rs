@@ -119,13 +119,15 @@ pub fn create(
         })
     });
     let keyval = Keyval::holding(copy, delete, Box::new(Given(own.clone())));
-    let key = Key {
+    let key = Arc::new(Key {
         kind,
         keyval: keyval.downgrade(),
-        own: Mutex::new(Some(keyval)),
+        own: Mutex::new(Some(keyval.clone())),
         proxies,
-    };
-    let given = LIBRARY.keyvals.insert(Arc::new(key)).ok_or_else(|| {
+    });
+    // Where it is, as `mark` finds it by its handle. It is there until the key has gone.
+    keyval.set_mark(Arc::as_ptr(&key).addr());
+    let given = LIBRARY.keyvals.insert(key).ok_or_else(|| {
         Error::new(
             Class::NoMem,
             "all 67,108,864 attribute keys are in use; free some",
@@ -229,6 +231,30 @@ pub fn key(handle: c_int, kind: Kind) -> Result<Keyval<c_int, Value>> {
         )),
         None => Err(invalid(handle)),
     }
+}
+
+/// The [mark](Keyval::set_mark) of the key behind a handle, if there is one.
+#[inline]
+fn mark(handle: c_int) -> Option<usize> {
+    LIBRARY.keyvals.address_early(handle)
+}
+
+/// The value of an attribute, where no other thread is to be waited for; `None` if it is to be looked for with the lock.
+#[inline]
+pub fn peek(store: &Store, handle: c_int, kind: Kind) -> Option<Option<*mut c_void>> {
+    let found = store.peek(mark(handle)?)?;
+    let Some(bits) = found else {
+        let is_right = LIBRARY.keyvals.get_early(handle)?.kind == kind;
+        return is_right.then_some(None);
+    };
+    // Only keys of this kind are set on it.
+    Some(Some(std::ptr::with_exposed_provenance_mut(bits)))
+}
+
+/// Replaces an attribute that C has set, if no callback is to be called for that. Returns whether it has.
+#[inline]
+pub fn replace(store: &Store, handle: c_int, value: *mut c_void) -> bool {
+    mark(handle).is_some_and(|mark| store.replace(mark, Value::new(Form::Pointer, value)))
 }
 
 /// Gives up the program's hold on a key. It and its handle live on as long as attributes use it; to

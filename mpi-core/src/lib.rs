@@ -16,7 +16,7 @@ mod sync;
 pub mod vci;
 pub mod wait;
 
-pub use mpi_types::{Class, Error, Result, attr, datatype, error, info, op};
+pub use mpi_types::{Class, Error, Result, attr, datatype, error, info, local, op};
 pub use netmod::VciId;
 pub use process::Process;
 pub use pt2pt::buffer::Buffer;

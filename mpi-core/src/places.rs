@@ -4,7 +4,9 @@
 //! The compiler may lay structures of Rust out as it likes, so offsets are what it says, and for types of the
 //! standard library what is found by looking at one of them.
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
+
+use mpi_types::local::Local;
 
 /// Names and numbers: offsets within things, addresses of things there are one of, sizes and values.
 #[derive(Default)]
@@ -63,9 +65,9 @@ pub fn of_once<T>() -> usize {
 
 /// How far into a locked text the text lies.
 pub fn of_locked_text() -> usize {
-    let lock = Mutex::new(String::new());
+    let lock = Local::new(String::new());
     let text = lock.lock();
-    text.map_or(0, |text| within(&lock, &*text))
+    within(&lock, &*text)
 }
 
 #[cfg(test)]
@@ -100,7 +102,7 @@ mod tests {
         let at = std::ptr::from_ref(&cell) as usize + of_once::<u64>();
         assert_eq!(word(word(at + pointer)), 5);
 
-        let text = Mutex::new("text".to_owned());
+        let text = Local::new("text".to_owned());
         let at = std::ptr::from_ref(&text) as usize + of_locked_text();
         let (_, length) = of_vec();
         assert_eq!(word(at + length), 4);

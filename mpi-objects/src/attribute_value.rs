@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicIsize, Ordering};
 
-use mpi_core::attr::Attributes;
+use mpi_core::attr::{AttributeValue, Attributes};
 use mpi_core::{Class, Error, Result};
 
 /// The attributes of an object, which callbacks know by its handle.
@@ -20,6 +20,15 @@ pub enum Value {
     Integer(Arc<AtomicI32>),
     /// An `INTEGER(KIND=MPI_ADDRESS_KIND)`, set by `MPI_COMM_SET_ATTR` and its like.
     Address(Arc<AtomicIsize>),
+}
+
+impl AttributeValue for Value {
+    fn word(&self) -> Option<usize> {
+        match self {
+            Value::Pointer(bits) => Some(*bits),
+            Value::Integer(_) | Value::Address(_) => None,
+        }
+    }
 }
 
 /// How an attribute's value is given or wanted: the ABI's numbers, as companion libraries pass them.

@@ -9,8 +9,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use mpi_core::local::Local;
 use mpi_core::places::{Places, of_once, of_slice};
-use parking_lot::Mutex;
 
 const INDEX_BITS: u32 = 26;
 const INDEX_MASK: u32 = (1 << INDEX_BITS) - 1;
@@ -75,9 +75,17 @@ const SEGMENTS: usize = 18;
 /// Grows in segments that never move, so that a look-up is two loads.
 pub struct HandleTable<T> {
     object: Type,
+    /// The handle of the first object.
+    base: c_int,
+    /// The slots of the first segment, or as many empty ones as long as there is none.
+    early: AtomicPtr<AtomicPtr<T>>,
     segments: [OnceLock<Box<[AtomicPtr<T>]>>; SEGMENTS],
-    vacant: Mutex<Vacant>,
+    vacant: Local<Vacant>,
 }
+
+/// In place of a first segment. Nobody writes to them.
+static EMPTY: [AtomicPtr<()>; FIRST as usize] =
+    [const { AtomicPtr::new(ptr::null_mut()) }; FIRST as usize];
 
 struct Vacant {
     next: u32,
@@ -87,13 +95,20 @@ struct Vacant {
 impl<T> HandleTable<T> {
     /// An empty table for objects of type `object`.
     pub const fn new(object: Type) -> Self {
+        let vacant = Vacant {
+            next: 0,
+            freed: Vec::new(),
+        };
         HandleTable {
             object,
+            base: made(object, 0),
+            early: AtomicPtr::new((&raw const EMPTY).cast::<AtomicPtr<T>>().cast_mut()),
             segments: [const { OnceLock::new() }; SEGMENTS],
-            vacant: Mutex::new(Vacant {
-                next: 0,
-                freed: Vec::new(),
-            }),
+            vacant: match object {
+                // Threads may make and free these whatever the program has asked for (MPI-4.1 section 11.4.1).
+                Type::Info | Type::Errhandler | Type::Session => Local::overlapping(vacant),
+                _ => Local::new(vacant),
+            },
         }
     }
 
@@ -124,10 +139,32 @@ impl<T> HandleTable<T> {
     /// As [`HandleTable::get`] for the first few objects, in the fewest instructions.
     #[inline(always)]
     pub fn get_early(&self, handle: c_int) -> Option<&T> {
-        let index = (handle as u32).wrapping_sub(made(self.object, 0) as u32);
-        let object = self.segments[0].get()?.get(index as usize)?;
-        // SAFETY: as for `get`.
-        unsafe { object.load(Ordering::Acquire).as_ref() }
+        let index = (handle as u32).wrapping_sub(self.base as u32);
+        if index >= FIRST {
+            return None;
+        }
+        // SAFETY: `early` points to so many slots, of the first segment, which stays, or of `EMPTY`, whose slots are
+        // null pointers of the same size. The object: as for `get`.
+        unsafe {
+            let slot = self.early.load(Ordering::Acquire).add(index as usize);
+            (*slot).load(Ordering::Acquire).as_ref()
+        }
+    }
+
+    /// Where the object is that [`HandleTable::get_early`] finds, whatever other threads do: no other one is there while
+    /// the handle is that of this one.
+    #[inline(always)]
+    pub fn address_early(&self, handle: c_int) -> Option<usize> {
+        let index = (handle as u32).wrapping_sub(self.base as u32);
+        if index >= FIRST {
+            return None;
+        }
+        // SAFETY: as in `get_early`; what the pointer points to is not looked at.
+        let object = unsafe {
+            let slot = self.early.load(Ordering::Acquire).add(index as usize);
+            (*slot).load(Ordering::Acquire)
+        };
+        (!object.is_null()).then_some(object.addr())
     }
 
     /// As [`HandleTable::get`], to be kept.
@@ -189,15 +226,28 @@ impl<T> HandleTable<T> {
                 None => return None,
             }
         };
+        let slot = match self.slot(index) {
+            Some(slot) => slot,
+            None => self.grow(index)?,
+        };
+        slot.store(Arc::into_raw(object).cast_mut(), Ordering::Release);
+        Some(made(self.object, index))
+    }
+
+    /// The slot of an index that no slot has been made for yet.
+    #[cold]
+    fn grow(&self, index: u32) -> Option<&AtomicPtr<T>> {
         let segment = 31 - (index + FIRST).leading_zeros() - FIRST.trailing_zeros();
-        self.segments[segment as usize].get_or_init(|| {
+        let slots = self.segments[segment as usize].get_or_init(|| {
             (0..FIRST << segment)
                 .map(|_| AtomicPtr::new(ptr::null_mut()))
                 .collect()
         });
-        self.slot(index)?
-            .store(Arc::into_raw(object).cast_mut(), Ordering::Release);
-        Some(made(self.object, index))
+        if segment == 0 {
+            let slots = slots.as_ptr().cast_mut();
+            self.early.store(slots, Ordering::Release);
+        }
+        self.slot(index)
     }
 
     /// Puts another object in the place of one that nobody uses.
@@ -217,32 +267,26 @@ impl<T> HandleTable<T> {
 
     /// Takes an object out; its handle is invalid from then on.
     pub fn remove(&self, handle: c_int) -> Option<Arc<T>> {
-        let object = self.take(handle)?;
-        self.give_back(handle);
+        self.remove_if(handle, |_| true)
+    }
+
+    /// As [`HandleTable::remove`], of an object that `is_it`, which must not use the table.
+    #[inline]
+    pub fn remove_if(&self, handle: c_int, is_it: impl Fn(&T) -> bool) -> Option<Arc<T>> {
+        let index = made_index(handle, self.object)?;
+        let slot = self.slot(index)?;
+        let mut vacant = self.vacant.lock();
+        let object = take_out(slot, is_it)?;
+        vacant.freed.push(index);
         Some(object)
     }
 
     /// Takes an object out, and keeps its handle from others until [`HandleTable::give_back`].
     pub fn take(&self, handle: c_int) -> Option<Arc<T>> {
-        self.take_if(handle, |_| true)
-    }
-
-    /// As [`HandleTable::take`], of an object that `is_it`, which must not use the table.
-    pub fn take_if(&self, handle: c_int, is_it: impl Fn(&T) -> bool) -> Option<Arc<T>> {
-        let index = made_index(handle, self.object)?;
-        let slot = self.slot(index)?;
-        let object = {
-            // For `find`, which looks at what other threads may free.
-            let _vacant = self.vacant.lock();
-            // SAFETY: null, or the pointer of an `Arc` that the table has until it is swapped out with the lock.
-            let found = unsafe { slot.load(Ordering::Acquire).as_ref() };
-            if !found.is_some_and(is_it) {
-                return None;
-            }
-            slot.swap(ptr::null_mut(), Ordering::AcqRel)
-        };
-        // SAFETY: the pointer, not null, came from `Arc::into_raw`, and the swap made this its only owner.
-        Some(unsafe { Arc::from_raw(object) })
+        let slot = self.slot(made_index(handle, self.object)?)?;
+        // For `find`, which looks at what other threads may free.
+        let _vacant = self.vacant.lock();
+        take_out(slot, |_| true)
     }
 
     /// Another object may have the handle of one that was taken out; once only.
@@ -255,7 +299,7 @@ impl<T> HandleTable<T> {
     /// Where a debugger finds the objects.
     pub fn places(&self, places: &mut Places) {
         places.add("comms", ptr::from_ref(&self.segments) as usize);
-        let vacant = self.vacant.data_ptr() as usize;
+        let vacant = self.vacant.as_ptr() as usize;
         places.add("comms.next", vacant + std::mem::offset_of!(Vacant, next));
         places.add("comms.first", FIRST as usize);
         places.add("comms.step", size_of::<OnceLock<Box<[AtomicPtr<T>]>>>());
@@ -301,6 +345,21 @@ impl<T> HandleTable<T> {
     }
 }
 
+/// Takes the object out of a slot if `is_it`. Who calls has the lock of the table.
+#[inline]
+fn take_out<T>(slot: &AtomicPtr<T>, is_it: impl Fn(&T) -> bool) -> Option<Arc<T>> {
+    let object = slot.load(Ordering::Acquire);
+    // SAFETY: null, or the pointer of an `Arc` that the table has until it is taken out with the lock.
+    let found = unsafe { object.as_ref() };
+    if !found.is_some_and(is_it) {
+        return None;
+    }
+    slot.store(ptr::null_mut(), Ordering::Release);
+    // SAFETY: the pointer, not null, came from `Arc::into_raw`, and the store made this its only owner: with the lock
+    // nobody else takes it out.
+    Some(unsafe { Arc::from_raw(object) })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -314,6 +373,8 @@ mod tests {
         for (i, &handle) in handles.iter().enumerate() {
             assert_eq!(table.get(handle), Some(&i.to_string()));
             assert_eq!(table.get_arc(handle).as_deref(), Some(&i.to_string()));
+            let early = table.get_early(handle);
+            assert_eq!(early, (i < FIRST as usize).then_some(&i.to_string()));
         }
         assert_eq!(table.handles(), handles);
         assert_eq!(
@@ -363,6 +424,7 @@ mod tests {
     #[test]
     fn made_up_handles_are_found_out() {
         let table = HandleTable::<u8>::new(Type::Comm);
+        assert!(table.get_early(made(Type::Comm, 0)).is_none());
         let comm = table.insert(Arc::new(1)).unwrap();
         assert_eq!(comm as u32, 0x8400_0000);
         for wrong in [
@@ -374,6 +436,7 @@ mod tests {
             made(Type::Comm, INDEX_MASK),
         ] {
             assert!(table.get(wrong).is_none(), "{wrong:#x}");
+            assert!(table.get_early(wrong).is_none(), "{wrong:#x}");
         }
     }
 }

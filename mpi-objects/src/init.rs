@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use mpi_core::comm::{Comm, ContextId};
 use mpi_core::group::Group;
-use mpi_core::{Class, Error, Result};
+use mpi_core::{Class, Error, Result, local};
 use mpi_init::bootstrap;
 use mpi_init::settings::{self, Info, Settings};
 use parking_lot::Mutex;
@@ -130,6 +130,9 @@ fn open(binding: &Binding, threaded: bool) -> Result<&'static Runtime> {
         });
     }
     let runtime = runtime::runtime()?;
+    // SAFETY: a process that is not threaded has provided no level at which calls overlap, but for those of the kind that
+    // has locks of its own, and has no threads of the library's; none of the others is made before MPI is up.
+    unsafe { local::set_alone(!runtime.process.is_threaded()) };
     (runtime.binding.up)(runtime);
     if runtime.async_progress {
         *runtime.progress_thread.lock() = Some(helper::start(&runtime.process)?);
@@ -202,6 +205,8 @@ fn make(binding: &Binding, threaded: bool) -> Result<Runtime> {
 /// Ends what runs by itself, and takes the runtime out of use.
 fn rest(runtime: &Runtime) {
     runtime.set_world(false);
+    // SAFETY: calls may overlap.
+    unsafe { local::set_alone(false) };
     if let Some(thread) = runtime.progress_thread.lock().take() {
         helper::end(&runtime.process, thread);
     }

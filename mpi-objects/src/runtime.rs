@@ -127,6 +127,7 @@ pub enum Phase {
 }
 
 /// How far the process has come.
+#[inline]
 pub fn phase() -> Phase {
     match PHASE.load(Ordering::Acquire) {
         0 => Phase::Before,

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use mpi_core::datatype::Datatype;
-use parking_lot::Mutex;
+use mpi_core::local::Local;
 
 use crate::attribute_value::Store;
 
@@ -12,7 +12,7 @@ pub struct TypeObject {
     /// The datatype.
     pub datatype: Datatype,
     /// Its name, if the program gave it one.
-    pub name: Mutex<Option<String>>,
+    pub name: Local<Option<String>>,
     /// Its attributes.
     pub attributes: Store,
     /// Functions of the program that run and have got its handle. Changed with the table's lock.
@@ -26,7 +26,7 @@ impl TypeObject {
     pub fn new(datatype: Datatype) -> Self {
         TypeObject {
             datatype,
-            name: Mutex::new(None),
+            name: Local::new(None),
             attributes: Store::new(),
             users: AtomicU32::new(0),
             freed: AtomicBool::new(false),
@@ -48,6 +48,13 @@ impl TypeObject {
     /// Notes that the program frees the handle. False if it has done so before.
     pub fn free(&self) -> bool {
         !self.freed.swap(true, Ordering::Relaxed)
+    }
+
+    /// Whether it has never had an attribute, and no function of the program's has its handle: it may go when it is freed.
+    pub fn is_unused(&self) -> bool {
+        self.attributes.are_none()
+            && !self.freed.load(Ordering::Relaxed)
+            && self.users.load(Ordering::Relaxed) == 0
     }
 
     /// Whether nobody may use the handle any more.

@@ -258,7 +258,28 @@ pub fn object(handle: MPI_Datatype) -> Result<&'static TypeObject> {
 }
 
 /// As [`object`], of the parameter `name`.
+#[inline(always)]
 pub fn object_named(handle: MPI_Datatype, name: &str) -> Result<&'static TypeObject> {
+    match early(handle) {
+        Some(object) => Ok(object),
+        None => late(handle, name),
+    }
+}
+
+/// The datatypes that most programs use, in the fewest instructions.
+#[inline(always)]
+fn early(handle: MPI_Datatype) -> Option<&'static TypeObject> {
+    if handle as u32 >> 26 == 0x13 {
+        let all = LIBRARY.predefined_datatypes.get()?;
+        return all[(handle & 0xff) as usize]
+            .as_ref()
+            .filter(|_| exact(handle));
+    }
+    LIBRARY.datatypes.get()?.get_early(handle)
+}
+
+#[inline(never)]
+fn late(handle: MPI_Datatype, name: &str) -> Result<&'static TypeObject> {
     let found = if handle as u32 >> 26 == 0x13 {
         let object = LIBRARY.predefined_datatypes.get_or_init(predefined_objects)
             [(handle & 0xff) as usize]
@@ -332,10 +353,7 @@ pub fn with_handle<T>(
 
 /// Takes a handle that is free and of no use any more out of the table.
 fn take_if_over(handle: MPI_Datatype) {
-    if let Some(gone) = made().take_if(handle, TypeObject::is_over) {
-        made().give_back(handle);
-        drop(gone);
-    }
+    drop(made().remove_if(handle, TypeObject::is_over));
 }
 
 /// Gives a duplicate the attributes that the copy callbacks want it to have.
@@ -354,6 +372,9 @@ pub fn remove(handle: MPI_Datatype) -> Result<Arc<TypeObject>> {
             Class::Type,
             "a predefined datatype cannot be freed",
         ));
+    }
+    if let Some(gone) = made().remove_if(handle, TypeObject::is_unused) {
+        return Ok(gone);
     }
     let object = hold(handle).ok_or_else(|| invalid(handle))?;
     object.attributes.delete_all(&handle)?;
@@ -486,7 +507,20 @@ unsafe fn buffer_checked(
 }
 
 /// Checks a count and a datatype that are to be communicated.
+#[inline]
 pub fn checked(count: MPI_Count, datatype: MPI_Datatype) -> Result<(usize, &'static Datatype)> {
+    // Of predefined types without gaps no more than an int counts is too much.
+    if len_in(&GAPLESS_HANDLES, datatype).is_some()
+        && let Ok(some) = u32::try_from(count)
+        && let Some(object) = early(datatype)
+    {
+        return Ok((some as usize, &object.datatype));
+    }
+    checked_further(count, datatype)
+}
+
+#[inline(never)]
+fn checked_further(count: MPI_Count, datatype: MPI_Datatype) -> Result<(usize, &'static Datatype)> {
     let Ok(count) = usize::try_from(count) else {
         return Err(Error::new(
             Class::Count,
@@ -521,6 +555,9 @@ pub unsafe fn buffer_for<Rank>(
     count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> Result<Buffer> {
+    if rank.is_none() && count >= 0 && len_in(&GAPLESS_HANDLES, datatype).is_some() {
+        return Ok(Buffer::EMPTY);
+    }
     let count = if rank.is_some() { count } else { count.min(0) };
     // SAFETY: the caller's contract.
     unsafe { buffer(buf, count, datatype) }

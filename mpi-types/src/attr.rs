@@ -9,12 +9,23 @@
 //! wants it for `MPI_COMM_SELF`.
 
 use std::any::Any;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::ThreadId;
 
-use parking_lot::{Mutex, MutexGuard};
+mod quick;
+#[cfg(test)]
+mod tests;
 
+use crate::local::{Held, Local};
 use crate::{Class, Error, Result};
+use quick::Quick;
+
+/// The value of an attribute.
+pub trait AttributeValue: Clone {
+    /// The whole value as one word, if it is one: such values are found without a lock.
+    fn word(&self) -> Option<usize>;
+}
 
 /// Called on the old object when it is duplicated: the value for the new object, or `None` to
 /// leave the attribute out.
@@ -30,6 +41,8 @@ pub struct Keyval<O: ?Sized, V>(Arc<Callbacks<O, V>>);
 struct Callbacks<O: ?Sized, V> {
     copy: Option<Arc<CopyFn<O, V>>>,
     delete: Option<Arc<DeleteFn<O, V>>>,
+    /// What [`Attributes::peek`] knows it by, or 0.
+    mark: AtomicUsize,
     /// Goes with the key.
     _held: Option<Box<dyn Any + Send + Sync>>,
 }
@@ -54,6 +67,7 @@ impl<O: ?Sized, V> Keyval<O, V> {
         Keyval(Arc::new(Callbacks {
             copy,
             delete,
+            mark: AtomicUsize::new(0),
             _held: None,
         }))
     }
@@ -68,8 +82,14 @@ impl<O: ?Sized, V> Keyval<O, V> {
         Keyval(Arc::new(Callbacks {
             copy,
             delete,
+            mark: AtomicUsize::new(0),
             _held: Some(held),
         }))
+    }
+
+    /// Gives it a number other than 0, which no other key has as long as it lives. To be called before it is used.
+    pub fn set_mark(&self, mark: usize) {
+        self.0.mark.store(mark, Ordering::Relaxed);
     }
 
     /// The key without keeping it alive.
@@ -90,7 +110,11 @@ impl<O: ?Sized, V> Clone for Keyval<O, V> {
 }
 
 /// The attributes of one object.
-pub struct Attributes<O: ?Sized, V>(Mutex<List<O, V>>);
+pub struct Attributes<O: ?Sized, V> {
+    list: Local<List<O, V>>,
+    /// Those of the list that are found without its lock, under which it is changed.
+    quick: Quick,
+}
 
 struct List<O: ?Sized, V> {
     /// In the order in which they were set.
@@ -122,10 +146,14 @@ impl<O: ?Sized, V> Entry<O, V> {
 
 impl<O: ?Sized, V> Default for Attributes<O, V> {
     fn default() -> Self {
-        Attributes(Mutex::new(List {
+        let list = List {
             entries: Vec::new(),
             next_serial: 0,
-        }))
+        };
+        Attributes {
+            list: Local::new(list),
+            quick: Quick::default(),
+        }
     }
 }
 
@@ -161,7 +189,7 @@ impl<O: ?Sized, V> List<O, V> {
     }
 }
 
-impl<O: ?Sized, V: Clone> Attributes<O, V> {
+impl<O: ?Sized, V: AttributeValue> Attributes<O, V> {
     /// No attributes.
     pub fn new() -> Self {
         Self::default()
@@ -174,12 +202,13 @@ impl<O: ?Sized, V: Clone> Attributes<O, V> {
     ///
     /// That of the delete callback; the old attribute then stays.
     pub fn set(&self, object: &O, keyval: &Keyval<O, V>, value: V) -> Result<()> {
-        let mut list = self.0.lock();
+        let mut list = self.list.lock();
         let mut gone = Vec::new();
         // As often as callbacks or other threads set the key anew in between.
         while let Some(entry) = list.find(keyval).filter(|entry| entry.going.is_none()) {
             entry.successor = Some(value.clone());
             let taken = take(entry);
+            self.publish(&list);
             drop(list);
             let (after, old) = self.finish(object, taken)?;
             // With the lock that the old one has gone with: at no time there is neither.
@@ -187,14 +216,65 @@ impl<O: ?Sized, V: Clone> Attributes<O, V> {
             gone.push(old);
         }
         list.push(keyval, value);
+        self.publish(&list);
         drop(list);
         drop(gone);
         Ok(())
     }
 
+    /// As [`Attributes::set`] of the key with this [mark](Keyval::set_mark), if that is set and has no delete callback.
+    /// Returns whether it is.
+    pub fn replace(&self, mark: usize, value: V) -> bool {
+        let mut list = self.list.lock();
+        let is_plain = |entry: &Entry<O, V>| {
+            entry.keyval.0.mark.load(Ordering::Relaxed) == mark
+                && entry.going.is_none()
+                && entry.keyval.0.delete.is_none()
+        };
+        let Some(at) = list.entries.iter().position(is_plain) else {
+            return false;
+        };
+        // In the order in which they were set.
+        list.entries[at..].rotate_left(1);
+        let serial = list.next_serial;
+        list.next_serial += 1;
+        let last = list.entries.len() - 1;
+        let entry = &mut list.entries[last];
+        entry.serial = serial;
+        let old = std::mem::replace(&mut entry.value, value);
+        self.publish(&list);
+        drop(list);
+        drop(old);
+        true
+    }
+
+    /// The value of the attribute whose key has this [mark](Keyval::set_mark), if it is set, without a lock; `None` if only
+    /// [`Attributes::get`] can tell.
+    #[inline]
+    pub fn peek(&self, mark: usize) -> Option<Option<usize>> {
+        self.quick.find(mark)
+    }
+
+    /// Whether there have never been any, or all have been deleted, as far as that is known without a lock.
+    #[inline]
+    pub fn are_none(&self) -> bool {
+        self.quick.is_empty()
+    }
+
+    /// Lets the list be looked at without its lock.
+    fn publish(&self, list: &List<O, V>) {
+        self.quick.publish(list.entries.iter().map(|entry| {
+            let word = entry.value.word().filter(|_| entry.going.is_none())?;
+            Some((entry.keyval.0.mark.load(Ordering::Relaxed), word))
+        }));
+    }
+
     /// The value of an attribute, if it is set (`MPI_Comm_get_attr`).
     pub fn get(&self, keyval: &Keyval<O, V>) -> Option<V> {
-        self.0.lock().find(keyval).map(|entry| entry.value.clone())
+        self.list
+            .lock()
+            .find(keyval)
+            .map(|entry| entry.value.clone())
     }
 
     /// Deletes an attribute, after its callback (`MPI_Comm_delete_attr`); false if it is not set, or another
@@ -205,7 +285,7 @@ impl<O: ?Sized, V: Clone> Attributes<O, V> {
     /// That of the callback, and the attribute then stays; `MPI_ERR_KEYVAL` if its callback is
     /// running already in this thread.
     pub fn delete(&self, object: &O, keyval: &Keyval<O, V>) -> Result<bool> {
-        let mut list = self.0.lock();
+        let mut list = self.list.lock();
         let taken = match list.find(keyval) {
             None => return Ok(false),
             Some(Entry {
@@ -222,6 +302,7 @@ impl<O: ?Sized, V: Clone> Attributes<O, V> {
             }
             Some(entry) => take(entry),
         };
+        self.publish(&list);
         drop(list);
         let (list, gone) = self.finish(object, taken)?;
         drop(list);
@@ -237,11 +318,12 @@ impl<O: ?Sized, V: Clone> Attributes<O, V> {
     /// That of the first callback that fails: its attribute and those set before it stay.
     pub fn delete_all(&self, object: &O) -> Result<()> {
         loop {
-            let mut list = self.0.lock();
+            let mut list = self.list.lock();
             let Some(entry) = list.entries.iter_mut().rfind(|entry| entry.going.is_none()) else {
                 return Ok(());
             };
             let taken = take(entry);
+            self.publish(&list);
             drop(list);
             let (list, gone) = self.finish(object, taken)?;
             drop(list);
@@ -257,7 +339,7 @@ impl<O: ?Sized, V: Clone> Attributes<O, V> {
     /// That of the first callback that fails; attributes copied until then are deleted again, with
     /// their callbacks.
     pub fn copy_all(&self, old: &O, copies: &Attributes<O, V>, new: &O) -> Result<()> {
-        let list = self.0.lock();
+        let list = self.list.lock();
         let all = list
             .to_copy()
             .map(|(key, value)| (key.clone(), value.clone()));
@@ -280,7 +362,7 @@ impl<O: ?Sized, V: Clone> Attributes<O, V> {
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.0.lock().entries.is_empty()
+        self.list.lock().entries.is_empty()
     }
 
     /// Runs the delete callback of an entry that was marked as going, without the lock, and then
@@ -295,7 +377,7 @@ impl<O: ?Sized, V: Clone> Attributes<O, V> {
             Some(delete) => delete(object, &keyval, value),
             None => Ok(()),
         };
-        let mut list = self.0.lock();
+        let mut list = self.list.lock();
         let other = |e: &Entry<O, V>| e.serial != serial && e.keyval.is_same(&keyval);
         let replaced = list.entries.iter().any(other);
         let at = list.entries.iter().position(|entry| entry.serial == serial);
@@ -303,253 +385,26 @@ impl<O: ?Sized, V: Clone> Attributes<O, V> {
         if let Err(error) = result {
             if replaced {
                 let gone = list.entries.remove(at);
+                self.publish(&list);
                 drop(list);
                 drop(gone);
             } else {
                 list.entries[at].going = None;
                 list.entries[at].successor = None;
+                self.publish(&list);
             }
             return Err(error);
         }
         let gone = list.entries.remove(at);
+        self.publish(&list);
         Ok((list, gone))
     }
 }
 
-type Finished<'a, O, V> = Result<(MutexGuard<'a, List<O, V>>, Entry<O, V>)>;
+type Finished<'a, O, V> = Result<(Held<'a, List<O, V>>, Entry<O, V>)>;
 
 /// Marks an entry as going and gives what its callback needs.
 fn take<O: ?Sized, V: Clone>(entry: &mut Entry<O, V>) -> (Keyval<O, V>, V, u64) {
     entry.going = Some(std::thread::current().id());
     (entry.keyval.clone(), entry.value.clone(), entry.serial)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicU32, Ordering};
-
-    use super::*;
-
-    /// An object with attributes that writes down what callbacks do.
-    #[derive(Default)]
-    struct Thing {
-        name: &'static str,
-        attributes: Attributes<Thing, usize>,
-        log: Arc<Mutex<Vec<String>>>,
-    }
-
-    type Key = Keyval<Thing, usize>;
-
-    fn logging(tag: &'static str) -> Key {
-        Keyval::new(
-            Some(Arc::new(move |thing: &Thing, _: &Key, value| {
-                thing
-                    .log
-                    .lock()
-                    .push(format!("copy {tag}={value} of {}", thing.name));
-                Ok((value != 0).then_some(value + 1))
-            })),
-            Some(Arc::new(move |thing: &Thing, _: &Key, value| {
-                thing
-                    .log
-                    .lock()
-                    .push(format!("delete {tag}={value} of {}", thing.name));
-                Ok(())
-            })),
-        )
-    }
-
-    fn thing(name: &'static str) -> Thing {
-        Thing {
-            name,
-            ..Thing::default()
-        }
-    }
-
-    fn log(thing: &Thing) -> String {
-        std::mem::take(&mut *thing.log.lock()).join(", ")
-    }
-
-    #[test]
-    fn set_get_replace_delete() {
-        let (x, a, b) = (thing("x"), logging("a"), logging("b"));
-        assert_eq!(x.attributes.get(&a), None);
-        x.attributes.set(&x, &a, 1).unwrap();
-        x.attributes.set(&x, &b, 2).unwrap();
-        assert_eq!(
-            (x.attributes.get(&a), x.attributes.get(&b)),
-            (Some(1), Some(2))
-        );
-        x.attributes.set(&x, &a, 3).unwrap();
-        assert_eq!(log(&x), "delete a=1 of x");
-        assert!(x.attributes.delete(&x, &b).unwrap());
-        assert!(!x.attributes.delete(&x, &b).unwrap());
-        assert_eq!(log(&x), "delete b=2 of x");
-        assert_eq!(x.attributes.get(&a), Some(3));
-    }
-
-    #[test]
-    fn copies_in_order_and_deletes_in_reverse() {
-        let (x, mut y) = (thing("x"), thing("y"));
-        y.log = x.log.clone();
-        let (a, b, c) = (logging("a"), logging("b"), logging("c"));
-        let silent = Keyval::new(None, None);
-        for (key, value) in [(&c, 5), (&a, 7), (&silent, 9), (&b, 0)] {
-            x.attributes.set(&x, key, value).unwrap();
-        }
-        x.attributes.copy_all(&x, &y.attributes, &y).unwrap();
-        assert_eq!(log(&x), "copy c=5 of x, copy a=7 of x, copy b=0 of x");
-        assert_eq!(y.attributes.get(&a), Some(8));
-        assert_eq!(y.attributes.get(&b), None, "a copy was refused");
-        assert_eq!(y.attributes.get(&silent), None);
-        drop((a, b, c)); // Freed keyvals keep their callbacks.
-        x.attributes.delete_all(&x).unwrap();
-        assert_eq!(log(&x), "delete b=0 of x, delete a=7 of x, delete c=5 of x");
-        assert!(x.attributes.is_empty());
-    }
-
-    #[test]
-    fn errors_of_callbacks() {
-        let fails = Arc::new(AtomicU32::new(1));
-        let counter = fails.clone();
-        let picky = Key::new(
-            Some(Arc::new(|_: &Thing, _: &Key, _| {
-                Err(Error::new(Class::User(77), "no copy"))
-            })),
-            Some(Arc::new(move |_: &Thing, _: &Key, _| {
-                match counter.load(Ordering::Relaxed) {
-                    0 => Ok(()),
-                    _ => Err(Error::new(Class::User(78), "not now")),
-                }
-            })),
-        );
-        let (x, mut y, a) = (thing("x"), thing("y"), logging("a"));
-        y.log = x.log.clone();
-        x.attributes.set(&x, &a, 1).unwrap();
-        x.attributes.set(&x, &picky, 2).unwrap();
-        let error = x.attributes.copy_all(&x, &y.attributes, &y).unwrap_err();
-        assert_eq!(error.class(), Class::User(77));
-        assert_eq!(log(&x), "copy a=1 of x, delete a=2 of y");
-        assert!(y.attributes.is_empty());
-
-        let class = |result: Result<()>| result.unwrap_err().class();
-        assert_eq!(class(x.attributes.set(&x, &picky, 3)), Class::User(78));
-        assert_eq!(class(x.attributes.delete_all(&x)), Class::User(78));
-        assert_eq!(x.attributes.get(&picky), Some(2));
-        assert_eq!(x.attributes.get(&a), Some(1));
-        fails.store(0, Ordering::Relaxed);
-        x.attributes.delete_all(&x).unwrap();
-        assert!(x.attributes.is_empty());
-    }
-
-    #[test]
-    fn two_threads_may_delete_at_the_same_time() {
-        let (begun, both) = (std::sync::Barrier::new(2), std::sync::Barrier::new(2));
-        let (begun, both) = (Arc::new(begun), Arc::new(both));
-        let waits = (begun.clone(), both.clone());
-        let slow = Key::new(
-            None,
-            Some(Arc::new(move |_: &Thing, _: &Key, _| {
-                waits.0.wait();
-                waits.1.wait();
-                Ok(())
-            })),
-        );
-        let x = thing("x");
-        x.attributes.set(&x, &slow, 1).unwrap();
-        std::thread::scope(|scope| {
-            let first = scope.spawn(|| x.attributes.delete(&x, &slow));
-            begun.wait();
-            assert!(!x.attributes.delete(&x, &slow).unwrap());
-            both.wait();
-            assert!(first.join().unwrap().unwrap());
-        });
-        assert!(x.attributes.is_empty());
-    }
-
-    #[test]
-    fn what_one_thread_replaces_another_copies_old_or_new() {
-        const TIMES: usize = 2000;
-        let copying = || -> Arc<CopyFn<Thing, usize>> { Arc::new(|_, _, value| Ok(Some(value))) };
-        let (begun, both) = (std::sync::Barrier::new(2), std::sync::Barrier::new(2));
-        let (begun, both) = (Arc::new(begun), Arc::new(both));
-        let waits = (begun.clone(), both.clone());
-        let slow = Key::new(
-            Some(copying()),
-            Some(Arc::new(move |_: &Thing, _: &Key, value| {
-                if value == 1 {
-                    waits.0.wait();
-                    waits.1.wait();
-                }
-                Ok(())
-            })),
-        );
-        let quick = Key::new(Some(copying()), None);
-        let (x, y) = (thing("x"), thing("y"));
-        x.attributes.set(&x, &slow, 1).unwrap();
-        x.attributes.set(&x, &quick, 1).unwrap();
-        std::thread::scope(|scope| {
-            scope.spawn(|| x.attributes.set(&x, &slow, 2).unwrap());
-            begun.wait();
-            x.attributes.copy_all(&x, &y.attributes, &y).unwrap();
-            both.wait();
-            assert!(y.attributes.get(&slow).is_some());
-            // Between the two there is no moment without a value, either.
-            scope.spawn(|| {
-                for value in 0..TIMES {
-                    x.attributes.set(&x, &quick, value).unwrap();
-                }
-            });
-            for _ in 0..TIMES {
-                let copy = thing("copy");
-                x.attributes.copy_all(&x, &copy.attributes, &copy).unwrap();
-                assert!(copy.attributes.get(&quick).is_some());
-                assert!(copy.attributes.get(&slow).is_some());
-            }
-        });
-        assert_eq!(x.attributes.get(&slow), Some(2));
-    }
-
-    #[test]
-    fn a_value_whose_setting_failed_is_not_copied_later() {
-        let stubborn = Key::new(
-            Some(Arc::new(|_: &Thing, _: &Key, value| Ok(Some(value)))),
-            Some(Arc::new(|_: &Thing, _: &Key, _| {
-                Err(Error::new(Class::User(79), "it stays"))
-            })),
-        );
-        let (x, y) = (thing("x"), thing("y"));
-        x.attributes.set(&x, &stubborn, 1).unwrap();
-        x.attributes.set(&x, &stubborn, 2).unwrap_err();
-        x.attributes.copy_all(&x, &y.attributes, &y).unwrap();
-        assert_eq!(y.attributes.get(&stubborn), Some(1));
-    }
-
-    #[test]
-    fn callbacks_may_use_the_same_object() {
-        let (x, other) = (thing("x"), logging("other"));
-        let inner = other.clone();
-        let busy = Key::new(
-            None,
-            Some(Arc::new(move |x: &Thing, me: &Key, value| {
-                assert_eq!(x.attributes.get(me), Some(value));
-                let again = x.attributes.delete(x, me).unwrap_err();
-                assert_eq!(again.class(), Class::Keyval);
-                x.attributes.set(x, &inner, value + 1)?;
-                if value < 3 {
-                    x.attributes.set(x, me, value + 1)?;
-                }
-                Ok(())
-            })),
-        );
-        x.attributes.set(&x, &busy, 1).unwrap();
-        x.attributes.delete(&x, &busy).unwrap();
-        assert_eq!(x.attributes.get(&busy), Some(2), "set by its own callback");
-        assert_eq!(x.attributes.get(&other), Some(2));
-        x.attributes.set(&x, &busy, 9).unwrap();
-        assert_eq!(x.attributes.get(&busy), Some(9));
-        x.attributes.delete_all(&x).unwrap();
-        assert!(x.attributes.is_empty());
-        assert!(log(&x).ends_with("delete other=10 of x"));
-    }
 }

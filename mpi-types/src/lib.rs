@@ -9,6 +9,7 @@ pub mod attr;
 pub mod datatype;
 pub mod error;
 pub mod info;
+pub mod local;
 pub mod op;
 
 pub use error::{Class, Error, Result};

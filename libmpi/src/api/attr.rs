@@ -45,7 +45,11 @@ pub(super) fn tell(found: Option<*mut c_void>, value: Out<*mut c_void>, flag: Ou
     }
 }
 
+#[inline(never)]
 pub(super) fn stored(store: &Store, keyval: c_int, kind: Kind) -> Result<Option<*mut c_void>> {
+    if let Some(found) = attributes::peek(store, keyval, kind) {
+        return Ok(found);
+    }
     let value = store.get(&attributes::key(keyval, kind)?);
     Ok(value.map(|value| value.pointer()))
 }
@@ -67,8 +71,14 @@ pub fn comm_free_keyval(keyval: &mut c_int) -> Result<()> {
 
 /// `MPI_Comm_set_attr` (section 6.7).
 pub fn comm_set_attr(comm: MPI_Comm, keyval: c_int, value: *mut c_void) -> Result<()> {
+    let runtime = runtime()?;
+    if let Some(object) = runtime.find_comm(comm)
+        && attributes::replace(&object.attributes, keyval, value)
+    {
+        return Ok(());
+    }
     // The callback of the value that goes may free the communicator.
-    let object = runtime()?.comm_arc(comm)?;
+    let object = runtime.comm_arc(comm)?;
     object.attributes.set(
         &comm,
         &attributes::key(keyval, Kind::Comm)?,
@@ -93,9 +103,12 @@ pub fn comm_get_attr(
     flag: Out<c_int>,
 ) -> Result<()> {
     let (runtime, object) = (comm.runtime, comm.object);
-    let found = match predefined(runtime, keyval) {
+    let found = match attributes::peek(&object.attributes, keyval, Kind::Comm) {
         Some(found) => found,
-        None => stored(&object.attributes, keyval, Kind::Comm)?,
+        None => match predefined(runtime, keyval) {
+            Some(found) => found,
+            None => stored(&object.attributes, keyval, Kind::Comm)?,
+        },
     };
     tell(found, attribute_val, flag);
     Ok(())
@@ -156,6 +169,9 @@ pub fn type_free_keyval(keyval: &mut c_int) -> Result<()> {
 
 /// `MPI_Type_set_attr` (section 6.7).
 pub fn type_set_attr(datatype: MPI_Datatype, keyval: c_int, value: *mut c_void) -> Result<()> {
+    if attributes::replace(&types::object(datatype)?.attributes, keyval, value) {
+        return Ok(());
+    }
     // The callback of the value that goes may free the datatype.
     let _held = types::hold(datatype);
     let store = &types::object(datatype)?.attributes;

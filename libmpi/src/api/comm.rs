@@ -469,10 +469,10 @@ pub unsafe fn comm_get_name(
     resultlen: Out<c_int>,
 ) -> Result<()> {
     let runtime = runtime()?;
-    let name = match comm {
-        MPI_COMM_NULL => "MPI_COMM_NULL".into(),
-        comm => runtime.comm(comm)?.comm.name(),
-    };
     // SAFETY: the caller's contract; names are kept short enough.
-    unsafe { put_text(comm_name, "comm_name", &name, resultlen) }
+    let put = |name: &str| unsafe { put_text(comm_name, "comm_name", name, resultlen) };
+    match comm {
+        MPI_COMM_NULL => put("MPI_COMM_NULL"),
+        comm => runtime.comm(comm)?.comm.with_name(put),
+    }
 }

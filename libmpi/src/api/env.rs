@@ -74,7 +74,14 @@ pub(crate) unsafe fn put_text(
     if out.is_null() {
         return Err(null(name));
     }
-    let bytes = text::bytes(text);
+    let converted;
+    let bytes = match text.is_ascii() {
+        true => text.as_bytes(),
+        false => {
+            converted = text::bytes(text);
+            &converted
+        }
+    };
     // SAFETY: `out` is not NULL and has room by the contract of this function; a string of ours
     // can't overlap with memory of the program.
     unsafe {

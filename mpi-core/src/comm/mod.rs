@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 pub mod attachment;
 pub mod automatic;
@@ -13,6 +13,7 @@ mod revoked;
 pub mod single_copy;
 pub mod vci_map;
 
+use mpi_types::local::Local;
 use netmod::{Peer, VciId};
 
 pub use self::pt2pt::send_to_member;
@@ -118,7 +119,7 @@ pub struct Comm {
     persistent: AtomicU32,
     /// Groups of partitioned sends announced.
     groups: AtomicU32,
-    name: Mutex<String>,
+    name: Local<String>,
     /// Whether the local group is the first of an intercommunicator: its rank 0 leads what both
     /// groups do together. True for intracommunicators.
     first: bool,
@@ -157,7 +158,7 @@ impl Comm {
             collectives: AtomicU32::new(0),
             persistent: AtomicU32::new(0),
             groups: AtomicU32::new(0),
-            name: Mutex::default(),
+            name: Local::default(),
             first: true,
             collective_state: Attachment::default(),
             failure_state: Attachment::default(),
@@ -524,17 +525,17 @@ impl Comm {
 
     /// Its name (`MPI_Comm_get_name`).
     pub fn name(&self) -> String {
-        self.name
-            .lock()
-            .map(|name| name.clone())
-            .unwrap_or_default()
+        self.with_name(str::to_string)
+    }
+
+    /// Reads its name.
+    pub fn with_name<T>(&self, read: impl FnOnce(&str) -> T) -> T {
+        read(&self.name.lock())
     }
 
     /// Gives it a name.
     pub fn set_name(&self, new: &str) {
-        if let Ok(mut name) = self.name.lock() {
-            new.clone_into(&mut name);
-        }
+        new.clone_into(&mut self.name.lock());
     }
 
     /// A number for the next collective operation: the same on all members, since they begin them
