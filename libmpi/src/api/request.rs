@@ -3,14 +3,14 @@
 use std::ffi::c_int;
 
 use mpi_core::process::{Endings, Vcis};
-use mpi_core::{Class, Error, Result, Status};
+use mpi_core::{Class, Error, Request, Result, Status};
 use mpi_objects::own_request::Ended;
 use mpi_objects::requests::{Named, READY};
 use mpi_objects::runtime::{Runtime, running, runtime};
 
 use super::interrupted;
 use super::null;
-use super::request_any::{self, Look, look};
+use super::request_any::{self, Look, LookAtAll, look, look_at_all};
 use crate::abi::{
     MPI_ERR_PENDING, MPI_REQUEST_NULL, MPI_Request, MPI_SUCCESS, MPI_Status, MPI_UNDEFINED,
 };
@@ -111,13 +111,45 @@ fn wait_own(
 /// `MPI_Test`.
 pub fn test(request: &mut MPI_Request, flag: Out<c_int>, status: StatusOut) -> Result<()> {
     let runtime = runtime()?;
-    let named = runtime.named(*request)?;
-    let done = is_complete_after_poll(runtime, &[named], |runtime| runtime.is_complete(named))?;
+    let (named, done) = match runtime.operation(*request) {
+        Some((id, operation)) => {
+            let named = Named::Operation(id);
+            (named, is_done(runtime, named, operation)?)
+        }
+        None if *request == MPI_REQUEST_NULL => (Named::Null, true),
+        None => is_other_done(runtime, *request)?,
+    };
     flag.set(c_int::from(done));
     if done {
         conclude(runtime, named, request, status)?;
     }
     Ok(())
+}
+
+/// Whether an operation of the process is complete, at once or after one round of progress.
+#[inline]
+fn is_done(runtime: &Runtime, named: Named, operation: &Request) -> Result<bool> {
+    if operation.is_done() {
+        return Ok(true);
+    }
+    runtime.process.poll(operation.vci())?;
+    let done = operation.is_done();
+    if !done {
+        runtime.process.yield_after_test();
+        if runtime.has_losses() {
+            return interrupted::check(runtime, &[named]).map(|()| operation.is_done());
+        }
+    }
+    Ok(done)
+}
+
+/// What a handle names that is no operation of the process, and whether it is complete, at once or after one round of
+/// progress.
+#[inline(never)]
+fn is_other_done(runtime: &Runtime, request: MPI_Request) -> Result<(Named, bool)> {
+    let named = runtime.named(request)?;
+    let done = is_complete_after_poll(runtime, &[named], |runtime| runtime.is_complete(named))?;
+    Ok((named, done))
 }
 
 /// Whether `complete` holds, at once or after one round of progress.
@@ -154,8 +186,13 @@ pub fn request_free(request: &mut MPI_Request) -> Result<()> {
 /// `MPI_Request_get_status` (section 3.7.6).
 pub fn request_get_status(request: MPI_Request, flag: Out<c_int>, status: StatusOut) -> Result<()> {
     let runtime = runtime()?;
-    let named = runtime.named(request)?;
-    let done = is_complete_after_poll(runtime, &[named], |runtime| runtime.is_complete(named))?;
+    let (named, done) = match runtime.operation(request) {
+        Some((id, operation)) => {
+            let named = Named::Operation(id);
+            (named, is_done(runtime, named, operation)?)
+        }
+        None => is_other_done(runtime, request)?,
+    };
     flag.set(c_int::from(done));
     if done {
         status.set(&runtime.peek(named)?);
@@ -270,10 +307,11 @@ pub unsafe fn testany(
     let requests = unsafe { array(count, array_of_requests)? };
     let (found, known) = match look(runtime, requests) {
         Look::Complete(found, named) => (Some((found, named)), true),
-        Look::Pending(vcis) => {
-            runtime.process.poll_among(&vcis)?;
-            (request_any::complete_now(runtime, requests), true)
-        }
+        // Where nothing has happened nothing is complete that was not.
+        Look::Pending(vcis) => match runtime.process.poll_among(&vcis)? {
+            true => (request_any::complete_now(runtime, requests), true),
+            false => (None, true),
+        },
         Look::Idle | Look::Other => (None, false),
     };
     if let Some((found, named)) = found {
@@ -570,6 +608,16 @@ pub unsafe fn testall(
     let runtime = runtime()?;
     // SAFETY: the caller's contract.
     let requests = unsafe { array(count, array_of_requests)? };
+    if !runtime.has_losses()
+        && let LookAtAll::Pending(first, vcis) = look_at_all(runtime, requests)
+    {
+        let moved = runtime.process.poll_among(&vcis)?;
+        if !moved || is_pending(runtime, &requests[first..]) {
+            runtime.process.yield_after_test();
+            flag.set(0);
+            return Ok(());
+        }
+    }
     let all = name_all(runtime, requests)?;
     let complete = |runtime: &Runtime| all.iter().all(|named| runtime.is_complete(*named));
     let done = match is_complete_after_poll(runtime, &all, complete) {
@@ -583,6 +631,11 @@ pub unsafe fn testall(
         unsafe { conclude_many(runtime, each, requests, array_of_statuses)? };
     }
     Ok(())
+}
+
+/// Whether one of the requests is an operation of the process that is not complete, and no other kind comes before it.
+fn is_pending(runtime: &Runtime, requests: &[MPI_Request]) -> bool {
+    matches!(look_at_all(runtime, requests), LookAtAll::Pending(..))
 }
 
 /// Indices of complete requests that are neither null nor inactive.
@@ -661,6 +714,16 @@ pub unsafe fn testsome(
     let runtime = runtime()?;
     // SAFETY: the caller's contract.
     let requests = unsafe { array(incount, array_of_requests)? };
+    if !runtime.has_losses()
+        && let Look::Pending(vcis) = look(runtime, requests)
+    {
+        let moved = runtime.process.poll_among(&vcis)?;
+        if !moved || request_any::complete_now(runtime, requests).is_none() {
+            runtime.process.yield_after_test();
+            outcount.set(0);
+            return Ok(());
+        }
+    }
     let all = name_all(runtime, requests)?;
     if all_idle(&all) {
         outcount.set(MPI_UNDEFINED);

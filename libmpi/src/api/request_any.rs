@@ -1,9 +1,9 @@
 //! Looking for one complete request among many in one pass, without memory of one's own: what `MPI_Waitany` and
-//! `MPI_Testany` do as long as all are operations of the process.
+//! `MPI_Testany` do as long as all are operations of the process; and for one that is not complete, for `MPI_Testall`.
 
 use mpi_core::process::Vcis;
-use mpi_core::{RequestId, Result};
-use mpi_objects::handles::{Type, made_index};
+use mpi_core::{Request, RequestId, Result};
+use mpi_objects::handles::{Type, made, made_index};
 use mpi_objects::requests::{Named, READY};
 use mpi_objects::runtime::Runtime;
 
@@ -21,33 +21,109 @@ pub(super) enum Look {
     Other,
 }
 
+/// Operations of the process that lie together, by their handles.
+#[derive(Clone, Copy)]
+struct Around<'a> {
+    first: MPI_Request,
+    requests: &'a [Request],
+}
+
+impl<'a> Around<'a> {
+    const NONE: Around<'static> = Around {
+        first: 0,
+        requests: &[],
+    };
+
+    fn new(runtime: &'a Runtime, id: RequestId) -> Option<Around<'a>> {
+        let (first, requests) = runtime.process.requests_around(id)?;
+        let first = made(Type::Request, first);
+        Some(Around { first, requests })
+    }
+
+    /// The one with this handle.
+    #[inline(always)]
+    fn get(self, handle: MPI_Request) -> Option<&'a Request> {
+        self.requests
+            .get((handle as u32).wrapping_sub(self.first as u32) as usize)
+    }
+}
+
 /// Looks at the requests up to the first complete one.
 pub(super) fn look(runtime: &Runtime, requests: &[MPI_Request]) -> Look {
-    let (mut vcis, mut pending) = (Vcis::default(), false);
+    let (mut around, mut last) = (Around::NONE, u32::MAX);
+    let mut vcis = Vcis::default();
     for (index, &handle) in requests.iter().enumerate() {
-        if handle == MPI_REQUEST_NULL {
+        // Most are like the one before.
+        if let Some(request) = around.get(handle)
+            && request.is_under_way()
+            && u32::from(request.vci()) == last
+        {
             continue;
         }
-        if handle == READY {
-            return Look::Complete(index, Named::Ready);
-        }
         let Some(id) = operation(handle) else {
-            return Look::Other;
+            match handle {
+                MPI_REQUEST_NULL => continue,
+                READY => return Look::Complete(index, Named::Ready),
+                _ => return Look::Other,
+            }
         };
-        match runtime.process.request(id) {
+        around = match Around::new(runtime, id) {
+            Some(around) => around,
+            None => return Look::Other,
+        };
+        match around.get(handle) {
+            Some(request) if request.is_under_way() => {
+                vcis.add(request.vci());
+                last = request.vci().into();
+            }
             Some(request) if request.is_done() => {
                 return Look::Complete(index, Named::Operation(id));
-            }
-            Some(request) if request.is_live() => {
-                vcis.add(request.vci());
-                pending = true;
             }
             _ => return Look::Other,
         }
     }
+    match last {
+        u32::MAX => Look::Idle,
+        _ => Look::Pending(vcis),
+    }
+}
+
+/// What a look for one that is not complete has found.
+pub(super) enum LookAtAll {
+    /// All are complete operations of the process, or null.
+    Complete,
+    /// The first that is not, and the VCIs of such.
+    Pending(usize, Vcis),
+    /// One is of the ABI's own kinds, or none at all: each is to be named.
+    Other,
+}
+
+/// Looks at the requests up to the first that is not complete; further only for VCIs on which others are. (Whether those
+/// behind it are requests is looked at when it is complete, as in `MPI_Waitall`.)
+pub(super) fn look_at_all(runtime: &Runtime, requests: &[MPI_Request]) -> LookAtAll {
+    let (mut vcis, mut pending) = (Vcis::default(), None);
+    for (index, &handle) in requests.iter().enumerate() {
+        let Some(id) = operation(handle) else {
+            match handle {
+                MPI_REQUEST_NULL | READY => continue,
+                _ => return LookAtAll::Other,
+            }
+        };
+        match runtime.process.request(id) {
+            Some(request) if request.is_under_way() => {
+                vcis.add(request.vci());
+                pending = pending.or(Some(index));
+                if runtime.process.has_one_vci() {
+                    break;
+                }
+            }
+            Some(request) if request.is_done() => {}
+            _ => return LookAtAll::Other,
+        }
+    }
     match pending {
-        true => Look::Pending(vcis),
-        false => Look::Idle,
+        Some(first) => LookAtAll::Pending(first, vcis),
+        None => LookAtAll::Complete,
     }
 }
 

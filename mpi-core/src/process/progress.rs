@@ -103,6 +103,11 @@ impl Process {
         Ok(any)
     }
 
+    /// Whether there is one VCI only, on which all comes about.
+    pub fn has_one_vci(&self) -> bool {
+        self.open.load(Ordering::Relaxed) <= 1
+    }
+
     /// One round of progress over all open VCIs.
     pub fn poll_all(&self) -> Result<bool> {
         self.poll_others(None)

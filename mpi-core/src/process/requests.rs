@@ -16,6 +16,12 @@ impl Process {
         self.requests.get(id)
     }
 
+    /// The requests that lie together with one, which has been in use, and the number of the first of them: for looking at
+    /// many.
+    pub fn requests_around(&self, id: RequestId) -> Option<(u32, &[Request])> {
+        self.requests.around(id)
+    }
+
     /// Starts a request that is completed by [`Process::complete`] rather than by a message.
     pub fn start_outside(&self, vci: VciId, owner: u32) -> Result<RequestId> {
         let mut state = self.lock(vci)?;

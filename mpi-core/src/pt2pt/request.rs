@@ -20,6 +20,7 @@ use crate::sync::{
 };
 use crate::{ANY_SOURCE, ANY_TAG};
 
+mod around;
 #[cfg(not(loom))]
 pub(crate) mod debugger;
 #[cfg(all(test, loom))]
@@ -101,6 +102,12 @@ impl Request {
     #[inline(always)]
     pub fn is_live(&self) -> bool {
         self.state.load(Ordering::Relaxed) != FREE
+    }
+
+    /// Whether the request exists and is not complete.
+    #[inline(always)]
+    pub fn is_under_way(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == ACTIVE
     }
 
     #[inline(always)]
