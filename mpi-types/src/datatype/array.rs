@@ -263,7 +263,7 @@ impl Datatype {
             }
             _ => return None,
         };
-        let mut node = self.inner().program().node.clone();
+        let mut node = self.inner().program().node().clone();
         let mut stride = self.inner().shape.extent();
         for i in fastest_first(sizes.len(), order) {
             node = indices[i].of(&node, stride);

@@ -2,7 +2,6 @@
 
 use super::contents::{Constructor, Marker};
 use super::shape::Shape;
-use super::signature::Signature;
 use super::{Datatype, Draft, Predefined};
 use crate::{Class, Error, Result};
 
@@ -34,8 +33,20 @@ pub(super) fn same_length(name: &str, length: usize, expected: usize) -> Result<
     Ok(())
 }
 
+/// Numbers below this can be added and multiplied with each other, as many as memory holds.
+const SMALL: u64 = 1 << 30;
+
+/// Whether all numbers are small, and none is negative.
+fn are_small(numbers: &[i64]) -> bool {
+    let all = numbers.iter().fold(0, |bits, &number| bits | number);
+    (all as u64) < SMALL
+}
+
 /// Checks block lengths and adds them up.
 fn total(blocks: &[i64]) -> Result<i64> {
+    if are_small(blocks) {
+        return Ok(blocks.iter().sum());
+    }
     let mut sum = 0i64;
     for (index, &block) in blocks.iter().enumerate() {
         if block < 0 {
@@ -45,6 +56,29 @@ fn total(blocks: &[i64]) -> Result<i64> {
         sum = sum.checked_add(block).ok_or_else(too_large)?;
     }
     Ok(sum)
+}
+
+/// By how much the first and the last of all elements lie from the address of the buffer, where that is soon found out: there
+/// are some, of blocks that all have elements, at places that are not too far for plain arithmetic. Displacements are in
+/// units of so many bytes.
+fn span(blocks: &[i64], displacements: &[i64], extent: i64, unit: i64) -> Option<(i64, i64)> {
+    let is_small = |number: i64| number.unsigned_abs() < SMALL;
+    // Each at most 2^60 away.
+    if !is_small(extent) || !is_small(unit) || !are_small(blocks) || blocks.is_empty() {
+        return None;
+    }
+    let (mut low, mut high) = (i64::MAX, i64::MIN);
+    let (mut least, mut far) = (i64::MAX, 0);
+    for (&number, &at) in blocks.iter().zip(displacements) {
+        least = least.min(number);
+        // The bits of a number that is not negative, or of the one below, turned round.
+        far |= at ^ (at >> 63);
+        let first = at.wrapping_mul(unit);
+        let rest = (number - 1).wrapping_mul(extent);
+        low = low.min(first.wrapping_add(rest.min(0)));
+        high = high.max(first.wrapping_add(rest.max(0)));
+    }
+    (least > 0 && is_small(far)).then_some((low, high))
 }
 
 impl Datatype {
@@ -65,7 +99,7 @@ impl Datatype {
             shape,
             alignment: inner.alignment,
             element: inner.element,
-            signature: Signature::repeat(count as u64, &inner.signature),
+            signature: None,
             depth: inner.depth.saturating_add(1),
             constructor: made,
             committed: false,
@@ -170,6 +204,11 @@ impl Datatype {
         let elements = total(blocks)?;
         let shape = self.inner().shape;
         let extent = shape.extent();
+        if let Some((low, high)) = span(blocks, displacements, extent, unit) {
+            let first = shape.shifted(low);
+            let union = first.and_then(|first| Some(first.union(shape.shifted(high)?)));
+            return Ok(self.draft(elements, union, made)?.build());
+        }
         let union = (blocks.iter().zip(displacements)).try_fold(Shape::EMPTY, |all, (&n, &at)| {
             if n == 0 {
                 return Some(all);
@@ -282,13 +321,12 @@ impl Datatype {
         let alike = types.windows(2).all(|pair| pair[0].same(&pair[1]));
         let padding = if alike { 1 } else { alignment };
         let shape = bounded(shape, lower, upper, padding).ok_or_else(too_large)?;
-        let parts = members().map(|(n, _, t)| Signature::repeat(n as u64, &t.inner().signature));
         Ok(Draft {
             size: size as usize,
             shape,
             alignment,
             element: element.flatten().filter(|_| !mixed),
-            signature: Signature::sequence(parts),
+            signature: None,
             depth: depth.saturating_add(1),
             constructor: Constructor::Struct {
                 blocks: blocks.into(),

@@ -1,5 +1,10 @@
 //! The external32 data representation (MPI-3.1 section 13.5.2): big-endian, with fixed sizes.
 
+#![allow(
+    unsafe_code,
+    reason = "loops compiled for what the processor is found to have"
+)]
+
 use super::Kind;
 use super::quad;
 use crate::{Class, Error, Result};
@@ -57,11 +62,41 @@ fn each<const A: usize, const B: usize>(
     Ok(())
 }
 
-/// Between native and big-endian byte order.
+/// Between native and big-endian byte order, of numbers of `width` bytes.
 fn swap(width: usize, from: &[u8], to: &mut [u8]) {
-    to.copy_from_slice(from);
-    if cfg!(target_endian = "little") {
-        to.chunks_exact_mut(width).for_each(<[u8]>::reverse);
+    match width {
+        _ if cfg!(target_endian = "big") => to.copy_from_slice(from),
+        2 => reverse::<2>(from, to),
+        4 => reverse::<4>(from, to),
+        8 => reverse::<8>(from, to),
+        _ => reverse::<16>(from, to),
+    }
+}
+
+/// Each `WIDTH` bytes in the opposite order.
+fn reverse<const WIDTH: usize>(from: &[u8], to: &mut [u8]) {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has what the function is compiled for.
+        return unsafe { reverse_avx2::<WIDTH>(from, to) };
+    }
+    reverse_each::<WIDTH>(from, to);
+}
+
+/// The same, by instructions that many processors have.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn reverse_avx2<const WIDTH: usize>(from: &[u8], to: &mut [u8]) {
+    reverse_each::<WIDTH>(from, to);
+}
+
+#[inline(always)]
+fn reverse_each<const WIDTH: usize>(from: &[u8], to: &mut [u8]) {
+    let (from, to) = (from.as_chunks::<WIDTH>().0, to.as_chunks_mut::<WIDTH>().0);
+    for (from, to) in from.iter().zip(to) {
+        let mut number = *from;
+        number.reverse();
+        *to = number;
     }
 }
 
@@ -148,6 +183,22 @@ mod tests {
         assert_eq!(out, [0x20, 0xac]);
         let error = encode(Kind::Wchar, &0x1f600u32.to_ne_bytes(), &mut out).unwrap_err();
         assert_eq!(error.class(), Class::Conversion);
+    }
+
+    #[test]
+    fn numbers_of_all_widths_are_turned_round_and_no_byte_more() {
+        let from: Vec<u8> = (0..=255).cycle().take(997).collect();
+        for width in [2, 4, 8, 16] {
+            for count in [0, 1, 2, 3, 5, 16, 17, 31, 61] {
+                let len = width * count;
+                let mut to = vec![7; len];
+                swap(width, &from[1..1 + len], &mut to);
+                for (index, byte) in to.iter().enumerate() {
+                    let mirrored = index / width * width + (width - 1 - index % width);
+                    assert_eq!(*byte, from[1 + mirrored], "byte {index}, width {width}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -210,12 +210,18 @@ impl Node {
         if body.size() == 0 {
             return Arc::new(Node::Empty);
         }
-        let dense = matches!(**body, Node::Run { len, .. } if len as i64 == stride);
+        if let Node::Run { at, len } = **body
+            && len as i64 == stride
+        {
+            return Arc::new(dense(
+                groups.map(|(by, count)| (by.wrapping_add(at), len * count)),
+            ));
+        }
         let total = || {
             let counts = groups.clone().map(|g| g.1);
             counts.fold(0usize, usize::saturating_add)
         };
-        if dense || (body.few()).is_some_and(|n| n.saturating_mul(total()) <= INLINE) {
+        if (body.few()).is_some_and(|n| n.saturating_mul(total()) <= INLINE) {
             let mut builder = Builder::default();
             for (at, count) in groups {
                 builder.push(at, body, count, stride);
@@ -261,13 +267,12 @@ fn last<T>(marks: &[Mark<T>]) -> usize {
 /// Marks for parts of (offset, size, node), with the last one that gives the size of all.
 fn marks<T>(parts: impl Iterator<Item = (i64, usize, T)>, end: T) -> Box<[Mark<T>]> {
     let mut start = 0;
-    let mut list: Vec<Mark<T>> = parts
-        .map(|(at, size, node)| {
-            let mark = Mark { at, start, node };
-            start += size;
-            mark
-        })
-        .collect();
+    let mut list: Vec<Mark<T>> = Vec::with_capacity(parts.size_hint().0 + 1);
+    list.extend(parts.map(|(at, size, node)| {
+        let mark = Mark { at, start, node };
+        start += size;
+        mark
+    }));
     list.push(Mark {
         at: 0,
         start,
@@ -380,14 +385,37 @@ fn words_of(runs: &[(i64, usize)]) -> Option<(usize, Box<[i64]>)> {
     let all = runs.iter().fold(0, |bits, run| bits | run.1);
     // The greatest power of two, of 32 at most, that divides all lengths.
     let word = 1 << all.trailing_zeros().min(5);
-    let number = runs.iter().map(|run| run.1 / word).sum::<usize>();
+    let number = runs.iter().fold(0, |bytes, run| bytes + run.1) / word;
     if runs.len() <= INLINE || number > WORDS.saturating_mul(runs.len()) {
         return None;
     }
-    let of_run = |&(at, len): &(i64, usize)| {
-        (0..len / word).map(move |index| at.wrapping_add((index * word) as i64))
-    };
-    Some((word, runs.iter().flat_map(of_run).collect()))
+    let mut places = Vec::with_capacity(number);
+    for &(at, len) in runs {
+        places.extend((0..len / word).map(|index| at.wrapping_add((index * word) as i64)));
+    }
+    Some((word, places.into()))
+}
+
+/// The shortest node for runs, which may adjoin each other, or be empty.
+fn dense(all: impl Iterator<Item = (i64, usize)>) -> Node {
+    let mut runs: Vec<(i64, usize)> = Vec::with_capacity(all.size_hint().0);
+    // The last one, which may go on.
+    let mut last = (0_i64, 0);
+    for (at, len) in all {
+        if last.1 > 0 && last.0.wrapping_add(last.1 as i64) == at {
+            last.1 += len;
+        } else if len > 0 {
+            if last.1 > 0 {
+                runs.push(last);
+            }
+            last = (at, len);
+        }
+    }
+    if last.1 == 0 {
+        return Node::Empty;
+    }
+    runs.push(last);
+    of_runs(&runs)
 }
 
 /// The shortest node for a list of runs, which is not empty.

@@ -3,8 +3,8 @@
 //! A [`Datatype`] says which bytes of a buffer belong to a message and in which order. It never
 //! changes once made, is cheap to clone and may be shared between threads.
 //!
-//! What a type is for its users (size, bounds, signature) is worked out when it is made. How its
-//! bytes are walked over is compiled once, at [`Datatype::commit`] or first use, to a short
+//! What a type is for its users (size, bounds) is worked out when it is made, but for its signature, which
+//! few are asked for. How its bytes are walked over is compiled once, at [`Datatype::commit`] or first use, to a short
 //! program of runs, vectors, lists and loops in which adjacent blocks are merged.
 //!
 //! Buffers are the only unsafe part: a caller of [`Datatype::pack`] or [`Datatype::unpack`]
@@ -62,7 +62,8 @@ struct Inner {
     shape: Shape,
     alignment: usize,
     element: Option<Predefined>,
-    signature: Arc<Signature>,
+    /// From when it is first asked for: few types' is.
+    signature: OnceLock<Arc<Signature>>,
     /// How many constructors were applied on top of each other; 0 for predefined types.
     depth: u32,
     constructor: Constructor,
@@ -74,11 +75,25 @@ struct Inner {
 
 /// What a type compiles to.
 struct Program {
-    node: Arc<Node>,
+    /// The bytes, from when they are first walked over, if they are one run.
+    node: OnceLock<Arc<Node>>,
     /// Where one element's data lies, if in one run.
     run: Option<(i64, usize)>,
     /// Whether any number of elements is one run.
     contiguous: bool,
+}
+
+impl Program {
+    fn node(&self) -> &Arc<Node> {
+        self.node.get_or_init(|| {
+            // Only of a run it is not there.
+            let (at, len) = self.run.unwrap_or_default();
+            Arc::new(match len {
+                0 => Node::Empty,
+                _ => Node::Run { at, len },
+            })
+        })
+    }
 }
 
 /// What is known of a type before it is made.
@@ -87,7 +102,8 @@ struct Draft {
     shape: Shape,
     alignment: usize,
     element: Option<Predefined>,
-    signature: Arc<Signature>,
+    /// Unless it follows from the constructor.
+    signature: Option<Arc<Signature>>,
     depth: u32,
     constructor: Constructor,
     committed: bool,
@@ -107,7 +123,7 @@ static MARKERS: LazyLock<[Inner; 2]> = LazyLock::new(|| {
             shape: Shape::EMPTY,
             alignment: 1,
             element: None,
-            signature: Signature::empty(),
+            signature: Some(Signature::empty()),
             depth: 0,
             constructor: Constructor::Marker(marker),
             committed: true,
@@ -137,7 +153,7 @@ impl Draft {
             },
             alignment: construct::alignment(p),
             element: Some(p),
-            signature,
+            signature: Some(signature),
             depth: 0,
             constructor,
             committed: true,
@@ -150,7 +166,7 @@ impl Draft {
             shape: self.shape,
             alignment: self.alignment,
             element: self.element,
-            signature: self.signature,
+            signature: self.signature.map_or_else(OnceLock::new, OnceLock::from),
             depth: self.depth,
             constructor: self.constructor,
             large: false,
@@ -173,13 +189,48 @@ impl Inner {
         }
     }
 
+    #[inline]
+    fn signature(&self) -> &Arc<Signature> {
+        match self.signature.get() {
+            Some(signature) => signature,
+            None => self.make_signature(),
+        }
+    }
+
+    /// The type signature; those of the types that it is made of are there.
+    fn signature_of_parts(&self) -> Arc<Signature> {
+        match &self.constructor {
+            Constructor::Struct { blocks, types, .. } => {
+                let parts = blocks.iter().zip(types).filter(|(number, _)| **number > 0);
+                Signature::sequence(parts.map(|(&number, part)| {
+                    Signature::repeat(number as u64, part.inner().signature())
+                }))
+            }
+            made => match made.datatypes() {
+                [old] => {
+                    let old = old.inner();
+                    // All data is of it.
+                    let times = self.size.checked_div(old.size).unwrap_or(0);
+                    Signature::repeat(times as u64, old.signature())
+                }
+                _ => Signature::empty(),
+            },
+        }
+    }
+
     /// Compiles the type; those that it is made of have been compiled.
     fn compile_one(&self) -> Program {
-        let node = self.layout();
-        let run = match *node {
-            Node::Empty => Some((0, 0)),
-            Node::Run { at, len } => Some((at, len)),
-            _ => None,
+        let (node, run) = match self.plain_run() {
+            Some(run) => (OnceLock::new(), Some(run)),
+            None => {
+                let node = self.layout();
+                let run = match *node {
+                    Node::Empty => Some((0, 0)),
+                    Node::Run { at, len } => Some((at, len)),
+                    _ => None,
+                };
+                (OnceLock::from(node), run)
+            }
         };
         let contiguous = run.is_some_and(|run| run.1 == 0 || run.1 as i64 == self.shape.extent());
         Program {
@@ -189,9 +240,23 @@ impl Inner {
         }
     }
 
+    /// Where the data lies if elements without gaps make a run: the most frequent types.
+    fn plain_run(&self) -> Option<(i64, usize)> {
+        let (old, times) = match &self.constructor {
+            Constructor::Contiguous { count, old } => (old, *count as usize),
+            Constructor::Dup { old } | Constructor::Resized { old, .. } => {
+                return old.inner().program().run;
+            }
+            _ => return None,
+        };
+        let program = old.inner().program();
+        let (at, len) = program.run.filter(|run| run.1 > 0)?;
+        (program.contiguous && times > 0).then_some((at, len * times))
+    }
+
     fn layout(&self) -> Arc<Node> {
         fn part(old: &Datatype) -> (&Arc<Node>, i64) {
-            (&old.inner().program().node, old.inner().shape.extent())
+            (old.inner().program().node(), old.inner().shape.extent())
         }
         let strided = |old, count: &i64, block: &i64, stride: i64| {
             let (node, extent) = part(old);
@@ -484,7 +549,7 @@ impl Datatype {
     /// How many basic types `bytes` bytes of data are, or `None` if they end within one
     /// (`MPI_Get_elements`). Pair types are made of two basic types.
     pub fn elements_in(&self, bytes: usize) -> Option<u64> {
-        let signature = &self.inner().signature;
+        let signature = self.inner().signature();
         let full = match (bytes, signature.bytes) {
             (0, _) => return Some(0),
             (_, 0) => return None,
@@ -497,7 +562,7 @@ impl Datatype {
     /// The reverse of [`elements_in`](Self::elements_in): how many bytes `elements` basic types
     /// are (`MPI_Status_set_elements`), or `None` if there are no basic types or too many.
     pub fn bytes_of(&self, elements: u64) -> Option<usize> {
-        let signature = &self.inner().signature;
+        let signature = self.inner().signature();
         if elements == 0 {
             return Some(0);
         }
@@ -509,7 +574,7 @@ impl Datatype {
     /// A summary of the type signature of the first `bytes` bytes of data; `None` if they end
     /// within a basic type.
     pub fn signature(&self, bytes: usize) -> Option<SignatureDigest> {
-        self.inner().signature.digest_of(bytes)
+        self.inner().signature().digest_of(bytes)
     }
 
     /// Copies bytes `skip` to `skip + out.len()` of the packed form of `count` elements at

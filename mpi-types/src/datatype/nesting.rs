@@ -5,13 +5,34 @@ use std::sync::Arc;
 
 use super::contents::Constructor;
 use super::layout::SHALLOW;
-use super::{Datatype, Inner, Predefined, Program, Repr};
+use super::{Datatype, Inner, Predefined, Program, Repr, Signature};
 
 impl Inner {
     /// Compiles the type, and before it those that it is made of.
     #[cold]
     pub(super) fn compile(&self) -> &Program {
-        // Types whose parts are being compiled, and how many of these are done.
+        let known = |inner: &Inner| inner.program.get().is_some();
+        self.after_parts(known, |inner| {
+            inner.program.get_or_init(|| inner.compile_one());
+        });
+        // There by now.
+        self.program.get_or_init(|| self.compile_one())
+    }
+
+    /// Makes the type's signature, and before it those of the types that it is made of.
+    #[cold]
+    pub(super) fn make_signature(&self) -> &Arc<Signature> {
+        let known = |inner: &Inner| inner.signature.get().is_some();
+        self.after_parts(known, |inner| {
+            inner.signature.get_or_init(|| inner.signature_of_parts());
+        });
+        // There by now.
+        self.signature.get_or_init(|| self.signature_of_parts())
+    }
+
+    /// Finds out something of the type, and before it of those that it is made of, of which it is not known.
+    fn after_parts(&self, is_known: impl Fn(&Inner) -> bool, find_out: impl Fn(&Inner)) {
+        // Types whose parts are looked at, and how many of these are done.
         let mut open: Vec<(&Inner, usize)> = Vec::new();
         let mut now = (self, 0);
         loop {
@@ -20,16 +41,16 @@ impl Inner {
                 Some(part) => {
                     now.1 += 1;
                     let part = part.inner();
-                    if part.program.get().is_none() {
+                    if !is_known(part) {
                         open.push(now);
                         now = (part, 0);
                     }
                 }
                 None => {
-                    let program = inner.program.get_or_init(|| inner.compile_one());
+                    find_out(inner);
                     match open.pop() {
                         Some(next) => now = next,
-                        None => return program,
+                        None => return,
                     }
                 }
             }
@@ -46,7 +67,7 @@ impl Drop for Inner {
         // must go later, in this loop.
         let mut left = parts_of(self);
         self.program.take();
-        self.signature = super::Signature::empty();
+        self.signature.take();
         while let Some(datatype) = left.pop() {
             if let Repr::Shared(shared) = datatype.0
                 && let Some(mut last) = Arc::into_inner(shared)

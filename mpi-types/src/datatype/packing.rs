@@ -59,8 +59,16 @@ impl Datatype {
     ) -> Result<i64> {
         let range = room(out.len(), position, self.size().checked_mul(count))?;
         let end = range.end as i64;
-        // SAFETY: the caller's promise; the range is as long as the packed data.
-        unsafe { self.pack(base, count, 0, &mut out[range]) };
+        let out = &mut out[range];
+        match self.as_run(count) {
+            Some((_, 0)) => {}
+            // SAFETY: the caller's promise; there the data lies, in order, and the range is as long.
+            Some((at, len)) => unsafe {
+                std::ptr::copy_nonoverlapping(base.wrapping_offset(at), out.as_mut_ptr(), len);
+            },
+            // SAFETY: the caller's promise; the range is as long as the packed data.
+            None => unsafe { self.pack(base, count, 0, out) },
+        }
         Ok(end)
     }
 
@@ -85,13 +93,13 @@ impl Datatype {
 
     /// Bytes that `count` elements take in external32 (`MPI_Pack_external_size`).
     pub fn pack_external_size(&self, count: usize) -> Result<usize> {
-        let bytes = self.inner().signature.external.checked_mul(count);
+        let bytes = self.inner().signature().external.checked_mul(count);
         bytes.ok_or_else(super::construct::too_large)
     }
 
     /// Bytes that the first `packed` bytes of packed data, which are whole values, take in external32.
     pub fn external_bytes(&self, packed: usize) -> usize {
-        let signature = &self.inner().signature;
+        let signature = self.inner().signature();
         let Some(whole) = packed.checked_div(signature.bytes) else {
             return 0;
         };
@@ -125,10 +133,22 @@ impl Datatype {
         out: &mut [u8],
         position: i64,
     ) -> Result<i64> {
-        let signature = &self.inner().signature;
+        let signature = self.inner().signature();
         let range = room(out.len(), position, signature.external.checked_mul(count))?;
         let end = range.end as i64;
         let mut out = &mut out[range];
+        if let Some((at, len)) = self.as_run(count).filter(|run| run.1 > 0) {
+            // SAFETY: the caller's promise; there the data lies, in order.
+            let native = unsafe { std::slice::from_raw_parts(base.offset(at), len) };
+            let mut left = native;
+            Signature::repeat(count as u64, signature).runs(&mut |kind, external, number| {
+                let (from, later) = left.split_at(number * kind.size());
+                let (now, rest) = std::mem::take(&mut out).split_at_mut(number * external);
+                (left, out) = (later, rest);
+                external32::encode(kind, from, now)
+            })?;
+            return Ok(end);
+        }
         // Native bytes of many runs are packed at once; those from `from` to `to` are not converted
         // yet, those from `skip` on not packed.
         let mut native = [0; CHUNK];
@@ -168,7 +188,7 @@ impl Datatype {
         data: &[u8],
         position: i64,
     ) -> Result<i64> {
-        let signature = &self.inner().signature;
+        let signature = self.inner().signature();
         let range = room(data.len(), position, signature.external.checked_mul(count))?;
         let end = range.end as i64;
         // SAFETY: the caller's promise.
@@ -183,11 +203,34 @@ impl Datatype {
     /// # Safety
     /// As for [`unpack`](Self::unpack), for the elements that the data is for.
     pub unsafe fn unpack_external_part(&self, base: *mut u8, data: &[u8]) -> usize {
-        let signature = &self.inner().signature;
+        let signature = self.inner().signature();
         let count = data.len().checked_div(signature.external).unwrap_or(0);
         let rest = data.len().checked_rem(signature.external).unwrap_or(0);
         let count = count + usize::from(rest > 0);
         let mut data = data;
+        if let Some((at, _)) = self.as_run(count).filter(|run| run.1 > 0) {
+            let mut filled = 0;
+            // Conversions to native form don't fail.
+            let _ =
+                Signature::repeat(count as u64, signature).runs(&mut |kind, external, number| {
+                    let some = number.min(data.len() / external);
+                    let (now, later) = data.split_at(some * external);
+                    // What is behind a part of these is no whole value, nor are there any more.
+                    data = if some < number { &[] } else { later };
+                    let len = some * kind.size();
+                    if len > 0 {
+                        // SAFETY: the caller's promise; there the data lies, in order.
+                        let native = unsafe {
+                            let place = base.offset(at).add(filled);
+                            std::slice::from_raw_parts_mut(place, len)
+                        };
+                        external32::decode(kind, now, native);
+                    }
+                    filled += len;
+                    Ok(())
+                });
+            return filled;
+        }
         // Native bytes of many runs are unpacked at once: `filled` ones, to go to `skip`.
         let mut native = [0; CHUNK];
         let (mut filled, mut skip) = (0, 0);

@@ -100,7 +100,7 @@ impl Datatype {
     pub(super) fn walk<S: Sink>(&self, skip: usize, len: usize, sink: &mut S) {
         let inner = self.inner();
         let program = inner.program();
-        walk::elements(&program.node, inner.shape.extent(), skip, len, sink);
+        walk::elements(program.node(), inner.shape.extent(), skip, len, sink);
     }
 }
 
