@@ -11,10 +11,14 @@ use std::sync::{Arc, OnceLock};
 
 use mpi_core::TAG_UB;
 use mpi_core::op::Op;
+use mpi_objects::destructors::Kept;
 use mpi_objects::handles::{HandleTable, Type};
 use parking_lot::Mutex;
 
-use crate::abi::{MPI_ANY_SOURCE, MPI_Datatype, MPI_PROC_NULL, MPI_User_function};
+use crate::abi::{
+    MPI_ANY_SOURCE, MPI_Datatype, MPI_PROC_NULL, MPI_User_function, MPI_User_function_c,
+    MPIX_User_function_x,
+};
 use crate::datarep_object::Registered;
 use crate::grequest_calls::Callbacks;
 use crate::keyval::Key;
@@ -73,11 +77,32 @@ pub(crate) static LIBRARY: Library = Library {
 pub struct UserOp {
     /// The operation.
     pub op: Op,
+    /// What it does.
+    pub call: Arc<UserCall>,
+}
+
+/// A reduction function of the program's.
+#[derive(Clone, Copy)]
+pub enum UserFunction {
+    /// One that is told the number of elements as an int.
+    Int(MPI_User_function),
+    /// One that is told it as a large count (MPI-4.0 section 6.9.5).
+    Large(MPI_User_function_c),
+    /// One that is told it as a number, and a state of its own besides (`MPIX_Op_create_x`).
+    WithState(MPIX_User_function_x),
+}
+
+/// What an operation of the program's does.
+pub struct UserCall {
+    /// The program's function.
+    pub function: UserFunction,
+    /// The state that it is given.
+    pub state: Option<Kept>,
     /// The handle of the datatype that it was last used with.
-    pub datatype: Arc<AtomicI32>,
+    pub datatype: AtomicI32,
     /// Calls the program's function, where that is one of another language's: that which the operation was made with,
     /// or this one.
-    pub proxy: Arc<OnceLock<(OpProxy, Option<MPI_User_function>)>>,
+    pub proxy: OnceLock<(OpProxy, Option<MPI_User_function>)>,
 }
 
 /// Calls a reduction function of C++: gets the two buffers, the number of elements, the datatype and

@@ -5,18 +5,16 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use mpi_core::datatype::Datatype;
-use mpi_core::op::{Op, PredefinedOp};
+use mpi_core::op::{Op, PredefinedOp, Reduce};
 use mpi_core::{Class, Error, Result};
 use mpi_objects::destructors::Kept;
 use mpi_objects::handles::{Type, predefined_index};
 use mpi_objects::types;
 
-use crate::abi::{
-    self, MPI_Count, MPI_Datatype, MPI_OP_NULL, MPI_Op, MPI_User_function, MPI_User_function_c,
-    MPIX_User_function_x,
-};
+use crate::abi::{self, MPI_Count, MPI_Datatype, MPI_OP_NULL, MPI_Op, MPI_User_function};
 pub use crate::library::OpProxy as Proxy;
-use crate::library::{LIBRARY, UserOp};
+pub use crate::library::UserFunction;
+use crate::library::{LIBRARY, UserCall, UserOp};
 use crate::outward::Outward;
 
 /// Handles of the predefined operations, in the order of their indices, which begin at 1.
@@ -57,7 +55,7 @@ pub fn checked(handle: MPI_Op, datatype: MPI_Datatype, found: &Datatype) -> Resu
         }
         None => {
             let made = LIBRARY.ops.get(handle).ok_or_else(|| invalid(handle))?;
-            made.datatype.store(datatype, Ordering::Relaxed);
+            made.call.datatype.store(datatype, Ordering::Relaxed);
             Ok(&made.op)
         }
     }
@@ -72,17 +70,6 @@ pub fn lookup(handle: MPI_Op) -> Result<&'static Op> {
         None => LIBRARY.ops.get(handle).map(|made| &made.op),
     };
     found.ok_or_else(|| invalid(handle))
-}
-
-/// A reduction function of the program's.
-#[derive(Clone, Copy)]
-pub enum UserFunction {
-    /// One that is told the number of elements as an int.
-    Int(MPI_User_function),
-    /// One that is told it as a large count (MPI-4.0 section 6.9.5).
-    Large(MPI_User_function_c),
-    /// One that is told it as a number, and a state of its own besides (`MPIX_Op_create_x`).
-    WithState(MPIX_User_function_x),
 }
 
 impl UserFunction {
@@ -136,47 +123,51 @@ impl UserFunction {
     }
 }
 
-/// Makes an operation of a function, with the state that it is given.
-pub fn create(function: UserFunction, state: Option<Kept>, commute: bool) -> Result<MPI_Op> {
-    let last = Arc::new(AtomicI32::new(abi::MPI_DATATYPE_NULL));
-    let used_with = last.clone();
-    let proxy = Arc::new(OnceLock::new());
-    let by_proxy = proxy.clone();
-    let has_state = state.is_some();
-    let apply = move |input: *const u8, inout: *mut u8, count: usize, datatype: &Datatype| {
+impl Reduce for UserCall {
+    fn reduce(&self, input: *const u8, inout: *mut u8, count: usize, datatype: &Datatype) {
         let reduce = |handle| {
             let (mut input, mut inout, mut left) = (input, inout, count);
             while left > 0 {
-                let now = left.min(function.most());
+                let now = left.min(self.function.most());
+                let (proxy, state) = (self.proxy.get(), self.state.as_ref());
                 // SAFETY: the program gave this function as one that reduces elements of a datatype
                 // from one buffer to another (section 5.9.5), which these are.
-                unsafe { function.call(by_proxy.get(), state.as_ref(), input, inout, now, handle) };
+                unsafe { (self.function).call(proxy, state, input, inout, now, handle) };
                 left -= now;
                 let distance = datatype.extent().wrapping_mul(now as isize);
                 input = input.wrapping_offset(distance);
                 inout = inout.wrapping_offset(distance);
             }
         };
-        let likely = used_with.load(Ordering::Relaxed);
+        let likely = self.datatype.load(Ordering::Relaxed);
         if types::with_handle(datatype, likely, reduce).is_err() {
             reduce(abi::MPI_DATATYPE_NULL);
         }
-    };
+    }
+}
+
+/// Makes an operation of a function, with the state that it is given.
+pub fn create(function: UserFunction, state: Option<Kept>, commute: bool) -> Result<MPI_Op> {
+    let has_state = state.is_some();
+    let call = Arc::new(UserCall {
+        function,
+        state,
+        datatype: AtomicI32::new(abi::MPI_DATATYPE_NULL),
+        proxy: OnceLock::new(),
+    });
     let op = match has_state {
-        true => Op::user_not_kept(Arc::new(apply), commute),
-        false => Op::user(Arc::new(apply), commute),
+        true => Op::not_kept(call.clone(), commute),
+        false => Op::of(call.clone(), commute),
     };
-    let made = UserOp {
-        op,
-        datatype: last,
-        proxy,
-    };
-    LIBRARY.ops.insert(Arc::new(made)).ok_or_else(|| {
-        Error::new(
-            Class::NoMem,
-            "all 67,108,864 operation handles are in use; free some",
-        )
-    })
+    LIBRARY
+        .ops
+        .insert(Arc::new(UserOp { op, call }))
+        .ok_or_else(|| {
+            Error::new(
+                Class::NoMem,
+                "all 67,108,864 operation handles are in use; free some",
+            )
+        })
 }
 
 /// Has an operation's function called through `proxy`. Once only.
@@ -192,7 +183,7 @@ pub fn set_proxy_for(
 ) -> Result<()> {
     let made = LIBRARY.ops.get(handle).ok_or_else(|| invalid(handle))?;
     let twice = |_| Error::new(Class::Op, "the operation's language has been told already");
-    made.proxy.set((proxy, function)).map_err(twice)
+    made.call.proxy.set((proxy, function)).map_err(twice)
 }
 
 /// Frees a handle. The operation lives on where it is used.

@@ -2,6 +2,7 @@
 
 use std::ffi::c_int;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use mpi_core::group::Group;
 use mpi_core::{Class, Error, Result};
@@ -15,7 +16,16 @@ pub fn get(handle: MPI_Group) -> Result<&'static Group> {
 }
 
 /// As [`get`], of the parameter `name`.
+#[inline(always)]
 pub fn get_named(handle: MPI_Group, name: &str) -> Result<&'static Group> {
+    match LIBRARY.groups.get_early(handle) {
+        Some(group) => Ok(group),
+        None => late(handle, name),
+    }
+}
+
+#[inline(never)]
+fn late(handle: MPI_Group, name: &str) -> Result<&'static Group> {
     match LIBRARY.groups.get(handle) {
         Some(group) => Ok(group),
         None if handle == MPI_GROUP_EMPTY => Ok(LIBRARY.empty_group.get_or_init(Group::empty)),
@@ -43,6 +53,8 @@ pub fn insert_of(group: Group, session: MPI_Session) -> Result<MPI_Group> {
         return Ok(handle);
     }
     LIBRARY.group_sessions.lock().insert(handle, session);
+    // Release: who has got the handle finds this set.
+    LIBRARY.has_group_sessions.store(true, Ordering::Release);
     Ok(handle)
 }
 
@@ -56,7 +68,16 @@ pub fn insert_from(group: Group, origin: MPI_Group) -> Result<MPI_Group> {
 
 /// The session that a group comes from.
 pub fn session_of(handle: MPI_Group) -> Option<MPI_Session> {
+    if !has_sessions() {
+        return None;
+    }
     LIBRARY.group_sessions.lock().get(&handle).copied()
+}
+
+/// Whether a group has ever come from a session.
+#[inline]
+fn has_sessions() -> bool {
+    LIBRARY.has_group_sessions.load(Ordering::Acquire)
 }
 
 /// Frees a handle. `MPI_GROUP_EMPTY`, which constructors may return, stays.
@@ -64,7 +85,9 @@ pub fn remove(handle: MPI_Group) -> Result<()> {
     if handle == MPI_GROUP_EMPTY {
         return Ok(());
     }
-    LIBRARY.group_sessions.lock().remove(&handle);
+    if has_sessions() {
+        LIBRARY.group_sessions.lock().remove(&handle);
+    }
     LIBRARY
         .groups
         .remove(handle)

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use mpi_core::group::Group;
@@ -44,6 +45,8 @@ pub struct Library {
     pub rank_and_size: OnceLock<(usize, usize)>,
     /// The sessions that groups come from, where they come from any.
     pub group_sessions: Mutex<BTreeMap<c_int, c_int>>,
+    /// Whether there has been one in it.
+    pub has_group_sessions: AtomicBool,
     /// Sessions that the program opened.
     pub sessions: HandleTable<SessionObject>,
     /// What is open.
@@ -65,6 +68,7 @@ pub static LIBRARY: Library = Library {
     errhandler_callers: Mutex::new(Vec::new()),
     rank_and_size: OnceLock::new(),
     group_sessions: Mutex::new(BTreeMap::new()),
+    has_group_sessions: AtomicBool::new(false),
     sessions: HandleTable::new(Type::Session),
     users: Mutex::new(Users {
         world: false,

@@ -1,7 +1,5 @@
 //! Info objects (MPI-3.1 chapter 9): ordered pairs of strings.
 
-use std::sync::Arc;
-
 use parking_lot::Mutex;
 
 use crate::{Class, Error, Result};
@@ -14,12 +12,41 @@ pub const MAX_VALUE: usize = 1024;
 /// A key and its value.
 pub type Entry = (Box<[u8]>, Box<[u8]>);
 
-/// An info object. Clones are the same object; [`Info::dup`] makes a new one.
+/// An info object; [`Info::dup`] makes another one.
 ///
 /// Strings are bytes, as the program gave them. Whoever takes hints from an object reads what it
 /// wants at once: later changes to the object do not matter to it.
-#[derive(Clone, Default)]
-pub struct Info(Arc<Mutex<Vec<Entry>>>);
+#[derive(Default)]
+pub struct Info(Mutex<Vec<Pair>>);
+
+/// A key, and its value behind it.
+#[derive(Clone)]
+struct Pair {
+    text: Box<[u8]>,
+    /// The length of the key.
+    key: usize,
+}
+
+impl Pair {
+    fn new(key: &[u8], value: &[u8]) -> Pair {
+        Pair {
+            text: [key, value].concat().into(),
+            key: key.len(),
+        }
+    }
+
+    fn key(&self) -> &[u8] {
+        &self.text[..self.key]
+    }
+
+    fn value(&self) -> &[u8] {
+        &self.text[self.key..]
+    }
+
+    fn has_key(&self, key: &[u8]) -> bool {
+        self.key() == key
+    }
+}
 
 /// What `MPI_INFO_ENV` tells about the start of the program (section 10.3.4).
 ///
@@ -38,6 +65,13 @@ pub struct Environment {
     pub file: Option<Vec<u8>>,
     /// The name of the constant, such as `MPI_THREAD_MULTIPLE`.
     pub thread_level: Option<&'static str>,
+}
+
+/// A clone is another object, with what there is now.
+impl Clone for Info {
+    fn clone(&self) -> Info {
+        self.dup()
+    }
 }
 
 impl Info {
@@ -66,9 +100,9 @@ impl Info {
         let entries = pairs.into_iter().filter_map(|(key, value)| {
             let mut value = value?;
             value.truncate(MAX_VALUE);
-            Some((key.as_bytes().into(), value.into()))
+            Some(Pair::new(key.as_bytes(), &value))
         });
-        Info(Arc::new(Mutex::new(entries.collect())))
+        Info(Mutex::new(entries.collect()))
     }
 
     /// Sets a key, in its place if it is there, else at the end (`MPI_Info_set`).
@@ -91,9 +125,9 @@ impl Info {
             ));
         }
         let mut entries = self.0.lock();
-        match entries.iter_mut().find(|entry| *entry.0 == *key) {
-            Some(entry) => entry.1 = value.into(),
-            None => entries.push((key.into(), value.into())),
+        match entries.iter_mut().find(|entry| entry.has_key(key)) {
+            Some(entry) => *entry = Pair::new(key, value),
+            None => entries.push(Pair::new(key, value)),
         }
         Ok(())
     }
@@ -106,6 +140,20 @@ impl Info {
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         let key = check_key(key.as_ref())?;
         Ok(self.with(key, |value| value.to_vec()))
+    }
+
+    /// Reads the value of a key, if it is set.
+    ///
+    /// # Errors
+    ///
+    /// `MPI_ERR_INFO_KEY` as for [`Info::set`].
+    pub fn read<T>(
+        &self,
+        key: impl AsRef<[u8]>,
+        read: impl FnOnce(&[u8]) -> T,
+    ) -> Result<Option<T>> {
+        let key = check_key(key.as_ref())?;
+        Ok(self.with(key, read))
     }
 
     /// The value of a hint, if it is set and text.
@@ -132,7 +180,7 @@ impl Info {
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
         let key = check_key(key.as_ref())?;
         let mut entries = self.0.lock();
-        let Some(at) = entries.iter().position(|entry| *entry.0 == *key) else {
+        let Some(at) = entries.iter().position(|entry| entry.has_key(key)) else {
             return Err(Error::new(
                 Class::InfoNokey,
                 format!(
@@ -160,7 +208,7 @@ impl Info {
     pub fn nthkey(&self, n: i32) -> Result<Vec<u8>> {
         let entries = self.0.lock();
         let entry = usize::try_from(n).ok().and_then(|n| entries.get(n));
-        entry.map(|entry| entry.0.to_vec()).ok_or_else(|| {
+        entry.map(|entry| entry.key().to_vec()).ok_or_else(|| {
             Error::new(
                 Class::Arg,
                 format!(
@@ -173,18 +221,19 @@ impl Info {
 
     /// A new object with the same pairs in the same order (`MPI_Info_dup`).
     pub fn dup(&self) -> Info {
-        Info(Arc::new(Mutex::new(self.0.lock().clone())))
+        Info(Mutex::new(self.0.lock().clone()))
     }
 
     /// All pairs as they are now, in their order.
     pub fn pairs(&self) -> Vec<Entry> {
-        self.0.lock().clone()
+        let entry = |pair: &Pair| (pair.key().into(), pair.value().into());
+        self.0.lock().iter().map(entry).collect()
     }
 
     fn with<T>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> T) -> Option<T> {
         let entries = self.0.lock();
-        let entry = entries.iter().find(|entry| *entry.0 == *key)?;
-        Some(read(&entry.1))
+        let entry = entries.iter().find(|entry| entry.has_key(key))?;
+        Some(read(entry.value()))
     }
 }
 
@@ -221,8 +270,7 @@ mod tests {
         info.delete("b").unwrap();
         assert_eq!((info.nkeys(), other.nkeys()), (2, 3));
         assert_eq!(info.nthkey(0).unwrap(), b"a");
-        let same = info.clone();
-        same.set("z", [0xff]).unwrap();
+        info.set("z", [0xff]).unwrap();
         assert_eq!(info.get("z").unwrap().unwrap(), [0xff]);
         assert_eq!(
             (info.hint("z"), info.hint("a").as_deref()),

@@ -230,9 +230,11 @@ pub unsafe fn reduce_local(
     demand_buffer("inbuf", inbuf, "in a local reduction")?;
     demand_buffer("inoutbuf", inoutbuf, "in a local reduction")?;
     let part = part("in", inbuf, count, datatype)?;
-    coll::part("inout", inoutbuf, count, datatype)?;
+    coll::address("inout", inoutbuf, part.count, part.datatype)?;
+    let found = ops::checked(op, datatype, part.datatype)?;
     // The program's function may free the operation.
-    let op = ops::checked(op, datatype, part.datatype)?.clone();
+    let held = found.as_predefined().is_none().then(|| found.clone());
+    let op = held.as_ref().unwrap_or(found);
     demand_apart(inbuf, inoutbuf, part.bytes(), "inbuf and inoutbuf")?;
     // SAFETY: the caller's contract; the operation was checked against the datatype.
     unsafe { op.apply(inbuf.cast(), inoutbuf.cast(), part.count, part.datatype) };

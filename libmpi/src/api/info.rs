@@ -54,26 +54,26 @@ pub unsafe fn info_get(
     value: *mut c_char,
     flag: Out<c_int>,
 ) -> Result<()> {
-    let found = info.get(key.0)?;
-    let room = usize::try_from(valuelen).map_err(|_| {
-        Error::new(
+    // What is wrong with the key is told first.
+    let length = || info.valuelen(key.0);
+    let Ok(room) = usize::try_from(valuelen) else {
+        length()?;
+        return Err(Error::new(
             Class::Arg,
             format!("valuelen is {valuelen}; it must be 0 or more"),
-        )
-    })?;
+        ));
+    };
     if value.is_null() {
+        length()?;
         return Err(Error::new(
             Class::InfoValue,
             "value is NULL; it must be an array",
         ));
     }
     // SAFETY: the caller's contract.
-    unsafe {
-        flag.set(c_int::from(found.is_some()));
-        if let Some(found) = found {
-            write(value, &found[..found.len().min(room)]);
-        }
-    }
+    let put = |found: &[u8]| unsafe { write(value, &found[..found.len().min(room)]) };
+    let found = info.read(key.0, put)?;
+    flag.set(c_int::from(found.is_some()));
     Ok(())
 }
 

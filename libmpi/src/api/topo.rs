@@ -389,7 +389,7 @@ pub unsafe fn cart_get(
     unsafe {
         fill(sizes, dims, "dims", room, Class::Dims)?;
         fill(wraps, periods, "periods", room, Class::Dims)?;
-        let own = own.iter().map(|coord| *coord as c_int);
+        let own = own.map(|coord| coord as c_int);
         fill(own, coords, "coords", room, Class::Dims)
     }
 }
@@ -414,7 +414,7 @@ pub unsafe fn cart_coords(
     coords: *mut c_int,
 ) -> Result<()> {
     let found = cart(comm.object)?.coords(rank)?;
-    let found = found.iter().map(|coord| *coord as c_int);
+    let found = found.map(|coord| coord as c_int);
     // SAFETY: the caller's contract.
     unsafe { fill(found, coords, "coords", (maxdims, "maxdims"), Class::Dims) }
 }

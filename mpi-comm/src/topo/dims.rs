@@ -71,7 +71,7 @@ fn balanced(n: u32, count: usize) -> Vec<u32> {
     let mut search = Search {
         divisors: divisors(&primes),
         chosen: Vec::with_capacity(count),
-        best: Vec::new(),
+        best: Vec::with_capacity(count),
         spread: u32::MAX,
     };
     search.run(n, count);
@@ -130,9 +130,16 @@ impl Search {
 fn root(n: u32, k: usize, up: bool) -> u32 {
     // 2^32 has no root of a higher degree than 32 but 1.
     let k = k.min(33) as u32;
+    if k == 1 {
+        return n;
+    }
     let exceeds = |r: u32| u64::from(r).checked_pow(k).is_none_or(|p| p > u64::from(n));
     // A float is near; the steps make it exact.
-    let mut r = f64::from(n).powf(1.0 / f64::from(k)) as u32;
+    let mut r = match k {
+        2 => n.isqrt(),
+        3 => f64::from(n).cbrt() as u32,
+        _ => f64::from(n).powf(1.0 / f64::from(k)) as u32,
+    };
     while exceeds(r) {
         r -= 1;
     }
@@ -145,7 +152,7 @@ fn root(n: u32, k: usize, up: bool) -> u32 {
 
 /// In increasing order.
 fn prime_factors(mut n: u32) -> Vec<u32> {
-    let mut primes = Vec::new();
+    let mut primes = Vec::with_capacity(32); // 2^31 has fewer
     let mut p = 2;
     while u64::from(p) * u64::from(p) <= u64::from(n) {
         while n.is_multiple_of(p) {
@@ -162,14 +169,26 @@ fn prime_factors(mut n: u32) -> Vec<u32> {
 
 /// All products of the primes, in increasing order.
 fn divisors(primes: &[u32]) -> Vec<u32> {
-    let mut divisors = vec![1];
-    for group in primes.chunk_by(|a, b| a == b) {
-        let before = divisors.len();
-        for i in 0..before * group.len() {
-            divisors.push(divisors[i] * group[0]);
+    // The number of them: of each prime none, one, and so on.
+    let groups = || primes.chunk_by(|a, b| a == b);
+    let number = groups().map(|group| group.len() + 1).product();
+    let mut divisors = Vec::with_capacity(number);
+    divisors.push(1);
+    let mut before = Vec::with_capacity(number);
+    for &prime in primes.iter().rev() {
+        // Those that there were and `prime` times them, both in increasing order, each once.
+        std::mem::swap(&mut before, &mut divisors);
+        divisors.clear();
+        let mut old = before.iter().copied().peekable();
+        for new in before.iter().map(|divisor| divisor * prime) {
+            while let Some(less) = old.next_if(|old| *old <= new) {
+                divisors.push(less);
+            }
+            if divisors.last() != Some(&new) {
+                divisors.push(new);
+            }
         }
     }
-    divisors.sort_unstable();
     divisors
 }
 

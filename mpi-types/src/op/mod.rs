@@ -39,22 +39,43 @@ pub use select::select;
 /// inout[i]` on `len` elements of the datatype.
 pub type UserFunction = dyn Fn(*const u8, *mut u8, usize, &Datatype) + Send + Sync;
 
+/// What a user-defined operation does, as [`UserFunction`]s do.
+pub trait Reduce: Send + Sync {
+    /// `inout[i] = input[i] op inout[i]` for `len` elements of the datatype.
+    fn reduce(&self, input: *const u8, inout: *mut u8, len: usize, datatype: &Datatype);
+}
+
+impl<F: Fn(*const u8, *mut u8, usize, &Datatype) + Send + Sync> Reduce for F {
+    fn reduce(&self, input: *const u8, inout: *mut u8, len: usize, datatype: &Datatype) {
+        self(input, inout, len, datatype);
+    }
+}
+
+impl Reduce for Arc<UserFunction> {
+    fn reduce(&self, input: *const u8, inout: *mut u8, len: usize, datatype: &Datatype) {
+        self(input, inout, len, datatype);
+    }
+}
+
 /// A reduction operation, predefined or made by the user.
 #[derive(Clone)]
-pub struct Op(Arc<Inner>);
+pub struct Op(Inner);
 
+#[derive(Clone)]
 enum Inner {
-    Predefined {
-        op: PredefinedOp,
-        /// The kernel for each predefined datatype, in the order of its variants.
-        kernels: Box<[Option<Kernel>]>,
-    },
+    Predefined(Arc<Kernels>),
     User {
-        function: Arc<UserFunction>,
+        function: Arc<dyn Reduce>,
         commute: bool,
         /// The program is told when it is gone.
         told: bool,
     },
+}
+
+struct Kernels {
+    op: PredefinedOp,
+    /// That for each predefined datatype, in the order of its variants.
+    kernels: Box<[Option<Kernel>]>,
 }
 
 impl Op {
@@ -67,56 +88,60 @@ impl Op {
             .iter()
             .map(|row| select(op, row.0, level))
             .collect();
-        Op(Arc::new(Inner::Predefined { op, kernels }))
+        Op(Inner::Predefined(Arc::new(Kernels { op, kernels })))
     }
 
     /// A user-defined operation (`MPI_Op_create`).
     pub fn user(function: Arc<UserFunction>, commute: bool) -> Op {
-        let told = false;
-        Op(Arc::new(Inner::User {
-            function,
-            commute,
-            told,
-        }))
+        Op::of(Arc::new(function), commute)
     }
 
-    /// The same for a function whose end the program waits for: nothing keeps the operation that does not use it.
-    pub fn user_not_kept(function: Arc<UserFunction>, commute: bool) -> Op {
-        let told = true;
-        Op(Arc::new(Inner::User {
+    /// The same, of what does it.
+    pub fn of(function: Arc<dyn Reduce>, commute: bool) -> Op {
+        Op(Inner::User {
             function,
             commute,
-            told,
-        }))
+            told: false,
+        })
+    }
+
+    /// The same for what the program waits for the end of: nothing keeps the operation that does not use it.
+    pub fn not_kept(function: Arc<dyn Reduce>, commute: bool) -> Op {
+        Op(Inner::User {
+            function,
+            commute,
+            told: true,
+        })
     }
 
     /// Whether it may be kept for operations to come, when it may have been freed.
     pub fn may_be_kept(&self) -> bool {
-        !matches!(*self.0, Inner::User { told: true, .. })
+        !matches!(self.0, Inner::User { told: true, .. })
     }
 
     /// Whether the order of the operands does not matter (`MPI_Op_commutative`). All operations
     /// are taken to be associative.
     pub fn is_commutative(&self) -> bool {
-        match *self.0 {
-            Inner::Predefined { op, .. } => op != PredefinedOp::Replace,
-            Inner::User { commute, .. } => commute,
+        match &self.0 {
+            Inner::Predefined(kernels) => kernels.op != PredefinedOp::Replace,
+            Inner::User { commute, .. } => *commute,
         }
     }
 
     /// Which predefined operation it is, if one.
     pub fn as_predefined(&self) -> Option<PredefinedOp> {
-        match *self.0 {
-            Inner::Predefined { op, .. } => Some(op),
+        match &self.0 {
+            Inner::Predefined(kernels) => Some(kernels.op),
             Inner::User { .. } => None,
         }
     }
 
     /// Whether both are the same operation (the same handle).
     pub fn is_same(&self, other: &Op) -> bool {
-        match (self.as_predefined(), other.as_predefined()) {
-            (Some(a), Some(b)) => a == b,
-            _ => Arc::ptr_eq(&self.0, &other.0),
+        match (&self.0, &other.0) {
+            (Inner::Predefined(a), Inner::Predefined(b)) => a.op == b.op,
+            (Inner::User { function: a, .. }, Inner::User { function: b, .. }) => Arc::ptr_eq(a, b),
+            _ => false,
         }
     }
 
@@ -210,8 +235,8 @@ impl Op {
     /// piece by piece or into a third buffer; `None` where [`Op::check`] or
     /// [`Op::check_accumulate`] would have refused.
     pub fn kernel(&self, predefined: Predefined) -> Option<Kernel> {
-        match &*self.0 {
-            Inner::Predefined { kernels, .. } => kernels[predefined as usize],
+        match &self.0 {
+            Inner::Predefined(known) => known.kernels[predefined as usize],
             Inner::User { .. } => None,
         }
     }
@@ -239,17 +264,17 @@ impl Op {
         count: usize,
         datatype: &Datatype,
     ) {
-        match &*self.0 {
-            Inner::Predefined { kernels, .. } => {
+        match &self.0 {
+            Inner::Predefined(known) => {
                 let kernel = datatype
                     .as_predefined()
-                    .and_then(|predefined| kernels[predefined as usize])
+                    .and_then(|predefined| known.kernels[predefined as usize])
                     .expect("the operation was checked against the datatype");
                 // SAFETY: the buffers are the caller's promise, for the datatype that the kernel
                 // is for; the kernel's level is one that this processor has.
                 unsafe { kernel(input, inout, inout, count) }
             }
-            Inner::User { function, .. } => function(input, inout, count, datatype),
+            Inner::User { function, .. } => function.reduce(input, inout, count, datatype),
         }
     }
 
@@ -301,8 +326,8 @@ fn refusal(op: PredefinedOp, predefined: Predefined) -> Error {
 
 impl fmt::Debug for Op {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &*self.0 {
-            Inner::Predefined { op, .. } => f.write_str(op.name()),
+        match &self.0 {
+            Inner::Predefined(known) => f.write_str(known.op.name()),
             Inner::User { commute, .. } => f
                 .debug_struct("Op")
                 .field("commute", commute)
