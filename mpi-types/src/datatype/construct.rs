@@ -310,10 +310,9 @@ impl Datatype {
             let bytes = (inner.size as i64).checked_mul(n);
             let bytes = bytes.and_then(|bytes| size.checked_add(bytes));
             size = bytes.ok_or_else(too_large)?;
-            if inner.shape != Shape::EMPTY {
-                alignment = alignment.max(inner.alignment);
-            }
+            // Members without data have bounds, but nothing in the type map to be aligned.
             if inner.size > 0 {
+                alignment = alignment.max(inner.alignment);
                 mixed |= element.is_some_and(|e| e != inner.element);
                 element = Some(inner.element);
             }

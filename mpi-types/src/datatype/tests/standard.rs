@@ -136,6 +136,17 @@ fn structs_of_one_type_are_not_padded() {
     assert_eq!(shape(&t), (8, 0, 10, 0, 9));
 }
 
+/// The padding of section 5.1 of MPI-4.1 goes by the types in the type map, where empty members have none.
+#[test]
+fn members_without_data_are_not_aligned() {
+    let empty = named(P::Long).contiguous(0).unwrap().resized(0, 8).unwrap();
+    let t = Datatype::structure(&[1, 1], &[0, 8], &[empty.clone(), named(P::Short)]).unwrap();
+    assert_eq!(shape(&t), (2, 0, 10, 8, 2));
+    let full = named(P::Long).resized(0, 8).unwrap();
+    let t = Datatype::structure(&[1, 1], &[0, 8], &[full, named(P::Short)]).unwrap();
+    assert_eq!(shape(&t), (10, 0, 16, 0, 10));
+}
+
 #[test]
 fn elements_as_in_example_4_21() {
     let real = named(P::Real);
