@@ -534,6 +534,33 @@ fn same_buffer(names: &str) -> Error {
     Error::new(Class::Buffer, why)
 }
 
+/// Refuses blocks of `buffer` that are sent from where one is received: those of one number, among
+/// `blocks`, whose first elements have their lowest bytes at the same place. One buffer may well have both, as for the halo of an
+/// array; that blocks share no memory is what counts (section 2.3).
+#[cold]
+pub(super) fn demand_blocks_apart(
+    buffer: *const c_void,
+    send: &Layout<'_>,
+    recv: &Layout<'_>,
+    mut blocks: impl Iterator<Item = usize>,
+) -> Result<()> {
+    let lowest = |layout: &Layout<'_>, i| {
+        let datatype = layout.datatype(i);
+        let start = match *layout {
+            Layout::Uniform(each) => (i * each.count) as i64 * datatype.extent() as i64,
+            Layout::Varying { displs, .. } => displs?.get(i).wrapping_mul(datatype.extent() as i64),
+            Layout::Typed { displs, .. } => displs.get(i),
+        };
+        (layout.bytes(i) > 0).then(|| start.wrapping_add(datatype.true_lb() as i64))
+    };
+    let shared =
+        blocks.find(|&i| lowest(send, i).is_some_and(|from| lowest(recv, i) == Some(from)));
+    if let (Some(i), false) = (shared, buffer.is_null()) {
+        return Err(same_buffer(&format!("sendbuf and recvbuf at block {i}")));
+    }
+    Ok(())
+}
+
 /// Refuses a send buffer that is this rank's own block of the receive buffer (or the other way
 /// round: `whole` is what has blocks).
 pub(super) fn demand_own_apart(

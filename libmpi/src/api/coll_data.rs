@@ -7,7 +7,9 @@ use mpi_comm::collective::{Call, Root, quick};
 use mpi_core::Result;
 use mpi_objects::types;
 
-use super::coll::{Blocks, How, Site, TypeList, demand_apart, demand_buffer, demand_own_apart};
+use super::coll::{
+    Blocks, How, Site, TypeList, demand_blocks_apart, demand_buffer, demand_own_apart,
+};
 use super::coll_again::{again, bcast_again};
 use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request};
 use crate::counts::IntArray;
@@ -193,11 +195,11 @@ pub(super) unsafe fn alltoall_as(
     let send = match site.in_place("sendbuf", sendbuf)? {
         true => None,
         false => {
-            let bytes = |layout: &mpi_coll::Layout<'_>| (0..ranks).any(|i| layout.bytes(i) > 0);
             // SAFETY: the caller's contract.
             let send = unsafe { send.layout("send", sendbuf, ranks, &mut sent)? };
-            let any = sendbuf == recvbuf.cast_const() && bytes(&send) && bytes(&recv);
-            demand_apart(sendbuf, recvbuf, usize::from(any), "sendbuf and recvbuf")?;
+            if sendbuf == recvbuf.cast_const() {
+                demand_blocks_apart(sendbuf, &send, &recv, 0..ranks)?;
+            }
             Some(send)
         }
     };

@@ -2,16 +2,16 @@
 
 use std::ffi::c_void;
 
+use mpi_coll::Layout;
 use mpi_comm::collective::Call;
 use mpi_comm::topo;
 use mpi_core::Result;
 
-use super::coll::{Blocks, How, Site, TypeList, demand_apart, demand_buffer};
+use super::coll::{Blocks, How, Site, TypeList, demand_blocks_apart, demand_buffer};
 use crate::abi::{MPI_Aint, MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request};
 use crate::counts::IntArray;
 
 const PLACE: &str = "in a neighbourhood collective";
-const BUFFERS: &str = "sendbuf and recvbuf";
 
 /// neighbor_allgather and -v.
 pub(super) unsafe fn allgather_as(
@@ -35,13 +35,10 @@ pub(super) unsafe fn allgather_as(
         true => site.part("send", std::ptr::null(), sendcount.min(0), sendtype)?,
         false => site.part("send", sendbuf, sendcount, sendtype)?,
     };
-    let received = (0..neighbors.sources.len()).any(|i| recv.bytes(i) > 0);
-    demand_apart(
-        sendbuf,
-        recvbuf,
-        if received { send.bytes() } else { 0 },
-        BUFFERS,
-    )?;
+    if sendbuf == recvbuf.cast_const() {
+        let first = (0..1).filter(|_| neighbors.sources.first().is_some_and(|&r| r >= 0));
+        demand_blocks_apart(sendbuf, &Layout::Uniform(send), &recv, first)?;
+    }
     let call = Call::NeighborAllgather {
         neighbors,
         send,
@@ -70,10 +67,10 @@ pub(super) unsafe fn alltoall_as(
     let send = unsafe { send.layout("send", sendbuf, to, &mut sent)? };
     // SAFETY: the caller's contract.
     let recv = unsafe { recv.layout("recv", recvbuf, from, &mut received)? };
-    let moved = sendbuf == recvbuf.cast_const()
-        && (0..to).any(|i| send.bytes(i) > 0)
-        && (0..from).any(|i| recv.bytes(i) > 0);
-    demand_apart(sendbuf, recvbuf, usize::from(moved), BUFFERS)?;
+    if sendbuf == recvbuf.cast_const() {
+        let both = |&i: &usize| neighbors.sources[i] >= 0 && neighbors.destinations[i] >= 0;
+        demand_blocks_apart(sendbuf, &send, &recv, (0..from.min(to)).filter(both))?;
+    }
     let call = Call::NeighborAlltoall {
         neighbors,
         send,
