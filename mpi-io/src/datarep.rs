@@ -185,8 +185,16 @@ impl Representation {
                 displacements,
                 types,
             } => {
-                let types = types.iter().map(old).collect::<Result<Vec<_>>>()?;
-                Datatype::structure(blocks, displacements, &types)
+                let mut there = Vec::<Datatype>::with_capacity(types.len());
+                for (index, of) in types.iter().enumerate() {
+                    // Members of one type stay so: a struct of nothing else has no padding.
+                    let member = match index.checked_sub(1) {
+                        Some(before) if types[before].same(of) => there[before].clone(),
+                        _ => self.build(of)?,
+                    };
+                    there.push(member);
+                }
+                Datatype::structure(blocks, displacements, &there)
             }
             Constructor::Subarray {
                 sizes,
@@ -246,6 +254,17 @@ impl Representation {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What has the same sizes in both has the same places, as without a struct around it.
+    #[test]
+    fn structs_of_one_type_are_as_long_in_external32() {
+        let double = Datatype::predefined(Predefined::Double);
+        let row = double.hvector(2, 2, 40).unwrap();
+        let both = Datatype::structure(&[3, 3], &[0, 181], &[row.clone(), row]).unwrap();
+        let there = Representation::External32.in_file(&both).unwrap();
+        assert_eq!((there.lb(), there.extent()), (both.lb(), both.extent()));
+        assert_eq!(both.extent() % 8, 5);
+    }
 
     #[test]
     fn longs_take_four_bytes_in_external32() {
