@@ -8,7 +8,7 @@ use mpi_objects::own_request::Ended;
 use mpi_objects::requests::Named;
 use mpi_objects::runtime::Runtime;
 
-use super::request::some_complete;
+use super::request_some::some_complete;
 use crate::abi::MPI_Request;
 use crate::args::Out;
 

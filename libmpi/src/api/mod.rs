@@ -73,6 +73,7 @@ pub mod persistent;
 pub mod pt2pt;
 pub mod request;
 mod request_any;
+pub mod request_some;
 pub mod request_status;
 pub mod session;
 pub mod session_comm;

@@ -1,0 +1,124 @@
+//! Completing some of several requests (section 3.7.5).
+
+use std::ffi::c_int;
+
+use mpi_core::Result;
+use mpi_objects::requests::Named;
+use mpi_objects::runtime::{Runtime, runtime};
+
+use super::interrupted;
+use super::null;
+use super::request::{
+    all_idle, any_complete, array, conclude_many, is_complete_after_poll, name_all, wait_for_any,
+};
+use super::request_any::{self, Look, look};
+use crate::abi::{MPI_Request, MPI_Status, MPI_UNDEFINED};
+use crate::args::Out;
+
+/// Indices of complete requests that are neither null nor inactive.
+pub(super) fn some_complete(runtime: &Runtime, all: &[Named]) -> Vec<usize> {
+    // In this order, as in `any_complete`.
+    let ready = |index: &usize| !all[*index].is_idle() && runtime.is_complete(all[*index]);
+    (0..all.len()).filter(ready).collect()
+}
+
+/// # Safety
+/// As for [`waitsome`].
+unsafe fn conclude_some(
+    runtime: &Runtime,
+    all: &[Named],
+    found: &[usize],
+    requests: &mut [MPI_Request],
+    outcount: &Out<c_int>,
+    indices: *mut c_int,
+    statuses: *mut MPI_Status,
+) -> Result<()> {
+    outcount.set(found.len() as c_int);
+    if !found.is_empty() && indices.is_null() {
+        return Err(null("array_of_indices"));
+    }
+    // SAFETY: the caller's contract: room for as many as there are requests.
+    unsafe {
+        for (place, index) in found.iter().enumerate() {
+            indices.add(place).write(*index as c_int);
+        }
+        let each = found.iter().map(|index| (*index, all[*index]));
+        conclude_many(runtime, each, requests, statuses)
+    }
+}
+
+/// `MPI_Waitsome`.
+pub unsafe fn waitsome(
+    incount: c_int,
+    array_of_requests: *mut MPI_Request,
+    outcount: Out<c_int>,
+    array_of_indices: *mut c_int,
+    array_of_statuses: *mut MPI_Status,
+) -> Result<()> {
+    let runtime = runtime()?;
+    // SAFETY: the caller's contract.
+    let requests = unsafe { array(incount, array_of_requests)? };
+    let all = name_all(runtime, requests)?;
+    if all_idle(&all) {
+        outcount.set(MPI_UNDEFINED);
+        return Ok(());
+    }
+    let vcis = runtime.vcis_of(&all);
+    let waited = wait_for_any(runtime, &vcis, &all).map(drop);
+    let found = interrupted::some(runtime, &all, waited)?;
+    // SAFETY: the caller's contract.
+    unsafe {
+        conclude_some(
+            runtime,
+            &all,
+            &found,
+            requests,
+            &outcount,
+            array_of_indices,
+            array_of_statuses,
+        )
+    }
+}
+
+/// `MPI_Testsome`.
+pub unsafe fn testsome(
+    incount: c_int,
+    array_of_requests: *mut MPI_Request,
+    outcount: Out<c_int>,
+    array_of_indices: *mut c_int,
+    array_of_statuses: *mut MPI_Status,
+) -> Result<()> {
+    let runtime = runtime()?;
+    // SAFETY: the caller's contract.
+    let requests = unsafe { array(incount, array_of_requests)? };
+    if !runtime.has_losses()
+        && let Look::Pending(vcis) = look(runtime, requests)
+    {
+        let moved = runtime.process.poll_among(&vcis)?;
+        if !moved || request_any::complete_now(runtime, requests).is_none() {
+            runtime.process.yield_after_test();
+            outcount.set(0);
+            return Ok(());
+        }
+    }
+    let all = name_all(runtime, requests)?;
+    if all_idle(&all) {
+        outcount.set(MPI_UNDEFINED);
+        return Ok(());
+    }
+    let complete = |runtime: &Runtime| any_complete(runtime, &all).is_some();
+    let tested = is_complete_after_poll(runtime, &all, complete).map(drop);
+    let found = interrupted::some(runtime, &all, tested)?;
+    // SAFETY: the caller's contract.
+    unsafe {
+        conclude_some(
+            runtime,
+            &all,
+            &found,
+            requests,
+            &outcount,
+            array_of_indices,
+            array_of_statuses,
+        )
+    }
+}
