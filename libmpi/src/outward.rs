@@ -9,9 +9,12 @@ use std::ffi::c_int;
 
 use crate::abi::MPI_File;
 
+// What only the library of Open MPI's ABI has lies in the folder of that library.
 #[cfg(openmpi_abi)]
+#[path = "../ompi/src/outward/cxx_openmpi.rs"]
 pub mod cxx_openmpi;
 #[cfg(openmpi_abi)]
+#[path = "../ompi/src/outward/openmpi.rs"]
 mod openmpi;
 #[cfg(pointer_abi)]
 mod pointers;
