@@ -10,7 +10,7 @@ use mpi_objects::{requests, types, wins};
 use mpi_rma::{Form, Origin, Target, Window};
 
 use super::win::check_rank;
-use super::win_quick::{change_short, swap_short};
+use super::win_quick::{add_double, change_short, swap_short};
 pub(crate) use super::win_quick::{
     win_accumulate_fast, win_compare_and_swap_fast, win_fetch_and_op_fast, win_get_accumulate_fast,
     win_get_fast, win_put_fast, win_rget_accumulate_fast, win_rget_fast, win_rput_fast,
@@ -452,7 +452,10 @@ pub unsafe fn win_fetch_and_op(
     let target = (target_rank, target_disp);
     if types::may_be_data(result_addr)
         // SAFETY: the caller's contract.
-        && unsafe { change_short(origin_addr, result_addr, datatype, target, op, win) }
+        && unsafe {
+            change_short(origin_addr, result_addr, datatype, target, op, win)
+                || add_double(origin_addr, result_addr, datatype, target, op, win)
+        }
     {
         return Ok(());
     }

@@ -253,22 +253,37 @@ pub(crate) unsafe fn win_fetch_and_op_fast(
     if !types::may_be_data(result_addr) {
         return None;
     }
-    if (datatype, op) == (MPI_DOUBLE, MPI_SUM) {
-        if !types::may_be_data(origin_addr) {
-            return None;
-        }
-        let window = wins::quick(win)?;
-        // SAFETY: the caller's contract: both are of the datatype.
-        unsafe {
-            let operand = origin_addr.cast::<f64>().read_unaligned();
-            let found = window.fast_add(operand, target_rank, target_disp as isize)?;
-            result_addr.cast::<f64>().write_unaligned(found);
-        }
-        return Some(MPI_SUCCESS);
-    }
     let target = (target_rank, target_disp);
     // SAFETY: the caller's contract.
     unsafe { change_one::<true>(origin_addr, result_addr, datatype, target, op, win) }
+}
+
+/// `MPI_Fetch_and_op` of a double with `MPI_SUM`; whether it was done.
+///
+/// # Safety
+/// The standard's contract; `result` has room for one.
+pub(super) unsafe fn add_double(
+    origin: *const c_void,
+    result: *mut c_void,
+    datatype: MPI_Datatype,
+    (rank, displacement): (c_int, MPI_Aint),
+    op: MPI_Op,
+    win: MPI_Win,
+) -> bool {
+    if (datatype, op) != (MPI_DOUBLE, MPI_SUM) || !types::may_be_data(origin) {
+        return false;
+    }
+    // SAFETY: the caller's contract: both are of the datatype.
+    unsafe {
+        let operand = origin.cast::<f64>().read_unaligned();
+        let window = wins::quick(win);
+        let found = window.and_then(|one| one.fast_add(operand, rank, displacement as isize));
+        match found {
+            Some(found) => result.cast::<f64>().write_unaligned(found),
+            None => return false,
+        }
+    }
+    true
 }
 
 /// The short way of `MPI_Accumulate`, of one integer.
