@@ -34,6 +34,12 @@ pub fn handle(started: Option<RequestId>) -> MPI_Request {
 /// Set in the numbers of the ABI's own kinds.
 const OWN: MPI_Request = RequestId::LIMIT as MPI_Request;
 
+/// Whether a handle can only be that of one of the ABI's own kinds.
+#[inline(always)]
+pub fn is_own(handle: MPI_Request) -> bool {
+    handle & !(OWN - 1) == made(Type::Request, RequestId::LIMIT)
+}
+
 /// Requests of the ABI's own kinds, by their handles without [`OWN`], while MPI is up.
 fn objects() -> Option<&'static HandleTable<Object>> {
     running().map(|runtime| &runtime.requests)

@@ -4,7 +4,7 @@
 use mpi_core::process::Vcis;
 use mpi_core::{Request, RequestId, Result};
 use mpi_objects::handles::{Type, made, made_index};
-use mpi_objects::requests::{Named, READY};
+use mpi_objects::requests::{Named, READY, is_own};
 use mpi_objects::runtime::Runtime;
 
 use crate::abi::{MPI_REQUEST_NULL, MPI_Request};
@@ -114,7 +114,12 @@ pub(super) fn look_at_all(runtime: &Runtime, requests: &[MPI_Request]) -> LookAt
                 vcis.add(request.vci());
                 pending = pending.or(Some(index));
                 if runtime.process.has_one_vci() {
-                    break;
+                    // Those of the ABI's own kinds may have functions to be called. (All are looked at, several at a time.)
+                    let own = requests[index..].iter();
+                    match own.fold(false, |any, request| any | is_own(*request)) {
+                        true => return LookAtAll::Other,
+                        false => break,
+                    }
                 }
             }
             Some(request) if request.is_done() => {}
