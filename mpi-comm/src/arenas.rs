@@ -269,8 +269,9 @@ impl Arenas {
     pub fn can_copy(&self, process: &Process, comm: &Comm, rank: u32, probe: u64) -> bool {
         let peer = comm.local().peer(rank);
         let copied = &self.copied;
-        // The numbers of other jobs' processes may come to be those of others.
-        let lasts = !process.foreign().is_foreign(peer);
+        // The numbers of other jobs' processes may come to be those of others. Of several ranks in this process one is the
+        // caller's, which needs no copying, and the others can't be copied from.
+        let lasts = peer != process.me() && !process.foreign().is_foreign(peer);
         if lasts && copied.lock().contains(&peer) {
             return true;
         }
