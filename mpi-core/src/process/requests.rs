@@ -121,10 +121,8 @@ impl Process {
     /// For hot paths, which have looked the request up.
     #[inline(always)]
     pub fn wait_well(&self, id: RequestId, request: &Request) -> Result<Option<Status>> {
-        if !request.is_done()
-            && let Err(error) = self.wait_for_found(request)
-        {
-            self.wait_with_loss(id, request, error)?;
+        if !request.is_done() {
+            self.wait_for_found(id, request)?;
         }
         Ok(self.finish_found(id, request))
     }
@@ -218,9 +216,7 @@ impl Endings<'_> {
     ) -> Result<Option<T>> {
         if !request.is_done() {
             self.let_go();
-            if let Err(error) = self.process.wait_for_found(request) {
-                self.process.wait_with_loss(id, request, error)?;
-            }
+            self.process.wait_for_found(id, request)?;
         }
         if request.has_failed() {
             self.let_go();

@@ -12,12 +12,6 @@ use crate::error::{Class, Error, Result};
 use crate::pt2pt::request::{Request, RequestId, Status};
 use crate::wait::{self, Backoff, Step, Waiting};
 
-/// What ends a wait that is to be gone on with in another way.
-#[cold]
-fn look_closer() -> Error {
-    Error::new(Class::ProcFailedPending, "")
-}
-
 impl Process {
     /// Waits for a request and frees it.
     #[inline]
@@ -32,43 +26,19 @@ impl Process {
         let Some(request) = self.requests.get(id) else {
             return Err(Error::new(Class::Request, "the request does not exist"));
         };
-        match self.wait_for_found(request) {
-            Ok(()) => Ok(()),
-            Err(error) => self.wait_with_loss(id, request, error),
-        }
+        self.wait_for_found(id, request)
     }
 
-    /// As [`Process::wait_for`], of a request that has been looked up. Ends before that where something is lost, with
-    /// an error that [`Process::wait_with_loss`] is to get.
+    /// As [`Process::wait_for`], of a request that has been looked up.
     #[inline(never)]
-    pub(super) fn wait_for_found(&self, request: &Request) -> Result<()> {
-        let done = || Ok(request.is_done().then_some(()));
-        self.wait_unless(request.vci(), done, || {
-            match self.losses.load(Ordering::Relaxed) {
-                0 => Ok(()),
-                _ => Err(look_closer()),
-            }
-        })
-    }
-
-    /// Goes on with the wait for a request where something is lost.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn wait_with_loss(
-        &self,
-        id: RequestId,
-        request: &Request,
-        why: Error,
-    ) -> Result<()> {
-        if why.class() != Class::ProcFailedPending {
-            return Err(why);
-        }
+    pub(super) fn wait_for_found(&self, id: RequestId, request: &Request) -> Result<()> {
         let done = || Ok(request.is_done().then_some(()));
         self.wait_unless(request.vci(), done, || self.check_interruption(id))
     }
 
     /// As [`Process::wait_for`] in a call that starts the request itself: a receive from any source that a loss
     /// interrupts ends there, and is freed.
+    #[inline(never)]
     pub fn wait_here(&self, id: RequestId) -> Result<()> {
         self.wait_for(id)
             .or_else(|error| self.end_interrupted(id, error))
