@@ -327,6 +327,9 @@ fn take_down(runtime: &Runtime) -> Result<()> {
     {
         return Err(error);
     }
+    if alone {
+        await_survivors(runtime);
+    }
     // Not before: other threads may open sessions, which others may wait for before they come here.
     let mut users = LIBRARY.users.lock();
     if users.sessions == 0 {
@@ -339,13 +342,31 @@ fn take_down(runtime: &Runtime) -> Result<()> {
         let alone = runtime.process.first_loss().is_some() || runtime.world.comm.is_revoked();
         rest(runtime);
         if alone {
-            // Nobody has waited for the others: who is still at work must not take this process for lost, too.
+            // Not all may have been waited for: who is still at work must not take this process for lost, too.
             // SAFETY: the program has no calls under way (MPI-4.1 section 11.2.2), and `runtime` is not used
             // from here on.
             unsafe { runtime::discard() };
         }
     }
     Ok(())
+}
+
+/// Waits for those who are left where there is no leaving together, for a while: who is still in a call that this
+/// process has done its part of would take it for lost. One that waits for this process itself, having heard nothing of
+/// the loss, finds it gone then.
+fn await_survivors(runtime: &Runtime) {
+    const LAST_WORDS: Duration = Duration::from_millis(100);
+    let process = &runtime.process;
+    let until = process.clock().now() + PATIENCE;
+    let begun = mpi_comm::failure::start_agree(process, runtime.world.clone(), u32::MAX, |_| {});
+    let Ok(request) = begun else { return };
+    let is_over = || {
+        let done = process.request(request).is_none_or(|one| one.is_done());
+        Ok((done || process.clock().now() > until).then_some(()))
+    };
+    // Whatever goes wrong, this process leaves.
+    let _ = process.wait_despite_loss(0, is_over);
+    let _ = process.drain_within(LAST_WORDS);
 }
 
 /// Waits until all processes have drained. Who is through the barrier has heard from all others, but

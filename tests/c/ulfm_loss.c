@@ -15,6 +15,7 @@
  * case: any
  * case: revoke
  * case: inter
+ * case: finalize
  * case: random
  */
 #include "check.h"
@@ -295,6 +296,22 @@ static void between_groups(void) {
     CHECK_EQ(sum, second ? 1 : 2 + 3);
 }
 
+/* Who comes late to MPI_Finalize is waited for, and takes none of the others for failed. */
+static void late_to_finalize(void) {
+    if (rank == 3) {
+        die();
+    }
+    await_failed(MPI_COMM_WORLD, 1);
+    agree_with(MPI_COMM_WORLD, 1);
+    if (rank == 1) {
+        double began = MPI_Wtime();
+        while (MPI_Wtime() - began < 0.7) {
+            CHECK_EQ(failed_in(MPI_COMM_WORLD), 1);
+            nap(0.01);
+        }
+    }
+}
+
 /* Each dies at a moment of its own, perhaps: the others go on until the work is done. */
 static void at_random(void) {
     uint64_t seed = 0;
@@ -372,6 +389,8 @@ int main(int argc, char **argv) {
         revoking();
     } else if (strcmp(what, "inter") == 0) {
         between_groups();
+    } else if (strcmp(what, "finalize") == 0) {
+        late_to_finalize();
     } else {
         CHECK(strcmp(what, "random") == 0);
         at_random();
