@@ -1,7 +1,8 @@
 /* Going on after losses: processes die before, in and after agreements, and the others agree all the same, make
  * communicators of those who are left, and work with them (User-Level Failure Mitigation).
+ * Not over UCX: version 1.13 ends the process by an assertion of its own where it is just connecting to one that dies.
  * ranks: 5
- * variants: shm ofi ucx hosts
+ * variants: shm ofi hosts
  * launcher: -disable-auto-cleanup
  * timeout: 40
  * exit: 137
@@ -244,7 +245,8 @@ static void any_source(void) {
     OK(MPI_Comm_free(&others));
 }
 
-/* One dies right after it has revoked, and another while it passes that on. */
+/* One dies right after it has revoked, and another while it passes that on. What the first has said may have died with it:
+ * who finds it dead revokes, too. */
 static void revoking(void) {
     MPI_Comm dup, made;
     int code, number, data;
@@ -262,6 +264,9 @@ static void revoking(void) {
     do {
         code = rank == 3 ? MPI_Recv(&data, 1, MPI_INT, 2, 1, dup, MPI_STATUS_IGNORE)
                          : MPI_Barrier(dup);
+        if (class_of(code) == MPIX_ERR_PROC_FAILED) {
+            OK(MPIX_Comm_revoke(dup));
+        }
     } while (class_of(code) == MPIX_ERR_PROC_FAILED || code == MPI_SUCCESS);
     CHECK_EQ(class_of(code), MPIX_ERR_REVOKED);
     await_failed(dup, 2);
