@@ -271,7 +271,11 @@ impl Arenas {
         let copied = &self.copied;
         // The numbers of other jobs' processes may come to be those of others. Of several ranks in this process one is the
         // caller's, which needs no copying, and the others can't be copied from.
-        let lasts = peer != process.me() && !process.foreign().is_foreign(peer);
+        // And each VCI has a way of its own to a process, which is there when its address has been exchanged.
+        let lasts = peer != process.me()
+            && !process.foreign().is_foreign(peer)
+            && comm.vci() == 0
+            && !comm.has_vcis();
         if lasts && copied.lock().contains(&peer) {
             return true;
         }
