@@ -82,6 +82,13 @@ pub fn raise(error: Error, function: &'static str, on: On, args: &[(&'static str
         });
     let class = class_code(error.class());
     events::tell(events::ERROR, [class, 0, 0]);
+    if matches!(error.class(), Class::ProcFailed | Class::Revoked)
+        && let Ok(runtime) = runtime()
+    {
+        // Programs call again and again what fails at once: they are to hear that others have revoked the communicator, and
+        // to tell others so.
+        let _ = runtime.process.poll_all();
+    }
     let handler = match (error.origin(), on) {
         (Some(_), On::Comm(comm)) => of_owner(comm),
         _ => lookup(on),

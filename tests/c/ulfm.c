@@ -95,12 +95,14 @@ static void revoking(MPI_Comm comm) {
     OK(MPI_Comm_dup(comm, &dup));
     OK(MPIX_Comm_is_revoked(dup, &flag));
     CHECK_EQ(flag, 0);
+    OK(MPI_Barrier(comm));
     int pending = 0;
     OK(MPI_Irecv(&data[0], 1, MPI_INT, other, 1, dup, &requests[pending++]));
     OK(MPI_Irecv(&data[1], 1, MPI_INT, MPI_ANY_SOURCE, 2, dup, &requests[pending++]));
     OK(MPI_Isend(large, sizeof large, MPI_BYTE, other, 3, dup, &requests[pending++]));
+    OK(MPI_Barrier(comm));
     if (rank == size - 1) {
-        nap(0.05);
+        nap(0.02); /* the others wait, by then, or come later */
         OK(MPIX_Comm_revoke(dup));
         OK(MPIX_Comm_revoke(dup));
         OK(MPIX_Comm_is_revoked(dup, &flag));

@@ -146,17 +146,16 @@ fn begin(process: &Process, comm: Holder, flag: u32, offer: u64, end: Ending) ->
         machine,
         end,
     };
-    failures
-        .change(process, |table, _| {
-            table.early.retain_mut(|(of, from, message)| {
-                if *of == key {
-                    running.receive(*from, message.clone());
-                }
-                *of != key
-            });
-            table.running.push(running);
-        })
-        .map(drop)
+    failures.change(process, |table, _| {
+        table.early.retain_mut(|(of, from, message)| {
+            if *of == key {
+                running.receive(*from, message.clone());
+            }
+            *of != key
+        });
+        table.running.push(running);
+    })?;
+    failures.settle(process).map(drop)
 }
 
 /// Waits for an agreement.

@@ -70,13 +70,16 @@ struct Table {
     parts: HashMap<(Key, Peer), Parts>,
     /// Contexts that were revoked before their communicators were known, and how often it was looked for these.
     revoked: Vec<(ContextId, u32)>,
+    /// VCIs where letters may wait to leave together with others.
+    held: Vec<VciId>,
+    /// Agreements that are over, but for the end.
+    ended: Vec<Running>,
 }
 
 /// What is to be done when the table is free again.
 #[derive(Default)]
 struct Todo {
     letters: Vec<(VciId, Letter)>,
-    ended: Vec<Running>,
     revoked: Vec<Holder>,
 }
 
@@ -93,13 +96,14 @@ impl Source for Failures {
 
 impl ProgressSource for Failures {
     fn advance(&self, process: &Process) -> Result<bool> {
+        let any = self.settle(process)?;
         let (losses, checks) = (process.losses(), process.checks());
         let same = self.seen.swap(losses, Ordering::Relaxed) == losses;
         if same && self.looked.swap(checks, Ordering::Relaxed) == checks {
-            return Ok(false);
+            return Ok(any);
         }
         let lost = process.lost_among(|_| true);
-        self.change(process, |table, todo| {
+        let changed = self.change(process, |table, todo| {
             for running in &mut table.running {
                 running.lose(&lost);
             }
@@ -110,7 +114,8 @@ impl ProgressSource for Failures {
                 todo.revoked.extend(found);
                 !gone
             });
-        })
+        })?;
+        Ok(any | changed)
     }
 
     fn read_letter(&self, process: &Process, vci: VciId, letter: &Letter) {
@@ -215,7 +220,10 @@ impl Failures {
         }
     }
 
-    /// Changes something, and then sends what is to be sent and ends what is over. Returns whether anything is.
+    /// Changes something, and then sends what is to be sent. Returns whether anything is.
+    ///
+    /// Makes no progress, since letters are to be read in their order: what is to have left, and what is over, is
+    /// left to [`Failures::settle`].
     fn change(
         &self,
         process: &Process,
@@ -228,17 +236,49 @@ impl Failures {
             running.write(&mut todo);
         }
         let all = std::mem::take(&mut table.running);
-        (todo.ended, table.running) = all.into_iter().partition(Running::is_over);
+        let (ended, running): (Vec<_>, Vec<_>) = all.into_iter().partition(Running::is_over);
+        table.running = running;
+        let any = !(todo.letters.is_empty() && ended.is_empty());
+        table.ended.extend(ended);
         tell_work(process, &table);
         drop(table);
-        let any = !(todo.letters.is_empty() && todo.ended.is_empty());
-        for (vci, letter) in todo.letters {
+        self.send(process, todo.letters)?;
+        for holder in todo.revoked {
+            take_out_of_use(process, &holder)?;
+        }
+        Ok(any)
+    }
+
+    fn send(&self, process: &Process, letters: Vec<(VciId, Letter)>) -> Result<()> {
+        let vcis: Vec<VciId> = letters.iter().map(|(vci, _)| *vci).collect();
+        for (vci, letter) in letters {
             process.send_letter(vci, letter)?;
         }
-        for holder in todo.revoked {
-            revoke(process, &holder)?;
+        let mut table = self.table.lock();
+        table.held.extend(vcis);
+        table.held.sort_unstable();
+        table.held.dedup();
+        tell_work(process, &table);
+        Ok(())
+    }
+
+    /// Has letters leave, and then ends what is over: the program may compute for long, or end, before it makes
+    /// progress again. Returns whether there was anything.
+    fn settle(&self, process: &Process) -> Result<bool> {
+        let (held, ended) = {
+            let mut table = self.table.lock();
+            let both = (
+                std::mem::take(&mut table.held),
+                std::mem::take(&mut table.ended),
+            );
+            tell_work(process, &table);
+            both
+        };
+        let any = !(held.is_empty() && ended.is_empty());
+        for vci in held {
+            process.progress_on(vci)?;
         }
-        for running in todo.ended {
+        for running in ended {
             running.end(process)?;
         }
         Ok(any)
@@ -262,7 +302,8 @@ impl Failures {
 fn tell_work(process: &Process, table: &Table) {
     let looks = table.revoked.iter().any(|(_, looks)| *looks < LOOKS);
     process.set_work::<Failures>(Work {
-        any: looks || !table.running.is_empty(),
+        any: looks
+            || !(table.running.is_empty() && table.held.is_empty() && table.ended.is_empty()),
         stores: false,
     });
 }
@@ -302,19 +343,28 @@ pub fn look_at_new(process: &Process, holder: &Holder) -> Result<()> {
 /// # Errors
 /// Those of messages.
 pub fn revoke(process: &Process, holder: &Holder) -> Result<()> {
+    check((**holder).as_ref(), "MPIX_Comm_revoke")?;
+    take_out_of_use(process, holder)?;
+    process.source::<Failures>().settle(process).map(drop)
+}
+
+/// Revokes a communicator, and writes that to the others.
+fn take_out_of_use(process: &Process, holder: &Holder) -> Result<()> {
     let comm: &Comm = (**holder).as_ref();
-    check(comm, "MPIX_Comm_revoke")?;
     if !mpi_core::comm::revoke(process, comm) {
         return Ok(());
     }
-    for peer in members(comm) {
-        if peer != process.me() && !process.is_lost(peer) {
-            let vci = comm.vci();
-            let letter = letter(Address { peer, vci }, comm.context(), 0, REVOKE);
-            process.send_letter(vci, letter)?;
-        }
-    }
-    Ok(())
+    let vci = comm.vci();
+    let others = members(comm)
+        .into_iter()
+        .filter(|peer| *peer != process.me() && !process.is_lost(*peer));
+    let letters = others.map(|peer| {
+        let to = Address { peer, vci };
+        (vci, letter(to, comm.context(), 0, REVOKE))
+    });
+    process
+        .source::<Failures>()
+        .send(process, letters.collect())
 }
 
 /// Refuses communicators whose ranks are not processes.
