@@ -85,8 +85,7 @@ pub fn raise(error: Error, function: &'static str, on: On, args: &[(&'static str
     if matches!(error.class(), Class::ProcFailed | Class::Revoked)
         && let Ok(runtime) = runtime()
     {
-        // Programs call again and again what fails at once: they are to hear that others have revoked the communicator, and
-        // to tell others so.
+        // Programs call again and again what fails at once: they are to hear, and to tell, of a revocation meanwhile.
         let _ = runtime.process.poll_all();
     }
     let handler = match (error.origin(), on) {
