@@ -31,7 +31,8 @@ pub use movement::{
     allgather, alltoall, arrive, barrier, bcast, can_scatter, gather, release, scatter,
 };
 pub use reductions::{
-    allreduce, can_reduce, is_small, reduce, reduce_scatter, reduce_to_first, scan,
+    allreduce, can_reduce, can_reduce_with_gaps, is_small, reduce, reduce_scatter, reduce_to_first,
+    scan,
 };
 pub use ring::{Direct, Slots, THROUGH};
 pub use shares::{allreduce_direct, reduce_direct_by_shares};

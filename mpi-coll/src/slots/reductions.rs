@@ -17,12 +17,28 @@ pub fn can_reduce(part: &Part<'_>) -> bool {
         && datatype.extent() == datatype.size() as isize
 }
 
+/// Whether all ranks can reduce elements of this type, which has gaps (`MPI_DOUBLE_INT`), in slots: so few that each reduces
+/// all of them itself. They lie there as they do in memory.
+pub fn can_reduce_with_gaps(slots: Slots, part: &Part<'_>) -> bool {
+    let datatype = part.datatype;
+    datatype.as_predefined().is_some()
+        && datatype.true_lb() == 0
+        && datatype.extent() > datatype.size() as isize
+        && is_small(slots, span(part))
+}
+
+/// The bytes of memory that elements take with their gaps.
+fn span(part: &Part<'_>) -> usize {
+    part.count * part.datatype.extent().unsigned_abs()
+}
+
 /// The bytes of a vector up to which each rank reduces all of it itself.
 pub fn is_small(slots: Slots, len: usize) -> bool {
     len <= slots.room && (len * slots.size as usize <= 4096 || len <= 256)
 }
 
-/// An allreduce to the receive buffer, from the send buffer or in place.
+/// An allreduce to the receive buffer, from the send buffer or in place. The elements are such as [`can_reduce`] or
+/// [`can_reduce_with_gaps`] says.
 pub fn allreduce(schedule: &mut Schedule, slots: Slots, in_place: bool, part: Part<'_>, op: &Op) {
     reduction(schedule, slots, in_place, part, op, None);
 }
@@ -70,9 +86,8 @@ fn reduction(
         ..recv
     };
     let takes = root.is_none_or(|root| root == slots.rank);
-    let len = part.bytes();
-    let width = part.datatype.size();
     let extent = part.datatype.extent();
+    let (len, width) = (span(&part), extent.unsigned_abs());
     // Elements of this type where there are bytes.
     let elements = |bytes: Block| Block {
         datatype: recv.datatype,

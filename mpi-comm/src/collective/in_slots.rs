@@ -168,9 +168,18 @@ impl Call<'_> {
                 }
             }
             Call::Allreduce { in_place, part, op }
-                if slots::can_reduce(&part) && wanted("allreduce", part.bytes()) =>
+                if (slots::can_reduce(&part) || slots::can_reduce_with_gaps(slots, &part))
+                    && wanted("allreduce", part.bytes()) =>
             {
                 slots::allreduce(schedule, slots, in_place, part, op);
+            }
+            Call::Reduce {
+                root,
+                in_place,
+                part,
+                op,
+            } if slots::can_reduce_with_gaps(slots, &part) && wanted("reduce", part.bytes()) => {
+                slots::reduce(schedule, slots, number(root), in_place, part, op);
             }
             Call::ReduceScatter {
                 in_place,

@@ -29,7 +29,7 @@ pub(super) struct QuickReduction {
 }
 
 impl QuickReduction {
-    /// Of such a call, if it can be done here. (Longer elements lie elsewhere in slots, and how longer data is best
+    /// Of such a call, if it can be done here. (Longer elements, and those with gaps, lie elsewhere in slots, and how longer data is best
     /// stored depends on where the others are.)
     pub fn of(call: &Call<'_>, signature: CallSignature) -> Option<QuickReduction> {
         let (part, op) = match call {
@@ -43,7 +43,9 @@ impl QuickReduction {
             _ => return None,
         };
         let datatype = part.datatype.as_predefined()?;
-        let short = part.datatype.size() <= 8 && (1..nearness::LEAST).contains(&part.bytes());
+        let has_gaps = part.datatype.extent() != part.datatype.size() as isize;
+        let short =
+            part.datatype.size() <= 8 && !has_gaps && (1..nearness::LEAST).contains(&part.bytes());
         short.then_some(QuickReduction {
             datatype,
             op: op.as_predefined()?,
