@@ -22,7 +22,8 @@ pub struct Neighbors<'a> {
 
 impl<'a> Neighbors<'a> {
     /// Sources with their ranks, in the order in which messages from them are received.
-    fn receives(&self) -> impl Iterator<Item = (usize, u32)> + use<'a> {
+    #[inline]
+    pub fn receives(&self) -> impl Iterator<Item = (usize, u32)> + use<'a> {
         let Neighbors {
             sources, cartesian, ..
         } = *self;
@@ -35,7 +36,8 @@ impl<'a> Neighbors<'a> {
     }
 
     /// Destinations with their ranks.
-    fn sends(&self) -> impl Iterator<Item = (usize, u32)> + use<'a> {
+    #[inline]
+    pub fn sends(&self) -> impl Iterator<Item = (usize, u32)> + use<'a> {
         let ranked = |(i, &rank): (usize, &i32)| Some((i, u32::try_from(rank).ok()?));
         self.destinations.iter().enumerate().filter_map(ranked)
     }

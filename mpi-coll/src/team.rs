@@ -194,22 +194,12 @@ impl<'a> Layout<'a> {
     pub fn bytes(&self, i: usize) -> usize {
         self.count(i) * self.datatype(i).size()
     }
-}
 
-impl<'a> Blocks<'a> {
-    /// The layout.
-    pub fn layout(&self) -> &Layout<'a> {
-        &self.layout
-    }
-
-    /// The block of rank `i`. (Of a layout without displacements this adds up what is before it.)
-    pub fn get(&self, i: usize, schedule: &mut Schedule) -> Block {
-        let count = self.layout.count(i);
-        let (datatype, offset) = match self.layout {
-            Layout::Uniform(part) => {
-                let elements = (i * part.count) as isize;
-                (self.datatype, elements * part.datatype.extent())
-            }
+    /// The bytes from the beginning of the buffer to that of block `i`. (Of a layout without displacements this adds up what is
+    /// before it.)
+    pub fn offset(&self, i: usize) -> isize {
+        match self {
+            Layout::Uniform(part) => (i * part.count) as isize * part.datatype.extent(),
             Layout::Varying {
                 counts,
                 displs,
@@ -219,12 +209,26 @@ impl<'a> Blocks<'a> {
                     Some(displs) => displs.get(i),
                     None => (0..i).map(|k| counts.get(k)).sum(),
                 };
-                (self.datatype, elements as isize * datatype.extent())
+                elements as isize * datatype.extent()
             }
-            Layout::Typed {
-                displs, datatypes, ..
-            } => (schedule.add_type(datatypes[i]), displs.get(i) as isize),
+            Layout::Typed { displs, .. } => displs.get(i) as isize,
+        }
+    }
+}
+
+impl<'a> Blocks<'a> {
+    /// The layout.
+    pub fn layout(&self) -> &Layout<'a> {
+        &self.layout
+    }
+
+    /// The block of rank `i`, as [`Layout::offset`] has it.
+    pub fn get(&self, i: usize, schedule: &mut Schedule) -> Block {
+        let datatype = match self.layout {
+            Layout::Uniform(_) | Layout::Varying { .. } => self.datatype,
+            Layout::Typed { datatypes, .. } => schedule.add_type(datatypes[i]),
         };
+        let (offset, count) = (self.layout.offset(i), self.layout.count(i));
         Block {
             buf: self.buf,
             datatype,

@@ -8,6 +8,7 @@ use super::registration::Collectives;
 use super::scheduled::call_with;
 use super::setup::make_slots;
 use super::state::CommState;
+use super::straight;
 use mpi_core::comm::Comm;
 use mpi_core::datatype::Datatype;
 use mpi_core::error::Result;
@@ -30,6 +31,10 @@ pub unsafe fn call(
     }
     // SAFETY: as for this function.
     if let Some(done) = unsafe { quick::call(process, comm, state, buffers, call) } {
+        return done;
+    }
+    // SAFETY: as for this function.
+    if let Some(done) = unsafe { straight::call(process, comm, state, buffers, call) } {
         return done;
     }
     // SAFETY: as for this function.

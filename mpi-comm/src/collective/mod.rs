@@ -34,6 +34,7 @@ mod site;
 mod slot_flag;
 pub mod started;
 mod state;
+mod straight;
 mod words;
 mod writes;
 

@@ -446,7 +446,18 @@ impl SharedSlots {
     /// to its end by messages, which don't say.
     #[cold]
     pub fn compare(&self, tag: u32, signature: CallSignature) -> Result<()> {
-        match self.other_signature(tag, signature) {
+        self.compare_with(0..self.slots.size, tag, signature)
+    }
+
+    /// As [`SharedSlots::compare`], with some ranks.
+    #[inline]
+    pub fn compare_with(
+        &self,
+        ranks: impl Iterator<Item = u32>,
+        tag: u32,
+        signature: CallSignature,
+    ) -> Result<()> {
+        match self.other_among(ranks, tag, signature) {
             Some((of, theirs)) => Err(self.disagree(of, tag, signature, theirs)?),
             None => Ok(()),
         }
@@ -455,7 +466,18 @@ impl SharedSlots {
     /// A rank that has said something else about call number `tag`.
     #[cold]
     fn other_signature(&self, tag: u32, signature: CallSignature) -> Option<(u32, CallSignature)> {
-        (0..self.slots.size).find_map(|of| {
+        self.other_among(0..self.slots.size, tag, signature)
+    }
+
+    /// One of some ranks that has.
+    #[inline]
+    fn other_among(
+        &self,
+        mut ranks: impl Iterator<Item = u32>,
+        tag: u32,
+        signature: CallSignature,
+    ) -> Option<(u32, CallSignature)> {
+        ranks.find_map(|of| {
             let [which, what] = self.said(of, tag);
             let said = which.load(Ordering::Acquire);
             let other =

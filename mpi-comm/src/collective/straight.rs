@@ -1,0 +1,295 @@
+//! Blocking calls of few messages within a node, each from and to the program's own buffers and all at once: neighbourhood
+//! collectives (MPI-4.1 section 8.6), and short alltoallv and alltoallw. They need no schedule. Their messages are those that
+//! the schedules send, so ranks that take this way and ranks that don't go together.
+
+use super::agreement::CallSignature;
+use super::buffers::Buffers;
+use super::call::Call;
+use super::progress_note::ProgressNote;
+use super::shared::SharedSlots;
+use super::state::CommState;
+use mpi_coll::{Layout, Neighbors};
+use mpi_core::RequestId;
+use mpi_core::comm::{self, Comm, Purpose};
+use mpi_core::datatype::Datatype;
+use mpi_core::error::Result;
+use mpi_core::process::{Process, loan};
+use mpi_core::pt2pt::buffer::Buffer;
+
+/// Messages that a call receives or sends at most.
+const MOST: usize = 32;
+/// The longest block of an alltoall whose messages start all together.
+const SHORT: usize = 8192;
+
+/// Carries out such a call; `None`: it is none, and nothing was done.
+///
+/// # Safety
+/// As for [`call`](super::call).
+pub(super) unsafe fn call(
+    process: &Process,
+    comm: &Comm,
+    state: &CommState,
+    buffers: Buffers,
+    call: &Call<'_>,
+) -> Option<Result<()>> {
+    if comm.remote().is_some() {
+        return None;
+    }
+    let is_such = match call {
+        Call::NeighborAlltoall { neighbors, .. } => are_few(neighbors),
+        Call::NeighborAllgather {
+            neighbors, send, ..
+        } => are_few(neighbors) && send.datatype.is_contiguous(),
+        Call::Alltoall {
+            send: Some(send),
+            recv,
+        } => is_short(send, comm) && is_short(recv, comm),
+        _ => false,
+    };
+    if !is_such {
+        return None;
+    }
+    let mut exchange = Exchange {
+        process,
+        comm,
+        shared: state.shared_slots()?,
+        buffers,
+        signature: CommState::signature(comm, call, 0),
+        tag: comm.next_collective(),
+        pending: [None; 2 * MOST],
+        count: 0,
+    };
+    // SAFETY: the caller's contract.
+    let result = unsafe { exchange.run(call) };
+    Some(match result {
+        Ok(()) => exchange.agree_with_sources(call),
+        Err(error) => exchange.give_up().and(Err(error)),
+    })
+}
+
+fn are_few(neighbors: &Neighbors<'_>) -> bool {
+    neighbors.sources.len() <= MOST && neighbors.destinations.len() <= MOST
+}
+
+/// Whether a layout of blocks of their own lengths has short ones only, for few ranks.
+fn is_short(layout: &Layout<'_>, comm: &Comm) -> bool {
+    let ranks = comm.size() as usize;
+    !matches!(layout, Layout::Uniform(_))
+        && ranks <= MOST
+        && (0..ranks).all(|rank| layout.bytes(rank) <= SHORT)
+}
+
+/// A call under way.
+struct Exchange<'a> {
+    process: &'a Process,
+    comm: &'a Comm,
+    shared: &'a SharedSlots,
+    buffers: Buffers,
+    signature: CallSignature,
+    tag: u32,
+    /// Operations that were not complete at once with whom they are, `count` of them.
+    pending: [Option<(u32, RequestId)>; 2 * MOST],
+    count: usize,
+}
+
+impl Exchange<'_> {
+    /// # Safety
+    /// As for [`call`].
+    unsafe fn run(&mut self, call: &Call<'_>) -> Result<()> {
+        self.shared.check(self.tag)?;
+        self.shared.say(self.tag, self.signature);
+        // SAFETY: the caller's contract: the blocks are what the call reads and writes.
+        unsafe {
+            match *call {
+                Call::NeighborAlltoall {
+                    neighbors,
+                    send,
+                    recv,
+                } => {
+                    for (i, rank) in neighbors.receives() {
+                        self.receive(rank, &recv, i)?;
+                    }
+                    for (i, rank) in neighbors.sends() {
+                        self.send(rank, &send, i)?;
+                    }
+                }
+                Call::NeighborAllgather {
+                    neighbors,
+                    send,
+                    recv,
+                } => {
+                    for (i, rank) in neighbors.receives() {
+                        self.receive(rank, &recv, i)?;
+                    }
+                    for (_, rank) in neighbors.sends() {
+                        self.send(rank, &Layout::Uniform(send), 0)?;
+                    }
+                }
+                Call::Alltoall {
+                    send: Some(send),
+                    recv,
+                } => self.with_all(&send, &recv)?,
+                _ => {}
+            }
+        }
+        self.wait()
+    }
+
+    /// Blocks from and to all ranks, in the order of their distances.
+    ///
+    /// # Safety
+    /// As for [`call`].
+    unsafe fn with_all(&mut self, send: &Layout<'_>, recv: &Layout<'_>) -> Result<()> {
+        let (me, size) = (self.comm.rank(), self.comm.size());
+        // SAFETY: the caller's contract.
+        unsafe {
+            for distance in 1..size {
+                let from = (me + size - distance) % size;
+                self.receive(from, recv, from as usize)?;
+            }
+            for distance in 1..size {
+                let to = (me + distance) % size;
+                self.send(to, send, to as usize)?;
+            }
+            self.copy_own(me, send, recv)
+        }
+    }
+
+    /// The block from this rank to itself.
+    ///
+    /// # Safety
+    /// As for [`call`].
+    unsafe fn copy_own(&mut self, me: u32, send: &Layout<'_>, recv: &Layout<'_>) -> Result<()> {
+        let own = me as usize;
+        let (from, to) = (send.datatype(own), recv.datatype(own));
+        let len = send.bytes(own);
+        let plain = from.is_contiguous() && to.is_contiguous() && len == recv.bytes(own);
+        // SAFETY: the caller's contract: as many bytes, in buffers that don't overlap, or a message.
+        unsafe {
+            if plain {
+                let from = send.offset(own) + from.true_lb();
+                let to = recv.offset(own) + to.true_lb();
+                let from = self.buffers.send.wrapping_offset(from);
+                netmod_kit::copy(from, self.buffers.recv.wrapping_offset(to), len);
+                return Ok(());
+            }
+            self.receive(me, recv, own)?;
+            self.send(me, send, own)
+        }
+    }
+
+    /// # Safety
+    /// Block `i` of the receive buffer is this call's.
+    unsafe fn receive(&mut self, from: u32, layout: &Layout<'_>, i: usize) -> Result<()> {
+        if layout.bytes(i) == 0 {
+            return Ok(());
+        }
+        let start = self.buffers.recv.wrapping_offset(layout.offset(i));
+        // SAFETY: the caller's contract; the operation ends before this call does.
+        let buffer = unsafe { Buffer::typed(start, layout.count(i), layout.datatype(i)) };
+        let (rank, tag) = (from as i32, self.tag as i32);
+        let id = comm::receive_on(
+            self.process,
+            self.comm,
+            Purpose::Collective,
+            buffer,
+            rank,
+            tag,
+        )?;
+        self.note(from, id);
+        Ok(())
+    }
+
+    /// # Safety
+    /// Block `i` of the send buffer is this call's to read.
+    unsafe fn send(&mut self, to: u32, layout: &Layout<'_>, i: usize) -> Result<()> {
+        if layout.bytes(i) == 0 {
+            return Ok(());
+        }
+        let start = self.buffers.send.wrapping_offset(layout.offset(i));
+        let (count, datatype): (usize, &Datatype) = (layout.count(i), layout.datatype(i));
+        // SAFETY: the caller's contract; a send only reads, and ends before this call does.
+        let buffer = unsafe { Buffer::typed(start.cast_mut(), count, datatype) };
+        let tag = self.tag as i32;
+        if let Some(id) = comm::send_to_member(
+            self.process,
+            self.comm,
+            Purpose::Collective,
+            buffer,
+            to,
+            tag,
+        )? {
+            self.note(to, id);
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, rank: u32, id: RequestId) {
+        self.pending[self.count] = Some((rank, id));
+        self.count += 1;
+    }
+
+    fn last(&self) -> Option<(u32, RequestId)> {
+        *self.pending[..self.count].last()?
+    }
+
+    /// Waits until all operations are complete. Those that are have been taken out.
+    fn wait(&mut self) -> Result<()> {
+        let Exchange {
+            process,
+            comm,
+            shared,
+            signature,
+            tag,
+            ..
+        } = *self;
+        let mut polls = 0;
+        let mut note = ProgressNote::new(process);
+        process.wait_despite_loss(comm.vci(), || {
+            // With a member lost nothing goes on, lest others take what is missing for the result.
+            if let Some(error) = comm.trouble(process) {
+                return Err(error);
+            }
+            while let Some((rank, id)) = self.last() {
+                if process.request(id).is_some_and(|one| !one.is_done()) {
+                    shared.check_agreement(tag, signature, &mut polls)?;
+                    note.look(process, comm, || ((0, 1), vec![rank]));
+                    return Ok(None);
+                }
+                self.count -= 1;
+                if let (_, Some(error)) = process.finish(id)? {
+                    return Err(error);
+                }
+            }
+            Ok(Some(()))
+        })
+    }
+
+    /// Finds out whether those whose data came have called the same, which messages don't say.
+    fn agree_with_sources(&self, call: &Call<'_>) -> Result<()> {
+        let (tag, signature) = (self.tag, self.signature);
+        match call {
+            Call::NeighborAlltoall { neighbors, .. }
+            | Call::NeighborAllgather { neighbors, .. } => {
+                let ranks = neighbors.receives().map(|(_, rank)| rank);
+                self.shared.compare_with(ranks, tag, signature)
+            }
+            _ => self.shared.compare(tag, signature),
+        }
+    }
+
+    /// Ends what is under way, so that the buffers are the caller's.
+    #[cold]
+    fn give_up(&mut self) -> Result<()> {
+        let process = self.process;
+        process.wait_despite_loss(self.comm.vci(), || {
+            while let Some((_, id)) = self.last() {
+                if !loan::try_end(process, id)? {
+                    return Ok(None);
+                }
+                self.count -= 1;
+            }
+            Ok(Some(()))
+        })
+    }
+}
