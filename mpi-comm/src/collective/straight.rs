@@ -1,14 +1,14 @@
 //! Blocking calls of few messages within a node, each from and to the program's own buffers and all at once: neighbourhood
-//! collectives (MPI-4.1 section 8.6), and short alltoallv and alltoallw. They need no schedule. Their messages are those that
+//! collectives (MPI-4.1 section 8.6), gatherv and scatterv, and short alltoallv and alltoallw. They need no schedule. Their messages are those that
 //! the schedules send, so ranks that take this way and ranks that don't go together.
 
 use super::agreement::CallSignature;
 use super::buffers::Buffers;
-use super::call::Call;
+use super::call::{Call, Root};
 use super::progress_note::ProgressNote;
 use super::shared::SharedSlots;
 use super::state::CommState;
-use mpi_coll::{Layout, Neighbors};
+use mpi_coll::{Layout, Neighbors, Part};
 use mpi_core::RequestId;
 use mpi_core::comm::{self, Comm, Purpose};
 use mpi_core::datatype::Datatype;
@@ -44,6 +44,9 @@ pub(super) unsafe fn call(
             send: Some(send),
             recv,
         } => is_short(send, comm) && is_short(recv, comm),
+        Call::Gather { varying: true, .. } | Call::Scatter { varying: true, .. } => {
+            comm.size() as usize <= MOST
+        }
         _ => false,
     };
     if !is_such {
@@ -129,52 +132,127 @@ impl Exchange<'_> {
                     send: Some(send),
                     recv,
                 } => self.with_all(&send, &recv)?,
+                Call::Gather {
+                    root: Root::Rank(root),
+                    send,
+                    recv,
+                    ..
+                } => self.gather(root, send, recv)?,
+                Call::Scatter {
+                    root: Root::Rank(root),
+                    send,
+                    recv,
+                    ..
+                } => self.scatter(root, send, recv)?,
                 _ => {}
             }
         }
         self.wait()
     }
 
-    /// Blocks from and to all ranks, in the order of their distances.
+    /// Blocks from and to all ranks, beginning with the next one.
     ///
     /// # Safety
     /// As for [`call`].
     unsafe fn with_all(&mut self, send: &Layout<'_>, recv: &Layout<'_>) -> Result<()> {
-        let (me, size) = (self.comm.rank(), self.comm.size());
+        let own = self.comm.rank() as usize;
         // SAFETY: the caller's contract.
         unsafe {
-            for distance in 1..size {
-                let from = (me + size - distance) % size;
+            for from in self.from_next() {
                 self.receive(from, recv, from as usize)?;
             }
-            for distance in 1..size {
-                let to = (me + distance) % size;
+            for to in self.from_next() {
                 self.send(to, send, to as usize)?;
             }
-            self.copy_own(me, send, recv)
+            self.copy_own((send, own), (recv, own))
         }
+    }
+
+    /// # Safety
+    /// As for [`call`].
+    unsafe fn gather(
+        &mut self,
+        root: u32,
+        send: Option<Part<'_>>,
+        recv: Option<Layout<'_>>,
+    ) -> Result<()> {
+        let me = self.comm.rank();
+        let send = send.map(Layout::Uniform);
+        // SAFETY: the caller's contract.
+        unsafe {
+            match (recv, &send) {
+                (Some(recv), _) if me == root => {
+                    for from in self.from_next() {
+                        self.receive(from, &recv, from as usize)?;
+                    }
+                    match &send {
+                        Some(send) => self.copy_own((send, 0), (&recv, me as usize)),
+                        None => Ok(()),
+                    }
+                }
+                (_, Some(send)) => self.send(root, send, 0),
+                _ => Ok(()),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`call`].
+    unsafe fn scatter(
+        &mut self,
+        root: u32,
+        send: Option<Layout<'_>>,
+        recv: Option<Part<'_>>,
+    ) -> Result<()> {
+        let me = self.comm.rank();
+        let recv = recv.map(Layout::Uniform);
+        // SAFETY: the caller's contract.
+        unsafe {
+            match (send, &recv) {
+                (Some(send), _) if me == root => {
+                    for to in self.from_next() {
+                        self.send(to, &send, to as usize)?;
+                    }
+                    match &recv {
+                        Some(recv) => self.copy_own((&send, me as usize), (recv, 0)),
+                        None => Ok(()),
+                    }
+                }
+                (_, Some(recv)) => self.receive(root, recv, 0),
+                _ => Ok(()),
+            }
+        }
+    }
+
+    /// The other ranks, from the next one on.
+    fn from_next(&self) -> impl Iterator<Item = u32> + use<> {
+        let (me, size) = (self.comm.rank(), self.comm.size());
+        (1..size).map(move |distance| (me + distance) % size)
     }
 
     /// The block from this rank to itself.
     ///
     /// # Safety
     /// As for [`call`].
-    unsafe fn copy_own(&mut self, me: u32, send: &Layout<'_>, recv: &Layout<'_>) -> Result<()> {
-        let own = me as usize;
-        let (from, to) = (send.datatype(own), recv.datatype(own));
-        let len = send.bytes(own);
-        let plain = from.is_contiguous() && to.is_contiguous() && len == recv.bytes(own);
+    unsafe fn copy_own(
+        &mut self,
+        (send, out): (&Layout<'_>, usize),
+        (recv, into): (&Layout<'_>, usize),
+    ) -> Result<()> {
+        let (from, to) = (send.datatype(out), recv.datatype(into));
+        let len = send.bytes(out);
+        let plain = from.is_contiguous() && to.is_contiguous() && len == recv.bytes(into);
         // SAFETY: the caller's contract: as many bytes, in buffers that don't overlap, or a message.
         unsafe {
             if plain {
-                let from = send.offset(own) + from.true_lb();
-                let to = recv.offset(own) + to.true_lb();
+                let from = send.offset(out) + from.true_lb();
+                let to = recv.offset(into) + to.true_lb();
                 let from = self.buffers.send.wrapping_offset(from);
                 netmod_kit::copy(from, self.buffers.recv.wrapping_offset(to), len);
                 return Ok(());
             }
-            self.receive(me, recv, own)?;
-            self.send(me, send, own)
+            self.receive(self.comm.rank(), recv, into)?;
+            self.send(self.comm.rank(), send, out)
         }
     }
 
@@ -267,13 +345,24 @@ impl Exchange<'_> {
 
     /// Finds out whether those whose data came have called the same, which messages don't say.
     fn agree_with_sources(&self, call: &Call<'_>) -> Result<()> {
-        let (tag, signature) = (self.tag, self.signature);
+        let (tag, signature, me) = (self.tag, self.signature, self.comm.rank());
         match call {
             Call::NeighborAlltoall { neighbors, .. }
             | Call::NeighborAllgather { neighbors, .. } => {
                 let ranks = neighbors.receives().map(|(_, rank)| rank);
                 self.shared.compare_with(ranks, tag, signature)
             }
+            Call::Gather {
+                root: Root::Rank(root),
+                ..
+            } if *root != me => Ok(()),
+            Call::Scatter {
+                root: Root::Rank(root),
+                ..
+            } => match *root == me {
+                true => Ok(()),
+                false => self.shared.compare_with(*root..*root + 1, tag, signature),
+            },
             _ => self.shared.compare(tag, signature),
         }
     }
