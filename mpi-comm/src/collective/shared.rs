@@ -61,14 +61,20 @@ pub(crate) struct SharedSlots {
     stride: usize,
     /// From a rank's slots to the next rank's.
     own: usize,
+    /// From rank 0's slots to this rank's.
+    mine: usize,
     /// Of a phase's number, for its slot.
     mask: usize,
+    /// Phases by which who writes data may be ahead of all others.
+    ahead: u64,
     /// Where this rank says something about its calls.
     says: *mut u8,
     /// The number of the next phase.
     next: AtomicU64,
     /// The latest phase whose flag was seen, of each rank.
     seen: Box<[AtomicU64]>,
+    /// The latest phase in which the flags of all ranks were seen by a short way, which asks no further.
+    together: AtomicU64,
     /// The communicator's numbers of these ranks, if they aren't all of its ranks.
     names: Option<Box<[u32]>>,
     /// Whether the other ranks are near.
@@ -134,10 +140,13 @@ impl SharedSlots {
             // No whole number of pages, or all slots would have the same places in caches.
             stride: 64 + room,
             own,
+            mine: rank as usize * own,
             mask: depth as usize - 1,
+            ahead: u64::from(depth) - 2,
             says: piece.as_ptr().wrapping_add(rank as usize * own + 64),
             next: AtomicU64::new(FIRST),
             seen: (0..size).map(|_| AtomicU64::new(FIRST - 1)).collect(),
+            together: AtomicU64::new(FIRST - 1),
             names: None,
             nearness: Nearness::default(),
             one_copy: AtomicBool::new(false),
@@ -205,6 +214,7 @@ impl SharedSlots {
     }
 
     /// Numbers for so many phases.
+    #[inline]
     pub fn take(&self, phases: u32) -> u64 {
         // No other thread does: collectives on a communicator come one after the other.
         let first = self.next.load(Ordering::Relaxed);
@@ -247,6 +257,27 @@ impl SharedSlots {
             first: self.base.wrapping_add(at).wrapping_offset(offset),
             own: self.own,
         }
+    }
+
+    /// The flags of all ranks in a phase.
+    #[inline(always)]
+    pub fn flags(&self, number: u64) -> Flags<'_> {
+        let slot = number as usize & self.mask;
+        let first = self.base.wrapping_add(slot * LINES);
+        Flags { of: self, first }
+    }
+
+    /// Whether a short way may write data to this rank's slot of a phase: it has seen all ranks so far.
+    #[inline(always)]
+    pub fn is_claimed(&self, number: u64) -> bool {
+        let together = self.together.load(Ordering::Relaxed);
+        has_come(together.wrapping_add(self.ahead), number)
+    }
+
+    /// Takes note that a short way has seen the flags of all ranks in a phase.
+    #[inline(always)]
+    pub fn set_together(&self, number: u64) {
+        self.together.store(number, Ordering::Relaxed);
     }
 
     #[inline(always)]
@@ -408,7 +439,9 @@ impl SharedSlots {
         let Slots { rank, size, .. } = self.slots;
         let of = (rank + 1 + turn % (size - 1)) % size;
         // Who has only given may be ahead of the others.
-        let call = match has_come(self.seen[of as usize].load(Ordering::Relaxed), number) {
+        let seen = self.seen[of as usize].load(Ordering::Relaxed);
+        let together = self.together.load(Ordering::Relaxed);
+        let call = match has_come(seen, number) || has_come(together, number) {
             true => tag,
             false => tag.wrapping_sub(BEHIND),
         };
@@ -539,6 +572,47 @@ impl Places {
     #[inline(always)]
     pub fn of(self, rank: u32) -> *mut u8 {
         self.first.wrapping_add(rank as usize * self.own)
+    }
+}
+
+/// The flags of all ranks in a phase, and the short data behind them: what short ways look at.
+#[derive(Clone, Copy)]
+pub(super) struct Flags<'a> {
+    of: &'a SharedSlots,
+    /// That of rank 0.
+    first: *mut u8,
+}
+
+impl<'a> Flags<'a> {
+    /// That of this rank.
+    #[inline(always)]
+    pub fn own(self) -> &'a SlotFlag {
+        // SAFETY: as in `SharedSlots::flag`, with which this lives.
+        unsafe { &*self.first.wrapping_add(self.of.mine).cast() }
+    }
+
+    /// That of rank `of`.
+    #[inline(always)]
+    pub fn of(self, rank: u32) -> &'a SlotFlag {
+        debug_assert!(rank < self.of.slots.size);
+        // SAFETY: as above.
+        unsafe { &*self.first.wrapping_add(rank as usize * self.of.own).cast() }
+    }
+
+    /// Where the byte `offset` is of the slots of all ranks in the phase, which has this number.
+    #[inline(always)]
+    pub fn places(self, number: u64, offset: isize) -> Places {
+        let (first, own) = match offset < FRONT as isize {
+            true => (self.first.wrapping_offset(offset), self.of.own),
+            false => return self.of.places(number, offset),
+        };
+        Places { first, own }
+    }
+
+    /// Where the byte at `places` is of this rank's slot.
+    #[inline(always)]
+    pub fn own_of(self, places: Places) -> *mut u8 {
+        places.first.wrapping_add(self.of.mine)
     }
 }
 

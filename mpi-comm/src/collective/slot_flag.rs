@@ -22,9 +22,21 @@ impl SlotFlag {
     /// again when all have raised their flags of the phase after the one in which they have read it.
     #[inline(always)]
     pub fn raise(&self, number: u64, signature: CallSignature) {
+        self.raise_to(word(number, signature), signature);
+    }
+
+    /// As [`SlotFlag::raise`], for who has the flag's word already.
+    #[inline(always)]
+    pub fn raise_to(&self, word: u64, signature: CallSignature) {
         self.signature.store(signature.word(), Ordering::Relaxed);
         // Release: who sees the flag sees data and signature, too.
-        self.flag.store(word(number, signature), Ordering::Release);
+        self.flag.store(word, Ordering::Release);
+    }
+
+    /// Whether the flag is this word: that of a phase of such a call, and of none after it.
+    #[inline(always)]
+    pub fn is(&self, word: u64) -> bool {
+        self.flag.load(Ordering::Acquire) == word
     }
 
     /// By how many phases the flag is ahead of phase `number`, and if by none, the mark under it; `None`: not

@@ -1,6 +1,7 @@
 //! What collectives keep with a communicator: schedules, slots, algorithms of its own.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use mpi_coll::{Choices, Nodes, Slots};
@@ -48,7 +49,9 @@ pub(crate) struct CommState {
     /// Algorithms of its own.
     choices: Mutex<Option<Arc<Choices>>>,
     /// Slots in shared memory, once that was tried.
-    shared: OnceLock<Option<SharedSlots>>,
+    shared: OnceLock<Option<Box<SharedSlots>>>,
+    /// The same for the short ways: none while calls are counted.
+    short: AtomicPtr<SharedSlots>,
     /// The same for nonblocking collectives.
     nonblocking: OnceLock<Option<Box<NonblockingSlots>>>,
     /// Slots that members write to over a network, once that was tried.
@@ -70,6 +73,12 @@ impl CommState {
     #[inline]
     pub(crate) fn of(comm: &Comm) -> &CommState {
         comm.collective_state().get()
+    }
+
+    /// The same for the short ways: none if there was no call yet.
+    #[inline(always)]
+    pub(super) fn made(comm: &Comm) -> Option<&CommState> {
+        comm.collective_state().made()
     }
 
     /// Which ranks of an intracommunicator share nodes, where there are several; `node_of` is the
@@ -160,7 +169,22 @@ impl CommState {
     /// The slots that its members share, if they do.
     #[inline(always)]
     pub(crate) fn shared_slots(&self) -> Option<&SharedSlots> {
-        self.shared.get().and_then(Option::as_ref)
+        self.shared.get().and_then(Option::as_deref)
+    }
+
+    /// The same for the short ways, which count no calls: none until all have been counted.
+    #[inline(always)]
+    pub(super) fn short_slots(&self) -> Option<&SharedSlots> {
+        // SAFETY: there are only those that `shared` owns, and keeps to its end. Acquire: with what was written there.
+        unsafe { self.short.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// Has the short ways have slots, or none, after a change of what they are or of the count of calls.
+    fn set_short_slots(&self) {
+        let is_counted = self.calls.load(Ordering::Relaxed) > CALLS_BEFORE_SLOTS;
+        let slots = self.shared_slots().filter(|_| is_counted);
+        let place = slots.map_or(ptr::null_mut(), |slots| ptr::from_ref(slots).cast_mut());
+        self.short.store(place, Ordering::Release);
     }
 
     /// The slots that its members write to over a network, if they do.
@@ -183,13 +207,8 @@ impl CommState {
             return false;
         }
         self.calls.store(calls + 1, Ordering::Relaxed);
+        self.set_short_slots();
         calls == CALLS_BEFORE_SLOTS && comm.remote().is_none() && comm.size() > 1
-    }
-
-    /// Whether calls are counted no more: slots have been tried for.
-    #[inline(always)]
-    pub(super) fn has_counted(&self) -> bool {
-        self.calls.load(Ordering::Relaxed) > CALLS_BEFORE_SLOTS
     }
 
     /// What members compare of a call that goes in so many phases: nothing where there are two groups.
@@ -225,6 +244,7 @@ impl CommState {
             self.starts.store(starts + 1, Ordering::Relaxed);
             if starts + 1 == STARTS_BEFORE_SLOTS {
                 self.calls.store(CALLS_BEFORE_SLOTS, Ordering::Relaxed);
+                self.set_short_slots();
             }
         }
     }
@@ -274,7 +294,8 @@ impl CommState {
 
     /// Keeps the slots.
     pub(crate) fn set_shared_slots(&self, shared: Option<SharedSlots>) {
-        let _ = self.shared.set(shared);
+        let _ = self.shared.set(shared.map(Box::new));
+        self.set_short_slots();
         self.forget_runs();
     }
 

@@ -112,6 +112,7 @@ impl Process {
     }
 
     /// How many processes have been found lost, and communicators revoked.
+    #[inline]
     pub fn losses(&self) -> u32 {
         self.losses.load(Ordering::Acquire)
     }

@@ -284,13 +284,6 @@ impl Process {
         if self.is_oversubscribed() { 1 } else { 64 }
     }
 
-    /// The same, unless a process has been lost: then a wait ends in other ways, too.
-    #[inline]
-    pub fn looks_without_loss(&self) -> Option<u32> {
-        let has_loss = self.losses.load(Ordering::Acquire) != 0;
-        (!has_loss).then(|| self.looks())
-    }
-
     /// After a fruitless test or probe: programs make them in loops, in which whoever they wait for
     /// may need the core. With more ranks than cores each gives it up, otherwise one in many.
     pub fn yield_after_test(&self) {

@@ -15,7 +15,7 @@ use super::agreement::CallSignature;
 use super::buffers::Buffers;
 use super::call::Call;
 use super::state::CommState;
-use movement::{Kind, QuickMovements};
+use movement::{Kind, QuickMovement, QuickMovements};
 use mpi_core::comm::Comm;
 use mpi_core::error::Result;
 use mpi_core::lock::Guarded;
@@ -48,6 +48,13 @@ impl QuickCalls {
         if let Some(found) = QuickReduction::of(call, signature) {
             *reduction.lock() = Some(found);
         }
+    }
+
+    /// The movement of so many elements of the datatype with this label, if there is such.
+    #[inline(always)]
+    fn find(&self, kind: Kind, label: i32, count: i64) -> Option<QuickMovement> {
+        // SAFETY: only what is known is looked at.
+        unsafe { self.movements.read(|known| known.find(kind, label, count)) }
     }
 
     /// Forgets all.
@@ -105,11 +112,9 @@ pub(super) unsafe fn call(
 /// slots are made.
 #[inline(always)]
 fn way_of_call<'a>(process: &'a Process, comm: &'a Comm) -> Option<(&'a CommState, ShortWay<'a>)> {
-    let state = CommState::of(comm);
-    match state.has_counted() {
-        true => Some((state, ShortWay::over(process, comm, state.shared_slots()?)?)),
-        false => None,
-    }
+    let state = CommState::made(comm)?;
+    let way = ShortWay::over(process, comm, state.short_slots()?)?;
+    Some((state, way))
 }
 
 /// A barrier, if the latest went in one phase of shared slots; `None`: nothing was done.
@@ -149,9 +154,12 @@ pub unsafe fn allreduce(
     recv: *mut u8,
 ) -> Option<Result<()>> {
     let (state, way) = way_of_call(process, comm)?;
-    let known = match &*state.quick.allreduce.lock() {
-        Some(known) if known.has(label, count) => *known,
-        _ => return None,
+    // SAFETY: only what is known is looked at.
+    let known = unsafe {
+        state.quick.allreduce.read(|known| match known {
+            Some(known) if known.has(label, count) => Some(*known),
+            _ => None,
+        })?
     };
     // SAFETY: the caller's contract; the label is the one that was given for this datatype.
     Some(unsafe { known.run(way, send, recv, true) })
@@ -173,9 +181,12 @@ pub unsafe fn reduce(
 ) -> Option<Result<()>> {
     let (state, way) = way_of_call(process, comm)?;
     let root = rank_of(comm, root)?;
-    let known = match &*state.quick.reduce.lock() {
-        Some(known) if known.has(label, count) => known.to(root),
-        _ => return None,
+    // SAFETY: only what is known is looked at.
+    let known = unsafe {
+        state.quick.reduce.read(|known| match known {
+            Some(known) if known.has(label, count) => Some(known.to(root)),
+            _ => None,
+        })?
     };
     // SAFETY: the caller's contract; the label is the one that was given for this datatype.
     Some(unsafe { known.run(way, send, recv, root == comm.rank()) })
@@ -197,11 +208,7 @@ pub unsafe fn bcast(
 ) -> Option<Result<()>> {
     let (state, way) = way_of_call(process, comm)?;
     let root = rank_of(comm, root)?;
-    let known = state
-        .quick
-        .movements
-        .lock()
-        .find(Kind::Bcast, label, count)?;
+    let known = state.quick.find(Kind::Bcast, label, count)?;
     // SAFETY: the caller's contract; the label is the one that was given for this datatype.
     Some(unsafe { known.bcast(way, root, buffer) })
 }
@@ -221,16 +228,9 @@ pub unsafe fn allgather(
     recv: *mut u8,
 ) -> Option<Result<()>> {
     let (state, way) = way_of_call(process, comm)?;
-    let known = state
-        .quick
-        .movements
-        .lock()
-        .find(Kind::Allgather, label, count)?;
-    if send == Some(known.block(recv, comm.rank())) {
-        return None;
-    }
+    let known = state.quick.find(Kind::Allgather, label, count)?;
     // SAFETY: the caller's contract; the label is the one that was given for this datatype.
-    Some(unsafe { known.allgather(way, send, recv) })
+    unsafe { known.allgather(way, send, recv) }
 }
 
 /// An alltoall of blocks of `count` elements, as [`bcast`]; `send` is none in place.
@@ -247,11 +247,7 @@ pub unsafe fn alltoall(
     recv: *mut u8,
 ) -> Option<Result<()>> {
     let (state, way) = way_of_call(process, comm)?;
-    let known = state
-        .quick
-        .movements
-        .lock()
-        .find(Kind::Alltoall, label, count)?;
+    let known = state.quick.find(Kind::Alltoall, label, count)?;
     // SAFETY: the caller's contract; the label is the one that was given for this datatype.
     Some(unsafe { known.alltoall(way, send, recv) })
 }

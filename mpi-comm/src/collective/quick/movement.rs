@@ -25,17 +25,30 @@ pub(super) struct QuickMovement {
     datatype: Predefined,
     count: usize,
     bytes: usize,
+    /// Where the data of a rank begins in its slot, if it is the same for all.
+    offset: isize,
     /// Of a broadcast that from rank 0.
     signature: CallSignature,
-    label: Option<i32>,
+}
+
+/// By what callers ask for one, all of it in one comparison: the kind, and what they call the datatype by.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+struct Key(u64);
+
+impl Key {
+    #[inline(always)]
+    fn new(kind: Kind, label: i32) -> Key {
+        // None is that of none.
+        Key((kind as u64 + 1) << 32 | u64::from(label as u32))
+    }
 }
 
 /// How many are remembered; a power of two.
 const PLACES: usize = 8;
 
-/// The latest ones, each where its kind and count say.
+/// The latest ones, each where its kind and count say, with the key and the number of elements that callers ask for.
 #[derive(Default)]
-pub(super) struct QuickMovements([Option<QuickMovement>; PLACES]);
+pub(super) struct QuickMovements([(Key, i64, Option<QuickMovement>); PLACES]);
 
 impl QuickMovements {
     #[inline(always)]
@@ -46,7 +59,9 @@ impl QuickMovements {
     /// Takes note of a call that went in one phase.
     pub fn note(&mut self, call: &Call<'_>, signature: CallSignature) {
         if let Some(found) = QuickMovement::of(call, signature) {
-            self.0[QuickMovements::place(found.kind, found.count)] = Some(found);
+            let place = QuickMovements::place(found.kind, found.count);
+            // Its label is not known yet.
+            self.0[place] = (Key::default(), 0, Some(found));
         }
     }
 
@@ -55,19 +70,22 @@ impl QuickMovements {
         let Some((kind, part)) = kind_and_block(call) else {
             return;
         };
-        if let Some(known) = &mut self.0[QuickMovements::place(kind, part.count)]
+        let place = &mut self.0[QuickMovements::place(kind, part.count)];
+        if let Some(known) = place.2
             && known.fits(kind, &part)
         {
-            known.label = Some(label);
+            (place.0, place.1) = (Key::new(kind, label), part.count as i64);
         }
     }
 
     /// The one of so many elements of the datatype with this label.
     #[inline(always)]
     pub fn find(&self, kind: Kind, label: i32, count: i64) -> Option<QuickMovement> {
-        let known = self.0[QuickMovements::place(kind, count as usize)].as_ref()?;
-        let fits = known.kind == kind && known.label == Some(label) && known.count as i64 == count;
-        fits.then_some(*known)
+        let (key, counted, known) = &self.0[QuickMovements::place(kind, count as usize)];
+        match *key == Key::new(kind, label) && *counted == count {
+            true => *known,
+            false => None,
+        }
     }
 }
 
@@ -107,8 +125,8 @@ impl QuickMovement {
             datatype: part.datatype.as_predefined()?,
             count: part.count,
             bytes: part.bytes(),
+            offset: slot_offset(part.bytes()),
             signature,
-            label: None,
         })
     }
 
@@ -131,48 +149,65 @@ impl QuickMovement {
     #[inline(always)]
     pub unsafe fn bcast(&self, way: ShortWay<'_>, root: u32, buffer: *mut u8) -> Result<()> {
         let mut phase = Phase::begin(way, self.signature.with_root(root))?;
-        let shared = phase.shared;
-        let offset = slot_offset(self.bytes);
-        if shared.slots.rank == root {
+        let places = phase.places(self.offset);
+        if way.shared.slots.rank == root {
             phase.claim()?;
-            let data = shared.place(root, phase.number, offset);
             // SAFETY: the slot is claimed, and has room, since the schedule for this puts as much there; the
             // caller's contract.
-            unsafe { phase.store(buffer, data, self.bytes) };
+            unsafe { phase.store(buffer, phase.own_of(places), self.bytes) };
             phase.raise();
             return phase.end(self.bytes);
         }
         phase.raise();
         phase.wait_for(root)?;
-        let data = shared.place(root, phase.number, offset);
         // SAFETY: its flag says that the root has written the slot, and it is not written again before this rank
         // raises the flag of the next phase; the caller's contract.
-        unsafe { netmod_kit::copy(data, buffer, self.bytes) };
+        unsafe { netmod_kit::copy(places.of(root), buffer, self.bytes) };
         phase.end(0)
     }
 
-    /// Carries out an allgather; `send` is none in place.
+    /// Carries out an allgather; `send` is none in place. `None`: nothing was done, since `send` is this rank's block.
     ///
     /// # Safety
-    /// A block is readable at `send`, and blocks of all ranks writable at `recv`, which don't overlap.
+    /// A block is readable at `send`, and blocks of all ranks writable at `recv`, which don't overlap, unless the former is
+    /// this rank's block of the latter.
     #[inline(always)]
     pub unsafe fn allgather(
         &self,
         way: ShortWay<'_>,
         send: Option<*const u8>,
         recv: *mut u8,
+    ) -> Option<Result<()>> {
+        let own = self.block(recv, way.shared.slots.rank);
+        let from = match send {
+            None => own,
+            Some(send) if send == own => return None,
+            Some(send) => send,
+        };
+        // SAFETY: the caller's contract.
+        Some(unsafe { self.allgather_from(way, from, own, recv) })
+    }
+
+    /// # Safety
+    /// As for [`QuickMovement::allgather`]; `own` is this rank's block.
+    #[inline(always)]
+    unsafe fn allgather_from(
+        &self,
+        way: ShortWay<'_>,
+        from: *const u8,
+        own: *mut u8,
+        recv: *mut u8,
     ) -> Result<()> {
         let mut phase = Phase::begin(way, self.signature)?;
-        let (slots, bytes) = (phase.shared.slots, self.bytes);
-        let own = self.block(recv, slots.rank);
-        let places = phase.shared.places(phase.number, slot_offset(bytes));
+        let (slots, bytes) = (&way.shared.slots, self.bytes);
+        let places = phase.places(self.offset);
         phase.claim()?;
         // SAFETY: as for `bcast`.
-        unsafe { phase.store(send.unwrap_or(own), places.of(slots.rank), bytes) };
+        unsafe { phase.store(from, phase.own_of(places), bytes) };
         phase.raise();
-        if let Some(send) = send {
+        if from != own {
             // SAFETY: the caller's contract.
-            unsafe { netmod_kit::copy(send, own, bytes) };
+            unsafe { netmod_kit::copy(from, own, bytes) };
         }
         phase.wait()?;
         for rank in slots.others() {
@@ -194,26 +229,26 @@ impl QuickMovement {
         recv: *mut u8,
     ) -> Result<()> {
         let mut phase = Phase::begin(way, self.signature)?;
-        let (slots, bytes) = (phase.shared.slots, self.bytes);
+        let (slots, bytes) = (&way.shared.slots, self.bytes);
         let source = send.unwrap_or(recv);
         let at = |rank: u32| rank as usize * bytes;
         phase.claim()?;
         for rank in slots.others() {
-            let offset = slots.offset_for(slots.rank, rank, bytes);
-            let to = phase.shared.place(slots.rank, phase.number, offset);
+            let places = phase.places(slots.offset_for(slots.rank, rank, bytes));
             // SAFETY: as for `bcast`; no two parts of the slot overlap.
-            unsafe { phase.store(source.wrapping_add(at(rank)), to, bytes) };
+            unsafe { phase.store(source.wrapping_add(at(rank)), phase.own_of(places), bytes) };
         }
         phase.raise();
-        if let Some(send) = send {
+        if source != recv {
             let own = at(slots.rank);
             // SAFETY: the caller's contract.
-            unsafe { netmod_kit::copy(send.wrapping_add(own), recv.wrapping_add(own), bytes) };
+            unsafe { netmod_kit::copy(source.wrapping_add(own), recv.wrapping_add(own), bytes) };
         }
         phase.wait()?;
         for rank in slots.others() {
-            let offset = slots.offset_for(rank, slots.rank, bytes);
-            let from = phase.shared.place(rank, phase.number, offset);
+            let from = phase
+                .places(slots.offset_for(rank, slots.rank, bytes))
+                .of(rank);
             // SAFETY: as for `bcast`.
             unsafe { netmod_kit::copy(from, recv.wrapping_add(at(rank)), bytes) };
         }

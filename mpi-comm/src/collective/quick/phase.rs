@@ -1,4 +1,7 @@
 //! The one phase of a call that goes without a schedule: flags raised and waited for.
+//!
+//! What is looked at once, and found as it mostly is, is all that lies in line. So a phase goes to the rest as a copy: its
+//! address is nowhere known, and it can stay in registers.
 
 use std::ops::Range;
 
@@ -7,30 +10,30 @@ use mpi_coll::run::Flag;
 use super::super::agreement::CallSignature;
 use super::super::nearness;
 use super::super::progress_note::ProgressNote;
-use super::super::shared::SharedSlots;
+use super::super::shared::{Flags, Places, SharedSlots};
+use super::super::slot_flag;
 use mpi_core::comm::Comm;
 use mpi_core::error::{Error, Result};
 use mpi_core::process::Process;
 
 /// Where a call takes the short way.
+#[derive(Clone, Copy)]
 pub(super) struct ShortWay<'a> {
     process: &'a Process,
     comm: &'a Comm,
-    shared: &'a SharedSlots,
-    /// How often to look at a flag before anything else is looked at.
-    looks: u32,
+    pub shared: &'a SharedSlots,
 }
 
 impl<'a> ShortWay<'a> {
-    /// By the slots that all members of a communicator share, unless a process has been lost.
+    /// By the slots that all members of a communicator share, unless a process has been lost: then a wait ends in other
+    /// ways, too.
     #[inline(always)]
     pub fn over(
         process: &'a Process,
         comm: &'a Comm,
         shared: &'a SharedSlots,
     ) -> Option<ShortWay<'a>> {
-        Some(ShortWay {
-            looks: process.looks_without_loss()?,
+        (process.losses() == 0).then_some(ShortWay {
             process,
             comm,
             shared,
@@ -40,50 +43,64 @@ impl<'a> ShortWay<'a> {
 
 /// The one phase of a call.
 pub(super) struct Phase<'a> {
-    process: &'a Process,
-    comm: &'a Comm,
-    pub shared: &'a SharedSlots,
-    signature: CallSignature,
-    looks: u32,
-    tag: u32,
-    pub number: u64,
+    at: Place<'a>,
     /// What was found of ranks that have called something else, but keep step.
     disagreement: Option<Error>,
+}
+
+/// Which phase it is.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    way: ShortWay<'a>,
+    signature: CallSignature,
+    tag: u32,
+    number: u64,
+    flags: Flags<'a>,
+    /// The flag of each rank that has come here by the same call.
+    flag: u64,
 }
 
 impl<'a> Phase<'a> {
     #[inline(always)]
     pub fn begin(way: ShortWay<'a>, signature: CallSignature) -> Result<Phase<'a>> {
-        let ShortWay {
-            process,
-            comm,
-            shared,
-            looks,
-            ..
-        } = way;
+        let ShortWay { comm, shared, .. } = way;
         shared.check_told()?;
         let tag = comm.next_collective();
         shared.say(tag, signature);
+        let number = shared.take(1);
         Ok(Phase {
-            process,
-            comm,
-            shared,
-            signature,
-            looks,
-            tag,
-            number: shared.take(1),
+            at: Place {
+                way,
+                signature,
+                tag,
+                number,
+                flags: shared.flags(number),
+                flag: slot_flag::word(number, signature),
+            },
             disagreement: None,
         })
+    }
+
+    /// Where the byte `offset` is of the slots of all ranks.
+    #[inline(always)]
+    pub fn places(&self, offset: isize) -> Places {
+        self.at.flags.places(self.at.number, offset)
+    }
+
+    /// Where the byte at `places` is of this rank's slot.
+    #[inline(always)]
+    pub fn own_of(&self, places: Places) -> *mut u8 {
+        self.at.flags.own_of(places)
     }
 
     /// Waits until this rank may write to its slot: all have gone so far.
     #[inline(always)]
     pub fn claim(&mut self) -> Result<()> {
-        let depth = u64::from(self.shared.slots.depth);
-        self.wait_until(
-            0..self.shared.slots.size,
-            self.number.wrapping_add(2).wrapping_sub(depth),
-        )
+        let at = self.at;
+        match at.way.shared.is_claimed(at.number) {
+            true => Ok(()),
+            false => self.note(at.claim_long()),
+        }
     }
 
     /// Stores this rank's data at `to` in its slot.
@@ -92,7 +109,7 @@ impl<'a> Phase<'a> {
     /// This rank has claimed the slot, in which there is room for `len` bytes there; `from` is readable for as many.
     #[inline(always)]
     pub unsafe fn store(&self, from: *const u8, to: *mut u8, len: usize) {
-        let far = len >= nearness::LEAST && self.shared.nearness.is_far();
+        let far = len >= nearness::LEAST && self.at.way.shared.nearness.is_far();
         // SAFETY: the caller's contract; nobody else writes to this rank's slot.
         unsafe { nearness::store(far, from, to, len) };
     }
@@ -100,64 +117,99 @@ impl<'a> Phase<'a> {
     /// Says that this rank has come here, and that its slot may be read.
     #[inline(always)]
     pub fn raise(&self) {
-        self.shared.raise(self.number, self.signature);
+        self.at
+            .flags
+            .own()
+            .raise_to(self.at.flag, self.at.signature);
     }
 
     /// Waits until all have come here.
     #[inline(always)]
     pub fn wait(&mut self) -> Result<()> {
-        self.wait_until(0..self.shared.slots.size, self.number)
+        let at = self.at;
+        let size = at.way.shared.slots.size;
+        // This rank's own flag, which is up, is no more to look at than to find out whose it is.
+        if let Some(first) = (0..size).find(|&of| !at.flags.of(of).is(at.flag)) {
+            self.note(at.wait_long(at.number, first..size))?;
+        }
+        at.way.shared.set_together(at.number);
+        Ok(())
     }
 
     /// Waits until rank `of` has.
     #[inline(always)]
     pub fn wait_for(&mut self, of: u32) -> Result<()> {
-        self.wait_until(of..of + 1, self.number)
-    }
-
-    /// Waits until these ranks have raised their flags of a phase.
-    #[inline(always)]
-    fn wait_until(&mut self, mut ranks: Range<u32>, number: u64) -> Result<()> {
-        match self.look(number, self.looks, &mut ranks)? {
+        let at = self.at;
+        match at.flags.of(of).is(at.flag) {
             true => Ok(()),
-            false => self.wait_long(number, ranks),
+            false => self.note(at.wait_long(at.number, of..of + 1)),
         }
     }
 
-    /// Whether all ranks have; otherwise they begin with the first that has not.
     #[inline(always)]
-    fn look(&mut self, number: u64, times: u32, ranks: &mut Range<u32>) -> Result<bool> {
-        // Earlier phases may have been those of other calls.
-        let own = (number == self.number).then_some(self.signature);
-        while ranks.start < ranks.end {
-            match self.shared.is_up(ranks.start, number, times, own) {
-                Flag::Up => {}
-                Flag::Down => return Ok(false),
-                Flag::Other => self.note_disagreement(ranks.start, number)?,
-            }
-            ranks.start += 1;
+    fn note(&mut self, found: Result<Option<Error>>) -> Result<()> {
+        let found = found?;
+        if self.disagreement.is_none() {
+            self.disagreement = found;
         }
-        Ok(true)
-    }
-
-    #[cold]
-    fn note_disagreement(&mut self, of: u32, number: u64) -> Result<()> {
-        let error = self
-            .shared
-            .disagree_in(of, self.tag, number, self.signature)?;
-        self.disagreement.get_or_insert(error);
         Ok(())
     }
 
+    /// The end of a call in which this rank has stored so many bytes at once, at the most.
+    #[inline(always)]
+    pub fn end(self, stored: usize) -> Result<()> {
+        let at = self.at;
+        if stored >= nearness::LEAST {
+            at.way.shared.look_around(at.tag, at.number);
+        }
+        self.disagreement.map_or(Ok(()), Err)
+    }
+}
+
+impl Place<'_> {
+    /// As [`Phase::claim`], where it is not known that this rank may. With what was found of ranks that have called something
+    /// else.
+    #[cold]
     #[inline(never)]
-    fn wait_long(&mut self, number: u64, mut ranks: Range<u32>) -> Result<()> {
-        let Phase {
+    fn claim_long(self) -> Result<Option<Error>> {
+        let shared = self.way.shared;
+        let (depth, ranks) = (u64::from(shared.slots.depth), 0..shared.slots.size);
+        let least = self.number.wrapping_add(2).wrapping_sub(depth);
+        let found = self.wait_long(least, ranks.clone())?;
+        // Who only writes, call after call, asks once for half of its slots.
+        let half = self.number.wrapping_add(1).wrapping_sub(depth / 2);
+        let mut flags = ranks.map(|of| shared.is_up(of, half, 1, None));
+        shared.set_together(match flags.all(|flag| matches!(flag, Flag::Up)) {
+            true => half,
+            false => least,
+        });
+        Ok(found)
+    }
+
+    /// Waits until these ranks have raised their flags of a phase, first by looks alone. With what was found of ranks that have
+    /// called something else.
+    #[inline(never)]
+    fn wait_long(self, number: u64, mut ranks: Range<u32>) -> Result<Option<Error>> {
+        let mut found = None;
+        match self.look(number, self.way.process.looks(), &mut ranks, &mut found)? {
+            true => Ok(found),
+            false => self.wait_longer(number, ranks, found),
+        }
+    }
+
+    #[inline(never)]
+    fn wait_longer(
+        self,
+        number: u64,
+        mut ranks: Range<u32>,
+        mut found: Option<Error>,
+    ) -> Result<Option<Error>> {
+        let ShortWay {
             process,
             comm,
             shared,
-            ..
-        } = *self;
-        let (looks, crowded) = (self.looks, process.is_oversubscribed());
+        } = self.way;
+        let (looks, crowded) = (process.looks(), process.is_oversubscribed());
         let mut polls = 0;
         let mut note = ProgressNote::new(process);
         process.wait_for_stores(comm.vci(), || {
@@ -166,7 +218,7 @@ impl<'a> Phase<'a> {
                 return Err(error);
             }
             loop {
-                if self.look(number, looks, &mut ranks)? {
+                if self.look(number, looks, &mut ranks, &mut found)? {
                     return Ok(Some(()));
                 }
                 shared.check_agreement(self.tag, self.signature, &mut polls)?;
@@ -177,15 +229,34 @@ impl<'a> Phase<'a> {
                     return Ok(None);
                 }
             }
-        })
+        })?;
+        Ok(found)
     }
 
-    /// The end of a call in which this rank has stored so many bytes at once, at the most.
+    /// Whether all ranks have raised their flags; otherwise they begin with the first that has not.
     #[inline(always)]
-    pub fn end(self, stored: usize) -> Result<()> {
-        if stored >= nearness::LEAST {
-            self.shared.look_around(self.tag, self.number);
+    fn look(
+        self,
+        number: u64,
+        times: u32,
+        ranks: &mut Range<u32>,
+        found: &mut Option<Error>,
+    ) -> Result<bool> {
+        let shared = self.way.shared;
+        // Earlier phases may have been those of other calls.
+        let own = (number == self.number).then_some(self.signature);
+        while ranks.start < ranks.end {
+            match shared.is_up(ranks.start, number, times, own) {
+                Flag::Up => {}
+                Flag::Down => return Ok(false),
+                Flag::Other => {
+                    let error =
+                        shared.disagree_in(ranks.start, self.tag, number, self.signature)?;
+                    found.get_or_insert(error);
+                }
+            }
+            ranks.start += 1;
         }
-        self.disagreement.map_or(Ok(()), Err)
+        Ok(true)
     }
 }

@@ -25,7 +25,9 @@ pub(super) struct QuickReduction {
     kernel: unsafe fn(*const u8, *const u8, *mut u8, usize),
     /// To one rank: that to rank 0.
     signature: CallSignature,
-    label: Option<Label>,
+    /// None is of no element.
+    label: Label,
+    labelled: i64,
 }
 
 impl QuickReduction {
@@ -54,7 +56,8 @@ impl QuickReduction {
             offset: slot_offset(part.bytes()),
             kernel: op.kernel(datatype)?,
             signature,
-            label: None,
+            label: [0; 2],
+            labelled: 0,
         })
     }
 
@@ -74,12 +77,12 @@ impl QuickReduction {
     /// Whether it was given this label, and is of so many elements.
     #[inline(always)]
     pub fn has(&self, label: Label, count: i64) -> bool {
-        self.label == Some(label) && self.count as i64 == count
+        self.label == label && self.labelled == count && count > 0
     }
 
     /// Takes the label of a call that it fits.
     pub fn set_label(&mut self, label: Label) {
-        self.label = Some(label);
+        (self.label, self.labelled) = (label, self.count as i64);
     }
 
     /// The same to rank `root`.
@@ -106,11 +109,10 @@ impl QuickReduction {
     ) -> Result<()> {
         let mut phase = Phase::begin(way, self.signature)?;
         phase.claim()?;
-        let slots = phase.shared.slots;
-        let places = phase.shared.places(phase.number, self.offset);
+        let places = phase.places(self.offset);
         let of = |rank| places.of(rank);
         // SAFETY: the slot is claimed, and has room, since the schedule for this puts as much there.
-        unsafe { netmod_kit::copy_to_others(send, of(slots.rank), self.bytes) };
+        unsafe { netmod_kit::copy_to_others(send, phase.own_of(places), self.bytes) };
         phase.raise();
         if !takes {
             return phase.end(0);
@@ -120,7 +122,7 @@ impl QuickReduction {
         // SAFETY: flags say that slots have been written, and they are not written again before this rank raises
         // the flag of the next phase; the buffers are the caller's promise, and the kernel is that of the datatype.
         unsafe {
-            let last = slots.size - 1;
+            let last = way.shared.slots.size - 1;
             if last == 0 {
                 netmod_kit::copy(of(0), recv, self.bytes);
             } else {
