@@ -179,18 +179,17 @@ impl<T> Guarded<T> {
         }
     }
 
-    /// Looks at the value as soon as nobody has it; where one thread calls at a time that takes less than to lock it.
+    /// The value to look at, where calls don't overlap and nobody has it: that takes less than to lock it, which else is to
+    /// be done.
     ///
     /// # Safety
-    /// `look` does not come here, nor to the lock, for the same value.
+    /// Nobody locks it as long as it is looked at.
     #[inline(always)]
-    pub unsafe fn read<R>(&self, look: impl FnOnce(&T) -> R) -> R {
+    pub unsafe fn peek(&self) -> Option<&T> {
         let alone = self.alone.load(Ordering::Relaxed);
-        if alone && self.lock.0.load(Ordering::Relaxed) == FREE {
-            // SAFETY: nobody has it, and nobody gets it meanwhile: calls don't overlap, and `look` doesn't ask for it.
-            return look(unsafe { &*self.value.get() });
-        }
-        look(&self.lock())
+        let free = alone && self.lock.0.load(Ordering::Relaxed) == FREE;
+        // SAFETY: nobody has it, and by the caller nobody gets it meanwhile.
+        free.then(|| unsafe { &*self.value.get() })
     }
 
     #[cold]
@@ -271,9 +270,13 @@ mod tests {
             );
             drop(guard);
             assert!(guarded.try_lock().is_some());
-            // SAFETY: only the number is looked at.
-            let read = unsafe { guarded.read(|value| *value) };
-            assert_eq!(read, *guarded.lock());
+            // SAFETY: the number is looked at before it is locked again.
+            let seen = unsafe { guarded.peek().copied() };
+            assert_eq!(seen, alone.then_some(*guarded.lock()));
+            let guard = guarded.lock();
+            // SAFETY: there is none.
+            assert!(unsafe { guarded.peek() }.is_none());
+            drop(guard);
         }
         assert_eq!(*guarded.lock(), 3);
     }

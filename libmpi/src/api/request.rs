@@ -431,24 +431,34 @@ unsafe fn waitall_each(
     // for the others move, too.
     let tell = !status::ignored(array_of_statuses);
     let mut endings = runtime.process.endings();
-    for index in 0..requests.len() {
-        let well = match requests[index] {
-            READY => Some(Status::EMPTY),
-            request => end_well(runtime, request, &mut endings, tell)?,
-        };
-        if index % TURN == TURN - 1 || well.is_none() {
-            endings.let_go();
+    let mut first = 0;
+    while first < requests.len() {
+        let past = requests.len().min(first + TURN);
+        for index in first..past {
+            let write = |operation: Option<&Request>| {
+                if tell {
+                    let found = operation.map_or(Status::EMPTY, Request::status);
+                    // SAFETY: the caller's contract.
+                    unsafe { write_well(array_of_statuses.add(index), &found) };
+                }
+            };
+            let well = match requests[index] {
+                READY => {
+                    write(None);
+                    true
+                }
+                request => end_well(runtime, request, &mut endings, |ended| write(Some(ended)))?,
+            };
+            if well {
+                requests[index] = MPI_REQUEST_NULL;
+            } else {
+                endings.let_go();
+                // SAFETY: the caller's contract.
+                unsafe { waitall_other(runtime, requests, index, array_of_statuses)? };
+            }
         }
-        let Some(found) = well else {
-            // SAFETY: the caller's contract.
-            unsafe { waitall_other(runtime, requests, index, array_of_statuses)? };
-            continue;
-        };
-        requests[index] = MPI_REQUEST_NULL;
-        if tell {
-            // SAFETY: the caller's contract.
-            unsafe { write_well(array_of_statuses.add(index), &found) };
-        }
+        endings.let_go();
+        first = past;
     }
     Ok(())
 }
@@ -485,22 +495,20 @@ unsafe fn waitall_ended(
     }
 }
 
-/// Waits for a request and ends it, if it is an operation of the process that ends without an error. With its status, if that
-/// is to be told.
+/// Waits for a request and ends it, if it is an operation of the process that ends without an error; `write` sees it before
+/// it is freed. Whether it is.
 #[inline(always)]
 fn end_well(
     runtime: &Runtime,
     request: MPI_Request,
     endings: &mut Endings<'_>,
-    tell: bool,
-) -> Result<Option<Status>> {
+    write: impl FnOnce(&Request),
+) -> Result<bool> {
     let Some((id, operation)) = runtime.operation(request) else {
-        return Ok(None);
+        return Ok(false);
     };
-    endings.wait_well(id, operation, |operation| match tell {
-        true => operation.status(),
-        false => Status::EMPTY,
-    })
+    let ended = endings.wait_well(id, operation, write)?;
+    Ok(ended.is_some())
 }
 
 /// So many requests are ended before others may have their VCI.

@@ -97,13 +97,17 @@ impl CallSignature {
         CallSignature(self.0 & !(MASK << BYTES) | (u64::from(phases) & MASK) << BYTES)
     }
 
-    /// The same with this root.
-    #[inline(always)]
-    pub fn with_root(self, root: u32) -> CallSignature {
+    /// The same without a root, for [`CallSignature::at_root`].
+    pub fn without_root(self) -> CallSignature {
         const MASK: u64 = (1 << ROOT) - 1;
-        let field = (u64::from(root) + 1) & MASK;
-        let at = BYTES + PHASES;
-        CallSignature(self.0 & !(MASK << at) | field << at)
+        CallSignature(self.0 & !(MASK << (BYTES + PHASES)))
+    }
+
+    /// The same with this root, of one without; among ranks that share slots, so that they have room.
+    #[inline(always)]
+    pub fn at_root(self, root: u32) -> CallSignature {
+        debug_assert!(root + 1 < 1 << ROOT);
+        CallSignature(self.0 | (u64::from(root) + 1) << (BYTES + PHASES))
     }
 
     /// Whether there is nothing to compare.

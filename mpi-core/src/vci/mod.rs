@@ -232,7 +232,21 @@ impl VciState {
     /// What the inbox has, and what the VCI has sent to itself, is enough for one round, but for one in many.
     #[inline]
     pub fn progress(&mut self) -> bool {
-        let mut any = self.take_in();
+        let taken = self.take_in();
+        let mut any = match taken && self.taken != 0 && !self.own_sent {
+            true => true,
+            false => self.poll_lanes(taken),
+        };
+        if !self.engine.outbox.is_empty() || !self.waiting.is_empty() {
+            any |= self.dispatch();
+        }
+        any
+    }
+
+    /// Takes in what has come by lanes: after messages from the inbox only what the VCI has sent to itself, but now and
+    /// then all. Returns whether there was something, or `any`.
+    #[inline(never)]
+    fn poll_lanes(&mut self, mut any: bool) -> bool {
         let (own, brief) = match &self.inbox {
             Some((_, own)) => (*own, any && self.taken != 0),
             None => (usize::MAX, false),
@@ -246,9 +260,6 @@ impl VciState {
             if index != own {
                 any |= route.lane.poll(&mut self.engine, POLL_BUDGET);
             }
-        }
-        if !self.engine.outbox.is_empty() || !self.waiting.is_empty() {
-            any |= self.dispatch();
         }
         any
     }

@@ -3,11 +3,11 @@
 //!
 //! Whatever is not plain is left as it is, for the general way to find and do.
 
-use netmod::ring::{INLINE, Sent, copy_short};
-use netmod::{Peer, Sink, VciId};
+use netmod::ring::{self, INLINE, Sent, copy_short};
+use netmod::{Header, Peer, Sink, VciId};
 
 use super::{POLL_BUDGET, VciState};
-use crate::pt2pt::engine::Address;
+use crate::pt2pt::engine::{Address, Engine};
 use crate::pt2pt::flow::cost;
 use crate::pt2pt::wire::{self, Key, PacketKind, Trailer};
 use crate::{ANY_SOURCE, ANY_TAG};
@@ -105,22 +105,34 @@ impl VciState {
         };
         // SAFETY: the lane lives as long as this, and is not being called.
         let inbox = unsafe { inbox.get() };
-        if inbox.peek().is_none() {
+        // SAFETY (of all of these): the message is taken in, and only then done with.
+        // SAFETY: see above.
+        let Some(front) = (unsafe { front_of(inbox) }) else {
             return false;
-        }
+        };
         self.taken = self.taken.wrapping_add(1);
-        let one_waits = self.engine.posted.len() == 1;
-        for _ in 0..POLL_BUDGET {
-            let Some(front) = inbox.peek() else { break };
-            let (from, header, len) = (front.from(), front.header(), front.len());
-            assert!(len <= inbox.longest());
-            // SAFETY: published, and senders leave it alone until `advance` lets them; the length has been
-            // bounded.
-            let payload = unsafe { std::slice::from_raw_parts(inbox.payload(front), len) };
-            self.engine.message(from, &header, payload);
-            inbox.advance();
-            if one_waits && self.engine.posted.is_empty() {
-                break;
+        let engine = &mut self.engine;
+        let one_waits = engine.posted.len() == 1;
+        take(engine, inbox, front);
+        // Two loops, so that nobody asks with each message how many wait.
+        if one_waits {
+            for _ in 1..POLL_BUDGET {
+                if engine.posted.is_empty() {
+                    break;
+                }
+                // SAFETY: see above.
+                let Some(front) = (unsafe { front_of(inbox) }) else {
+                    break;
+                };
+                take(engine, inbox, front);
+            }
+        } else {
+            for _ in 1..POLL_BUDGET {
+                // SAFETY: see above.
+                let Some(front) = (unsafe { front_of(inbox) }) else {
+                    break;
+                };
+                take(engine, inbox, front);
             }
         }
         true
@@ -184,12 +196,11 @@ impl VciState {
         };
         // When much is owed, credit is returned; and now and then other lanes must be looked at.
         let owed = stream.owed.wrapping_add(cost(len));
-        let taken = self.taken.wrapping_add(1);
-        if owed >= engine.credit_due || taken == 0 {
+        self.taken = self.taken.wrapping_add(1);
+        if self.taken == 0 || owed >= engine.credit_due {
             self.taken = 1;
             return Looked::Other;
         }
-        self.taken = taken;
         stream.owed = owed;
         stream.in_flight = stream.in_flight.saturating_sub((last >> 32) as u32);
         engine.counters.eager_bytes_received += len as u64;
@@ -209,6 +220,32 @@ impl VciState {
         inbox.advance();
         Looked::Taken(names, len)
     }
+}
+
+/// The message at the front of an inbox, if there is one: from whom, its header, its payload.
+///
+/// # Safety
+/// Its payload is not used when the inbox has advanced.
+#[inline(always)]
+unsafe fn front_of<'a>(inbox: &ring::Inbox) -> Option<(Peer, Header, &'a [u8])> {
+    let front = inbox.peek()?;
+    let (from, header, len) = (front.from(), front.header(), front.len());
+    assert!(len <= inbox.longest());
+    // SAFETY: published, and senders leave it alone until `advance` lets them; the length has been
+    // bounded.
+    let payload = unsafe { std::slice::from_raw_parts(inbox.payload(front), len) };
+    Some((from, header, payload))
+}
+
+/// Takes in the message at the front of an inbox.
+#[inline(always)]
+fn take(
+    engine: &mut Engine,
+    inbox: &mut ring::Inbox,
+    (from, header, payload): (Peer, Header, &[u8]),
+) {
+    engine.message(from, &header, payload);
+    inbox.advance();
 }
 
 /// Whether a receive with this key takes a message of the same context from this source with this tag, as a

@@ -53,8 +53,11 @@ impl QuickCalls {
     /// The movement of so many elements of the datatype with this label, if there is such.
     #[inline(always)]
     fn find(&self, kind: Kind, label: i32, count: i64) -> Option<QuickMovement> {
-        // SAFETY: only what is known is looked at.
-        unsafe { self.movements.read(|known| known.find(kind, label, count)) }
+        // SAFETY: it is copied at once.
+        match unsafe { self.movements.peek() } {
+            Some(known) => known.find(kind, label, count),
+            None => self.movements.lock().find(kind, label, count),
+        }
     }
 
     /// Forgets all.
@@ -154,13 +157,7 @@ pub unsafe fn allreduce(
     recv: *mut u8,
 ) -> Option<Result<()>> {
     let (state, way) = way_of_call(process, comm)?;
-    // SAFETY: only what is known is looked at.
-    let known = unsafe {
-        state.quick.allreduce.read(|known| match known {
-            Some(known) if known.has(label, count) => Some(*known),
-            _ => None,
-        })?
-    };
+    let known = find_reduction(&state.quick.allreduce, label, count)?;
     // SAFETY: the caller's contract; the label is the one that was given for this datatype.
     Some(unsafe { known.run(way, send, recv, true) })
 }
@@ -180,16 +177,11 @@ pub unsafe fn reduce(
     recv: *mut u8,
 ) -> Option<Result<()>> {
     let (state, way) = way_of_call(process, comm)?;
-    let root = rank_of(comm, root)?;
-    // SAFETY: only what is known is looked at.
-    let known = unsafe {
-        state.quick.reduce.read(|known| match known {
-            Some(known) if known.has(label, count) => Some(known.to(root)),
-            _ => None,
-        })?
-    };
+    let root = rank_of(&way, root)?;
+    let known = find_reduction(&state.quick.reduce, label, count)?.to(root);
+    let takes = root == way.shared.slots.rank;
     // SAFETY: the caller's contract; the label is the one that was given for this datatype.
-    Some(unsafe { known.run(way, send, recv, root == comm.rank()) })
+    Some(unsafe { known.run(way, send, recv, takes) })
 }
 
 /// A broadcast from rank `root`, if there is such a rank, and if there was one of so many elements of the datatype with
@@ -207,7 +199,7 @@ pub unsafe fn bcast(
     buffer: *mut u8,
 ) -> Option<Result<()>> {
     let (state, way) = way_of_call(process, comm)?;
-    let root = rank_of(comm, root)?;
+    let root = rank_of(&way, root)?;
     let known = state.quick.find(Kind::Bcast, label, count)?;
     // SAFETY: the caller's contract; the label is the one that was given for this datatype.
     Some(unsafe { known.bcast(way, root, buffer) })
@@ -253,8 +245,22 @@ pub unsafe fn alltoall(
 }
 
 #[inline(always)]
-fn rank_of(comm: &Comm, root: i32) -> Option<u32> {
-    ((root as u32) < comm.size()).then_some(root as u32)
+fn rank_of(way: &ShortWay<'_>, root: i32) -> Option<u32> {
+    ((root as u32) < way.shared.slots.size).then_some(root as u32)
+}
+
+#[inline(always)]
+fn find_reduction(
+    latest: &Guarded<Option<QuickReduction>>,
+    label: Label,
+    count: i64,
+) -> Option<QuickReduction> {
+    let find = |known: &Option<QuickReduction>| known.filter(|known| known.has(label, count));
+    // SAFETY: it is copied at once.
+    match unsafe { latest.peek() } {
+        Some(known) => find(known),
+        None => find(&latest.lock()),
+    }
 }
 
 /// Says that the datatype and the operation of a reduction that has been carried out have this label.

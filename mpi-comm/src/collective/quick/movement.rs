@@ -27,7 +27,7 @@ pub(super) struct QuickMovement {
     bytes: usize,
     /// Where the data of a rank begins in its slot, if it is the same for all.
     offset: isize,
-    /// Of a broadcast that from rank 0.
+    /// Of a broadcast without its root.
     signature: CallSignature,
 }
 
@@ -126,7 +126,10 @@ impl QuickMovement {
             count: part.count,
             bytes: part.bytes(),
             offset: slot_offset(part.bytes()),
-            signature,
+            signature: match kind {
+                Kind::Bcast => signature.without_root(),
+                _ => signature,
+            },
         })
     }
 
@@ -148,7 +151,7 @@ impl QuickMovement {
     /// The elements at `buffer` are readable at the root, and writable elsewhere.
     #[inline(always)]
     pub unsafe fn bcast(&self, way: ShortWay<'_>, root: u32, buffer: *mut u8) -> Result<()> {
-        let mut phase = Phase::begin(way, self.signature.with_root(root))?;
+        let mut phase = Phase::begin(way, self.signature.at_root(root))?;
         let places = phase.places(self.offset);
         if way.shared.slots.rank == root {
             phase.claim()?;

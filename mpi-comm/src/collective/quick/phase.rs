@@ -96,10 +96,9 @@ impl<'a> Phase<'a> {
     /// Waits until this rank may write to its slot: all have gone so far.
     #[inline(always)]
     pub fn claim(&mut self) -> Result<()> {
-        let at = self.at;
-        match at.way.shared.is_claimed(at.number) {
+        match self.at.way.shared.is_claimed(self.at.number) {
             true => Ok(()),
-            false => self.note(at.claim_long()),
+            false => self.note(self.at.claim_long()),
         }
     }
 
@@ -126,23 +125,24 @@ impl<'a> Phase<'a> {
     /// Waits until all have come here.
     #[inline(always)]
     pub fn wait(&mut self) -> Result<()> {
-        let at = self.at;
-        let size = at.way.shared.slots.size;
+        let size = self.at.way.shared.slots.size;
         // This rank's own flag, which is up, is no more to look at than to find out whose it is.
-        if let Some(first) = (0..size).find(|&of| !at.flags.of(of).is(at.flag)) {
-            self.note(at.wait_long(at.number, first..size))?;
+        for of in 0..size {
+            if !self.at.flags.of(of).is(self.at.flag) {
+                self.note(self.at.wait_long(self.at.number, of..size))?;
+                break;
+            }
         }
-        at.way.shared.set_together(at.number);
+        self.at.way.shared.set_together(self.at.number);
         Ok(())
     }
 
     /// Waits until rank `of` has.
     #[inline(always)]
     pub fn wait_for(&mut self, of: u32) -> Result<()> {
-        let at = self.at;
-        match at.flags.of(of).is(at.flag) {
+        match self.at.flags.of(of).is(self.at.flag) {
             true => Ok(()),
-            false => self.note(at.wait_long(at.number, of..of + 1)),
+            false => self.note(self.at.wait_long(self.at.number, of..of + 1)),
         }
     }
 
@@ -158,9 +158,9 @@ impl<'a> Phase<'a> {
     /// The end of a call in which this rank has stored so many bytes at once, at the most.
     #[inline(always)]
     pub fn end(self, stored: usize) -> Result<()> {
-        let at = self.at;
         if stored >= nearness::LEAST {
-            at.way.shared.look_around(at.tag, at.number);
+            let Place { tag, number, .. } = self.at;
+            self.at.way.shared.look_around(tag, number);
         }
         self.disagreement.map_or(Ok(()), Err)
     }

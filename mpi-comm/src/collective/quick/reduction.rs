@@ -23,7 +23,7 @@ pub(super) struct QuickReduction {
     /// Where the data begins in a slot.
     offset: isize,
     kernel: unsafe fn(*const u8, *const u8, *mut u8, usize),
-    /// To one rank: that to rank 0.
+    /// To one rank: without it.
     signature: CallSignature,
     /// None is of no element.
     label: Label,
@@ -55,7 +55,10 @@ impl QuickReduction {
             bytes: part.bytes(),
             offset: slot_offset(part.bytes()),
             kernel: op.kernel(datatype)?,
-            signature,
+            signature: match call {
+                Call::Reduce { .. } => signature.without_root(),
+                _ => signature,
+            },
             label: [0; 2],
             labelled: 0,
         })
@@ -89,7 +92,7 @@ impl QuickReduction {
     #[inline(always)]
     pub fn to(self, root: u32) -> QuickReduction {
         QuickReduction {
-            signature: self.signature.with_root(root),
+            signature: self.signature.at_root(root),
             ..self
         }
     }
