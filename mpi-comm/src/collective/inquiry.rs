@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 
 use super::agreement::{CallSignature, ENDED};
 use super::buffers::Message;
-use super::shared::is_before;
+use super::found::is_before;
 use mpi_coll::Run;
 use mpi_core::comm::{Comm, Purpose};
 use mpi_core::error::{Class, Error, Result};

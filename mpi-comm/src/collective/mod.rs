@@ -13,6 +13,7 @@ mod cache;
 mod call;
 mod copying;
 mod exchange;
+mod found;
 mod in_slots;
 mod inquiry;
 mod nearness;

@@ -10,14 +10,15 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use netmod::SharedSegment;
 
-use super::agreement::{CallSignature, ENDED};
+use super::agreement::CallSignature;
+use super::found::{broken_by, found_by, is_before, read_found};
 use super::nearness::Nearness;
 use super::share::Share;
 use super::slot_flag::{self, SlotFlag};
 use mpi_coll::Slots;
 use mpi_coll::run::{Flag, has_come};
 use mpi_coll::slots::Direct;
-use mpi_core::error::{Class, Error, Result};
+use mpi_core::error::{Error, Result};
 
 /// Slots of each rank, at least and at most; powers of two.
 pub(super) const DEPTHS: (u32, u32) = (4, 64);
@@ -616,39 +617,6 @@ impl<'a> Flags<'a> {
     }
 }
 
-/// Bits of a rank, of which there are fewer with slots, and of the number of a call.
-const RANK: u32 = 16;
-const TAG: u32 = 31;
-
-/// The word that says that two ranks disagree about a call, never 0.
-fn found_by(tag: u32, one: u32, other: u32) -> u64 {
-    1 << 63 | (u64::from(other) << RANK | u64::from(one)) << TAG | u64::from(tag)
-}
-
-/// What such a word says.
-fn read_found(found: u64) -> (u32, u32, u32) {
-    let part = |from: u32, bits: u32| (found >> from) as u32 & ((1 << bits) - 1);
-    (part(0, TAG), part(TAG, RANK), part(TAG + RANK, RANK))
-}
-
-/// Whether a call comes before another, by their numbers, which have 31 bits and wrap.
-pub(super) fn is_before(tag: u32, other: u32) -> bool {
-    let ahead = tag.wrapping_sub(other) << 1;
-    (ahead as i32).is_negative()
-}
-
-#[cold]
-fn broken_by(one: u32, other: u32) -> Error {
-    Error::new(
-        Class::Truncate,
-        format!(
-            "ranks {one} and {other} disagree about a collective call on this communicator, this one or one \
-             before it; all ranks must call the same ones in the same order, with the same root and with \
-             counts and datatypes that describe the same data{ENDED}"
-        ),
-    )
-}
-
 #[cfg(all(test, not(loom)))]
 mod tests {
     use std::sync::Arc;
@@ -744,19 +712,6 @@ mod tests {
             assert!(other.check(earlier).is_ok());
             assert!(other.disagree(0, earlier, theirs, own).is_err());
             assert!(one.check(earlier).is_err());
-        }
-    }
-
-    #[test]
-    fn what_was_found_comes_back() {
-        for (tag, one, other) in [
-            (0, 0, 0),
-            (i32::MAX as u32, RANKS, 0),
-            (5, 1, u16::MAX.into()),
-        ] {
-            let found = found_by(tag, one, other);
-            assert_ne!(found, 0);
-            assert_eq!(read_found(found), (tag, one, other));
         }
     }
 }
