@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use mpi_core::process::{Endings, Vcis};
+use mpi_core::process::Vcis;
 use mpi_core::{Class, Error, Request, Result, Status};
 use mpi_objects::own_request::Ended;
 use mpi_objects::requests::{Named, READY};
@@ -447,7 +447,13 @@ unsafe fn waitall_each(
                     write(None);
                     true
                 }
-                request => end_well(runtime, request, &mut endings, |ended| write(Some(ended)))?,
+                request => match runtime.operation(request) {
+                    Some((id, operation)) => {
+                        let ended = endings.wait_well(id, operation, |ended| write(Some(ended)))?;
+                        ended.is_some()
+                    }
+                    None => false,
+                },
             };
             if well {
                 requests[index] = MPI_REQUEST_NULL;
@@ -493,22 +499,6 @@ unsafe fn waitall_ended(
             status::at(statuses, from),
         )
     }
-}
-
-/// Waits for a request and ends it, if it is an operation of the process that ends without an error; `write` sees it before
-/// it is freed. Whether it is.
-#[inline(always)]
-fn end_well(
-    runtime: &Runtime,
-    request: MPI_Request,
-    endings: &mut Endings<'_>,
-    write: impl FnOnce(&Request),
-) -> Result<bool> {
-    let Some((id, operation)) = runtime.operation(request) else {
-        return Ok(false);
-    };
-    let ended = endings.wait_well(id, operation, write)?;
-    Ok(ended.is_some())
 }
 
 /// So many requests are ended before others may have their VCI.
