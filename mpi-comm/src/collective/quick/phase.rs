@@ -128,7 +128,7 @@ impl<'a> Phase<'a> {
         let size = self.at.way.shared.slots.size;
         // This rank's own flag, which is up, is no more to look at than to find out whose it is.
         for of in 0..size {
-            if !self.at.flags.of(of).is(self.at.flag) {
+            if !self.at.sees(of) {
                 self.note(self.at.wait_long(self.at.number, of..size))?;
                 break;
             }
@@ -140,7 +140,7 @@ impl<'a> Phase<'a> {
     /// Waits until rank `of` has.
     #[inline(always)]
     pub fn wait_for(&mut self, of: u32) -> Result<()> {
-        match self.at.flags.of(of).is(self.at.flag) {
+        match self.at.sees(of) {
             true => Ok(()),
             false => self.note(self.at.wait_long(self.at.number, of..of + 1)),
         }
@@ -167,6 +167,23 @@ impl<'a> Phase<'a> {
 }
 
 impl Place<'_> {
+    /// Whether rank `of` has raised its flag of this phase, or does so soon. These looks are in line: what follows them is what
+    /// all wait for.
+    #[inline(always)]
+    fn sees(&self, of: u32) -> bool {
+        let flag = self.flags.of(of);
+        if flag.is(self.flag) {
+            return true;
+        }
+        for _ in 0..self.way.process.looks() {
+            std::hint::spin_loop();
+            if flag.is(self.flag) {
+                return true;
+            }
+        }
+        false
+    }
+
     /// As [`Phase::claim`], where it is not known that this rank may. With what was found of ranks that have called something
     /// else.
     #[cold]
