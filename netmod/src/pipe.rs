@@ -112,10 +112,23 @@ impl Reading {
 
 /// Pipes between processes of a node.
 pub trait Pipes {
-    /// Opens a pipe for a message of `len` bytes to there, if it is to go so; where `whole`, only if there is room for
-    /// all of it, which can't be taken back then. The receiver is told of it before anything is pushed, so that it
-    /// finds its place for the message meanwhile, or when all is written.
-    fn open(&mut self, to: Peer, vci: VciId, len: usize, wish: Wish, whole: bool) -> Option<Pipe>;
+    /// Opens a pipe for a message of `len` bytes to there, if it is to go so. The receiver is told of it before anything is
+    /// pushed.
+    fn open(&mut self, to: Peer, vci: VciId, len: usize, wish: Wish) -> Option<Pipe>;
+
+    /// Opens a pipe for all of a message, if it is to go so and has room as a whole; it can't be taken back then. If the
+    /// receiver most likely does not wait for it yet (`is_behind`, or what the transport knows says so), all is written: the
+    /// second value says whether. The receiver is told of the pipe after that; if nothing is written, before the message is
+    /// pushed, so that it finds its place for the message meanwhile.
+    fn begin(
+        &mut self,
+        to: Peer,
+        vci: VciId,
+        len: usize,
+        wish: Wish,
+        source: Source<'_>,
+        is_behind: bool,
+    ) -> Option<(Pipe, bool)>;
 
     /// Whether there is no room at the moment for all of a message of `len` bytes, for which there may be later.
     fn are_full(&mut self, len: usize) -> bool;
@@ -129,17 +142,28 @@ pub trait Pipes {
         source: Source<'_>,
     ) -> Result<Pushed, LaneError>;
 
-    /// Writes all of a message to a pipe that was opened for the `whole` of it, before the receiver is told. Returns the name
-    /// that it is to be told: that may say where the data is, which the receiver then need not look for.
-    fn write(&mut self, pipe: Pipe, source: Source<'_>) -> Result<Pipe, LaneError>;
-
     /// The pipe is given up by its sender: its receiver does not know of it, or no longer wants it.
     fn abandon(&mut self, pipe: Pipe);
 
     /// Whether the receivers are through with all pipes, so that this process's memory is needed no more.
     fn are_taken(&mut self) -> bool;
 
-    /// Hands what has come to `take`, which is told where in the message it belongs.
+    /// Hands a message of which the pipe's name says that it is written, and where, to `take` as a whole: `lengths` are
+    /// what is wanted, of which there is some, and what the pipe brings. `false`: the name does not say so, and it is to be pulled.
+    ///
+    /// # Errors
+    /// As those of [`Pipes::pull`].
+    fn take_written(
+        &mut self,
+        from: Peer,
+        vci: VciId,
+        pipe: Pipe,
+        lengths: (usize, usize),
+        take: &mut dyn FnMut(usize, &[u8]),
+    ) -> Result<bool, LaneError>;
+
+    /// Hands what has come to `take`, which is told where in the message it belongs. Of a pipe that [`Pipes::take_written`]
+    /// does not know.
     ///
     /// # Errors
     /// The pipe's name, or what is in its words, can't be: the sender can't be relied on.

@@ -47,6 +47,13 @@ pub(crate) struct Remote {
     /// Units of its room that this process has kept.
     pub kept: Option<Kept>,
     pub turns: Turns,
+    /// The ends of the generations of the last pipe to there, and of the last one from there that this process was through
+    /// with.
+    pub opened: u8,
+    pub ended: u8,
+    /// The last message from there was sent before its sender had the last one to there: both send before they receive, and
+    /// nobody waits for what is written yet.
+    pub crosses: bool,
     /// What is known of memory that changes hands.
     pub hand_over: HandOver,
     /// The message that it reads, or will read, was sent by turns.
@@ -113,6 +120,11 @@ impl Remote {
             let body = self.segment.body(view.body(next));
             netmod_kit::ask_for_lines(body, len);
         }
+    }
+
+    /// Whether it was tried to copy its memory directly.
+    pub fn is_tried(&self) -> bool {
+        self.single_copy.is_some()
     }
 
     /// Its process number, if its memory can be copied directly, as far as was tried.
@@ -321,7 +333,15 @@ impl ShmLane {
     }
 
     /// Takes note of what receivers of pipes have told.
+    #[inline]
     pub fn hear(&mut self) {
+        if !self.sending.ended.is_empty() || !self.sending.unread.is_empty() {
+            self.hear_all();
+        }
+    }
+
+    #[inline(never)]
+    fn hear_all(&mut self) {
         while let Some(ended) = self.sending.ended.pop() {
             let Ended {
                 to,
@@ -429,6 +449,9 @@ fn attach(
         units_mapped: 0,
         kept: None,
         turns: Turns::default(),
+        opened: 0,
+        ended: 0,
+        crosses: false,
         hand_over: HandOver::default(),
         taken_before: 0,
         reads_by_turns: false,

@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering;
 use netmod::{Peer, VciId};
 
 use crate::segment::Segment;
+use crate::shape::row;
 
 /// The most units that go from hand to hand between two: all fit well into a core's own cache.
 pub(crate) const MOST: usize = 32;
@@ -30,9 +31,12 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// How many they are.
-    pub fn count(self) -> usize {
-        self.units.count_ones() as usize
+    /// Whether they are so many.
+    pub fn are(self, count: usize) -> bool {
+        // Mostly they lie one behind the other; to count bits takes long on processors that may lack an instruction for it.
+        let lowest = self.units.trailing_zeros();
+        let is_row = self.units != 0 && self.units >> lowest == row(0, count as u32);
+        is_row || self.units.count_ones() as usize == count
     }
 
     /// Gives them back to their owner.
@@ -69,6 +73,7 @@ pub(crate) struct Lent {
 impl Lent {
     /// Whether the receiver of so many units may keep them.
     pub fn may_grow(&self, units: usize) -> bool {
+        // Mostly there are none.
         let lent: u32 = self
             .loans
             .iter()

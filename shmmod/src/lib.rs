@@ -17,6 +17,7 @@ mod pipes;
 mod room;
 mod segment;
 mod sending;
+mod shape;
 mod shared_copy;
 mod shared_segment;
 mod single_copy;

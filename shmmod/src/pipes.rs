@@ -8,10 +8,11 @@ use netmod::{
 use crate::choice::Way;
 use crate::config::SingleCopy;
 use crate::ends::End;
-use crate::lane::ShmLane;
+use crate::lane::{Remote, ShmLane};
 use crate::lent::{Kept, MOST};
 use crate::segment::{STEP, Segment, UNIT, UNITS};
-use crate::sending::{Hands, Shape, THEIRS};
+use crate::sending::Hands;
+use crate::shape::{Shape, THEIRS, row};
 use crate::turns::Came;
 
 /// So long, and 1 ns per 32 bytes of the message, its sender may do something else before the receiver reads it
@@ -21,6 +22,8 @@ const PATIENCE: u64 = 20_000;
 const READ: u64 = 10;
 /// The most chunks that are copied without a word to the sender between them: few of those that it may have on their way.
 const AHEAD: usize = 8;
+/// Longer messages are told of before they are written, however far the receiver may be behind.
+const WRITTEN_FIRST: usize = 256 << 10;
 /// So often a receiver looks for the next chunk before it does something else: about as long as one is written.
 const LOOKS: u32 = 100;
 
@@ -61,7 +64,7 @@ impl ShmLane {
         self.mode != SingleCopy::Never && self.single_copy(peer, vci).is_ok()
     }
 
-    /// The way for a message to there, and whether its time says something of it.
+    /// The way for a message to there that does not go from hand to hand, and whether its time says something of it.
     fn way(
         &mut self,
         to: Peer,
@@ -69,17 +72,14 @@ impl ShmLane {
         len: usize,
         wish: Wish,
         whole: bool,
-        by_hand: bool,
+        readable: bool,
     ) -> Option<(Way, bool)> {
         let mode = self.mode;
-        let readable = self.is_readable(to, vci);
         let remote = self.remote(to, vci).ok()?;
         match (wish, mode) {
             (Wish::Needed, SingleCopy::Always) => return None,
             (Wish::Needed, _) => return Some((remote.choice(readable).next_by_pipe(len), false)),
             (_, SingleCopy::Always) if readable => return None,
-            // What goes from hand to hand is in the cache of who writes it.
-            _ if by_hand => return Some((Way::Cached, true)),
             _ => {}
         }
         let chosen = remote.chosen.take().filter(|chosen| chosen.0 == len);
@@ -95,17 +95,29 @@ impl ShmLane {
             way => Some((way, true)),
         }
     }
-}
 
-impl Pipes for ShmLane {
-    fn open(&mut self, to: Peer, vci: VciId, len: usize, wish: Wish, whole: bool) -> Option<Pipe> {
+    /// Opens a pipe for a message if it is to go so; where `whole`, only if there is room for all of it, which can't be taken
+    /// back then.
+    fn open_pipe(
+        &mut self,
+        (to, vci): (Peer, VciId),
+        len: usize,
+        wish: Wish,
+        whole: bool,
+    ) -> Option<Shape> {
         let count = len.div_ceil(UNIT);
         if len == 0 || (whole && count > RING) {
             return None;
         }
         // One whose message can be read need not begin: its receiver won't wait for it for long. Any other goes on by
         // the unit that it has, whatever the receivers of others do.
-        let (mode, readable) = (self.mode, self.is_readable(to, vci));
+        let mode = self.mode;
+        let readable = match self.remotes.get(to, vci) {
+            Some(remote) if mode != SingleCopy::Never && remote.is_tried() => {
+                remote.pid().is_some()
+            }
+            _ => self.is_readable(to, vci),
+        };
         let at_once = match wish {
             _ if whole => count,
             Wish::Better if readable => 0,
@@ -121,59 +133,149 @@ impl Pipes for ShmLane {
         if whole {
             remote.reads_by_turns = turn.is_some();
         }
-        let mut kept = remote.kept.take();
-        let fits = kept.is_some_and(|kept| kept.count() == count);
         let by_hand = turn.is_some_and(|turn| match mode {
             // Of two copies it is the quickest way wherever both run.
             SingleCopy::Never => true,
             _ => remote.goes_by_hand(len, turn, readable),
         });
-        if !(by_hand && fits)
-            && let Some(kept) = kept.take()
-        {
-            kept.give_back(&remote.segment);
-        }
-        let hands = match kept {
-            Some(kept) => Hands::Kept(kept),
-            None if by_hand => Hands::MayKeep,
-            None => Hands::Own,
-        };
-        let units = if let Hands::Kept(_) = hands {
-            0
-        } else {
-            at_once
-        };
-        let way = match self.sending.has_room(&self.own, units) {
-            true => {
-                self.hear();
-                self.way(to, vci, len, wish, whole, by_hand)
+        let hands = match remote.kept.take() {
+            Some(kept) if by_hand && kept.are(count) => Hands::Kept(kept),
+            kept => {
+                if let Some(kept) = kept {
+                    kept.give_back(&remote.segment);
+                }
+                if by_hand { Hands::MayKeep } else { Hands::Own }
             }
-            false => None,
         };
-        let way = match (way, self.remote(to, vci)) {
-            (Some((way, true)), Ok(remote)) => Some((
-                way,
-                remote.is_timed(len, (turn.is_some(), by_hand), readable),
-            )),
-            (way, _) => way,
+        let units = match hands {
+            Hands::Kept(_) => 0,
+            _ => at_once,
         };
-        let open = |way| {
-            self.sending.open(
-                &self.own,
-                (to, vci),
-                len,
-                way,
-                whole,
-                (hands, turn.is_some()),
-            )
-        };
-        let pipe = way.and_then(open);
-        if let (None, Hands::Kept(kept)) = (pipe, hands)
+        let shape = self.open_by(
+            (to, vci),
+            len,
+            (wish, readable),
+            whole,
+            (hands, turn.is_some()),
+            units,
+        );
+        if let (None, Hands::Kept(kept)) = (shape, hands)
             && let Ok(remote) = self.remote(to, vci)
         {
             kept.give_back(&remote.segment);
         }
-        pipe
+        shape
+    }
+
+    /// As [`ShmLane::open_pipe`], if there are so many units.
+    fn open_by(
+        &mut self,
+        (to, vci): (Peer, VciId),
+        len: usize,
+        (wish, readable): (Wish, bool),
+        whole: bool,
+        (hands, by_turns): (Hands, bool),
+        units: usize,
+    ) -> Option<Shape> {
+        if !self.sending.has_room(&self.own, units) {
+            return None;
+        }
+        self.hear();
+        let by_hand = hands != Hands::Own;
+        let (way, counts) = match (by_hand, wish, self.mode) {
+            // What goes from hand to hand is in the cache of who writes it.
+            // (Where two copies are asked for there is nothing to find out.)
+            (true, Wish::Better, SingleCopy::Never) => (Way::Cached, false),
+            (true, Wish::Better, SingleCopy::Measured) => (Way::Cached, true),
+            _ => self.way(to, vci, len, wish, whole, readable)?,
+        };
+        let remote = self.remotes.get(to, vci).as_mut()?;
+        let measured = counts && remote.is_timed(len, (by_turns, by_hand), readable);
+        let shape = self.sending.open(
+            &self.own,
+            (to, vci),
+            len,
+            (way, measured),
+            whole,
+            (hands, by_turns),
+            remote.ended,
+        )?;
+        remote.opened = shape.generation as u8;
+        Some(shape)
+    }
+}
+
+/// Has units of a peer's room mapped, up to this one: as many as the sender has had with it. Returns how many are then.
+#[cold]
+fn map_more(segment: &Segment, mapped: usize, last: usize) -> usize {
+    let units = (last + 1).next_multiple_of(STEP);
+    segment.map_units(mapped, units);
+    units
+}
+
+impl Remote {
+    /// All that is wanted of a message, `len` bytes of `total`, has come from these units through a pipe. Returns whether
+    /// they are this process's own and back.
+    fn ends(
+        &mut self,
+        shape: Shape,
+        (len, total): (usize, usize),
+        (is_own, units): (bool, u128),
+        spent: u64,
+    ) -> bool {
+        let by_hand = shape.may_keep || is_own;
+        let came = if by_hand { Came::ByHand } else { Came::Piped };
+        let is_turn = self.turns.receive(len, came);
+        self.crosses = shape.heard != self.opened;
+        self.ended = shape.generation as u8;
+        let before = self.kept.take();
+        let generation = shape.generation;
+        let ending = match len == total {
+            false => Ending::Forgone,
+            true if shape.may_keep && is_turn => {
+                self.kept = Some(Kept { generation, units });
+                Ending::Kept
+            }
+            true => Ending::Read,
+        };
+        let words = self.segment.words(shape.slot);
+        words.end(generation, ending, shape.timed.then_some(spent));
+        wake(&mut self.mailbox);
+        if let Some(kept) = before {
+            kept.give_back(&self.segment);
+        }
+        is_own && ending == Ending::Read
+    }
+}
+
+fn wrong(from: Peer) -> LaneError {
+    LaneError::lost(from, "it sent a message by a way that can't be")
+}
+
+impl Pipes for ShmLane {
+    fn open(&mut self, to: Peer, vci: VciId, len: usize, wish: Wish) -> Option<Pipe> {
+        let shape = self.open_pipe((to, vci), len, wish, false);
+        shape.map(Shape::name)
+    }
+
+    fn begin(
+        &mut self,
+        to: Peer,
+        vci: VciId,
+        len: usize,
+        wish: Wish,
+        source: Source<'_>,
+        is_behind: bool,
+    ) -> Option<(Pipe, bool)> {
+        let shape = self.open_pipe((to, vci), len, wish, true)?;
+        let remote = self.remotes.get(to, vci).as_mut()?;
+        if !(is_behind || remote.crosses) || len > WRITTEN_FIRST {
+            return Some((shape.name(), false));
+        }
+        let rooms = (&*self.own, remote.segment.room());
+        let pipe = self.sending.write(rooms, shape, source);
+        self.hear();
+        Some((pipe, true))
     }
 
     fn are_full(&mut self, len: usize) -> bool {
@@ -200,16 +302,6 @@ impl Pipes for ShmLane {
         Ok(pushed)
     }
 
-    fn write(&mut self, pipe: Pipe, source: Source<'_>) -> Result<Pipe, LaneError> {
-        let Some((to, vci)) = self.sending.receiver(pipe) else {
-            return Ok(pipe);
-        };
-        let theirs = self.remote(to, vci)?.segment.room();
-        let pipe = self.sending.write((&self.own, theirs), pipe, source);
-        self.hear();
-        Ok(pipe)
-    }
-
     fn abandon(&mut self, pipe: Pipe) {
         self.sending.abandon(pipe);
         self.hear();
@@ -219,6 +311,61 @@ impl Pipes for ShmLane {
         let are_taken = self.sending.is_empty(&self.own);
         self.hear();
         are_taken
+    }
+
+    fn take_written(
+        &mut self,
+        from: Peer,
+        vci: VciId,
+        pipe: Pipe,
+        (len, total): (usize, usize),
+        take: &mut dyn FnMut(usize, &[u8]),
+    ) -> Result<bool, LaneError> {
+        let shape = Shape::parse(pipe).ok_or_else(|| wrong(from))?;
+        let Some(first) = shape.row else {
+            return Ok(false);
+        };
+        let remote = self.remotes.get(from, vci);
+        let Some(remote) = remote.as_mut() else {
+            // Attached, and then again.
+            self.remote(from, vci)?;
+            return self.take_written(from, vci, pipe, (len, total), take);
+        };
+        let (is_own, at, count) = (
+            first >= THEIRS,
+            usize::from(first % THEIRS),
+            len.div_ceil(UNIT),
+        );
+        if len == 0 || count > UNITS - at {
+            return Err(wrong(from));
+        }
+        let start = shape.timed.then(now);
+        // All is read soon: the line to say so in comes meanwhile.
+        netmod_kit::ask_for_lines(remote.segment.words(shape.slot).end_word(), 1);
+        let room = if is_own {
+            self.own.room()
+        } else {
+            let last = at + count - 1;
+            if last >= remote.units_mapped {
+                remote.units_mapped = map_more(&remote.segment, remote.units_mapped, last);
+            }
+            remote.segment.room()
+        };
+        // SAFETY: within the room, of which all these units are; the sender has written them, and leaves them alone until
+        // they are taken.
+        take(0, unsafe {
+            std::slice::from_raw_parts(room.add(at * UNIT), len)
+        });
+        let spent = start.map_or(0, |start| {
+            self.receiving.heard = now();
+            self.receiving.heard.saturating_sub(start)
+        });
+        let units = row(at as u32, count as u32);
+        let is_back = remote.ends(shape, (len, total), (is_own, units), spent);
+        if is_back && !self.sending.take_back(&self.own, (from, vci), units) {
+            return Err(wrong(from));
+        }
+        Ok(true)
     }
 
     fn pull(
@@ -237,8 +384,11 @@ impl Pipes for ShmLane {
             self.remote(from, vci)?;
             return self.pull(reading, take);
         };
-        let wrong = || LaneError::lost(from, "it sent a message by a way that can't be");
+        let wrong = || wrong(from);
         let (words, shape) = words_of(&remote.segment, pipe).ok_or_else(wrong)?;
+        if shape.row.is_some() {
+            return Err(wrong());
+        }
         let generation = shape.generation;
         let start = shape.timed.then(now);
         if reading.begun == 0 {
@@ -246,10 +396,6 @@ impl Pipes for ShmLane {
         }
         let before = reading.taken;
         let wanted = u32::try_from(reading.len.div_ceil(UNIT)).map_err(|_| wrong())?;
-        let fits = |first: u8| usize::from(first) + wanted as usize <= UNITS;
-        if !shape.row.is_none_or(fits) {
-            return Err(wrong());
-        }
         let mut looks = 0;
         while reading.taken < wanted && looks <= LOOKS {
             // All that is written, before the first of it is copied: what the sender writes meanwhile takes the line of
@@ -259,12 +405,7 @@ impl Pipes for ShmLane {
             let mut ready = 0;
             while ready < most {
                 let number = reading.taken + ready as u32;
-                // Where the name says it, all is written, and the line of the words need not be fetched.
-                let place = match shape.row {
-                    Some(first) => Some(first + number as u8),
-                    None => words.place(generation, number),
-                };
-                let Some(place) = place else {
+                let Some(place) = words.place(generation, number) else {
                     break;
                 };
                 // Where the memory is this process's, so is the whole message.
@@ -277,10 +418,8 @@ impl Pipes for ShmLane {
                 reading.is_own = is_own;
                 reading.places |= 1 << (place % THEIRS);
                 if !is_own && usize::from(place) >= remote.units_mapped {
-                    // As many as the sender has had with it.
-                    let units = (usize::from(place) + 1).next_multiple_of(STEP);
-                    remote.segment.map_units(remote.units_mapped, units);
-                    remote.units_mapped = units;
+                    remote.units_mapped =
+                        map_more(&remote.segment, remote.units_mapped, place.into());
                 }
                 places[ready] = place;
                 ready += 1;
@@ -326,30 +465,10 @@ impl Pipes for ShmLane {
             reading.spent += self.receiving.heard.saturating_sub(start);
         }
         if done == reading.len {
-            let by_hand = shape.may_keep || reading.is_own;
-            let came = if by_hand { Came::ByHand } else { Came::Piped };
-            let is_turn = remote.turns.receive(reading.len, came);
-            let before = remote.kept.take();
-            let ending = match reading.len == reading.total {
-                false => Ending::Forgone,
-                true if shape.may_keep && is_turn => {
-                    let units = reading.places;
-                    remote.kept = Some(Kept { generation, units });
-                    Ending::Kept
-                }
-                true => Ending::Read,
-            };
-            words.end(generation, ending, shape.timed.then_some(reading.spent));
-            wake(&mut remote.mailbox);
-            if let Some(kept) = before {
-                kept.give_back(&remote.segment);
-            }
-            let is_back = reading.is_own && ending == Ending::Read;
-            if is_back
-                && !self
-                    .sending
-                    .take_back(&self.own, (from, vci), reading.places)
-            {
+            let units = (reading.is_own, reading.places);
+            let is_back = remote.ends(shape, (reading.len, reading.total), units, reading.spent);
+            let from = (from, vci);
+            if is_back && !self.sending.take_back(&self.own, from, reading.places) {
                 return Err(wrong());
             }
             return Ok(Pulled::Whole);

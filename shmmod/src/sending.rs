@@ -15,6 +15,7 @@ use crate::choice::{Way, Work};
 use crate::lent::{Kept, Lent, bits};
 use crate::pipes::now;
 use crate::segment::{PIPES, STEP, Segment, UNIT, UNITS};
+use crate::shape::{Shape, THEIRS, ahead, row};
 
 /// So many pipes may be open before it is looked whether their receivers are through: each look costs a cache line.
 const OPEN: usize = 16;
@@ -31,53 +32,6 @@ const ASKED: usize = 8;
 /// Pipes that are looked at for room without having found any, before the search ends; now and then all are.
 const PATIENCE: usize = 8;
 const EVERY: u32 = 16;
-
-/// What a pipe's name says: which words, and which use of them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Shape {
-    pub generation: u32,
-    pub slot: usize,
-    /// Whether the receiver may keep the units.
-    pub may_keep: bool,
-    /// Whether its time counts.
-    pub timed: bool,
-    /// All is written, in units one behind the other from this one on.
-    pub row: Option<u8>,
-}
-
-/// The bit of a name that says that the receiver may keep the units.
-const MAY_KEEP: u32 = 1 << 31;
-/// The one that says that its time counts.
-const IS_TIMED: u32 = 1 << 29;
-/// The one that says that there is a row, and where the number of its first unit is.
-const ROW: u32 = 1 << 30;
-const FIRST: u32 = 8;
-/// A place in the receiver's room: a unit of its own that this process has kept.
-pub(crate) const THEIRS: u8 = UNITS as u8;
-
-impl Shape {
-    fn name(self) -> Pipe {
-        let may_keep = if self.may_keep { MAY_KEEP } else { 0 };
-        let timed = if self.timed { IS_TIMED } else { 0 };
-        let row = self.row.map_or(0, |first| ROW | u32::from(first) << FIRST);
-        let said = may_keep | timed | row | self.slot as u32;
-        Pipe(u64::from(self.generation) << 32 | u64::from(said))
-    }
-
-    /// `None`: it is no pipe's name.
-    pub fn parse(Pipe(name): Pipe) -> Option<Shape> {
-        let (generation, low) = ((name >> 32) as u32, name as u32);
-        let first = (low >> FIRST) as u8;
-        let shape = Shape {
-            generation,
-            slot: usize::from(low as u8),
-            may_keep: low & MAY_KEEP != 0,
-            timed: low & IS_TIMED != 0,
-            row: (low & ROW != 0).then_some(first),
-        };
-        (generation != 0 && shape.slot < PIPES && shape.name() == Pipe(name)).then_some(shape)
-    }
-}
 
 /// A message whose receiver is through.
 pub(crate) struct Ended {
@@ -124,6 +78,8 @@ struct Live {
     written: u32,
     assigned: u32,
     units: [u8; RING],
+    /// The first unit, if all chunks have one and they lie one behind the other.
+    row: Option<u8>,
     /// A unit that only this one gets, so that it can go on whatever others do.
     spare: Option<u8>,
 }
@@ -133,12 +89,31 @@ impl Live {
         &mut self.units[chunk as usize % RING]
     }
 
-    /// The first of its units, if all of the message has one, and they are this process's and lie one behind the other.
-    fn row(&self) -> Option<u8> {
-        let units = self.units.get(..self.chunks as usize)?;
-        let (&first, is_own) = (units.first()?, !matches!(self.hands, Hands::Kept(_)));
-        let is_row = (first..).zip(units).all(|(wanted, &unit)| unit == wanted);
-        (self.all && is_own && self.written == 0 && is_row).then_some(first)
+    /// All chunks have the units from `first` on.
+    fn set_row(&mut self, first: u8) {
+        for (at, unit) in (0..self.chunks as u8).zip(&mut self.units) {
+            *unit = first.wrapping_add(at);
+        }
+        (self.assigned, self.row) = (self.chunks, Some(first));
+    }
+
+    /// Looks whether the units of a message that has them all lie so.
+    fn find_row(&mut self) {
+        let Some(units) = self.units.get(..self.chunks as usize) else {
+            return;
+        };
+        let follows = |pair: &[u8]| pair[0].wrapping_add(1) == pair[1];
+        let is_row = units.windows(2).all(follows);
+        self.row = units.first().copied().filter(|_| is_row);
+    }
+
+    /// The units of the chunks that the receiver is not through with.
+    fn held(&mut self) -> u128 {
+        match self.row {
+            Some(first) if self.freed == 0 && first < THEIRS => row(first.into(), self.chunks),
+            _ => (self.freed..self.assigned)
+                .fold(0, |units, chunk| units | 1 << (*self.unit(chunk) % THEIRS)),
+        }
     }
 }
 
@@ -192,7 +167,10 @@ impl Sending {
     }
 
     fn has(&self, units: usize) -> bool {
-        !self.slots.is_empty() && (units == 0 || self.free.count_ones() as usize >= units)
+        !self.slots.is_empty()
+            && (units == 0
+                || ahead(self.free, self.next, units as u32).is_some()
+                || self.free.count_ones() as usize >= units)
     }
 
     /// Has more units, if there may be more.
@@ -217,7 +195,7 @@ impl Sending {
         true
     }
 
-    /// Opens a pipe, for which there is room: for all of the message at once, or for what there is.
+    /// Opens a pipe, for which there is room: for all of the message at once, or for what there is. `heard`: see [`Shape`].
     pub fn open(
         &mut self,
         own: &Segment,
@@ -226,7 +204,8 @@ impl Sending {
         (way, measured): (Way, bool),
         all: bool,
         (hands, by_turns): (Hands, bool),
-    ) -> Option<Pipe> {
+        heard: u8,
+    ) -> Option<Shape> {
         let chunks = u32::try_from(len.div_ceil(UNIT)).ok()?;
         let hands = match hands {
             Hands::MayKeep if !all || !self.lent.may_grow(chunks as usize) => Hands::Own,
@@ -235,7 +214,7 @@ impl Sending {
         let slot = self.slots.pop()?;
         self.generation = self.generation.wrapping_add(1).max(1);
         let generation = self.generation;
-        let mut live = Live {
+        let live = self.live[slot].insert(Live {
             to,
             vci,
             generation,
@@ -251,22 +230,33 @@ impl Sending {
             written: 0,
             assigned: 0,
             units: [0; RING],
+            row: None,
             spare: None,
-        };
-        if let Hands::Kept(kept) = hands {
-            for unit in bits(kept.units) {
-                *live.unit(live.assigned) = THEIRS | unit as u8;
-                live.assigned += 1;
+        });
+        match hands {
+            Hands::Kept(Kept { units, .. }) => {
+                let first = units.trailing_zeros();
+                if units == row(first, chunks) {
+                    live.set_row(THEIRS | first as u8);
+                } else {
+                    for unit in bits(units) {
+                        *live.unit(live.assigned) = THEIRS | unit as u8;
+                        live.assigned += 1;
+                    }
+                }
+            }
+            _ if all => self.take_all(own, slot),
+            _ => {
+                if let Some(unit) = self.take_unit(own)
+                    && let Some(live) = &mut self.live[slot]
+                {
+                    (live.units[0], live.assigned) = (unit, 1);
+                }
             }
         }
-        let wanted = if all { chunks } else { 1 };
-        while live.assigned < wanted
-            && let Some(unit) = self.take_unit(own)
-        {
-            *live.unit(live.assigned) = unit;
-            live.assigned += 1;
-        }
-        live.measured &= !mem::take(&mut self.has_grown);
+        let has_grown = mem::take(&mut self.has_grown);
+        let live = self.live[slot].as_mut()?;
+        live.measured &= !has_grown;
         if !all {
             own.words(slot).open(generation);
         }
@@ -276,10 +266,33 @@ impl Sending {
             may_keep: hands == Hands::MayKeep,
             timed: live.measured,
             row: None,
+            heard,
         };
-        self.live[slot] = Some(live);
         self.order.push_back(slot);
-        Some(shape.name())
+        Some(shape)
+    }
+
+    /// Gives all of a message its units, as far as there are any: those that come next, if they lie one behind the other.
+    fn take_all(&mut self, own: &Segment, slot: usize) {
+        let Some(live) = &mut self.live[slot] else {
+            return;
+        };
+        if let Some((first, units, end)) = ahead(self.free, self.next, live.chunks) {
+            (self.free, self.next) = (self.free & !units, end);
+            return live.set_row(first);
+        }
+        for chunk in 0..live.chunks {
+            let Some(unit) = self.take_unit(own) else {
+                return;
+            };
+            if let Some(live) = &mut self.live[slot] {
+                *live.unit(chunk) = unit;
+                live.assigned += 1;
+            }
+        }
+        if let Some(live) = &mut self.live[slot] {
+            live.find_row();
+        }
     }
 
     fn find(&mut self, pipe: Pipe) -> Option<(usize, &mut Live)> {
@@ -311,36 +324,37 @@ impl Sending {
         pushed
     }
 
-    /// As [`netmod::Pipes::write`].
+    /// Writes all of a message to a pipe that was just opened and has the units for it, before the receiver is told. Returns the name that it is
+    /// to be told: that may say where the data is, which the receiver then need not look for.
     pub fn write(
         &mut self,
         (own, theirs): (&Segment, *mut u8),
-        pipe: Pipe,
+        shape: Shape,
         mut source: Source<'_>,
     ) -> Pipe {
-        let begun = self.begins(pipe);
-        let Some((live, shape)) = self
-            .find(pipe)
-            .map(|(_, live)| live)
-            .zip(Shape::parse(pipe))
-        else {
+        let pipe = shape.name();
+        let Some(live) = self.live.get_mut(shape.slot).and_then(Option::as_mut) else {
             return pipe;
         };
-        let row = live.row();
-        let Some(first) = row else {
+        let begun = live.measured.then(now);
+        let Some(first) = live.row else {
             self.push_chunks((own, theirs), (pipe, TOGETHER), &mut 0, source);
             self.ends(pipe, begun);
             return pipe;
         };
         live.written = live.chunks;
         let (way, len) = (live.way, live.len);
-        // SAFETY: within the room. The units were given to this message, and their last readers are done with them.
+        let room = if first < THEIRS { own.room() } else { theirs };
+        // SAFETY: within the room. The units were given to this message, or kept, and their last readers are done with them.
         let chunks = unsafe {
-            let start = own.room().add(usize::from(first) * UNIT);
+            let start = room.add(usize::from(first % THEIRS) * UNIT);
             std::slice::from_raw_parts_mut(start, len)
         };
         self.fill(way, chunks, 0, &mut source);
-        self.ends(pipe, begun);
+        if let (Some(begun), Some(live)) = (begun, &mut self.live[shape.slot]) {
+            live.writing = now().saturating_sub(begun);
+        }
+        let row = Some(first);
         Shape { row, ..shape }.name()
     }
 
@@ -549,49 +563,59 @@ impl Sending {
     /// A pipe's slot is free again, and the caller takes it out of the order; so are its units, but for those that the
     /// receiver keeps.
     fn release(&mut self, slot: usize, ending: Ending) {
-        let Some(mut live) = self.live[slot].take() else {
+        let Some(live) = &mut self.live[slot] else {
             return;
         };
-        self.slots.push(slot);
-        if let Hands::Kept(kept) = live.hands {
-            // What has been read is its owner's again, who knows.
-            if ending != Ending::Read {
-                self.unread.push((live.to, live.vci, kept));
-            }
-            return;
-        }
-        let mut units = 0;
-        for chunk in live.freed..live.assigned {
-            units |= 1 << *live.unit(chunk);
-        }
+        let (to, hands, generation) = ((live.to, live.vci), live.hands, live.generation);
+        let mut units = live.held();
         if let Some(unit) = live.spare {
             units |= 1 << unit;
         }
-        match ending {
-            Ending::Kept => {
-                let generation = live.generation;
-                let kept = Kept { generation, units };
-                self.lent.add((live.to, live.vci), kept);
-            }
+        self.live[slot] = None;
+        self.slots.push(slot);
+        match (hands, ending) {
+            // What has been read is its owner's again, who knows.
+            (Hands::Kept(_), Ending::Read) => {}
+            (Hands::Kept(kept), _) => self.unread.push((to.0, to.1, kept)),
+            (_, Ending::Kept) => self.lent.add(to, Kept { generation, units }),
             _ => self.free |= units,
         }
     }
 
     /// Units of this process's that a peer has kept have been read with its message. `false`: he hadn't them.
     pub fn take_back(&mut self, own: &Segment, from: (Peer, VciId), units: u128) -> bool {
-        if !self.lent.take_back(from, units) {
-            // It hasn't been noticed yet that he kept them.
-            let order = mem::take(&mut self.order);
-            let goes_on = |slot: &usize| !self.is_over(own, *slot);
-            self.order = order.into_iter().filter(goes_on).collect();
-            if !self.lent.take_back(from, units) {
-                return false;
-            }
+        if !self.lent.take_back(from, units) && !self.notice(own, from, units) {
+            return false;
         }
         self.free |= units;
         // They are at hand: the next message goes by them.
         self.next = units.trailing_zeros() % u128::BITS;
         true
+    }
+
+    /// A peer has kept the units of a message, which has not been noticed yet, and given them back. `false`: he hadn't them.
+    fn notice(&mut self, own: &Segment, from: (Peer, VciId), units: u128) -> bool {
+        let has = |&slot: &usize, live: &mut [Option<Live>]| {
+            let Some(live) = &mut live[slot] else {
+                return false;
+            };
+            live.hands == Hands::MayKeep && (live.to, live.vci) == from && live.held() == units
+        };
+        let live = &mut self.live;
+        // The one that was opened last, mostly.
+        let Some(at) = self.order.iter().rposition(|slot| has(slot, live)) else {
+            return false;
+        };
+        let slot = self.order[at];
+        let is_measured = self.live[slot].as_ref().is_none_or(|live| live.measured);
+        if !is_measured {
+            // That he has answered there says it: the line of the words need not be fetched.
+            self.release(slot, Ending::Kept);
+        } else if !self.is_over(own, slot) {
+            return false;
+        }
+        self.order.remove(at);
+        self.lent.take_back(from, units)
     }
 
     /// As [`netmod::Pipes::abandon`].
@@ -604,11 +628,9 @@ impl Sending {
 
     /// Whether the receivers are through with all pipes.
     pub fn is_empty(&mut self, own: &Segment) -> bool {
-        let order = mem::take(&mut self.order);
-        self.order = order
-            .into_iter()
-            .filter(|&slot| !self.is_over(own, slot))
-            .collect();
+        let mut order = mem::take(&mut self.order);
+        order.retain(|&slot| !self.is_over(own, slot));
+        self.order = order;
         self.order.is_empty()
     }
 
@@ -642,8 +664,8 @@ mod tests {
         for message in 0..early + 2 * UNITS {
             assert!(sending.has_room(&own, 1));
             let measured = (Way::Cached, true);
-            let pipe = sending
-                .open(&own, (1, 0), UNIT, measured, true, (Hands::Own, false))
+            let shape = sending
+                .open(&own, (1, 0), UNIT, measured, true, (Hands::Own, false), 0)
                 .expect("there is room");
             // The first STEP units are had at once, others when a round gets to its end.
             let late = (message + 1).saturating_sub(early);
@@ -652,13 +674,13 @@ mod tests {
             let before = (STEP + late.saturating_sub(1))
                 .next_multiple_of(STEP)
                 .min(UNITS);
-            let (_, live) = sending.find(pipe).expect("it is open");
+            let (_, live) = sending.find(shape.name()).expect("it is open");
             assert_eq!(
                 live.measured,
                 units == before && message > 0,
                 "message {message}"
             );
-            sending.abandon(pipe);
+            sending.abandon(shape.name());
         }
         let mut sending = Sending::default();
         assert!(sending.has_room(&own, RING) && sending.units == RING);

@@ -17,7 +17,13 @@ const UNIT: usize = 16 << 10;
 const ROOM: usize = 2 << 20;
 
 fn open(lane: &mut dyn Lane, len: usize, wish: Wish, whole: bool) -> Option<Pipe> {
-    lane.pipes().unwrap().open(1, 0, len, wish, whole)
+    let pipes = lane.pipes().unwrap();
+    if !whole {
+        return pipes.open(1, 0, len, wish);
+    }
+    let (pipe, is_written) = pipes.begin(1, 0, len, wish, Source::Bytes(&[]), false)?;
+    assert!(!is_written);
+    Some(pipe)
 }
 
 fn push(lane: &mut dyn Lane, pipe: Pipe, data: &[u8], moved: &mut usize) -> Pushed {
@@ -31,7 +37,18 @@ fn reading(pipe: Pipe, len: usize, replaceable: bool) -> Reading {
 
 fn pull(lane: &mut dyn Lane, reading: &mut Reading, to: &mut [u8]) -> Pulled {
     let mut take = |at: usize, data: &[u8]| to[at..at + data.len()].copy_from_slice(data);
-    lane.pipes().unwrap().pull(reading, &mut take).unwrap()
+    let pipes = lane.pipes().unwrap();
+    let Reading {
+        from, vci, pipe, ..
+    } = *reading;
+    let lengths = (reading.len, reading.total);
+    match pipes.take_written(from, vci, pipe, lengths, &mut take) {
+        Ok(true) => Pulled::Whole,
+        taken => {
+            assert_eq!(taken, Ok(false));
+            pipes.pull(reading, &mut take).unwrap()
+        }
+    }
 }
 
 fn is_taken(sender: &mut dyn Lane) -> bool {
@@ -46,13 +63,18 @@ fn what_nobody_waits_for_is_written_together_and_arrives_whole() {
     for turn in 0..300 {
         let len = 1 + (turn * 7919) % (300 << 10);
         let sent = data(len + turn)[turn..].to_vec();
-        let pipe = open(&mut *sender, len, Wish::Better, true).unwrap();
         let mut parts = |at: usize, out: &mut [u8]| out.copy_from_slice(&sent[at..at + out.len()]);
         let source = match turn % 3 {
             0 => Source::Parts(&mut parts),
             _ => Source::Bytes(&sent),
         };
-        let pipe = sender.pipes().unwrap().write(pipe, source).unwrap();
+        let pipes = sender.pipes().unwrap();
+        let (pipe, is_written) = pipes.begin(1, 0, len, Wish::Better, source, true).unwrap();
+        assert_eq!(is_written, len <= 256 << 10);
+        if !is_written {
+            let pushed = pipes.push(pipe, &mut 0, Source::Bytes(&sent));
+            assert_eq!(pushed, Ok(Pushed::Whole));
+        }
         // Some are read after the next one.
         let mut due = vec![(pipe, sent)];
         due.extend(last.take());
@@ -289,6 +311,9 @@ fn names_of_no_pipe_are_refused() {
         let pipes = receiver.pipes().unwrap();
         let pulled = pipes.pull(&mut reading(Pipe(name), UNIT + 1, true), &mut take);
         assert!(pulled.is_err(), "{name:#x}");
+        let lengths = (UNIT + 1, UNIT + 1);
+        let taken = pipes.take_written(0, 0, Pipe(name), lengths, &mut take);
+        assert!(taken.is_err(), "{name:#x}");
         pipes.forgo(0, 0, Pipe(name));
     }
     // One that is another message's by now brings nothing, and takes nothing from that.

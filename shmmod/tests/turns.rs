@@ -21,17 +21,24 @@ impl Lanes {
         Lanes { lanes, _transports }
     }
 
+    /// Opens a pipe for a message that nobody sends.
     fn open(&mut self, from: usize, to: usize, len: usize) -> Option<Pipe> {
         let pipes = self.lanes[from].pipes().unwrap();
-        pipes.open(to as Peer, 0, len, Wish::Better, true)
+        let none = Source::Bytes(&[]);
+        let (pipe, is_written) = pipes.begin(to as Peer, 0, len, Wish::Better, none, false)?;
+        assert!(!is_written);
+        Some(pipe)
     }
 
     /// Sends all of a message; `None`: there is no room.
     fn send(&mut self, from: usize, to: usize, data: &[u8]) -> Option<Pipe> {
-        let pipe = self.open(from, to, data.len())?;
         let pipes = self.lanes[from].pipes().unwrap();
-        let pushed = pipes.push(pipe, &mut 0, Source::Bytes(data));
-        assert_eq!(pushed, Ok(Pushed::Whole));
+        let (to, all) = (to as Peer, Source::Bytes(data));
+        let (pipe, is_written) = pipes.begin(to, 0, data.len(), Wish::Better, all, false)?;
+        if !is_written {
+            let pushed = pipes.push(pipe, &mut 0, Source::Bytes(data));
+            assert_eq!(pushed, Ok(Pushed::Whole));
+        }
         Some(pipe)
     }
 
@@ -47,7 +54,11 @@ impl Lanes {
         let mut reading = Reading::new(from as Peer, 0, pipe, (len, total), false);
         let mut take = |at: usize, data: &[u8]| got[at..at + data.len()].copy_from_slice(data);
         let pipes = self.lanes[to].pipes().unwrap();
-        assert_eq!(pipes.pull(&mut reading, &mut take), Ok(Pulled::Whole));
+        let taken = pipes.take_written(from as Peer, 0, pipe, (len, total), &mut take);
+        if taken == Ok(false) {
+            assert_eq!(pipes.pull(&mut reading, &mut take), Ok(Pulled::Whole));
+        }
+        assert!(taken.is_ok());
         got
     }
 
@@ -169,6 +180,54 @@ fn memory_comes_back_with_an_answer_that_is_not_read() {
 }
 
 #[test]
+fn who_sends_before_he_receives_writes_before_he_tells() {
+    let mut lanes = Lanes::new(SingleCopy::Never);
+    for len in [UNIT, 4 * UNIT, 100_000, 20 * UNIT] {
+        for round in 0..400 {
+            let sent = [data(len, round), data(len, round + 7)];
+            let mut pipes = Vec::new();
+            for (from, to) in [(0, 1), (1, 0)] {
+                let lane = lanes.lanes[from].pipes().unwrap();
+                let all = Source::Bytes(&sent[from]);
+                let (pipe, is_written) = lane
+                    .begin(to, 0, len, Wish::Better, all, false)
+                    .expect("there is room");
+                assert_eq!(is_written, round > 0 && len <= 16 * UNIT, "{len} {round}");
+                if !is_written {
+                    let all = Source::Bytes(&sent[from]);
+                    assert_eq!(lane.push(pipe, &mut 0, all), Ok(Pushed::Whole));
+                }
+                pipes.push(pipe);
+            }
+            for (from, to) in [(0, 1), (1, 0)] {
+                assert!(lanes.receive((from, to), pipes[from], len, len) == sent[from]);
+            }
+        }
+        // Who answers is waited for, and is told first.
+        lanes.turn([0, 1], len, 1);
+        lanes.turn([0, 1], len, 2);
+        let all = data(len, 3);
+        let lane = lanes.lanes[0].pipes().unwrap();
+        let (pipe, is_written) = lane
+            .begin(1, 0, len, Wish::Better, Source::Bytes(&all), false)
+            .expect("there is room");
+        assert!(!is_written);
+        assert_eq!(
+            lane.push(pipe, &mut 0, Source::Bytes(&all)),
+            Ok(Pushed::Whole)
+        );
+        assert!(lanes.receive((0, 1), pipe, len, len) == all);
+        lanes.turn([1, 0], len, 4);
+    }
+    assert!(
+        lanes
+            .lanes
+            .iter_mut()
+            .all(|lane| lane.pipes().unwrap().are_taken())
+    );
+}
+
+#[test]
 fn who_claims_memory_that_he_has_not_is_not_believed() {
     let mut lanes = Lanes::new(SingleCopy::Never);
     lanes.turns([1, 0], UNIT, 5);
@@ -178,4 +237,9 @@ fn who_claims_memory_that_he_has_not_is_not_believed() {
     let mut reading = Reading::new(1, 0, answer, (UNIT, UNIT), false);
     let pipes = lanes.lanes[0].pipes().unwrap();
     assert!(pipes.pull(&mut reading, &mut |_, _| {}).is_err());
+    // Nor is he who says that all is written in memory that has never been his.
+    let row = 1 << 30 | (128 | 5) << 8;
+    let name = Pipe(answer.0 & !0xff00 | row);
+    let taken = pipes.take_written(1, 0, name, (UNIT, UNIT), &mut |_, _| {});
+    assert!(taken.is_err());
 }

@@ -360,8 +360,7 @@ impl Engine {
 
     /// Begins to move the data of a matched rendezvous message to the receive's buffer.
     fn start_transfer(&mut self, id: RequestId, key: Key, from: Address, rts: Rts) {
-        self.records.rename(id);
-        let Some(record) = self.records.get(id) else {
+        let Some((request, record)) = self.records.find_renamed(id) else {
             return;
         };
         let room = record.buffer.len() as u64;
@@ -377,18 +376,14 @@ impl Engine {
         record.place = None;
         record.spent = 0;
         record.error = (rts.len > room).then(|| truncation(&key, rts.len, room));
+        let is_place = record.buffer.as_ptr().is_some() || record.buffer.is_listable();
         if !self.lost.is_empty() && total > 0 {
             self.fail_if_lost(id, from.peer);
             if self.records.get(id).is_none() {
                 return;
             }
         }
-        let request = self.records.name(id);
-        let Some(record) = self.records.get(id) else {
-            return;
-        };
         let remote = rts.key.map(|key| RemoteAddr { key, offset: 0 });
-        let is_place = record.buffer.as_ptr().is_some() || record.buffer.is_listable();
         match (rts.pipe, remote.filter(|_| is_place)) {
             (pipe, _) if total == 0 => {
                 if let Some(pipe) = pipe {

@@ -526,11 +526,12 @@ impl Records {
         (u64::from(record.generation) == name.generation()).then_some(record)
     }
 
-    /// A name for an active request that no use of its number has had.
-    pub fn rename(&mut self, id: RequestId) {
-        if let Some(record) = self.get(id) {
-            record.generation = record.generation.wrapping_add(1);
-        }
+    /// An active request under a name that no use of its number has had.
+    #[inline]
+    pub fn find_renamed(&mut self, id: RequestId) -> Option<(Name, &mut Record)> {
+        let record = self.get(id)?;
+        record.generation = record.generation.wrapping_add(1);
+        Some((Name::new(id, record.generation), record))
     }
 
     /// The name of an active request.

@@ -2,7 +2,7 @@
 
 #![deny(unsafe_code)]
 
-use netmod::{LaneError, Lost, Reading};
+use netmod::{LaneError, Lost};
 
 use super::{OWN, VciState};
 use crate::error::{Class, Error};
@@ -20,13 +20,30 @@ impl VciState {
     /// Invariant: what goes to the process itself has arrived, and so have the answers, so that what
     /// needs nobody else is complete. Programs may test once and then wait for something of theirs.
     pub fn dispatch(&mut self) -> bool {
-        let mut any = self.dispatch_once();
+        let followed = self.follow_alone();
+        if followed && self.engine.outbox.is_empty() && self.waiting.is_empty() && !self.own_due {
+            return true;
+        }
+        let mut any = followed | self.dispatch_once();
         while std::mem::take(&mut self.own_due)
             && self.routes[OWN].lane.poll(&mut self.engine, usize::MAX)
         {
             any |= self.dispatch_once();
         }
         any
+    }
+
+    /// Carries out what is first in the outbox if it is to take a message from a pipe, which needs no room and so waits for
+    /// nothing. Returns whether that was so.
+    fn follow_alone(&mut self) -> bool {
+        let [action @ Action::Follow { .. }] = self.engine.outbox[..] else {
+            return false;
+        };
+        self.engine.outbox.clear();
+        let rest = self.follow(&action).err();
+        let rest = rest.and_then(|error| self.end_action(action, error));
+        self.engine.outbox.extend(rest);
+        rest.is_none()
     }
 
     pub(super) fn dispatch_once(&mut self) -> bool {
@@ -136,23 +153,7 @@ impl VciState {
                 Some(id) => self.fetch(to, id, remote, len, any),
                 None => Ok(()),
             },
-            Action::Follow {
-                from,
-                request,
-                pipe,
-                remote,
-                sent,
-                fin,
-            } => match self.in_role(request, Role::Receiving) {
-                Some(id) => {
-                    let wanted = self.engine.records.get(id).map_or(0, |record| record.total);
-                    let lengths = (wanted as usize, sent as usize);
-                    let replaceable = remote.is_some();
-                    let reading = Reading::new(from.peer, from.vci, pipe, lengths, replaceable);
-                    self.follow(reading, request, remote, fin)
-                }
-                None => self.forgo(from, pipe),
-            },
+            Action::Follow { .. } => self.follow(&action),
             Action::Forgo(from, pipe) => self.forgo(from, pipe),
             Action::Withdraw(_, id, status) => {
                 self.withdraw(to, id);
@@ -167,12 +168,17 @@ impl VciState {
                 *any = true;
                 None
             }
-            Err(LaneError::Again | LaneError::Unsupported) => Some(action),
-            Err(LaneError::BadMemory(bad)) => {
-                self.end_on_bad_memory(action, *bad);
-                None
-            }
-            Err(LaneError::PeerLost(lost)) => {
+            Err(error) => self.end_action(action, error),
+        }
+    }
+
+    /// What becomes of an action that could not be carried out: it may have to wait for room.
+    #[cold]
+    fn end_action(&mut self, action: Action, error: LaneError) -> Option<Action> {
+        match error {
+            LaneError::Again | LaneError::Unsupported => return Some(action),
+            LaneError::BadMemory(bad) => self.end_on_bad_memory(action, *bad),
+            LaneError::PeerLost(lost) => {
                 let Lost { peer, why } = *lost;
                 if let Action::Ask(_, name)
                 | Action::Launch(_, name)
@@ -182,14 +188,14 @@ impl VciState {
                     && let Some(id) = name.id()
                     && self.engine.records.named(name).is_some()
                 {
-                    self.withdraw(to, id);
+                    self.withdraw(action.address(), id);
                     self.engine
                         .fail(id, Error::new(Class::ProcFailed, why.clone()));
                 }
                 netmod::Sink::peer_lost(&mut self.engine, peer, why);
-                None
             }
         }
+        None
     }
 
     /// The request of this name, if it has not ended nor gone on to another role since.

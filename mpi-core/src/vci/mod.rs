@@ -69,6 +69,8 @@ struct Route {
     copy_max: usize,
     /// Messages sent eagerly.
     eager_sent: u64,
+    /// Whether long messages may go by pipes.
+    has_pipes: bool,
 }
 
 impl Route {
@@ -82,8 +84,9 @@ impl Route {
         let eager_max = eager_limit
             .unwrap_or(limits.eager)
             .min(limits.max_payload - 8);
-        let lane = transport.open_lane(vci)?;
+        let mut lane = transport.open_lane(vci)?;
         Ok(Route {
+            has_pipes: lane.pipes().is_some(),
             lane,
             transport: transport.clone(),
             limits,

@@ -4,12 +4,12 @@
 
 use netmod::{LaneError, Lost, Pipe, Pulled, Pushed, Reading, RemoteAddr, Source, Wish};
 
-use super::{Route, VciState, bad_memory};
+use super::{VciState, bad_memory};
 use crate::error::{Class, Error};
 use crate::pt2pt::buffer::Buffer;
-use crate::pt2pt::engine::{Action, Address, Engine};
+use crate::pt2pt::engine::{Action, Address, Engine, probe_status};
 use crate::pt2pt::request::{RequestId, Role};
-use crate::pt2pt::wire::{self, Control, Key, Name, PacketKind, Rts};
+use crate::pt2pt::wire::{self, Control, Key, Name, PacketKind, Rts, Trailer};
 use netmod_kit::usable::Access;
 
 /// A receive whose data comes through a pipe.
@@ -27,9 +27,6 @@ pub(super) struct Push {
     to: Address,
     request: Name,
 }
-
-/// Longer messages are told of before they are written, however far the receiver may be behind.
-const WRITTEN_FIRST: usize = 256 << 10;
 
 fn source<'a>(buffer: &'a Buffer, parts: &'a mut dyn FnMut(usize, &mut [u8])) -> Source<'a> {
     match buffer.as_bytes() {
@@ -55,14 +52,12 @@ impl VciState {
         let len = buffer.len();
         let taken = self.taken;
         let VciState { engine, routes, .. } = self;
-        let is_pending = engine.streams.get(to.peer, to.vci).is_pending();
-        let Route {
-            eager_max, waits, ..
-        } = routes[route];
-        if len <= eager_max || waits || is_pending || !engine.lost.is_empty() {
+        let route = &mut routes[route];
+        let stream = engine.streams.get(to.peer, to.vci);
+        if len <= route.eager_max || route.waits || stream.is_pending() || !engine.lost.is_empty() {
             return false;
         }
-        let Some(pipes) = routes[route].lane.pipes() else {
+        let Some(pipes) = route.lane.pipes() else {
             return false;
         };
         if let Some(ptr) = buffer.as_ptr()
@@ -70,19 +65,21 @@ impl VciState {
         {
             return false;
         }
-        let Some(mut pipe) = pipes.open(to.peer, to.vci, len, wish(buffer), true) else {
-            return false;
-        };
         let mut parts = |at: usize, out: &mut [u8]| buffer.read(at, out);
         // A receiver that waits finds its place for the message while that is copied. One that has not answered since
         // the last message is likely behind: it gets this one when all is written, unless that takes long.
-        let stream = engine.streams.get(to.peer, to.vci);
-        let follows = stream.piped_at == taken && len <= WRITTEN_FIRST;
+        let is_behind = stream.piped_at == taken;
         stream.piped_at = taken;
-        if follows && let Ok(written) = pipes.write(pipe, source(buffer, &mut parts)) {
-            pipe = written;
-        }
-        let trailer = engine.trailer(to, PacketKind::Rts);
+        let (wish, from) = (wish(buffer), source(buffer, &mut parts));
+        let Some((pipe, is_written)) = pipes.begin(to.peer, to.vci, len, wish, from, is_behind)
+        else {
+            return false;
+        };
+        let trailer = Trailer {
+            kind: PacketKind::Rts,
+            from_vci: engine.vci,
+            credit: std::mem::take(&mut stream.owed),
+        };
         let header = wire::matched(key, trailer);
         let rts = Rts {
             len: len as u64,
@@ -92,17 +89,16 @@ impl VciState {
             sync: false,
         };
         let (bytes, used) = rts.to_bytes();
-        let lane = &mut routes[route].lane;
+        let lane = &mut route.lane;
         let result = lane.send(to.peer, to.vci, &header, &bytes[..used]);
-        let Some(pipes) = lane.pipes() else {
-            return false;
-        };
         if result.is_err() {
-            pipes.abandon(pipe);
+            if let Some(pipes) = lane.pipes() {
+                pipes.abandon(pipe);
+            }
             self.restore_credit(to, trailer, &result);
             return false;
         }
-        if !follows {
+        if !is_written && let Some(pipes) = lane.pipes() {
             // A receiver that is lost meanwhile reads nothing of it.
             let _ = pipes.push(pipe, &mut 0, source(buffer, &mut parts));
         }
@@ -141,7 +137,7 @@ impl VciState {
         if record.pipe.is_some() || buffer.as_ptr().is_some_and(&mut is_bad) {
             return Ok(());
         }
-        record.pipe = pipes.open(to.peer, to.vci, len, wish(buffer), false);
+        record.pipe = pipes.open(to.peer, to.vci, len, wish(buffer));
         Ok(())
     }
 
@@ -222,34 +218,49 @@ impl VciState {
         netmod::Sink::peer_lost(&mut self.engine, peer, why);
     }
 
-    /// Takes the data of a receive from the pipe that its sender has opened.
-    pub(super) fn follow(
-        &mut self,
-        reading: Reading,
-        request: Name,
-        remote: Option<RemoteAddr>,
-        fin: bool,
-    ) -> Result<(), LaneError> {
-        let from = address(&reading);
+    /// Takes the data of a receive from the pipe that its sender has opened, as far as it has come, if that is the action.
+    pub(super) fn follow(&mut self, action: &Action) -> Result<(), LaneError> {
+        let Action::Follow {
+            from,
+            request,
+            pipe,
+            remote,
+            sent,
+            fin,
+        } = *action
+        else {
+            return Ok(());
+        };
         let route = self.route_index(from)?;
         let VciState { engine, routes, .. } = self;
-        let Engine {
-            records, usable, ..
-        } = engine;
-        let (Some(pipes), Some(record)) = (routes[route].lane.pipes(), records.named(request))
-        else {
+        let Some(pipes) = routes[route].lane.pipes() else {
             let why = "it sent a message through memory that is not shared";
             return Err(LaneError::lost(from.peer, why));
         };
+        let Engine {
+            records, usable, ..
+        } = engine;
+        let record = records.named(request);
+        let record = record.filter(|record| record.role == Role::Receiving);
+        let (Some(record), Some(id)) = (record, request.id()) else {
+            pipes.forgo(from.peer, from.vci, pipe);
+            return Ok(());
+        };
+        let lengths = (record.total as usize, sent as usize);
         if let Some(ptr) = record.buffer.as_ptr()
-            && !record.buffer.is_empty()
-            && let Err(bad) = usable.check_once(ptr, reading.len, Access::Write)
+            && let Err(bad) = usable.check_once(ptr, lengths.0, Access::Write)
         {
-            pipes.forgo(reading.from, reading.vci, reading.pipe);
+            pipes.forgo(from.peer, from.vci, pipe);
             return Err(bad_memory::own(bad));
         }
+        let mut take = |at: usize, data: &[u8]| record.buffer.write(at, data);
+        if pipes.take_written(from.peer, from.vci, pipe, lengths, &mut take)? {
+            self.finish_pull(id, from, fin);
+            return Ok(());
+        }
+        let replaceable = remote.is_some();
         let mut pull = Pull {
-            reading,
+            reading: Reading::new(from.peer, from.vci, pipe, lengths, replaceable),
             request,
             remote,
             fin,
@@ -259,6 +270,31 @@ impl VciState {
             self.count_transfers();
         }
         Ok(())
+    }
+
+    /// All of a message has come through a pipe.
+    fn finish_pull(&mut self, id: RequestId, from: Address, fin: bool) {
+        let engine = &mut self.engine;
+        let Some((request, record)) = engine.records.find(id) else {
+            return;
+        };
+        let (total, remote) = (record.total, record.remote);
+        let status = probe_status(&record.key, total);
+        let error = record.error.take();
+        if record.conclude(request, status, error) {
+            engine.records.free(id);
+        }
+        engine.counters.piped += 1;
+        engine.counters.piped_bytes += total;
+        if fin {
+            let body = Control {
+                request: remote,
+                ..Control::default()
+            };
+            engine
+                .outbox
+                .push(Action::Control(from, PacketKind::Fin, body));
+        }
     }
 
     /// Gives back a pipe that nobody wants.
@@ -340,17 +376,7 @@ impl VciState {
         match pipes.pull(&mut pull.reading, &mut take) {
             Ok(Pulled::Part(any)) => (false, any),
             Ok(Pulled::Whole) => {
-                engine.counters.piped += 1;
-                engine.counters.piped_bytes += record.total;
-                if pull.fin {
-                    let body = Control {
-                        request: record.remote,
-                        ..Control::default()
-                    };
-                    let fin = Action::Control(from, PacketKind::Fin, body);
-                    engine.outbox.push(fin);
-                }
-                engine.finish_transfer(id);
+                self.finish_pull(id, from, pull.fin);
                 (true, true)
             }
             Ok(Pulled::Stalled(done)) => {

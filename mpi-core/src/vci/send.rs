@@ -108,6 +108,12 @@ impl VciState {
         mode: Mode,
         owner: u32,
     ) -> Result<Option<RequestId>> {
+        if mode == Mode::Standard
+            && self.goes_by_pipe(to, buffer.len())
+            && self.send_piped(to, key, &buffer)
+        {
+            return Ok(None);
+        }
         if let (Some(data), Mode::Standard) = (buffer.as_bytes(), mode)
             && (self.send_now(to, key, data)
                 || self.send_across(to, key, data)
@@ -133,6 +139,16 @@ impl VciState {
         self.send_queued(to, key, buffer, mode, owner).map(Some)
     }
 
+    /// Whether a message of this length can leave at once by no other way than a pipe.
+    fn goes_by_pipe(&mut self, to: Address, len: usize) -> bool {
+        let stream = self.engine.streams.peek(to.peer, to.vci);
+        let route = stream.map_or(usize::MAX, |stream| {
+            usize::from(stream.route).wrapping_sub(1)
+        });
+        let route = self.routes.get(route);
+        route.is_some_and(|route| route.has_pipes && len > route.eager_max)
+    }
+
     /// Whether the stream to `to` has little of its window left.
     pub(super) fn is_short_of_credit(&mut self, to: Address) -> bool {
         let window = self.engine.window;
@@ -154,7 +170,7 @@ impl VciState {
         self.route_index(to)
             .map_err(|error| Error::new(Class::ProcFailed, error.to_string()))?;
         let id = self.engine.start(owner)?;
-        if let Some(record) = self.engine.records.get(id) {
+        if let Some((_, record)) = self.engine.records.find_renamed(id) {
             record.role = Role::Queued;
             record.key = key;
             record.total = buffer.len() as u64;
@@ -169,7 +185,6 @@ impl VciState {
             record.asked_back = false;
             record.error = None;
         }
-        self.engine.records.rename(id);
         if !self.engine.lost.is_empty() {
             // The transport may still take a message, which nobody would ever answer.
             self.engine.fail_if_lost(id, to.peer);
