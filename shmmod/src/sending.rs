@@ -152,7 +152,16 @@ const _: () = assert!(UNITS == u128::BITS as usize);
 
 impl Sending {
     /// Whether there are a pipe and so many units.
+    #[inline]
     pub fn has_room(&mut self, own: &Segment, units: usize) -> bool {
+        let is_ready = self.order.len() < OPEN && !self.slots.is_empty();
+        let is_row = || ahead(self.free, self.next, units as u32).is_some();
+        is_ready && (units == 0 || is_row()) || self.makes_room(own, units)
+    }
+
+    /// As [`Sending::has_room`], after a look whether receivers are through with some.
+    #[inline(never)]
+    fn makes_room(&mut self, own: &Segment, units: usize) -> bool {
         if self.units == 0 && !self.grow(own) {
             return false;
         }
@@ -167,10 +176,7 @@ impl Sending {
     }
 
     fn has(&self, units: usize) -> bool {
-        !self.slots.is_empty()
-            && (units == 0
-                || ahead(self.free, self.next, units as u32).is_some()
-                || self.free.count_ones() as usize >= units)
+        !self.slots.is_empty() && (units == 0 || self.free.count_ones() as usize >= units)
     }
 
     /// Has more units, if there may be more.

@@ -200,7 +200,16 @@ impl VciState {
     }
 
     /// Which of the routes leads to a peer; found on first contact.
+    #[inline]
     fn route_index(&mut self, to: Address) -> Result<usize, LaneError> {
+        match self.engine.streams.peek(to.peer, to.vci) {
+            Some(stream) if stream.route != 0 => Ok(usize::from(stream.route) - 1),
+            _ => self.find_route(to),
+        }
+    }
+
+    #[inline(never)]
+    fn find_route(&mut self, to: Address) -> Result<usize, LaneError> {
         let stream = self.engine.streams.get(to.peer, to.vci);
         if stream.route == 0 {
             let index = self
