@@ -20,11 +20,7 @@ impl VciState {
     /// Invariant: what goes to the process itself has arrived, and so have the answers, so that what
     /// needs nobody else is complete. Programs may test once and then wait for something of theirs.
     pub fn dispatch(&mut self) -> bool {
-        let followed = self.follow_alone();
-        if followed && self.engine.outbox.is_empty() && self.waiting.is_empty() && !self.own_due {
-            return true;
-        }
-        let mut any = followed | self.dispatch_once();
+        let mut any = self.dispatch_once();
         while std::mem::take(&mut self.own_due)
             && self.routes[OWN].lane.poll(&mut self.engine, usize::MAX)
         {
@@ -33,13 +29,18 @@ impl VciState {
         any
     }
 
-    /// Carries out what is first in the outbox if it is to take a message from a pipe, which needs no room and so waits for
-    /// nothing. Returns whether that was so.
-    fn follow_alone(&mut self) -> bool {
-        let [action @ Action::Follow { .. }] = self.engine.outbox[..] else {
+    /// Carries out what is in the outbox if it is nothing but to take a message from a pipe, which needs no room and so waits
+    /// for nothing. Returns whether that was so.
+    #[inline]
+    pub(super) fn follow_alone(&mut self) -> bool {
+        matches!(self.engine.outbox[..], [Action::Follow { .. }]) && self.follow_first()
+    }
+
+    #[inline(never)]
+    fn follow_first(&mut self) -> bool {
+        let Some(action) = self.engine.outbox.pop() else {
             return false;
         };
-        self.engine.outbox.clear();
         let rest = self.follow(&action).err();
         let rest = rest.and_then(|error| self.end_action(action, error));
         self.engine.outbox.extend(rest);

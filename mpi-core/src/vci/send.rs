@@ -108,11 +108,11 @@ impl VciState {
         mode: Mode,
         owner: u32,
     ) -> Result<Option<RequestId>> {
-        if mode == Mode::Standard
-            && self.goes_by_pipe(to, buffer.len())
-            && self.send_piped(to, key, &buffer)
-        {
-            return Ok(None);
+        if self.goes_by_pipe(to, buffer.len()) {
+            return match mode == Mode::Standard && self.send_by_pipe(to, key, &buffer) {
+                true => Ok(None),
+                false => self.send_queued(to, key, buffer, mode, owner).map(Some),
+            };
         }
         if let (Some(data), Mode::Standard) = (buffer.as_bytes(), mode)
             && (self.send_now(to, key, data)
@@ -130,13 +130,17 @@ impl VciState {
                 return Ok(None);
             }
         }
-        if mode == Mode::Standard
-            && (self.send_piped(to, key, &buffer)
-                || self.makes_room(to, buffer.len()) && self.send_piped(to, key, &buffer))
-        {
+        // The first message to there finds out how it is reached.
+        if mode == Mode::Standard && self.send_by_pipe(to, key, &buffer) {
             return Ok(None);
         }
         self.send_queued(to, key, buffer, mode, owner).map(Some)
+    }
+
+    /// Sends a message by a pipe that has room for all of it, or has after what has come was taken in.
+    fn send_by_pipe(&mut self, to: Address, key: Key, buffer: &Buffer) -> bool {
+        self.send_piped(to, key, buffer)
+            || self.makes_room(to, buffer.len()) && self.send_piped(to, key, buffer)
     }
 
     /// Whether a message of this length can leave at once by no other way than a pipe.
