@@ -29,22 +29,19 @@ impl VciState {
         any
     }
 
-    /// Carries out what is in the outbox if it is nothing but to take a message from a pipe, which needs no room and so waits
-    /// for nothing. Returns whether that was so.
-    #[inline]
-    pub(super) fn follow_alone(&mut self) -> bool {
-        matches!(self.engine.outbox[..], [Action::Follow { .. }]) && self.follow_first()
-    }
-
+    /// As [`VciState::dispatch`] where the outbox says nothing but to take a message from a pipe. That needs no room, and so
+    /// waits for nothing.
     #[inline(never)]
-    fn follow_first(&mut self) -> bool {
-        let Some(action) = self.engine.outbox.pop() else {
-            return false;
-        };
-        let rest = self.follow(&action).err();
-        let rest = rest.and_then(|error| self.end_action(action, error));
-        self.engine.outbox.extend(rest);
-        rest.is_none()
+    pub(super) fn follow_first(&mut self) -> bool {
+        if let Some(action) = self.engine.outbox.pop() {
+            let rest = self.follow(&action).err();
+            let rest = rest.and_then(|error| self.end_action(action, error));
+            self.engine.outbox.extend(rest);
+        }
+        if !self.engine.outbox.is_empty() || !self.waiting.is_empty() {
+            self.dispatch();
+        }
+        true
     }
 
     pub(super) fn dispatch_once(&mut self) -> bool {

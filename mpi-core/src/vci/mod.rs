@@ -250,7 +250,10 @@ impl VciState {
             false => self.poll_lanes(taken),
         };
         if !self.engine.outbox.is_empty() || !self.waiting.is_empty() {
-            any |= self.dispatch();
+            any |= match self.engine.outbox[..] {
+                [Action::Follow { .. }] => self.follow_first(),
+                _ => self.dispatch(),
+            };
         }
         any
     }
