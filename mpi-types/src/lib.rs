@@ -11,5 +11,6 @@ pub mod error;
 pub mod info;
 pub mod local;
 pub mod op;
+mod sync;
 
 pub use error::{Class, Error, Result};

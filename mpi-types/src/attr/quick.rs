@@ -4,10 +4,10 @@
 //! Who changes them has the lock. It makes the number of changes odd meanwhile, so that who looks knows that it may have seen
 //! a part of a change (a sequence lock).
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::sync::{AtomicBool, AtomicUsize, Ordering};
 
 /// So many.
-const WORDS: usize = 4;
+const WORDS: usize = if cfg!(loom) { 2 } else { 4 };
 
 #[derive(Default)]
 pub(super) struct Quick {
@@ -64,5 +64,120 @@ impl Quick {
         self.others.store(others, Ordering::Release);
         self.changes
             .store(before.wrapping_add(2), Ordering::Release);
+    }
+}
+
+/// Run with `RUSTFLAGS="--cfg loom" cargo test -p mpi-types --lib loom_tests`.
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use loom::sync::Arc;
+    use loom::thread;
+
+    use super::*;
+
+    /// Marks of keys.
+    const A: usize = 1;
+    const B: usize = 2;
+    const C: usize = 3;
+
+    /// All attributes at a time, as [`Quick::publish`] has them.
+    type State = &'static [Option<(usize, usize)>];
+
+    /// What a look comes to.
+    #[derive(Debug)]
+    enum Seen {
+        Attribute(usize, Option<usize>),
+        Nothing,
+    }
+
+    impl Seen {
+        /// Whether it is true of a state. An attribute that is not among those told of may be one of the others.
+        fn is_true_of(&self, state: State) -> bool {
+            match *self {
+                Seen::Attribute(mark, None) => state
+                    .iter()
+                    .all(|one| one.is_some_and(|(key, _)| key != mark)),
+                Seen::Attribute(mark, Some(value)) => state.contains(&Some((mark, value))),
+                Seen::Nothing => state.is_empty(),
+            }
+        }
+    }
+
+    fn look(quick: &Quick, mark: usize) -> Option<Seen> {
+        let found = quick.find(mark)?;
+        Some(Seen::Attribute(mark, found))
+    }
+
+    fn look_for_any(quick: &Quick) -> Option<Seen> {
+        quick.is_empty().then_some(Seen::Nothing)
+    }
+
+    type Look = fn(&Quick) -> Option<Seen>;
+
+    const FOR_A: Look = |quick| look(quick, A);
+    const FOR_B: Look = |quick| look(quick, B);
+    const FOR_ANY: Look = look_for_any;
+
+    /// One thread goes from each state to the next, while another looks. What that sees is true of one of them, and of none
+    /// before one that it has seen.
+    fn look_while_they_change(states: &'static [State], looks: &'static [Look]) {
+        loom::model(move || {
+            let quick = Arc::new(Quick::default());
+            quick.publish(states[0].iter().copied());
+            let theirs = quick.clone();
+            // It is the other thread that looks: loom runs the first one on, and then tries what may be seen of it where.
+            let thread = thread::spawn(move || {
+                let mut from = 0;
+                for seen in looks.iter().filter_map(|look| look(&theirs)) {
+                    let mut rest = (from..states.len()).filter(|at| seen.is_true_of(states[*at]));
+                    from = rest
+                        .next()
+                        .unwrap_or_else(|| panic!("{seen:?} after state {from}"));
+                }
+            });
+            for state in &states[1..] {
+                quick.publish(state.iter().copied());
+            }
+            thread.join().unwrap();
+            let last = *states.last().unwrap();
+            for seen in [FOR_A, FOR_B].map(|look| look(&quick)) {
+                let known = seen.map(|seen| assert!(seen.is_true_of(last), "{seen:?} at last"));
+                assert!(known.is_some() || last.len() > WORDS || last.contains(&None));
+            }
+            assert_eq!(quick.is_empty(), last.is_empty());
+        });
+    }
+
+    /// As where a value is set anew: it goes behind the others.
+    #[test]
+    fn values_are_those_of_their_keys_while_they_change_places() {
+        const STATES: &[State] = &[&[Some((A, 1)), Some((B, 2))], &[Some((B, 2)), Some((A, 3))]];
+        look_while_they_change(STATES, &[FOR_A, FOR_B]);
+        look_while_they_change(STATES, &[FOR_B, FOR_A]);
+    }
+
+    /// As where a value is set anew whose old one has a callback, which may ask for it.
+    #[test]
+    fn what_is_set_throughout_is_never_found_missing() {
+        const STATES: &[State] = &[&[Some((A, 1))], &[None], &[Some((A, 2))]];
+        look_while_they_change(STATES, &[FOR_A, FOR_A]);
+        look_while_they_change(STATES, &[FOR_ANY]);
+        look_while_they_change(&STATES[1..], &[FOR_ANY]);
+    }
+
+    #[test]
+    fn what_has_no_place_here_is_never_found_missing() {
+        const STATES: &[State] = &[
+            &[Some((A, 1)), Some((B, 2)), Some((C, 3))],
+            &[Some((B, 2)), Some((C, 3)), Some((A, 4))],
+        ];
+        look_while_they_change(STATES, &[FOR_A, FOR_B]);
+    }
+
+    #[test]
+    fn what_is_gone_is_not_found_again() {
+        const STATES: &[State] = &[&[], &[Some((A, 1))], &[]];
+        look_while_they_change(STATES, &[FOR_A, FOR_ANY]);
+        look_while_they_change(STATES, &[FOR_ANY, FOR_A]);
     }
 }
