@@ -1,10 +1,7 @@
 //! The words by which atomic operations and vector kernels keep out of each other's way: each side writes its
 //! own before it reads the other's (see [`control`](crate::control)).
 
-#[cfg(loom)]
-pub(crate) use loom::sync::atomic::{AtomicU32, Ordering};
-#[cfg(not(loom))]
-pub(crate) use std::sync::atomic::{AtomicU32, Ordering};
+use crate::primitives::{AtomicU32, Ordering};
 
 /// Whether somebody has a member's memory alone.
 #[repr(C)]

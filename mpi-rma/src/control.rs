@@ -33,10 +33,12 @@ use std::time::{Duration, Instant};
 
 use netmod::Peer;
 
-use crate::acting::{self, Acting, Busy, Held};
+use crate::acting::{Acting, Busy, Held};
 use crate::lock_word::LockWord;
+use crate::primitives;
 use crate::request_slot::RequestSlot;
-use crate::rings::{self, Ring};
+use crate::rings::Ring;
+use crate::rings::mapped::{self, Mapped};
 use mpi_core::process::Process;
 use mpi_core::process::notes::Awaited;
 use mpi_core::pt2pt::lost_peer;
@@ -66,7 +68,7 @@ pub(crate) struct Block {
     pub(crate) lock: Line<LockWord>,
     busy: Line<Busy>,
     /// How many operations of this member's are changing others' memory by atomic operations.
-    acting: Line<acting::AtomicU32>,
+    acting: Line<primitives::AtomicU32>,
     /// How many origins have completed their access to this member's exposure.
     completions: Line<AtomicU32>,
     /// How many fences the member has come to, where these have words of their own.
@@ -108,7 +110,7 @@ impl Control {
 
     /// Bytes of all blocks, with rings behind them for windows that have some.
     pub fn len_with_rings(members: usize) -> usize {
-        Control::len(members) + rings::all_bytes(members)
+        Control::len(members) + mapped::all_bytes(members)
     }
 
     /// The blocks at `base`, of the members that are these processes of the job, of which this one is
@@ -137,7 +139,7 @@ impl Control {
     /// # Safety
     /// As for [`Control::at`], of [`Control::len_with_rings`] bytes.
     pub unsafe fn with_rings(mut self) -> Control {
-        self.has_rings = rings::all_bytes(self.members) > 0;
+        self.has_rings = mapped::all_bytes(self.members) > 0;
         self
     }
 
@@ -148,13 +150,13 @@ impl Control {
 
     /// The ring from a member to another.
     #[inline]
-    pub fn ring(&self, origin: usize, target: usize) -> Option<Ring<'_>> {
+    pub fn ring(&self, origin: usize, target: usize) -> Option<Ring<Mapped<'_>>> {
         if !self.has_rings {
             return None;
         }
         let rings = self.base.wrapping_add(Control::len(self.members));
         // SAFETY: by the promise to `with_rings`; blocks take a multiple of 64 bytes.
-        unsafe { Ring::of(rings, self.members, origin, target) }
+        unsafe { Mapped::of(rings, self.members, origin, target) }.map(Ring)
     }
 
     pub fn me(&self) -> usize {

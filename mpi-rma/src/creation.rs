@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use crate::control::Control;
-use crate::deferred::Outbox;
 use crate::epochs::Epochs;
 use crate::fast_targets::FastTargets;
 use crate::heap::{Heap, PAGE};
 use crate::inbox::Inbox;
 use crate::members::{Member, Members, Reach};
+use crate::outbox::Outbox;
 use crate::passive_service;
 use crate::serve;
 use crate::service::Service;

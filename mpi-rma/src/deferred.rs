@@ -9,20 +9,20 @@
 //! Accumulates are made under the target's lock by both, so both ways are one domain, and in the order in which they were
 //! begun: before one that goes another way, those that were left are completed.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-
 use mpi_core::comm::single_copy;
 use mpi_core::process::Process;
 use mpi_types::error::Result;
 use mpi_types::op::PredefinedOp;
-use parking_lot::Mutex;
 
 use crate::apply::{LONGEST_COMPARED, Reduction};
 use crate::buffers::{Form, Target};
 use crate::epochs::sync_error;
 use crate::members::Reach;
+use crate::outbox::Outbox;
 use crate::request_slot::SmallAccess;
-use crate::rings::{Entry, Published, Ring, Wish, kind};
+use crate::rings::mapped::Mapped;
+use crate::rings::published::{Entry, Published, Side};
+use crate::rings::{Ring, Wish, kind};
 use crate::window::Window;
 use crate::windows::Windows;
 
@@ -30,26 +30,6 @@ use crate::windows::Windows;
 /// about to come to the end of the epoch, longer.
 const LOOKS: u32 = 100;
 const LOOKS_WHERE_TARGETS_COME: u32 = 1000;
-
-/// What a member has left to others.
-pub(crate) struct Outbox {
-    targets: Box<[Mutex<Published>]>,
-    /// A bit for each target that something has been left to.
-    left: AtomicU32,
-}
-
-impl Outbox {
-    pub fn new(members: usize) -> Outbox {
-        Outbox {
-            targets: (0..members).map(|_| Mutex::default()).collect(),
-            left: AtomicU32::new(0),
-        }
-    }
-
-    fn has_left(&self, target: u32) -> bool {
-        self.left.load(Ordering::Acquire) & 1 << target != 0
-    }
-}
 
 /// Whether a target comes to the library.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,6 +48,13 @@ pub(crate) struct Deferred<'a> {
     pub input: &'a [u8],
     /// Where what was there goes, and how many bytes; NULL for nothing.
     pub output: (*mut u8, usize),
+}
+
+/// Keeps the first error.
+fn keep_first(result: &mut Result<()>, next: Result<()>) {
+    if result.is_ok() {
+        *result = next;
+    }
 }
 
 impl Window {
@@ -153,14 +140,13 @@ impl Window {
             element,
             refused: false,
         };
-        let mut published = outbox.targets[rank].lock();
-        // SAFETY: this process is the ring's origin; the input is a slice; the caller's promise for the output.
-        while unsafe { !published.push(ring, wish, (input.as_ptr(), input.len()), output) } {
-            self.settle_with(process, target.rank, &mut published, Comes::Perhaps)?;
-        }
-        if !outbox.has_left(target.rank) {
-            outbox.left.fetch_or(1 << target.rank, Ordering::Relaxed);
-        }
+        outbox.leave(target.rank, |published| {
+            // SAFETY: this process is the ring's origin; the input is a slice; the caller's promise for the output.
+            while unsafe { !published.push(ring, wish, (input.as_ptr(), input.len()), output) } {
+                self.settle_with(process, target.rank, published, Comes::Perhaps)?;
+            }
+            Ok(())
+        })?;
         Ok(true)
     }
 
@@ -176,10 +162,7 @@ impl Window {
         comes: Comes,
     ) -> Result<()> {
         match &self.outbox {
-            // Acquire: who finds that another thread has settled it sees what came of it.
-            Some(outbox) if outbox.left.load(Ordering::Acquire) != 0 => {
-                self.settle_some(process, outbox, target, comes)
-            }
+            Some(outbox) if !outbox.is_empty() => self.settle_some(process, outbox, target, comes),
             _ => Ok(()),
         }
     }
@@ -192,18 +175,9 @@ impl Window {
         target: Option<u32>,
         comes: Comes,
     ) -> Result<()> {
-        let mut result = Ok(());
-        for rank in 0..self.size() {
-            if target.is_none_or(|target| target == rank) && outbox.has_left(rank) {
-                let mut published = outbox.targets[rank as usize].lock();
-                result = result.and(self.settle_with(process, rank, &mut published, comes));
-                // Not before: another thread whose access this was would not wait for it.
-                if published.is_empty() {
-                    outbox.left.fetch_and(!(1 << rank), Ordering::Release);
-                }
-            }
-        }
-        result
+        outbox.settle(target, |rank, published| {
+            self.settle_with(process, rank, published, comes)
+        })
     }
 
     fn settle_with(
@@ -224,11 +198,9 @@ impl Window {
             Comes::Perhaps => LOOKS,
         };
         loop {
-            while let Some(entry) = published.first_served(ring) {
-                let done = self.take_in(process, target, ring, entry);
-                published.end(ring);
-                result = result.and(done);
-            }
+            published.end_served(ring, |entry| {
+                keep_first(&mut result, self.take_in(process, target, ring, entry));
+            });
             if published.is_empty() {
                 self.hit_rate.note(true);
                 return result;
@@ -248,34 +220,38 @@ impl Window {
         if comes == Comes::Perhaps {
             self.hit_rate.note(false);
         }
-        for _ in 0..published.take_back(ring) {
-            let mut tries = 0u32;
-            let entry = loop {
-                if let Some(entry) = published.first_served(ring) {
-                    break entry;
-                }
+        published.end_all(
+            ring,
+            |entry, side| {
+                let done = match side {
+                    Side::Target => self.take_in(process, target, ring, entry),
+                    Side::Origin => {
+                        let (wish, data) = (ring.wish(entry.number), ring.data(entry.number));
+                        self.do_by_kernel(process, target, wish, data, entry)
+                    }
+                };
+                keep_first(&mut result, done);
+            },
+            |tries| {
                 // The target is at it, but has lost its core.
-                tries = tries.wrapping_add(1);
                 std::thread::yield_now();
-                if tries.is_multiple_of(1 << 10) && control.is_dead(target as usize) {
-                    return Err(control.lost(process, target as usize));
+                match tries.is_multiple_of(1 << 10) && control.is_dead(target as usize) {
+                    true => Err(control.lost(process, target as usize)),
+                    false => Ok(()),
                 }
-            };
-            let done = self.take_in(process, target, ring, entry);
-            published.end(ring);
-            result = result.and(done);
-        }
-        for entry in published.taken_back() {
-            let (wish, data) = (ring.wish(entry.number), ring.data(entry.number));
-            let done = self.do_by_kernel(process, target, wish, data, entry);
-            result = result.and(done);
-        }
-        published.end_taken_back(ring);
+            },
+        )?;
         result
     }
 
     /// Takes in what came of an entry that the target has served.
-    fn take_in(&self, process: &Process, target: u32, ring: Ring<'_>, entry: Entry) -> Result<()> {
+    fn take_in(
+        &self,
+        process: &Process,
+        target: u32,
+        ring: Ring<Mapped<'_>>,
+        entry: Entry,
+    ) -> Result<()> {
         let (wish, data) = (ring.wish(entry.number), ring.data(entry.number));
         if wish.refused {
             return self.do_by_kernel(process, target, wish, data, entry);

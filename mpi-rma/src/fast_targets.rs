@@ -1,8 +1,8 @@
 //! What the fast path of accesses needs to know of a window's members.
 
-use crate::acting::AtomicU32;
 use crate::control::Control;
 use crate::members::{Members, Reach};
+use crate::primitives::AtomicU32;
 use mpi_core::process::Process;
 
 /// A member's memory as the short ways need it.

@@ -30,23 +30,13 @@ impl Inbox {
             let Some(ring) = control.ring(origin, me) else {
                 return any;
             };
-            let before = *next;
-            while let Some(lines) = ring.take(*next) {
-                let wish = ring.wish(*next);
-                let len = usize::from(wish.len);
+            any |= ring.serve(next, |number| {
+                let wish = ring.wish(number);
                 // Origins have checked this where they can; an entry that is overwritten by a stray pointer does no more harm.
-                let fits = len <= ring.most();
-                let done = wish.kind == kind::FILLER
-                    || fits && carry_out(control, base, has, wish, ring.data(*next));
-                if !done {
-                    ring.refuse(*next);
-                }
-                *next = next.wrapping_add(lines);
-            }
-            if *next != before {
-                ring.serve(*next);
-                any = true;
-            }
+                let fits = usize::from(wish.len) <= ring.most();
+                wish.kind == kind::FILLER
+                    || fits && carry_out(control, base, has, wish, ring.data(number))
+            });
         }
         any
     }

@@ -8,12 +8,12 @@ use parking_lot::Mutex;
 
 use crate::attached::Attached;
 use crate::control::Control;
-use crate::deferred::Outbox;
 use crate::epochs::Epochs;
 use crate::fast_targets::FastTargets;
 use crate::heap::Heap;
 use crate::keys::Keys;
 use crate::members::{Members, Reach};
+use crate::outbox::Outbox;
 use crate::passive::Word;
 use crate::promise::Promise;
 use crate::service::Service;
