@@ -198,10 +198,10 @@ impl Window {
             Comes::Perhaps => LOOKS,
         };
         loop {
-            published.end_served(ring, |entry| {
+            let all = published.end_served(ring, |entry| {
                 keep_first(&mut result, self.take_in(process, target, ring, entry));
             });
-            if published.is_empty() {
+            if all {
                 self.hit_rate.note(true);
                 return result;
             }

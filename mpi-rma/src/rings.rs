@@ -171,6 +171,7 @@ impl<M: Memory> Ring<M> {
     }
 
     /// Has the target take the entry at line `number`, where it has come to. Gives how many lines it has.
+    #[inline(always)]
     fn take(self, number: u32) -> Option<u32> {
         let state = self.0.state(number);
         if state.load(Ordering::Relaxed) != PUBLISHED {
@@ -186,20 +187,24 @@ impl<M: Memory> Ring<M> {
 
     /// Has the target take all that there is from line `next` on, where it has come to, and have it carried out by
     /// `carry_out`, which is given the number of each and says whether it could. Returns whether there was something.
+    #[inline(always)]
     pub fn serve(self, next: &mut u32, mut carry_out: impl FnMut(u32) -> bool) -> bool {
-        let before = *next;
-        while let Some(lines) = self.take(*next) {
+        let Some(mut lines) = self.take(*next) else {
+            return false;
+        };
+        loop {
             if !carry_out(*next) {
                 // SAFETY: it is the target's until it is served.
                 unsafe { self.0.refuse(*next) };
             }
             *next = next.wrapping_add(lines);
+            match self.take(*next) {
+                Some(more) => lines = more,
+                None => break,
+            }
         }
-        let any = *next != before;
-        if any {
-            // Release: the origin comes to what was written to entries, and writes to them itself, after it.
-            self.0.count().store(*next, Ordering::Release);
-        }
-        any
+        // Release: the origin comes to what was written to entries, and writes to them itself, after it.
+        self.0.count().store(*next, Ordering::Release);
+        true
     }
 }

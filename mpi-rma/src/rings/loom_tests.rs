@@ -270,8 +270,7 @@ fn entries_taken_back_are_carried_out_once_and_in_order() {
                 assert!(push(&watched, &mut published, (4, SHORT)));
                 serve(&watched, &mut next, 0);
                 let take_in = |entry| settle(&watched, entry, Side::Target);
-                published.end_served(Ring(&*watched), take_in);
-                assert!(published.is_empty());
+                assert!(published.end_served(Ring(&*watched), take_in));
                 assert_eq!(watched.done(), [1, 2, 3, 4]);
             });
         }
@@ -301,9 +300,8 @@ fn lines_are_written_again_when_they_are_served() {
                 published.end_served(Ring(&*watched), take_in);
             }
         }
-        while !published.is_empty() {
+        while !published.end_served(Ring(&*watched), take_in) {
             thread::yield_now();
-            published.end_served(Ring(&*watched), take_in);
         }
         assert_eq!(watched.done(), [1, 2, 3, 4]);
         target.join().unwrap();

@@ -25,6 +25,15 @@ pub(crate) struct Entry {
     pub output: *mut u8,
 }
 
+impl Entry {
+    /// Whether the target has served it.
+    #[inline(always)]
+    fn is_served(self, ring: Ring<impl Memory>) -> bool {
+        let end = self.number.wrapping_add(self.lines);
+        ring.served().wrapping_sub(end) as i32 >= 0
+    }
+}
+
 /// Who carries an entry out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Side {
@@ -91,13 +100,6 @@ impl Published {
         self.next = self.next.wrapping_add(lines);
     }
 
-    /// The earliest, if the target has served it; [`Published::end`] must follow.
-    fn first_served(&self, ring: Ring<impl Memory>) -> Option<Entry> {
-        let first = *self.entries.front()?;
-        let end = first.number.wrapping_add(first.lines);
-        (ring.served().wrapping_sub(end) as i32 >= 0).then_some(first)
-    }
-
     /// Ends the earliest, which was served.
     fn end(&mut self, ring: Ring<impl Memory>) {
         if let Some(entry) = self.entries.pop_front() {
@@ -105,35 +107,43 @@ impl Published {
         }
     }
 
-    /// Ends all that the target has served; before that, `take_in` looks at each.
-    pub fn end_served(&mut self, ring: Ring<impl Memory>, mut take_in: impl FnMut(Entry)) {
-        while let Some(entry) = self.first_served(ring) {
-            take_in(entry);
+    /// Ends all that the target has served; before that, `take_in` looks at each. Returns whether none is left.
+    #[inline(always)]
+    pub fn end_served(&mut self, ring: Ring<impl Memory>, mut take_in: impl FnMut(Entry)) -> bool {
+        while let Some(&first) = self.entries.front() {
+            if !first.is_served(ring) {
+                return false;
+            }
+            take_in(first);
             self.end(ring);
         }
+        true
     }
 
     /// Ends all. The target is waited for where it has taken an entry; those that it has not are taken back. `settle` is given
     /// each in order, with the side that carries it out; `wait` is called while the target is at one, with a count of how often.
     ///
     /// # Errors
-    /// Those of `wait`, with which all stays as it is.
+    /// Those of `wait`, with which all that is not ended stays as it is.
+    // Not inlined: it comes after many looks, which would save registers for it.
+    #[inline(never)]
     pub fn end_all(
         &mut self,
         ring: Ring<impl Memory>,
         mut settle: impl FnMut(Entry, Side),
         mut wait: impl FnMut(u32) -> Result<()>,
     ) -> Result<()> {
-        for _ in 0..self.take_back(ring) {
+        let taken = self.take_back(ring);
+        for _ in 0..taken {
+            let Some(&first) = self.entries.front() else {
+                break;
+            };
             let mut tries = 0u32;
-            let entry = loop {
-                if let Some(entry) = self.first_served(ring) {
-                    break entry;
-                }
+            while !first.is_served(ring) {
                 tries = tries.wrapping_add(1);
                 wait(tries)?;
-            };
-            settle(entry, Side::Target);
+            }
+            settle(first, Side::Target);
             self.end(ring);
         }
         for entry in &self.entries {
