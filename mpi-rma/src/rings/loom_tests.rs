@@ -1,5 +1,10 @@
 //! Rings under loom, in memory that loom watches.
 //!
+//! Loom does not see where [`Mapped`](super::mapped::Mapped) puts words and data, nor data that is written plainly over states:
+//! [`Watched::write_behind`] stores the worst there instead. It does not see either that one line need always be free: where
+//! all are in use the target finds the first of them taken, and goes no further. A second thread that publishes, settles or
+//! serves is kept out by a lock, in [`Outbox`] and in [`Windows`](crate::windows::Windows).
+//!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p mpi-rma --lib loom_tests`.
 
 use std::ptr;
