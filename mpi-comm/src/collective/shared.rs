@@ -20,6 +20,10 @@ use mpi_coll::run::{Flag, has_come};
 use mpi_coll::slots::Direct;
 use mpi_core::error::{Error, Result};
 
+mod places;
+
+pub(super) use places::{Flags, Places};
+
 /// Slots of each rank, at least and at most; powers of two.
 pub(super) const DEPTHS: (u32, u32) = (4, 64);
 /// Bytes of data of all ranks in one phase, if ranks are many.
@@ -557,63 +561,6 @@ impl SharedSlots {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, earlier);
         self.told.store(true, Ordering::Relaxed);
         signature.disagreement(self.name(of), theirs, true)
-    }
-}
-
-/// The same byte in the slots of all ranks.
-#[derive(Clone, Copy)]
-pub(super) struct Places {
-    /// That of rank 0.
-    first: *mut u8,
-    /// From a rank's to the next rank's.
-    own: usize,
-}
-
-impl Places {
-    #[inline(always)]
-    pub fn of(self, rank: u32) -> *mut u8 {
-        self.first.wrapping_add(rank as usize * self.own)
-    }
-}
-
-/// The flags of all ranks in a phase, and the short data behind them: what short ways look at.
-#[derive(Clone, Copy)]
-pub(super) struct Flags<'a> {
-    of: &'a SharedSlots,
-    /// That of rank 0.
-    first: *mut u8,
-}
-
-impl<'a> Flags<'a> {
-    /// That of this rank.
-    #[inline(always)]
-    pub fn own(self) -> &'a SlotFlag {
-        // SAFETY: as in `SharedSlots::flag`, with which this lives.
-        unsafe { &*self.first.wrapping_add(self.of.mine).cast() }
-    }
-
-    /// That of rank `of`.
-    #[inline(always)]
-    pub fn of(self, rank: u32) -> &'a SlotFlag {
-        debug_assert!(rank < self.of.slots.size);
-        // SAFETY: as above.
-        unsafe { &*self.first.wrapping_add(rank as usize * self.of.own).cast() }
-    }
-
-    /// Where the byte `offset` is of the slots of all ranks in the phase, which has this number.
-    #[inline(always)]
-    pub fn places(self, number: u64, offset: isize) -> Places {
-        let (first, own) = match offset < FRONT as isize {
-            true => (self.first.wrapping_offset(offset), self.of.own),
-            false => return self.of.places(number, offset),
-        };
-        Places { first, own }
-    }
-
-    /// Where the byte at `places` is of this rank's slot.
-    #[inline(always)]
-    pub fn own_of(self, places: Places) -> *mut u8 {
-        places.first.wrapping_add(self.of.mine)
     }
 }
 
