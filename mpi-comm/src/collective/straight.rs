@@ -158,10 +158,10 @@ impl Exchange<'_> {
         let own = self.comm.rank() as usize;
         // SAFETY: the caller's contract.
         unsafe {
-            for from in self.from_next() {
+            for from in self.next_ones() {
                 self.receive(from, recv, from as usize)?;
             }
-            for to in self.from_next() {
+            for to in self.next_ones() {
                 self.send(to, send, to as usize)?;
             }
             self.copy_own((send, own), (recv, own))
@@ -182,7 +182,7 @@ impl Exchange<'_> {
         unsafe {
             match (recv, &send) {
                 (Some(recv), _) if me == root => {
-                    for from in self.from_next() {
+                    for from in self.next_ones() {
                         self.receive(from, &recv, from as usize)?;
                     }
                     match &send {
@@ -210,7 +210,7 @@ impl Exchange<'_> {
         unsafe {
             match (send, &recv) {
                 (Some(send), _) if me == root => {
-                    for to in self.from_next() {
+                    for to in self.next_ones() {
                         self.send(to, &send, to as usize)?;
                     }
                     match &recv {
@@ -224,8 +224,8 @@ impl Exchange<'_> {
         }
     }
 
-    /// The other ranks, from the next one on.
-    fn from_next(&self) -> impl Iterator<Item = u32> + use<> {
+    /// The other ranks, the next one first.
+    fn next_ones(&self) -> impl Iterator<Item = u32> + use<> {
         let (me, size) = (self.comm.rank(), self.comm.size());
         (1..size).map(move |distance| (me + distance) % size)
     }
