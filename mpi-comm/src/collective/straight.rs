@@ -18,7 +18,7 @@ use mpi_core::pt2pt::buffer::Buffer;
 
 /// Messages that a call receives or sends at most.
 const MOST: usize = 32;
-/// The longest block of an alltoall whose messages start all together.
+/// The most bytes to and from others of an alltoall whose messages start all together. With more, schedules hold some back.
 const SHORT: usize = 8192;
 
 /// Carries out such a call; `None`: it is none, and nothing was done.
@@ -74,12 +74,14 @@ fn are_few(neighbors: &Neighbors<'_>) -> bool {
     neighbors.sources.len() <= MOST && neighbors.destinations.len() <= MOST
 }
 
-/// Whether a layout of blocks of their own lengths has short ones only, for few ranks.
+/// Whether a layout of blocks of their own lengths has few, and short ones only.
 fn is_short(layout: &Layout<'_>, comm: &Comm) -> bool {
-    let ranks = comm.size() as usize;
-    !matches!(layout, Layout::Uniform(_))
-        && ranks <= MOST
-        && (0..ranks).all(|rank| layout.bytes(rank) <= SHORT)
+    let (me, ranks) = (comm.rank() as usize, comm.size() as usize);
+    let bytes = || {
+        let others = (0..ranks).filter(|rank| *rank != me);
+        others.fold(0, |sum: usize, rank| sum.saturating_add(layout.bytes(rank)))
+    };
+    !matches!(layout, Layout::Uniform(_)) && ranks <= MOST && bytes() <= SHORT
 }
 
 /// A call under way.
