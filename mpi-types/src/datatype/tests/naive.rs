@@ -256,7 +256,8 @@ fn structure(blocks: &[i64], displacements: &[i64], types: &[Tree]) -> Map {
             Tree::Marker(Marker::UpperBound) => upper.push(d),
             t => {
                 let map = t.map();
-                if map.bounds.is_some() {
+                // The padding goes by what is in the type map: bounds alone have nothing to be aligned.
+                if !map.entries.is_empty() {
                     all.alignment = all.alignment.max(map.alignment);
                 }
                 let extent = map.extent();
