@@ -1,20 +1,19 @@
 //! Blocking calls of few messages within a node, each from and to the program's own buffers and all at once: neighbourhood
-//! collectives (MPI-4.1 section 8.6), gatherv and scatterv, and short alltoallv and alltoallw. They need no schedule. Their messages are those that
-//! the schedules send, so ranks that take this way and ranks that don't go together.
+//! collectives (MPI-4.1 section 8.6), gatherv and scatterv, and short alltoallv and alltoallw. They need no schedule. Their
+//! messages are those that the schedules send, so ranks that take this way and ranks that don't go together.
 
 use super::agreement::CallSignature;
-use super::buffers::Buffers;
+use super::buffers::{Buffers, Message};
 use super::call::{Call, Root};
+use super::port::{CommPort, NoSlots};
 use super::progress_note::ProgressNote;
 use super::shared::SharedSlots;
 use super::state::CommState;
-use mpi_coll::{Layout, Neighbors, Part};
+use mpi_coll::{Layout, Neighbors, Part, Port};
 use mpi_core::RequestId;
-use mpi_core::comm::{self, Comm, Purpose};
-use mpi_core::datatype::Datatype;
+use mpi_core::comm::{Comm, Purpose};
 use mpi_core::error::Result;
 use mpi_core::process::{Process, loan};
-use mpi_core::pt2pt::buffer::Buffer;
 
 /// Messages that a call receives or sends at most.
 const MOST: usize = 32;
@@ -55,6 +54,12 @@ pub(super) unsafe fn call(
     let mut exchange = Exchange {
         process,
         comm,
+        port: CommPort {
+            process,
+            comm,
+            purpose: Purpose::Collective,
+            slots: NoSlots,
+        },
         shared: state.shared_slots()?,
         buffers,
         signature: CommState::signature(comm, call, 0),
@@ -88,6 +93,7 @@ fn is_short(layout: &Layout<'_>, comm: &Comm) -> bool {
 struct Exchange<'a> {
     process: &'a Process,
     comm: &'a Comm,
+    port: CommPort<'a, NoSlots>,
     shared: &'a SharedSlots,
     buffers: Buffers,
     signature: CallSignature,
@@ -265,18 +271,10 @@ impl Exchange<'_> {
             return Ok(());
         }
         let start = self.buffers.recv.wrapping_offset(layout.offset(i));
+        let (count, datatype) = (layout.count(i), layout.datatype(i));
         // SAFETY: the caller's contract; the operation ends before this call does.
-        let buffer = unsafe { Buffer::typed(start, layout.count(i), layout.datatype(i)) };
-        let (rank, tag) = (from as i32, self.tag as i32);
-        let id = comm::receive_on(
-            self.process,
-            self.comm,
-            Purpose::Collective,
-            buffer,
-            rank,
-            tag,
-        )?;
-        self.note(from, id);
+        let message = unsafe { self.port.irecv(start, count, datatype, from, self.tag)? };
+        self.note(from, message);
         Ok(())
     }
 
@@ -287,26 +285,18 @@ impl Exchange<'_> {
             return Ok(());
         }
         let start = self.buffers.send.wrapping_offset(layout.offset(i));
-        let (count, datatype): (usize, &Datatype) = (layout.count(i), layout.datatype(i));
-        // SAFETY: the caller's contract; a send only reads, and ends before this call does.
-        let buffer = unsafe { Buffer::typed(start.cast_mut(), count, datatype) };
-        let tag = self.tag as i32;
-        if let Some(id) = comm::send_to_member(
-            self.process,
-            self.comm,
-            Purpose::Collective,
-            buffer,
-            to,
-            tag,
-        )? {
-            self.note(to, id);
-        }
+        let (count, datatype) = (layout.count(i), layout.datatype(i));
+        // SAFETY: as for `receive`.
+        let message = unsafe { self.port.isend(start, count, datatype, to, self.tag)? };
+        self.note(to, message);
         Ok(())
     }
 
-    fn note(&mut self, rank: u32, id: RequestId) {
-        self.pending[self.count] = Some((rank, id));
-        self.count += 1;
+    fn note(&mut self, rank: u32, message: Message) {
+        if let Some(id) = message {
+            self.pending[self.count] = Some((rank, id));
+            self.count += 1;
+        }
     }
 
     fn last(&self) -> Option<(u32, RequestId)> {
@@ -331,15 +321,14 @@ impl Exchange<'_> {
                 return Err(error);
             }
             while let Some((rank, id)) = self.last() {
-                if process.request(id).is_some_and(|one| !one.is_done()) {
+                let is_done = self.port.test(Some(id));
+                if let Ok(false) = is_done {
                     shared.check_agreement(tag, signature, &mut polls)?;
                     note.look(process, comm, || ((0, 1), vec![rank]));
                     return Ok(None);
                 }
                 self.count -= 1;
-                if let (_, Some(error)) = process.finish(id)? {
-                    return Err(error);
-                }
+                is_done?;
             }
             Ok(Some(()))
         })
