@@ -162,13 +162,19 @@ impl Storage for PosixFile {
         if len == 0 {
             return Ok(());
         }
+        let before = self.size()?;
         loop {
             // SAFETY: a call without memory of ours.
             let code = unsafe { libc::posix_fallocate(self.file.as_raw_fd(), 0, len) };
             match code {
                 0 => return Ok(()),
                 libc::EINTR => {}
-                code => return Err(io::Error::from_raw_os_error(code)),
+                code => {
+                    // Some file systems (ext4) keep what they had given until there was no more: whoever
+                    // asks for too much would leave a full disk. What lies beyond the old end goes back.
+                    self.file.set_len(before)?;
+                    return Err(io::Error::from_raw_os_error(code));
+                }
             }
         }
     }

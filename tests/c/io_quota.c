@@ -1,5 +1,5 @@
 /* A quota that is used up in the middle of a write: what did not fit is an error of class MPI_ERR_QUOTA, of all
- * who must know, and what returned success is there.
+ * who must know, and what returned success is there. Room asked for ahead beyond it leaves nothing behind.
  * ranks: 1 4
  * variants: shm
  * preload: quota.c
@@ -48,6 +48,15 @@ int main(int argc, char **argv) {
     OK(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE, info,
                      &file));
     OK(MPI_Info_free(&info));
+    /* Room that there isn't: all of it or nothing (MPI-4.1, 14.2.5). */
+    MPI_Offset size;
+    FAILS(MPI_File_preallocate(file, ROOM + 1), MPI_ERR_QUOTA);
+    OK(MPI_File_get_size(file, &size));
+    CHECK_EQ(size, 0);
+    OK(MPI_File_preallocate(file, PIECE));
+    FAILS(MPI_File_preallocate(file, (MPI_Offset)1 << 40), MPI_ERR_QUOTA);
+    OK(MPI_File_get_size(file, &size));
+    CHECK_EQ(size, PIECE);
     MPI_Datatype pieces;
     OK(MPI_Type_vector(1, PIECE, PIECE, MPI_BYTE, &pieces));
     MPI_Datatype view;

@@ -1,8 +1,10 @@
 /* A quota on files whose names have "quota" in them: 300,000 bytes. Writing up to there is short, writing
- * beyond it is refused as the system does it (write(2), EDQUOT). Kernels with quotas can't be had everywhere. */
+ * beyond it is refused as the system does it (write(2), EDQUOT). Kernels with quotas can't be had everywhere.
+ * Room asked for ahead is given up to there and refused beyond, and what was given stays, as ext4 does it. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/uio.h>
@@ -62,4 +64,22 @@ ssize_t pwritev(int file, const struct iovec *pieces, int count, off_t at) {
 
 ssize_t pwritev64(int file, const struct iovec *pieces, int count, off_t at) {
     return bounded_list(file, pieces, count, at);
+}
+
+static int bounded_room(int file, off_t at, off_t size) {
+    static int (*real)(int, off_t, off_t);
+    if (!real)
+        real = (int (*)(int, off_t, off_t))dlsym(RTLD_NEXT, "posix_fallocate64");
+    if (size <= ROOM - at || !counts(file))
+        return real(file, at, size);
+    int code = at < ROOM ? real(file, at, ROOM - at) : 0;
+    return code ? code : EDQUOT;
+}
+
+int posix_fallocate(int file, off_t at, off_t size) {
+    return bounded_room(file, at, size);
+}
+
+int posix_fallocate64(int file, off_t at, off_t size) {
+    return bounded_room(file, at, size);
 }
