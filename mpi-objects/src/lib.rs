@@ -7,6 +7,7 @@
 
 pub mod attribute_value;
 pub mod bsend;
+pub mod colors;
 pub mod comms;
 pub mod departed;
 pub mod destructors;

@@ -1,4 +1,4 @@
-/* Short broadcasts, reductions, allgathers and alltoalls that come again, which take a short way within a node: right for all
+/* Short broadcasts, gathers, scatters, reductions, allgathers and alltoalls that come again, which take a short way within a node: right for all
  * lengths, roots and buffers, beside ranks that take the long way because their data has gaps, and in any order with
  * others; what is wrong is found as at the first time.
  *
@@ -39,6 +39,38 @@ static void bcast(MPI_Comm comm, int n, int root, int k)
     OK(MPI_Bcast(out, n, MPI_BYTE, root, comm));
     for (int i = 0; i < n; i++)
         CHECK(out[i] == byte(root, 0, i, k), "byte %d of %d, root %d, round %d", i, n, root, k);
+    past(out, n);
+}
+
+/* What is not significant elsewhere than at the root is not looked at there. */
+static void gather(MPI_Comm comm, int n, int root, int in_place, int k)
+{
+    int leads = rank == root, alone = leads && in_place;
+    unsigned char *own = alone ? out + (size_t)rank * n : in;
+    fill(out, (size_t)size * n);
+    for (int i = 0; i < n; i++)
+        own[i] = byte(rank, 0, i, k);
+    OK(MPI_Gather(alone ? MPI_IN_PLACE : in, alone ? -5 : n, alone ? MPI_DATATYPE_NULL : MPI_BYTE, leads ? out : NULL,
+                  leads ? n : -7, leads ? MPI_BYTE : MPI_DATATYPE_NULL, root, comm));
+    for (int r = 0; leads && r < size; r++)
+        for (int i = 0; i < n; i++)
+            CHECK(out[(size_t)r * n + i] == byte(r, 0, i, k), "byte %d of %d of rank %d, round %d", i, n, r, k);
+    if (!leads)
+        CHECK(out[0] == PAST, "round %d", k);
+    past(out, (size_t)size * n);
+}
+
+static void scatter(MPI_Comm comm, int n, int root, int in_place, int k)
+{
+    int leads = rank == root, alone = leads && in_place;
+    fill(out, n);
+    for (int r = 0; leads && r < size; r++)
+        for (int i = 0; i < n; i++)
+            in[(size_t)r * n + i] = byte(root, r, i, k);
+    OK(MPI_Scatter(leads ? in : NULL, leads ? n : -7, leads ? MPI_BYTE : MPI_DATATYPE_NULL, alone ? MPI_IN_PLACE : out,
+                   alone ? -5 : n, alone ? MPI_DATATYPE_NULL : MPI_BYTE, root, comm));
+    for (int i = 0; i < n; i++)
+        CHECK(out[i] == (alone ? PAST : byte(root, rank, i, k)), "byte %d of %d, root %d, round %d", i, n, root, k);
     past(out, n);
 }
 
@@ -98,6 +130,8 @@ static void lengths(MPI_Comm comm)
         for (int k = 0; k < AGAIN; k++) {
             int n = some[l], root = k % size;
             bcast(comm, n, root, k);
+            gather(comm, n, root, k / 3 % 2, k);
+            scatter(comm, n, root, k / 3 % 2, k);
             allgather(comm, n, k / 2 % 2, k);
             alltoall(comm, n, k / 2 % 2, k);
             reduce(comm, n / 4, root, k / 2 % 2, k);
@@ -132,6 +166,14 @@ static void beside_gaps(MPI_Comm comm)
                 CHECK(all[r * N + i] == value(r, i, k), "element %d of rank %d, round %d", i, r, k);
                 CHECK(spread[r * N + i] == value(rank, i, k), "element %d of rank %d, round %d", i, r, k);
             }
+        OK(MPI_Gather(odd ? gaps : plain, odd ? 1 : N, odd ? apart : MPI_INT, spread, N, MPI_INT, root, comm));
+        for (int i = 0; rank == root && i < size * N; i++)
+            CHECK(spread[i] == value(i / N, i % N, k), "element %d, round %d", i, k);
+        for (int i = 0; i < 2 * N; i++)
+            gaps[i] = -1;
+        OK(MPI_Scatter(all, N, MPI_INT, odd ? gaps : plain, odd ? 1 : N, odd ? apart : MPI_INT, root, comm));
+        for (int i = 0; i < N; i++)
+            CHECK((odd ? gaps[2 * i] : plain[i]) == value(rank, i, k), "element %d, round %d", i, k);
         free(all);
         free(spread);
     }
@@ -153,7 +195,7 @@ static void any_order(MPI_Comm comm)
     static const int some[] = {1, 8, 8, 8, 40, 64, 1000, 3000, 9000};
     for (int k = 0; k < CALLS; k++) {
         int n = some[random_below(sizeof some / sizeof *some)], root = random_below(size);
-        int kind = random_below(6), in_place = random_below(2), late = random_below(200);
+        int kind = random_below(8), in_place = random_below(2), late = random_below(200);
         int streak = random_below(20) ? 1 : 100;
         if (late < size && late == rank)
             usleep(2000);
@@ -163,7 +205,9 @@ static void any_order(MPI_Comm comm)
             case 1: allgather(comm, n, in_place, k + j); break;
             case 2: alltoall(comm, n, in_place, k + j); break;
             case 3: reduce(comm, n, root, in_place, k + j); break;
-            case 4: OK(MPI_Barrier(comm)); break;
+            case 4: gather(comm, n, root, in_place, k + j); break;
+            case 5: scatter(comm, n, root, in_place, k + j); break;
+            case 6: OK(MPI_Barrier(comm)); break;
             default: {
                 int one = k + j + rank, all = -1;
                 OK(MPI_Allreduce(&one, &all, 1, MPI_INT, MPI_SUM, comm));
@@ -177,10 +221,14 @@ static void warm(MPI_Comm comm)
 {
     for (int k = 0; k < AGAIN; k++) {
         bcast(comm, 4, 0, k);
+        gather(comm, 4, 0, 0, k);
+        scatter(comm, 4, 0, 0, k);
         allgather(comm, 4, 0, k);
         alltoall(comm, 4, 0, k);
         reduce(comm, 1, 0, 0, k);
         int *a = (int *)in, *b = (int *)out, zero = 0;
+        OK(MPI_Gather(a, 1, MPI_INT, b, 1, MPI_INT, 0, comm));
+        OK(MPI_Scatter(a, 1, MPI_INT, b, 1, MPI_INT, 0, comm));
         OK(MPI_Bcast(&zero, 1, MPI_INT, 0, comm));
         OK(MPI_Allgather(a, 1, MPI_INT, b, 1, MPI_INT, comm));
         OK(MPI_Alltoall(a, 1, MPI_INT, b, 1, MPI_INT, comm));
@@ -198,6 +246,8 @@ static void wrong_calls(MPI_Comm comm)
     FAILS(MPI_ERR_ROOT, MPI_Bcast(a, 1, MPI_INT, -1, comm));
     FAILS(MPI_ERR_ROOT, MPI_Reduce(a, b, 1, MPI_INT, MPI_SUM, size, comm));
     FAILS(MPI_ERR_ROOT, MPI_Reduce(a, b, 1, MPI_INT, MPI_SUM, -5, comm));
+    FAILS(MPI_ERR_ROOT, MPI_Gather(a, 1, MPI_INT, b, 1, MPI_INT, size, comm));
+    FAILS(MPI_ERR_ROOT, MPI_Scatter(a, 1, MPI_INT, b, 1, MPI_INT, -1, comm));
     FAILS(MPI_ERR_COUNT, MPI_Bcast(a, -1, MPI_INT, 0, comm));
     FAILS(MPI_ERR_COUNT, MPI_Allgather(a, 1, MPI_INT, b, -1, MPI_INT, comm));
     FAILS(MPI_ERR_COUNT, MPI_Alltoall(a, -1, MPI_INT, b, 1, MPI_INT, comm));
@@ -217,11 +267,23 @@ static void wrong_calls(MPI_Comm comm)
     FAILS(MPI_ERR_BUFFER, MPI_Alltoall(a, 1, MPI_INT, MPI_IN_PLACE, 1, MPI_INT, comm));
     FAILS(MPI_ERR_BUFFER, MPI_Alltoall(MPI_IN_PLACE, 1, MPI_INT, NULL, 1, MPI_INT, comm));
     FAILS(MPI_ERR_BUFFER, MPI_Reduce(NULL, b, 1, MPI_INT, MPI_SUM, 0, comm));
+    FAILS(MPI_ERR_TYPE, MPI_Gather(a, 1, MPI_DATATYPE_NULL, b, 1, MPI_INT, 0, comm));
+    FAILS(MPI_ERR_TYPE, MPI_Scatter(a, 1, MPI_INT, b, 1, MPI_DATATYPE_NULL, 0, comm));
+    FAILS(MPI_ERR_BUFFER, MPI_Gather(NULL, 1, MPI_INT, b, 1, MPI_INT, 0, comm));
+    FAILS(MPI_ERR_BUFFER, MPI_Scatter(a, 1, MPI_INT, NULL, 1, MPI_INT, 0, comm));
     if (rank == 0) {
+        FAILS(MPI_ERR_COUNT, MPI_Gather(a, 1, MPI_INT, b, -1, MPI_INT, 0, comm));
+        FAILS(MPI_ERR_COUNT, MPI_Scatter(a, -1, MPI_INT, b, 1, MPI_INT, 0, comm));
+        FAILS(MPI_ERR_BUFFER, MPI_Gather(b, 1, MPI_INT, b, 1, MPI_INT, 0, comm));
+        FAILS(MPI_ERR_BUFFER, MPI_Scatter(a, 1, MPI_INT, a, 1, MPI_INT, 0, comm));
+        FAILS(MPI_ERR_BUFFER, MPI_Gather(a, 1, MPI_INT, MPI_IN_PLACE, 1, MPI_INT, 0, comm));
+        FAILS(MPI_ERR_BUFFER, MPI_Scatter(NULL, 1, MPI_INT, b, 1, MPI_INT, 0, comm));
         FAILS(MPI_ERR_BUFFER, MPI_Reduce(a, a, 1, MPI_INT, MPI_SUM, 0, comm));
         FAILS(MPI_ERR_BUFFER, MPI_Reduce(a, NULL, 1, MPI_INT, MPI_SUM, 0, comm));
         FAILS(MPI_ERR_BUFFER, MPI_Reduce(a, MPI_IN_PLACE, 1, MPI_INT, MPI_SUM, 0, comm));
     } else {
+        FAILS(MPI_ERR_BUFFER, MPI_Gather(MPI_IN_PLACE, 1, MPI_INT, b, 1, MPI_INT, 0, comm));
+        FAILS(MPI_ERR_BUFFER, MPI_Scatter(a, 1, MPI_INT, MPI_IN_PLACE, 1, MPI_INT, 0, comm));
         FAILS(MPI_ERR_BUFFER, MPI_Reduce(MPI_IN_PLACE, b, 1, MPI_INT, MPI_SUM, 0, comm));
     }
     FAILS(MPI_ERR_COMM, MPI_Bcast(a, 1, MPI_INT, 0, MPI_COMM_NULL));
@@ -231,6 +293,8 @@ static void wrong_calls(MPI_Comm comm)
     MPI_Comm_free(&freed);
     FAILS(MPI_ERR_COMM, MPI_Bcast(a, 1, MPI_INT, 0, old));
     FAILS(MPI_ERR_COMM, MPI_Reduce(a, b, 1, MPI_INT, MPI_SUM, 0, old));
+    FAILS(MPI_ERR_COMM, MPI_Gather(a, 1, MPI_INT, b, 1, MPI_INT, 0, old));
+    FAILS(MPI_ERR_COMM, MPI_Scatter(a, 1, MPI_INT, b, 1, MPI_INT, 0, old));
     FAILS(MPI_ERR_COMM, MPI_Allgather(a, 1, MPI_INT, b, 1, MPI_INT, old));
     FAILS(MPI_ERR_COMM, MPI_Alltoall(a, 1, MPI_INT, b, 1, MPI_INT, old));
     MPI_Type_free(&made);
@@ -242,7 +306,7 @@ static void disagreement(MPI_Comm world)
 {
     if (size == 1)
         return;
-    for (int kind = 0; kind < 5; kind++) {
+    for (int kind = 0; kind < 7; kind++) {
         int *a = (int *)in, *b = (int *)out, code = MPI_SUCCESS;
         int other = rank == size - 1;
         MPI_Comm comm;
@@ -253,10 +317,12 @@ static void disagreement(MPI_Comm world)
         case 1: code = other ? MPI_Bcast(a, 1, MPI_INT, 0, comm) : MPI_Allgather(a, 1, MPI_INT, b, 1, MPI_INT, comm); break;
         case 2: code = other ? MPI_Alltoall(a, 1, MPI_INT, b, 1, MPI_INT, comm) : MPI_Allgather(a, 1, MPI_INT, b, 1, MPI_INT, comm); break;
         case 3: code = MPI_Reduce(a, b, 1 + other, MPI_INT, MPI_SUM, 0, comm); break;
+        case 5: code = MPI_Gather(a, 1 + other, MPI_INT, b, 1, MPI_INT, 0, comm); break;
+        case 6: code = other ? MPI_Bcast(a, 1, MPI_INT, 0, comm) : MPI_Scatter(a, 1, MPI_INT, b, 1, MPI_INT, 0, comm); break;
         default: code = MPI_Alltoall(a, 4 - 3 * other, MPI_BYTE, b, 4 - 3 * other, MPI_BYTE, comm);
         }
-        /* Of a broadcast nobody waits for those that aren't the root, of a reduction nobody but the root. */
-        int told = kind == 0 ? other : kind == 3 ? rank == 0 : 1;
+        /* Of a broadcast or scatter nobody waits for those that aren't the root, of a reduction or gather nobody but the root. */
+        int told = kind == 0 || kind == 6 ? other : kind == 3 || kind == 5 ? rank == 0 : 1;
         CHECK(!told || code != MPI_SUCCESS, "kind %d", kind);
         MPI_Barrier(world);
     }

@@ -50,3 +50,51 @@ pub(super) fn again(
         && sendbuf != recvbuf.cast_const();
     good.then_some((&runtime.process, comm, send))
 }
+
+/// Of a gather or scatter, of which each rank has a block of its own, and the root those of all: where this rank's is, none
+/// in place, with the number of elements and the datatype as this rank describes it. As [`again`].
+#[inline(always)]
+fn own_block(
+    own: (*const c_void, MPI_Count, MPI_Datatype),
+    all: (*mut c_void, MPI_Count, MPI_Datatype),
+    root: c_int,
+    comm: MPI_Comm,
+) -> Option<(&'static Comm, Option<*const u8>, MPI_Count, MPI_Datatype)> {
+    let object = &running()?.early_comm(comm)?.comm;
+    if object.rank() as c_int == root {
+        let (_, comm, from) = again(own, all, comm)?;
+        return Some((comm, from, all.1, all.2));
+    }
+    let good = !own.0.is_null() && own.0 != MPI_IN_PLACE.cast_const();
+    good.then_some((object, Some(own.0.cast()), own.1, own.2))
+}
+
+#[inline(always)]
+pub(super) unsafe fn gather_again(
+    own: (*const c_void, MPI_Count, MPI_Datatype),
+    all: (*mut c_void, MPI_Count, MPI_Datatype),
+    root: c_int,
+    comm: MPI_Comm,
+) -> Option<Result<()>> {
+    let (comm, from, count, label) = own_block(own, all, root, comm)?;
+    let process = &running()?.process;
+    // SAFETY: the caller's contract.
+    unsafe { quick::gather(process, comm, label, count, root, from, all.0.cast()) }
+}
+
+#[inline(always)]
+pub(super) unsafe fn scatter_again(
+    all: (*const c_void, MPI_Count, MPI_Datatype),
+    own: (*mut c_void, MPI_Count, MPI_Datatype),
+    root: c_int,
+    comm: MPI_Comm,
+) -> Option<Result<()>> {
+    let sides = (
+        (own.0.cast_const(), own.1, own.2),
+        (all.0.cast_mut(), all.1, all.2),
+    );
+    let (comm, to, count, label) = own_block(sides.0, sides.1, root, comm)?;
+    let (process, to) = (&running()?.process, to.map(<*const u8>::cast_mut));
+    // SAFETY: the caller's contract.
+    unsafe { quick::scatter(process, comm, label, count, root, all.0.cast(), to) }
+}

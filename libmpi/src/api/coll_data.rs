@@ -10,14 +10,17 @@ use mpi_objects::types;
 use super::coll::{
     Blocks, How, Site, TypeList, demand_blocks_apart, demand_buffer, demand_own_apart,
 };
-use super::coll_again::{again, bcast_again};
+use super::coll_again::{again, bcast_again, gather_again, scatter_again};
 use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request};
 use crate::counts::IntArray;
 
 /// After a call whose blocks are all of this datatype, and which may come again: the handle of a predefined one always
 /// means the same.
-fn label(site: &Site<'_>, how: How, call: &Call<'_>, datatype: MPI_Datatype) {
-    if matches!(how, How::Wait) && types::is_predefined(datatype) {
+fn label(site: &Site<'_>, how: How, call: &Call<'_>, datatype: Option<MPI_Datatype>) {
+    if matches!(how, How::Wait)
+        && let Some(datatype) = datatype
+        && types::is_predefined(datatype)
+    {
         quick::label_movement(&site.object.comm, call, datatype);
     }
 }
@@ -42,16 +45,15 @@ pub(super) unsafe fn bcast_as(
     let call = Call::Bcast { root, part };
     // SAFETY: the caller's contract.
     unsafe { site.run(&call, buffer, buffer)? };
-    label(&site, how, &call, datatype);
+    label(&site, how, &call, Some(datatype));
     Ok(())
 }
 
 /// Gather and gatherv.
+#[inline(never)]
 pub(super) unsafe fn gather_as(
     how: How,
-    sendbuf: *const c_void,
-    sendcount: MPI_Count,
-    sendtype: MPI_Datatype,
+    (sendbuf, sendcount, sendtype): (*const c_void, MPI_Count, MPI_Datatype),
     recvbuf: *mut c_void,
     recv: Blocks,
     root: c_int,
@@ -60,7 +62,9 @@ pub(super) unsafe fn gather_as(
     let site = Site::new(comm, how)?;
     let root = site.root(root)?;
     let (varying, mut list) = (recv.varies(), TypeList::None);
+    let (mut described, equal) = (Some(sendtype), recv.datatype_of_equal());
     let layout = if site.is_root(root) {
+        described = equal;
         demand_buffer(
             "recvbuf",
             recvbuf,
@@ -88,24 +92,27 @@ pub(super) unsafe fn gather_as(
         varying,
     };
     // SAFETY: the caller's contract.
-    unsafe { site.run(&call, sendbuf, recvbuf) }
+    unsafe { site.run(&call, sendbuf, recvbuf)? };
+    label(&site, how, &call, described);
+    Ok(())
 }
 
 /// Scatter and scatterv.
+#[inline(never)]
 pub(super) unsafe fn scatter_as(
     how: How,
     sendbuf: *const c_void,
     send: Blocks,
-    recvbuf: *mut c_void,
-    recvcount: MPI_Count,
-    recvtype: MPI_Datatype,
+    (recvbuf, recvcount, recvtype): (*mut c_void, MPI_Count, MPI_Datatype),
     root: c_int,
     comm: MPI_Comm,
 ) -> Result<()> {
     let site = Site::new(comm, how)?;
     let root = site.root(root)?;
     let (varying, mut list) = (send.varies(), TypeList::None);
+    let (mut described, equal) = (Some(recvtype), send.datatype_of_equal());
     let layout = if site.is_root(root) {
+        described = equal;
         demand_buffer(
             "sendbuf",
             sendbuf,
@@ -133,7 +140,9 @@ pub(super) unsafe fn scatter_as(
         varying,
     };
     // SAFETY: the caller's contract.
-    unsafe { site.run(&call, sendbuf, recvbuf) }
+    unsafe { site.run(&call, sendbuf, recvbuf)? };
+    label(&site, how, &call, described);
+    Ok(())
 }
 
 /// Allgather and allgatherv.
@@ -166,9 +175,7 @@ pub(super) unsafe fn allgather_as(
     let call = Call::Allgather { send, recv };
     // SAFETY: the caller's contract.
     unsafe { site.run(&call, sendbuf, recvbuf)? };
-    if let Some(datatype) = equal {
-        label(&site, how, &call, datatype);
-    }
+    label(&site, how, &call, equal);
     Ok(())
 }
 
@@ -206,9 +213,7 @@ pub(super) unsafe fn alltoall_as(
     let call = Call::Alltoall { send, recv };
     // SAFETY: the caller's contract.
     unsafe { site.run(&call, sendbuf, recvbuf)? };
-    if let Some(datatype) = equal {
-        label(&site, how, &call, datatype);
-    }
+    label(&site, how, &call, equal);
     Ok(())
 }
 
@@ -244,6 +249,7 @@ pub unsafe fn ibcast(
 }
 
 /// `MPI_Gather` (section 5.5).
+#[inline(always)]
 pub unsafe fn gather(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
@@ -254,20 +260,15 @@ pub unsafe fn gather(
     root: c_int,
     comm: MPI_Comm,
 ) -> Result<()> {
-    let recv = Blocks::Equal(recvcount, recvtype);
+    let send = (sendbuf, sendcount, sendtype);
+    let recv = (recvbuf, recvcount, recvtype);
     // SAFETY: the caller's contract.
-    unsafe {
-        gather_as(
-            How::Wait,
-            sendbuf,
-            sendcount,
-            sendtype,
-            recvbuf,
-            recv,
-            root,
-            comm,
-        )
+    if let Some(done) = unsafe { gather_again(send, recv, root, comm) } {
+        return done;
     }
+    let blocks = Blocks::Equal(recvcount, recvtype);
+    // SAFETY: the caller's contract.
+    unsafe { gather_as(How::Wait, send, recvbuf, blocks, root, comm) }
 }
 
 /// `MPI_Igather` (section 5.12.3).
@@ -287,9 +288,7 @@ pub unsafe fn igather(
     unsafe {
         gather_as(
             How::Start(request),
-            sendbuf,
-            sendcount,
-            sendtype,
+            (sendbuf, sendcount, sendtype),
             recvbuf,
             recv,
             root,
@@ -315,9 +314,7 @@ pub unsafe fn gatherv(
     unsafe {
         gather_as(
             How::Wait,
-            sendbuf,
-            sendcount,
-            sendtype,
+            (sendbuf, sendcount, sendtype),
             recvbuf,
             recv,
             root,
@@ -344,9 +341,7 @@ pub unsafe fn igatherv(
     unsafe {
         gather_as(
             How::Start(request),
-            sendbuf,
-            sendcount,
-            sendtype,
+            (sendbuf, sendcount, sendtype),
             recvbuf,
             recv,
             root,
@@ -356,6 +351,7 @@ pub unsafe fn igatherv(
 }
 
 /// `MPI_Scatter` (section 5.6).
+#[inline(always)]
 pub unsafe fn scatter(
     sendbuf: *const c_void,
     sendcount: MPI_Count,
@@ -366,20 +362,15 @@ pub unsafe fn scatter(
     root: c_int,
     comm: MPI_Comm,
 ) -> Result<()> {
-    let send = Blocks::Equal(sendcount, sendtype);
+    let send = (sendbuf, sendcount, sendtype);
+    let recv = (recvbuf, recvcount, recvtype);
     // SAFETY: the caller's contract.
-    unsafe {
-        scatter_as(
-            How::Wait,
-            sendbuf,
-            send,
-            recvbuf,
-            recvcount,
-            recvtype,
-            root,
-            comm,
-        )
+    if let Some(done) = unsafe { scatter_again(send, recv, root, comm) } {
+        return done;
     }
+    let blocks = Blocks::Equal(sendcount, sendtype);
+    // SAFETY: the caller's contract.
+    unsafe { scatter_as(How::Wait, sendbuf, blocks, recv, root, comm) }
 }
 
 /// `MPI_Iscatter` (section 5.12.4).
@@ -401,9 +392,7 @@ pub unsafe fn iscatter(
             How::Start(request),
             sendbuf,
             send,
-            recvbuf,
-            recvcount,
-            recvtype,
+            (recvbuf, recvcount, recvtype),
             root,
             comm,
         )
@@ -429,9 +418,7 @@ pub unsafe fn scatterv(
             How::Wait,
             sendbuf,
             send,
-            recvbuf,
-            recvcount,
-            recvtype,
+            (recvbuf, recvcount, recvtype),
             root,
             comm,
         )
@@ -458,9 +445,7 @@ pub unsafe fn iscatterv(
             How::Start(request),
             sendbuf,
             send,
-            recvbuf,
-            recvcount,
-            recvtype,
+            (recvbuf, recvcount, recvtype),
             root,
             comm,
         )

@@ -57,8 +57,9 @@ pub unsafe fn gather_init(
 ) -> Result<()> {
     let how = How::Init(info, request);
     let recv = Blocks::Equal(recvcount, recvtype);
+    let send = (sendbuf, sendcount, sendtype);
     // SAFETY: the caller's contract, which extends to all runs of the request.
-    unsafe { coll_data::gather_as(how, sendbuf, sendcount, sendtype, recvbuf, recv, root, comm) }
+    unsafe { coll_data::gather_as(how, send, recvbuf, recv, root, comm) }
 }
 
 /// `MPI_Gatherv_init` (MPI-4.1 section 6.13).
@@ -77,8 +78,9 @@ pub unsafe fn gatherv_init(
 ) -> Result<()> {
     let how = How::Init(info, request);
     let recv = Blocks::Varying(recvcounts, displs, recvtype);
+    let send = (sendbuf, sendcount, sendtype);
     // SAFETY: the caller's contract, which extends to all runs of the request.
-    unsafe { coll_data::gather_as(how, sendbuf, sendcount, sendtype, recvbuf, recv, root, comm) }
+    unsafe { coll_data::gather_as(how, send, recvbuf, recv, root, comm) }
 }
 
 /// `MPI_Scatter_init` (MPI-4.1 section 6.13).
@@ -96,8 +98,9 @@ pub unsafe fn scatter_init(
 ) -> Result<()> {
     let how = How::Init(info, request);
     let send = Blocks::Equal(sendcount, sendtype);
+    let recv = (recvbuf, recvcount, recvtype);
     // SAFETY: the caller's contract, which extends to all runs of the request.
-    unsafe { coll_data::scatter_as(how, sendbuf, send, recvbuf, recvcount, recvtype, root, comm) }
+    unsafe { coll_data::scatter_as(how, sendbuf, send, recv, root, comm) }
 }
 
 /// `MPI_Scatterv_init` (MPI-4.1 section 6.13).
@@ -116,8 +119,9 @@ pub unsafe fn scatterv_init(
 ) -> Result<()> {
     let how = How::Init(info, request);
     let send = Blocks::Varying(sendcounts, displs, sendtype);
+    let recv = (recvbuf, recvcount, recvtype);
     // SAFETY: the caller's contract, which extends to all runs of the request.
-    unsafe { coll_data::scatter_as(how, sendbuf, send, recvbuf, recvcount, recvtype, root, comm) }
+    unsafe { coll_data::scatter_as(how, sendbuf, send, recv, root, comm) }
 }
 
 /// `MPI_Allgather_init` (MPI-4.1 section 6.13).

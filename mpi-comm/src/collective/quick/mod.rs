@@ -205,6 +205,49 @@ pub unsafe fn bcast(
     Some(unsafe { known.bcast(way, root, buffer) })
 }
 
+/// A gather to rank `root` of blocks of `count` elements, as [`bcast`]; at the root `own` is none in place.
+///
+/// # Safety
+/// A block is readable at `own`, and at the root blocks of all ranks are writable at `all`, which don't overlap; if the
+/// former is this rank's block of the latter nothing is done.
+#[inline(always)]
+pub unsafe fn gather(
+    process: &Process,
+    comm: &Comm,
+    label: i32,
+    count: i64,
+    root: i32,
+    own: Option<*const u8>,
+    all: *mut u8,
+) -> Option<Result<()>> {
+    let (state, way) = way_of_call(process, comm)?;
+    let root = rank_of(&way, root)?;
+    let known = state.quick.find(Kind::Gather, label, count)?;
+    // SAFETY: the caller's contract; the label is the one that was given for this datatype.
+    unsafe { known.gather(way, root, own, all) }
+}
+
+/// A scatter from rank `root`, as [`gather`] the other way round.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+pub unsafe fn scatter(
+    process: &Process,
+    comm: &Comm,
+    label: i32,
+    count: i64,
+    root: i32,
+    all: *const u8,
+    own: Option<*mut u8>,
+) -> Option<Result<()>> {
+    let (state, way) = way_of_call(process, comm)?;
+    let root = rank_of(&way, root)?;
+    let known = state.quick.find(Kind::Scatter, label, count)?;
+    // SAFETY: the caller's contract; the label is the one that was given for this datatype.
+    unsafe { known.scatter(way, root, all, own) }
+}
+
 /// An allgather of blocks of `count` elements, as [`bcast`]; `send` is none in place.
 ///
 /// # Safety

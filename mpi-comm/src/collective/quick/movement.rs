@@ -1,4 +1,4 @@
-//! Short data that goes as it is: broadcast, allgather, alltoall.
+//! Short data that goes as it is: broadcast, gather, scatter, allgather, alltoall.
 
 use mpi_coll::schedule::slot_offset;
 use mpi_coll::{Layout, Part, slots};
@@ -13,12 +13,21 @@ use mpi_core::error::Result;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     Bcast,
+    Gather,
+    Scatter,
     Allgather,
     Alltoall,
 }
 
-/// A movement of equal blocks whose schedule goes in one phase: of an allgather each rank's, of an alltoall each rank's
-/// for each other.
+impl Kind {
+    /// Whether data goes to one rank, or comes from it.
+    fn is_rooted(self) -> bool {
+        matches!(self, Kind::Bcast | Kind::Gather | Kind::Scatter)
+    }
+}
+
+/// A movement of equal blocks whose schedule goes in one phase: of a gather or allgather each rank's, of a scatter that
+/// for each other, of an alltoall each rank's for each other.
 #[derive(Clone, Copy)]
 pub(super) struct QuickMovement {
     kind: Kind,
@@ -27,7 +36,7 @@ pub(super) struct QuickMovement {
     bytes: usize,
     /// Where the data of a rank begins in its slot, if it is the same for all.
     offset: isize,
-    /// Of a broadcast without its root.
+    /// Without the root, if there is one.
     signature: CallSignature,
 }
 
@@ -44,7 +53,7 @@ impl Key {
 }
 
 /// How many are remembered; a power of two.
-const PLACES: usize = 8;
+const PLACES: usize = 16;
 
 /// The latest ones, each where its kind and count say, with the key and the number of elements that callers ask for.
 #[derive(Default)]
@@ -96,6 +105,30 @@ fn kind_and_block<'a>(call: &Call<'a>) -> Option<(Kind, Part<'a>)> {
             root: Root::Rank(_),
             part,
         } => (Kind::Bcast, None, part),
+        Call::Gather {
+            root: Root::Rank(_),
+            send: Some(send),
+            recv: None,
+            varying: false,
+        } => (Kind::Gather, None, send),
+        Call::Gather {
+            root: Root::Rank(_),
+            send,
+            recv: Some(Layout::Uniform(recv)),
+            varying: false,
+        } => (Kind::Gather, send, recv),
+        Call::Scatter {
+            root: Root::Rank(_),
+            send: None,
+            recv: Some(recv),
+            varying: false,
+        } => (Kind::Scatter, None, recv),
+        Call::Scatter {
+            root: Root::Rank(_),
+            send: Some(Layout::Uniform(send)),
+            recv,
+            varying: false,
+        } => (Kind::Scatter, recv, send),
         Call::Allgather {
             send,
             recv: Layout::Uniform(recv),
@@ -126,9 +159,9 @@ impl QuickMovement {
             count: part.count,
             bytes: part.bytes(),
             offset: slot_offset(part.bytes()),
-            signature: match kind {
-                Kind::Bcast => signature.without_root(),
-                _ => signature,
+            signature: match kind.is_rooted() {
+                true => signature.without_root(),
+                false => signature,
             },
         })
     }
@@ -167,6 +200,98 @@ impl QuickMovement {
         // raises the flag of the next phase; the caller's contract.
         unsafe { netmod_kit::copy(places.of(root), buffer, self.bytes) };
         phase.end(0)
+    }
+
+    /// Carries out a gather of blocks from `own` to `all` at the root; the former is none in place. `None`: nothing was done,
+    /// since `own` is the root's block of `all`.
+    ///
+    /// # Safety
+    /// A block is readable at `own`, and at the root blocks of all ranks are writable at `all`, which don't overlap, unless
+    /// the former is the root's block of the latter.
+    #[inline(always)]
+    pub unsafe fn gather(
+        &self,
+        way: ShortWay<'_>,
+        root: u32,
+        own: Option<*const u8>,
+        all: *mut u8,
+    ) -> Option<Result<()>> {
+        let slots = &way.shared.slots;
+        let (signature, bytes) = (self.signature.at_root(root), self.bytes);
+        let place = self.block(all, root);
+        if slots.rank == root && own == Some(place.cast_const()) {
+            return None;
+        }
+        let carry_out = || {
+            let mut phase = Phase::begin(way, signature)?;
+            let places = phase.places(self.offset);
+            if slots.rank != root {
+                phase.claim()?;
+                // SAFETY: as for `bcast`; elsewhere than at the root nothing is in place.
+                unsafe { phase.store(own.unwrap_or(place), phase.own_of(places), bytes) };
+                phase.raise();
+                return phase.end(bytes);
+            }
+            phase.raise();
+            if let Some(own) = own {
+                // SAFETY: the caller's contract.
+                unsafe { netmod_kit::copy(own, place, bytes) };
+            }
+            phase.wait()?;
+            for rank in slots.others() {
+                // SAFETY: as for `bcast`.
+                unsafe { netmod_kit::copy(places.of(rank), self.block(all, rank), bytes) };
+            }
+            phase.end(0)
+        };
+        Some(carry_out())
+    }
+
+    /// Carries out a scatter of blocks from `all` at the root to `own`; the latter is none in place. `None`: as for
+    /// [`QuickMovement::gather`].
+    ///
+    /// # Safety
+    /// As there, the other way round.
+    #[inline(always)]
+    pub unsafe fn scatter(
+        &self,
+        way: ShortWay<'_>,
+        root: u32,
+        all: *const u8,
+        own: Option<*mut u8>,
+    ) -> Option<Result<()>> {
+        let (slots, bytes) = (&way.shared.slots, self.bytes);
+        let signature = self.signature.at_root(root);
+        let block = |of: u32| all.wrapping_add(of as usize * bytes);
+        if slots.rank == root && own.map(<*mut u8>::cast_const) == Some(block(root)) {
+            return None;
+        }
+        let carry_out = || {
+            let mut phase = Phase::begin(way, signature)?;
+            if slots.rank != root {
+                phase.raise();
+                phase.wait_for(root)?;
+                let places = phase.places(slots.offset_for(root, slots.rank, bytes));
+                if let Some(own) = own {
+                    // SAFETY: as for `bcast`.
+                    unsafe { netmod_kit::copy(places.of(root), own, bytes) };
+                }
+                return phase.end(0);
+            }
+            phase.claim()?;
+            for rank in slots.others() {
+                let places = phase.places(slots.offset_for(root, rank, bytes));
+                // SAFETY: as for `bcast`; no two parts of the slot overlap.
+                unsafe { phase.store(block(rank), phase.own_of(places), bytes) };
+            }
+            phase.raise();
+            if let Some(own) = own {
+                // SAFETY: the caller's contract.
+                unsafe { netmod_kit::copy(block(root), own, bytes) };
+            }
+            phase.end(bytes)
+        };
+        Some(carry_out())
     }
 
     /// Carries out an allgather; `send` is none in place. `None`: nothing was done, since `send` is this rank's block.
