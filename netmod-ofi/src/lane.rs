@@ -16,7 +16,7 @@ use netmod::{
     WakeUp,
 };
 use netmod_kit::Operations;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::RawFd;
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -77,6 +77,8 @@ pub(crate) struct OfiLane {
     pub(crate) probes: bool,
     /// Peers from which something is awaited.
     pub(crate) watched: HashMap<Peer, Watched>,
+    /// Lost peers that were looked after: of which it has been told.
+    pub(crate) told_lost: HashSet<Peer>,
     /// Where peers connect to, if addresses are those of TCP sockets.
     pub(crate) port: u16,
     /// The socket there.
@@ -177,6 +179,7 @@ impl OfiLane {
             wake_up,
             probes: can_probe(&shared.provider, shared.info.addr_format()),
             watched: HashMap::new(),
+            told_lost: HashSet::new(),
             port: links::port(&name[..len]).unwrap_or(0),
             listener: links::port(&name[..len]).and_then(links::listener),
             scratch: [0; INJECT_MOST / 8],

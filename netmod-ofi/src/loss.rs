@@ -62,7 +62,9 @@ impl OfiLane {
             watched.settle(now);
         }
         for &peer in awaited {
-            if self.shared.lost(peer).is_some() {
+            if let Some(why) = self.shared.lost(peer) {
+                // Another lane may have found it.
+                self.tell_lost(peer, &why, sink);
                 continue;
             }
             if !self.watched.contains_key(&peer) {
@@ -82,20 +84,30 @@ impl OfiLane {
                 .watched
                 .get_mut(&peer)
                 .and_then(|watched| watched.step(now, port, |number| lib.error_text(number)));
-            let Some(why) = gone else { continue };
-            self.watched.remove(&peer);
-            match self.peers.find(peer, 0) {
-                Some(endpoint) => self.fail_peer(endpoint, "looking after the peer", &why),
-                None => self.shared.set_lost(peer, &why),
+            if let Some(why) = gone {
+                self.tell_lost(peer, &why, sink);
             }
-            sink.peer_lost(
-                peer,
-                format!(
-                    "{}: {why}; it has ended or the network to it is down: look for its own \
-                     message first, then at the interface (WEFT_OFI_INTERFACE)",
-                    self.shared.provider
-                ),
-            );
         }
+    }
+
+    /// Ends what is under way to a lost peer from this lane, and tells of the loss, once.
+    #[cold]
+    fn tell_lost(&mut self, peer: Peer, why: &str, sink: &mut dyn Sink) {
+        if !self.told_lost.insert(peer) {
+            return;
+        }
+        self.watched.remove(&peer);
+        match self.peers.any_of(peer) {
+            Some(endpoint) => self.fail_peer(endpoint, "looking after the peer", why),
+            None => self.shared.set_lost(peer, why),
+        }
+        sink.peer_lost(
+            peer,
+            format!(
+                "{}: {why}; it has ended or the network to it is down: look for its own \
+                 message first, then at the interface (WEFT_OFI_INTERFACE)",
+                self.shared.provider
+            ),
+        );
     }
 }

@@ -88,6 +88,14 @@ impl Peers {
     pub(crate) fn find_peer(&self, peer: Peer) -> Option<u32> {
         self.by_number.get(&peer).copied()
     }
+    /// One of the VCIs of a process that were talked to.
+    #[cold]
+    pub(crate) fn any_of(&self, peer: Peer) -> Option<u32> {
+        let index = self.find_peer(peer)?;
+        let mut endpoints = self.endpoints.iter();
+        let place = endpoints.position(|endpoint| endpoint.peer == index)?;
+        Some(place as u32)
+    }
     /// Adds a VCI and returns its index.
     pub(crate) fn add(&mut self, number: Peer, vci: VciId, addr: fi_addr_t, address: &[u8]) -> u32 {
         let peer = *self.by_number.entry(number).or_insert_with(|| {
