@@ -17,7 +17,9 @@ const CASES_OF_LOSS: &[&str] = &[
     "a_peer_that_was_killed_before_the_first_contact_is_noticed",
     "what_a_killed_peer_owes_ends",
     "who_waits_for_a_killed_peer_is_told",
+    "who_waits_at_another_lane_is_told",
     "who_only_listens_is_told_too",
+    "who_only_listens_at_another_lane_is_told",
 ];
 
 fn variant(provider: &str, way: &str, change: Change) -> Variant {
@@ -46,7 +48,9 @@ fn variant(provider: &str, way: &str, change: Change) -> Variant {
         // With nothing of the provider's under way, a peer must be asked, which needs a TCP socket.
         let sleeper = &[
             "who_waits_for_a_killed_peer_is_told",
+            "who_waits_at_another_lane_is_told",
             "who_only_listens_is_told_too",
+            "who_only_listens_at_another_lane_is_told",
         ];
         variant = variant.lacking(sleeper, "no TCP socket");
     }

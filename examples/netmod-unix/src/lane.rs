@@ -1,6 +1,6 @@
 //! A lane: a socket, the addresses of peers' sockets, and what is under way.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::io::ErrorKind;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -81,6 +81,8 @@ pub(crate) struct UnixLane {
     requests: usize,
     /// Answers owed.
     answers: VecDeque<((Peer, VciId), Answer)>,
+    /// Lost peers of which this lane knows: what was under way to them has ended here.
+    lost: HashSet<Peer>,
     notices: VecDeque<Notice>,
     /// Whom the datagram in `out` is for, if it has been accepted and there was no room.
     kept: Option<(Peer, VciId)>,
@@ -105,6 +107,7 @@ impl UnixLane {
             unissued: VecDeque::new(),
             requests: 0,
             answers: VecDeque::new(),
+            lost: HashSet::new(),
             notices: VecDeque::new(),
             kept: None,
             out: Vec::with_capacity(room),
@@ -112,9 +115,10 @@ impl UnixLane {
         }
     }
 
-    /// Finds the address of a peer's socket.
+    /// Finds the address of a peer's socket. If another lane has found the peer lost, this one learns it here.
     fn find(&mut self, (peer, vci): (Peer, VciId)) -> Result<&SocketAddr, LaneError> {
         if let Some(why) = self.shared.lost.why(peer) {
+            self.lose(peer, &why);
             return Err(LaneError::lost(peer, why));
         }
         let place = self.addresses.get(peer, vci);
@@ -182,9 +186,12 @@ impl UnixLane {
         Err(LaneError::lost(to.0, why))
     }
 
-    /// A peer is lost: what is under way to it ends.
+    /// A peer is lost: what is under way to it from this lane ends. The other lanes find out when they turn to it.
     #[cold]
     fn lose(&mut self, peer: Peer, why: &str) {
+        if !self.lost.insert(peer) {
+            return;
+        }
         self.shared.lost.add(peer, why);
         self.notices.push_back(Notice::Lost(peer, why.to_string()));
         self.answers.retain(|((to, _), _)| *to != peer);

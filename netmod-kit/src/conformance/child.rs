@@ -1,5 +1,7 @@
 //! Two processes: the children's side.
 
+mod deaths;
+
 use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,6 +18,9 @@ pub(super) const VARIANT: &str = "WEFT_CONFORMANCE_VARIANT";
 pub(super) const CABLE: &str = "WEFT_CONFORMANCE_CABLE";
 pub(super) const DRIVES: &str = "driver";
 pub(super) const SERVES: &str = "server";
+
+/// What the server says when it polls no more for a while.
+pub(super) const ASLEEP: &str = "asleep";
 
 const LANES: u16 = 5;
 const DRIVER: u32 = 0;
@@ -44,21 +49,27 @@ pub(super) enum Scenario {
     DeathDuringAccess,
     /// It stops polling, and is killed while an answer is awaited from it.
     DeathOfSleeper,
+    /// The same, and another lane than the one that awaits answers finds it dead.
+    DeathOfSleeperElsewhere,
     /// It is killed while nothing is under way.
     DeathOfTalker,
+    /// The same, and another lane finds it dead first.
+    DeathOfTalkerElsewhere,
     /// The network to it is cut.
     PulledCable,
 }
 
 impl Scenario {
-    const ALL: [Scenario; 8] = [
+    const ALL: [Scenario; 10] = [
         Scenario::Everything,
         Scenario::Sleepers,
         Scenario::Death,
         Scenario::DeathBeforeContact,
         Scenario::DeathDuringAccess,
         Scenario::DeathOfSleeper,
+        Scenario::DeathOfSleeperElsewhere,
         Scenario::DeathOfTalker,
+        Scenario::DeathOfTalkerElsewhere,
         Scenario::PulledCable,
     ];
 
@@ -136,8 +147,7 @@ pub(super) fn main(variants: &[Variant]) {
         );
     }
     say(&hello);
-    let mut line = String::new();
-    std::io::stdin().read_line(&mut line).unwrap();
+    let line = hear();
     let words: Vec<&str> = line.split_whitespace().collect();
     let number = |i: usize| u64::from_str_radix(words[i], 16).unwrap();
     let key = RemoteKey {
@@ -165,9 +175,18 @@ pub(super) fn main(variants: &[Variant]) {
         Scenario::DeathBeforeContact => actor.talk_to_the_dead(),
         Scenario::DeathDuringAccess => actor.access_until_death(key),
         Scenario::DeathOfSleeper => actor.await_answer(key),
+        Scenario::DeathOfTalkerElsewhere => actor.listen_beside_another_lane(),
+        Scenario::DeathOfSleeperElsewhere => actor.await_answers_beside_another_lane(key),
         Scenario::DeathOfTalker | Scenario::PulledCable => actor.listen_until_death(),
     }
     say("passed");
+}
+
+/// What the case says next.
+fn hear() -> String {
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).unwrap();
+    line.trim().to_string()
 }
 
 fn say(line: &str) {
@@ -263,7 +282,10 @@ impl Actor<'_> {
                             counts[lane] += 1;
                             sums[lane] = checksum(sums[lane], seq, &payload);
                         }
-                        [SLEEP, ms, _] => std::thread::sleep(Duration::from_millis(ms)),
+                        [SLEEP, ms, _] => {
+                            say(ASLEEP);
+                            std::thread::sleep(Duration::from_millis(ms));
+                        }
                         [REPORT, ..] => {
                             let header = [REPORTED, counts[lane], sums[lane]];
                             self.send(lane, DRIVER, header, &[]);
@@ -487,166 +509,5 @@ impl Actor<'_> {
         }
         self.send(0, SERVER, [LEAVE, 0, 0], &[]);
         self.drain();
-    }
-
-    /// Sends over a lane until the peer is lost; returns why.
-    fn send_until_lost(&mut self, lane: usize) -> String {
-        let start = Instant::now();
-        let limit = self.variant.patience;
-        let payload = [1; 900];
-        let mut seq = 0_u64;
-        loop {
-            assert!(
-                start.elapsed() < limit,
-                "lane {lane} did not notice the death in {limit:?}"
-            );
-            let header = Header([NUMBERED, seq, 0]);
-            match self.node.lanes[lane].send(SERVER, lane as u16, &header, &payload) {
-                Ok(()) => seq += 1,
-                Err(LaneError::Again) => {}
-                Err(LaneError::PeerLost(lost)) => {
-                    assert_eq!(lost.peer, SERVER);
-                    return lost.why;
-                }
-                Err(error) => panic!("{error}"),
-            }
-            self.watch(false);
-            if let Some((peer, why)) = self.node.sinks[lane].lost.pop() {
-                assert_eq!(peer, SERVER);
-                return why;
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-
-    fn await_death(&mut self) {
-        self.report(0);
-        self.report(1);
-        say("connected");
-        let why = self.send_until_lost(0);
-        assert!(!why.is_empty());
-        // A lane that only now turns to the dead process learns it too.
-        self.send_until_lost(2);
-    }
-
-    fn talk_to_the_dead(&mut self) {
-        let why = self.send_until_lost(0);
-        assert!(
-            !why.is_empty() && why.contains(self.variant.advice),
-            "{why}"
-        );
-    }
-
-    /// Gets and puts until the peer is lost; everything that was issued must complete.
-    fn access_until_death(&mut self, key: RemoteKey) {
-        self.report(0);
-        say("connected");
-        let start = Instant::now();
-        let limit = self.variant.patience;
-        let len = self.variant.effort.process_memory / 8;
-        let mut local = vec![0_u8; 8 * len];
-        let base = local.as_mut_ptr();
-        let mut pending = Vec::new();
-        let mut lost = false;
-        let mut done = 0;
-        while !lost || !pending.is_empty() {
-            assert!(
-                start.elapsed() < limit,
-                "lost: {lost}, {} of {} operations are still pending after {limit:?}",
-                pending.len(),
-                pending.len() + done
-            );
-            if !lost && pending.len() < 8 {
-                let token = self.node.token();
-                let place = 2 * (token.0 as usize % 4);
-                let lane = &mut self.node.lanes[0];
-                // SAFETY: `local` is alive until all has completed; what overlaps is not looked at.
-                let issued = unsafe {
-                    let place = base.add(place * len);
-                    let remote = RemoteAddr { key, offset: 0 };
-                    match token.0 % 3 {
-                        0 => lane.get(SERVER, 0, place, len, remote, token),
-                        1 => lane.put(SERVER, 0, place, len, remote, token),
-                        _ => lane.flush(SERVER, token),
-                    }
-                };
-                match issued {
-                    Ok(Issued::Pending) => pending.push(token.0),
-                    // A process that is ending may refuse before it can be seen to be gone.
-                    Ok(Issued::Done) | Err(LaneError::Again | LaneError::Unsupported) => {}
-                    Err(LaneError::PeerLost(gone)) if gone.peer == SERVER => lost = true,
-                    Err(error) => panic!("{error}"),
-                }
-            }
-            self.watch(false);
-            lost |= self.node.sinks[0].lost.pop().is_some();
-            let completed = &mut self.node.sinks[0].completed;
-            pending.retain(|token| match completed.remove(token) {
-                Some(Ok(())) => {
-                    done += 1;
-                    false
-                }
-                Some(Err(LaneError::PeerLost(gone))) if gone.peer == SERVER => {
-                    done += 1;
-                    lost = true;
-                    false
-                }
-                Some(Err(error)) => panic!("{error}"),
-                None => true,
-            });
-        }
-    }
-
-    /// Polls, and sends nothing, until the peer is lost.
-    fn listen_until_death(&mut self) {
-        self.report(0);
-        say("connected");
-        let start = Instant::now();
-        let limit = self.variant.patience;
-        while self.node.sinks[0].lost.is_empty() {
-            self.watch(true);
-            std::thread::yield_now();
-            assert!(start.elapsed() < limit, "not noticed in {limit:?}");
-        }
-    }
-
-    /// Waits for the answer of a process that has stopped polling and is killed.
-    fn await_answer(&mut self, key: RemoteKey) {
-        self.report(0);
-        self.send(0, SERVER, [SLEEP, 60_000, 0], &[]);
-        let start = Instant::now();
-        while start.elapsed() < Duration::from_millis(200) {
-            self.poll();
-        }
-        let mut found = 0;
-        let place = &raw mut found;
-        let token = self.node.token();
-        let remote = RemoteAddr { key, offset: 0 };
-        let lane = &mut self.node.lanes[0];
-        // SAFETY: `found` is alive until the completion, which is awaited.
-        let issued = unsafe { lane.atomic(SERVER, 0, AtomicOp::Add, 1, 0, place, remote, token) };
-        assert_eq!(issued, Ok(Issued::Pending));
-        let patience = self.variant.patience;
-        let mut poll_for = |limit: Duration| {
-            let start = Instant::now();
-            while start.elapsed() < limit {
-                self.watch(false);
-                if let Some(result) = self.node.sinks[0].completed.remove(&token.0) {
-                    return Some(result);
-                }
-                std::thread::yield_now();
-            }
-            None
-        };
-        // While it sleeps it is asked, and it is there.
-        assert_eq!(poll_for(Duration::from_secs(1)), None);
-        say("connected");
-        let result = poll_for(patience).expect("no completion");
-        assert!(matches!(result, Err(LaneError::PeerLost(lost)) if lost.peer == SERVER));
-        let start = Instant::now();
-        while self.node.sinks[0].lost.is_empty() {
-            self.watch(false);
-            assert!(start.elapsed() < LIMIT, "the loss was not reported");
-        }
     }
 }

@@ -48,10 +48,22 @@ pub(super) const CASES: &[Case] = &[
         |variant| run(variant, Scenario::DeathOfSleeper),
     ),
     Case::new(
+        "who_waits_at_another_lane_is_told",
+        Topic::LossDuringAccess,
+        answers_all,
+        |variant| run(variant, Scenario::DeathOfSleeperElsewhere),
+    ),
+    Case::new(
         "who_only_listens_is_told_too",
         Topic::Loss,
         always,
         |variant| run(variant, Scenario::DeathOfTalker),
+    ),
+    Case::new(
+        "who_only_listens_at_another_lane_is_told",
+        Topic::Loss,
+        always,
+        |variant| run(variant, Scenario::DeathOfTalkerElsewhere),
     ),
     Case::new("a_pulled_cable_is_noticed", Topic::Loss, cuts, |variant| {
         run(variant, Scenario::PulledCable)
@@ -77,6 +89,10 @@ fn answers_atomics(claims: &Claims) -> Need {
         |limits| limits.atomics.is_some_and(by_messages),
         "no atomics by messages",
     )
+}
+
+fn answers_all(claims: &Claims) -> Need {
+    answers_atomics(claims).and_then(|()| has_get(claims))
 }
 
 fn cuts(claims: &Claims) -> Need {
@@ -163,6 +179,13 @@ fn run_with(prefix: [&[&str]; 2], variant: &Variant, scenario: Scenario) {
         server.tell(&hello);
     }
     driver.tell(&answer);
+    if matches!(
+        scenario,
+        Scenario::DeathOfSleeper | Scenario::DeathOfSleeperElsewhere
+    ) {
+        assert_eq!(server.line("sleep"), child::ASLEEP);
+        driver.tell(child::ASLEEP);
+    }
     let mut cut = None;
     match scenario {
         Scenario::Everything | Scenario::Sleepers | Scenario::DeathBeforeContact => {}

@@ -1,0 +1,255 @@
+//! The driver of a server that dies: what it must be told, and what must end.
+
+use std::time::{Duration, Instant};
+
+use netmod::{AtomicOp, Header, Issued, LaneError, RemoteAddr, RemoteKey};
+
+use super::super::node::LIMIT;
+use super::{ASLEEP, Actor, NUMBERED, SERVER, SLEEP, hear, say};
+
+impl Actor<'_> {
+    /// Sends over a lane until the peer is lost; returns why.
+    fn send_until_lost(&mut self, lane: usize) -> String {
+        let start = Instant::now();
+        let limit = self.variant.patience;
+        let payload = [1; 900];
+        let mut seq = 0_u64;
+        loop {
+            assert!(
+                start.elapsed() < limit,
+                "lane {lane} did not notice the death in {limit:?}"
+            );
+            let header = Header([NUMBERED, seq, 0]);
+            match self.node.lanes[lane].send(SERVER, lane as u16, &header, &payload) {
+                Ok(()) => seq += 1,
+                Err(LaneError::Again) => {}
+                Err(LaneError::PeerLost(lost)) => {
+                    assert_eq!(lost.peer, SERVER);
+                    return lost.why;
+                }
+                Err(error) => panic!("{error}"),
+            }
+            self.watch(false);
+            if let Some((peer, why)) = self.node.sinks[lane].lost.pop() {
+                assert_eq!(peer, SERVER);
+                return why;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    pub(super) fn await_death(&mut self) {
+        self.report(0);
+        self.report(1);
+        say("connected");
+        let why = self.send_until_lost(0);
+        assert!(!why.is_empty());
+        // A lane that only now turns to the dead process learns it too.
+        self.send_until_lost(2);
+    }
+
+    pub(super) fn talk_to_the_dead(&mut self) {
+        let why = self.send_until_lost(0);
+        assert!(
+            !why.is_empty() && why.contains(self.variant.advice),
+            "{why}"
+        );
+    }
+
+    /// Gets and puts until the peer is lost; everything that was issued must complete.
+    pub(super) fn access_until_death(&mut self, key: RemoteKey) {
+        self.report(0);
+        say("connected");
+        let start = Instant::now();
+        let limit = self.variant.patience;
+        let len = self.variant.effort.process_memory / 8;
+        let mut local = vec![0_u8; 8 * len];
+        let base = local.as_mut_ptr();
+        let mut pending = Vec::new();
+        let mut lost = false;
+        let mut done = 0;
+        while !lost || !pending.is_empty() {
+            assert!(
+                start.elapsed() < limit,
+                "lost: {lost}, {} of {} operations are still pending after {limit:?}",
+                pending.len(),
+                pending.len() + done
+            );
+            if !lost && pending.len() < 8 {
+                let token = self.node.token();
+                let place = 2 * (token.0 as usize % 4);
+                let lane = &mut self.node.lanes[0];
+                // SAFETY: `local` is alive until all has completed; what overlaps is not looked at.
+                let issued = unsafe {
+                    let place = base.add(place * len);
+                    let remote = RemoteAddr { key, offset: 0 };
+                    match token.0 % 3 {
+                        0 => lane.get(SERVER, 0, place, len, remote, token),
+                        1 => lane.put(SERVER, 0, place, len, remote, token),
+                        _ => lane.flush(SERVER, token),
+                    }
+                };
+                match issued {
+                    Ok(Issued::Pending) => pending.push(token.0),
+                    // A process that is ending may refuse before it can be seen to be gone.
+                    Ok(Issued::Done) | Err(LaneError::Again | LaneError::Unsupported) => {}
+                    Err(LaneError::PeerLost(gone)) if gone.peer == SERVER => lost = true,
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            self.watch(false);
+            lost |= self.node.sinks[0].lost.pop().is_some();
+            let completed = &mut self.node.sinks[0].completed;
+            pending.retain(|token| match completed.remove(token) {
+                Some(Ok(())) => {
+                    done += 1;
+                    false
+                }
+                Some(Err(LaneError::PeerLost(gone))) if gone.peer == SERVER => {
+                    done += 1;
+                    lost = true;
+                    false
+                }
+                Some(Err(error)) => panic!("{error}"),
+                None => true,
+            });
+        }
+    }
+
+    /// Polls, and sends nothing, until the peer is lost.
+    pub(super) fn listen_until_death(&mut self) {
+        self.report(0);
+        say("connected");
+        let start = Instant::now();
+        let limit = self.variant.patience;
+        while self.node.sinks[0].lost.is_empty() {
+            self.watch(true);
+            std::thread::yield_now();
+            assert!(start.elapsed() < limit, "not noticed in {limit:?}");
+        }
+    }
+
+    /// Has the server stop polling. It does before anything that is sent later comes to it.
+    fn send_to_sleep(&mut self) {
+        self.send(0, SERVER, [SLEEP, 60_000, 0], &[]);
+        self.drain();
+        assert_eq!(hear(), ASLEEP);
+    }
+
+    /// The same, where another lane notices first.
+    pub(super) fn listen_beside_another_lane(&mut self) {
+        self.report(0);
+        self.report(1);
+        say("connected");
+        self.let_lane_1_notice();
+        let start = Instant::now();
+        let limit = self.variant.patience;
+        while self.node.sinks[0].lost.is_empty() {
+            self.watch(true);
+            std::thread::yield_now();
+            assert!(start.elapsed() < limit, "not told in {limit:?}");
+        }
+    }
+
+    /// Polls one lane, and has it look, until the peer is lost there.
+    fn let_lane_1_notice(&mut self) {
+        let start = Instant::now();
+        let limit = self.variant.patience;
+        while self.node.sinks[1].lost.is_empty() {
+            let (lane, sink) = (&mut self.node.lanes[1], &mut self.node.sinks[1]);
+            lane.check_peers(&[SERVER], sink);
+            lane.poll(sink, 64);
+            std::thread::sleep(Duration::from_millis(1));
+            assert!(start.elapsed() < limit, "not noticed in {limit:?}");
+        }
+    }
+
+    /// Waits for the answer of a process that has stopped polling and is killed.
+    pub(super) fn await_answer(&mut self, key: RemoteKey) {
+        self.report(0);
+        self.send_to_sleep();
+        let mut found = 0;
+        let place = &raw mut found;
+        let token = self.node.token();
+        let remote = RemoteAddr { key, offset: 0 };
+        let lane = &mut self.node.lanes[0];
+        // SAFETY: `found` is alive until the completion, which is awaited.
+        let issued = unsafe { lane.atomic(SERVER, 0, AtomicOp::Add, 1, 0, place, remote, token) };
+        assert_eq!(issued, Ok(Issued::Pending));
+        let patience = self.variant.patience;
+        let mut poll_for = |limit: Duration| {
+            let start = Instant::now();
+            while start.elapsed() < limit {
+                self.watch(false);
+                if let Some(result) = self.node.sinks[0].completed.remove(&token.0) {
+                    return Some(result);
+                }
+                std::thread::yield_now();
+            }
+            None
+        };
+        // While it sleeps it is asked, and it is there.
+        assert_eq!(poll_for(Duration::from_secs(1)), None);
+        say("connected");
+        let result = poll_for(patience).expect("no completion");
+        assert!(matches!(result, Err(LaneError::PeerLost(lost)) if lost.peer == SERVER));
+        let start = Instant::now();
+        while self.node.sinks[0].lost.is_empty() {
+            self.watch(false);
+            assert!(start.elapsed() < LIMIT, "the loss was not reported");
+        }
+    }
+
+    /// Waits at one lane for the answers of a process that has stopped polling and is killed, which another lane notices
+    /// first.
+    pub(super) fn await_answers_beside_another_lane(&mut self, key: RemoteKey) {
+        self.report(0);
+        self.report(1);
+        self.send_to_sleep();
+        let len = self.variant.effort.process_memory;
+        let mut local = vec![0_u8; len];
+        let mut found = 0;
+        let tokens = [self.node.token(), self.node.token()];
+        let atomic = tokens[0];
+        let (place, result) = (local.as_mut_ptr(), &raw mut found);
+        let remote = RemoteAddr { key, offset: 0 };
+        let lane = &mut self.node.lanes[0];
+        // SAFETY: what results go to is alive until the completions, which are awaited.
+        let issued = unsafe {
+            [
+                lane.atomic(SERVER, 0, AtomicOp::Add, 1, 0, result, remote, tokens[0]),
+                // More than there is room for: parts of it have not left.
+                lane.get(SERVER, 0, place, len, remote, tokens[1]),
+            ]
+        };
+        assert_eq!(issued[0], Ok(Issued::Pending));
+        say("connected");
+        self.let_lane_1_notice();
+        let start = Instant::now();
+        let limit = self.variant.patience;
+        for (token, issued) in tokens.into_iter().zip(issued) {
+            // Some networks read the memory without its process, or have room for one operation.
+            if matches!(issued, Ok(Issued::Done) | Err(LaneError::Again)) {
+                continue;
+            }
+            assert_eq!(issued, Ok(Issued::Pending));
+            let result = loop {
+                self.watch(false);
+                if let Some(result) = self.node.sinks[0].completed.remove(&token.0) {
+                    break result;
+                }
+                assert!(start.elapsed() < limit, "{token:?} has not ended");
+                std::thread::yield_now();
+            };
+            match result {
+                Err(LaneError::PeerLost(lost)) if lost.peer == SERVER => {}
+                Ok(()) if token != atomic => {}
+                other => panic!("{token:?}: {other:?}"),
+            }
+        }
+        while self.node.sinks[0].lost.is_empty() {
+            self.watch(false);
+            assert!(start.elapsed() < LIMIT, "the loss was not reported");
+        }
+    }
+}
