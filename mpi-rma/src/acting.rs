@@ -1,7 +1,7 @@
 //! The words by which atomic operations and vector kernels keep out of each other's way: each side writes its
 //! own before it reads the other's (see [`control`](crate::control)).
 
-use crate::primitives::{AtomicU32, Ordering};
+use crate::primitives::{AtomicU32, Ordering, one_order};
 
 /// Whether somebody has a member's memory alone.
 #[repr(C)]
@@ -106,13 +106,6 @@ impl Acting<'_> {
             false => self.mine.store(0, Ordering::Release),
         }
     }
-}
-
-/// Loom takes sequentially consistent loads and stores for weaker ones; a fence says the same in its words.
-#[inline(always)]
-fn one_order() {
-    #[cfg(loom)]
-    loom::sync::atomic::fence(Ordering::SeqCst);
 }
 
 /// Lets some time pass.

@@ -24,18 +24,18 @@
 //!
 //! # Deaths
 //! Any member may die at any instruction. `busy` says who has it, and what a dead member is acting on
-//! counts for nothing; [`crate::locks`] says what becomes of locks. Members are processes of one node,
+//! counts for nothing; [`crate::lock_repair`] says what becomes of locks. Members are processes of one node,
 //! so whoever waits for long looks whether they exist.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic;
 use std::time::{Duration, Instant};
 
 use netmod::Peer;
 
 use crate::acting::{Acting, Busy, Held};
 use crate::lock_word::LockWord;
-use crate::primitives;
+use crate::primitives::{AtomicU32, Ordering};
 use crate::request_slot::RequestSlot;
 use crate::rings::Ring;
 use crate::rings::mapped::{self, Mapped};
@@ -54,7 +54,8 @@ pub(crate) struct Line<T>(pub(crate) T);
 /// Before all blocks.
 #[repr(C)]
 pub(crate) struct Head {
-    /// Those who hold all locks (readers), and those who hold an exclusive one somewhere.
+    /// Those who hold all locks, and those who hold an exclusive one somewhere that its word alone does not tell. With
+    /// nobody who wants all locks it is read only.
     pub(crate) all: Line<LockWord>,
 }
 
@@ -64,15 +65,15 @@ pub(crate) struct Head {
 #[repr(C)]
 pub(crate) struct Block {
     /// The member's process; 0 before it is known.
-    pid: Line<AtomicU32>,
+    pid: Line<atomic::AtomicU32>,
     pub(crate) lock: Line<LockWord>,
     busy: Line<Busy>,
     /// How many operations of this member's are changing others' memory by atomic operations.
-    acting: Line<primitives::AtomicU32>,
+    acting: Line<AtomicU32>,
     /// How many origins have completed their access to this member's exposure.
-    completions: Line<AtomicU32>,
+    completions: Line<atomic::AtomicU32>,
     /// How many fences the member has come to, where these have words of their own.
-    fences: Line<AtomicU32>,
+    fences: Line<atomic::AtomicU32>,
     slot: RequestSlot,
 }
 
@@ -100,7 +101,8 @@ unsafe impl Sync for Control {}
 impl Control {
     /// Bytes of one member's block.
     fn stride(members: usize) -> usize {
-        size_of::<Block>() + ((3 * members + 1) * 4).next_multiple_of(64)
+        let counts = (3 * members + 1) * size_of::<AtomicU32>();
+        size_of::<Block>() + counts.next_multiple_of(64)
     }
 
     /// Bytes of all blocks.
@@ -207,7 +209,8 @@ impl Control {
 
     #[inline(always)]
     fn count(&self, member: usize, place: usize) -> &AtomicU32 {
-        let at = size_of::<Head>() + member * self.stride + size_of::<Block>() + place * 4;
+        let block = size_of::<Head>() + member * self.stride;
+        let at = block + size_of::<Block>() + place * size_of::<AtomicU32>();
         // SAFETY: as for `block`; behind it are 3 counts for each member, and one.
         unsafe { &*self.base.add(at).cast() }
     }
@@ -250,6 +253,27 @@ impl Control {
     pub fn leave_behind(&self, member: usize) {
         std::mem::forget(self.hold(member));
         self.block(self.me).acting.0.store(1, Ordering::Relaxed);
+    }
+
+    /// Puts words that loom watches in the place of zeros: those of locks, counts and records.
+    ///
+    /// # Safety
+    /// Nobody uses the blocks yet.
+    #[cfg(all(test, loom))]
+    pub unsafe fn begin_watched(&self) {
+        let at = |word: &LockWord| std::ptr::from_ref(word).cast_mut();
+        let locks = (0..self.members).map(|member| at(&self.block(member).lock.0));
+        for lock in locks.chain([at(&self.head().all.0)]) {
+            // SAFETY: by the promises to this and to `Control::at`.
+            unsafe { lock.write(LockWord::default()) };
+        }
+        for member in 0..self.members {
+            for place in 0..3 * self.members + 1 {
+                let count = std::ptr::from_ref(self.count(member, place)).cast_mut();
+                // SAFETY: as above.
+                unsafe { count.write(AtomicU32::new(0)) };
+            }
+        }
     }
 
     fn posts(&self, member: usize, by: usize) -> &AtomicU32 {

@@ -2,7 +2,7 @@
 //! way. As in [`fast_path`](crate::fast_path), each answers whether it was taken.
 //!
 //! With one thread what the process notes of its own epochs are plain loads and stores. What remains is one atomic
-//! operation to enter the lock and one to leave it, two each for an exclusive one.
+//! operation to enter the lock and one to leave it.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 

@@ -46,8 +46,12 @@ mod inbox;
 mod key_exchange;
 mod keys;
 mod lanes;
+mod lock_repair;
 mod lock_word;
 mod locks;
+#[cfg(test)]
+mod locks_testing;
+mod member_lock;
 mod members;
 mod message;
 mod native;

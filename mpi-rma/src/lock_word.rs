@@ -1,6 +1,6 @@
 //! The word of a lock in shared memory, and the records that members keep of their share in it.
 
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use crate::primitives::{AtomicU32, AtomicU64};
 
 /// One user of the first kind is inside.
 pub(crate) const FIRST: u64 = 1;
@@ -8,19 +8,26 @@ pub(crate) const FIRST: u64 = 1;
 pub(crate) const SECOND: u64 = 1 << 24;
 /// One user queues.
 pub(crate) const QUEUED: u64 = 1 << 48;
+/// In the lock of all: members may be locked exclusively by their own words alone, so who locks all looks at those.
+/// The first exclusive lock of the window sets it, for good.
+pub(crate) const SPREAD: u64 = 1 << 62;
 /// The lock is being repaired: nobody may enter or queue up.
 pub(crate) const REPAIR: u64 = 1 << 63;
 pub(crate) const FIRSTS: u64 = SECOND - FIRST;
 pub(crate) const SECONDS: u64 = QUEUED - SECOND;
+/// All who queue.
+pub(crate) const QUEUE: u64 = SPREAD - QUEUED;
 
 /// As whom a lock is entered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LockMode {
-    /// One of many readers.
+    /// One of a member's many readers.
     Reader,
-    /// The only writer.
+    /// A member's only writer.
     Writer,
-    /// One of many writers, who exclude only readers here, and each other elsewhere.
+    /// In the lock of all: one of those who have all members as readers.
+    All,
+    /// In the lock of all: one of many writers, who exclude only those who have all here, and each other elsewhere.
     AnyWriter,
 }
 
@@ -28,7 +35,7 @@ impl LockMode {
     #[inline(always)]
     pub(crate) fn one(self) -> u64 {
         match self {
-            LockMode::Reader => FIRST,
+            LockMode::Reader | LockMode::All => FIRST,
             LockMode::Writer | LockMode::AnyWriter => SECOND,
         }
     }
@@ -37,7 +44,7 @@ impl LockMode {
     #[inline(always)]
     pub(crate) fn excluded(self) -> u64 {
         match self {
-            LockMode::Reader => SECONDS,
+            LockMode::Reader | LockMode::All => SECONDS,
             LockMode::Writer => FIRSTS | SECONDS,
             LockMode::AnyWriter => FIRSTS,
         }

@@ -1,150 +1,151 @@
-//! A member may die at any instruction: whatever its record says and whether the word has its share,
-//! what is left after a repair is what those who live have.
+//! Locks of members and of all, as several threads come to them as members.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc};
-use std::process::Command;
-use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
+use std::thread;
 
 use super::*;
-use crate::lock_word::{FIRST, SECOND};
+use crate::locks_testing::{Memory, Spin, ended};
 
-struct Memory(*mut u8, Layout);
+const MEMBERS: usize = 4;
+/// What who has a member exclusively adds to its number of those who are there, where readers add 1.
+const ALONE: i64 = 1 << 32;
 
-impl Memory {
-    fn new(members: usize) -> Memory {
-        let layout = Layout::from_size_align(Control::len(members), 4096).unwrap();
-        // SAFETY: the size is not 0.
-        Memory(unsafe { alloc_zeroed(layout) }, layout)
-    }
-
-    fn control(&self, me: usize, members: usize) -> Control {
-        let peers: Arc<[u32]> = (0..members as u32).collect();
-        // SAFETY: zeroed, on a page, and used by controls only, which these tests drop first.
-        unsafe { Control::at(self.0, me, peers, false) }
+/// Enters and leaves locks at random as a member, and counts who is where.
+fn at_random(memory: &Memory, me: usize, there: &[AtomicI64; MEMBERS]) {
+    let control = memory.control(me);
+    let waiter = Spin { checks: false };
+    let come = |target: usize, exclusive: bool| {
+        let one = if exclusive { ALONE } else { 1 };
+        let before = there[target].fetch_add(one, Ordering::Relaxed);
+        assert!(before == 0 || !exclusive && before < ALONE, "{before:#x}");
+    };
+    let go = |target: usize, exclusive: bool| {
+        let one = if exclusive { ALONE } else { 1 };
+        there[target].fetch_sub(one, Ordering::Relaxed);
+    };
+    let mut state = 88172645463325252u64.wrapping_mul(me as u64 + 1);
+    let mut random = |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 33) as usize % below
+    };
+    for _ in 0..3_000 {
+        if random(4) == 0 {
+            control.take_all(&waiter).unwrap();
+            (0..MEMBERS).for_each(|target| come(target, false));
+            (0..MEMBERS).for_each(|target| go(target, false));
+            control.unlock_all();
+            continue;
+        }
+        // Two members: the second while the first is had, in the order of their numbers, so that nobody waits in a ring.
+        let first = random(MEMBERS);
+        let second = first + 1 + random(MEMBERS);
+        let targets = [first, second];
+        let mut had = Vec::new();
+        for target in targets.into_iter().filter(|target| *target < MEMBERS) {
+            let exclusive = random(3) > 0;
+            if !control.lock_if_free(target, exclusive) {
+                let held = !had.is_empty();
+                control.take(&waiter, target, exclusive, held).unwrap();
+            }
+            come(target, exclusive);
+            had.push((target, exclusive));
+        }
+        for (target, exclusive) in had {
+            go(target, exclusive);
+            control.unlock(target, exclusive);
+        }
     }
 }
 
-impl Drop for Memory {
-    fn drop(&mut self) {
-        // SAFETY: allocated with this layout.
-        unsafe { dealloc(self.0, self.1) };
-    }
+#[test]
+fn nobody_is_where_another_is_alone_and_all_get_in() {
+    let memory = Memory::new(MEMBERS);
+    let there = [const { AtomicI64::new(0) }; MEMBERS];
+    thread::scope(|scope| {
+        for me in 0..MEMBERS {
+            let (memory, there) = (&memory, &there);
+            scope.spawn(move || at_random(memory, me, there));
+        }
+    });
+    let control = memory.control(0);
+    let all = control.lock_of_all(None).lock;
+    assert_eq!(all.word.load(Ordering::Relaxed), SPREAD);
 }
 
-/// The number of a process that has ended.
-fn ended() -> u32 {
-    let mut child = Command::new("true").spawn().unwrap();
-    let pid = child.id();
-    child.wait().unwrap();
-    pid
+/// An exclusive lock leaves the lock of all as it is, but for the window's first.
+#[test]
+fn exclusive_locks_of_different_members_write_to_no_word_in_common() {
+    let memory = Memory::new(2);
+    let controls = [memory.control(0), memory.control(1)];
+    let word = || {
+        controls[0]
+            .lock_of_all(None)
+            .lock
+            .word
+            .load(Ordering::Relaxed)
+    };
+    assert!(!controls[0].lock_if_free(0, true));
+    controls[0]
+        .take(&Spin { checks: false }, 0, true, false)
+        .unwrap();
+    assert_eq!(word(), SPREAD);
+    assert!(controls[1].lock_if_free(1, true));
+    assert_eq!(word(), SPREAD);
+    assert!(!controls[1].lock_if_free(0, false));
+    controls[0].unlock(0, true);
+    controls[1].unlock(1, true);
+    assert_eq!(word(), SPREAD);
 }
 
-/// The lock of member 0, of three, as member 0 comes to it; member 2 is dead.
-fn with_dead(test: impl Fn(&MemberLock<'_>)) {
+#[test]
+fn who_has_all_keeps_exclusive_locks_out_and_is_kept_out_by_them() {
+    let memory = Memory::new(2);
+    let controls = [memory.control(0), memory.control(1)];
+    let waiter = Spin { checks: false };
+    controls[0].take_all(&waiter).unwrap();
+    assert!(!controls[1].lock_if_free(1, true));
+    assert!(controls[1].lock_if_free(1, false));
+    controls[1].unlock(1, false);
+    let waits = |act: &(dyn Fn() + Sync), end: &dyn Fn()| {
+        thread::scope(|scope| {
+            let thread = scope.spawn(act);
+            thread::sleep(std::time::Duration::from_millis(20));
+            assert!(!thread.is_finished());
+            end();
+        });
+    };
+    let take = || controls[1].take(&waiter, 1, true, false).unwrap();
+    waits(&take, &|| controls[0].unlock_all());
+    // That one is counted in the lock of all; one that comes while nobody wants all isn't.
+    assert!(controls[1].lock_of_all(Some(1)).has_share());
+    controls[1].unlock(1, true);
+    assert!(controls[1].lock_if_free(1, true));
+    assert!(!controls[1].lock_of_all(Some(1)).has_share());
+    let take_all = || controls[0].take_all(&waiter).unwrap();
+    waits(&take_all, &|| controls[1].unlock(1, true));
+    controls[0].unlock_all();
+}
+
+#[test]
+fn who_waits_for_all_is_told_who_died_with_a_member() {
     let memory = Memory::new(3);
-    for me in [2, 1, 0] {
-        memory.control(me, 3);
-    }
-    let control = memory.control(0, 3);
+    let control = memory.control(0);
+    let waiter = Spin { checks: true };
+    memory.control(2).take(&waiter, 1, true, false).unwrap();
     control.set_pid(2, ended());
-    assert!(control.is_dead(2) && !control.is_dead(1));
-    test(&control.lock_of(0, true));
-}
-
-fn record_of<'a>(lock: &'a MemberLock<'_>, member: usize) -> &'a AtomicU32 {
-    lock.control.record(member, lock.own)
-}
-
-#[test]
-fn what_a_dead_member_had_is_taken_out_wherever_it_died() {
-    let rests = record::ticket(record::QUEUES, 1);
-    let takes = record::ticket(record::TAKING, 1);
-    // Its record, what it had in the word, and whether it had been inside.
-    let deaths = [
-        (record::CHANGING, 0, false),
-        (record::CHANGING, SECOND, true),
-        (record::CHANGING, FIRST, true),
-        (record::CHANGING, QUEUED, false),
-        (record::inside(SECOND), SECOND, true),
-        (record::inside(FIRST), FIRST, true),
-        (rests, QUEUED, false),
-        (takes, QUEUED, false),
-        (takes, SECOND, true),
-    ];
-    // What the living have: nothing, or one queues and one reads.
-    let alive = [
-        (0, 0, 0),
-        (
-            record::ticket(record::QUEUES, 0),
-            record::inside(FIRST),
-            QUEUED + FIRST,
-        ),
-    ];
-    for (dead, share, was_inside) in deaths {
-        for (mine, other, shares) in alive {
-            with_dead(|lock| {
-                record_of(lock, 0).store(mine, Ordering::Relaxed);
-                record_of(lock, 1).store(other, Ordering::Relaxed);
-                record_of(lock, 2).store(dead, Ordering::Relaxed);
-                lock.lock.word.store(shares + share, Ordering::Relaxed);
-                lock.repair_if_needed().unwrap();
-                let word = lock.lock.word.load(Ordering::Relaxed);
-                assert_eq!(word, shares, "{dead:#x} {share:#x}");
-                assert_eq!(record_of(lock, 2).load(Ordering::Relaxed), 0);
-                let fallen = lock.lock.fallen.load(Ordering::Relaxed);
-                assert_eq!(fallen != 0, was_inside, "{dead:#x} {share:#x}");
-                assert_eq!(lock.lock.repairer.load(Ordering::Relaxed), 0);
-            });
-        }
-    }
-}
-
-#[test]
-fn a_member_that_died_while_it_repaired_is_replaced() {
-    with_dead(|lock| {
-        // It had taken out what was to be taken out, or not.
-        for (word, record) in [
-            (REPAIR | SECOND, record::inside(SECOND)),
-            (REPAIR, 0),
-            (0, 0),
-        ] {
-            record_of(lock, 2).store(record, Ordering::Relaxed);
-            lock.lock.word.store(word, Ordering::Relaxed);
-            lock.lock.repairer.store(3, Ordering::Relaxed);
-            lock.repair_if_needed().unwrap();
-            assert_eq!(lock.lock.word.load(Ordering::Relaxed), 0);
-            assert_eq!(lock.lock.repairer.load(Ordering::Relaxed), 0);
-        }
-    });
-}
-
-#[test]
-fn nobody_is_taken_out_who_lives() {
-    with_dead(|lock| {
-        record_of(lock, 1).store(record::inside(SECOND), Ordering::Relaxed);
-        lock.lock.word.store(SECOND, Ordering::Relaxed);
-        lock.repair_if_needed().unwrap();
-        assert_eq!(lock.lock.word.load(Ordering::Relaxed), SECOND);
-        // In the middle of a change: nothing can be told.
-        record_of(lock, 1).store(record::CHANGING, Ordering::Relaxed);
-        lock.lock.word.fetch_or(REPAIR, Ordering::Relaxed);
-        assert!(lock.look().is_none());
-    });
-}
-
-#[test]
-fn tickets_are_in_order_also_where_numbers_begin_again() {
-    let queues = |number: u32| record::ticket(record::QUEUES, number);
-    assert!(record::is_before(queues(5), 6) && !record::is_before(queues(6), 5));
-    assert!(record::is_before(queues(u32::MAX), 0) && !record::is_before(queues(0), u32::MAX));
-    assert!(!record::is_before(record::inside(FIRST), 6) && !record::is_before(0, 6));
+    let error = control.take_all(&waiter).unwrap_err();
+    assert_eq!(error.to_string(), "member 2 is lost");
+    control.take_all(&waiter).unwrap();
+    control.unlock_all();
 }
 
 #[test]
 fn who_finds_the_memory_of_a_dead_member_takes_it_over() {
     let memory = Memory::new(2);
-    memory.control(1, 2).leave_behind(0);
-    let control = memory.control(0, 2);
+    memory.control(1).leave_behind(0);
+    let control = memory.control(0);
     control.set_pid(1, ended());
     assert_eq!(control.alone(0, || 7), 7);
     assert_eq!(control.all_alone(0, || 8), 8);
