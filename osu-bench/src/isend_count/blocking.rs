@@ -13,10 +13,10 @@ use super::counted::{TAG, osu_bench_mark};
 use super::page::Page;
 use crate::error::{Error, Result};
 use crate::mpi::constants::{COMM_WORLD, INT64, STATUS_IGNORE, SUM};
-use crate::mpi::{Allreduce, Barrier, Bcast, Exchange, Recv, Reduce, Table, World};
+use crate::mpi::{Allreduce, Barrier, Bcast, Exchange, Recv, Reduce, RootedExchange, Table, World};
 
 /// Their names in the table.
-pub const NAMES: [&str; 8] = [
+pub const NAMES: [&str; 10] = [
     "Recv, there",
     "Barrier, last",
     "Allreduce, last",
@@ -24,12 +24,14 @@ pub const NAMES: [&str; 8] = [
     "Reduce, last",
     "Allgather, last",
     "Alltoall, last",
+    "Gather, last",
+    "Scatter, last",
     "Recv, passed by",
 ];
 
 /// The receives among them.
 const RECV: usize = 0;
-const RECV_PASSED_BY: usize = 7;
+const RECV_PASSED_BY: usize = 9;
 /// The tag of the message that passes by.
 const OTHER_TAG: c_int = TAG + 1;
 
@@ -53,6 +55,8 @@ pub struct Calls {
     reduce: Reduce,
     allgather: Exchange,
     alltoall: Exchange,
+    gather: RootedExchange,
+    scatter: RootedExchange,
 }
 
 impl Calls {
@@ -66,6 +70,8 @@ impl Calls {
             reduce: table.reduce.get()?,
             allgather: table.allgather.get()?,
             alltoall: table.alltoall.get()?,
+            gather: table.gather.get()?,
+            scatter: table.scatter.get()?,
         })
     }
 
@@ -78,11 +84,13 @@ impl Calls {
             reduce: empty_reduce,
             allgather: empty_exchange,
             alltoall: empty_exchange,
+            gather: empty_rooted_exchange,
+            scatter: empty_rooted_exchange,
         }
     }
 }
 
-/// Counts a call of one of them. Broadcasts come from rank 0, reductions go to rank 1, which is counted.
+/// Counts a call of one of them. Broadcasts and scatters come from rank 0, reductions and gathers go to rank 1, which is counted.
 ///
 /// # Safety
 /// The functions are those of their types.
@@ -107,6 +115,8 @@ unsafe extern "C" fn osu_bench_counted_blocking(
             4 => (calls.reduce)(given, place, 1, INT64, SUM, 1, COMM_WORLD),
             5 => (calls.allgather)(given, 1, INT64, place, 1, INT64, COMM_WORLD),
             6 => (calls.alltoall)(given, 1, INT64, place, 1, INT64, COMM_WORLD),
+            7 => (calls.gather)(given, 1, INT64, place, 1, INT64, 1, COMM_WORLD),
+            8 => (calls.scatter)(given, 1, INT64, place, 1, INT64, 0, COMM_WORLD),
             _ => unreachable!("kinds have names"),
         }
     };
@@ -238,6 +248,19 @@ unsafe extern "C" fn empty_exchange(
     _: c_int,
     _: c_int,
     _: *mut std::ffi::c_void,
+    _: c_int,
+    _: c_int,
+    _: c_int,
+) -> c_int {
+    0
+}
+
+unsafe extern "C" fn empty_rooted_exchange(
+    _: *const std::ffi::c_void,
+    _: c_int,
+    _: c_int,
+    _: *mut std::ffi::c_void,
+    _: c_int,
     _: c_int,
     _: c_int,
     _: c_int,

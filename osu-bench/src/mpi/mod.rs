@@ -17,7 +17,7 @@ pub use form::{Collective, Shape};
 pub use partitioned::Partitioned;
 pub use table::{
     Accumulate, Allreduce, Barrier, Bcast, CompareAndSwap, Exchange, FetchAndOp, Get, Irecv, Isend,
-    Put, Recv, Reduce, Table, Wait, Waitall, WinLock, WinTwo,
+    Put, Recv, Reduce, RootedExchange, Table, Wait, Waitall, WinLock, WinTwo,
 };
 pub use window::{Epochs, Memory, Window};
 pub use world::{Combine, World, library_version};
