@@ -190,6 +190,12 @@ impl Section {
         extents.product()
     }
 
+    /// Whether nothing has to take its place. An array that is not there, as ranks other than the root may pass to a
+    /// collective, has dimensions that say nothing.
+    fn is_plain(&self) -> bool {
+        self.base.is_null() || self.is_contiguous() || self.len() == 0
+    }
+
     /// Something that `count` elements of a datatype can be taken from or put to. In a `chunked`
     /// buffer they may be needed several times, for several processes. If it `may_copy`, a copy
     /// will do, from which results go `back`.
@@ -207,7 +213,7 @@ impl Section {
         let count = count.into();
         // SAFETY: the caller's contract.
         unsafe {
-            if self.is_contiguous() || self.len() == 0 {
+            if self.is_plain() {
                 return Ok(Place::plain(self.base, count, datatype));
             }
             // The call that comes after reports what is wrong.
@@ -258,7 +264,7 @@ impl Section {
     ) -> Result<Place, &'static str> {
         // SAFETY: the caller's contract.
         unsafe {
-            if self.is_contiguous() || self.len() == 0 {
+            if self.is_plain() {
                 return Ok(Place::plain(self.base, 0, datatype));
             }
             let state = State::of(datatype);
@@ -283,7 +289,7 @@ impl Section {
     /// # Safety
     /// As for [`Section::typed`].
     pub unsafe fn whole(&self, may_copy: bool, back: bool) -> Result<Place, &'static str> {
-        if self.is_contiguous() {
+        if self.is_plain() {
             return Ok(Place::plain(self.base, 0, MPI_DATATYPE_NULL));
         }
         if !may_copy {
