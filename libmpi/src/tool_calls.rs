@@ -5,7 +5,10 @@ use std::ptr;
 
 use mpi_tool::events::{Instance, Listener};
 
-use crate::abi::{MPI_T_CB_REQUIRE_NONE, MPI_T_event_cb_function};
+use crate::abi::{
+    MPI_T_CB_REQUIRE_NONE, MPI_T_event_cb_function, MPI_T_event_free_cb_function,
+    MPI_T_event_registration,
+};
 
 /// What a tool has registered: its function, and what that is given.
 pub struct Callback {
@@ -33,5 +36,26 @@ impl Listener for Callback {
                 self.user_data,
             );
         }
+    }
+}
+
+/// What a tool wants to be called when a registration has ended.
+pub struct End {
+    /// The function.
+    pub function: MPI_T_event_free_cb_function,
+    /// The registration.
+    pub registration: MPI_T_event_registration,
+    /// The function's last argument.
+    pub user_data: *mut c_void,
+}
+
+// SAFETY: as for `Callback`: any thread may call it, and the pointers are only handed back.
+unsafe impl Send for End {}
+
+impl End {
+    /// Calls it.
+    pub fn call(self) {
+        // SAFETY: the tool gave this function for the end of the registration, and the last argument.
+        unsafe { (self.function)(self.registration, MPI_T_CB_REQUIRE_NONE, self.user_data) };
     }
 }

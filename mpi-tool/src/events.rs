@@ -86,13 +86,26 @@ pub trait Listener: Send + Sync {
     fn hear(&self, instance: &Instance, registration: usize);
 }
 
-/// A registration: the kind of event, and a callback by the safety that it keeps to.
-struct Registration {
+/// What a tool wants to be called when a registration has ended.
+pub type Farewell = Box<dyn FnOnce() + Send>;
+
+/// A registration: the kind of event, and a callback by the safety that it keeps to. Whoever calls one of them has a
+/// hold on it meanwhile, so that the last one to let go of it says farewell.
+pub struct Registration {
     event: usize,
-    callbacks: [Option<Arc<dyn Listener>>; 4],
+    callbacks: Mutex<[Option<Arc<dyn Listener>>; 4]>,
+    farewell: Mutex<Option<Farewell>>,
 }
 
-static REGISTRATIONS: Mutex<BTreeMap<usize, Registration>> = Mutex::new(BTreeMap::new());
+impl Drop for Registration {
+    fn drop(&mut self) {
+        if let Some(farewell) = self.farewell.get_mut().take() {
+            farewell();
+        }
+    }
+}
+
+static REGISTRATIONS: Mutex<BTreeMap<usize, Arc<Registration>>> = Mutex::new(BTreeMap::new());
 /// How many there are, for a quick look.
 static LISTENERS: AtomicUsize = AtomicUsize::new(0);
 
@@ -104,25 +117,26 @@ thread_local! {
 /// Adds a registration under a number.
 pub fn register(number: usize, event: usize) {
     let mut all = REGISTRATIONS.lock();
-    all.insert(
-        number,
-        Registration {
-            event,
-            callbacks: [const { None }; 4],
-        },
-    );
+    let registration = Registration {
+        event,
+        callbacks: Mutex::new([const { None }; 4]),
+        farewell: Mutex::new(None),
+    };
+    all.insert(number, Arc::new(registration));
     LISTENERS.store(all.len(), Ordering::Release);
 }
 
-/// Takes one out.
+/// Takes one out. No callback of it begins from now on; `farewell` is called when none is running and the result has
+/// been dropped, for which the caller should hold no lock.
 ///
 /// # Errors
 /// `MPI_T_ERR_INVALID_HANDLE`.
-pub fn unregister(number: usize) -> Result {
+pub fn unregister(number: usize, farewell: Option<Farewell>) -> Result<Arc<Registration>> {
     let mut all = REGISTRATIONS.lock();
-    let removed = all.remove(&number);
+    let removed = all.remove(&number).ok_or(Error::InvalidHandle)?;
     LISTENERS.store(all.len(), Ordering::Release);
-    removed.map(drop).ok_or(Error::InvalidHandle)
+    *removed.farewell.lock() = farewell;
+    Ok(removed)
 }
 
 /// Takes all out.
@@ -145,9 +159,9 @@ pub fn check(number: usize) -> Result {
 /// # Errors
 /// `MPI_T_ERR_INVALID_HANDLE`.
 pub fn set_callback(number: usize, safety: Safety, listener: Option<Arc<dyn Listener>>) -> Result {
-    let mut all = REGISTRATIONS.lock();
-    let found = all.get_mut(&number).ok_or(Error::InvalidHandle)?;
-    found.callbacks[safety as usize] = listener;
+    let all = REGISTRATIONS.lock();
+    let found = all.get(&number).ok_or(Error::InvalidHandle)?;
+    found.callbacks.lock()[safety as usize] = listener;
     Ok(())
 }
 
@@ -166,18 +180,26 @@ fn tell_listeners(event: usize, elements: [c_int; 3]) {
         time: sources::now(),
         elements,
     };
-    // Callbacks may use the interface.
-    let mut wanted: Vec<(usize, Arc<dyn Listener>)> = Vec::new();
-    for (number, registration) in REGISTRATIONS.lock().iter() {
-        if registration.event == event {
-            // Nothing is asked of a callback here, so the one that promises least will do.
-            let first = registration.callbacks.iter().flatten().next();
-            wanted.extend(first.map(|listener| (*number, listener.clone())));
-        }
-    }
+    let of_kind =
+        |(number, one): (&usize, &Arc<Registration>)| (one.event == event).then_some(*number);
+    let numbers: Vec<usize> = REGISTRATIONS.lock().iter().filter_map(of_kind).collect();
     let before = TOLD.replace(&raw const instance);
-    for (number, listener) in wanted {
-        listener.hear(&instance, number);
+    // Callbacks may use the interface: free registrations, too.
+    for number in numbers {
+        let Some(registration) = REGISTRATIONS.lock().get(&number).cloned() else {
+            continue;
+        };
+        // Nothing is asked of a callback here, so the one that promises least will do.
+        let first = registration
+            .callbacks
+            .lock()
+            .iter()
+            .flatten()
+            .next()
+            .cloned();
+        if let Some(listener) = first {
+            listener.hear(&instance, number);
+        }
     }
     TOLD.set(before);
 }
@@ -227,11 +249,27 @@ mod tests {
         tell(COMM, [3, 0, 1]);
         set_callback(number, Safety::MpiRestricted, None).unwrap();
         tell(ERROR, [4, 0, 0]);
-        unregister(number).unwrap();
+        drop(unregister(number, None).unwrap());
         tell(ERROR, [5, 0, 0]);
         assert_eq!(*least.0.lock(), [(number, 2)]);
         assert_eq!(*most.0.lock(), [(number, 1), (number, 4)]);
-        assert_eq!(unregister(number), Err(Error::InvalidHandle));
+        assert_eq!(unregister(number, None).err(), Some(Error::InvalidHandle));
+    }
+
+    #[test]
+    fn the_last_one_to_let_go_says_farewell() {
+        let said = Arc::new(AtomicUsize::new(0));
+        let number = 48;
+        register(number, COMM);
+        let held = REGISTRATIONS.lock().get(&number).cloned();
+        let counts = said.clone();
+        let farewell: Farewell = Box::new(move || {
+            counts.fetch_add(1, Ordering::Relaxed);
+        });
+        drop(unregister(number, Some(farewell)).unwrap());
+        assert_eq!(said.load(Ordering::Relaxed), 0);
+        drop(held);
+        assert_eq!(said.load(Ordering::Relaxed), 1);
     }
 
     #[test]

@@ -7,18 +7,18 @@ use std::sync::Arc;
 use mpi_core::info::Info;
 use mpi_objects::infos;
 use mpi_tool::categories::{self, Category, Verbosity};
-use mpi_tool::events::{self, EVENTS, Event, Instance, Listener};
+use mpi_tool::events::{self, EVENTS, Event, Farewell, Instance, Listener};
 use mpi_tool::sources::{self, SOURCES};
 use mpi_tool::{Error, Result, at, tool};
 
 use super::tool::{index, members, number, put, tell, tell_text};
 use crate::abi::{
-    MPI_Aint, MPI_Count, MPI_Datatype, MPI_INT, MPI_Info, MPI_T_BIND_NO_OBJECT,
-    MPI_T_CB_REQUIRE_NONE, MPI_T_ENUM_NULL, MPI_T_SOURCE_ORDERED, MPI_T_cb_safety, MPI_T_enum,
-    MPI_T_event_cb_function, MPI_T_event_dropped_cb_function, MPI_T_event_free_cb_function,
-    MPI_T_event_instance, MPI_T_event_registration, MPI_T_source_order,
+    MPI_Aint, MPI_Count, MPI_Datatype, MPI_INT, MPI_Info, MPI_T_BIND_NO_OBJECT, MPI_T_ENUM_NULL,
+    MPI_T_SOURCE_ORDERED, MPI_T_cb_safety, MPI_T_enum, MPI_T_event_cb_function,
+    MPI_T_event_dropped_cb_function, MPI_T_event_free_cb_function, MPI_T_event_instance,
+    MPI_T_event_registration, MPI_T_source_order,
 };
-use crate::tool_calls::Callback;
+use crate::tool_calls::{Callback, End};
 use crate::tool_codes::{self, code};
 
 /// Gives an empty info object: there are no hints on events.
@@ -258,8 +258,8 @@ pub unsafe fn event_callback_get_info(
     code(run())
 }
 
-/// `MPI_T_event_handle_free`. Events are told at once, so none is under way, and the callback for the end
-/// comes before this returns.
+/// `MPI_T_event_handle_free`. Callbacks that are running, perhaps the caller's own, come to their end before the
+/// function for that is called, by the thread that ran the last one.
 ///
 /// # Safety
 /// The function is one as the standard says, or NULL.
@@ -268,12 +268,17 @@ pub unsafe fn event_handle_free(
     user_data: *mut c_void,
     free_cb_function: Option<MPI_T_event_free_cb_function>,
 ) -> c_int {
-    let freed = tool().and_then(|_initialised| events::unregister(registration.addr()));
-    if let (Ok(()), Some(function)) = (freed, free_cb_function) {
-        // SAFETY: the caller's contract.
-        unsafe { function(registration, MPI_T_CB_REQUIRE_NONE, user_data) };
-    }
-    code(freed)
+    let farewell = free_cb_function.map(|function| -> Farewell {
+        let end = End {
+            function,
+            registration,
+            user_data,
+        };
+        Box::new(move || end.call())
+    });
+    let freed = tool().and_then(|_initialised| events::unregister(registration.addr(), farewell));
+    // The function may use the interface, which is not locked any more.
+    code(freed.map(drop))
 }
 
 /// `MPI_T_event_set_dropped_handler`: none is ever dropped, so the handler has nothing to do.
