@@ -44,6 +44,7 @@ fn main() {
     write("imports.rs", imports);
     write("shims.rs", table.fortran_shims());
     write("predefined.rs", table.fortran_predefined());
+    write("sentinels.s", table.fortran_sentinels());
     let script = write("exports.map", table.fortran_version_script());
 
     // The linker has to see that library to note that it is needed, but cargo can't say that the

@@ -3,7 +3,8 @@
 //!
 //! `mpif.h` and module `mpi` have them in common blocks, which a program keeps in its own memory; the
 //! dynamic linker makes this library see that one. So nothing here may assume where they are or what
-//! they hold.
+//! they hold. What is linked by our `mpifort` has them as unique variables instead, as this library has
+//! (`include/sentinels.s`), so that shared objects that are opened one by one have the same.
 
 #![allow(non_upper_case_globals, reason = "names of Fortran's common blocks")]
 
@@ -14,8 +15,7 @@ use crate::abi::MPI_F08_status;
 #[cfg(not(standard_abi))]
 use crate::abi::MPI_Fint;
 
-/// Memory of Fortran's that is never looked at. Programs that keep a copy of it expect its size to be
-/// exactly the variable's.
+/// Memory of Fortran's that is never looked at.
 #[repr(C, align(4))]
 #[derive(Debug)]
 pub struct Block<const SIZE: usize>(UnsafeCell<[u8; SIZE]>);
@@ -56,25 +56,37 @@ impl<const SIZE: usize> Letters<SIZE> {
 /// The size of a status.
 const STATUS: usize = size_of::<MPI_F08_status>();
 
-/// `MPI_BOTTOM`, `MPI_IN_PLACE`, `MPI_STATUS_IGNORE`.
-#[unsafe(no_mangle)]
-pub static mpipriv1_: Block<{ 8 + STATUS }> = Block::new();
-/// `MPI_STATUSES_IGNORE`, `MPI_ERRCODES_IGNORE`.
-#[unsafe(no_mangle)]
-pub static mpipriv2_: Block<{ STATUS + 4 }> = Block::new();
-/// `MPI_ARGVS_NULL`, `MPI_ARGV_NULL`.
-#[unsafe(no_mangle)]
-pub static mpiprivc_: Letters<2> = Letters::new();
-/// `MPI_UNWEIGHTED`.
-#[unsafe(no_mangle)]
-pub static mpifcmb5_: Block<4> = Block::new();
-/// `MPI_WEIGHTS_EMPTY`.
-#[unsafe(no_mangle)]
-pub static mpifcmb9_: Block<4> = Block::new();
+// Unique in the process, with exactly the sizes that programs expect that keep a copy: Rust has no such variables.
+std::arch::global_asm!(include_str!(concat!(env!("OUT_DIR"), "/sentinels.s")));
 
-/// `MPI_BUFFER_AUTOMATIC`.
-#[unsafe(no_mangle)]
-pub static mpifcmba_: Block<4> = Block::new();
+unsafe extern "C" {
+    /// `MPI_BOTTOM`, `MPI_IN_PLACE`, `MPI_STATUS_IGNORE`.
+    safe static mpipriv1_: Block<{ 8 + STATUS }>;
+    /// `MPI_STATUSES_IGNORE`, `MPI_ERRCODES_IGNORE`.
+    safe static mpipriv2_: Block<{ STATUS + 4 }>;
+    /// `MPI_ARGVS_NULL`, `MPI_ARGV_NULL`.
+    safe static mpiprivc_: Letters<2>;
+    /// `MPI_UNWEIGHTED`.
+    safe static mpifcmb5_: Block<4>;
+    /// `MPI_WEIGHTS_EMPTY`.
+    safe static mpifcmb9_: Block<4>;
+    /// `MPI_BUFFER_AUTOMATIC`.
+    safe static mpifcmba_: Block<4>;
+    /// `MPI_STATUS_IGNORE` of `mpi_f08`.
+    safe static MPIR_F08_MPI_STATUS_IGNORE_OBJ: Block<STATUS>;
+    /// `MPI_STATUSES_IGNORE`.
+    safe static MPIR_F08_MPI_STATUSES_IGNORE_OBJ: Block<STATUS>;
+    /// `MPI_IN_PLACE`.
+    safe static MPIR_F08_MPI_IN_PLACE: Block<4>;
+    /// `MPI_BOTTOM`.
+    safe static MPIR_F08_MPI_BOTTOM: Block<4>;
+    /// `MPI_ERRCODES_IGNORE`.
+    safe static weft_errcodes_ignore: Block<4>;
+    /// `MPI_ARGV_NULL`.
+    safe static weft_argv_null: Letters<1>;
+    /// `MPI_ARGVS_NULL`.
+    safe static weft_argvs_null: Letters<1>;
+}
 
 /// `MPI_UNWEIGHTED` of other libraries' `mpi_f08`.
 #[unsafe(export_name = "__mpi_f08_link_constants_MOD_mpi_unweighted")]
@@ -82,21 +94,12 @@ pub static F08_UNWEIGHTED: Block<4> = Block::new();
 /// `MPI_WEIGHTS_EMPTY` of other libraries' `mpi_f08`.
 #[unsafe(export_name = "__mpi_f08_link_constants_MOD_mpi_weights_empty")]
 pub static F08_WEIGHTS_EMPTY: Block<4> = Block::new();
-/// `MPI_ERRCODES_IGNORE` of our `mpi_f08`.
-#[unsafe(export_name = "weft_errcodes_ignore")]
-pub static OWN_ERRCODES_IGNORE: Block<4> = Block::new();
 /// `MPI_ERRCODES_IGNORE` of other libraries' `mpi_f08`.
 #[unsafe(export_name = "__mpi_f08_link_constants_MOD_mpi_errcodes_ignore")]
 pub static F08_ERRCODES_IGNORE: Block<4> = Block::new();
-/// `MPI_ARGV_NULL` of our `mpi_f08`.
-#[unsafe(export_name = "weft_argv_null")]
-pub static OWN_ARGV_NULL: Letters<1> = Letters::new();
 /// `MPI_ARGV_NULL` of other libraries' `mpi_f08`.
 #[unsafe(export_name = "__mpi_f08_link_constants_MOD_mpi_argv_null")]
 pub static F08_ARGV_NULL: Letters<1> = Letters::new();
-/// `MPI_ARGVS_NULL` of our `mpi_f08`.
-#[unsafe(export_name = "weft_argvs_null")]
-pub static OWN_ARGVS_NULL: Letters<1> = Letters::new();
 /// `MPI_ARGVS_NULL` of other libraries' `mpi_f08`.
 #[unsafe(export_name = "__mpi_f08_link_constants_MOD_mpi_argvs_null")]
 pub static F08_ARGVS_NULL: Letters<1> = Letters::new();
@@ -104,33 +107,14 @@ pub static F08_ARGVS_NULL: Letters<1> = Letters::new();
 #[cfg(standard_abi)]
 use crate::abi::{MPI_UNWEIGHTED, MPI_WEIGHTS_EMPTY};
 
-/// `MPI_STATUS_IGNORE` of `mpi_f08`. The standard ABI has no variables for Fortran.
-#[cfg(standard_abi)]
-#[unsafe(no_mangle)]
-static MPIR_F08_MPI_STATUS_IGNORE_OBJ: Block<STATUS> = Block::new();
-/// `MPI_STATUSES_IGNORE`.
-#[cfg(standard_abi)]
-#[unsafe(no_mangle)]
-static MPIR_F08_MPI_STATUSES_IGNORE_OBJ: Block<STATUS> = Block::new();
-/// `MPI_IN_PLACE`.
-#[cfg(standard_abi)]
-#[unsafe(no_mangle)]
-static MPIR_F08_MPI_IN_PLACE: Block<4> = Block::new();
-/// `MPI_BOTTOM`.
-#[cfg(standard_abi)]
-#[unsafe(no_mangle)]
-static MPIR_F08_MPI_BOTTOM: Block<4> = Block::new();
-
 #[cfg(not(standard_abi))]
 unsafe extern "C" {
     static mut MPI_F_STATUS_IGNORE: *mut MPI_Fint;
     static mut MPI_F_STATUSES_IGNORE: *mut MPI_Fint;
+    static mut MPI_F08_STATUS_IGNORE: *mut MPI_F08_status;
+    static mut MPI_F08_STATUSES_IGNORE: *mut MPI_F08_status;
     static mut MPI_UNWEIGHTED: *mut c_int;
     static mut MPI_WEIGHTS_EMPTY: *mut c_int;
-    static MPIR_F08_MPI_STATUS_IGNORE_OBJ: Block<STATUS>;
-    static MPIR_F08_MPI_STATUSES_IGNORE_OBJ: Block<STATUS>;
-    static MPIR_F08_MPI_IN_PLACE: Block<4>;
-    static MPIR_F08_MPI_BOTTOM: Block<4>;
 }
 
 /// Tells C where Fortran's ignored statuses are (section 17.2.5), before the program runs.
@@ -140,6 +124,8 @@ extern "C" fn tell_c() {
     unsafe {
         MPI_F_STATUS_IGNORE = mpipriv1_.at(8).cast();
         MPI_F_STATUSES_IGNORE = mpipriv2_.at(0).cast();
+        MPI_F08_STATUS_IGNORE = MPIR_F08_MPI_STATUS_IGNORE_OBJ.at(0).cast();
+        MPI_F08_STATUSES_IGNORE = MPIR_F08_MPI_STATUSES_IGNORE_OBJ.at(0).cast();
     }
 }
 
@@ -151,13 +137,13 @@ static TELL_C: extern "C" fn() = tell_c;
 /// Whether it is `MPI_BOTTOM`.
 #[inline(always)]
 pub fn is_bottom(address: *mut c_void) -> bool {
-    address == mpipriv1_.at(0) || address == (&raw const MPIR_F08_MPI_BOTTOM).cast_mut().cast()
+    address == mpipriv1_.at(0) || address == MPIR_F08_MPI_BOTTOM.at(0)
 }
 
 /// Whether it is `MPI_IN_PLACE`.
 #[inline(always)]
 pub fn is_in_place(address: *mut c_void) -> bool {
-    address == mpipriv1_.at(4) || address == (&raw const MPIR_F08_MPI_IN_PLACE).cast_mut().cast()
+    address == mpipriv1_.at(4) || address == MPIR_F08_MPI_IN_PLACE.at(0)
 }
 
 /// Where `MPI_BUFFER_AUTOMATIC` is: of `mpi_f08`, too.
@@ -175,14 +161,8 @@ pub fn is_automatic(address: *mut c_void) -> bool {
 pub fn is_ignored(address: *mut c_void) -> bool {
     address == mpipriv1_.at(8)
         || address == mpipriv2_.at(0)
-        || address
-            == (&raw const MPIR_F08_MPI_STATUS_IGNORE_OBJ)
-                .cast_mut()
-                .cast()
-        || address
-            == (&raw const MPIR_F08_MPI_STATUSES_IGNORE_OBJ)
-                .cast_mut()
-                .cast()
+        || address == MPIR_F08_MPI_STATUS_IGNORE_OBJ.at(0)
+        || address == MPIR_F08_MPI_STATUSES_IGNORE_OBJ.at(0)
 }
 
 /// What C takes for these weights.
@@ -205,15 +185,17 @@ pub fn weights(address: *mut c_int) -> *mut c_int {
 pub fn is_no_error_codes(address: *mut c_void) -> bool {
     address == mpipriv2_.at(STATUS)
         || address == F08_ERRCODES_IGNORE.at(0)
-        || address == OWN_ERRCODES_IGNORE.at(0)
+        || address == weft_errcodes_ignore.at(0)
 }
 
 /// Whether it is `MPI_ARGV_NULL`.
 pub fn is_no_arguments(address: *mut c_void) -> bool {
-    address == mpiprivc_.at(1) || address == F08_ARGV_NULL.at(0) || address == OWN_ARGV_NULL.at(0)
+    address == mpiprivc_.at(1) || address == F08_ARGV_NULL.at(0) || address == weft_argv_null.at(0)
 }
 
 /// Whether it is `MPI_ARGVS_NULL`.
 pub fn is_no_arguments_at_all(address: *mut c_void) -> bool {
-    address == mpiprivc_.at(0) || address == F08_ARGVS_NULL.at(0) || address == OWN_ARGVS_NULL.at(0)
+    address == mpiprivc_.at(0)
+        || address == F08_ARGVS_NULL.at(0)
+        || address == weft_argvs_null.at(0)
 }

@@ -24,6 +24,7 @@ mod job;
 mod lacks;
 mod launchers;
 mod many;
+mod opened;
 mod openmpi;
 mod operator;
 mod outcome;
@@ -128,6 +129,7 @@ fn trials() -> Result<Vec<Trial>> {
     trials.extend(bars::trials());
     trials.extend(cores::trials());
     trials.extend(compilers::trials());
+    trials.extend(opened::trials());
     trials.extend(queues::trials());
     trials.extend(gdb::trials());
     trials.extend(tutorial::trials());

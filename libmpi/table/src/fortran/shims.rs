@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use super::constants::SENTINELS;
 use super::{Arg, Pass, Routine, routines, sections};
 use crate::rust::{rust_name, rust_param, rust_result};
 use crate::{Abi, Direction, Table};
@@ -162,6 +163,11 @@ impl Table {
             .chain(predefined_aliases(self.abi))
         {
             let _ = writeln!(text, "    {name};");
+        }
+        if self.abi != Abi::OpenMpi {
+            for (name, ..) in SENTINELS {
+                let _ = writeln!(text, "    {name};");
+            }
         }
         text.push_str("};\n");
         text
