@@ -11,6 +11,7 @@ pub mod cvars;
 mod error;
 pub mod events;
 mod lookup;
+pub mod outputs;
 mod sessions;
 pub mod sources;
 mod state;

@@ -1,14 +1,15 @@
 //! The tool information interface MPI_T (chapter 14.3). Its functions return codes and call no
 //! error handler; they work before `MPI_Init` and after `MPI_Finalize`, too.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 
 use mpi_init::settings;
 use mpi_objects::pvars;
 use mpi_tool::categories::{self, Category, Verbosity};
 use mpi_tool::cvars::{Cvar, Handle, Value, enumerated, enumeration};
-use mpi_tool::{Error, Result, Select, at, named, tool};
+use mpi_tool::outputs::{name_of, put, tell, tell_text};
+use mpi_tool::{Error, Select, at, named, tool};
 
 use crate::abi::{
     MPI_Datatype, MPI_T_BIND_NO_OBJECT, MPI_T_ENUM_NULL, MPI_T_cvar_handle, MPI_T_enum,
@@ -17,63 +18,6 @@ use crate::abi::{
 };
 use crate::data::MPI_T_PVAR_ALL_HANDLES;
 use crate::tool_codes::{self, code};
-
-/// Writes a result that must be wanted.
-///
-/// # Safety
-/// Another pointer than NULL is valid for a write.
-pub(super) unsafe fn put<T>(out: *mut T, value: T) -> Result {
-    if out.is_null() {
-        return Err(Error::Invalid);
-    }
-    // SAFETY: the caller's contract.
-    unsafe { out.write(value) };
-    Ok(())
-}
-
-/// Writes a result unless the tool gives NULL, because it doesn't want it.
-///
-/// # Safety
-/// Another pointer than NULL is valid for a write.
-pub(super) unsafe fn tell<T>(out: *mut T, value: T) {
-    if !out.is_null() {
-        // SAFETY: the caller's contract.
-        unsafe { out.write(value) };
-    }
-}
-
-/// Writes a string (section 14.3.3): as much as there is room for, and the length that all of it
-/// takes with its NUL. Without room or address only the length; without an address for that nothing.
-///
-/// # Safety
-/// `length` is NULL or valid; `out` is NULL or has room for `*length` characters.
-pub(super) unsafe fn tell_text(out: *mut c_char, length: *mut c_int, text: &str) {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let Some(length) = length.as_mut() else {
-            return;
-        };
-        let room = usize::try_from(*length).unwrap_or(0);
-        if !out.is_null() && room > 0 {
-            let len = text.len().min(room - 1);
-            ptr::copy_nonoverlapping(text.as_ptr().cast(), out, len);
-            out.add(len).write(0);
-        }
-        *length = text.len() as c_int + 1;
-    }
-}
-
-/// A name that the tool gives.
-///
-/// # Safety
-/// `name` is NULL or ends in NUL.
-unsafe fn name_of<'a>(name: *const c_char) -> Result<&'a [u8]> {
-    if name.is_null() {
-        return Err(Error::Invalid);
-    }
-    // SAFETY: the caller's contract.
-    Ok(unsafe { CStr::from_ptr(name) }.to_bytes())
-}
 
 /// `MPI_T_init_thread` (section 14.3.4).
 pub unsafe fn init_thread(required: c_int, provided: *mut c_int) -> c_int {

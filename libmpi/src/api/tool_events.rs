@@ -8,10 +8,11 @@ use mpi_core::info::Info;
 use mpi_objects::infos;
 use mpi_tool::categories::{self, Category, Verbosity};
 use mpi_tool::events::{self, EVENTS, Event, Farewell, Instance, Listener};
+use mpi_tool::outputs::{put, tell, tell_text};
 use mpi_tool::sources::{self, SOURCES};
 use mpi_tool::{Error, Result, at, tool};
 
-use super::tool::{index, members, number, put, tell, tell_text};
+use super::tool::{index, members, number};
 use crate::abi::{
     MPI_Aint, MPI_Count, MPI_Datatype, MPI_INT, MPI_Info, MPI_T_BIND_NO_OBJECT, MPI_T_ENUM_NULL,
     MPI_T_SOURCE_ORDERED, MPI_T_cb_safety, MPI_T_enum, MPI_T_event_cb_function,
