@@ -69,6 +69,7 @@ fn own_block(
     good.then_some((object, Some(own.0.cast()), own.1, own.2))
 }
 
+/// The short way of a gather, as [`bcast_again`].
 #[inline(always)]
 pub(super) unsafe fn gather_again(
     own: (*const c_void, MPI_Count, MPI_Datatype),
@@ -82,6 +83,7 @@ pub(super) unsafe fn gather_again(
     unsafe { quick::gather(process, comm, label, count, root, from, all.0.cast()) }
 }
 
+/// The short way of a scatter, as [`bcast_again`].
 #[inline(always)]
 pub(super) unsafe fn scatter_again(
     all: (*const c_void, MPI_Count, MPI_Datatype),
