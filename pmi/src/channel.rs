@@ -49,7 +49,30 @@ impl<F: Frames> Channel<F> {
         request: &[u8],
         is_answer: impl Fn(&[u8]) -> Result<(), String>,
     ) -> Result<Vec<u8>, PmiError> {
+        self.exchange_in(&mut lock(&self.talk), command, request, is_answer)
+    }
+
+    /// As [`Channel::exchange`], after [`Channel::finish`], too: with a launcher that still answers then.
+    pub(crate) fn exchange_late(
+        &self,
+        command: &'static str,
+        request: &[u8],
+        is_answer: impl Fn(&[u8]) -> Result<(), String>,
+    ) -> Result<Vec<u8>, PmiError> {
         let mut talk = lock(&self.talk);
+        let finalized = talk.over.take_if(|why| why == FINALIZED);
+        let answer = self.exchange_in(&mut talk, command, request, is_answer);
+        talk.over = talk.over.take().or(finalized);
+        answer
+    }
+
+    fn exchange_in(
+        &self,
+        talk: &mut Talk<F>,
+        command: &'static str,
+        request: &[u8],
+        is_answer: impl Fn(&[u8]) -> Result<(), String>,
+    ) -> Result<Vec<u8>, PmiError> {
         if let Some(reason) = &talk.over {
             return Err(PmiError::Over(format!("{command} came after {reason}")));
         }

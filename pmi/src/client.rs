@@ -261,6 +261,9 @@ impl Client {
 
     /// The value that rank `from` put under `key`, `None` if there is none. With PMI-1 and PMI-2
     /// the whole job has one space, and `from` is a hint.
+    ///
+    /// # Errors
+    /// The launcher can't be asked: after [`Client::finalize`] only Weft's own can.
     pub fn get(&self, from: u32, key: &str) -> Result<Option<String>, PmiError> {
         self.check_key(key, "key", self.limits.key)?;
         let word = self.link.get(from, key)?;
@@ -329,7 +332,7 @@ impl Client {
     }
 
     /// Takes leave of the launcher: ending without is taken for a failure. Calls after this one
-    /// are errors, but a second `finalize` is not.
+    /// are errors, but a second `finalize` is not, nor is [`Client::get`] with Weft's own launcher.
     pub fn finalize(&self) -> Result<(), PmiError> {
         self.link.finalize()?;
         self.left.store(true, Ordering::Release);

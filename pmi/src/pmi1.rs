@@ -188,18 +188,23 @@ impl Link for Pmi1 {
 
     fn get(&self, _from: u32, key: &str) -> Result<Option<String>, PmiError> {
         let line = format!("cmd=get kvsname={} key={key}\n", self.escaped_space());
-        self.exchange("get", line.as_bytes(), "get_result", |line| {
-            let found = accepted("get", line).is_ok() && line.raw("found") != Some(b"FALSE");
-            if !found {
-                return Ok(None);
-            }
-            let value = line.bytes("value").unwrap_or_default().into_owned();
-            let word = String::from_utf8(value).map_err(|_| PmiError::Refused {
-                command: "get",
-                reason: format!("the value of '{key}' is not UTF-8"),
-            })?;
-            Ok(Some(word))
-        })
+        let (request, is_answer) = (line.as_bytes(), is("get_result"));
+        // A session may be opened after MPI_Finalize, and need addresses that nobody has asked for.
+        let answer = match self.ours {
+            true => self.channel.exchange_late("get", request, is_answer)?,
+            false => self.channel.exchange("get", request, is_answer)?,
+        };
+        let line = Line::parse(&answer);
+        let found = accepted("get", &line).is_ok() && line.raw("found") != Some(b"FALSE");
+        if !found {
+            return Ok(None);
+        }
+        let value = line.bytes("value").unwrap_or_default().into_owned();
+        let word = String::from_utf8(value).map_err(|_| PmiError::Refused {
+            command: "get",
+            reason: format!("the value of '{key}' is not UTF-8"),
+        })?;
+        Ok(Some(word))
     }
 
     fn fence(&self) -> Result<(), PmiError> {

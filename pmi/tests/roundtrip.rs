@@ -114,7 +114,10 @@ fn addresses_are_exchanged() {
             client.fence().unwrap();
             client.finalize().unwrap();
             client.finalize().unwrap();
-            assert!(matches!(client.get(0, "x"), Err(PmiError::Over(_))));
+            let late = client.get(3, "addr-3").unwrap();
+            assert_eq!(late, Some(value(3)), "for sessions after MPI_Finalize");
+            assert!(matches!(client.fence(), Err(PmiError::Over(_))));
+            assert!(matches!(client.put("x", "y"), Err(PmiError::Over(_))));
         },
     );
     assert_eq!(reported, []);
@@ -237,17 +240,18 @@ fn a_singleton_needs_no_launcher() {
 fn scripted(answers: &'static [&'static str]) -> Result<Client, PmiError> {
     let (ours, theirs) = UnixStream::pair().unwrap();
     theirs.set_read_timeout(Some(LIMIT)).unwrap();
-    let serving = thread::spawn(move || {
-        let mut ours = ours;
-        let mut byte = [0];
-        for answer in answers {
-            while ours.read(&mut byte).unwrap() == 1 && byte[0] != b'\n' {}
-            ours.write_all(answer.as_bytes()).unwrap();
-        }
-    });
+    let serving = thread::spawn(move || answer_each(ours, answers));
     let client = Client::from_socket(OwnedFd::from(theirs), 0, 1, Version::One);
     serving.join().unwrap();
     client
+}
+
+fn answer_each(mut socket: UnixStream, answers: &[&str]) {
+    let mut byte = [0];
+    for answer in answers {
+        while socket.read(&mut byte).unwrap() == 1 && byte[0] != b'\n' {}
+        socket.write_all(answer.as_bytes()).unwrap();
+    }
 }
 
 const START: [&str; 3] = [
@@ -266,6 +270,22 @@ fn odd_but_correct_answers_are_understood() {
     let error = client.get(0, "k").unwrap_err();
     assert!(matches!(error, PmiError::Closed { .. }), "{error}");
     assert!(matches!(client.fence(), Err(PmiError::Over(_))));
+}
+
+#[test]
+fn a_launcher_of_others_is_asked_nothing_after_finalize() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    theirs.set_read_timeout(Some(LIMIT)).unwrap();
+    // It hangs up at the end, as Hydra does; that is no fault of the exchange.
+    let serving = thread::spawn(move || {
+        let answers = [START[0], START[1], START[2], "cmd=finalize_ack rc=0\n"];
+        answer_each(ours, &answers);
+    });
+    let client = Client::from_socket(OwnedFd::from(theirs), 0, 1, Version::One).unwrap();
+    client.finalize().unwrap();
+    serving.join().unwrap();
+    let error = client.get(0, "k").unwrap_err();
+    assert!(matches!(error, PmiError::Over(_)), "{error}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
-/* ranks: 1 2 */
-/* variants: shm */
-/* A session that is opened when MPI_Finalize has been called, for the first time (MPI-4.1 chapter 11). */
+/* A session that is opened when MPI_Finalize has been called, for the first time (MPI-4.1 chapter 11): between hosts
+ * its processes need addresses that nobody has asked the launcher for.
+ * ranks: 1 2 5
+ * variants: shm tcp hosts */
 #include "fails.h"
 
 int main(int argc, char **argv) {

@@ -212,10 +212,10 @@ impl VciState {
     fn find_route(&mut self, to: Address) -> Result<usize, LaneError> {
         let stream = self.engine.streams.get(to.peer, to.vci);
         if stream.route == 0 {
-            let index = self
-                .router
-                .route(to.peer)
-                .map_err(|error| LaneError::lost(to.peer, error.to_string()))?;
+            let index = match self.router.route(to.peer) {
+                Ok(index) => index,
+                Err(error) => return Err(self.unreachable(to.peer, &error)),
+            };
             if index >= self.routes.len() {
                 let why = "the VCI is one thread's own, which can't be used with other jobs";
                 return Err(LaneError::lost(to.peer, why));
@@ -230,6 +230,14 @@ impl VciState {
             }
         }
         Ok(usize::from(stream.route) - 1)
+    }
+
+    /// A peer to which nothing leads is as good as lost: who waits for it in a collective operation whose own
+    /// part could not be sent is told, too.
+    #[cold]
+    fn unreachable(&mut self, peer: Peer, error: &OpenError) -> LaneError {
+        netmod::Sink::peer_lost(&mut self.engine, peer, error.to_string());
+        LaneError::lost(peer, error.to_string())
     }
 
     /// The route to a peer.
