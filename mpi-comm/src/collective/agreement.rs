@@ -3,6 +3,7 @@
 
 use super::call::{Call, Root, total};
 use mpi_coll::{Layout, Part};
+use mpi_core::comm::Purpose;
 use mpi_core::error::{Class, Error};
 
 /// Which collective a call is, with which root, in how many phases of slots, and about how many bytes:
@@ -11,7 +12,7 @@ use mpi_core::error::{Class, Error};
 pub(crate) struct CallSignature(u64);
 
 /// Names by number; 0 is for what is not compared.
-const NAMES: [&str; 15] = [
+const NAMES: [&str; 17] = [
     "",
     "barrier",
     "bcast",
@@ -26,7 +27,9 @@ const NAMES: [&str; 15] = [
     "exscan",
     "neighbor_allgather",
     "neighbor_alltoall",
-    "v or w form",
+    "gatherv",
+    "scatterv",
+    "alltoallv or alltoallw",
 ];
 
 /// What follows from a disagreement that leaves ranks in different phases.
@@ -38,12 +41,13 @@ const BYTES: u32 = 36;
 const PHASES: u32 = 10;
 /// Bits of the root, and a few more ranks than have slots.
 const ROOT: u32 = 13;
+/// Bits of which collective it is.
+const KIND: u32 = 5;
+const _: () = assert!(NAMES.len() <= 1 << KIND && KIND + ROOT + PHASES + BYTES <= u64::BITS);
 
 impl CallSignature {
     /// Those of a call on a communicator of so many ranks with slots, that goes in so many phases.
     pub fn of(call: &Call<'_>, ranks: usize, phases: u32) -> CallSignature {
-        const V: u64 = NAMES.len() as u64 - 1;
-        let none = |root: Root| (V, Some(root), 0);
         let part = |part: Option<Part<'_>>, layout: Option<Layout<'_>>| {
             let own = part.map(|part| part.bytes());
             own.or(layout.map(|layout| layout.bytes(0))).unwrap_or(0)
@@ -56,12 +60,12 @@ impl CallSignature {
                 varying: true,
                 root,
                 ..
-            }
-            | Call::Scatter {
+            } => (14, Some(root), 0),
+            Call::Scatter {
                 varying: true,
                 root,
                 ..
-            } => none(root),
+            } => (15, Some(root), 0),
             Call::Gather {
                 root, send, recv, ..
             } => (3, Some(root), part(send, recv)),
@@ -73,7 +77,7 @@ impl CallSignature {
                 recv: Layout::Uniform(part),
                 ..
             } => (6, None, part.bytes()),
-            Call::Alltoall { .. } => (V, None, 0),
+            Call::Alltoall { .. } => (16, None, 0),
             Call::Reduce { root, part, .. } => (7, Some(root), part.bytes()),
             Call::Allreduce { part, .. } => (8, None, part.bytes()),
             Call::ReduceScatter { blocks, .. } => (9, None, total(&blocks, ranks)),
@@ -114,6 +118,22 @@ impl CallSignature {
     #[inline]
     pub fn is_none(self) -> bool {
         self.0 == 0
+    }
+
+    /// For what the messages of a blocking call are, and by which tag, among ranks that say what they call: by one that
+    /// says all of the signature, unless it says more than which collective with which root. Then nobody takes another
+    /// call's message, and who got its data needn't ask what the others call.
+    #[inline]
+    pub fn address(self, number: u32) -> (Purpose, u32) {
+        const FREE: u32 = 31 - KIND - ROOT;
+        let short = (self.0 >> (BYTES + PHASES)) as u32;
+        match u64::from(short) << (BYTES + PHASES) == self.0 && short != 0 {
+            true => {
+                let turn = number & ((1 << FREE) - 1);
+                (Purpose::SignedCollective, turn << (KIND + ROOT) | short)
+            }
+            false => (Purpose::Collective, number),
+        }
     }
 
     /// As a word to be shown to others.

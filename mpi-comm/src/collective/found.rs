@@ -1,7 +1,36 @@
-//! That two members of a communicator disagree about a call: a word in memory that all see, and the error.
+//! That two members of a communicator disagree about a call: when to ask, a word in memory that all see, and the error.
 
 use super::agreement::ENDED;
 use mpi_core::error::{Class, Error};
+use mpi_core::process::Process;
+
+/// Looks in vain after which others are asked.
+const LOOKS: u32 = 128;
+
+/// When who waits in vain is to ask whether others have called something else: once in so many looks, and when about as
+/// much time has gone by in which it slept.
+#[derive(Clone, Copy)]
+pub(super) struct Doubt {
+    looks: u32,
+    checks: u32,
+}
+
+impl Doubt {
+    /// For a call that begins.
+    #[inline]
+    pub fn new(process: &Process) -> Doubt {
+        let checks = process.checks();
+        Doubt { looks: 0, checks }
+    }
+
+    /// Counts a look. Whether it is time.
+    #[inline]
+    pub fn is_due(&mut self, process: &Process) -> bool {
+        self.looks = self.looks.wrapping_add(1);
+        let before = std::mem::replace(&mut self.checks, process.checks());
+        self.looks.is_multiple_of(LOOKS) || before != self.checks
+    }
+}
 
 /// Bits of a rank, of which there are fewer with slots, and of the number of a call.
 const RANK: u32 = 16;

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use super::agreement::CallSignature;
 use super::buffers::Buffers;
 use super::cache::{CommRun, Shape};
+use super::found::Doubt;
 use super::inquiry::{Inquiry, Waiter, awaited};
 use super::network::NetworkSlots;
 use super::port::{CommPort, NetworkPort, NoSlots, NodePort, SharedPort, no_slots};
@@ -82,11 +83,16 @@ pub(super) unsafe fn run(
         shared.check(tag)?;
         shared.say(tag, signature);
     }
+    let (purpose, message_tag) = match shared {
+        Some(_) => signature.address(tag),
+        None => (purpose, tag),
+    };
     let mut call = Underway {
         process,
         comm,
         purpose,
         tag,
+        message_tag,
         signature,
         waiter: None,
     };
@@ -116,7 +122,9 @@ struct Underway<'a> {
     process: &'a Process,
     comm: &'a Comm,
     purpose: Purpose,
+    /// Its number among the communicator's collectives.
     tag: u32,
+    message_tag: u32,
     signature: CallSignature,
     /// As those know it who ask, unless they look into shared slots.
     waiter: Option<Waiter<'a>>,
@@ -143,13 +151,14 @@ impl<'a> Underway<'a> {
         buffers: Buffers,
         mut kept: Box<CommRun>,
     ) -> Result<()> {
-        let Underway {
-            process, comm, tag, ..
-        } = *self;
+        let Underway { process, comm, .. } = *self;
         let shared = state.shared_slots().filter(|_| !kept.signature.is_none());
         // SAFETY: as for this function; the run is over when this returns: complete, or its messages ended one by
         // one. (Should ending them fail, which takes a VCI that is not open, the run keeps its scratch memory.)
-        let start = |kept: &mut CommRun| unsafe { kept.run.start(buffers.send, buffers.recv, tag) };
+        let start = |kept: &mut CommRun| unsafe {
+            let tag = self.message_tag;
+            kept.run.start(buffers.send, buffers.recv, tag)
+        };
         let phases = kept.run.schedule().phases();
         let node_phases = kept.run.schedule().node_phases();
         let pieces = kept.run.schedule().pieces();
@@ -227,7 +236,7 @@ impl<'a> Underway<'a> {
     fn by_messages(&self, kept: &mut CommRun, shared: Option<&SharedSlots>) -> Result<()> {
         let Underway { tag, signature, .. } = *self;
         let mut port = self.port(NoSlots);
-        let mut polls = 0;
+        let mut doubt = Doubt::new(self.process);
         let mut inquiry = Inquiry::new(self.process);
         let mut note = ProgressNote::new(self.process);
         self.process.wait_despite_loss(self.comm.vci(), || {
@@ -236,16 +245,18 @@ impl<'a> Underway<'a> {
                 return Ok(Some(()));
             }
             if let Some(shared) = shared {
-                shared.check_agreement(tag, signature, &mut polls)?;
+                shared.check_agreement(tag, signature, doubt.is_due(self.process))?;
             }
             self.look(&mut inquiry, kept)?;
             self.note(&mut note, kept);
             Ok(None)
         })?;
         match shared {
-            // Whose data came has said what it is, which messages don't.
-            Some(shared) => shared.compare(tag, signature),
-            None => Ok(()),
+            // Whose data came has said what it is, which not all messages do.
+            Some(shared) if self.purpose != Purpose::SignedCollective => {
+                shared.compare(tag, signature)
+            }
+            _ => Ok(()),
         }
     }
 
@@ -254,7 +265,7 @@ impl<'a> Underway<'a> {
         let Underway { tag, signature, .. } = *self;
         let slots = SharedPort::new(shared, self.process.looks(), tag, signature);
         let mut port = self.port(slots);
-        let mut polls = 0;
+        let mut doubt = Doubt::new(self.process);
         let crowded = self.process.is_oversubscribed();
         let mut note = ProgressNote::new(self.process);
         self.process.wait_for_stores(self.comm.vci(), || {
@@ -264,7 +275,7 @@ impl<'a> Underway<'a> {
                     port.slots.end(tag, number);
                     return Ok(Some(()));
                 }
-                shared.check_agreement(tag, signature, &mut polls)?;
+                shared.check_agreement(tag, signature, doubt.is_due(self.process))?;
                 note.look(self.process, self.comm, || {
                     let awaited = match kept.run.awaited() {
                         Some((ranks, number)) => shared.missing(ranks, number),
@@ -403,6 +414,7 @@ fn synchronize_ranks(
         comm,
         purpose: Purpose::Collective,
         tag: 0,
+        message_tag: 0,
         signature: kept.signature,
         waiter,
     };

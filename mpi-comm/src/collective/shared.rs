@@ -52,8 +52,6 @@ const PAGE: usize = 4096;
 const BEHIND: u32 = 8;
 /// Looks at flags that together take less time than giving up the processor and getting it back.
 const SPINS: u32 = 100;
-/// Who waits looks once in so many times whether others wait for something else.
-const CHECK_EVERY: u32 = 128;
 
 /// A communicator's slots.
 pub(crate) struct SharedSlots {
@@ -454,19 +452,11 @@ impl SharedSlots {
         self.nearness.look(which, beside, call);
     }
 
-    /// To be called by who waits in vain in call number `tag`, with a count of how often: whether others have found
-    /// that members disagree about it or one before it, and now and then whether they do.
-    pub fn check_agreement(
-        &self,
-        tag: u32,
-        signature: CallSignature,
-        count: &mut u32,
-    ) -> Result<()> {
+    /// To be called by who waits in vain in call number `tag`: whether others have found that members disagree about it
+    /// or one before it, and, if that is [due](super::found::Doubt), whether they do.
+    pub fn check_agreement(&self, tag: u32, signature: CallSignature, is_due: bool) -> Result<()> {
         self.check(tag)?;
-        *count = count.wrapping_add(1);
-        if count.is_multiple_of(CHECK_EVERY)
-            && let Some((of, theirs)) = self.other_signature(tag, signature)
-        {
+        if is_due && let Some((of, theirs)) = self.other_signature(tag, signature) {
             return Err(self.end(of, tag, signature, theirs));
         }
         Ok(())
@@ -484,18 +474,7 @@ impl SharedSlots {
     /// to its end by messages, which don't say.
     #[cold]
     pub fn compare(&self, tag: u32, signature: CallSignature) -> Result<()> {
-        self.compare_with(0..self.slots.size, tag, signature)
-    }
-
-    /// As [`SharedSlots::compare`], with some ranks.
-    #[inline]
-    pub fn compare_with(
-        &self,
-        ranks: impl Iterator<Item = u32>,
-        tag: u32,
-        signature: CallSignature,
-    ) -> Result<()> {
-        match self.other_among(ranks, tag, signature) {
+        match self.other_signature(tag, signature) {
             Some((of, theirs)) => Err(self.disagree(of, tag, signature, theirs)?),
             None => Ok(()),
         }
@@ -504,18 +483,7 @@ impl SharedSlots {
     /// A rank that has said something else about call number `tag`.
     #[cold]
     fn other_signature(&self, tag: u32, signature: CallSignature) -> Option<(u32, CallSignature)> {
-        self.other_among(0..self.slots.size, tag, signature)
-    }
-
-    /// One of some ranks that has.
-    #[inline]
-    fn other_among(
-        &self,
-        mut ranks: impl Iterator<Item = u32>,
-        tag: u32,
-        signature: CallSignature,
-    ) -> Option<(u32, CallSignature)> {
-        ranks.find_map(|of| {
+        (0..self.slots.size).find_map(|of| {
             let [which, what] = self.said(of, tag);
             let said = which.load(Ordering::Acquire);
             let other =
@@ -639,17 +607,16 @@ mod tests {
             other.say(earlier, before);
             one.say(tag, own);
             other.say(tag, theirs);
-            let mut looks = CHECK_EVERY - 1;
-            let found = one.check_agreement(tag, own, &mut looks);
+            assert!(one.check_agreement(tag, own, false).is_ok());
+            let found = one.check_agreement(tag, own, true);
             assert!(found.is_err_and(|error| error.to_string().contains("rank 1 and this rank")));
-            for looks in [0, CHECK_EVERY - 1] {
-                let mut looks = looks;
-                assert!(other.check_agreement(earlier, before, &mut looks).is_ok());
+            for is_due in [false, true] {
+                assert!(other.check_agreement(earlier, before, is_due).is_ok());
             }
             assert!(other.check(earlier).is_ok() && other.check_told().is_ok());
             assert!(one.check_told().is_err());
             for tag in [tag, later] {
-                let told = other.check_agreement(tag, theirs, &mut 0);
+                let told = other.check_agreement(tag, theirs, false);
                 let text = told.map_err(|error| error.to_string()).unwrap_err();
                 assert!(text.contains("ranks 0 and 1 disagree"), "{text}");
                 assert!(one.check(tag).is_err() && other.check_told().is_err());

@@ -4,6 +4,7 @@ use super::agreement::CallSignature;
 use super::buffers::{Buffers, Holder};
 use super::cache::CommRun;
 use super::call::Call;
+use super::found::Doubt;
 use super::inquiry::{Inquiry, Waiter};
 use super::port::{CommPort, NoSlots, NonblockingPort};
 use super::rounds::Rounds;
@@ -27,8 +28,8 @@ struct Active {
     number: Option<u64>,
     /// Its number among the communicator's collectives.
     tag: u32,
-    /// How often it was looked at in vain.
-    polls: u32,
+    /// Counts how often it was looked at in vain.
+    doubt: Doubt,
     /// What it asks others, if it goes by messages.
     inquiry: Option<Inquiry>,
     /// Why it was given up. Its request is complete when the buffers are the program's again.
@@ -188,7 +189,7 @@ unsafe fn start_run(
         request,
         number,
         tag,
-        polls: 0,
+        doubt: Doubt::new(process),
         inquiry,
         failed: None,
     };
@@ -239,7 +240,7 @@ fn advance(process: &Process, active: &mut Active, looks: bool) -> Result<bool> 
     };
     let progress = match (progress, shared) {
         (Ok(Progress::Pending), Some(shared)) if looks => shared
-            .check_agreement(active.tag, kept.signature, &mut active.polls)
+            .check_agreement(active.tag, kept.signature, active.doubt.is_due(process))
             .map(|()| Progress::Pending),
         // Whose data came has said what it is, which messages don't.
         (Ok(Progress::Done), Some(shared)) if active.number.is_none() => shared

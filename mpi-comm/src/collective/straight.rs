@@ -2,16 +2,19 @@
 //! collectives (MPI-4.1 section 8.6), gatherv and scatterv, and short alltoallv and alltoallw. They need no schedule. Their
 //! messages are those that the schedules send, so ranks that take this way and ranks that don't go together.
 
+use std::iter;
+
 use super::agreement::CallSignature;
 use super::buffers::{Buffers, Message};
 use super::call::{Call, Root};
+use super::found::Doubt;
 use super::port::{CommPort, NoSlots};
 use super::progress_note::ProgressNote;
 use super::shared::SharedSlots;
 use super::state::CommState;
 use mpi_coll::{Layout, Neighbors, Part, Port};
 use mpi_core::RequestId;
-use mpi_core::comm::{Comm, Purpose};
+use mpi_core::comm::{Comm, Purpose, take_soon, try_send_plain};
 use mpi_core::error::Result;
 use mpi_core::process::{Process, loan};
 
@@ -51,28 +54,35 @@ pub(super) unsafe fn call(
     if !is_such {
         return None;
     }
+    let shared = state.shared_slots()?;
+    let signature = CommState::signature(comm, call, 0);
+    let tag = comm.next_collective();
+    let (purpose, message_tag) = signature.address(tag);
+    debug_assert_eq!(
+        purpose,
+        Purpose::SignedCollective,
+        "nobody is asked what it calls"
+    );
     let mut exchange = Exchange {
         process,
         comm,
         port: CommPort {
             process,
             comm,
-            purpose: Purpose::Collective,
+            purpose,
             slots: NoSlots,
         },
-        shared: state.shared_slots()?,
+        shared,
         buffers,
-        signature: CommState::signature(comm, call, 0),
-        tag: comm.next_collective(),
+        signature,
+        tag,
+        message_tag,
         pending: [None; 2 * MOST],
         count: 0,
     };
     // SAFETY: the caller's contract.
     let result = unsafe { exchange.run(call) };
-    Some(match result {
-        Ok(()) => exchange.agree_with_sources(call),
-        Err(error) => exchange.give_up().and(Err(error)),
-    })
+    Some(result.or_else(|error| exchange.give_up().and(Err(error))))
 }
 
 fn are_few(neighbors: &Neighbors<'_>) -> bool {
@@ -97,7 +107,9 @@ struct Exchange<'a> {
     shared: &'a SharedSlots,
     buffers: Buffers,
     signature: CallSignature,
+    /// Its number among the communicator's collectives.
     tag: u32,
+    message_tag: u32,
     /// Operations that were not complete at once with whom they are, `count` of them.
     pending: [Option<(u32, RequestId)>; 2 * MOST],
     count: usize,
@@ -117,24 +129,16 @@ impl Exchange<'_> {
                     send,
                     recv,
                 } => {
-                    for (i, rank) in neighbors.receives() {
-                        self.receive(rank, &recv, i)?;
-                    }
-                    for (i, rank) in neighbors.sends() {
-                        self.send(rank, &send, i)?;
-                    }
+                    let (to, from) = (neighbors.sends(), neighbors.receives());
+                    self.trade((to, &send), (from, &recv))?;
                 }
                 Call::NeighborAllgather {
                     neighbors,
                     send,
                     recv,
                 } => {
-                    for (i, rank) in neighbors.receives() {
-                        self.receive(rank, &recv, i)?;
-                    }
-                    for (_, rank) in neighbors.sends() {
-                        self.send(rank, &Layout::Uniform(send), 0)?;
-                    }
+                    let to = neighbors.sends().map(|(_, rank)| (0, rank));
+                    self.trade((to, &Layout::Uniform(send)), (neighbors.receives(), &recv))?;
                 }
                 Call::Alltoall {
                     send: Some(send),
@@ -166,14 +170,42 @@ impl Exchange<'_> {
         let own = self.comm.rank() as usize;
         // SAFETY: the caller's contract.
         unsafe {
-            for from in self.next_ones() {
-                self.receive(from, recv, from as usize)?;
-            }
-            for to in self.next_ones() {
-                self.send(to, send, to as usize)?;
-            }
+            self.trade((self.next_ones(), send), (self.next_ones(), recv))?;
             self.copy_own((send, own), (recv, own))
         }
+    }
+
+    /// Blocks by number, to and from these ranks.
+    ///
+    /// What can leave at once goes first: others wait for it. If all has, and what is awaited comes soon, nothing is
+    /// posted.
+    ///
+    /// # Safety
+    /// As for [`call`].
+    unsafe fn trade(
+        &mut self,
+        (to, send): (impl Iterator<Item = (usize, u32)>, &Layout<'_>),
+        (from, recv): (impl Iterator<Item = (usize, u32)>, &Layout<'_>),
+    ) -> Result<()> {
+        let mut to = to.peekable();
+        // SAFETY: the caller's contract.
+        unsafe {
+            while to
+                .next_if(|&(i, rank)| self.leaves_at_once(rank, send, i))
+                .is_some()
+            {}
+            let mut comes_soon = to.peek().is_none();
+            for (i, rank) in from {
+                comes_soon = comes_soon && self.take(rank, recv, i);
+                if !comes_soon {
+                    self.receive(rank, recv, i)?;
+                }
+            }
+            for (i, rank) in to {
+                self.send(rank, send, i)?;
+            }
+        }
+        Ok(())
     }
 
     /// # Safety
@@ -189,16 +221,14 @@ impl Exchange<'_> {
         // SAFETY: the caller's contract.
         unsafe {
             match (recv, &send) {
-                (Some(recv), _) if me == root => {
-                    for from in self.next_ones() {
-                        self.receive(from, &recv, from as usize)?;
-                    }
-                    match &send {
+                (Some(recv), send) if me == root => {
+                    self.trade((iter::empty(), &recv), (self.next_ones(), &recv))?;
+                    match send {
                         Some(send) => self.copy_own((send, 0), (&recv, me as usize)),
                         None => Ok(()),
                     }
                 }
-                (_, Some(send)) => self.send(root, send, 0),
+                (_, Some(send)) => self.trade((iter::once((0, root)), send), (iter::empty(), send)),
                 _ => Ok(()),
             }
         }
@@ -217,25 +247,24 @@ impl Exchange<'_> {
         // SAFETY: the caller's contract.
         unsafe {
             match (send, &recv) {
-                (Some(send), _) if me == root => {
-                    for to in self.next_ones() {
-                        self.send(to, &send, to as usize)?;
-                    }
-                    match &recv {
+                (Some(send), recv) if me == root => {
+                    self.trade((self.next_ones(), &send), (iter::empty(), &send))?;
+                    match recv {
                         Some(recv) => self.copy_own((&send, me as usize), (recv, 0)),
                         None => Ok(()),
                     }
                 }
-                (_, Some(recv)) => self.receive(root, recv, 0),
+                (_, Some(recv)) => self.trade((iter::empty(), recv), (iter::once((0, root)), recv)),
                 _ => Ok(()),
             }
         }
     }
 
-    /// The other ranks, the next one first.
-    fn next_ones(&self) -> impl Iterator<Item = u32> + use<> {
+    /// The other ranks, the next one first, each with its block.
+    fn next_ones(&self) -> impl Iterator<Item = (usize, u32)> + use<> {
         let (me, size) = (self.comm.rank(), self.comm.size());
-        (1..size).map(move |distance| (me + distance) % size)
+        let next = (1..size).map(move |distance| (me + distance) % size);
+        next.map(|rank| (rank as usize, rank))
     }
 
     /// The block from this rank to itself.
@@ -264,6 +293,47 @@ impl Exchange<'_> {
         }
     }
 
+    /// Sends a block if it can leave at once. Returns whether it has; an empty one needn't.
+    ///
+    /// # Safety
+    /// Block `i` of the send buffer is this call's to read.
+    unsafe fn leaves_at_once(&self, to: u32, layout: &Layout<'_>, i: usize) -> bool {
+        let (len, datatype) = (layout.bytes(i), layout.datatype(i));
+        if len == 0 || !datatype.is_contiguous() {
+            return len == 0;
+        }
+        let at = layout.offset(i) + datatype.true_lb();
+        let start = self.buffers.send.wrapping_offset(at);
+        // SAFETY: the caller's contract; the block has no gaps.
+        let data = unsafe { std::slice::from_raw_parts(start, len) };
+        let CommPort { purpose, .. } = self.port;
+        try_send_plain(
+            self.process,
+            self.comm,
+            purpose,
+            data,
+            to,
+            self.message_tag as i32,
+        )
+    }
+
+    /// Receives a block if it comes soon. Returns whether it has; an empty one needn't.
+    ///
+    /// # Safety
+    /// Block `i` of the receive buffer is this call's.
+    unsafe fn take(&self, from: u32, layout: &Layout<'_>, i: usize) -> bool {
+        let (len, datatype) = (layout.bytes(i), layout.datatype(i));
+        if len == 0 || !datatype.is_contiguous() {
+            return len == 0;
+        }
+        let at = layout.offset(i) + datatype.true_lb();
+        let place = (self.buffers.recv.wrapping_offset(at), len);
+        let (purpose, tag) = (self.port.purpose, self.message_tag as i32);
+        // SAFETY: the caller's contract; the block has no gaps.
+        let taken = unsafe { take_soon(self.process, self.comm, purpose, place, from as i32, tag) };
+        taken.is_some()
+    }
+
     /// # Safety
     /// Block `i` of the receive buffer is this call's.
     unsafe fn receive(&mut self, from: u32, layout: &Layout<'_>, i: usize) -> Result<()> {
@@ -273,7 +343,10 @@ impl Exchange<'_> {
         let start = self.buffers.recv.wrapping_offset(layout.offset(i));
         let (count, datatype) = (layout.count(i), layout.datatype(i));
         // SAFETY: the caller's contract; the operation ends before this call does.
-        let message = unsafe { self.port.irecv(start, count, datatype, from, self.tag)? };
+        let message = unsafe {
+            self.port
+                .irecv(start, count, datatype, from, self.message_tag)?
+        };
         self.note(from, message);
         Ok(())
     }
@@ -287,7 +360,10 @@ impl Exchange<'_> {
         let start = self.buffers.send.wrapping_offset(layout.offset(i));
         let (count, datatype) = (layout.count(i), layout.datatype(i));
         // SAFETY: as for `receive`.
-        let message = unsafe { self.port.isend(start, count, datatype, to, self.tag)? };
+        let message = unsafe {
+            self.port
+                .isend(start, count, datatype, to, self.message_tag)?
+        };
         self.note(to, message);
         Ok(())
     }
@@ -313,7 +389,7 @@ impl Exchange<'_> {
             tag,
             ..
         } = *self;
-        let mut polls = 0;
+        let mut doubt = Doubt::new(process);
         let mut note = ProgressNote::new(process);
         process.wait_despite_loss(comm.vci(), || {
             // With a member lost nothing goes on, lest others take what is missing for the result.
@@ -323,7 +399,7 @@ impl Exchange<'_> {
             while let Some((rank, id)) = self.last() {
                 let is_done = self.port.test(Some(id));
                 if let Ok(false) = is_done {
-                    shared.check_agreement(tag, signature, &mut polls)?;
+                    shared.check_agreement(tag, signature, doubt.is_due(process))?;
                     note.look(process, comm, || ((0, 1), vec![rank]));
                     return Ok(None);
                 }
@@ -332,30 +408,6 @@ impl Exchange<'_> {
             }
             Ok(Some(()))
         })
-    }
-
-    /// Finds out whether those whose data came have called the same, which messages don't say.
-    fn agree_with_sources(&self, call: &Call<'_>) -> Result<()> {
-        let (tag, signature, me) = (self.tag, self.signature, self.comm.rank());
-        match call {
-            Call::NeighborAlltoall { neighbors, .. }
-            | Call::NeighborAllgather { neighbors, .. } => {
-                let ranks = neighbors.receives().map(|(_, rank)| rank);
-                self.shared.compare_with(ranks, tag, signature)
-            }
-            Call::Gather {
-                root: Root::Rank(root),
-                ..
-            } if *root != me => Ok(()),
-            Call::Scatter {
-                root: Root::Rank(root),
-                ..
-            } => match *root == me {
-                true => Ok(()),
-                false => self.shared.compare_with(*root..*root + 1, tag, signature),
-            },
-            _ => self.shared.compare(tag, signature),
-        }
     }
 
     /// Ends what is under way, so that the buffers are the caller's.

@@ -625,6 +625,16 @@ impl Comm {
         }
     }
 
+    /// The VCI of messages past all queues, which for the program's is `own`; the number of none where there are none.
+    #[inline(always)]
+    fn plain_vci(&self, purpose: Purpose, own: &AtomicU32) -> u32 {
+        match purpose {
+            Purpose::PointToPoint => own.load(Ordering::Relaxed),
+            _ if self.points.is_some() => SLOW_PATH,
+            _ => self.vci().into(),
+        }
+    }
+
     #[inline(always)]
     fn from(&self, rank: i32, tag: i32, purpose: Purpose) -> Source {
         Source {

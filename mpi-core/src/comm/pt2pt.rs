@@ -110,13 +110,20 @@ pub unsafe fn send_plain(
     unsafe { send_anyway(process, comm, data, rank, tag) }
 }
 
-/// As [`send_plain`] to another process, if the message can leave at once. Returns whether it has; if not, nothing was
-/// done.
+/// Sends gapless data to another process, if the message can leave at once. Returns whether it has; if not, nothing
+/// was done.
 #[inline]
-pub fn try_send_plain(process: &Process, comm: &Comm, data: &[u8], rank: u32, tag: i32) -> bool {
+pub fn try_send_plain(
+    process: &Process,
+    comm: &Comm,
+    purpose: Purpose,
+    data: &[u8],
+    rank: u32,
+    tag: i32,
+) -> bool {
     let peer = comm.target(rank);
-    let context = comm.context().of(Purpose::PointToPoint);
-    let vci = comm.sends.load(Ordering::Relaxed);
+    let context = comm.context().of(purpose);
+    let vci = comm.plain_vci(purpose, &comm.sends);
     peer != process.me() && process.try_send(vci, peer, context, comm.rank as i32, tag, data)
 }
 
@@ -187,13 +194,13 @@ pub unsafe fn take_plain<const THREADS: bool>(
 pub unsafe fn take_soon(
     process: &Process,
     comm: &Comm,
-    place: *mut u8,
-    room: usize,
+    purpose: Purpose,
+    (place, room): (*mut u8, usize),
     rank: i32,
     tag: i32,
 ) -> Option<Status> {
-    let from = comm.from(rank, tag, Purpose::PointToPoint);
-    let vci = comm.receives.load(Ordering::Relaxed);
+    let from = comm.from(rank, tag, purpose);
+    let vci = comm.plain_vci(purpose, &comm.receives);
     // SAFETY: the caller's contract.
     let (names, len) = unsafe { process.take_soon(vci, from.peer, from.key(), place, room)? };
     Some(Status {

@@ -22,6 +22,8 @@ pub enum Purpose {
     Partitioned = 4,
     /// Letters about failed processes and revoked communicators.
     Failure = 5,
+    /// Collective operations whose tags say which call they are of: blocking ones among ranks of a node.
+    SignedCollective = 6,
 }
 
 impl Purpose {

@@ -5,10 +5,8 @@ use std::sync::Arc;
 use netmod::{OpenError, Peer};
 
 use super::{CriticalSections, Router};
-use crate::error::Class;
 use crate::process::{Config, OneAtATime, Process, Source, Threads};
 use crate::pt2pt::buffer::Buffer;
-use crate::pt2pt::engine::Address;
 use crate::wait::WaitPolicy;
 
 struct Nowhere;
@@ -95,22 +93,4 @@ fn a_vci_with_operations_under_way_gets_no_thread_of_its_own() {
     process.wait(receive).unwrap();
     assert!(users.take(&[1], true).is_some());
     assert!(process.is_lockless(1));
-}
-
-#[test]
-fn a_peer_that_nothing_leads_to_counts_as_lost() {
-    let process = process();
-    assert!(process.loss_among(|peer| peer == 1).is_none());
-    let mut vci = process.lock_vci(0).unwrap();
-    let to = Address { peer: 1, vci: 0 };
-    let error = vci.route_to(to).err().unwrap();
-    assert!(
-        error.to_string().contains("there is no process 1"),
-        "{error}"
-    );
-    drop(vci);
-    // Receives that wait for it end, and who is in a collective operation with it asks for this.
-    process.poll_all().unwrap();
-    let loss = process.loss_among(|peer| peer == 1).unwrap();
-    assert_eq!(loss.class(), Class::ProcFailed, "{loss}");
 }

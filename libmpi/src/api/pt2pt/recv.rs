@@ -3,7 +3,8 @@
 
 use std::ffi::{c_int, c_void};
 
-use mpi_core::comm::{Purpose, take_plain};
+use mpi_core::comm::Purpose::{self, PointToPoint};
+use mpi_core::comm::{take_plain, take_soon};
 use mpi_core::{RequestId, Result, Status};
 use mpi_objects::comms::CommObject;
 use mpi_objects::runtime::{Runtime, running, runtime};
@@ -203,7 +204,7 @@ unsafe fn receive_soon(
     let room = types::message_len_large(buf, count, datatype)?;
     let (process, buf) = (&runtime.process, buf.cast());
     // SAFETY: the caller's contract.
-    unsafe { mpi_core::comm::take_soon(process, &comm.comm, buf, room, source, tag) }
+    unsafe { take_soon(process, &comm.comm, PointToPoint, (buf, room), source, tag) }
 }
 
 /// `MPI_Recv` (section 3.2.4).

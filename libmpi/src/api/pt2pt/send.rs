@@ -2,7 +2,8 @@
 
 use std::ffi::{c_int, c_void};
 
-use mpi_core::comm::{Purpose, Sent};
+use mpi_core::comm::Purpose::{self, PointToPoint};
+use mpi_core::comm::{Sent, try_send_plain};
 use mpi_core::process::Mode;
 use mpi_core::{Buffer, Error, RequestId, Result};
 use mpi_objects::comms::CommObject;
@@ -111,7 +112,14 @@ pub(super) unsafe fn try_plain(
         Sent::NoRoom => {
             // SAFETY: the caller's contract.
             let data = unsafe { data_at(buf, len) };
-            mpi_core::comm::try_send_plain(&runtime.process, &comm.comm, data, dest as u32, tag)
+            try_send_plain(
+                &runtime.process,
+                &comm.comm,
+                PointToPoint,
+                data,
+                dest as u32,
+                tag,
+            )
         }
         sent => finish_mail(sent, comm, dest) == MPI_SUCCESS,
     }

@@ -8,6 +8,7 @@ use std::ops::Range;
 use mpi_coll::run::Flag;
 
 use super::super::agreement::CallSignature;
+use super::super::found::Doubt;
 use super::super::nearness;
 use super::super::progress_note::ProgressNote;
 use super::super::shared::{Flags, Places, SharedSlots};
@@ -227,7 +228,7 @@ impl Place<'_> {
             shared,
         } = self.way;
         let (looks, crowded) = (process.looks(), process.is_oversubscribed());
-        let mut polls = 0;
+        let mut doubt = Doubt::new(process);
         let mut note = ProgressNote::new(process);
         process.wait_for_stores(comm.vci(), || {
             // With a member lost nothing goes on, lest what is missing be taken for the result.
@@ -238,7 +239,7 @@ impl Place<'_> {
                 if self.look(number, looks, &mut ranks, &mut found)? {
                     return Ok(Some(()));
                 }
-                shared.check_agreement(self.tag, self.signature, &mut polls)?;
+                shared.check_agreement(self.tag, self.signature, doubt.is_due(process))?;
                 note.look(process, comm, || {
                     ((1, 1), shared.missing(ranks.clone(), number))
                 });
