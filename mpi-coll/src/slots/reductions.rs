@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::ring::{Slots, pieces};
-use crate::schedule::{Block, Buf, Schedule, Slot};
+use crate::schedule::{Block, Buf, Schedule, Slot, slot_offset};
 use crate::team::{Layout, Part, share};
 use mpi_types::op::Op;
 
@@ -30,6 +30,12 @@ pub fn can_reduce_with_gaps(slots: Slots, part: &Part<'_>) -> bool {
 /// The bytes of memory that elements take with their gaps.
 fn span(part: &Part<'_>) -> usize {
     part.count * part.datatype.extent().unsigned_abs()
+}
+
+/// Where in a slot `len` bytes of elements of this width begin: long ones have an alignment that its first line does not
+/// offer.
+fn offset_of(width: usize, len: usize) -> isize {
+    if width <= 8 { slot_offset(len) } else { 64 }
 }
 
 /// The bytes of a vector up to which each rank reduces all of it itself.
@@ -96,10 +102,10 @@ fn reduction(
     };
     if is_small(slots, len) {
         let phase = schedule.phase();
-        // Long elements have an alignment that the first line does not offer.
-        let of = |rank: u32| match width <= 8 {
-            true => elements(Slots::whole(rank, phase, len)),
-            false => elements(Block::bytes(Buf::Slot(Slot::first(rank, phase)), 64, len)),
+        let offset = offset_of(width, len);
+        let of = |rank: u32| {
+            let slot = Buf::Slot(Slot::first(rank, phase));
+            elements(Block::bytes(slot, offset, len))
         };
         slots.claim(schedule, phase);
         schedule.copy(send, of(slots.rank));
@@ -332,10 +338,11 @@ pub fn reduce_scatter(
     let buf = if in_place { Buf::Recv } else { Buf::Send };
     let send = Part { count, datatype }.block(buf, schedule);
     let phase = schedule.phase();
+    let start = offset_of(width, count * width);
     let at = |rank: u32, first: usize, count: usize| Block {
         buf: Buf::Slot(Slot::first(rank, phase)),
         datatype: send.datatype,
-        offset: 64 + (first * width) as isize,
+        offset: start + (first * width) as isize,
         count,
     };
     slots.claim(schedule, phase);
@@ -371,9 +378,10 @@ pub fn scan(
         ..recv
     };
     let phase = schedule.phase();
+    let offset = offset_of(part.datatype.size(), part.bytes());
     let of = |rank: u32| Block {
         buf: Buf::Slot(Slot::first(rank, phase)),
-        offset: 64,
+        offset,
         ..recv
     };
     slots.claim(schedule, phase);

@@ -66,7 +66,8 @@ pub(super) unsafe fn call_with(
         && let Some(shared) = state.shared_slots()
         && call.is_flat(shared.slots)
     {
-        state.quick.note(call, kept.signature);
+        let ranks = shared.slots.size;
+        state.quick.note(call, kept.signature, ranks);
     }
     let tag = comm.next_collective();
     // SAFETY: as for this function.

@@ -33,21 +33,48 @@ pub(super) struct QuickCalls {
     /// The latest allreduce of the kind, and the latest reduce.
     allreduce: Guarded<Option<QuickReduction>>,
     reduce: Guarded<Option<QuickReduction>>,
+    /// The latest scan, exscan and reduce-scatter.
+    scan: Guarded<Option<QuickReduction>>,
+    exscan: Guarded<Option<QuickReduction>>,
+    reduce_scatter: Guarded<Option<QuickReduction>>,
     movements: Guarded<QuickMovements>,
 }
 
 impl QuickCalls {
     /// Takes note of a call whose schedule goes in one phase by shared slots.
-    pub fn note(&self, call: &Call<'_>, signature: CallSignature) {
-        let reduction = match call {
-            Call::Barrier => return self.barrier.store(signature.word(), Ordering::Relaxed),
-            Call::Allreduce { .. } => &self.allreduce,
-            Call::Reduce { .. } => &self.reduce,
-            _ => return self.movements.lock().note(call, signature),
-        };
-        if let Some(found) = QuickReduction::of(call, signature) {
-            *reduction.lock() = Some(found);
+    pub fn note(&self, call: &Call<'_>, signature: CallSignature, ranks: u32) {
+        if let Call::Barrier = call {
+            self.barrier.store(signature.word(), Ordering::Relaxed);
+        } else if let Some(latest) = self.latest(call) {
+            if let Some(found) = QuickReduction::of(call, signature, ranks) {
+                *latest.lock() = Some(found);
+            }
+        } else {
+            self.movements.lock().note(call, signature);
         }
+    }
+
+    /// Where the latest reduction of the kind of a call is.
+    #[inline(always)]
+    fn latest(&self, call: &Call<'_>) -> Option<&Guarded<Option<QuickReduction>>> {
+        match call {
+            Call::Allreduce { .. } => Some(&self.allreduce),
+            Call::Reduce { .. } => Some(&self.reduce),
+            Call::Scan { .. } => Some(&self.scan),
+            Call::Exscan { .. } => Some(&self.exscan),
+            Call::ReduceScatter { .. } => Some(&self.reduce_scatter),
+            _ => None,
+        }
+    }
+
+    fn reductions(&self) -> [&Guarded<Option<QuickReduction>>; 5] {
+        [
+            &self.allreduce,
+            &self.reduce,
+            &self.scan,
+            &self.exscan,
+            &self.reduce_scatter,
+        ]
     }
 
     /// The movement of so many elements of the datatype with this label, if there is such.
@@ -63,8 +90,9 @@ impl QuickCalls {
     /// Forgets all.
     pub fn forget(&self) {
         self.barrier.store(0, Ordering::Relaxed);
-        *self.allreduce.lock() = None;
-        *self.reduce.lock() = None;
+        for latest in self.reductions() {
+            *latest.lock() = None;
+        }
         *self.movements.lock() = QuickMovements::default();
     }
 
@@ -75,14 +103,15 @@ impl QuickCalls {
     pub unsafe fn set_alone(&self) {
         // SAFETY: as for this function.
         unsafe {
-            self.allreduce.set_alone();
-            self.reduce.set_alone();
+            for latest in self.reductions() {
+                latest.set_alone();
+            }
             self.movements.set_alone();
         }
     }
 }
 
-/// Carries out a call of Weft's own if it is one of those noted; `None`: nothing was done.
+/// Carries out a call whose arguments have been checked, if it is one of those noted; `None`: nothing was done.
 ///
 /// # Safety
 /// As for [`call`](super::call).
@@ -94,21 +123,40 @@ pub(super) unsafe fn call(
     buffers: Buffers,
     call: &Call<'_>,
 ) -> Option<Result<()>> {
-    match call {
-        Call::Barrier => barrier_at(state, ShortWay::over(process, comm, state.shared_slots()?)?),
-        Call::Allreduce { in_place, .. } => {
-            let way = ShortWay::over(process, comm, state.shared_slots()?)?;
-            let known = (*state.quick.allreduce.lock()).filter(|known| known.fits(call))?;
-            let send = if *in_place {
-                buffers.recv
-            } else {
-                buffers.send
-            };
-            // SAFETY: the caller's contract.
-            Some(unsafe { known.run(way, send, buffers.recv, true) })
+    let (Call::Allreduce { in_place, .. }
+    | Call::Scan { in_place, .. }
+    | Call::Exscan { in_place, .. }
+    | Call::ReduceScatter { in_place, .. }) = call
+    else {
+        return match call {
+            Call::Barrier => {
+                barrier_at(state, ShortWay::over(process, comm, state.shared_slots()?)?)
+            }
+            _ => None,
+        };
+    };
+    let way = ShortWay::over(process, comm, state.shared_slots()?)?;
+    let ranks = way.shared.slots.size;
+    let fits = |known: &QuickReduction| known.fits(call, ranks);
+    let known = (*state.quick.latest(call)?.lock()).filter(fits)?;
+    let recv = buffers.recv;
+    let send = if *in_place { recv } else { buffers.send };
+    // SAFETY (of all of these): the caller's contract.
+    Some(match call {
+        // SAFETY: see above.
+        Call::Scan { .. } => unsafe { known.scan(way, send, recv, false) },
+        // SAFETY: see above.
+        Call::Exscan { .. } => unsafe { known.scan(way, send, recv, true) },
+        Call::ReduceScatter { blocks, .. } => {
+            let me = way.shared.slots.rank as usize;
+            let before = (0..me).map(|rank| blocks.count(rank)).sum();
+            let mine = before..before + blocks.count(me);
+            // SAFETY: see above.
+            unsafe { known.reduce_scatter(way, send, recv, mine) }
         }
-        _ => None,
-    }
+        // SAFETY: see above.
+        _ => unsafe { known.run(way, send, recv, true) },
+    })
 }
 
 /// Where a call of the program's takes the short way; its number among the communicator's may be the one before which
@@ -308,13 +356,9 @@ fn find_reduction(
 
 /// Says that the datatype and the operation of a reduction that has been carried out have this label.
 pub fn label_reduction(comm: &Comm, call: &Call<'_>, label: Label) {
-    let quick = &CommState::of(comm).quick;
-    let known = match call {
-        Call::Allreduce { .. } => &quick.allreduce,
-        _ => &quick.reduce,
-    };
-    if let Some(known) = &mut *known.lock()
-        && known.fits(call)
+    if let Some(latest) = CommState::of(comm).quick.latest(call)
+        && let Some(known) = &mut *latest.lock()
+        && known.fits(call, comm.size())
     {
         known.set_label(label);
     }
