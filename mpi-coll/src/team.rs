@@ -159,6 +159,21 @@ pub struct Blocks<'a> {
 }
 
 impl<'a> Layout<'a> {
+    /// A block for each of so many ranks, one after the other.
+    pub fn successive(counts: Ints<'a>, ranks: usize, datatype: &'a Datatype) -> Layout<'a> {
+        match ranks > 0 && (1..ranks).all(|rank| counts.get(rank) == counts.get(0)) {
+            true => Layout::Uniform(Part {
+                count: counts.get(0) as usize,
+                datatype,
+            }),
+            false => Layout::Varying {
+                counts,
+                displs: None,
+                datatype,
+            },
+        }
+    }
+
     /// The blocks of `buf`.
     pub fn of(&self, buf: Buf, schedule: &mut Schedule) -> Blocks<'a> {
         let datatype = match self {

@@ -407,14 +407,7 @@ pub(super) unsafe fn counts<'a>(
     let counts = unsafe { integers("recv", "counts", counts, ranks)? };
     let total = sum("recv", counts, ranks)?;
     datatype.total(total, 1)?;
-    Ok((
-        Layout::Varying {
-            counts,
-            displs: None,
-            datatype,
-        },
-        total,
-    ))
+    Ok((Layout::successive(counts, ranks, datatype), total))
 }
 
 /// An array argument.

@@ -5,6 +5,7 @@ use super::call::Call;
 use super::copying::find_out_after;
 use super::quick;
 use super::registration::Collectives;
+use super::rooted;
 use super::scheduled::call_with;
 use super::setup::make_slots;
 use super::state::CommState;
@@ -31,6 +32,10 @@ pub unsafe fn call(
     }
     // SAFETY: as for this function.
     if let Some(done) = unsafe { quick::call(process, comm, state, buffers, call) } {
+        return done;
+    }
+    // SAFETY: as for this function.
+    if let Some(done) = unsafe { rooted::call(process, comm, state, buffers, call) } {
         return done;
     }
     // SAFETY: as for this function.

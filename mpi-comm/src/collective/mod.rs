@@ -25,6 +25,7 @@ mod port;
 mod progress_note;
 pub mod quick;
 mod registration;
+mod rooted;
 mod rounds;
 mod run;
 mod scheduled;

@@ -1,25 +1,26 @@
 //! Blocking calls of few messages within a node, each from and to the program's own buffers and all at once: neighbourhood
-//! collectives (MPI-4.1 section 8.6), gatherv and scatterv, and short alltoallv and alltoallw. They need no schedule. Their
-//! messages are those that the schedules send, so ranks that take this way and ranks that don't go together.
-
-use std::iter;
+//! collectives (MPI-4.1 section 8.6), and short alltoallv and alltoallw. They need no schedule. Their messages are those
+//! that the schedules send, so ranks that take this way and ranks that don't go together.
 
 use super::agreement::CallSignature;
 use super::buffers::{Buffers, Message};
-use super::call::{Call, Root};
+use super::call::Call;
 use super::found::Doubt;
 use super::port::{CommPort, NoSlots};
 use super::progress_note::ProgressNote;
 use super::shared::SharedSlots;
 use super::state::CommState;
-use mpi_coll::{Layout, Neighbors, Part, Port};
+use mpi_coll::{Layout, Neighbors, Port};
 use mpi_core::RequestId;
 use mpi_core::comm::{Comm, Purpose, take_soon, try_send_plain};
 use mpi_core::error::Result;
 use mpi_core::process::{Process, loan};
+use smallvec::SmallVec;
 
 /// Messages that a call receives or sends at most.
-const MOST: usize = 32;
+pub(super) const MOST: usize = 32;
+/// Operations that wait at once without memory of their own.
+const FEW: usize = 16;
 /// The most bytes to and from others of an alltoall whose messages start all together. With more, schedules hold some back.
 const SHORT: usize = 8192;
 
@@ -46,43 +47,88 @@ pub(super) unsafe fn call(
             send: Some(send),
             recv,
         } => is_short(send, comm) && is_short(recv, comm),
-        Call::Gather { varying: true, .. } | Call::Scatter { varying: true, .. } => {
-            comm.size() as usize <= MOST
-        }
         _ => false,
     };
     if !is_such {
         return None;
     }
-    let shared = state.shared_slots()?;
-    let signature = CommState::signature(comm, call, 0);
-    let tag = comm.next_collective();
-    let (purpose, message_tag) = signature.address(tag);
-    debug_assert_eq!(
-        purpose,
-        Purpose::SignedCollective,
-        "nobody is asked what it calls"
-    );
-    let mut exchange = Exchange {
+    let site = Site {
         process,
         comm,
-        port: CommPort {
-            process,
-            comm,
-            purpose,
-            slots: NoSlots,
-        },
-        shared,
+        shared: state.shared_slots()?,
         buffers,
-        signature,
-        tag,
-        message_tag,
-        pending: [None; 2 * MOST],
-        count: 0,
+        signature: CommState::signature(comm, call, 0),
     };
+    let tag = comm.next_collective();
     // SAFETY: the caller's contract.
-    let result = unsafe { exchange.run(call) };
-    Some(result.or_else(|error| exchange.give_up().and(Err(error))))
+    Some(site.by_messages(tag, |exchange| unsafe { exchange.run(call) }))
+}
+
+/// Where a call takes place.
+#[derive(Clone, Copy)]
+pub(super) struct Site<'a> {
+    pub process: &'a Process,
+    pub comm: &'a Comm,
+    pub shared: &'a SharedSlots,
+    pub buffers: Buffers,
+    pub signature: CallSignature,
+}
+
+impl<'a> Site<'a> {
+    /// Starts messages of call number `tag`, and waits until they are complete.
+    #[inline]
+    pub fn by_messages(
+        self,
+        tag: u32,
+        start: impl FnOnce(&mut Exchange<'a>) -> Result<()>,
+    ) -> Result<()> {
+        let (purpose, message_tag) = self.signature.in_phases(0).address(tag);
+        debug_assert!(purpose == Purpose::SignedCollective, "nobody is asked");
+        let mut exchange = Exchange {
+            port: CommPort {
+                process: self.process,
+                comm: self.comm,
+                purpose,
+                slots: NoSlots,
+            },
+            site: self,
+            tag,
+            message_tag,
+            pending: SmallVec::new(),
+        };
+        let result = start(&mut exchange).and_then(|()| exchange.wait());
+        result.or_else(|error| exchange.give_up().and(Err(error)))
+    }
+
+    /// The other ranks, the next one first, each with its block.
+    pub fn next_ones(&self) -> impl Iterator<Item = (usize, u32)> + use<> {
+        let (me, size) = (self.comm.rank(), self.comm.size());
+        let next = (1..size).map(move |distance| (me + distance) % size);
+        next.map(|rank| (rank as usize, rank))
+    }
+
+    /// Copies the block from this rank to itself, if it has no gaps on either side and is as long. Returns whether it is.
+    ///
+    /// # Safety
+    /// The blocks are this call's, in buffers that don't overlap.
+    #[inline]
+    pub unsafe fn copy_plain(
+        &self,
+        (send, out): (&Layout<'_>, usize),
+        (recv, into): (&Layout<'_>, usize),
+    ) -> bool {
+        let (from, to) = (send.datatype(out), recv.datatype(into));
+        let len = send.bytes(out);
+        let plain = from.is_contiguous() && to.is_contiguous() && len == recv.bytes(into);
+        if plain {
+            let from = send.offset(out) + from.true_lb();
+            let to = recv.offset(into) + to.true_lb();
+            let from = self.buffers.send.wrapping_offset(from);
+            // SAFETY: the caller's contract.
+            unsafe { netmod_kit::copy(from, self.buffers.recv.wrapping_offset(to), len) };
+        }
+        plain
+    }
 }
 
 fn are_few(neighbors: &Neighbors<'_>) -> bool {
@@ -99,28 +145,26 @@ fn is_short(layout: &Layout<'_>, comm: &Comm) -> bool {
     !matches!(layout, Layout::Uniform(_)) && ranks <= MOST && bytes() <= SHORT
 }
 
-/// A call under way.
-struct Exchange<'a> {
-    process: &'a Process,
-    comm: &'a Comm,
+/// Messages of a call.
+pub(super) struct Exchange<'a> {
+    site: Site<'a>,
     port: CommPort<'a, NoSlots>,
-    shared: &'a SharedSlots,
-    buffers: Buffers,
-    signature: CallSignature,
-    /// Its number among the communicator's collectives.
+    /// The call's number among the communicator's collectives.
     tag: u32,
     message_tag: u32,
-    /// Operations that were not complete at once with whom they are, `count` of them.
-    pending: [Option<(u32, RequestId)>; 2 * MOST],
-    count: usize,
+    /// Operations that were not complete at once, with whom they are.
+    pending: SmallVec<[(u32, RequestId); FEW]>,
 }
 
 impl Exchange<'_> {
     /// # Safety
     /// As for [`call`].
     unsafe fn run(&mut self, call: &Call<'_>) -> Result<()> {
-        self.shared.check(self.tag)?;
-        self.shared.say(self.tag, self.signature);
+        let Site {
+            shared, signature, ..
+        } = self.site;
+        shared.check(self.tag)?;
+        shared.say(self.tag, signature);
         // SAFETY: the caller's contract: the blocks are what the call reads and writes.
         unsafe {
             match *call {
@@ -144,22 +188,10 @@ impl Exchange<'_> {
                     send: Some(send),
                     recv,
                 } => self.with_all(&send, &recv)?,
-                Call::Gather {
-                    root: Root::Rank(root),
-                    send,
-                    recv,
-                    ..
-                } => self.gather(root, send, recv)?,
-                Call::Scatter {
-                    root: Root::Rank(root),
-                    send,
-                    recv,
-                    ..
-                } => self.scatter(root, send, recv)?,
                 _ => {}
             }
         }
-        self.wait()
+        Ok(())
     }
 
     /// Blocks from and to all ranks, beginning with the next one.
@@ -167,10 +199,12 @@ impl Exchange<'_> {
     /// # Safety
     /// As for [`call`].
     unsafe fn with_all(&mut self, send: &Layout<'_>, recv: &Layout<'_>) -> Result<()> {
-        let own = self.comm.rank() as usize;
+        let own = self.site.comm.rank() as usize;
+        let others = || self.site.next_ones();
+        let (to, from) = (others(), others());
         // SAFETY: the caller's contract.
         unsafe {
-            self.trade((self.next_ones(), send), (self.next_ones(), recv))?;
+            self.trade((to, send), (from, recv))?;
             self.copy_own((send, own), (recv, own))
         }
     }
@@ -182,7 +216,8 @@ impl Exchange<'_> {
     ///
     /// # Safety
     /// As for [`call`].
-    unsafe fn trade(
+    #[inline]
+    pub unsafe fn trade(
         &mut self,
         (to, send): (impl Iterator<Item = (usize, u32)>, &Layout<'_>),
         (from, recv): (impl Iterator<Item = (usize, u32)>, &Layout<'_>),
@@ -208,89 +243,24 @@ impl Exchange<'_> {
         Ok(())
     }
 
-    /// # Safety
-    /// As for [`call`].
-    unsafe fn gather(
-        &mut self,
-        root: u32,
-        send: Option<Part<'_>>,
-        recv: Option<Layout<'_>>,
-    ) -> Result<()> {
-        let me = self.comm.rank();
-        let send = send.map(Layout::Uniform);
-        // SAFETY: the caller's contract.
-        unsafe {
-            match (recv, &send) {
-                (Some(recv), send) if me == root => {
-                    self.trade((iter::empty(), &recv), (self.next_ones(), &recv))?;
-                    match send {
-                        Some(send) => self.copy_own((send, 0), (&recv, me as usize)),
-                        None => Ok(()),
-                    }
-                }
-                (_, Some(send)) => self.trade((iter::once((0, root)), send), (iter::empty(), send)),
-                _ => Ok(()),
-            }
-        }
-    }
-
-    /// # Safety
-    /// As for [`call`].
-    unsafe fn scatter(
-        &mut self,
-        root: u32,
-        send: Option<Layout<'_>>,
-        recv: Option<Part<'_>>,
-    ) -> Result<()> {
-        let me = self.comm.rank();
-        let recv = recv.map(Layout::Uniform);
-        // SAFETY: the caller's contract.
-        unsafe {
-            match (send, &recv) {
-                (Some(send), recv) if me == root => {
-                    self.trade((self.next_ones(), &send), (iter::empty(), &send))?;
-                    match recv {
-                        Some(recv) => self.copy_own((&send, me as usize), (recv, 0)),
-                        None => Ok(()),
-                    }
-                }
-                (_, Some(recv)) => self.trade((iter::empty(), recv), (iter::once((0, root)), recv)),
-                _ => Ok(()),
-            }
-        }
-    }
-
-    /// The other ranks, the next one first, each with its block.
-    fn next_ones(&self) -> impl Iterator<Item = (usize, u32)> + use<> {
-        let (me, size) = (self.comm.rank(), self.comm.size());
-        let next = (1..size).map(move |distance| (me + distance) % size);
-        next.map(|rank| (rank as usize, rank))
-    }
-
     /// The block from this rank to itself.
     ///
     /// # Safety
     /// As for [`call`].
-    unsafe fn copy_own(
+    pub unsafe fn copy_own(
         &mut self,
-        (send, out): (&Layout<'_>, usize),
-        (recv, into): (&Layout<'_>, usize),
+        send: (&Layout<'_>, usize),
+        recv: (&Layout<'_>, usize),
     ) -> Result<()> {
-        let (from, to) = (send.datatype(out), recv.datatype(into));
-        let len = send.bytes(out);
-        let plain = from.is_contiguous() && to.is_contiguous() && len == recv.bytes(into);
-        // SAFETY: the caller's contract: as many bytes, in buffers that don't overlap, or a message.
+        let me = self.site.comm.rank();
+        // SAFETY: the caller's contract.
         unsafe {
-            if plain {
-                let from = send.offset(out) + from.true_lb();
-                let to = recv.offset(into) + to.true_lb();
-                let from = self.buffers.send.wrapping_offset(from);
-                netmod_kit::copy(from, self.buffers.recv.wrapping_offset(to), len);
-                return Ok(());
+            if !self.site.copy_plain(send, recv) {
+                self.receive(me, recv.0, recv.1)?;
+                self.send(me, send.0, send.1)?;
             }
-            self.receive(self.comm.rank(), recv, into)?;
-            self.send(self.comm.rank(), send, out)
         }
+        Ok(())
     }
 
     /// Sends a block if it can leave at once. Returns whether it has; an empty one needn't.
@@ -303,13 +273,13 @@ impl Exchange<'_> {
             return len == 0;
         }
         let at = layout.offset(i) + datatype.true_lb();
-        let start = self.buffers.send.wrapping_offset(at);
+        let start = self.site.buffers.send.wrapping_offset(at);
         // SAFETY: the caller's contract; the block has no gaps.
         let data = unsafe { std::slice::from_raw_parts(start, len) };
         let CommPort { purpose, .. } = self.port;
         try_send_plain(
-            self.process,
-            self.comm,
+            self.site.process,
+            self.site.comm,
             purpose,
             data,
             to,
@@ -327,10 +297,19 @@ impl Exchange<'_> {
             return len == 0;
         }
         let at = layout.offset(i) + datatype.true_lb();
-        let place = (self.buffers.recv.wrapping_offset(at), len);
+        let place = (self.site.buffers.recv.wrapping_offset(at), len);
         let (purpose, tag) = (self.port.purpose, self.message_tag as i32);
         // SAFETY: the caller's contract; the block has no gaps.
-        let taken = unsafe { take_soon(self.process, self.comm, purpose, place, from as i32, tag) };
+        let taken = unsafe {
+            take_soon(
+                self.site.process,
+                self.site.comm,
+                purpose,
+                place,
+                from as i32,
+                tag,
+            )
+        };
         taken.is_some()
     }
 
@@ -340,7 +319,7 @@ impl Exchange<'_> {
         if layout.bytes(i) == 0 {
             return Ok(());
         }
-        let start = self.buffers.recv.wrapping_offset(layout.offset(i));
+        let start = self.site.buffers.recv.wrapping_offset(layout.offset(i));
         let (count, datatype) = (layout.count(i), layout.datatype(i));
         // SAFETY: the caller's contract; the operation ends before this call does.
         let message = unsafe {
@@ -357,7 +336,7 @@ impl Exchange<'_> {
         if layout.bytes(i) == 0 {
             return Ok(());
         }
-        let start = self.buffers.send.wrapping_offset(layout.offset(i));
+        let start = self.site.buffers.send.wrapping_offset(layout.offset(i));
         let (count, datatype) = (layout.count(i), layout.datatype(i));
         // SAFETY: as for `receive`.
         let message = unsafe {
@@ -370,25 +349,24 @@ impl Exchange<'_> {
 
     fn note(&mut self, rank: u32, message: Message) {
         if let Some(id) = message {
-            self.pending[self.count] = Some((rank, id));
-            self.count += 1;
+            self.pending.push((rank, id));
         }
     }
 
     fn last(&self) -> Option<(u32, RequestId)> {
-        *self.pending[..self.count].last()?
+        self.pending.last().copied()
     }
 
     /// Waits until all operations are complete. Those that are have been taken out.
     fn wait(&mut self) -> Result<()> {
-        let Exchange {
+        let tag = self.tag;
+        let Site {
             process,
             comm,
             shared,
             signature,
-            tag,
             ..
-        } = *self;
+        } = self.site;
         let mut doubt = Doubt::new(process);
         let mut note = ProgressNote::new(process);
         process.wait_despite_loss(comm.vci(), || {
@@ -403,7 +381,7 @@ impl Exchange<'_> {
                     note.look(process, comm, || ((0, 1), vec![rank]));
                     return Ok(None);
                 }
-                self.count -= 1;
+                self.pending.pop();
                 is_done?;
             }
             Ok(Some(()))
@@ -413,13 +391,13 @@ impl Exchange<'_> {
     /// Ends what is under way, so that the buffers are the caller's.
     #[cold]
     fn give_up(&mut self) -> Result<()> {
-        let process = self.process;
-        process.wait_despite_loss(self.comm.vci(), || {
+        let Site { process, comm, .. } = self.site;
+        process.wait_despite_loss(comm.vci(), || {
             while let Some((_, id)) = self.last() {
                 if !loan::try_end(process, id)? {
                     return Ok(None);
                 }
-                self.count -= 1;
+                self.pending.pop();
             }
             Ok(Some(()))
         })

@@ -6,6 +6,7 @@
 //! long way, which checks arguments, where that says that nothing was done.
 
 mod movement;
+mod parcels;
 mod phase;
 mod reduction;
 
@@ -23,6 +24,7 @@ use mpi_core::process::Process;
 use phase::{Phase, ShortWay};
 use reduction::QuickReduction;
 
+pub(super) use parcels::{Parcel, Parcels};
 pub use reduction::Label;
 
 /// The calls of a communicator that have had schedules of one phase.

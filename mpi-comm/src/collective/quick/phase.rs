@@ -34,11 +34,17 @@ impl<'a> ShortWay<'a> {
         comm: &'a Comm,
         shared: &'a SharedSlots,
     ) -> Option<ShortWay<'a>> {
-        (process.losses() == 0).then_some(ShortWay {
+        (process.losses() == 0).then(|| ShortWay::among(process, comm, shared))
+    }
+
+    /// The same whether a process has been lost or not: no member is, as far as this rank knows.
+    #[inline(always)]
+    pub fn among(process: &'a Process, comm: &'a Comm, shared: &'a SharedSlots) -> ShortWay<'a> {
+        ShortWay {
             process,
             comm,
             shared,
-        })
+        }
     }
 }
 
@@ -80,6 +86,11 @@ impl<'a> Phase<'a> {
             },
             disagreement: None,
         })
+    }
+
+    /// The number of the call among the communicator's collectives.
+    pub fn tag(&self) -> u32 {
+        self.at.tag
     }
 
     /// Where the byte `offset` is of the slots of all ranks.
