@@ -54,15 +54,15 @@ impl<'a> Parcels<'a> {
         shared: &'a SharedSlots,
         signature: CallSignature,
     ) -> Result<Parcels<'a>> {
-        if let Some(error) = comm.trouble(process) {
-            return Err(error);
+        let phase = Phase::begin(ShortWay::among(process, comm, shared), signature)?;
+        match comm.trouble(process) {
+            Some(error) => Err(error),
+            None => Ok(Parcels {
+                phase,
+                shared,
+                stored: 0,
+            }),
         }
-        let way = ShortWay::among(process, comm, shared);
-        Ok(Parcels {
-            phase: Phase::begin(way, signature)?,
-            shared,
-            stored: 0,
-        })
     }
 
     /// The call's number among the communicator's collectives.
