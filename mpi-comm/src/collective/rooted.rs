@@ -9,7 +9,7 @@ use super::buffers::Buffers;
 use super::call::{Call, Root};
 use super::quick::{Parcel, Parcels};
 use super::state::CommState;
-use super::straight::{MOST, Site};
+use super::straight::{MOST, NodeCall};
 use mpi_coll::{Layout, Part};
 use mpi_core::comm::Comm;
 use mpi_core::error::Result;
@@ -43,7 +43,7 @@ pub(super) unsafe fn call(
     if comm.size() as usize > MOST || !Parcels::have_room(shared) {
         return None;
     }
-    let site = Site {
+    let here = NodeCall {
         process,
         comm,
         shared,
@@ -53,14 +53,14 @@ pub(super) unsafe fn call(
     // SAFETY: the caller's contract.
     Some(unsafe {
         match *call {
-            Call::Gather { send, recv, .. } => gather(site, root, send, recv),
-            Call::Scatter { send, recv, .. } => scatter(site, root, send, recv),
+            Call::Gather { send, recv, .. } => gather(here, root, send, recv),
+            Call::Scatter { send, recv, .. } => scatter(here, root, send, recv),
             _ => Ok(()),
         }
     })
 }
 
-impl<'a> Site<'a> {
+impl<'a> NodeCall<'a> {
     fn parcels(self) -> Result<Parcels<'a>> {
         Parcels::begin(self.process, self.comm, self.shared, self.signature)
     }
@@ -69,13 +69,13 @@ impl<'a> Site<'a> {
 /// # Safety
 /// As for [`call`].
 unsafe fn gather(
-    site: Site<'_>,
+    here: NodeCall<'_>,
     root: u32,
     send: Option<Part<'_>>,
     recv: Option<Layout<'_>>,
 ) -> Result<()> {
-    let (me, buffers) = (site.comm.rank(), site.buffers);
-    let mut parcels = site.parcels()?;
+    let (me, buffers) = (here.comm.rank(), here.buffers);
+    let mut parcels = here.parcels()?;
     let tag = parcels.tag();
     let (Some(recv), true) = (recv, me == root) else {
         let Some(send) = send else {
@@ -91,7 +91,7 @@ unsafe fn gather(
             return Ok(());
         }
         let send = Layout::Uniform(send);
-        return site.by_messages(tag, |exchange| {
+        return here.by_messages(tag, |exchange| {
             let to = iter::once((0, root));
             // SAFETY: the caller's contract.
             unsafe { exchange.trade((to, &send), (iter::empty(), &send)) }
@@ -101,11 +101,11 @@ unsafe fn gather(
     let own = send.map(Layout::Uniform);
     let is_copied = match &own {
         // SAFETY: the caller's contract.
-        Some(own) => unsafe { site.copy_plain((own, 0), (&recv, me as usize)) },
+        Some(own) => unsafe { here.copy_plain((own, 0), (&recv, me as usize)) },
         None => true,
     };
     let (mut rest, mut wrong) = (0u32, None);
-    for (i, rank) in site.next_ones().filter(|(i, _)| recv.bytes(*i) > 0) {
+    for (i, rank) in here.next_ones().filter(|(i, _)| recv.bytes(*i) > 0) {
         let to = buffers.recv.wrapping_offset(recv.offset(i));
         // SAFETY: the caller's contract.
         match unsafe { parcels.take(rank, Parcel::ToRoot, to, &part(&recv, i))? } {
@@ -115,8 +115,8 @@ unsafe fn gather(
     }
     parcels.end()?;
     if rest != 0 || !is_copied {
-        site.by_messages(tag, |exchange| {
-            let from = among(site, rest);
+        here.by_messages(tag, |exchange| {
+            let from = among(here, rest);
             // SAFETY: the caller's contract.
             unsafe {
                 exchange.trade((iter::empty(), &recv), (from, &recv))?;
@@ -133,13 +133,13 @@ unsafe fn gather(
 /// # Safety
 /// As for [`call`].
 unsafe fn scatter(
-    site: Site<'_>,
+    here: NodeCall<'_>,
     root: u32,
     send: Option<Layout<'_>>,
     recv: Option<Part<'_>>,
 ) -> Result<()> {
-    let (me, buffers) = (site.comm.rank(), site.buffers);
-    let mut parcels = site.parcels()?;
+    let (me, buffers) = (here.comm.rank(), here.buffers);
+    let mut parcels = here.parcels()?;
     let tag = parcels.tag();
     let (Some(send), true) = (send, me == root) else {
         parcels.raise();
@@ -153,7 +153,7 @@ unsafe fn scatter(
             return Ok(());
         }
         let recv = Layout::Uniform(recv);
-        return site.by_messages(tag, |exchange| {
+        return here.by_messages(tag, |exchange| {
             let from = iter::once((0, root));
             // SAFETY: the caller's contract.
             unsafe { exchange.trade((iter::empty(), &recv), (from, &recv)) }
@@ -161,7 +161,7 @@ unsafe fn scatter(
     };
     parcels.claim()?;
     let mut rest = 0u32;
-    for (i, rank) in site.next_ones() {
+    for (i, rank) in here.next_ones() {
         let from = buffers.send.wrapping_offset(send.offset(i));
         // SAFETY: the caller's contract.
         let is_put = unsafe { parcels.put(Parcel::For(rank), from, &part(&send, i)) };
@@ -172,14 +172,14 @@ unsafe fn scatter(
     let own = recv.map(Layout::Uniform);
     let is_copied = match &own {
         // SAFETY: the caller's contract.
-        Some(own) => unsafe { site.copy_plain((&send, me as usize), (own, 0)) },
+        Some(own) => unsafe { here.copy_plain((&send, me as usize), (own, 0)) },
         None => true,
     };
     if rest == 0 && is_copied {
         return Ok(());
     }
-    site.by_messages(tag, |exchange| {
-        let to = among(site, rest);
+    here.by_messages(tag, |exchange| {
+        let to = among(here, rest);
         // SAFETY: the caller's contract.
         unsafe {
             exchange.trade((to, &send), (iter::empty(), &send))?;
@@ -200,7 +200,7 @@ fn part<'a>(layout: &Layout<'a>, i: usize) -> Part<'a> {
 }
 
 /// Of the other ranks those of a set, each with its block.
-fn among(site: Site<'_>, set: u32) -> impl Iterator<Item = (usize, u32)> {
-    site.next_ones()
+fn among(here: NodeCall<'_>, set: u32) -> impl Iterator<Item = (usize, u32)> {
+    here.next_ones()
         .filter(move |(_, rank)| set & 1 << rank != 0)
 }

@@ -52,7 +52,7 @@ pub(super) unsafe fn call(
     if !is_such {
         return None;
     }
-    let site = Site {
+    let here = NodeCall {
         process,
         comm,
         shared: state.shared_slots()?,
@@ -61,12 +61,12 @@ pub(super) unsafe fn call(
     };
     let tag = comm.next_collective();
     // SAFETY: the caller's contract.
-    Some(site.by_messages(tag, |exchange| unsafe { exchange.run(call) }))
+    Some(here.by_messages(tag, |exchange| unsafe { exchange.run(call) }))
 }
 
-/// Where a call takes place.
+/// A call of ranks that share a node: where it takes place, its buffers, and what all must call alike.
 #[derive(Clone, Copy)]
-pub(super) struct Site<'a> {
+pub(super) struct NodeCall<'a> {
     pub process: &'a Process,
     pub comm: &'a Comm,
     pub shared: &'a SharedSlots,
@@ -74,7 +74,7 @@ pub(super) struct Site<'a> {
     pub signature: CallSignature,
 }
 
-impl<'a> Site<'a> {
+impl<'a> NodeCall<'a> {
     /// Starts messages of call number `tag`, and waits until they are complete.
     #[inline]
     pub fn by_messages(
@@ -91,7 +91,7 @@ impl<'a> Site<'a> {
                 purpose,
                 slots: NoSlots,
             },
-            site: self,
+            here: self,
             tag,
             message_tag,
             pending: SmallVec::new(),
@@ -147,7 +147,7 @@ fn is_short(layout: &Layout<'_>, comm: &Comm) -> bool {
 
 /// Messages of a call.
 pub(super) struct Exchange<'a> {
-    site: Site<'a>,
+    here: NodeCall<'a>,
     port: CommPort<'a, NoSlots>,
     /// The call's number among the communicator's collectives.
     tag: u32,
@@ -160,9 +160,9 @@ impl Exchange<'_> {
     /// # Safety
     /// As for [`call`].
     unsafe fn run(&mut self, call: &Call<'_>) -> Result<()> {
-        let Site {
+        let NodeCall {
             shared, signature, ..
-        } = self.site;
+        } = self.here;
         shared.check(self.tag)?;
         shared.say(self.tag, signature);
         // SAFETY: the caller's contract: the blocks are what the call reads and writes.
@@ -199,8 +199,8 @@ impl Exchange<'_> {
     /// # Safety
     /// As for [`call`].
     unsafe fn with_all(&mut self, send: &Layout<'_>, recv: &Layout<'_>) -> Result<()> {
-        let own = self.site.comm.rank() as usize;
-        let others = || self.site.next_ones();
+        let own = self.here.comm.rank() as usize;
+        let others = || self.here.next_ones();
         let (to, from) = (others(), others());
         // SAFETY: the caller's contract.
         unsafe {
@@ -252,10 +252,10 @@ impl Exchange<'_> {
         send: (&Layout<'_>, usize),
         recv: (&Layout<'_>, usize),
     ) -> Result<()> {
-        let me = self.site.comm.rank();
+        let me = self.here.comm.rank();
         // SAFETY: the caller's contract.
         unsafe {
-            if !self.site.copy_plain(send, recv) {
+            if !self.here.copy_plain(send, recv) {
                 self.receive(me, recv.0, recv.1)?;
                 self.send(me, send.0, send.1)?;
             }
@@ -273,13 +273,13 @@ impl Exchange<'_> {
             return len == 0;
         }
         let at = layout.offset(i) + datatype.true_lb();
-        let start = self.site.buffers.send.wrapping_offset(at);
+        let start = self.here.buffers.send.wrapping_offset(at);
         // SAFETY: the caller's contract; the block has no gaps.
         let data = unsafe { std::slice::from_raw_parts(start, len) };
         let CommPort { purpose, .. } = self.port;
         try_send_plain(
-            self.site.process,
-            self.site.comm,
+            self.here.process,
+            self.here.comm,
             purpose,
             data,
             to,
@@ -297,13 +297,13 @@ impl Exchange<'_> {
             return len == 0;
         }
         let at = layout.offset(i) + datatype.true_lb();
-        let place = (self.site.buffers.recv.wrapping_offset(at), len);
+        let place = (self.here.buffers.recv.wrapping_offset(at), len);
         let (purpose, tag) = (self.port.purpose, self.message_tag as i32);
         // SAFETY: the caller's contract; the block has no gaps.
         let taken = unsafe {
             take_soon(
-                self.site.process,
-                self.site.comm,
+                self.here.process,
+                self.here.comm,
                 purpose,
                 place,
                 from as i32,
@@ -319,7 +319,7 @@ impl Exchange<'_> {
         if layout.bytes(i) == 0 {
             return Ok(());
         }
-        let start = self.site.buffers.recv.wrapping_offset(layout.offset(i));
+        let start = self.here.buffers.recv.wrapping_offset(layout.offset(i));
         let (count, datatype) = (layout.count(i), layout.datatype(i));
         // SAFETY: the caller's contract; the operation ends before this call does.
         let message = unsafe {
@@ -336,7 +336,7 @@ impl Exchange<'_> {
         if layout.bytes(i) == 0 {
             return Ok(());
         }
-        let start = self.site.buffers.send.wrapping_offset(layout.offset(i));
+        let start = self.here.buffers.send.wrapping_offset(layout.offset(i));
         let (count, datatype) = (layout.count(i), layout.datatype(i));
         // SAFETY: as for `receive`.
         let message = unsafe {
@@ -360,13 +360,13 @@ impl Exchange<'_> {
     /// Waits until all operations are complete. Those that are have been taken out.
     fn wait(&mut self) -> Result<()> {
         let tag = self.tag;
-        let Site {
+        let NodeCall {
             process,
             comm,
             shared,
             signature,
             ..
-        } = self.site;
+        } = self.here;
         let mut doubt = Doubt::new(process);
         let mut note = ProgressNote::new(process);
         process.wait_despite_loss(comm.vci(), || {
@@ -391,7 +391,7 @@ impl Exchange<'_> {
     /// Ends what is under way, so that the buffers are the caller's.
     #[cold]
     fn give_up(&mut self) -> Result<()> {
-        let Site { process, comm, .. } = self.site;
+        let NodeCall { process, comm, .. } = self.here;
         process.wait_despite_loss(comm.vci(), || {
             while let Some((_, id)) = self.last() {
                 if !loan::try_end(process, id)? {
