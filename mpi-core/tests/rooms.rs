@@ -5,18 +5,7 @@ mod rooms;
 
 /// From the ground up.
 const ROOMS: &[&str] = &[
-    "places",
-    "sync",
-    "lock",
-    "wait",
-    "info",
-    "attr",
-    "group",
-    "pt2pt",
-    "vci",
-    "process",
-    "comm",
-    "partitioned",
+    "places", "sync", "lock", "wait", "info", "attr", "group", "pt2pt", "vci", "process", "comm",
 ];
 
 #[test]

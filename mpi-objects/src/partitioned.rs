@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use mpi_core::partitioned::{PartitionedReceive, PartitionedSend};
 use mpi_core::process::Vcis;
 use mpi_core::{Class, Error, Process, Result, Status};
+use mpi_partitioned::{PartitionedReceive, PartitionedSend};
 
 use crate::own_request::{Ended, OwnRequest};
 

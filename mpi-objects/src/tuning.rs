@@ -92,6 +92,7 @@ mod tests {
         "mpi-comm",
         "mpi-init",
         "mpi-objects",
+        "mpi-partitioned",
         "mpi-rma",
         "mpi-types",
         "mpifort",

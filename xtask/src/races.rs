@@ -65,7 +65,14 @@ pub fn run(seconds: u32) -> Result {
             .args(rest);
         command
     };
-    let packages = ["mpi-core", "mpi-comm", "mpi-rma", "shmmod", "netmod-sim"];
+    let packages = [
+        "mpi-core",
+        "mpi-comm",
+        "mpi-partitioned",
+        "mpi-rma",
+        "shmmod",
+        "netmod-sim",
+    ];
     let mut arguments = vec!["test", "--lib"];
     arguments.extend(packages.iter().flat_map(|package| ["-p", package]));
     arguments.extend(TESTS.iter().flat_map(|test| ["--test", test]));

@@ -544,14 +544,16 @@ impl Comm {
         self.collectives.fetch_add(1, Ordering::Relaxed) & i32::MAX as u32
     }
 
-    /// The tag of the first of so many groups of partitions that this process will send, less the lowest: tags
-    /// come again after `tags` of them.
-    pub(crate) fn next_groups(&self, groups: u32, tags: u32) -> u32 {
+    /// A number for the first of `groups` groups of partitions that this process will send, 0 to `tags` less one; the
+    /// others have those that follow, and after `tags` of them they come again. By these, groups of sends under way are
+    /// told apart (MPI-4.1 chapter 4).
+    pub fn next_groups(&self, groups: u32, tags: u32) -> u32 {
         self.groups.fetch_add(groups, Ordering::Relaxed) % tags
     }
 
-    /// The VCIs, the same on all members, of messages of the library's that any thread may carry on.
-    pub(crate) fn partition_vcis(&self) -> Vec<VciId> {
+    /// The VCIs of messages of the library's that any thread may carry on, such as groups of partitions: the same on all
+    /// members, which must have begun to use the communicator ([`Comm::begin_use`]), after which they stay.
+    pub fn partition_vcis(&self) -> Vec<VciId> {
         match self.map.get() {
             Some(map) if map.is_shared_freely() => map.vcis().to_vec(),
             _ => vec![self.vci()],

@@ -9,7 +9,6 @@ mod job;
 mod loss;
 mod memory;
 mod model;
-mod partitioned;
 mod program;
 mod protocol;
 mod random;

@@ -10,6 +10,10 @@
 //! Invariant: threads that mark partitions don't meet. A partition is a bit, and groups of up to 64 have a word of
 //! their own, so marking is one atomic instruction; the thread that sets the last bit of a group sends it, by a
 //! VCI that groups far from it don't use, if the communicator has several.
+//!
+//! This crate stands above `mpi-core`: its messages are ordinary ones, which go in a context of their own
+//! ([`Purpose::Partitioned`](mpi_core::comm::Purpose)). Receives whose sends have not been announced yet register with the
+//! process as a source of progress. Handles, and which requests are active, belong to `mpi-objects`.
 
 mod progress;
 mod receive;
@@ -19,14 +23,14 @@ mod waiting;
 use std::ops::Range;
 use std::sync::Arc;
 
+use mpi_core::comm::Comm;
+use mpi_core::datatype::Datatype;
+use mpi_core::pt2pt::buffer::Buffer;
+use mpi_core::{Class, Error, Result};
 use netmod::VciId;
 
 pub use self::receive::PartitionedReceive;
 pub use self::send::PartitionedSend;
-use crate::comm::Comm;
-use crate::datatype::Datatype;
-use crate::error::{Class, Error, Result};
-use crate::pt2pt::buffer::Buffer;
 
 /// Something that keeps a communicator alive.
 pub type Holder = Arc<dyn AsRef<Comm> + Send + Sync>;

@@ -3,17 +3,17 @@
 
 use std::sync::Arc;
 
+use mpi_core::Result;
+use mpi_core::process::source::{PARTITIONED, ProgressSource, Source, Work};
+use mpi_core::process::{Process, Vcis};
 use netmod::VciId;
 use parking_lot::Mutex;
 
-use super::receive::PartitionedReceive;
-use crate::error::Result;
-use crate::process::source::{PARTITIONED, ProgressSource, Source, Work};
-use crate::process::{Process, Vcis};
+use crate::receive::PartitionedReceive;
 
 /// The receives of a process that wait for their announcements.
 #[derive(Default)]
-pub(super) struct Unannounced(Mutex<Vec<Arc<PartitionedReceive>>>);
+pub(crate) struct Unannounced(Mutex<Vec<Arc<PartitionedReceive>>>);
 
 impl Unannounced {
     /// Has those that make progress look after one.
@@ -70,7 +70,7 @@ impl ProgressSource for Unannounced {
 }
 
 /// Waits on one VCI or several until `done` says so.
-pub(super) fn wait_among(
+pub(crate) fn wait_among(
     process: &Process,
     vcis: &[VciId],
     done: impl FnMut() -> Result<Option<()>>,

@@ -3,19 +3,19 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
+use mpi_core::comm::{Comm, Purpose, send_by};
+use mpi_core::process::loan::Loan;
+use mpi_core::process::{Process, Vcis};
+use mpi_core::pt2pt::request::RequestId;
+use mpi_core::{Class, Error, Result};
 use netmod::VciId;
 use parking_lot::Mutex;
 
-use super::progress::Progress;
-use super::waiting::wait_among;
-use super::{
+use crate::progress::Progress;
+use crate::waiting::wait_among;
+use crate::{
     GROUP, GROUPS_OF_VCI, Holder, LARGE_GROUP, MOST_GROUPS, Partitions, Plan, TAGS, Words, vci_of,
 };
-use crate::comm::{Comm, Purpose, send_by};
-use crate::error::{Class, Error, Result};
-use crate::process::loan::Loan;
-use crate::process::{Process, Vcis};
-use crate::pt2pt::request::RequestId;
 
 /// Nothing is under way.
 const IDLE: u8 = 0;
@@ -309,7 +309,7 @@ fn per_group(number: usize, bytes: usize, vcis: usize) -> usize {
 }
 
 #[cold]
-pub(super) fn active() -> Error {
+pub(crate) fn active() -> Error {
     Error::new(
         Class::Request,
         "the partitioned request is active; complete it (MPI_Wait, MPI_Test) first",
@@ -317,7 +317,7 @@ pub(super) fn active() -> Error {
 }
 
 #[cold]
-pub(super) fn inactive() -> Error {
+pub(crate) fn inactive() -> Error {
     Error::new(
         Class::Request,
         "the partitioned request is not active; call MPI_Start before partitions are marked ready",

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The number of groups, and above them that of the run: a thread that looks at the request without completing it
 /// (`MPI_Request_get_status`) may still be at it when another has completed that run and started the next.
 #[derive(Default)]
-pub(super) struct Progress(AtomicU64);
+pub(crate) struct Progress(AtomicU64);
 
 const RUN: u32 = 32;
 

@@ -4,19 +4,19 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use mpi_core::comm::{Comm, Purpose, receive_by};
+use mpi_core::process::loan::Loan;
+use mpi_core::process::{Process, Vcis};
+use mpi_core::pt2pt::buffer::Buffer;
+use mpi_core::pt2pt::request::{Cancelled, RequestId, Status};
+use mpi_core::{Class, Error, Result};
 use netmod::VciId;
 use parking_lot::Mutex;
 
-use super::progress::Progress;
-use super::send::active;
-use super::waiting::{Unannounced, wait_among};
-use super::{Holder, Partitions, Plan, WORDS, Words, vci_of};
-use crate::comm::{Comm, Purpose, receive_by};
-use crate::error::{Class, Error, Result};
-use crate::process::loan::Loan;
-use crate::process::{Process, Vcis};
-use crate::pt2pt::buffer::Buffer;
-use crate::pt2pt::request::{Cancelled, RequestId, Status};
+use crate::progress::Progress;
+use crate::send::active;
+use crate::waiting::{Unannounced, wait_among};
+use crate::{Holder, Partitions, Plan, WORDS, Words, vci_of};
 
 /// Nothing is under way.
 const IDLE: u8 = 0;
@@ -178,7 +178,7 @@ impl PartitionedReceive {
 
     /// Posts the receives of its groups if its send was announced and they are not posted yet. Returns whether
     /// nothing of that is left to be done.
-    pub(super) fn post(&self, process: &Process) -> Result<bool> {
+    pub(crate) fn post(&self, process: &Process) -> Result<bool> {
         if self.posted.load(Ordering::Acquire) {
             return Ok(true);
         }
