@@ -2,17 +2,17 @@
 
 use std::ffi::{c_int, c_void};
 
+use mpi_core::Result;
 use mpi_core::process::Mode;
-use mpi_core::{Class, Error, Result};
 use mpi_objects::persistent::{Persistent, What};
 use mpi_objects::request_object::Object;
-use mpi_objects::runtime::{Runtime, runtime};
-use mpi_objects::{own_request, requests, types};
+use mpi_objects::runtime::runtime;
+use mpi_objects::{requests, starting, types};
 
 use super::null;
 use super::pt2pt::check::{check_send, check_source};
 use super::request::array;
-use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_REQUEST_NULL, MPI_Request};
+use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request};
 
 /// # Safety
 /// The standard's contract of a send, from each start to the completion that follows.
@@ -142,34 +142,6 @@ pub unsafe fn recv_init(
     unsafe { init(what, buf, count, datatype, tag, comm, request) }
 }
 
-/// The persistent request behind a handle, which must be inactive.
-fn startable(request: MPI_Request) -> Result<&'static Object> {
-    match requests::object(request) {
-        Some(Object::Persistent(persistent)) if persistent.is_active() => {
-            Err(persistent.active_already())
-        }
-        Some(found @ Object::Persistent(_)) => Ok(found),
-        Some(found @ Object::Other(other)) => other.check_start().map(|()| found),
-        _ if request == MPI_REQUEST_NULL => Err(Error::new(
-            Class::Request,
-            "request is MPI_REQUEST_NULL; make one by MPI_Send_init or the like first",
-        )),
-        _ => {
-            runtime()?.named(request)?;
-            Err(own_request::not_persistent())
-        }
-    }
-}
-
-/// Starts what `startable` has found.
-fn begin(found: &Object, runtime: &Runtime) -> Result<()> {
-    match found {
-        Object::Persistent(persistent) => persistent.start(&runtime.process, &runtime.bsend),
-        Object::Other(other) => other.start(&runtime.process),
-        Object::Generalized(_) => Err(own_request::not_persistent()),
-    }
-}
-
 /// `MPI_Start`.
 pub unsafe fn start(request: *mut MPI_Request) -> Result<()> {
     let runtime = runtime()?;
@@ -177,35 +149,12 @@ pub unsafe fn start(request: *mut MPI_Request) -> Result<()> {
     let Some(request) = (unsafe { request.as_ref() }) else {
         return Err(null("request"));
     };
-    if let Some(Object::Other(other)) = requests::object(*request) {
-        return other.start(&runtime.process); // finds out by itself whether it can be
-    }
-    begin(startable(*request)?, runtime)
+    starting::start(runtime, *request)
 }
 
 /// `MPI_Startall`. None is started if one of them can be seen to be wrong.
 pub unsafe fn startall(count: c_int, array_of_requests: *mut MPI_Request) -> Result<()> {
     let runtime = runtime()?;
-    let name = "array_of_requests";
     // SAFETY: the caller's contract.
-    let requests = unsafe { array(count, array_of_requests)? };
-    let place = |index: usize, error: Error| {
-        let told = Error::new(
-            error.class(),
-            format!("{name}[{index}]: {}", error.detail()),
-        );
-        match error.origin() {
-            Some(owner) => told.on(owner),
-            None => told,
-        }
-    };
-    for (index, request) in requests.iter().enumerate() {
-        startable(*request).map_err(|error| place(index, error))?;
-    }
-    for (index, request) in requests.iter().enumerate() {
-        startable(*request)
-            .and_then(|found| begin(found, runtime))
-            .map_err(|error| place(index, error))?;
-    }
-    Ok(())
+    starting::start_all(runtime, unsafe { array(count, array_of_requests)? })
 }

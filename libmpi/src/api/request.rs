@@ -2,15 +2,17 @@
 
 use std::ffi::c_int;
 
-use mpi_core::process::Vcis;
 use mpi_core::{Class, Error, Request, Result, Status};
+use mpi_objects::interrupted;
 use mpi_objects::own_request::Ended;
+use mpi_objects::request_any::{self, Look, LookAtAll, look, look_at_all};
+use mpi_objects::request_lists::{
+    all_idle, any_complete, is_complete_after_poll, is_done, is_other_done, name_all, wait_for_any,
+};
 use mpi_objects::requests::{Named, READY};
 use mpi_objects::runtime::{Runtime, running, runtime};
 
-use super::interrupted;
 use super::null;
-use super::request_any::{self, Look, LookAtAll, look, look_at_all};
 use crate::abi::{
     MPI_ERR_PENDING, MPI_REQUEST_NULL, MPI_Request, MPI_SUCCESS, MPI_Status, MPI_UNDEFINED,
 };
@@ -126,53 +128,6 @@ pub fn test(request: &mut MPI_Request, flag: Out<c_int>, status: StatusOut) -> R
     Ok(())
 }
 
-/// Whether an operation of the process is complete, at once or after one round of progress.
-#[inline]
-fn is_done(runtime: &Runtime, named: Named, operation: &Request) -> Result<bool> {
-    if operation.is_done() {
-        return Ok(true);
-    }
-    runtime.process.poll(operation.vci())?;
-    let done = operation.is_done();
-    if !done {
-        runtime.process.yield_after_test();
-        if runtime.has_losses() {
-            return interrupted::check(runtime, &[named]).map(|()| operation.is_done());
-        }
-    }
-    Ok(done)
-}
-
-/// What a handle names that is no operation of the process, and whether it is complete, at once or after one round of
-/// progress.
-#[inline(never)]
-fn is_other_done(runtime: &Runtime, request: MPI_Request) -> Result<(Named, bool)> {
-    let named = runtime.named(request)?;
-    let done = is_complete_after_poll(runtime, &[named], |runtime| runtime.is_complete(named))?;
-    Ok((named, done))
-}
-
-/// Whether `complete` holds, at once or after one round of progress.
-pub(super) fn is_complete_after_poll(
-    runtime: &Runtime,
-    all: &[Named],
-    complete: impl Fn(&Runtime) -> bool,
-) -> Result<bool> {
-    if complete(runtime) {
-        return Ok(true);
-    }
-    runtime.poll_within(all);
-    runtime.process.poll_among(&runtime.vcis_of(all))?;
-    let done = complete(runtime);
-    if !done {
-        runtime.process.yield_after_test();
-        if runtime.has_losses() {
-            return interrupted::check(runtime, all).map(|()| complete(runtime));
-        }
-    }
-    Ok(done)
-}
-
 /// `MPI_Request_free`.
 pub fn request_free(request: &mut MPI_Request) -> Result<()> {
     let runtime = runtime()?;
@@ -224,37 +179,18 @@ pub(crate) unsafe fn array<'a>(
     Ok(unsafe { std::slice::from_raw_parts_mut(requests, count) })
 }
 
-pub(super) fn name_all(runtime: &Runtime, requests: &[MPI_Request]) -> Result<Vec<Named>> {
-    let name = |(index, request): (usize, &MPI_Request)| {
-        runtime.named(*request).map_err(|error| {
-            Error::new(
-                error.class(),
-                format!("array_of_requests[{index}]: {}", error.detail()),
-            )
-        })
-    };
-    requests.iter().enumerate().map(name).collect()
-}
-
-/// Index of a complete request that is neither null nor inactive; `None` if there is none yet.
-pub(super) fn any_complete(runtime: &Runtime, all: &[Named]) -> Option<usize> {
-    // In this order: other threads may start what is inactive, but none completes what is active.
-    let ready = |named: &Named| !named.is_idle() && runtime.is_complete(*named);
-    all.iter().position(ready)
-}
-
-pub(super) fn all_idle(all: &[Named]) -> bool {
-    all.iter().all(|named| named.is_idle())
-}
-
-/// Waits until one of some requests is complete.
-pub(super) fn wait_for_any(runtime: &Runtime, vcis: &Vcis, all: &[Named]) -> Result<usize> {
-    runtime
-        .process
-        .wait_until_among(vcis, || match any_complete(runtime, all) {
-            None if runtime.has_losses() => interrupted::check(runtime, all).map(|()| None),
-            found => Ok(found),
-        })
+/// The error of a call on any of several requests, which says which one it is.
+#[cold]
+fn interrupted_any(
+    runtime: &Runtime,
+    requests: &[MPI_Request],
+    index: &Out<c_int>,
+    error: Error,
+) -> Error {
+    if let Some(found) = interrupted::position(runtime, requests, &error) {
+        index.set(found as c_int);
+    }
+    error
 }
 
 /// `MPI_Waitany`.
@@ -271,7 +207,7 @@ pub unsafe fn waitany(
         Look::Complete(found, named) => Some((found, named)),
         Look::Pending(vcis) => match request_any::wait(runtime, requests, &vcis) {
             Ok(found) => Some(found),
-            Err(error) => return Err(interrupted::any(runtime, requests, &index, error)),
+            Err(error) => return Err(interrupted_any(runtime, requests, &index, error)),
         },
         Look::Idle | Look::Other => None,
     };
@@ -288,7 +224,7 @@ pub unsafe fn waitany(
     let vcis = runtime.vcis_of(&all);
     let found = match wait_for_any(runtime, &vcis, &all) {
         Ok(found) => found,
-        Err(error) => return Err(interrupted::any(runtime, requests, &index, error)),
+        Err(error) => return Err(interrupted_any(runtime, requests, &index, error)),
     };
     index.set(found as c_int);
     conclude(runtime, all[found], &mut requests[found], status)
@@ -326,7 +262,7 @@ pub unsafe fn testany(
         if runtime.has_losses() {
             let all = name_all(runtime, requests)?;
             return interrupted::check(runtime, &all)
-                .map_err(|error| interrupted::any(runtime, requests, &index, error));
+                .map_err(|error| interrupted_any(runtime, requests, &index, error));
         }
         return Ok(());
     }
@@ -339,7 +275,7 @@ pub unsafe fn testany(
     }
     let complete = |runtime: &Runtime| any_complete(runtime, &all).is_some();
     is_complete_after_poll(runtime, &all, complete)
-        .map_err(|error| interrupted::any(runtime, requests, &index, error))?;
+        .map_err(|error| interrupted_any(runtime, requests, &index, error))?;
     let found = any_complete(runtime, &all);
     flag.set(c_int::from(found.is_some()));
     index.set(found.map_or(MPI_UNDEFINED, |found| found as c_int));

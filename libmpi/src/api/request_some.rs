@@ -3,24 +3,17 @@
 use std::ffi::c_int;
 
 use mpi_core::Result;
+use mpi_objects::request_any::{self, Look, look};
+use mpi_objects::request_lists::{
+    all_idle, any_complete, is_complete_after_poll, name_all, some_ended, wait_for_any,
+};
 use mpi_objects::requests::Named;
 use mpi_objects::runtime::{Runtime, runtime};
 
-use super::interrupted;
 use super::null;
-use super::request::{
-    all_idle, any_complete, array, conclude_many, is_complete_after_poll, name_all, wait_for_any,
-};
-use super::request_any::{self, Look, look};
+use super::request::{array, conclude_many};
 use crate::abi::{MPI_Request, MPI_Status, MPI_UNDEFINED};
 use crate::args::Out;
-
-/// Indices of complete requests that are neither null nor inactive.
-pub(super) fn some_complete(runtime: &Runtime, all: &[Named]) -> Vec<usize> {
-    // In this order, as in `any_complete`.
-    let ready = |index: &usize| !all[*index].is_idle() && runtime.is_complete(all[*index]);
-    (0..all.len()).filter(ready).collect()
-}
 
 /// # Safety
 /// As for [`waitsome`].
@@ -65,7 +58,7 @@ pub unsafe fn waitsome(
     }
     let vcis = runtime.vcis_of(&all);
     let waited = wait_for_any(runtime, &vcis, &all).map(drop);
-    let found = interrupted::some(runtime, &all, waited)?;
+    let found = some_ended(runtime, &all, waited)?;
     // SAFETY: the caller's contract.
     unsafe {
         conclude_some(
@@ -108,7 +101,7 @@ pub unsafe fn testsome(
     }
     let complete = |runtime: &Runtime| any_complete(runtime, &all).is_some();
     let tested = is_complete_after_poll(runtime, &all, complete).map(drop);
-    let found = interrupted::some(runtime, &all, tested)?;
+    let found = some_ended(runtime, &all, tested)?;
     // SAFETY: the caller's contract.
     unsafe {
         conclude_some(

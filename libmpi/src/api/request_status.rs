@@ -3,12 +3,13 @@
 use std::ffi::c_int;
 
 use mpi_core::{Class, Error, Result, Status};
+use mpi_objects::request_lists::{
+    all_idle, any_complete, is_complete_after_poll, name_all, some_complete,
+};
 use mpi_objects::requests::Named;
 use mpi_objects::runtime::{Runtime, runtime};
 
 use super::null;
-use super::request::{all_idle, any_complete, is_complete_after_poll, name_all};
-use super::request_some::some_complete;
 use crate::abi::{MPI_Request, MPI_Status, MPI_UNDEFINED};
 use crate::args::{Out, StatusOut};
 use crate::status;

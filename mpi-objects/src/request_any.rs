@@ -3,14 +3,16 @@
 
 use mpi_core::process::Vcis;
 use mpi_core::{Request, RequestId, Result};
-use mpi_objects::handles::{Type, made, made_index};
-use mpi_objects::requests::{Named, READY, is_own};
-use mpi_objects::runtime::Runtime;
 
-use crate::abi::{MPI_REQUEST_NULL, MPI_Request};
+use crate::handles::{Type, made, made_index};
+use crate::interrupted;
+use crate::predefined::{MPI_REQUEST_NULL, MPI_Request};
+use crate::request_lists::name_all;
+use crate::requests::{Named, READY, is_own};
+use crate::runtime::Runtime;
 
 /// What a look has found.
-pub(super) enum Look {
+pub enum Look {
     /// The first complete request. Those behind it were not looked at.
     Complete(usize, Named),
     /// None is complete; they are of these VCIs.
@@ -49,7 +51,7 @@ impl<'a> Around<'a> {
 }
 
 /// Looks at the requests up to the first complete one.
-pub(super) fn look(runtime: &Runtime, requests: &[MPI_Request]) -> Look {
+pub fn look(runtime: &Runtime, requests: &[MPI_Request]) -> Look {
     let (mut around, mut last) = (Around::NONE, u32::MAX);
     let mut vcis = Vcis::default();
     for (index, &handle) in requests.iter().enumerate() {
@@ -89,7 +91,7 @@ pub(super) fn look(runtime: &Runtime, requests: &[MPI_Request]) -> Look {
 }
 
 /// What a look for one that is not complete has found.
-pub(super) enum LookAtAll {
+pub enum LookAtAll {
     /// All are complete operations of the process, or null.
     Complete,
     /// The first that is not, and the VCIs of such.
@@ -100,7 +102,7 @@ pub(super) enum LookAtAll {
 
 /// Looks at the requests up to the first that is not complete; further only for VCIs on which others are. (Whether those
 /// behind it are requests is looked at when it is complete, as in `MPI_Waitall`.)
-pub(super) fn look_at_all(runtime: &Runtime, requests: &[MPI_Request]) -> LookAtAll {
+pub fn look_at_all(runtime: &Runtime, requests: &[MPI_Request]) -> LookAtAll {
     let (mut vcis, mut pending) = (Vcis::default(), None);
     for (index, &handle) in requests.iter().enumerate() {
         let Some(id) = operation(handle) else {
@@ -133,7 +135,7 @@ pub(super) fn look_at_all(runtime: &Runtime, requests: &[MPI_Request]) -> LookAt
 }
 
 /// The first complete request of some that were pending when [`look`] went through them.
-pub(super) fn complete_now(runtime: &Runtime, requests: &[MPI_Request]) -> Option<(usize, Named)> {
+pub fn complete_now(runtime: &Runtime, requests: &[MPI_Request]) -> Option<(usize, Named)> {
     requests.iter().enumerate().find_map(|(index, &handle)| {
         let id = operation(handle)?;
         let done = runtime.process.request(id)?.is_done();
@@ -142,15 +144,14 @@ pub(super) fn complete_now(runtime: &Runtime, requests: &[MPI_Request]) -> Optio
 }
 
 /// Waits for one of some that are pending.
-pub(super) fn wait(
-    runtime: &Runtime,
-    requests: &[MPI_Request],
-    vcis: &Vcis,
-) -> Result<(usize, Named)> {
+///
+/// # Errors
+/// Those of making progress, and [`ProcFailedPending`](mpi_core::Class::ProcFailedPending) if one is a receive that waits on.
+pub fn wait(runtime: &Runtime, requests: &[MPI_Request], vcis: &Vcis) -> Result<(usize, Named)> {
     let done = || match complete_now(runtime, requests) {
         None if runtime.has_losses() => {
-            let all = super::request::name_all(runtime, requests)?;
-            super::interrupted::check(runtime, &all).map(|()| None)
+            let all = name_all(runtime, requests)?;
+            interrupted::check(runtime, &all).map(|()| None)
         }
         found => Ok(found),
     };
