@@ -1,61 +1,73 @@
-//! Data representations that the program has registered (section 13.5.3).
+//! The functions of a data representation that the program has registered (section 13.5.3).
 
-use std::ffi::c_int;
-use std::sync::Arc;
+use std::ffi::{c_int, c_void};
 
 use mpi_core::datatype::Datatype;
 use mpi_core::{Class, Error, Result};
-use mpi_init::text;
-use mpi_io::{Conversions, Representation};
+use mpi_io::Conversions;
 use mpi_objects::types;
 
-use crate::abi::{MPI_Aint, MPI_DATATYPE_NULL, MPI_Datatype, MPI_SUCCESS};
-use crate::datarep_object::{Functions, Registered};
-use crate::library::LIBRARY;
+use crate::abi::{
+    MPI_Aint, MPI_Count, MPI_DATATYPE_NULL, MPI_Datarep_conversion_function,
+    MPI_Datarep_conversion_function_c, MPI_Datarep_extent_function, MPI_Datatype, MPI_SUCCESS,
+};
 use crate::outward::Outward;
 
-/// Registers one.
-///
-/// # Errors
-/// `MPI_ERR_DUP_DATAREP` if there is one of this name.
-pub fn register(name: &[u8], functions: Functions) -> Result<()> {
-    let text = text::of(name);
-    let mut all = LIBRARY.datareps.lock();
-    if Representation::predefined(name).is_some() || all.iter().any(|one| one.name == text) {
-        let why = format!("there is a data representation \"{text}\" already; choose another name");
-        return Err(Error::new(Class::DupDatarep, why));
-    }
-    all.push(Registered {
-        name: text,
-        functions: Arc::new(functions),
-    });
-    Ok(())
+/// A conversion function of the program's.
+#[derive(Clone, Copy)]
+pub enum Conversion {
+    /// One that is told the number of elements as an int.
+    Int(MPI_Datarep_conversion_function),
+    /// One that is told it as a large count (MPI-4.0 section 14.5.3).
+    Large(MPI_Datarep_conversion_function_c),
 }
 
-/// The representation of a name.
-///
-/// # Errors
-/// `MPI_ERR_UNSUPPORTED_DATAREP` if there is none.
-pub fn find(name: &[u8]) -> Result<Representation> {
-    if let Some(predefined) = Representation::predefined(name) {
-        return Ok(predefined);
-    }
-    let text = text::of(name);
-    let all = LIBRARY.datareps.lock();
-    match all.iter().find(|one| one.name == text) {
-        Some(one) => Ok(Representation::User(
-            one.name.clone(),
-            one.functions.clone(),
-        )),
-        None => Err(Error::new(
-            Class::UnsupportedDatarep,
-            format!(
-                "there is no data representation \"{text}\"; there are native, internal, external32 and \
-                 those registered by MPI_Register_datarep"
-            ),
-        )),
+impl Conversion {
+    /// Converts `count` elements, all of them, between a buffer of the program's and the file's form.
+    ///
+    /// # Safety
+    /// Both are as the standard asks for these elements.
+    pub unsafe fn call(
+        self,
+        user: *mut c_void,
+        datatype: MPI_Datatype,
+        count: usize,
+        file: *mut c_void,
+        extra: *mut c_void,
+    ) -> Result<c_int> {
+        let datatype = Outward::datatype(datatype);
+        // SAFETY: the caller's contract.
+        Ok(unsafe {
+            match self {
+                Conversion::Int(function) => {
+                    function(user, datatype, as_count(count)?, file, 0, extra)
+                }
+                Conversion::Large(function) => {
+                    function(user, datatype, count as MPI_Count, file, 0, extra)
+                }
+            }
+        })
     }
 }
+
+/// The functions of a representation, and what they are given.
+#[derive(Clone, Copy)]
+pub struct Functions {
+    /// Converts what was read; none if nothing is to be converted (`MPI_CONVERSION_FN_NULL`).
+    pub read: Option<Conversion>,
+    /// Converts what is to be written; none as above.
+    pub write: Option<Conversion>,
+    /// Says how long a value is in the file.
+    pub extent: MPI_Datarep_extent_function,
+    /// Their last argument.
+    pub extra: *mut c_void,
+}
+
+// SAFETY: the pointer is only handed to the functions, by threads that call MPI, for which the program
+// gave them.
+unsafe impl Send for Functions {}
+// SAFETY: as above; nothing is changed.
+unsafe impl Sync for Functions {}
 
 /// Calls the program's function with a handle of the datatype.
 fn with_handle<T>(datatype: &Datatype, call: impl FnOnce(MPI_Datatype) -> Result<T>) -> Result<T> {
@@ -140,4 +152,14 @@ fn plain(datatype: &Datatype, count: usize, len: usize, copy: impl FnOnce()) -> 
     }
     copy();
     Ok(())
+}
+
+fn as_count(count: usize) -> Result<c_int> {
+    c_int::try_from(count).map_err(|_| {
+        let why = format!(
+            "{count} elements are more than a conversion function can be told of; register the data \
+             representation with MPI_Register_datarep_c, or access fewer at a time"
+        );
+        Error::new(Class::Count, why)
+    })
 }

@@ -17,7 +17,6 @@ pub mod class_texts;
 pub mod codes;
 pub mod counts;
 pub mod data;
-mod datarep_object;
 mod datareps;
 pub mod debugger;
 pub mod grequest_calls;

@@ -19,7 +19,6 @@ use crate::abi::{
     MPI_ANY_SOURCE, MPI_Datatype, MPI_PROC_NULL, MPI_User_function, MPI_User_function_c,
     MPIX_User_function_x,
 };
-use crate::datarep_object::Registered;
 use crate::grequest_calls::Callbacks;
 use crate::keyval::Key;
 
@@ -41,8 +40,6 @@ pub(crate) struct Library {
     pub fortran_files: Mutex<Vec<usize>>,
     /// Whether the program has told what Fortran's types are, and its truth values.
     pub fortran_told: [AtomicBool; 2],
-    /// Data representations that the program registered.
-    pub datareps: Mutex<Vec<Registered>>,
     /// Classes of generalized requests, by their numbers less one.
     pub grequest_classes: Mutex<Vec<Callbacks>>,
 }
@@ -69,7 +66,6 @@ pub(crate) static LIBRARY: Library = Library {
     added_codes: Mutex::new(Vec::new()),
     fortran_files: Mutex::new(Vec::new()),
     fortran_told: [const { AtomicBool::new(false) }; 2],
-    datareps: Mutex::new(Vec::new()),
     grequest_classes: Mutex::new(Vec::new()),
 };
 

@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 use mpi_core::group::Group;
 use mpi_core::info::Info;
+use mpi_io::Conversions;
 use parking_lot::Mutex;
 
 use crate::handler;
@@ -49,6 +50,8 @@ pub struct Library {
     pub has_group_sessions: AtomicBool,
     /// Sessions that the program opened.
     pub sessions: HandleTable<SessionObject>,
+    /// Data representations that the program registered.
+    pub datareps: Mutex<Vec<Datarep>>,
     /// What is open.
     pub users: Mutex<Users>,
     /// Whom to tell when this process ends the job.
@@ -70,12 +73,21 @@ pub static LIBRARY: Library = Library {
     group_sessions: Mutex::new(BTreeMap::new()),
     has_group_sessions: AtomicBool::new(false),
     sessions: HandleTable::new(Type::Session),
+    datareps: Mutex::new(Vec::new()),
     users: Mutex::new(Users {
         world: false,
         sessions: 0,
     }),
     launcher: OnceLock::new(),
 };
+
+/// A data representation of the program's.
+pub struct Datarep {
+    /// Its name.
+    pub name: String,
+    /// How data is converted.
+    pub functions: Arc<dyn Conversions>,
+}
 
 /// What MPI is up for.
 pub struct Users {

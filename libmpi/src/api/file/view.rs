@@ -1,12 +1,13 @@
 //! Views and data representations (sections 13.3 and 13.5).
 
 use std::ffi::{c_char, c_void};
+use std::sync::Arc;
 
 use mpi_core::datatype::Datatype;
 use mpi_core::{Class, Error, Result};
 use mpi_init::text;
 use mpi_objects::runtime::runtime;
-use mpi_objects::{infos, types};
+use mpi_objects::{datareps, infos, types};
 
 use super::super::datatype::handle_of;
 use super::super::null;
@@ -17,8 +18,7 @@ use crate::abi::{
     MPI_Offset,
 };
 use crate::args::{LiveFile, Out};
-use crate::datarep_object::{Conversion, Functions};
-use crate::datareps;
+use crate::datareps::{Conversion, Functions};
 
 /// `MPI_File_set_view` (section 13.3).
 pub unsafe fn file_set_view(
@@ -133,13 +133,11 @@ unsafe fn register(
         let why = "dtype_file_extent_fn is NULL; a data representation needs it";
         return Err(Error::new(Class::Arg, why));
     };
-    datareps::register(
-        name,
-        Functions {
-            read,
-            write,
-            extent,
-            extra: extra_state,
-        },
-    )
+    let functions = Functions {
+        read,
+        write,
+        extent,
+        extra: extra_state,
+    };
+    datareps::register(name, Arc::new(functions))
 }
