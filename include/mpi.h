@@ -2965,6 +2965,16 @@ int MPIX_Win_create_endpoints(void *base[], const MPI_Aint size[], int disp_unit
     int my_num_ep, MPI_Info info, MPI_Comm comm, MPI_Win out_win_hdls[]);
 int PMPIX_Win_create_endpoints(void *base[], const MPI_Aint size[], int disp_unit,
     int my_num_ep, MPI_Info info, MPI_Comm comm, MPI_Win out_win_hdls[]);
+int MPIX_Threadcomm_init(MPI_Comm comm, int num_threads, MPI_Comm *newthreadcomm);
+int PMPIX_Threadcomm_init(MPI_Comm comm, int num_threads, MPI_Comm *newthreadcomm);
+int MPIX_Threadcomm_free(MPI_Comm *threadcomm);
+int PMPIX_Threadcomm_free(MPI_Comm *threadcomm);
+int MPIX_Threadcomm_start(MPI_Comm threadcomm);
+int PMPIX_Threadcomm_start(MPI_Comm threadcomm);
+int MPIX_Threadcomm_finish(MPI_Comm threadcomm);
+int PMPIX_Threadcomm_finish(MPI_Comm threadcomm);
+int MPIX_Comm_test_threadcomm(MPI_Comm comm, int *flag);
+int PMPIX_Comm_test_threadcomm(MPI_Comm comm, int *flag);
 int MPIX_Query_cuda_support(void);
 int PMPIX_Query_cuda_support(void);
 int MPIX_Query_hip_support(void);

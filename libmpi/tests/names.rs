@@ -7,16 +7,13 @@ use mpi_table::Table;
 
 const NAMES: &str = include_str!("names.txt");
 
-/// What is missing: extensions for streams of graphics processors, and for groups of threads.
+/// What is missing: extensions for streams of graphics processors.
 /// Of the standard's functions none is.
 const MISSING: &str = "
     MPIX_Allreduce_enqueue MPIX_Allreduce_enqueue_c
-    MPIX_Comm_test_threadcomm
     MPIX_Irecv_enqueue MPIX_Irecv_enqueue_c MPIX_Isend_enqueue MPIX_Isend_enqueue_c
     MPIX_Recv_enqueue MPIX_Recv_enqueue_c MPIX_Send_enqueue MPIX_Send_enqueue_c
-    MPIX_Threadcomm_finish
-    MPIX_Threadcomm_free MPIX_Threadcomm_init MPIX_Threadcomm_start MPIX_Wait_enqueue
-    MPIX_Waitall_enqueue
+    MPIX_Wait_enqueue MPIX_Waitall_enqueue
 ";
 
 #[test]

@@ -29,6 +29,7 @@ use crate::runtime::Binding;
 use crate::runtime::{self, NO_WORLD, Phase, Runtime};
 use crate::streams::Streams;
 use crate::thread_level::ThreadLevel;
+use crate::threadcomms::Threadcomms;
 use crate::{destructors, failures, fatal, helper, infos, report, types, wins};
 
 /// Opens the world model (MPI-4.1 section 11.2).
@@ -199,6 +200,7 @@ fn make(binding: &Binding, threaded: bool) -> Result<Runtime> {
         progress_thread: Mutex::new(None),
         binding: *binding,
         streams: Streams::default(),
+        threadcomms: Threadcomms::default(),
     })
 }
 

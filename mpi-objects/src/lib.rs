@@ -51,6 +51,7 @@ pub mod sessions;
 pub mod starting;
 pub mod streams;
 pub mod thread_level;
+pub mod threadcomms;
 pub mod tuning;
 pub mod type_object;
 pub mod types;

@@ -27,6 +27,7 @@ use crate::predefined::{MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_WORLD, MPI_Comm};
 use crate::request_object::Object;
 use crate::streams::Streams;
 use crate::thread_level::ThreadLevel;
+use crate::threadcomms::{self, Threadcomms};
 
 /// What the library of an ABI has of its own, and wants to be told.
 #[derive(Clone, Copy)]
@@ -103,6 +104,8 @@ pub struct Runtime {
     pub binding: Binding,
     /// Streams, and the threads that make progress on some.
     pub streams: Streams,
+    /// Handles that mean a communicator of its own in each thread.
+    pub threadcomms: Threadcomms,
 }
 
 /// In place of the handle of `MPI_COMM_WORLD`, where there is none. No object has this handle.
@@ -266,6 +269,7 @@ impl Runtime {
     fn find_late_comm(&self, handle: MPI_Comm) -> Option<&CommObject> {
         match self.comms.get(handle) {
             None if handle == MPI_COMM_SELF && self.has_world() => Some(&self.self_comm),
+            None => self.comms.get(threadcomms::own_point(handle)?),
             found => found,
         }
     }
@@ -290,10 +294,11 @@ impl Runtime {
         match handle {
             _ if handle == self.world_handle.load(Ordering::Relaxed) => Ok(self.world.clone()),
             MPI_COMM_SELF if self.has_world() => Ok(self.self_comm.clone()),
-            _ => self
-                .comms
-                .get_arc(handle)
-                .ok_or_else(|| invalid_comm(handle)),
+            _ => {
+                let own_point = || self.comms.get_arc(threadcomms::own_point(handle)?);
+                let found = self.comms.get_arc(handle).or_else(own_point);
+                found.ok_or_else(|| invalid_comm(handle))
+            }
         }
     }
 
@@ -319,6 +324,13 @@ impl Runtime {
         object.inherit(parent);
         self.comms.replace(handle, object.clone());
         self.present(object)
+    }
+
+    /// A handle that no communicator has until [`HandleTable::give_back`].
+    pub fn vacant_comm(&self) -> Result<MPI_Comm> {
+        let handle = self.reserve_comm()?;
+        self.comms.take(handle);
+        Ok(handle)
     }
 
     /// Gives a communicator a handle.
@@ -374,6 +386,11 @@ pub fn invalid_argument(handle: MPI_Comm, name: &str) -> Error {
 pub fn invalid_named(handle: MPI_Comm, name: &str) -> Error {
     let what = if handle == MPI_COMM_NULL {
         format!("{name} is MPI_COMM_NULL")
+    } else if running().is_some_and(|runtime| runtime.threadcomms.has(handle)) {
+        format!(
+            "{name} {handle:#x} is a thread communicator that this thread has not started; call \
+             MPIX_Threadcomm_start first"
+        )
     } else {
         format!("{name} {handle:#x} does not exist; it was never made, or has been freed")
     };

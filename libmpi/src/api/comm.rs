@@ -347,6 +347,10 @@ fn freeable(runtime: &Runtime, handle: MPI_Comm) -> Result<&CommObject> {
         let why = "MPI_COMM_WORLD and MPI_COMM_SELF cannot be freed";
         return Err(Error::new(Class::Comm, why));
     }
+    if object.handle() != handle {
+        let why = "comm is a thread communicator; MPIX_Threadcomm_free frees such, when all threads have finished it";
+        return Err(Error::new(Class::Comm, why));
+    }
     Ok(object)
 }
 

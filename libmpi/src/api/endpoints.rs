@@ -18,6 +18,15 @@ use super::null;
 use crate::abi::{MPI_Aint, MPI_Comm, MPI_Win};
 use crate::win_values;
 
+/// The number of endpoints that the argument `name` asks for.
+pub(super) fn count_of(name: &str, value: c_int) -> Result<u32> {
+    let count = u32::try_from(value).ok().filter(|it| *it <= MAX_ENDPOINTS);
+    count.ok_or_else(|| {
+        let why = format!("{name} is {value}; it must be a number from 0 to {MAX_ENDPOINTS}");
+        Error::new(Class::Arg, why)
+    })
+}
+
 /// Makes this process's endpoints, after the checks that need nobody else.
 fn make(
     runtime: &Runtime,
@@ -26,13 +35,7 @@ fn make(
     room: bool,
 ) -> Result<(&CommObject, Vec<Comm>)> {
     let parent = runtime.comm(parent)?;
-    let count = u32::try_from(count).ok().filter(|it| *it <= MAX_ENDPOINTS);
-    let count = count.ok_or_else(|| {
-        Error::new(
-            Class::Arg,
-            format!("my_num_ep must be a number from 0 to {MAX_ENDPOINTS}"),
-        )
-    })?;
+    let count = count_of("my_num_ep", count)?;
     if count > 0 && !room {
         return Err(null("the array of handles"));
     }

@@ -79,6 +79,7 @@ pub mod spawn;
 pub mod standard_abi;
 pub mod status_fields;
 pub mod stream;
+pub mod threadcomm;
 pub mod tool;
 pub mod tool_events;
 pub mod topo;
