@@ -18,7 +18,7 @@ use crate::apply::{self, LONGEST_COMPARED, Reduction};
 use crate::attached::Attached;
 use crate::control::Control;
 use crate::inbox::Inbox;
-use crate::request_slot::{ASKED, DONE, FILLING, FREE, ROOM, SmallAccess, TAKEN, Words};
+use crate::request_slot::{ROOM, SmallAccess, Words};
 
 /// So often an origin looks for an answer.
 const LOOKS: u32 = 100;
@@ -72,12 +72,7 @@ pub(crate) fn ask(
         return false;
     }
     let slot = control.slot(member);
-    let claim = |from, to| {
-        slot.state
-            .compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed)
-            .is_ok()
-    };
-    if !claim(FREE, FILLING) {
+    if !slot.turn.fill() {
         return false;
     }
     let (kind, op, element) = what.numbers();
@@ -90,13 +85,13 @@ pub(crate) fn ask(
     };
     words.data[..input.len()].copy_from_slice(input);
     slot.what.store(kind, Ordering::Relaxed);
-    // SAFETY: from FREE to FILLING by this thread, so the words are its own until ASKED.
+    // SAFETY: `fill` has made the words this thread's until `ask`.
     unsafe { slot.words.get().write(words) };
-    slot.state.store(ASKED, Ordering::Release);
+    slot.turn.ask();
     let mut looks = 0u32;
-    while slot.state.load(Ordering::Acquire) != DONE {
+    while !slot.turn.is_done() {
         looks += 1;
-        if looks == LOOKS && claim(ASKED, FREE) {
+        if looks == LOOKS && slot.turn.take_back() {
             hit_rate.note(false);
             return false;
         }
@@ -111,10 +106,10 @@ pub(crate) fn ask(
             std::hint::spin_loop();
         }
     }
-    // SAFETY: DONE gives the words back to who asked.
+    // SAFETY: what is done gives the words back to who asked.
     let data = unsafe { (*slot.words.get()).data };
     output.copy_from_slice(&data[..output.len()]);
-    slot.state.store(FREE, Ordering::Release);
+    slot.turn.release();
     hit_rate.note(true);
     true
 }
@@ -152,19 +147,14 @@ impl ServedSlot {
 
     fn serve_slot(&self) -> bool {
         let slot = self.control.slot(self.member);
-        if slot.state.load(Ordering::Relaxed) != ASKED
-            || slot
-                .state
-                .compare_exchange(ASKED, TAKEN, Ordering::Acquire, Ordering::Relaxed)
-                .is_err()
-        {
+        if !slot.turn.take() {
             return false;
         }
-        // SAFETY: from ASKED to TAKEN by this thread, so the words are its own until DONE.
+        // SAFETY: `take` has made the words this thread's until `finish`.
         let words = unsafe { &mut *slot.words.get() };
         // SAFETY: as above.
         unsafe { self.carry_out(slot.what.load(Ordering::Relaxed), words) };
-        slot.state.store(DONE, Ordering::Release);
+        slot.turn.finish();
         true
     }
 
