@@ -11,6 +11,8 @@ const LONG: usize = 2048;
 const LONG_TO_OWN: usize = 16 << 10;
 /// ... and into memory that another core has used last.
 const LONG_TO_OTHERS: usize = 4097;
+/// ... and that shares no near cache with this one, where the instruction overwrites lines unread.
+const LONG_TO_FAR: usize = LONG;
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
@@ -310,6 +312,22 @@ pub unsafe fn copy_overlapping(from: *const u8, to: *mut u8, len: usize) {
 pub unsafe fn copy_to_others(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: the caller's promise.
     unsafe { copy_by(from, to, len, LONG_TO_OTHERS) };
+}
+
+/// As [`copy_to_others`], where the other core shares no near cache with this one and there are many bytes: lines come sooner
+/// from memory than from this core's own cache then, and are best overwritten unread.
+///
+/// # Safety
+/// As for [`copy`].
+#[inline(always)]
+pub unsafe fn copy_to_far(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match overwrites_unread() || writes_whole_lines(len) {
+            true => copy_by(from, to, len, LONG_TO_FAR),
+            false => copy_past_caches(from, to, len),
+        }
+    }
 }
 
 /// As [`copy_to_others`], to lines that [`ask_for_lines`] was called for, mostly.

@@ -43,6 +43,10 @@ pub fn is_small(slots: Slots, len: usize) -> bool {
     len <= slots.room && (len * slots.size as usize <= 4096 || len <= 256)
 }
 
+/// So many bytes two ranks both reduce by a program's function. What that takes is not known: of more each had better
+/// reduce a half only.
+const MOST_BY_BOTH: usize = 8 << 10;
+
 /// An allreduce to the receive buffer, from the send buffer or in place. The elements are such as [`can_reduce`] or
 /// [`can_reduce_with_gaps`] says.
 pub fn allreduce(schedule: &mut Schedule, slots: Slots, in_place: bool, part: Part<'_>, op: &Op) {
@@ -116,7 +120,7 @@ fn reduction(
         }
         return;
     }
-    if slots.size == 2 && schedule.combines() {
+    if slots.size == 2 && (schedule.combines() || len <= MOST_BY_BOTH) {
         between_two(schedule, slots, (send, recv), (width, extent), root);
         return;
     }
@@ -246,6 +250,11 @@ fn between_two(
     let rounds = send.count.div_ceil(each);
     let range = |k: usize| k * each..((k + 1) * each).min(send.count);
     let first = schedule.phases() as i32;
+    let elements = |bytes: Block| Block {
+        datatype: send.datatype,
+        count: bytes.count / width,
+        ..bytes
+    };
     let at = |rank: u32, k: usize| Block {
         datatype: send.datatype,
         count: range(k).len(),
@@ -275,7 +284,26 @@ fn between_two(
             } else {
                 (theirs, own)
             };
-            schedule.combine(left, right, recv.slice(extent, range(k)));
+            let result = recv.slice(extent, range(k));
+            if schedule.combines() {
+                schedule.combine(left, right, result);
+                continue;
+            }
+            // A program's function leaves its result where its right operand is.
+            let left = match (own.buf == result.buf && me == 0, gives) {
+                (false, _) => left,
+                // What was given is still there.
+                (true, true) => at(me, k),
+                (true, false) => {
+                    let kept = elements(schedule.scratch_bytes(range(k).len() * width));
+                    schedule.copy(left, kept);
+                    kept
+                }
+            };
+            if right != result {
+                schedule.copy(right, result);
+            }
+            schedule.reduce(left, result);
         }
     }
 }

@@ -1,5 +1,5 @@
 //! How far the other ranks of a node are: whether the data that this rank puts into slots had better go past the
-//! caches.
+//! caches, or overwrite whole lines unread where the processor can.
 //!
 //! Cores that share a cache hand each other lines by it. Between others each line is fetched from the cache of the core
 //! that wrote it, which takes longer than from memory and goes by fewer lines at once. What decides is the
@@ -9,7 +9,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// Bytes from which on stores go past the caches, if ever.
+/// Bytes from which on stores to a far slot are others than to a near one.
 pub(super) const LEAST: usize = 2 << 10;
 /// The ranks are looked at with one in so many calls that store so much.
 const EVERY: u32 = 32;
@@ -132,7 +132,7 @@ fn ticks_of_load(word: &AtomicU64) -> u32 {
     after.wrapping_sub(before).min(u64::from(u32::MAX)) as u32
 }
 
-/// Copies to a slot, past the caches where that is `far` and the data long.
+/// Copies to a slot, which is `far` from its readers or not.
 ///
 /// # Safety
 /// As for [`netmod_kit::copy`].
@@ -153,8 +153,8 @@ pub(super) unsafe fn store(far: bool, from: *const u8, to: *mut u8, len: usize) 
 unsafe fn store_long(far: bool, from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: as for this function.
     unsafe {
-        match far && !netmod_kit::writes_whole_lines(len) {
-            true => netmod_kit::copy_past_caches(from, to, len),
+        match far {
+            true => netmod_kit::copy_to_far(from, to, len),
             false => netmod_kit::copy_to_others(from, to, len),
         }
     }
