@@ -43,6 +43,10 @@ pub fn is_small(slots: Slots, len: usize) -> bool {
     len <= slots.room && (len * slots.size as usize <= 4096 || len <= 256)
 }
 
+/// From so many bytes on two ranks read their own operands where they are: slots may be written past the caches then, and
+/// what a rank has put there is in its own no more.
+const APART: usize = 2 << 10;
+
 /// So many bytes two ranks both reduce by a program's function. What that takes is not known: of more each had better
 /// reduce a half only.
 const MOST_BY_BOTH: usize = 8 << 10;
@@ -104,7 +108,12 @@ fn reduction(
         count: bytes.count / width,
         ..bytes
     };
-    if is_small(slots, len) {
+    let has_gaps = extent != part.datatype.size() as isize;
+    let by_both = slots.size == 2
+        && len >= APART
+        && !has_gaps
+        && (schedule.combines() || len <= MOST_BY_BOTH);
+    if is_small(slots, len) && !by_both {
         let phase = schedule.phase();
         let offset = offset_of(width, len);
         let of = |rank: u32| {
@@ -120,7 +129,7 @@ fn reduction(
         }
         return;
     }
-    if slots.size == 2 && (schedule.combines() || len <= MOST_BY_BOTH) {
+    if by_both {
         between_two(schedule, slots, (send, recv), (width, extent), root);
         return;
     }
