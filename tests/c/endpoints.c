@@ -8,11 +8,11 @@
  * case: many
  * case: few
  */
-#include "fails.h"
+#include "points.h"
 #include "vcis.h"
 #include <pthread.h>
 
-enum { MOST = 4, ROUNDS = 25, LARGE = 30000 };
+enum { MOST = 4, ROUNDS = 25 };
 
 static int world, processes, total, counts[8];
 static MPI_Comm points[MOST];
@@ -21,32 +21,6 @@ static long memory[MOST][16 + MOST * 8];
 
 /* How many endpoints a process has. */
 static int count_of(int process) { return process == 2 ? 0 : MOST - process; }
-
-static void talk(MPI_Comm comm, int me) {
-    char *out = allocate(LARGE), *in = allocate(LARGE);
-    for (int round = 0; round < ROUNDS; round++) {
-        /* To everybody in turn, so that endpoints of one process meet too. */
-        int to = (me + round) % total, from = (me + total * ROUNDS - round) % total, count;
-        int bytes = round % 6 == 5 ? LARGE - me : round * 3 + me;
-        uint64_t key = (uint64_t)round << 16;
-        MPI_Request request;
-        MPI_Status status;
-        fill(out, (size_t)bytes, key + (uint64_t)me);
-        OK((round % 4 ? MPI_Isend : MPI_Issend)(out, bytes, MPI_CHAR, to, round, comm, &request));
-        if (round % 3 == 0) {
-            OK(MPI_Probe(MPI_ANY_SOURCE, round, comm, &status));
-            CHECK_EQ(status.MPI_SOURCE, from);
-        }
-        OK(MPI_Recv(in, LARGE, MPI_CHAR, round % 2 ? from : MPI_ANY_SOURCE, round, comm, &status));
-        OK(MPI_Get_count(&status, MPI_CHAR, &count));
-        CHECK_EQ(status.MPI_SOURCE, from);
-        CHECK_EQ(count, round % 6 == 5 ? LARGE - from : round * 3 + from);
-        CHECK(is_filled(in, (size_t)count, key + (uint64_t)from));
-        OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
-    }
-    free(out);
-    free(in);
-}
 
 static void collect(MPI_Comm comm, int me) {
     for (int round = 0; round < 8; round++) {
@@ -120,10 +94,10 @@ static void *work(void *argument) {
     OK(MPI_Comm_size(comm, &size));
     CHECK_EQ(me, first + point);
     CHECK_EQ(size, total);
-    talk(comm, me);
+    talk(comm, me, total);
     collect(comm, me);
     OK(MPI_Comm_dup(comm, &copy));
-    talk(copy, me);
+    talk(copy, me, total);
     collect(copy, me);
     refuse(copy, me);
     MPI_Win win;

@@ -5,10 +5,10 @@
  * cflags: -pthread
  * timeout: 60
  */
-#include "fails.h"
+#include "points.h"
 #include <pthread.h>
 
-enum { MOST = 3, ROUNDS = 20, LARGE = 30000, REGIONS = 3 };
+enum { MOST = 3, REGIONS = 3 };
 
 static int world, processes, total, first, threads_here, copied;
 static MPI_Comm threadcomm;
@@ -16,31 +16,6 @@ static pthread_barrier_t together;
 
 /* How many threads a process has. */
 static int count_of(int process) { return process == 1 ? 1 : MOST - process % 2; }
-
-static void talk(MPI_Comm comm, int me) {
-    char *out = allocate(LARGE), *in = allocate(LARGE);
-    for (int round = 0; round < ROUNDS; round++) {
-        int to = (me + round) % total, from = (me + total * ROUNDS - round) % total, count;
-        int bytes = round % 6 == 5 ? LARGE - me : round * 3 + me;
-        uint64_t key = (uint64_t)round << 16;
-        MPI_Request request;
-        MPI_Status status;
-        fill(out, (size_t)bytes, key + (uint64_t)me);
-        OK((round % 4 ? MPI_Isend : MPI_Issend)(out, bytes, MPI_CHAR, to, round, comm, &request));
-        if (round % 3 == 0) {
-            OK(MPI_Probe(MPI_ANY_SOURCE, round, comm, &status));
-            CHECK_EQ(status.MPI_SOURCE, from);
-        }
-        OK(MPI_Recv(in, LARGE, MPI_CHAR, round % 2 ? from : MPI_ANY_SOURCE, round, comm, &status));
-        OK(MPI_Get_count(&status, MPI_CHAR, &count));
-        CHECK_EQ(status.MPI_SOURCE, from);
-        CHECK_EQ(count, round % 6 == 5 ? LARGE - from : round * 3 + from);
-        CHECK(is_filled(in, (size_t)count, key + (uint64_t)from));
-        OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
-    }
-    free(out);
-    free(in);
-}
 
 static void collect(MPI_Comm comm, int me) {
     for (int round = 0; round < 8; round++) {
@@ -95,14 +70,14 @@ static void *region(void *argument) {
     CHECK(comm == threadcomm);
     OK(MPI_Comm_get_attr(threadcomm, key, &value, &flag));
     CHECK(flag && *value == 4711);
-    talk(threadcomm, me);
+    talk(threadcomm, me, total);
     collect(threadcomm, me);
     OK(MPI_Comm_dup(threadcomm, &copy));
     OK(MPIX_Comm_test_threadcomm(copy, &flag));
     CHECK(flag);
     OK(MPI_Comm_rank(copy, &of_one));
     CHECK_EQ(of_one, me);
-    talk(copy, me);
+    talk(copy, me, total);
     collect(copy, me);
     OK(MPI_Comm_free(&copy));
     MPI_Request requests[2];

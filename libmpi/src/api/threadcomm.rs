@@ -4,7 +4,7 @@
 use std::ffi::c_int;
 
 use mpi_core::{Class, Error, Result};
-use mpi_objects::runtime::{Runtime, runtime};
+use mpi_objects::runtime::runtime;
 
 use super::comm::comm_free;
 use super::endpoints::count_of;
@@ -79,7 +79,7 @@ pub fn threadcomm_finish(threadcomm: MPI_Comm) -> Result<()> {
 /// `MPIX_Comm_test_threadcomm`: whether threads of a process have ranks of their own in it: thread communicators, started
 /// or not, their duplicates, and communicators with endpoints.
 pub fn comm_test_threadcomm(comm: MPI_Comm, flag: Out<c_int>) -> Result<()> {
-    let runtime: &Runtime = runtime()?;
+    let runtime = runtime()?;
     let is_one = runtime.threadcomms.has(comm) || runtime.comm(comm)?.comm.has_endpoints();
     flag.set(is_one.into());
     Ok(())
