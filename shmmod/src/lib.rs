@@ -12,6 +12,7 @@ mod ends;
 mod hand_over;
 mod lane;
 mod lent;
+mod live;
 mod measured;
 mod pipes;
 mod room;

@@ -10,8 +10,8 @@ use crate::config::SingleCopy;
 use crate::ends::End;
 use crate::lane::{Remote, ShmLane};
 use crate::lent::{Kept, MOST};
-use crate::segment::{STEP, Segment, UNIT, UNITS};
-use crate::sending::Hands;
+use crate::live::Hands;
+use crate::segment::{Segment, UNIT, UNITS, more_units};
 use crate::shape::{Shape, THEIRS, row};
 use crate::turns::Came;
 
@@ -208,7 +208,10 @@ impl ShmLane {
 /// Has units of a peer's room mapped, up to this one: as many as the sender has had with it. Returns how many are then.
 #[cold]
 fn map_more(segment: &Segment, mapped: usize, last: usize) -> usize {
-    let units = (last + 1).next_multiple_of(STEP);
+    let mut units = mapped;
+    while units <= last {
+        units = more_units(units);
+    }
     segment.map_units(mapped, units);
     units
 }

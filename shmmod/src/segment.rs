@@ -49,16 +49,23 @@ pub(crate) const PIPES: usize = 128;
 pub(crate) const UNIT: usize = 16 << 10;
 /// Chunks of all pipes together that there is room for.
 pub(crate) const UNITS: usize = 128;
-/// So many of them are had at once: most processes send few long messages, and a page that nobody has used takes 2 µs on
-/// either side.
+/// The most of them that are had at once, and how many are at first: most processes send few long messages, and a page that
+/// nobody has used takes 4 µs here and half of one there.
 pub(crate) const STEP: usize = 8;
+const FIRST: usize = 2;
 const ROOM: usize = UNITS * UNIT;
 /// Behind the words of pipes there is one for each unit.
 const RETURNED_AT: usize = QUEUE + PIPES * size_of::<Words>();
 const ROOM_AT: usize = (RETURNED_AT + UNITS * size_of::<AtomicU32>()).next_multiple_of(4096);
 const LENGTH: usize = ROOM_AT + ROOM;
 const _: () = assert!(size_of::<Front>() <= CELLS_AT && BODIES_AT.is_multiple_of(4096));
-const _: () = assert!(UNITS.is_multiple_of(STEP) && UNIT.is_multiple_of(4096));
+const _: () =
+    assert!(UNITS.is_multiple_of(STEP) && STEP.is_multiple_of(FIRST) && UNIT.is_multiple_of(4096));
+
+/// How many units there are next, after so many: twice as many, or [`STEP`] more.
+pub(crate) fn more_units(units: usize) -> usize {
+    units + units.clamp(FIRST, STEP)
+}
 
 /// Where the units from one to another are, and how long they are; the words of all pipes go with the first.
 fn stretch(from: usize, to: usize) -> (usize, usize) {

@@ -3,8 +3,8 @@
 //!
 //! Units are given out round and round. The whole room is twice what a core's own cache holds, for a reason: what lies in
 //! another core's own cache is fetched at a quarter of the speed of what had to leave it
-//! (docs/decisions/long-messages.md). The first messages go round as few as they need, since new memory takes longer
-//! still; after them more is had with each round.
+//! (docs/decisions/long-messages.md). But memory that nobody has used takes longer still: the first messages go round as few
+//! as they need, and more is had by and by, as rounds have gone by it.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -13,8 +13,9 @@ use netmod::{Ending, Peer, Pipe, Pushed, RING, Source, Taken, VciId};
 
 use crate::choice::{Way, Work};
 use crate::lent::{Kept, Lent, bits};
+use crate::live::{Hands, Live};
 use crate::pipes::now;
-use crate::segment::{PIPES, STEP, Segment, UNIT, UNITS};
+use crate::segment::{PIPES, Segment, UNIT, UNITS, more_units};
 use crate::shape::{Shape, THEIRS, ahead, row};
 
 /// So many pipes may be open before it is looked whether their receivers are through: each look costs a cache line.
@@ -23,8 +24,8 @@ const OPEN: usize = 16;
 const AT_ONCE: usize = 8;
 /// Chunks that are written together, at most, where nobody waits for each: what is claimed, told and begun costs once.
 const TOGETHER: u32 = 4;
-/// The first messages, for which there is no more memory than they need.
-const EARLY: u32 = 256;
+/// Units that messages have had for each that is had without need: a new one takes as long as copying some ten.
+const PAYS: usize = 256;
 /// A message of so many chunks is not through much later for that, if its receiver waits for it.
 const LONG: u32 = 32;
 /// Pipes whose words are asked for before it is looked whether their receivers are through.
@@ -45,81 +46,11 @@ pub(crate) struct Ended {
     pub work: Work,
 }
 
-/// Whose the units of a pipe are, and will be.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Hands {
-    /// This process's.
-    Own,
-    /// This process's, and the receiver may keep them.
-    MayKeep,
-    /// The receiver's, as many as the message needs, which this process has kept.
-    Kept(Kept),
-}
-
-struct Live {
-    to: Peer,
-    vci: VciId,
-    generation: u32,
-    len: usize,
-    chunks: u32,
-    way: Way,
-    /// Whether its time says something of its way.
-    measured: bool,
-    /// Nanoseconds that it took to write it.
-    writing: u64,
-    /// Nothing of it can be taken back.
-    all: bool,
-    /// Whose the units are and will be.
-    hands: Hands,
-    by_turns: bool,
-    /// Chunks before this one are the receiver's no more, those before the next are written, and those before the last
-    /// have their units.
-    freed: u32,
-    written: u32,
-    assigned: u32,
-    units: [u8; RING],
-    /// The first unit, if all chunks have one and they lie one behind the other.
-    row: Option<u8>,
-    /// A unit that only this one gets, so that it can go on whatever others do.
-    spare: Option<u8>,
-}
-
-impl Live {
-    fn unit(&mut self, chunk: u32) -> &mut u8 {
-        &mut self.units[chunk as usize % RING]
-    }
-
-    /// All chunks have the units from `first` on.
-    fn set_row(&mut self, first: u8) {
-        for (at, unit) in (0..self.chunks as u8).zip(&mut self.units) {
-            *unit = first.wrapping_add(at);
-        }
-        (self.assigned, self.row) = (self.chunks, Some(first));
-    }
-
-    /// Looks whether the units of a message that has them all lie so.
-    fn find_row(&mut self) {
-        let Some(units) = self.units.get(..self.chunks as usize) else {
-            return;
-        };
-        let follows = |pair: &[u8]| pair[0].wrapping_add(1) == pair[1];
-        let is_row = units.windows(2).all(follows);
-        self.row = units.first().copied().filter(|_| is_row);
-    }
-
-    /// The units of the chunks that the receiver is not through with.
-    fn held(&mut self) -> u128 {
-        match self.row {
-            Some(first) if self.freed == 0 && first < THEIRS => row(first.into(), self.chunks),
-            _ => (self.freed..self.assigned)
-                .fold(0, |units, chunk| units | 1 << (*self.unit(chunk) % THEIRS)),
-        }
-    }
-}
-
 /// The pipes that are open.
 #[derive(Default)]
 pub(crate) struct Sending {
+    /// Units that messages have had.
+    given: usize,
     /// Units that there are.
     units: usize,
     /// There is no memory for more.
@@ -185,7 +116,7 @@ impl Sending {
         if self.refused || self.units == UNITS {
             return false;
         }
-        let units = self.units + STEP;
+        let units = more_units(self.units);
         if !own.reserve_units(self.units, units) {
             self.refused = true;
             return false;
@@ -239,6 +170,7 @@ impl Sending {
             row: None,
             spare: None,
         });
+        self.given = self.given.wrapping_add(chunks as usize);
         match hands {
             Hands::Kept(Kept { units, .. }) => {
                 let first = units.trailing_zeros();
@@ -484,7 +416,8 @@ impl Sending {
 
     fn take_unit(&mut self, own: &Segment) -> Option<u8> {
         let is_lap_over = self.free >> self.next == 0;
-        if self.free == 0 || is_lap_over && self.generation > EARLY {
+        let pays = || self.given / PAYS > self.units;
+        if self.free == 0 || is_lap_over && pays() {
             self.grow(own);
         }
         if self.free == 0 {
@@ -661,35 +594,44 @@ fn past(from: &[u8], to: &mut [u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::segment::STEP;
+
+    /// Opens and ends pipes of a unit, one after the other, and gives how many units there are after so many of them.
+    fn units_after(sending: &mut Sending, own: &Segment, messages: usize) -> usize {
+        for message in 0..messages {
+            let before = sending.units;
+            assert!(sending.has_room(own, 1));
+            let measured = (Way::Cached, true);
+            let shape = sending
+                .open(own, (1, 0), UNIT, measured, true, (Hands::Own, false), 0)
+                .expect("there is room");
+            let (_, live) = sending.find(shape.name()).expect("it is open");
+            let is_measured = live.measured;
+            assert_eq!(is_measured, sending.units == before, "message {message}");
+            sending.abandon(shape.name());
+        }
+        sending.units
+    }
 
     #[test]
     fn memory_is_had_with_a_round_or_when_it_is_needed() {
         let own = Segment::create().unwrap();
         let mut sending = Sending::default();
-        let early = EARLY as usize;
-        for message in 0..early + 2 * UNITS {
-            assert!(sending.has_room(&own, 1));
-            let measured = (Way::Cached, true);
-            let shape = sending
-                .open(&own, (1, 0), UNIT, measured, true, (Hands::Own, false), 0)
-                .expect("there is room");
-            // The first STEP units are had at once, others when a round gets to its end.
-            let late = (message + 1).saturating_sub(early);
-            let units = (STEP + late).next_multiple_of(STEP).min(UNITS);
-            assert_eq!(sending.units, units, "message {message}");
-            let before = (STEP + late.saturating_sub(1))
-                .next_multiple_of(STEP)
-                .min(UNITS);
-            let (_, live) = sending.find(shape.name()).expect("it is open");
-            assert_eq!(
-                live.measured,
-                units == before && message > 0,
-                "message {message}"
-            );
-            sending.abandon(shape.name());
+        let mut units = more_units(0);
+        for message in 0..UNITS * PAYS + 2 * UNITS {
+            let now = units_after(&mut sending, &own, 1);
+            assert!(now == units || now == more_units(units) && message / PAYS >= units);
+            assert!(message / PAYS <= units + STEP, "{message}: {units}");
+            units = now;
         }
+        assert_eq!(units, UNITS);
+
         let mut sending = Sending::default();
-        assert!(sending.has_room(&own, RING) && sending.units == RING);
+        let mut units = more_units(0);
+        while units < RING {
+            units = more_units(units);
+        }
+        assert!(sending.has_room(&own, RING) && sending.units == units);
         assert!(!sending.has_room(&own, UNITS + 1) && sending.units == UNITS);
     }
 }
