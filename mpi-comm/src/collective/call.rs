@@ -117,6 +117,40 @@ impl Call<'_> {
         schedule.set_exact(self.is_exact(comm.remote().is_none()));
     }
 
+    /// Whether all of so many ranks of one group know from their own arguments that nobody gives or gets anything. (Nobody
+    /// need wait for others then, and programs must not count on it, section 5.13.)
+    pub(super) fn moves_nothing(&self, ranks: usize) -> bool {
+        let none = |part: Part<'_>| part.bytes() == 0;
+        let none_of = |layout: Layout<'_>| total(&layout, ranks) == 0;
+        match *self {
+            Call::Bcast { part, .. }
+            | Call::Reduce { part, .. }
+            | Call::Allreduce { part, .. }
+            | Call::Scan { part, .. }
+            | Call::Exscan { part, .. } => none(part),
+            Call::ReduceScatter { blocks, .. } => none_of(blocks),
+            Call::Gather {
+                varying: false,
+                send,
+                recv,
+                ..
+            } => send.is_none_or(none) && recv.is_none_or(none_of),
+            Call::Scatter {
+                varying: false,
+                send,
+                recv,
+                ..
+            } => send.is_none_or(none_of) && recv.is_none_or(none),
+            Call::Allgather { send, recv } => send.is_none_or(none) && none_of(recv),
+            Call::Alltoall { send, recv } => {
+                let is_uniform = |layout: &Layout<'_>| matches!(layout, Layout::Uniform(_));
+                let all = send.is_none_or(|send| is_uniform(&send) && none_of(send));
+                all && is_uniform(&recv) && none_of(recv)
+            }
+            _ => false,
+        }
+    }
+
     /// Whether all ranks know from their own arguments how long each message is; `within` one group.
     fn is_exact(&self, within: bool) -> bool {
         match self {
