@@ -23,7 +23,7 @@ use super::rounds::Rounds;
 use super::run::give_up;
 use super::setup;
 use super::share::{PERSISTENT_WITH_SLOTS, Share};
-use super::shared::{DEPTHS, SharedSlots};
+use super::shared::{DEPTHS, Ring, SharedSlots};
 use super::state::CommState;
 use mpi_coll::{Progress, Slots};
 use mpi_core::comm::{Comm, Purpose};
@@ -389,7 +389,12 @@ fn make_slots(
     if told.iter().any(|member| member[1] == 0) {
         return Ok(None);
     }
-    setup::persistent(process, comm, shared, (room, depth), share)
+    let ring = Ring {
+        room,
+        depth,
+        places: depth,
+    };
+    setup::persistent(process, comm, shared, ring, share)
 }
 
 #[cold]

@@ -11,7 +11,7 @@ use super::network::{self, AwaitedPeers, Memory, NetworkSlots, SIGNAL_LINE};
 use super::nonblocking::NonblockingSlots;
 use super::registration::{Collectives, choices};
 use super::share::Share;
-use super::shared::{self, SharedSlots};
+use super::shared::{self, Ring, SharedSlots};
 use super::state::CommState;
 use mpi_coll::costs::{COLLECTIVES, Network, Quick};
 use mpi_coll::model::{GUESSED, NUMBERS, Parameters};
@@ -112,10 +112,9 @@ fn shared(process: &Process, comm: &Comm) -> Result<Option<SharedSlots>> {
     else {
         return Ok(None);
     };
-    let (room, depth) = (SharedSlots::room(size), SharedSlots::depth(size));
-    let bytes = SharedSlots::bytes_of_rank(room, depth);
-    let piece = common_piece(process, comm, &**memory, bytes)?;
-    let mut shared = piece.map(|piece| SharedSlots::over(piece, rank, size, (room, depth), share));
+    let ring = Ring::of(size);
+    let piece = common_piece(process, comm, &**memory, ring.bytes())?;
+    let mut shared = piece.map(|piece| SharedSlots::over(piece, rank, size, ring, share));
     let direct = (0..size).all(|of| single_copy::can_copy(process, comm, of, probes[of as usize]));
     let crowded = process.is_oversubscribed();
     let [direct, crowded] = [direct, crowded].map(u64::from);
@@ -137,18 +136,17 @@ pub(super) fn persistent(
     process: &Process,
     comm: &Comm,
     shared: &SharedSlots,
-    (room, depth): (usize, u32),
+    ring: Ring,
     share: Option<Share>,
 ) -> Result<Option<SharedSlots>> {
     let Some(memory) = process.shared_memory() else {
         return Ok(None); // nobody would have slots
     };
-    let bytes = SharedSlots::bytes_of_rank(room, depth);
-    let piece = common_piece(process, comm, &**memory, bytes)?;
+    let piece = common_piece(process, comm, &**memory, ring.bytes())?;
     let mut own = match (piece, share) {
         (Some(piece), Some(share)) => {
             let (rank, size) = (comm.rank(), comm.size());
-            Some(SharedSlots::over(piece, rank, size, (room, depth), share))
+            Some(SharedSlots::over(piece, rank, size, ring, share))
         }
         _ => None,
     };
@@ -237,8 +235,8 @@ fn node_slots(process: &Process, comm: &Comm, nodes: &Nodes) -> Result<Option<Sh
     let possible = (2..=shared::RANKS).contains(&size) && comm.points().is_none();
     let memory = process.shared_memory().filter(|_| possible);
     let share = Share::take(&process.source::<Collectives>().with_slots);
-    let (room, depth) = (SharedSlots::room(size), SharedSlots::depth(size));
-    let own = SharedSlots::bytes_of_rank(room, depth);
+    let ring = Ring::of(size);
+    let own = ring.bytes();
     let total = own * size as usize;
     let mut made = None;
     let mut key = [0; 4];
@@ -259,7 +257,7 @@ fn node_slots(process: &Process, comm: &Comm, nodes: &Nodes) -> Result<Option<Sh
     });
     let mut slots = match (ready, share) {
         (Some(piece), Some(share)) => {
-            let mut slots = SharedSlots::over(piece, place, size, (room, depth), share);
+            let mut slots = SharedSlots::over(piece, place, size, ring, share);
             slots.set_names((0..node.size()).map(|place| node.peer(place)).collect());
             Some(slots)
         }

@@ -21,33 +21,14 @@ use mpi_coll::slots::Direct;
 use mpi_core::error::{Error, Result};
 
 mod places;
+mod ring;
 
 pub(super) use places::{Flags, Places};
+use ring::{AllPlaces, FIRST, FRONT, HEAD, LINES, MANY, PAGE, SAID};
+pub(super) use ring::{DEPTHS, Ring};
 
-/// Slots of each rank, at least and at most; powers of two.
-pub(super) const DEPTHS: (u32, u32) = (4, 64);
-/// Bytes of data of all ranks in one phase, if ranks are many.
-const TOTAL: usize = 1 << 20;
-/// The most bytes of a slot: what each rank puts there before the others have something to read.
-const MOST: usize = 32 << 10;
-/// Bytes of all slots of all ranks. More than cores' own caches hold, for a reason: what has had to leave them
-/// is fetched at four times the speed of what lies in another core's (docs/performance.md).
-const ALL: usize = 4 << 20;
 /// Ranks beyond which looking at everyone's flag takes longer than rounds of messages.
 pub(super) const RANKS: u32 = 128;
-/// The first phase of a communicator. Numbers may wrap, and soon do.
-const FIRST: u64 = u64::MAX - 10_000;
-/// How many calls a rank says something about; a power of two.
-const SAID: u32 = 64;
-/// Bytes of a head: a line for the word about disagreement, then what is said about calls, two words each.
-const HEAD: usize = (64 + 16 * SAID as usize).next_multiple_of(LINES);
-/// Bytes of a slot that lie with those of the others before all data: the flag and short data. Who is short of time shall
-/// not meet a page for the first time with each phase.
-const FRONT: usize = 64;
-/// From the front of a slot to the next one's: lines are fetched by pairs.
-const LINES: usize = 128;
-/// Pages, in which the memory of ranks begins.
-const PAGE: usize = 4096;
 /// Calls by which a rank that has not come to this one is behind, at the most, mostly.
 const BEHIND: u32 = 8;
 /// Looks at flags that together take less time than giving up the processor and getting it back.
@@ -66,8 +47,9 @@ pub(crate) struct SharedSlots {
     own: usize,
     /// From rank 0's slots to this rank's.
     mine: usize,
-    /// Of a phase's number, for its slot.
+    /// Of a phase's number, for its slot, and for its data once that goes round in all places.
     mask: usize,
+    places_mask: usize,
     /// Phases by which who writes data may be ahead of all others.
     ahead: u64,
     /// Where this rank says something about its calls.
@@ -100,34 +82,22 @@ unsafe impl Send for SharedSlots {}
 unsafe impl Sync for SharedSlots {}
 
 impl SharedSlots {
-    /// Bytes of memory of each rank with so many slots of so much room.
-    pub fn bytes_of_rank(room: usize, depth: u32) -> usize {
-        (HEAD + (LINES + 64 + room) * depth as usize).next_multiple_of(PAGE)
-    }
-
-    /// Slots of each of so many ranks, for all their calls.
-    pub fn depth(size: u32) -> u32 {
-        let fit = ALL / (size as usize * SharedSlots::room(size));
-        let fit = fit.clamp(DEPTHS.0 as usize, DEPTHS.1 as usize) as u32;
-        1 << fit.ilog2()
-    }
-
-    /// The room of a slot of each of so many ranks, for all their calls.
-    pub fn room(size: u32) -> usize {
-        (TOTAL / size as usize).min(MOST) & !63
-    }
-
     /// Those of rank `rank` of `size`, in a piece of memory with room for all. No flag of this rank says that
     /// something has come.
     pub fn over(
         piece: Box<dyn SharedSegment>,
         rank: u32,
         size: u32,
-        (room, depth): (usize, u32),
+        ring: Ring,
         share: Share,
     ) -> SharedSlots {
-        debug_assert!(depth.is_power_of_two());
-        let own = SharedSlots::bytes_of_rank(room, depth);
+        let Ring {
+            room,
+            depth,
+            places,
+        } = ring;
+        debug_assert!(depth.is_power_of_two() && places.is_power_of_two() && depth <= places);
+        let own = ring.bytes();
         let shared = SharedSlots {
             slots: Slots {
                 rank,
@@ -145,6 +115,7 @@ impl SharedSlots {
             own,
             mine: rank as usize * own,
             mask: depth as usize - 1,
+            places_mask: places as usize - 1,
             ahead: u64::from(depth) - 2,
             says: piece.as_ptr().wrapping_add(rank as usize * own + 64),
             next: AtomicU64::new(FIRST),
@@ -158,6 +129,9 @@ impl SharedSlots {
             _share: share,
             piece,
         };
+        if rank == 0 {
+            shared.all_places().never_begin();
+        }
         for slot in 0..depth.into() {
             shared.flag(rank, slot).reset(FIRST - 1);
         }
@@ -226,6 +200,13 @@ impl SharedSlots {
         first
     }
 
+    /// From when on data goes round in all places.
+    #[inline(always)]
+    fn all_places(&self) -> &AllPlaces {
+        // SAFETY: in the first line of rank 0's head, as in `broken`.
+        unsafe { &*self.base.sub(HEAD).add(16).cast() }
+    }
+
     /// Meets the pages of all ranks' slots of the next phases, which may be for the first time.
     pub fn meet(&self, phases: u32) {
         let first = self.next.load(Ordering::Relaxed);
@@ -251,11 +232,28 @@ impl SharedSlots {
     #[inline(always)]
     pub fn places(&self, number: u64, offset: isize) -> Places {
         debug_assert!(offset >= 0);
-        let slot = number as usize & self.mask;
-        let at = match offset < FRONT as isize {
-            true => slot * LINES,
-            false => self.data + slot * self.stride,
+        match offset < FRONT as isize {
+            true => {
+                let at = (number as usize & self.mask) * LINES;
+                self.places_at(at, offset)
+            }
+            false => self.places_of_data(number, offset),
+        }
+    }
+
+    /// As [`SharedSlots::places`], behind the fronts of slots.
+    #[inline(always)]
+    fn places_of_data(&self, number: u64, offset: isize) -> Places {
+        let mask = match self.all_places().has_begun(number) {
+            true => self.places_mask,
+            false => self.mask,
         };
+        let at = self.data + (number as usize & mask) * self.stride;
+        self.places_at(at, offset)
+    }
+
+    #[inline(always)]
+    fn places_at(&self, at: usize, offset: isize) -> Places {
         Places {
             first: self.base.wrapping_add(at).wrapping_offset(offset),
             own: self.own,
@@ -450,6 +448,9 @@ impl SharedSlots {
         };
         let [[which, _], [beside, _]] = [call, call ^ (SAID / 2)].map(|call| self.said(of, call));
         self.nearness.look(which, beside, call);
+        if self.nearness.calls() >= MANY {
+            self.all_places().begin_soon_after(number);
+        }
     }
 
     /// To be called by who waits in vain in call number `tag`: whether others have found that members disagree about it
@@ -539,6 +540,7 @@ mod tests {
 
     use netmod::{OpenError, RemoteKey};
 
+    use super::ring::SOON;
     use super::*;
 
     #[repr(C, align(4096))]
@@ -570,15 +572,49 @@ mod tests {
 
     /// What two ranks see of their slots.
     fn two() -> [SharedSlots; 2] {
-        let (room, depth) = (64, DEPTHS.0);
-        let pages = 2 * SharedSlots::bytes_of_rank(room, depth) / PAGE;
+        let ring = Ring {
+            room: 64,
+            depth: DEPTHS.0,
+            places: 4 * DEPTHS.0,
+        };
+        let pages = 2 * ring.bytes() / PAGE;
         let memory: Vec<Page> = (0..pages).map(|_| Page([0; PAGE])).collect();
         let memory = Box::leak(memory.into_boxed_slice()).as_mut_ptr().cast();
         let taken = Arc::new(AtomicUsize::new(0));
         [0, 1].map(|rank| {
             let share = Share::take(&taken).expect("there are shares");
-            SharedSlots::over(Box::new(Piece(memory)), rank, 2, (room, depth), share)
+            SharedSlots::over(Box::new(Piece(memory)), rank, 2, ring, share)
         })
+    }
+
+    /// Who writes the data of a phase has seen the flags of all but the last `depth` - 2 phases before it.
+    #[test]
+    fn data_of_phases_that_may_be_read_still_lies_elsewhere() {
+        let [one, other] = two();
+        let depth = u64::from(one.slots.depth);
+        let place = |number| [0, 64].map(|offset| one.place(0, number, offset));
+        let mut data = std::collections::HashSet::new();
+        let settled = 3000;
+        for call in 0..settled + 2 * SOON {
+            let number = one.take(1);
+            for before in (1..depth.min(call + 1)).map(|by| number.wrapping_sub(by)) {
+                let [own, before] = [number, before].map(place);
+                assert!(own[0] != before[0] && own[1] != before[1], "{call}");
+            }
+            data.insert(place(number)[1]);
+            if call >= settled {
+                // Whoever says so first.
+                [&one, &other][call as usize % 2]
+                    .all_places()
+                    .begin_soon_after(number);
+            }
+            let soon = call < settled + SOON - u64::from(DEPTHS.1);
+            assert!(!soon || data.len() as u64 <= depth, "{call}");
+            assert_eq!(place(number)[1], other.place(0, number, 64));
+        }
+        assert_eq!(data.len() as u64, 4 * depth);
+        let ends = one.base.wrapping_add(one.own - HEAD).addr();
+        assert!(data.iter().all(|at| at.addr() + one.slots.room <= ends));
     }
 
     /// Who waits long asks now and then whom he waits for; one who has come by then with another call is no less found

@@ -360,18 +360,35 @@ impl QuickMovement {
         let (slots, bytes) = (&way.shared.slots, self.bytes);
         let source = send.unwrap_or(recv);
         let at = |rank: u32| rank as usize * bytes;
+        let move_own = || {
+            if source != recv {
+                let own = at(slots.rank);
+                // SAFETY: the caller's contract.
+                unsafe {
+                    netmod_kit::copy(source.wrapping_add(own), recv.wrapping_add(own), bytes)
+                };
+            }
+        };
         phase.claim()?;
+        if slots.size == 2 {
+            let other = 1 - slots.rank;
+            let places = phase.places(slot_offset(bytes));
+            // SAFETY: as for `bcast`.
+            unsafe { phase.store(source.wrapping_add(at(other)), phase.own_of(places), bytes) };
+            phase.raise();
+            move_own();
+            phase.wait()?;
+            // SAFETY: as for `bcast`.
+            unsafe { netmod_kit::copy(places.of(other), recv.wrapping_add(at(other)), bytes) };
+            return phase.end(bytes);
+        }
         for rank in slots.others() {
             let places = phase.places(slots.offset_for(slots.rank, rank, bytes));
             // SAFETY: as for `bcast`; no two parts of the slot overlap.
             unsafe { phase.store(source.wrapping_add(at(rank)), phase.own_of(places), bytes) };
         }
         phase.raise();
-        if source != recv {
-            let own = at(slots.rank);
-            // SAFETY: the caller's contract.
-            unsafe { netmod_kit::copy(source.wrapping_add(own), recv.wrapping_add(own), bytes) };
-        }
+        move_own();
         phase.wait()?;
         for rank in slots.others() {
             let from = phase

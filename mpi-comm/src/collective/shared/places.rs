@@ -48,7 +48,7 @@ impl<'a> Flags<'a> {
     pub fn places(self, number: u64, offset: isize) -> Places {
         let (first, own) = match offset < FRONT as isize {
             true => (self.first.wrapping_offset(offset), self.of.own),
-            false => return self.of.places(number, offset),
+            false => return self.of.places_of_data(number, offset),
         };
         Places { first, own }
     }
