@@ -7,7 +7,7 @@
  */
 #include "coll.h"
 
-enum { ROUNDS = 3600, WORDS = 600, ROOM = 4 * WORDS };
+enum { ROUNDS = 5000, WORDS = 600, ROOM = 4 * WORDS };
 
 static int own[ROOM], got[ROOM];
 
