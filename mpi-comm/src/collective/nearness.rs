@@ -45,11 +45,6 @@ impl Nearness {
         self.far.load(Ordering::Relaxed)
     }
 
-    /// How many calls have stored much.
-    pub fn calls(&self) -> u32 {
-        self.calls.load(Ordering::Relaxed)
-    }
-
     /// Counts a call that stored much; a number for the look that it is time for.
     #[inline]
     pub fn is_time(&self) -> Option<u32> {

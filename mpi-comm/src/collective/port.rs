@@ -247,8 +247,8 @@ pub(super) struct SharedPort<'a> {
     pub signature: CallSignature,
     /// Whether long data is stored past the caches.
     far: bool,
-    /// Whether there was any.
-    has_stored: bool,
+    /// The most bytes that were stored at once.
+    stored: usize,
 }
 
 impl<'a> SharedPort<'a> {
@@ -264,7 +264,7 @@ impl<'a> SharedPort<'a> {
             tag,
             signature,
             far: shared.nearness.is_far(),
-            has_stored: false,
+            stored: 0,
         }
     }
 
@@ -278,8 +278,8 @@ impl<'a> SharedPort<'a> {
     /// To be called with the end of call number `tag`, whose first phase was `number`.
     #[inline]
     pub fn end(&self, tag: u32, number: u64) {
-        if self.has_stored {
-            self.shared.look_around(tag, number);
+        if self.stored >= nearness::LEAST {
+            self.shared.look_around(tag, number, self.stored);
         }
     }
 }
@@ -317,7 +317,7 @@ impl SlotPort for SharedPort<'_> {
 
     #[inline]
     unsafe fn store(&mut self, _cell: u32, from: *const u8, to: *mut u8, len: usize) {
-        self.has_stored |= len >= nearness::LEAST;
+        self.stored = self.stored.max(len);
         // SAFETY: as for this function.
         unsafe { nearness::store(self.far, from, to, len) };
     }

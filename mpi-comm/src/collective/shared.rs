@@ -24,7 +24,7 @@ mod places;
 mod ring;
 
 pub(super) use places::{Flags, Places};
-use ring::{AllPlaces, FIRST, FRONT, HEAD, LINES, MANY, PAGE, SAID};
+use ring::{AllPlaces, FIRST, FRONT, HEAD, LINES, LONG, MANY, PAGE, SAID};
 pub(super) use ring::{DEPTHS, Ring};
 
 /// Ranks beyond which looking at everyone's flag takes longer than rounds of messages.
@@ -69,6 +69,8 @@ pub(crate) struct SharedSlots {
     is_tried: AtomicBool,
     /// Whether this rank has been told that members disagree.
     told: AtomicBool,
+    /// Calls in which this rank has stored very much, up to [`MANY`].
+    long_calls: AtomicU32,
     _share: Share,
     /// What `base` points to.
     piece: Box<dyn SharedSegment>,
@@ -126,6 +128,7 @@ impl SharedSlots {
             one_copy: AtomicBool::new(false),
             is_tried: AtomicBool::new(false),
             told: AtomicBool::new(false),
+            long_calls: AtomicU32::new(0),
             _share: share,
             piece,
         };
@@ -427,9 +430,12 @@ impl SharedSlots {
     }
 
     /// To be called with the end of call number `tag`, whose first phase was `number`, by who has stored much: looks
-    /// now and then how near another rank is, at what it has said about the call.
-    #[inline]
-    pub fn look_around(&self, tag: u32, number: u64) {
+    /// now and then how near another rank is, at what it has said about the call. `stored`: bytes at once, at the most.
+    #[inline(never)]
+    pub fn look_around(&self, tag: u32, number: u64, stored: usize) {
+        if stored >= LONG {
+            self.note_long(number);
+        }
         if let Some(turn) = self.nearness.is_time() {
             self.look_at(turn, tag, number);
         }
@@ -448,7 +454,16 @@ impl SharedSlots {
         };
         let [[which, _], [beside, _]] = [call, call ^ (SAID / 2)].map(|call| self.said(of, call));
         self.nearness.look(which, beside, call);
-        if self.nearness.calls() >= MANY {
+    }
+
+    /// This rank has stored very much in a call with this phase.
+    #[inline(never)]
+    fn note_long(&self, number: u64) {
+        let calls = self.long_calls.load(Ordering::Relaxed);
+        if calls < MANY {
+            self.long_calls.store(calls + 1, Ordering::Relaxed);
+        }
+        if calls + 1 == MANY {
             self.all_places().begin_soon_after(number);
         }
     }

@@ -172,7 +172,7 @@ impl<'a> Phase<'a> {
     pub fn end(self, stored: usize) -> Result<()> {
         if stored >= nearness::LEAST {
             let Place { tag, number, .. } = self.at;
-            self.at.way.shared.look_around(tag, number);
+            self.at.way.shared.look_around(tag, number, stored);
         }
         self.disagreement.map_or(Ok(()), Err)
     }

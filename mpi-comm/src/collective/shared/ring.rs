@@ -19,8 +19,10 @@ const ALL_AT_FIRST: usize = 1 << 20;
 const LEAST_AT_FIRST: u32 = 8;
 /// The first phase of a communicator. Numbers may wrap, and soon do.
 pub(super) const FIRST: u64 = u64::MAX - 10_000;
-/// Calls of much data after which it goes round in all the memory that there is: so many gain what its pages cost.
-pub(super) const MANY: u32 = 8192;
+/// Calls in which a rank stores so much ...
+pub(super) const LONG: usize = 8 << 10;
+/// ... after which data goes round in all the memory that there is: so many gain what its pages cost.
+pub(super) const MANY: u32 = 6000;
 /// Phases from when that is settled until it is done. By then all ranks have seen a flag that was raised since, as nobody is so
 /// far ahead of others.
 pub(super) const SOON: u64 = 1024;
@@ -45,7 +47,7 @@ pub(in crate::collective) struct Ring {
     pub room: usize,
     /// Slots; a power of two.
     pub depth: u32,
-    /// Places for data, which takes them by turns after [`MANY`] long calls; a power of two, not less than slots.
+    /// Places for data, which takes them by turns after [`MANY`] calls; a power of two, not less than slots.
     pub places: u32,
 }
 
