@@ -26,10 +26,10 @@ pub unsafe fn call(
     buffers: Buffers,
     call: &Call<'_>,
 ) -> Result<()> {
-    if comm.remote().is_none() && call.moves_nothing(comm.size() as usize) {
-        return Ok(());
-    }
     let state = CommState::of(comm);
+    if comm.remote().is_none() && call.moves_nothing(comm.size() as usize) {
+        return pass(process, comm, state, call);
+    }
     if state.is_time_for_slots(comm) {
         make_slots(process, comm, state)?;
     }
@@ -48,6 +48,29 @@ pub unsafe fn call(
     // SAFETY: as for this function.
     unsafe { call_with(process, comm, state, buffers, call, true)? };
     find_out_after(process, comm, state, call)
+}
+
+/// Goes by a call in which nobody gives or gets anything: says which it is, for others who have called something else and wait
+/// for this rank, and waits for nobody.
+fn pass(process: &Process, comm: &Comm, state: &CommState, call: &Call<'_>) -> Result<()> {
+    let tag = comm.next_collective();
+    let signature = CommState::signature(comm, call, 0);
+    if signature.is_none() {
+        return Ok(());
+    }
+    match state.shared_slots() {
+        Some(shared) => {
+            shared.check(tag)?;
+            shared.say(tag, signature);
+        }
+        None => {
+            let notes = state.notes(process, comm);
+            notes.check()?;
+            notes.say(process, tag, signature);
+            notes.end(tag);
+        }
+    }
+    Ok(())
 }
 
 /// Waits until all members of a communicator have called it (section 5.3).

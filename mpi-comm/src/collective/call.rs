@@ -117,8 +117,8 @@ impl Call<'_> {
         schedule.set_exact(self.is_exact(comm.remote().is_none()));
     }
 
-    /// Whether all of so many ranks of one group know from their own arguments that nobody gives or gets anything. (Nobody
-    /// need wait for others then, and programs must not count on it, section 5.13.)
+    /// Whether all of so many ranks of one group know from their own arguments that nobody gives or gets anything. Nobody need
+    /// wait for others then. (Programs must not count on a collective to synchronize, nor not to: MPI-3.1 section 5.13.)
     pub(super) fn moves_nothing(&self, ranks: usize) -> bool {
         let none = |part: Part<'_>| part.bytes() == 0;
         let none_of = |layout: Layout<'_>| total(&layout, ranks) == 0;
