@@ -231,7 +231,8 @@ impl SharedSlots {
         self.places(number, offset).of(of)
     }
 
-    /// Where that byte is of the slots of all ranks.
+    /// Where that byte is of the slots of all ranks; for data, to be asked when this rank has claimed its slot, or has seen the
+    /// flag of who wrote it.
     #[inline(always)]
     pub fn places(&self, number: u64, offset: isize) -> Places {
         debug_assert!(offset >= 0);

@@ -185,9 +185,9 @@ impl QuickMovement {
     #[inline(always)]
     pub unsafe fn bcast(&self, way: ShortWay<'_>, root: u32, buffer: *mut u8) -> Result<()> {
         let mut phase = Phase::begin(way, self.signature.at_root(root))?;
-        let places = phase.places(self.offset);
         if way.shared.slots.rank == root {
             phase.claim()?;
+            let places = phase.places(self.offset);
             // SAFETY: the slot is claimed, and has room, since the schedule for this puts as much there; the
             // caller's contract.
             unsafe { phase.store(buffer, phase.own_of(places), self.bytes) };
@@ -196,6 +196,7 @@ impl QuickMovement {
         }
         phase.raise();
         phase.wait_for(root)?;
+        let places = phase.places(self.offset);
         // SAFETY: its flag says that the root has written the slot, and it is not written again before this rank
         // raises the flag of the next phase; the caller's contract.
         unsafe { netmod_kit::copy(places.of(root), buffer, self.bytes) };
@@ -224,9 +225,9 @@ impl QuickMovement {
         }
         let carry_out = || {
             let mut phase = Phase::begin(way, signature)?;
-            let places = phase.places(self.offset);
             if slots.rank != root {
                 phase.claim()?;
+                let places = phase.places(self.offset);
                 // SAFETY: as for `bcast`; elsewhere than at the root nothing is in place.
                 unsafe { phase.store(own.unwrap_or(place), phase.own_of(places), bytes) };
                 phase.raise();
@@ -238,6 +239,7 @@ impl QuickMovement {
                 unsafe { netmod_kit::copy(own, place, bytes) };
             }
             phase.wait()?;
+            let places = phase.places(self.offset);
             for rank in slots.others() {
                 // SAFETY: as for `bcast`.
                 unsafe { netmod_kit::copy(places.of(rank), self.block(all, rank), bytes) };
@@ -328,8 +330,8 @@ impl QuickMovement {
     ) -> Result<()> {
         let mut phase = Phase::begin(way, self.signature)?;
         let (slots, bytes) = (&way.shared.slots, self.bytes);
-        let places = phase.places(self.offset);
         phase.claim()?;
+        let places = phase.places(self.offset);
         // SAFETY: as for `bcast`.
         unsafe { phase.store(from, phase.own_of(places), bytes) };
         phase.raise();
@@ -338,6 +340,12 @@ impl QuickMovement {
             unsafe { netmod_kit::copy(from, own, bytes) };
         }
         phase.wait()?;
+        if slots.size == 2 {
+            let other = 1 - slots.rank;
+            // SAFETY: as for `bcast`.
+            unsafe { netmod_kit::copy(places.of(other), self.block(recv, other), bytes) };
+            return phase.end(bytes);
+        }
         for rank in slots.others() {
             // SAFETY: as for `bcast`.
             unsafe { netmod_kit::copy(places.of(rank), self.block(recv, rank), bytes) };

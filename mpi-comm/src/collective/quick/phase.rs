@@ -93,7 +93,8 @@ impl<'a> Phase<'a> {
         self.at.tag
     }
 
-    /// Where the byte `offset` is of the slots of all ranks.
+    /// Where the byte `offset` is of the slots of all ranks; for data, to be asked when this rank has claimed its slot, or has
+    /// seen the flag of who wrote it: before, it may not know yet where data goes (`SharedSlots::places`).
     #[inline(always)]
     pub fn places(&self, offset: isize) -> Places {
         self.at.flags.places(self.at.number, offset)

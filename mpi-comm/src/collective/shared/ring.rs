@@ -23,8 +23,8 @@ pub(super) const FIRST: u64 = u64::MAX - 10_000;
 pub(super) const LONG: usize = 8 << 10;
 /// ... after which data goes round in all the memory that there is: so many gain what its pages cost.
 pub(super) const MANY: u32 = 6000;
-/// Phases from when that is settled until it is done. By then all ranks have seen a flag that was raised since, as nobody is so
-/// far ahead of others.
+/// Phases from when that is settled until it is done. Who writes data then has seen a flag that was raised since by who has
+/// settled it, as by all ranks, and who reads it has seen the writer's: so both know.
 pub(super) const SOON: u64 = 1024;
 /// A phase that never comes.
 const NEVER: u64 = FIRST.wrapping_add(1 << 62);
