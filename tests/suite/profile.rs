@@ -42,9 +42,10 @@ pub fn trials() -> Vec<Trial> {
     trials
 }
 
-/// What a traced call may take more, in nanoseconds, where the library is not optimized, as in these tests: 3 % of the time
-/// of a program that calls MPI every 20 µs. Optimized it is 16, and `cargo xtask instructions` counts.
-const MOST: f64 = 600.0;
+/// What a traced call may take more, as a part of the time of the call itself, where the library is not optimized, as in
+/// these tests: it takes a fifth to a quarter. Both are slower alike on a slow machine. Optimized it is 16 ns, and
+/// `cargo xtask instructions` counts.
+const MOST: f64 = 0.3;
 
 /// A traced call takes little more than another; without the option the library isn't there, so that nothing is spent.
 fn cost() -> Result {
@@ -54,7 +55,7 @@ fn cost() -> Result {
     let mut build = Command::new(prefix.join("bin/mpicc"));
     compile(build.args(["-O1", "-o"]).arg(&binary).arg(source))?;
     let file = binary.with_extension("json");
-    let measured = |trace: bool| -> Result<f64> {
+    let measured = |trace: bool| -> Result<(f64, f64)> {
         let room = Room::new()?;
         let limit = patience(20.0);
         let mut command = room.command(&prefix.join("bin/mpiexec"));
@@ -70,21 +71,26 @@ fn cost() -> Result {
         };
         outcome.judge(&case, &room.leftovers())?;
         let said = outcome.stdout().trim();
-        let value = said
+        let numbers = said
             .strip_prefix(expected)
-            .and_then(|text| text.parse().ok());
-        value.ok_or_else(|| format!("'{said}' is not '{expected}' and a number"))
+            .and_then(|text| text.split_once(' '))
+            .and_then(|(adds, plain)| Some((adds.parse().ok()?, plain.parse().ok()?)));
+        numbers.ok_or_else(|| format!("'{said}' is not '{expected}' and two numbers"))
     };
-    // By turns, and the least of each: others on the machine only add.
-    let (mut off, mut on) = (f64::INFINITY, f64::INFINITY);
-    for _ in 0..5 {
-        off = off.min(measured(false)?);
-        on = on.min(measured(true)?);
+    measured(false)?;
+    let mut least = f64::INFINITY;
+    let mut found = Vec::new();
+    // Others on the machine only add.
+    for _ in 0..3 {
+        let (adds, plain) = measured(true)?;
+        least = least.min(adds / plain);
+        found.push(format!("{adds} of {plain} ns"));
     }
-    match on - off <= MOST {
+    match least <= MOST {
         true => Ok(()),
         false => Err(format!(
-            "a call takes {off} ns, and {on} ns with -trace: more than {MOST} ns are the trace's"
+            "with -trace a call takes, more than without: {}; {MOST} of it may be the trace's",
+            found.join(", ")
         )),
     }
 }
