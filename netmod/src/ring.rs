@@ -20,6 +20,13 @@ pub use crate::sync::{AtomicU32, AtomicU64};
 use crate::sync::{Ordering, UnsafeCell};
 use crate::{Header, Peer};
 
+mod bodies;
+
+#[cfg(all(test, not(loom)))]
+use bodies::SHORT;
+pub use bodies::{Body, LONGEST, ROOM};
+use bodies::{FEW, PAID, Used};
+
 /// What is written next to the payload: source, length and header.
 pub type Envelope = [u64; 4];
 
@@ -28,17 +35,6 @@ pub const INLINE: usize = 88;
 
 /// Cells of a queue that has ends for a VCI; a power of two.
 pub const CELLS: usize = 256;
-
-/// Bodies that the first messages take while the receiver keeps up; a power of two. A page of shared memory that nobody has
-/// used costs more than a short message does, and each cell's own body is two or three.
-pub const FEW: usize = 32;
-
-/// Bodies of a queue: one for each cell, and the few.
-pub const BODIES: usize = CELLS + FEW;
-
-/// From this position on each message takes its cell's own body: what another core has read lately is written more slowly
-/// than what has left its caches.
-const EARLY: u64 = 8192;
 
 /// A sender asks for the cell so many behind the one that it has written.
 const AHEAD: usize = 8;
@@ -73,6 +69,8 @@ pub struct Ends {
 #[derive(Default)]
 pub struct SenderView {
     head: u64,
+    /// For short bodies and for long ones.
+    used: [Used; 2],
 }
 
 impl SenderView {
@@ -80,33 +78,6 @@ impl SenderView {
     #[inline(always)]
     pub fn may_claim(&self, position: u64, cells: usize) -> bool {
         position.wrapping_sub(self.head) < cells as u64
-    }
-
-    /// The number of the body for the message of a position, as far as the receiver is known to be.
-    #[inline(always)]
-    pub fn body(&self, position: u64) -> usize {
-        match position < EARLY && self.may_claim(position, FEW) {
-            true => CELLS + (position as usize & (FEW - 1)),
-            false => position as usize & (CELLS - 1),
-        }
-    }
-
-    /// The number of the body for the message of a position that was claimed, and whether it may be the body's first.
-    ///
-    /// Invariant: one of the few is written for position `p` only when `head > p - FEW`, that is when the receiver is done
-    /// with the position that had it before.
-    #[inline(always)]
-    pub fn take_body(&mut self, ends: &Ends, position: u64) -> (usize, bool) {
-        if position >= EARLY {
-            return (self.body(position), position < EARLY + CELLS as u64);
-        }
-        if !self.may_claim(position, FEW) {
-            // Acquire: the receiver's reads of the body come before our writes to it.
-            self.head = ends.head.0.load(Ordering::Acquire);
-        }
-        let number = self.body(position);
-        let first = if number < CELLS { CELLS } else { FEW };
-        (number, position < first as u64)
     }
 }
 
@@ -116,6 +87,8 @@ pub struct ReceiverView {
     next: u64,
     /// The position from which on senders are to be told.
     tell_at: u64,
+    /// About how many messages had bodies, up to [`PAID`].
+    bodied: u32,
 }
 
 /// Claims a cell: its position, or `None` if the queue is full.
@@ -162,19 +135,23 @@ impl ReceiverView {
     /// Is done with the position that `peek` gave.
     #[inline(always)]
     pub fn advance(&mut self, ends: &Ends, cells: &[Cell]) {
+        let cell = &cells[self.next as usize & (cells.len() - 1)];
         self.next += 1;
         if self.next >= self.tell_at {
-            self.tell(ends, cells.len());
+            self.tell(ends, cell, cells.len());
         }
     }
 
-    /// Tells the senders, of whom the first need to know it often.
+    /// Tells the senders, who need to know it often while they share few bodies. `last`: what has just been received.
     #[cold]
     #[inline(never)]
-    fn tell(&mut self, ends: &Ends, cells: usize) {
-        ends.head.0.store(self.next, Ordering::Release);
+    fn tell(&mut self, ends: &Ends, last: &Cell, cells: usize) {
         let few = (FEW / 2).min(cells / 4);
-        let next = if self.next < EARLY { few } else { cells / 4 };
+        if self.bodied < PAID && last.envelope_word(0) >> 32 > INLINE as u64 {
+            self.bodied += few as u32;
+        }
+        ends.head.0.store(self.next, Ordering::Release);
+        let next = if self.bodied < PAID { few } else { cells / 4 };
         self.tell_at = self.next + next as u64;
     }
 }
@@ -306,8 +283,6 @@ pub struct Inbox {
     ends: NonNull<Ends>,
     cells: NonNull<Cell>,
     bodies: *mut u8,
-    stride: usize,
-    longest: usize,
     view: ReceiverView,
 }
 
@@ -321,23 +296,15 @@ pub struct Front<'a> {
 }
 
 impl Inbox {
-    /// Body `n` of the [`BODIES`] begins at `bodies + n * stride` and has room for `longest` bytes.
+    /// The bodies begin at `bodies` and have [`ROOM`].
     ///
     /// # Safety
     /// As for [`Mailbox::new`].
-    pub unsafe fn new(
-        ends: NonNull<Ends>,
-        cells: NonNull<Cell>,
-        bodies: *mut u8,
-        stride: usize,
-        longest: usize,
-    ) -> Inbox {
+    pub unsafe fn new(ends: NonNull<Ends>, cells: NonNull<Cell>, bodies: *mut u8) -> Inbox {
         Inbox {
             ends,
             cells,
             bodies,
-            stride,
-            longest,
             view: ReceiverView::default(),
         }
     }
@@ -357,12 +324,6 @@ impl Inbox {
         self.view.next
     }
 
-    /// The longest message. A longer one that is announced must not be read.
-    #[inline(always)]
-    pub fn longest(&self) -> usize {
-        self.longest
-    }
-
     /// As [`Inbox::payload`] of a message that is known to be no longer than [`INLINE`].
     #[inline(always)]
     pub fn short_payload(&self, front: Front<'_>) -> *const u8 {
@@ -371,7 +332,7 @@ impl Inbox {
         unsafe { front.cell.payload() }
     }
 
-    /// Where its payload lies.
+    /// Where its payload lies, which is no longer than [`LONGEST`]: a longer one that is announced must not be read.
     #[inline(always)]
     pub fn payload(&self, front: Front<'_>) -> *const u8 {
         if front.len() <= INLINE {
@@ -379,9 +340,9 @@ impl Inbox {
             unsafe { front.cell.payload() }
         } else {
             // SAFETY: published, and the receiver's until it advances.
-            let number = unsafe { front.cell.body() };
-            assert!(number < BODIES);
-            self.bodies.wrapping_add(number * self.stride)
+            let offset = unsafe { front.cell.body() };
+            assert!(offset <= ROOM - LONGEST);
+            self.bodies.wrapping_add(offset)
         }
     }
 
@@ -390,9 +351,12 @@ impl Inbox {
     pub fn advance(&mut self) {
         // SAFETY: as `new` was promised.
         let ends = unsafe { self.ends.as_ref() };
+        let position = self.view.next;
         self.view.next += 1;
         if self.view.next >= self.view.tell_at {
-            self.view.tell(ends, CELLS);
+            // SAFETY: as above; the place is within the queue, and the cell the receiver's until senders are told.
+            let last = unsafe { self.cells.add(position as usize & (CELLS - 1)).as_ref() };
+            self.view.tell(ends, last, CELLS);
         }
     }
 }
@@ -543,17 +507,17 @@ impl Cell {
         self.inline.with_mut(|place| place.cast())
     }
 
-    /// Says which body the payload is in, where that of a short one would be.
+    /// Says where the body is that the payload is in, from the first one, where the payload of a short message would be.
     ///
     /// # Safety
     /// The cell has been claimed.
     #[inline(always)]
-    pub unsafe fn set_body(&self, number: usize) {
+    pub unsafe fn set_body(&self, offset: usize) {
         // SAFETY: the caller's contract; the place is long enough.
-        unsafe { self.payload().cast::<u32>().write_unaligned(number as u32) };
+        unsafe { self.payload().cast::<u32>().write_unaligned(offset as u32) };
     }
 
-    /// Which body the payload is in.
+    /// Where the body is that the payload is in.
     ///
     /// # Safety
     /// The cell is published and has not been released, and its message is longer than [`INLINE`].

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use netmod::ring::{CELLS, INLINE, Inbox, Mailbox, Sent, claim, publish};
+use netmod::ring::{Body, CELLS, INLINE, Inbox, LONGEST, Mailbox, Sent, claim, publish};
 use netmod::{
     AtomicOp, DirectCopy, Header, IoVec, Issued, Lane, LaneError, Peer, Pipes, RemoteAddr,
     RemoteKey, Resolver, Sink, Token, VciId, WakeUp,
@@ -20,7 +20,7 @@ use crate::hand_over::HandOver;
 use crate::lent::Kept;
 use crate::live::Hands;
 use crate::pipes::Receiving;
-use crate::segment::{BODY, Location, STRIDE, Segment};
+use crate::segment::{Location, Segment};
 use crate::sending::{Ended, Sending};
 use crate::shared_copy::{Habit, may_share};
 use crate::single_copy::{self, Direction, NotCopied};
@@ -71,6 +71,12 @@ const PAST: usize = 2048;
 const AHEAD_IN_STREAMS: usize = 1024;
 
 impl Remote {
+    /// Whether the lane, which has received `taken` messages, has received any since the last long one went there.
+    #[inline(always)]
+    fn answers(&mut self, taken: u64) -> bool {
+        mem::replace(&mut self.taken_before, taken) != taken
+    }
+
     /// `taken`: how many messages the lane has received.
     #[inline(never)]
     fn send_long(
@@ -79,28 +85,28 @@ impl Remote {
         header: &Header,
         payload: &[u8],
     ) -> Result<(), LaneError> {
-        let answers = mem::replace(&mut self.taken_before, taken) != taken;
+        let answers = self.answers(taken);
         let past =
             self.far && payload.len() >= PAST && !netmod_kit::writes_whole_lines(payload.len());
         if !past && (answers || payload.len() >= AHEAD_IN_STREAMS) {
-            self.put_copy::<false>(me, header, payload)?;
-            self.ask_for_next(payload.len());
+            self.put_copy::<false>((me, answers), header, payload)?;
+            self.ask_for_next(payload.len(), answers);
             return Ok(());
         }
         match past {
-            true => self.put_copy::<true>(me, header, payload),
-            false => self.put_copy::<false>(me, header, payload),
+            true => self.put_copy::<true>((me, answers), header, payload),
+            false => self.put_copy::<false>((me, answers), header, payload),
         }
     }
 
     #[inline(always)]
     fn put_copy<const PAST_CACHES: bool>(
         &mut self,
-        me: Peer,
+        as_what: (Peer, bool),
         header: &Header,
         payload: &[u8],
     ) -> Result<(), LaneError> {
-        self.put(me, header, payload.len(), |out| {
+        self.put(as_what, header, payload.len(), |out| {
             // SAFETY: `put` gives the place of the payload, apart from all else.
             unsafe {
                 match PAST_CACHES {
@@ -114,11 +120,11 @@ impl Remote {
     /// Asks for the lines that the next message's payload is written to, as if it were as long as this one: they are
     /// the reader's, and one after the other they come late. (8 KiB, cores of a Xeon with a near cache each: 1.46 to
     /// 1.22 µs; a stream of 1 KiB: 5.7 to 7.1 GB/s.)
-    fn ask_for_next(&mut self, len: usize) {
+    fn ask_for_next(&mut self, len: usize, answers: bool) {
         let next = self.segment.front().ends.tail.0.load(Ordering::Relaxed);
         let view = &self.mailbox.get().view;
         if view.may_claim(next, CELLS) {
-            let body = self.segment.body(view.body(next));
+            let body = self.segment.body(view.foresee_body(next, len, answers));
             netmod_kit::ask_for_lines(body, len);
         }
     }
@@ -133,16 +139,17 @@ impl Remote {
         (self.single_copy == Some(true)).then_some(self.at.pid)
     }
 
-    /// Puts a message of `len` bytes, which `fill` writes to the place it is given, into the queue.
+    /// Puts a message of `len` bytes, which `fill` writes to the place it is given, into the queue. `answers`: something has
+    /// been received since the one before.
     #[inline(always)]
     fn put(
         &mut self,
-        me: Peer,
+        (me, answers): (Peer, bool),
         header: &Header,
         len: usize,
         fill: impl FnOnce(*mut u8),
     ) -> Result<(), LaneError> {
-        if len > BODY {
+        if len > LONGEST {
             return too_long();
         }
         let front = self.segment.front();
@@ -160,10 +167,10 @@ impl Remote {
         let payload = if len <= INLINE {
             short
         } else {
-            let (number, is_first) = view.take_body(&front.ends, position);
+            let Body { offset, is_first } = view.take_body(&front.ends, position, len, answers);
             // SAFETY: as above.
-            unsafe { cell.set_body(number) };
-            let body = self.segment.body(number);
+            unsafe { cell.set_body(offset) };
+            let body = self.segment.body(offset);
             if is_first {
                 // It meets pages that are not mapped yet. A read has the system map some at once, a write but one.
                 // SAFETY: the body is within the segment; what is in it doesn't matter.
@@ -267,8 +274,8 @@ impl ShmLane {
         mode: SingleCopy,
     ) -> Self {
         let (ends, cells, _) = own.parts();
-        // SAFETY: the segment is kept beside it, and has a body of that size for each cell.
-        let inbox = unsafe { Inbox::new(ends, cells, own.body(0), STRIDE, BODY) };
+        // SAFETY: the segment is kept beside it, and has the bodies there.
+        let inbox = unsafe { Inbox::new(ends, cells, own.body(0)) };
         ShmLane {
             me,
             vci,
@@ -495,14 +502,15 @@ impl Lane for ShmLane {
         len: usize,
         fill: &mut dyn FnMut(&mut [u8]),
     ) -> Result<(), LaneError> {
-        let me = self.me;
+        let (me, taken) = (self.me, self.inbox.get().taken());
         let remote = self.remote(to, vci)?;
-        remote.put(me, header, len, |out| {
+        let answers = remote.answers(taken);
+        remote.put((me, answers), header, len, |out| {
             // SAFETY: `put` gives the place of the payload, which nobody else touches.
             fill(unsafe { std::slice::from_raw_parts_mut(out, len) });
         })?;
         if len >= AHEAD_IN_STREAMS {
-            remote.ask_for_next(len);
+            remote.ask_for_next(len, answers);
         }
         Ok(())
     }
@@ -515,7 +523,7 @@ impl Lane for ShmLane {
                 return done > 0;
             };
             let (from, header, len) = (front.from(), front.header(), front.len());
-            assert!(len <= BODY);
+            assert!(len <= LONGEST);
             // SAFETY: published, and senders leave it alone until `advance` lets them; the length has been
             // bounded.
             let payload = unsafe { std::slice::from_raw_parts(inbox.payload(front), len) };
