@@ -44,6 +44,8 @@ struct Arena {
     segment: Arc<dyn SharedSegment>,
     /// A bit for each page: whether it is part of a chunk.
     taken: u64,
+    /// The same: whether it may not be zero, of those that are part of none.
+    used: u64,
 }
 
 /// Part of an arena, mapped as long as this lives.
@@ -128,6 +130,17 @@ impl Arena {
         self.taken |= bits(first, pages);
         Some(first * PAGE)
     }
+
+    /// Zeroes the pages that are not, of those that begin at `offset`.
+    fn clear(&mut self, offset: usize, pages: usize) {
+        let first = offset / PAGE;
+        for page in (first..first + pages).filter(|page| self.used & bits(*page, 1) != 0) {
+            let start = self.segment.as_ptr().wrapping_add(page * PAGE);
+            // SAFETY: part of a chunk that was just taken, so nobody uses it: whoever did so before has come to a barrier since.
+            unsafe { start.write_bytes(0, PAGE) };
+        }
+        self.used &= !bits(first, pages);
+    }
 }
 
 impl Arenas {
@@ -191,6 +204,7 @@ impl Arenas {
         own.retain(|arena| arena.segment.is_open());
         let found = own.iter_mut().find_map(|arena| {
             let offset = arena.take(pages)?;
+            arena.clear(offset, pages);
             Some((arena.segment.clone(), offset))
         });
         let (segment, offset) = match found {
@@ -206,20 +220,18 @@ impl Arenas {
                 own.push(Arena {
                     segment: segment.clone(),
                     taken: bits(0, pages),
+                    used: 0,
                 });
                 (segment, 0)
             }
         };
         drop(own);
         let len = pages * PAGE;
-        let chunk = Chunk {
+        Some(Chunk {
             segment,
             offset,
             len,
-        };
-        // SAFETY: the pages were free, so nobody uses them: whoever did so before has come to a barrier since.
-        unsafe { chunk.as_ptr().write_bytes(0, len) };
-        Some(chunk)
+        })
     }
 
     /// A chunk that another process of the node has told of.
@@ -253,15 +265,17 @@ impl Arenas {
     }
 
     /// Takes back a piece that this process has made, after all who had it have said, as by a barrier, that they use it no
-    /// more. What others made is left to them.
-    pub fn give_back(&self, piece: &Piece) {
+    /// more. Only the first so many bytes of it may have been written to. What others made is left to them.
+    pub fn give_back(&self, piece: &Piece, used: usize) {
         let Piece::Part(chunk) = piece else {
             return;
         };
         let mut own = self.own.lock();
         let mut arenas = own.iter_mut();
         if let Some(arena) = arenas.find(|arena| Arc::ptr_eq(&arena.segment, &chunk.segment)) {
-            arena.taken &= !bits(chunk.offset / PAGE, chunk.len / PAGE);
+            let first = chunk.offset / PAGE;
+            arena.taken &= !bits(first, chunk.len / PAGE);
+            arena.used |= bits(first, used.min(chunk.len).div_ceil(PAGE));
         }
     }
 
@@ -314,6 +328,7 @@ mod tests {
         let mut arena = Arena {
             segment: Arc::new(Nothing),
             taken: 0,
+            used: 0,
         };
         let pages = ARENA / PAGE;
         assert_eq!(arena.take(3), Some(0));

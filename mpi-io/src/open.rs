@@ -113,7 +113,7 @@ impl File {
         let all_share = agreed.as_ref().is_ok_and(|(_, all_share)| *all_share);
         if let (Some(words), false) = (&words, all_share) {
             // All know that they don't use them.
-            collective::arenas(process).give_back(&words.0);
+            collective::arenas(process).give_back(&words.0, usize::MAX);
         }
         let (storage, _) = agreed?;
         let pointer = match comm.size() {
@@ -189,7 +189,7 @@ impl File {
         };
         arrived?;
         if let Some(words) = self.pointer().words() {
-            collective::arenas(process).give_back(&words.0);
+            collective::arenas(process).give_back(&words.0, usize::MAX);
         }
         if shared.amode.delete_on_close {
             // Who returns finds the file gone.

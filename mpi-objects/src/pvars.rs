@@ -233,6 +233,14 @@ pub const VARIABLES: &[Variable] = &[
         read: |runtime| totals(runtime).native_atomics,
     },
     Variable {
+        name: "rma_kernel_copies",
+        class: Class::Counter,
+        category: "shared_memory",
+        help: "Copies that the kernel made to and from created windows of other processes of the node. (The target does \
+               what is short, as long as it waits in MPI.)",
+        read: |runtime| mpi_rma::kernel_copies(&runtime.process),
+    },
+    Variable {
         name: "addresses_asked",
         class: Class::Counter,
         category: "transports",

@@ -8,7 +8,6 @@ use crate::runs::{self, Group};
 use crate::target_requests;
 use crate::window::{Flavor, Way, Window};
 use crate::windows::Windows;
-use mpi_core::comm::single_copy;
 use mpi_core::process::Process;
 use mpi_core::pt2pt::request::RequestId;
 use mpi_types::error::{Class, Error, Result};
@@ -145,7 +144,7 @@ impl Window {
             // SAFETY: the caller's promise; the member's memory is the window's.
             unsafe {
                 let local = data.wrapping_add(done);
-                single_copy::copy(process, &self.comm, target.rank, write, local, len, address)?;
+                self.copy_by_kernel(process, target.rank, write, (local, len), address)?;
             }
             done += len;
         }

@@ -9,7 +9,6 @@ use crate::message::{self, Kind, Layout};
 use crate::request_slot::{self, SmallAccess};
 use crate::runs::{self, Run};
 use crate::window::{Way, Window};
-use mpi_core::comm::single_copy;
 use mpi_core::process::Process;
 use mpi_core::pt2pt::request::RequestId;
 use mpi_types::error::{Class, Error, Result};
@@ -337,16 +336,13 @@ impl Window {
                     let len = count * reduction.extent();
                     let mut elements = vec![0u8; len];
                     let local = elements.as_mut_ptr();
-                    let comm = &self.comm;
                     // SAFETY: the caller's promise; under the target's lock, as by all others.
                     self.control()?.alone(member, || unsafe {
-                        single_copy::copy(process, comm, target, false, local, len, address)?;
+                        self.copy_by_kernel(process, target, false, (local, len), address)?;
                         reduction.plainly(local, count, input, output);
                         match reduction.op {
                             PredefinedOp::NoOp => Ok(()),
-                            _ => {
-                                single_copy::copy(process, comm, target, true, local, len, address)
-                            }
+                            _ => self.copy_by_kernel(process, target, true, (local, len), address),
                         }
                     })?;
                     done += count * reduction.packed();
@@ -494,14 +490,14 @@ impl Window {
                     let address = start.wrapping_add(at as u64);
                     let mut bytes = [0u8; LONGEST_COMPARED];
                     let local = bytes.as_mut_ptr();
-                    let (comm, rank) = (&self.comm, target.rank);
+                    let rank = target.rank;
                     self.control()?.alone(rank as usize, || {
-                        single_copy::copy(process, comm, rank, false, local, size, address)?;
+                        self.copy_by_kernel(process, rank, false, (local, size), address)?;
                         let found = u128::from_le_bytes(bytes);
                         if found == compare {
                             let mut bytes = new.to_le_bytes();
                             let local = bytes.as_mut_ptr();
-                            single_copy::copy(process, comm, rank, true, local, size, address)?;
+                            self.copy_by_kernel(process, rank, true, (local, size), address)?;
                         }
                         Ok::<_, Error>(found)
                     })?

@@ -9,7 +9,6 @@
 //! Accumulates are made under the target's lock by both, so both ways are one domain, and in the order in which they were
 //! begun: before one that goes another way, those that were left are completed.
 
-use mpi_core::comm::single_copy;
 use mpi_core::process::Process;
 use mpi_types::error::Result;
 use mpi_types::op::PredefinedOp;
@@ -22,14 +21,19 @@ use crate::outbox::Outbox;
 use crate::request_slot::SmallAccess;
 use crate::rings::mapped::Mapped;
 use crate::rings::published::{Entry, Published, Side};
-use crate::rings::{Ring, Wish, kind};
+use crate::rings::{PIECE, Ring, Wish, kind};
 use crate::window::Window;
 use crate::windows::Windows;
 
-/// So often an origin looks whether what it has left is done: about as long as the kernel would take, or, where the target is
-/// about to come to the end of the epoch, longer.
+/// So often an origin looks whether more of what it has left is done: about as long as the kernel would take, or, where the
+/// target is about to come to the end of the epoch, longer.
 const LOOKS: u32 = 100;
 const LOOKS_WHERE_TARGETS_COME: u32 = 1000;
+
+/// Before it leaves so many bytes, or one more of so many accesses, an origin looks into its own rings: who has left something
+/// there waits no longer than this takes.
+const LOOKS_FIRST: usize = 512;
+const LOOKS_EVERY: usize = 16;
 
 /// Whether a target comes to the library.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -116,9 +120,14 @@ impl Window {
         };
         let (input, (output, out_len)) = (access.input, access.output);
         let data = input.len().max(out_len);
-        if data > ring.most() || !self.hit_rate.may_ask() {
+        if data > ring.room() || !self.hit_rate.may_ask() {
             return Ok(false);
         }
+        // Elements, each of so many bytes.
+        let size = match access.what {
+            SmallAccess::Accumulate(..) => len.checked_div(target.count).unwrap_or(1).max(1),
+            _ => 1,
+        };
         let (kind, op, element, count) = match access.what {
             SmallAccess::Put => (kind::PUT, 0, 0, len),
             SmallAccess::Get => (kind::GET, 0, 0, len),
@@ -131,19 +140,43 @@ impl Window {
             }
             SmallAccess::CompareAndSwap => (kind::COMPARE_AND_SWAP, 0, 0, len),
         };
-        let wish = Wish {
-            at: (access.at + skip as i64) as u64,
+        let wish = |from: usize, count: usize, len: usize| Wish {
+            at: (access.at + skip as i64) as u64 + from as u64,
             count: count as u32,
-            len: data as u16,
+            len: len as u16,
             kind,
             op,
             element,
             refused: false,
         };
+        let windows = process.source::<Windows>();
         outbox.leave(target.rank, |published| {
-            // SAFETY: this process is the ring's origin; the input is a slice; the caller's promise for the output.
-            while unsafe { !published.push(ring, wish, (input.as_ptr(), input.len()), output) } {
-                self.settle_with(process, target.rank, published, Comes::Perhaps)?;
+            let mut push = |wish: Wish, input: &[u8], output| {
+                if usize::from(wish.len) >= LOOKS_FIRST
+                    || published.len() % LOOKS_EVERY == LOOKS_EVERY - 1
+                {
+                    windows.serve_slots();
+                }
+                // SAFETY: this process is the ring's origin; the input is a slice; the caller's promise for the output.
+                while unsafe { !published.push(ring, wish, (input.as_ptr(), input.len()), output) }
+                {
+                    self.settle_with(process, target.rank, published, Comes::Perhaps)?;
+                }
+                Ok(())
+            };
+            let piece = ring.most().min(PIECE);
+            if data <= piece {
+                return push(wish(0, count, data), input, output);
+            }
+            let piece = piece / size * size;
+            for from in (0..data).step_by(piece) {
+                let len = piece.min(data - from);
+                let input = input.get(from..from + len).unwrap_or(&[]);
+                let output = match output.is_null() {
+                    true => output,
+                    false => output.wrapping_add(from),
+                };
+                push(wish(from, len / size, len), input, output)?;
             }
             Ok(())
         })?;
@@ -198,9 +231,13 @@ impl Window {
             Comes::Perhaps => LOOKS,
         };
         loop {
+            let before = published.len();
             let all = published.end_served(ring, |entry| {
                 keep_first(&mut result, self.take_in(process, target, ring, entry));
             });
+            if published.len() < before {
+                looks = 0;
+            }
             if all {
                 self.hit_rate.note(true);
                 return result;
@@ -287,7 +324,7 @@ impl Window {
         let len = usize::from(wish.len);
         let copy = |write: bool, local: *mut u8, len: usize| {
             // SAFETY: memory of the ring's, or that the program has lent, or a local variable; the target's is the window's.
-            unsafe { single_copy::copy(process, &self.comm, target, write, local, len, address) }
+            unsafe { self.copy_by_kernel(process, target, write, (local, len), address) }
         };
         let control = self.control()?;
         let member = target as usize;

@@ -1,8 +1,10 @@
 //! What others have left to a member in rings ([`deferred`](crate::deferred)), as it carries that out.
 
+use std::mem::MaybeUninit;
+
 use crate::apply::{self, LONGEST_COMPARED, Reduction};
 use crate::control::Control;
-use crate::rings::{Wish, kind};
+use crate::rings::{PIECE, Wish, kind};
 
 /// The memory that a member serves by rings.
 pub(crate) struct Inbox {
@@ -28,14 +30,15 @@ impl Inbox {
         let (me, mut any) = (control.me(), false);
         for (origin, next) in self.next.iter_mut().enumerate() {
             let Some(ring) = control.ring(origin, me) else {
-                return any;
+                continue;
             };
             let served = ring.serve(next, |number| {
                 let wish = ring.wish(number);
                 // Origins have checked this where they can; an entry that is overwritten by a stray pointer does no more harm.
-                let fits = usize::from(wish.len) <= ring.most();
+                let most = ring.most().min(PIECE);
+                let fits = usize::from(wish.len) <= most;
                 wish.kind == kind::FILLER
-                    || fits && carry_out(control, base, has, wish, ring.data(number))
+                    || fits && carry_out(control, (base, has), wish, ring.data(number), most)
             });
             if served {
                 any = true;
@@ -45,18 +48,16 @@ impl Inbox {
     }
 }
 
-/// Carries out an entry. Returns whether it could.
+/// Carries out an entry whose data has room for `most` bytes, not more than [`PIECE`]. Returns whether it could.
 // Not inlined: who looks into rings mostly finds nothing, and would save registers for it each time.
 #[inline(never)]
 fn carry_out(
     control: &Control,
-    base: *mut u8,
-    has: &dyn Fn(u64, usize) -> bool,
+    (base, has): (*mut u8, &dyn Fn(u64, usize) -> bool),
     wish: Wish,
     data: *mut u8,
+    most: usize,
 ) -> bool {
-    /// Bytes of results that are held meanwhile.
-    const HELD: usize = 1024;
     let count = wish.count as usize;
     let reduction = match wish.kind {
         kind::ACCUMULATE | kind::GET_ACCUMULATE => {
@@ -68,14 +69,17 @@ fn carry_out(
         Some(reduction) => count.saturating_mul(reduction.extent()),
         None => count,
     };
-    if !has(wish.at, len) || len > HELD {
+    if !has(wish.at, len) || len > most {
         return false;
     }
     let place = match base.is_null() {
         true => std::ptr::with_exposed_provenance_mut(wish.at as usize),
         false => base.wrapping_add(wish.at as usize),
     };
-    let (me, mut held) = (control.me(), [0u8; HELD]);
+    let me = control.me();
+    // What was found, meanwhile.
+    let mut held = MaybeUninit::<[u8; PIECE]>::uninit();
+    let held = held.as_mut_ptr().cast::<u8>();
     // SAFETY: within this process's memory of the window; the entry's data has room for as much; accumulates are under this
     // member's lock, as by all others.
     unsafe {
@@ -87,9 +91,9 @@ fn carry_out(
             }),
             (kind::GET_ACCUMULATE, Some(reduction)) => {
                 control.alone(me, || {
-                    reduction.plainly(place, count, data, held.as_mut_ptr());
+                    reduction.plainly(place, count, data, held);
                 });
-                netmod_kit::copy(held.as_ptr(), data, len);
+                netmod_kit::copy(held, data, len);
             }
             (kind::COMPARE_AND_SWAP, _) if count <= LONGEST_COMPARED => {
                 let mut both = [[0u8; LONGEST_COMPARED]; 2];

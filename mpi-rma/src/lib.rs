@@ -43,6 +43,7 @@ mod grants;
 mod heap;
 mod helper;
 mod inbox;
+mod kernel_copy;
 mod key_exchange;
 mod keys;
 mod lanes;
@@ -95,6 +96,7 @@ pub use buffers::{Form, Origin, Target};
 pub use epochs::FenceAssert;
 pub use fast_path::{Atomic, Change, Word};
 pub use helper::{end_serving, keep_serving};
+pub use kernel_copy::kernel_copies;
 /// How transfers copy between places that may overlap.
 pub use netmod_kit::copy_overlapping;
 pub use network_atomics::NetworkAtomics;

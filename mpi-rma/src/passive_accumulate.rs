@@ -17,7 +17,6 @@ use crate::buffers::{Origin, Target};
 use crate::passive_turn::Memory;
 use crate::runs::Run;
 use crate::window::Window;
-use mpi_core::comm::single_copy;
 use mpi_core::process::Process;
 use mpi_types::error::{Class, Error, Result};
 use mpi_types::op::PredefinedOp;
@@ -242,11 +241,9 @@ impl Window {
             let local = now.as_mut_ptr();
             match memory {
                 Memory::There(start) => {
-                    let (comm, address) = (&self.comm, start.wrapping_add(at));
+                    let address = start.wrapping_add(at);
                     // SAFETY: `now` has `len` bytes; the member's memory is the window's.
-                    unsafe {
-                        single_copy::copy(process, comm, target, write, local, len, address)?
-                    };
+                    unsafe { self.copy_by_kernel(process, target, write, (local, len), address)? };
                 }
                 Memory::Here(here) => {
                     let place = here.wrapping_add(at as usize);

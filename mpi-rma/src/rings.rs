@@ -22,6 +22,12 @@ mod tests;
 use crate::primitives::{AtomicU32, Ordering};
 use mapped::{DATA, LINE};
 
+/// Bytes of an entry's data, where an access has more: the target carries out one while the origin writes the next.
+pub(crate) const PIECE: usize = 4096;
+
+/// The origin hears at once that an entry of so many lines is served, as it may wait for its room; of others together.
+const LONG: u32 = 8;
+
 /// The first word of a line.
 const EMPTY: u32 = 0;
 const PUBLISHED: u32 = 1;
@@ -113,6 +119,17 @@ impl<M: Memory> Ring<M> {
         self.0.lines() as usize / 2 * LINE - DATA
     }
 
+    /// Bytes of all lines.
+    pub fn room(self) -> usize {
+        self.0.lines() as usize * LINE
+    }
+
+    /// Whether anything was ever published. To be asked when nobody publishes any more.
+    pub fn is_used(self) -> bool {
+        // SAFETY: nobody writes to it; the first entry was at this line.
+        unsafe { self.0.lines_of(0) != 0 }
+    }
+
     /// How many lines the target has served, of all that were ever published and not taken back.
     pub fn served(self) -> u32 {
         self.0.count().load(Ordering::Acquire)
@@ -198,6 +215,10 @@ impl<M: Memory> Ring<M> {
                 unsafe { self.0.refuse(*next) };
             }
             *next = next.wrapping_add(lines);
+            if lines >= LONG {
+                // Release: as below.
+                self.0.count().store(*next, Ordering::Release);
+            }
             match self.take(*next) {
                 Some(more) => lines = more,
                 None => break,

@@ -142,7 +142,9 @@ impl Window {
             service.withdraw();
         }
         if let Some(piece) = &self.memory.piece {
-            mpi_comm::collective::arenas(process).give_back(piece);
+            let control = self.control.as_ref().filter(|control| control.has_rings());
+            let used = control.map_or(usize::MAX, Control::used);
+            mpi_comm::collective::arenas(process).give_back(piece, used);
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crossbeam_utils::CachePadded;
 use mpi_core::lock::Guarded;
@@ -44,6 +44,7 @@ pub struct Windows {
     passive: PassiveTargets,
     /// Such memory that the program has.
     pub(crate) shared_pieces: SharedSegments,
+    kernel_copies: AtomicU64,
 }
 
 /// Windows that have a lane on a VCI, and which of theirs it is.
@@ -77,7 +78,18 @@ impl Windows {
             atomics,
             passive,
             shared_pieces: SharedSegments::default(),
+            kernel_copies: AtomicU64::new(0),
         }
+    }
+
+    /// How many copies to and from other processes' windows the kernel has made.
+    pub(crate) fn kernel_copies(&self) -> u64 {
+        self.kernel_copies.load(Ordering::Relaxed)
+    }
+
+    /// It makes one more.
+    pub(crate) fn count_kernel_copy(&self) {
+        self.kernel_copies.fetch_add(1, Ordering::Relaxed);
     }
 
     /// When the network's atomics are to be used.

@@ -278,10 +278,17 @@ impl Process {
         self.crowded.store(crowded, Ordering::Relaxed);
     }
 
-    /// How often to look at a flag in shared memory before looking for messages.
+    /// How often to look at a flag in shared memory before looking for messages. What others ask of this process meanwhile, as
+    /// in its created windows, waits for that long.
     #[inline]
     pub fn looks(&self) -> u32 {
-        if self.is_oversubscribed() { 1 } else { 64 }
+        const LOOKS: u32 = 64;
+        const LOOKS_AT_WORK: u32 = 4;
+        match (self.is_oversubscribed(), self.sources.have_work()) {
+            (true, _) => 1,
+            (false, true) => LOOKS_AT_WORK,
+            (false, false) => LOOKS,
+        }
     }
 
     /// After a fruitless test or probe: programs make them in loops, in which whoever they wait for

@@ -29,8 +29,10 @@ const _: () = assert!(DATA == size_of::<Head>() && std::mem::offset_of!(Head, st
 fn lines(members: usize) -> u32 {
     match members {
         0..2 => 0,
-        2..5 => 32,
-        5..9 => 16,
+        2 => 512,
+        3 => 256,
+        4 => 128,
+        5..9 => 32,
         9..=MOST_MEMBERS => 4,
         _ => 0,
     }
@@ -44,9 +46,9 @@ fn bytes(members: usize) -> usize {
     }
 }
 
-/// Bytes of all rings of a window of so many members.
+/// Bytes of all rings of a window of so many members: from each to each other.
 pub(crate) fn all_bytes(members: usize) -> usize {
-    members * members * bytes(members)
+    members * members.saturating_sub(1) * bytes(members)
 }
 
 /// A ring's memory, as both sides see it.
@@ -66,8 +68,8 @@ impl Mapped<'_> {
     pub unsafe fn of(rings: *mut u8, members: usize, origin: usize, target: usize) -> Option<Self> {
         let lines = lines(members);
         // Those to one target lie together, since it looks at them one after the other.
-        let number = target * members + origin;
-        (lines > 0).then(|| Mapped {
+        let number = target * members.saturating_sub(1) + origin - usize::from(origin > target);
+        (lines > 0 && origin != target).then(|| Mapped {
             start: rings.wrapping_add(number * bytes(members)),
             lines,
             _memory: PhantomData,

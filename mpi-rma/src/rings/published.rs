@@ -60,6 +60,11 @@ impl Published {
         self.entries.is_empty()
     }
 
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     /// Publishes one more, if there is room.
     ///
     /// # Safety
