@@ -20,13 +20,6 @@ pub use crate::sync::{AtomicU32, AtomicU64};
 use crate::sync::{Ordering, UnsafeCell};
 use crate::{Header, Peer};
 
-mod bodies;
-
-#[cfg(all(test, not(loom)))]
-use bodies::SHORT;
-pub use bodies::{Body, LONGEST, ROOM};
-use bodies::{FEW, PAID, Used};
-
 /// What is written next to the payload: source, length and header.
 pub type Envelope = [u64; 4];
 
@@ -35,6 +28,31 @@ pub const INLINE: usize = 88;
 
 /// Cells of a queue that has ends for a VCI; a power of two.
 pub const CELLS: usize = 256;
+
+/// Bodies that the first messages take while the receiver is close behind; a power of two. A page of shared memory that nobody
+/// has used costs more than a short message does, and each cell's own body is two or three.
+pub const FEWEST: usize = 8;
+
+/// Those that they take while he is not far behind; a power of two.
+pub const FEW: usize = 32;
+
+/// Bodies of a queue: one for each cell, the few and the fewest.
+pub const BODIES: usize = CELLS + FEW + FEWEST;
+
+/// From this position on streams take their cells' own bodies: what another core has read lately is written more slowly than
+/// what has left its caches, by streams two to four times as slowly.
+const EARLY: u64 = 8192;
+
+/// From this one on answers do so too, in one cell more after each so many messages: they gain less than new memory takes.
+const LATE: u64 = 1 << 16;
+const PAYS: u64 = 128;
+
+/// From this one on all messages do, and cells have been met in them.
+const PAID: u64 = LATE + CELLS as u64 * (PAYS + 1);
+
+/// So often a sender looks whether one of the few is free again before he takes another: for about as long as new memory
+/// takes.
+const LOOKS: u32 = 200;
 
 /// A sender asks for the cell so many behind the one that it has written.
 const AHEAD: usize = 8;
@@ -69,8 +87,10 @@ pub struct Ends {
 #[derive(Default)]
 pub struct SenderView {
     head: u64,
-    /// For short bodies and for long ones.
-    used: [Used; 2],
+    /// The receiver was here when he was last waited for in vain.
+    left_at: u64,
+    /// No body from this one on has been met, of cells, of the few and of the fewest.
+    met: [usize; 3],
 }
 
 impl SenderView {
@@ -78,6 +98,65 @@ impl SenderView {
     #[inline(always)]
     pub fn may_claim(&self, position: u64, cells: usize) -> bool {
         position.wrapping_sub(self.head) < cells as u64
+    }
+
+    /// The number of the body for the message of a position, as far as the receiver is known to be. `answers`: the sender has
+    /// received something since the one before.
+    #[inline(always)]
+    pub fn body(&self, position: u64, answers: bool) -> usize {
+        let cell = position as usize & (CELLS - 1);
+        let takes_own = match answers {
+            true => (cell as u64) < position.saturating_sub(LATE) / PAYS,
+            false => position >= EARLY,
+        };
+        if takes_own || !self.may_claim(position, FEW) {
+            return cell;
+        }
+        match self.may_claim(position, FEWEST) {
+            true => CELLS + FEW + (position as usize & (FEWEST - 1)),
+            false => CELLS + (position as usize & (FEW - 1)),
+        }
+    }
+
+    /// The number of the body for the message of a position that was claimed, and whether it may be the body's first.
+    ///
+    /// Invariant: one of the few is written for position `p` only when `head > p - FEW`, that is when the receiver is done
+    /// with the position that had it before; so it is with the fewest.
+    #[inline(always)]
+    pub fn take_body(&mut self, ends: &Ends, position: u64, answers: bool) -> (usize, bool) {
+        if position >= PAID {
+            return (position as usize & (CELLS - 1), false);
+        }
+        self.take_early(ends, position, answers)
+    }
+
+    #[inline(never)]
+    fn take_early(&mut self, ends: &Ends, position: u64, answers: bool) -> (usize, bool) {
+        if !self.may_claim(position, FEWEST) {
+            // Acquire: the receiver's reads of the body come before our writes to it.
+            self.head = ends.head.0.load(Ordering::Acquire);
+            if position < EARLY && self.head != self.left_at {
+                self.await_few(ends, position);
+            }
+        }
+        let number = self.body(position, answers);
+        let met = &mut self.met[usize::from(number >= CELLS) + usize::from(number >= CELLS + FEW)];
+        let is_first = number >= *met;
+        *met = (*met).max(number + 1);
+        (number, is_first)
+    }
+
+    /// Waits until the receiver is done with the position that had this one's body among the few, while he gets on.
+    fn await_few(&mut self, ends: &Ends, position: u64) {
+        for _ in 0..LOOKS {
+            if self.may_claim(position, FEW) {
+                return;
+            }
+            std::hint::spin_loop();
+            // Acquire: as above.
+            self.head = ends.head.0.load(Ordering::Acquire);
+        }
+        self.left_at = self.head;
     }
 }
 
@@ -87,8 +166,6 @@ pub struct ReceiverView {
     next: u64,
     /// The position from which on senders are to be told.
     tell_at: u64,
-    /// About how many messages had bodies, up to [`PAID`].
-    bodied: u32,
 }
 
 /// Claims a cell: its position, or `None` if the queue is full.
@@ -135,23 +212,19 @@ impl ReceiverView {
     /// Is done with the position that `peek` gave.
     #[inline(always)]
     pub fn advance(&mut self, ends: &Ends, cells: &[Cell]) {
-        let cell = &cells[self.next as usize & (cells.len() - 1)];
         self.next += 1;
         if self.next >= self.tell_at {
-            self.tell(ends, cell, cells.len());
+            self.tell(ends, cells.len());
         }
     }
 
-    /// Tells the senders, who need to know it often while they share few bodies. `last`: what has just been received.
+    /// Tells the senders, of whom the first need to know it often.
     #[cold]
     #[inline(never)]
-    fn tell(&mut self, ends: &Ends, last: &Cell, cells: usize) {
-        let few = (FEW / 2).min(cells / 4);
-        if self.bodied < PAID && last.envelope_word(0) >> 32 > INLINE as u64 {
-            self.bodied += few as u32;
-        }
+    fn tell(&mut self, ends: &Ends, cells: usize) {
         ends.head.0.store(self.next, Ordering::Release);
-        let next = if self.bodied < PAID { few } else { cells / 4 };
+        let few = (FEWEST / 2).min(cells / 4);
+        let next = if self.next < PAID { few } else { cells / 4 };
         self.tell_at = self.next + next as u64;
     }
 }
@@ -283,6 +356,8 @@ pub struct Inbox {
     ends: NonNull<Ends>,
     cells: NonNull<Cell>,
     bodies: *mut u8,
+    stride: usize,
+    longest: usize,
     view: ReceiverView,
 }
 
@@ -296,15 +371,23 @@ pub struct Front<'a> {
 }
 
 impl Inbox {
-    /// The bodies begin at `bodies` and have [`ROOM`].
+    /// Body `n` of the [`BODIES`] begins at `bodies + n * stride` and has room for `longest` bytes.
     ///
     /// # Safety
     /// As for [`Mailbox::new`].
-    pub unsafe fn new(ends: NonNull<Ends>, cells: NonNull<Cell>, bodies: *mut u8) -> Inbox {
+    pub unsafe fn new(
+        ends: NonNull<Ends>,
+        cells: NonNull<Cell>,
+        bodies: *mut u8,
+        stride: usize,
+        longest: usize,
+    ) -> Inbox {
         Inbox {
             ends,
             cells,
             bodies,
+            stride,
+            longest,
             view: ReceiverView::default(),
         }
     }
@@ -324,6 +407,12 @@ impl Inbox {
         self.view.next
     }
 
+    /// The longest message. A longer one that is announced must not be read.
+    #[inline(always)]
+    pub fn longest(&self) -> usize {
+        self.longest
+    }
+
     /// As [`Inbox::payload`] of a message that is known to be no longer than [`INLINE`].
     #[inline(always)]
     pub fn short_payload(&self, front: Front<'_>) -> *const u8 {
@@ -332,7 +421,7 @@ impl Inbox {
         unsafe { front.cell.payload() }
     }
 
-    /// Where its payload lies, which is no longer than [`LONGEST`]: a longer one that is announced must not be read.
+    /// Where its payload lies.
     #[inline(always)]
     pub fn payload(&self, front: Front<'_>) -> *const u8 {
         if front.len() <= INLINE {
@@ -340,9 +429,9 @@ impl Inbox {
             unsafe { front.cell.payload() }
         } else {
             // SAFETY: published, and the receiver's until it advances.
-            let offset = unsafe { front.cell.body() };
-            assert!(offset <= ROOM - LONGEST);
-            self.bodies.wrapping_add(offset)
+            let number = unsafe { front.cell.body() };
+            assert!(number < BODIES);
+            self.bodies.wrapping_add(number * self.stride)
         }
     }
 
@@ -351,12 +440,9 @@ impl Inbox {
     pub fn advance(&mut self) {
         // SAFETY: as `new` was promised.
         let ends = unsafe { self.ends.as_ref() };
-        let position = self.view.next;
         self.view.next += 1;
         if self.view.next >= self.view.tell_at {
-            // SAFETY: as above; the place is within the queue, and the cell the receiver's until senders are told.
-            let last = unsafe { self.cells.add(position as usize & (CELLS - 1)).as_ref() };
-            self.view.tell(ends, last, CELLS);
+            self.view.tell(ends, CELLS);
         }
     }
 }
@@ -507,17 +593,17 @@ impl Cell {
         self.inline.with_mut(|place| place.cast())
     }
 
-    /// Says where the body is that the payload is in, from the first one, where the payload of a short message would be.
+    /// Says which body the payload is in, where that of a short one would be.
     ///
     /// # Safety
     /// The cell has been claimed.
     #[inline(always)]
-    pub unsafe fn set_body(&self, offset: usize) {
+    pub unsafe fn set_body(&self, number: usize) {
         // SAFETY: the caller's contract; the place is long enough.
-        unsafe { self.payload().cast::<u32>().write_unaligned(offset as u32) };
+        unsafe { self.payload().cast::<u32>().write_unaligned(number as u32) };
     }
 
-    /// Where the body is that the payload is in.
+    /// Which body the payload is in.
     ///
     /// # Safety
     /// The cell is published and has not been released, and its message is longer than [`INLINE`].

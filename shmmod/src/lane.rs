@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use netmod::ring::{Body, CELLS, INLINE, Inbox, LONGEST, Mailbox, Sent, claim, publish};
+use netmod::ring::{CELLS, INLINE, Inbox, Mailbox, Sent, claim, publish};
 use netmod::{
     AtomicOp, DirectCopy, Header, IoVec, Issued, Lane, LaneError, Peer, Pipes, RemoteAddr,
     RemoteKey, Resolver, Sink, Token, VciId, WakeUp,
@@ -20,7 +20,7 @@ use crate::hand_over::HandOver;
 use crate::lent::Kept;
 use crate::live::Hands;
 use crate::pipes::Receiving;
-use crate::segment::{Location, Segment};
+use crate::segment::{BODY, Location, STRIDE, Segment};
 use crate::sending::{Ended, Sending};
 use crate::shared_copy::{Habit, may_share};
 use crate::single_copy::{self, Direction, NotCopied};
@@ -124,7 +124,7 @@ impl Remote {
         let next = self.segment.front().ends.tail.0.load(Ordering::Relaxed);
         let view = &self.mailbox.get().view;
         if view.may_claim(next, CELLS) {
-            let body = self.segment.body(view.foresee_body(next, len, answers));
+            let body = self.segment.body(view.body(next, answers));
             netmod_kit::ask_for_lines(body, len);
         }
     }
@@ -149,7 +149,7 @@ impl Remote {
         len: usize,
         fill: impl FnOnce(*mut u8),
     ) -> Result<(), LaneError> {
-        if len > LONGEST {
+        if len > BODY {
             return too_long();
         }
         let front = self.segment.front();
@@ -167,10 +167,10 @@ impl Remote {
         let payload = if len <= INLINE {
             short
         } else {
-            let Body { offset, is_first } = view.take_body(&front.ends, position, len, answers);
+            let (number, is_first) = view.take_body(&front.ends, position, answers);
             // SAFETY: as above.
-            unsafe { cell.set_body(offset) };
-            let body = self.segment.body(offset);
+            unsafe { cell.set_body(number) };
+            let body = self.segment.body(number);
             if is_first {
                 // It meets pages that are not mapped yet. A read has the system map some at once, a write but one.
                 // SAFETY: the body is within the segment; what is in it doesn't matter.
@@ -274,8 +274,8 @@ impl ShmLane {
         mode: SingleCopy,
     ) -> Self {
         let (ends, cells, _) = own.parts();
-        // SAFETY: the segment is kept beside it, and has the bodies there.
-        let inbox = unsafe { Inbox::new(ends, cells, own.body(0)) };
+        // SAFETY: the segment is kept beside it, and has a body of that size for each cell.
+        let inbox = unsafe { Inbox::new(ends, cells, own.body(0), STRIDE, BODY) };
         ShmLane {
             me,
             vci,
@@ -523,7 +523,7 @@ impl Lane for ShmLane {
                 return done > 0;
             };
             let (from, header, len) = (front.from(), front.header(), front.len());
-            assert!(len <= LONGEST);
+            assert!(len <= BODY);
             // SAFETY: published, and senders leave it alone until `advance` lets them; the length has been
             // bounded.
             let payload = unsafe { std::slice::from_raw_parts(inbox.payload(front), len) };

@@ -12,12 +12,15 @@ use std::ptr::NonNull;
 use std::slice;
 use std::sync::atomic::Ordering;
 
-use netmod::ring::{self, AtomicU32, AtomicU64, CELLS, Cell, Ends, Padded};
+use netmod::ring::{AtomicU32, AtomicU64, BODIES, CELLS, Cell, Ends, Padded};
 use netmod::{OpenError, Shares, Words};
 
 use crate::room::touches_may_fail;
 
-const MAGIC: u64 = u64::from_le_bytes(*b"weftshm5");
+/// Bytes of a message that doesn't fit into its cell: 8 KiB, which programs like, and what goes before.
+pub(crate) const BODY: usize = 8192 + 128;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"weftshm6");
 
 /// What stands at the beginning of a segment.
 #[repr(C)]
@@ -34,8 +37,11 @@ pub(crate) struct Front {
 
 const CELLS_AT: usize = 4096;
 const BODIES_AT: usize = CELLS_AT + CELLS * size_of::<Cell>();
+/// From one body to the next: an odd number of cache lines, so that the beginnings of bodies do not
+/// compete for the same few places in the caches.
+pub(crate) const STRIDE: usize = BODY + 64;
 /// What there is from the beginning.
-const QUEUE: usize = (BODIES_AT + ring::ROOM).next_multiple_of(4096);
+const QUEUE: usize = (BODIES_AT + BODIES * STRIDE).next_multiple_of(4096);
 /// Pipes that may be open at once.
 pub(crate) const PIPES: usize = 128;
 /// Bytes of a chunk of a long message: short enough that the receiver has early what to do, long enough that the words
@@ -252,11 +258,11 @@ impl Segment {
         self.base.as_ptr().wrapping_add(ROOM_AT)
     }
 
-    /// The first byte of the body that is so far from the first one.
+    /// The first byte of a body.
     #[inline(always)]
-    pub fn body(&self, offset: usize) -> *mut u8 {
-        debug_assert!(offset <= ring::ROOM - ring::LONGEST);
-        self.base.as_ptr().wrapping_add(BODIES_AT + offset)
+    pub fn body(&self, number: usize) -> *mut u8 {
+        debug_assert!(number < BODIES);
+        self.base.as_ptr().wrapping_add(BODIES_AT + number * STRIDE)
     }
 }
 
@@ -379,7 +385,7 @@ mod tests {
         }
         assert_eq!(taken(), BODIES_AT as u64);
         // SAFETY: a place of a body of this queue, which nobody else uses.
-        unsafe { own.body(ring::ROOM - ring::LONGEST).write(1) };
+        unsafe { own.body(BODIES - 1).write(1) };
         assert_eq!(taken(), BODIES_AT as u64 + 4096);
     }
 

@@ -3,12 +3,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use netmod::ring::LONGEST;
 use netmod::{Lane, Limits, OpenError, RemoteKey, Resolver, SharedMemory, Transport, VciId};
 
 use crate::config::{Config, SingleCopy};
 use crate::lane::ShmLane;
-use crate::segment::Segment;
+use crate::segment::{BODY, Segment};
 use crate::shared_segment::SharedSegments;
 use crate::single_copy;
 use crate::wake_up;
@@ -51,7 +50,7 @@ impl Transport for Shm {
 
     fn limits(&self) -> Limits {
         Limits {
-            max_payload: LONGEST,
+            max_payload: BODY,
             eager: netmod::EAGER,
             get: self.config.single_copy != SingleCopy::Never,
             native_rma: true,

@@ -3,7 +3,7 @@
 //!
 //! Whatever is not plain is left as it is, for the general way to find and do.
 
-use netmod::ring::{self, INLINE, LONGEST, Sent, copy_short};
+use netmod::ring::{self, INLINE, Sent, copy_short};
 use netmod::{Header, Peer, Sink, VciId};
 
 use super::{POLL_BUDGET, VciState};
@@ -188,7 +188,7 @@ impl VciState {
         {
             return Looked::Other;
         }
-        if len > room || (!ANY && len > INLINE) || (ANY && len > LONGEST) {
+        if len > room || (!ANY && len > INLINE) || (ANY && len > inbox.longest()) {
             return Looked::Other;
         }
         let Some(stream) = engine.streams.peek_own(front.from()) else {
@@ -230,7 +230,7 @@ impl VciState {
 unsafe fn front_of<'a>(inbox: &ring::Inbox) -> Option<(Peer, Header, &'a [u8])> {
     let front = inbox.peek()?;
     let (from, header, len) = (front.from(), front.header(), front.len());
-    assert!(len <= LONGEST);
+    assert!(len <= inbox.longest());
     // SAFETY: published, and senders leave it alone until `advance` lets them; the length has been
     // bounded.
     let payload = unsafe { std::slice::from_raw_parts(inbox.payload(front), len) };

@@ -18,7 +18,6 @@ fn sequence_numbers_wrap() {
     let mut receiver = ReceiverView {
         next: start,
         tell_at: start,
-        ..ReceiverView::default()
     };
     for position in start..start + 12 {
         assert_eq!(receiver.peek(&cells), None);
@@ -29,90 +28,76 @@ fn sequence_numbers_wrap() {
     }
 }
 
-/// A queue of all cells, on which messages lie in bodies.
-struct Queue {
-    ends: Ends,
-    cells: Vec<Cell>,
-}
-
-impl Queue {
-    fn new() -> Queue {
-        Queue {
-            ends: Ends {
-                tail: Padded(AtomicU64::new(0)),
-                head: Padded(AtomicU64::new(0)),
-            },
-            cells: (0..CELLS).map(|_| Cell::empty()).collect(),
-        }
-    }
-
-    fn send(&self, position: u64, len: usize) {
-        let cell = &self.cells[position as usize & (CELLS - 1)];
-        // SAFETY: the cell was claimed by the caller.
-        unsafe { cell.set_envelope([(len as u64) << 32, 0, 0, 0]) };
-        publish(cell, position);
-    }
-}
-
-/// Two senders, who know of the receiver at different times, messages of all lengths, and a receiver that is now quick, now
-/// slow: nothing that is unread shares memory with what is written.
+/// Two senders, who know of the receiver at different times, and a receiver that is now quick, now slow.
 #[test]
 fn a_body_is_taken_again_when_its_message_has_been_read() {
-    let queue = Queue::new();
+    let ends = Ends {
+        tail: Padded(AtomicU64::new(0)),
+        head: Padded(AtomicU64::new(0)),
+    };
+    let cells: Vec<Cell> = (0..CELLS).map(|_| Cell::empty()).collect();
     let mut senders = [SenderView::default(), SenderView::default()];
     let mut receiver = ReceiverView::default();
     let mut unread = std::collections::VecDeque::new();
-    let (mut few, mut late) = (0, 0);
+    let (mut few, mut own) = (0, 0);
     let mut dice = 1_u64;
-    let end = 4 * u64::from(PAID);
+    let end = LATE + 2 * CELLS as u64 * PAYS;
     while receiver.next < end {
         dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let slow = receiver.next / 500 % 3 == 2;
         let sender = &mut senders[(dice >> 40) as usize % 2];
         let receives = (dice >> 50).is_multiple_of(8) == slow;
         if receives && !unread.is_empty() {
-            assert!(receiver.peek(&queue.cells).is_some());
-            receiver.advance(&queue.ends, &queue.cells);
+            assert!(receiver.peek(&cells).is_some());
+            receiver.advance(&ends, &cells);
             unread.pop_front();
-        } else if let Some(position) = claim(&queue.ends, CELLS, sender) {
-            let len = [100, SHORT, SHORT + 1, LONGEST][(dice >> 43) as usize % 4];
-            let answers = !(dice >> 46).is_multiple_of(64);
-            let foreseen = sender.foresee_body(position, len, answers);
-            let Body { offset, .. } = sender.take_body(&queue.ends, position, len, answers);
-            let is_few = bodies::is_few(offset);
-            assert!(offset == foreseen || is_few);
-            assert!(offset + len <= ROOM);
-            let apart = |&(from, to): &(usize, usize)| offset + len <= from || to <= offset;
-            assert!(unread.iter().all(apart), "{position}");
-            few += u64::from(is_few);
-            late += u64::from(is_few && receiver.next > end - 1000);
-            unread.push_back((offset, offset + len));
-            queue.send(position, len);
+        } else if let Some(position) = claim(&ends, CELLS, sender) {
+            let answers = !(dice >> 45).is_multiple_of(4);
+            let foreseen = sender.body(position, answers);
+            let (number, _) = sender.take_body(&ends, position, answers);
+            let kind = |number| (number >= CELLS) as u32 + (number >= CELLS + FEW) as u32;
+            assert!(number == foreseen || kind(number) > kind(foreseen));
+            assert!(number < BODIES && !unread.contains(&number), "{position}");
+            few += u64::from(number >= CELLS && position >= EARLY);
+            own += u64::from(number < CELLS && position < LATE);
+            assert!(number < CELLS || position < LATE + CELLS as u64 * PAYS);
+            unread.push_back(number);
+            publish(&cells[position as usize & (CELLS - 1)], position);
         }
     }
-    assert!(few > u64::from(PAID) / 4 && late == 0, "{few} {late}");
+    assert!(few > LATE / 3 && own > LATE / 8, "{few} {own}");
 }
 
-/// A receiver that keeps up has the first messages in few bodies. The more there are the more cells have their own, each of
-/// which is met once.
+/// A receiver that keeps up has the first messages in few bodies, of which each is met once. Answers get to those of cells as
+/// they pay, streams sooner.
 #[test]
-fn cells_have_bodies_of_their_own_as_they_pay() {
-    for len in [SHORT, LONGEST] {
-        let queue = Queue::new();
+fn the_first_messages_take_few_bodies() {
+    for (answers, until, end) in [
+        (true, LATE, LATE + 2 * CELLS as u64 * PAYS),
+        (false, EARLY, EARLY + 2 * CELLS as u64),
+    ] {
+        let ends = Ends {
+            tail: Padded(AtomicU64::new(0)),
+            head: Padded(AtomicU64::new(0)),
+        };
+        let cells: Vec<Cell> = (0..CELLS).map(|_| Cell::empty()).collect();
         let (mut sender, mut receiver) = (SenderView::default(), ReceiverView::default());
         let mut met = std::collections::HashSet::new();
-        let mut own = 0;
-        for number in 0..2 * PAID {
-            let position = claim(&queue.ends, CELLS, &mut sender).expect("there is room");
-            let Body { offset, is_first } = sender.take_body(&queue.ends, position, len, true);
-            let is_new = met.insert(offset);
+        for number in 0..end {
+            let position = claim(&ends, CELLS, &mut sender).expect("there is room");
+            let (body, is_first) = sender.take_body(&ends, position, answers);
+            assert!(body >= CELLS || number >= until);
+            let is_new = met.insert(body);
             assert!(is_first || !is_new, "{number}");
-            own += usize::from(is_new && !bodies::is_few(offset));
-            assert!(own as u32 * 64 <= number, "{number}");
-            assert!(number < PAID || !bodies::is_few(offset));
-            queue.send(position, len);
-            receiver.advance(&queue.ends, &queue.cells);
+            let paid = number.saturating_sub(LATE) / PAYS;
+            assert!(
+                !answers || met.len() as u64 <= FEWEST as u64 + paid,
+                "{number} {body} {}",
+                met.len()
+            );
+            publish(&cells[position as usize & (CELLS - 1)], position);
+            receiver.advance(&ends, &cells);
         }
-        assert_eq!(met.len(), FEW + CELLS);
+        assert_eq!(met.len(), CELLS + FEWEST);
     }
 }
