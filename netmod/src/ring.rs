@@ -212,20 +212,26 @@ impl ReceiverView {
     /// Is done with the position that `peek` gave.
     #[inline(always)]
     pub fn advance(&mut self, ends: &Ends, cells: &[Cell]) {
+        let last = &cells[self.next as usize & (cells.len() - 1)];
         self.next += 1;
         if self.next >= self.tell_at {
-            self.tell(ends, cells.len());
+            self.tell(ends, last, cells.len());
         }
     }
 
-    /// Tells the senders, of whom the first need to know it often.
+    /// Tells the senders, of whom the first need to know it often, most of all if they need bodies. `last`: what has just been
+    /// received.
     #[cold]
     #[inline(never)]
-    fn tell(&mut self, ends: &Ends, cells: usize) {
+    fn tell(&mut self, ends: &Ends, last: &Cell, cells: usize) {
+        let has_body = last.envelope_word(0) >> 32 > INLINE as u64;
         ends.head.0.store(self.next, Ordering::Release);
-        let few = (FEWEST / 2).min(cells / 4);
-        let next = if self.next < PAID { few } else { cells / 4 };
-        self.tell_at = self.next + next as u64;
+        let next = match (self.next < PAID, has_body) {
+            (true, true) => FEWEST / 2,
+            (true, false) => FEW / 2,
+            (false, _) => cells / 4,
+        };
+        self.tell_at = self.next + next.min(cells / 4) as u64;
     }
 }
 
@@ -440,9 +446,12 @@ impl Inbox {
     pub fn advance(&mut self) {
         // SAFETY: as `new` was promised.
         let ends = unsafe { self.ends.as_ref() };
+        let position = self.view.next;
         self.view.next += 1;
         if self.view.next >= self.view.tell_at {
-            self.view.tell(ends, CELLS);
+            // SAFETY: as above; the place is within the queue, and the cell the receiver's until senders are told.
+            let last = unsafe { self.cells.add(position as usize & (CELLS - 1)).as_ref() };
+            self.view.tell(ends, last, CELLS);
         }
     }
 }

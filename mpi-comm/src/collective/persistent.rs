@@ -210,7 +210,7 @@ impl PersistentCollective {
                 .wait_despite_loss(comm.vci(), || Ok(self.look(process, 0)?.then_some(())));
         };
         let crowded = process.is_oversubscribed();
-        let looks = process.looks();
+        let looks = process.looks_between();
         process.wait_for_stores(comm.vci(), || {
             loop {
                 if self.look(process, looks)? {

@@ -263,7 +263,7 @@ impl<'a> Underway<'a> {
     #[inline]
     fn by_shared(&self, kept: &mut CommRun, shared: &SharedSlots, number: u64) -> Result<()> {
         let Underway { tag, signature, .. } = *self;
-        let slots = SharedPort::new(shared, self.process.looks(), tag, signature);
+        let slots = SharedPort::new(shared, self.process.looks_between(), tag, signature);
         let mut port = self.port(slots);
         let mut doubt = Doubt::new(self.process);
         let crowded = self.process.is_oversubscribed();
@@ -296,7 +296,7 @@ impl<'a> Underway<'a> {
             process: self.process,
             comm: self.comm,
             network,
-            looks: network.looks(self.process.looks()),
+            looks: network.looks(self.process.looks_between()),
         }
     }
 
@@ -314,7 +314,7 @@ impl<'a> Underway<'a> {
         let mut port = self.port(NodePort {
             node: SharedPort::new(
                 node,
-                process.looks(),
+                process.looks_between(),
                 self.tag,
                 self.signature.in_phases(kept.run.schedule().node_phases()),
             ),

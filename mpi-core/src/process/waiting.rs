@@ -278,16 +278,20 @@ impl Process {
         self.crowded.store(crowded, Ordering::Relaxed);
     }
 
-    /// How often to look at a flag in shared memory before looking for messages. What others ask of this process meanwhile, as
-    /// in its created windows, waits for that long.
+    /// How often to look at a flag in shared memory before looking for messages.
     #[inline]
     pub fn looks(&self) -> u32 {
-        const LOOKS: u32 = 64;
+        if self.is_oversubscribed() { 1 } else { 64 }
+    }
+
+    /// The same for who has looked so often before: what others ask of this process meanwhile, as in its created windows, waits
+    /// for that long.
+    #[inline]
+    pub fn looks_between(&self) -> u32 {
         const LOOKS_AT_WORK: u32 = 4;
-        match (self.is_oversubscribed(), self.sources.have_work()) {
-            (true, _) => 1,
-            (false, true) => LOOKS_AT_WORK,
-            (false, false) => LOOKS,
+        match self.sources.have_work() {
+            true => self.looks().min(LOOKS_AT_WORK),
+            false => self.looks(),
         }
     }
 

@@ -239,7 +239,7 @@ impl Place<'_> {
             comm,
             shared,
         } = self.way;
-        let (looks, crowded) = (process.looks(), process.is_oversubscribed());
+        let (looks, crowded) = (process.looks_between(), process.is_oversubscribed());
         let mut doubt = Doubt::new(process);
         let mut note = ProgressNote::new(process);
         process.wait_for_stores(comm.vci(), || {
