@@ -303,6 +303,8 @@ impl Arenas {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicU64;
+
     use super::*;
 
     struct Nothing;
@@ -321,6 +323,46 @@ mod tests {
         }
 
         fn settle(&self) {}
+    }
+
+    struct Memory(Box<[AtomicU64]>);
+
+    impl SharedSegment for Memory {
+        fn as_ptr(&self) -> *mut u8 {
+            self.0.as_ptr().cast_mut().cast()
+        }
+
+        fn key(&self) -> RemoteKey {
+            RemoteKey::default()
+        }
+
+        fn reserve(&self, _offset: usize, _len: usize) -> Result<(), OpenError> {
+            Ok(())
+        }
+
+        fn settle(&self) {}
+    }
+
+    #[test]
+    fn only_pages_that_were_used_are_zeroed() {
+        let memory = Memory((0..ARENA / 8).map(|_| AtomicU64::new(7)).collect());
+        let mut arena = Arena {
+            segment: Arc::new(memory),
+            taken: 0,
+            used: bits(1, 2),
+        };
+        let page = |arena: &Arena, number: usize| {
+            let start = arena.segment.as_ptr().wrapping_add(number * PAGE);
+            // SAFETY: within the memory, which nobody writes to meanwhile.
+            unsafe { std::slice::from_raw_parts(start, PAGE) }.to_vec()
+        };
+        // (What was never used is zero in truth.)
+        let untouched = page(&arena, 0);
+        arena.clear(0, 2);
+        assert_eq!(page(&arena, 0), untouched);
+        assert_eq!(page(&arena, 1), vec![0; PAGE]);
+        assert_eq!(page(&arena, 2), untouched);
+        assert_eq!(arena.used, bits(2, 1));
     }
 
     #[test]
