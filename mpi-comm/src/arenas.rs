@@ -307,24 +307,6 @@ mod tests {
 
     use super::*;
 
-    struct Nothing;
-
-    impl SharedSegment for Nothing {
-        fn as_ptr(&self) -> *mut u8 {
-            std::ptr::null_mut()
-        }
-
-        fn key(&self) -> RemoteKey {
-            RemoteKey::default()
-        }
-
-        fn reserve(&self, _offset: usize, _len: usize) -> Result<(), OpenError> {
-            Ok(())
-        }
-
-        fn settle(&self) {}
-    }
-
     struct Memory(Box<[AtomicU64]>);
 
     impl SharedSegment for Memory {
@@ -368,7 +350,7 @@ mod tests {
     #[test]
     fn pages_are_given_out_once() {
         let mut arena = Arena {
-            segment: Arc::new(Nothing),
+            segment: Arc::new(Memory(Box::default())),
             taken: 0,
             used: 0,
         };

@@ -1,4 +1,4 @@
-//! Small accesses to created windows that are left to the target, until an epoch ends or they are flushed.
+//! Accesses to created windows that are left to the target, unless they are long, until an epoch ends or they are flushed.
 //!
 //! The kernel copies such memory without its owner's help, but a system call takes longer than some words through shared
 //! memory and back. So an origin publishes what it wants in the ring to its target (`rings.rs`), and goes on. Whenever the

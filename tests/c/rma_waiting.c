@@ -2,11 +2,12 @@
  * take a system call each, are for targets that compute. Long puts and gets come whole either way.
  * ranks: 2
  * variants: shm
+ * alone: yes
  */
 #include "check.h"
 #include <unistd.h>
 
-enum { TIMES = 2000, BYTES = 100000 };
+enum { TIMES = 1000, TRIES = 5, BYTES = 100000 };
 
 static int rank, index_ = -1;
 static MPI_T_pvar_session session;
@@ -36,7 +37,7 @@ static unsigned long words(int times) {
     return counted() - before;
 }
 
-/* Puts and gets of all lengths around those at which they go another way, all left before one flush. */
+/* Puts, gets and accumulates of all lengths around those at which they go another way, or in one more piece. */
 static void lengths(int salt) {
     static const int some[] = {1, 991, 992, 993, 4063, 4064, 4065, 4096, 4097, 8192, 16383, 16384, 20000, 32767, 32768, 32769};
     OK(MPI_Win_lock(MPI_LOCK_SHARED, 1, 0, win));
@@ -51,7 +52,6 @@ static void lengths(int salt) {
         OK(MPI_Win_flush(1, win));
         CHECK(memcmp(local, local + BYTES, (size_t)len) == 0);
         CHECK_EQ(local[BYTES + len], 0);
-        /* Elements of 3 times 8 bytes do not fill pieces evenly. */
         int count = len / 8;
         if (count > 0) {
             OK(MPI_Accumulate(local, count, MPI_LONG, 1, 8, count, MPI_LONG, MPI_REPLACE, win));
@@ -85,24 +85,27 @@ int main(int argc, char **argv) {
         OK(MPI_Barrier(MPI_COMM_WORLD));
     int token = 0;
     for (int what = 0; what < 4; what++) {
-        unsigned long by_kernel = 0;
+        /* Others on the machine may take the target's core for a while: the least of some tries. */
+        unsigned long least = ~0UL;
+        for (int try = 0; try < TRIES; try++) {
+            if (rank == 0) {
+                unsigned long by_kernel = words(TIMES);
+                least = by_kernel < least ? by_kernel : least;
+            }
+            double sum = 0, one = 1;
+            switch (what) {
+            case 0: OK(MPI_Barrier(MPI_COMM_WORLD)); break;
+            case 1: OK(MPI_Allreduce(&one, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD)); break;
+            case 2: OK(MPI_Bcast(&token, 1, MPI_INT, 0, MPI_COMM_WORLD)); break;
+            default:
+                if (rank == 0)
+                    OK(MPI_Send(&token, 1, MPI_INT, 1, 0, MPI_COMM_WORLD));
+                else
+                    OK(MPI_Recv(&token, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+            }
+        }
         if (rank == 0)
-            by_kernel = words(TIMES);
-        double sum = 0, one = 1;
-        switch (what) {
-        case 0: OK(MPI_Barrier(MPI_COMM_WORLD)); break;
-        case 1: OK(MPI_Allreduce(&one, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD)); break;
-        case 2: OK(MPI_Bcast(&token, 1, MPI_INT, 0, MPI_COMM_WORLD)); break;
-        default:
-            if (rank == 0)
-                OK(MPI_Send(&token, 1, MPI_INT, 1, 0, MPI_COMM_WORLD));
-            else
-                OK(MPI_Recv(&token, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
-        }
-        if (rank == 0) {
-            /* Others on the machine may take a core from either for a while. */
-            CHECK(by_kernel < TIMES / 2);
-        }
+            CHECK(least < TIMES / 2);
     }
     for (int round = 0; round < 20; round++) {
         if (rank == 0)
