@@ -5,6 +5,7 @@ use std::ffi::{CStr, c_char, c_int, c_long, c_void};
 use std::fmt::{self, Write as _};
 use std::mem::transmute;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use mpi_core::{Class, Error};
 use mpi_objects::handler::{self, Callback, Caller, Function, Handler};
@@ -69,6 +70,9 @@ pub enum Arg {
     Text(*const c_char),
 }
 
+/// How long a process that ends because another is lost waits before it does.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
 /// Calls the error handler of `on` for an error in `function`, and gives the code that the function
 /// is to return.
 #[cold]
@@ -94,6 +98,10 @@ pub fn raise(error: Error, function: &'static str, on: On, args: &[(&'static str
     };
     if let Handler::Fatal | Handler::Abort = handler {
         fatal::complain(&message(&error, function, on, args, &handler));
+        if matches!(error.class(), Class::ProcFailed) {
+            // The cause may be in the process that is lost, which is ended when this one has: it is to have its say.
+            std::thread::sleep(LAST_WORDS);
+        }
         fatal::abort(class);
     }
     let code = match error.class() {

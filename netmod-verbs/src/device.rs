@@ -33,6 +33,24 @@ impl Drop for Context {
     }
 }
 
+impl Context {
+    /// Takes what the adapter has said since the last time about what hangs off this context: the names of its
+    /// asynchronous events, in their order. Does not wait.
+    pub(crate) fn events(&self) -> Vec<String> {
+        let mut said = Vec::new();
+        // SAFETY: all fields are numbers and pointers, for which zero is a value.
+        let mut event: ibv_async_event = unsafe { std::mem::zeroed() };
+        // SAFETY: the context is open, and its descriptor does not wait; each event is acknowledged once.
+        unsafe {
+            while (self.lib.get_async_event)(self.raw, &mut event) == 0 {
+                said.push(text((self.lib.event_type_str)(event.event_type)));
+                (self.lib.ack_async_event)(&mut event);
+            }
+        }
+        said
+    }
+}
+
 /// The port that is used.
 #[derive(Clone)]
 pub(crate) struct Port {
@@ -223,6 +241,13 @@ fn open_device(lib: Library, device: *mut ibv_device, name: &str) -> Result<Arc<
         raw,
         pd: std::ptr::null_mut(),
     };
+    // Who asks what has happened does not wait for it.
+    // SAFETY: the context and its descriptor are open.
+    unsafe {
+        let fd = (*raw).async_fd;
+        let flags = libc::fcntl(fd, libc::F_GETFL);
+        libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK);
+    }
     // SAFETY: the context is open.
     context.pd = unsafe { (lib.alloc_pd)(raw) };
     if context.pd.is_null() {

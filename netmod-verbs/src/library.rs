@@ -35,6 +35,9 @@ netmod_kit::symbols! {
         create_ah: fn(*mut ibv_pd, *mut ibv_ah_attr) -> *mut ibv_ah;
         destroy_ah: fn(*mut ibv_ah) -> c_int;
         wc_status_str: fn(ibv_wc_status) -> *const c_char;
+        get_async_event: fn(*mut ibv_context, *mut ibv_async_event) -> c_int;
+        ack_async_event: fn(*mut ibv_async_event);
+        event_type_str: fn(ibv_event_type) -> *const c_char;
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::engine::{Engine, Notice};
 use crate::ffi::*;
 use crate::names as name;
-use crate::peers::{NO_BUFFER, Slot, State};
+use crate::peers::{Connection, NO_BUFFER, Slot, State};
 use crate::queue::BATCH;
 use crate::wire::{Kind, Prefix};
 use netmod::{Header, LaneError, Sink};
@@ -129,6 +129,8 @@ impl Engine {
                 let buffer = wc.wr_id as u32;
                 if wc.status == IBV_WC_SUCCESS {
                     self.arrived(buffer, wc.byte_len as usize, sink);
+                } else {
+                    self.not_received(wc);
                 }
                 self.recv.give(buffer);
             }
@@ -257,6 +259,31 @@ impl Engine {
         }
     }
 
+    /// A message could not be received, with which its queue pair has ended: the adapter says here why, and of
+    /// what was to be sent only that it has been flushed.
+    #[cold]
+    fn not_received(&mut self, wc: &ibv_wc) {
+        let mine = |connection: &Connection| connection.qp.number() == wc.qp_num;
+        let index = self.connections.iter().position(mine);
+        if let Some(index) = index
+            && wc.status != IBV_WC_WR_FLUSH_ERR
+        {
+            let why = self.unexplained(wc);
+            self.fail_peer(index as u32, "receiving from it", &why);
+        }
+    }
+
+    /// What is known of a failure whose status says little of its cause.
+    fn unexplained(&self, wc: &ibv_wc) -> String {
+        let status = self.home.lib.status_text(wc.status);
+        let mut why = format!("{status} (vendor's code {:#x})", wc.vendor_err);
+        let events = self.home.events();
+        if !events.is_empty() {
+            why += &format!("; the adapter reports: {}", events.join(", "));
+        }
+        why
+    }
+
     /// A work request has failed; those before it have not.
     #[cold]
     fn failed(&mut self, index: u32, seq: u32, wc: &ibv_wc) {
@@ -282,7 +309,7 @@ impl Engine {
                 "its adapter refused ({status}): it exposes no memory at the place that was \
                  accessed (it was withdrawn, or the access goes beyond its end)"
             ),
-            _ => format!("{status} (vendor's code {:#x})", wc.vendor_err),
+            _ => self.unexplained(wc),
         };
         let what = match slot {
             Slot::Plain | Slot::Buffer(_) => "sending",

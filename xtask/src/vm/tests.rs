@@ -22,13 +22,25 @@ const LIMIT: u64 = 2700;
 /// How much longer each may take than outside (the factor `WEFT_TEST_PATIENCE`).
 const PATIENCE: u32 = 12;
 
+/// What the machine says of a failure besides the test itself: what its kernel has logged, and what its devices have
+/// counted (lost and repeated packets, refused accesses).
+const AFTERWARDS: &str = "afterwards() {
+    echo 'the kernel:'; dmesg | tail -n 20
+    for device in rxe0 rxe1; do
+        echo \"$device:\" $(cd /sys/class/infiniband/$device/ports/1/hw_counters && grep -vx 0 $(ls))
+    done
+    exit 1
+}
+";
+
 /// Builds and runs the tests whose names contain `filter`.
 pub fn run(filter: Option<&str>) -> Result {
     let mut script = String::from("export WEFT_TEST_VERBS=1\n");
+    script += AFTERWARDS;
     for binary in test_binaries("netmod-verbs")? {
         let name = filter.unwrap_or_default();
         script += &format!(
-            "echo {0}\n{0} --test-threads 1 {name} || exit 1\n",
+            "echo {0}\n{0} --test-threads 1 {name} || afterwards\n",
             binary.display()
         );
     }
@@ -46,7 +58,7 @@ pub fn run(filter: Option<&str>) -> Result {
         )?;
         script += &format!(
             "export WEFT_TEST_PREFIX={} WEFT_TEST_PATIENCE=${{WEFT_TEST_PATIENCE:-{PATIENCE}}}\n\
-             {} --test-threads 1 {} || exit 1\n",
+             {} --test-threads 1 {} || afterwards\n",
             prefix.display(),
             binary.display(),
             filter.unwrap_or("verbs"),
