@@ -2,6 +2,7 @@
 
 use crate::calls::{errno, errno_text};
 use crate::config::Config;
+use crate::events;
 use crate::ffi::*;
 use crate::library::Library;
 use netmod::OpenError;
@@ -30,24 +31,6 @@ impl Drop for Context {
             }
             (self.lib.close_device)(self.raw);
         }
-    }
-}
-
-impl Context {
-    /// Takes what the adapter has said since the last time about what hangs off this context: the names of its
-    /// asynchronous events, in their order. Does not wait.
-    pub(crate) fn events(&self) -> Vec<String> {
-        let mut said = Vec::new();
-        // SAFETY: all fields are numbers and pointers, for which zero is a value.
-        let mut event: ibv_async_event = unsafe { std::mem::zeroed() };
-        // SAFETY: the context is open, and its descriptor does not wait; each event is acknowledged once.
-        unsafe {
-            while (self.lib.get_async_event)(self.raw, &mut event) == 0 {
-                said.push(text((self.lib.event_type_str)(event.event_type)));
-                (self.lib.ack_async_event)(&mut event);
-            }
-        }
-        said
     }
 }
 
@@ -241,13 +224,8 @@ fn open_device(lib: Library, device: *mut ibv_device, name: &str) -> Result<Arc<
         raw,
         pd: std::ptr::null_mut(),
     };
-    // Who asks what has happened does not wait for it.
-    // SAFETY: the context and its descriptor are open.
-    unsafe {
-        let fd = (*raw).async_fd;
-        let flags = libc::fcntl(fd, libc::F_GETFL);
-        libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK);
-    }
+    // SAFETY: the context is open.
+    unsafe { events::do_not_wait(raw) };
     // SAFETY: the context is open.
     context.pd = unsafe { (lib.alloc_pd)(raw) };
     if context.pd.is_null() {

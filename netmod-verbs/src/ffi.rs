@@ -222,21 +222,6 @@ pub const IBV_WC_RESP_TIMEOUT_ERR: ibv_wc_status = 20;
 pub const IBV_WC_GENERAL_ERR: ibv_wc_status = 21;
 pub const IBV_WC_TM_ERR: ibv_wc_status = 22;
 pub const IBV_WC_TM_RNDV_INCOMPLETE: ibv_wc_status = 23;
-pub type ibv_event_type = ::core::ffi::c_uint;
-#[repr(C)]
-#[derive(Copy, Clone)]
-pub union ibv_async_event__bindgen_ty_1 {
-    pub cq: *mut ibv_cq,
-    pub qp: *mut ibv_qp,
-    pub srq: *mut ibv_srq,
-    pub port_num: ::core::ffi::c_int,
-}
-#[repr(C)]
-#[derive(Copy, Clone)]
-pub struct ibv_async_event {
-    pub element: ibv_async_event__bindgen_ty_1,
-    pub event_type: ibv_event_type,
-}
 pub type ibv_wc_status = ::core::ffi::c_uint;
 pub const IBV_WC_SEND: ibv_wc_opcode = 0;
 pub const IBV_WC_RDMA_WRITE: ibv_wc_opcode = 1;

@@ -33,6 +33,7 @@ mod datagrams;
 mod device;
 mod emulation;
 mod engine;
+mod events;
 mod ffi;
 mod lane;
 mod library;

@@ -1,5 +1,6 @@
 //! Opens libibverbs at run time.
 
+use crate::events::{ibv_async_event, ibv_event_type};
 use crate::ffi::*;
 use netmod::OpenError;
 use netmod_kit::library::{self, Advice, text};
