@@ -10,7 +10,7 @@ use mpi_objects::{requests, types, wins};
 use mpi_rma::{Form, Origin, Target, Window};
 
 use super::win::check_rank;
-use super::win_quick::{add_double, change_short, reduce_one, swap_short};
+use super::win_quick::{add_double, change_short, swap_short};
 pub(crate) use super::win_quick::{
     win_accumulate_fast, win_compare_and_swap_fast, win_fetch_and_op_fast, win_get_accumulate_fast,
     win_get_fast, win_put_fast, win_rget_accumulate_fast, win_rget_fast, win_rput_fast,
@@ -133,7 +133,7 @@ unsafe fn any_get(from: From, to: To, win: MPI_Win, into: Into) -> Result<()> {
     }
 }
 
-/// Changes one element, if that is what is asked for and the processor can; whether it was done.
+/// Changes one integer of one byte or two, if that is what is asked for and the processor can; whether it was done.
 ///
 /// # Safety
 /// The standard's contract of an accumulate.
@@ -158,10 +158,7 @@ unsafe fn change_at_once(
     to.count == 1
         && (reads || is_one(&from) && op != MPI_NO_OP)
         // SAFETY: the caller's contract, and what was found of the arguments.
-        && unsafe {
-            change_short(from.address, fetched, to.datatype, target, op, win)
-                || reduce_one(from.address, fetched, to.datatype, target, op, win)
-        }
+        && unsafe { change_short(from.address, fetched, to.datatype, target, op, win) }
 }
 
 #[inline(always)]
@@ -458,7 +455,6 @@ pub unsafe fn win_fetch_and_op(
         && unsafe {
             change_short(origin_addr, result_addr, datatype, target, op, win)
                 || add_double(origin_addr, result_addr, datatype, target, op, win)
-                || reduce_one(origin_addr, result_addr, datatype, target, op, win)
         }
     {
         return Ok(());

@@ -11,7 +11,6 @@ use crate::abi::{
     MPI_Aint, MPI_BAND, MPI_BOR, MPI_BXOR, MPI_DOUBLE, MPI_Datatype, MPI_LOCK_EXCLUSIVE,
     MPI_LOCK_SHARED, MPI_NO_OP, MPI_Op, MPI_REPLACE, MPI_Request, MPI_SUCCESS, MPI_SUM, MPI_Win,
 };
-use crate::ops;
 
 /// The window, and the length of data that both sides describe in the same words.
 #[inline(always)]
@@ -205,18 +204,18 @@ unsafe fn change_one<const LONG: bool>(
         }
         Some(MPI_SUCCESS)
     }
-    let size = match types::integer_len(datatype) {
-        // All that these need to know of an element is its length.
-        None if !LONG && (op == MPI_REPLACE || op == MPI_NO_OP) => types::gapless_len(datatype)?,
-        size => size?,
-    };
+    let size = types::integer_len(datatype)?;
     let (change, window) = (change(op)?, wins::quick(win)?);
     // SAFETY: the caller's promise.
     unsafe {
+        if LONG {
+            return match size {
+                8 => of::<u64>(window, change, origin, result, rank, displacement),
+                4 => of::<u32>(window, change, origin, result, rank, displacement),
+                _ => None,
+            };
+        }
         match size {
-            8 => of::<u64>(window, change, origin, result, rank, displacement),
-            4 => of::<u32>(window, change, origin, result, rank, displacement),
-            _ if LONG => None,
             2 => of::<u16>(window, change, origin, result, rank, displacement),
             1 => of::<u8>(window, change, origin, result, rank, displacement),
             _ => None,
@@ -224,7 +223,7 @@ unsafe fn change_one<const LONG: bool>(
     }
 }
 
-/// [`change_one`] of an integer of one byte or two, or of any element that is replaced or read; whether it was done.
+/// [`change_one`] of one byte or two; whether it was done.
 ///
 /// # Safety
 /// As there.
@@ -257,31 +256,6 @@ pub(crate) unsafe fn win_fetch_and_op_fast(
     let target = (target_rank, target_disp);
     // SAFETY: the caller's contract.
     unsafe { change_one::<true>(origin_addr, result_addr, datatype, target, op, win) }
-}
-
-/// Changes one element of the target's by any operation, as [`change_one`] does an integer; whether it was done.
-///
-/// # Safety
-/// `origin` holds an element of the datatype, unless `op` is `MPI_NO_OP`; `result` has room for one, or is NULL.
-pub(super) unsafe fn reduce_one(
-    origin: *const c_void,
-    result: *mut c_void,
-    datatype: MPI_Datatype,
-    (rank, displacement): (c_int, MPI_Aint),
-    op: MPI_Op,
-    win: MPI_Win,
-) -> bool {
-    if op != MPI_NO_OP && !types::may_be_data(origin) {
-        return false;
-    }
-    let (Some(window), Ok(object), Ok(op)) =
-        (wins::quick(win), types::object(datatype), ops::lookup(op))
-    else {
-        return false;
-    };
-    let target = (rank, displacement as isize);
-    // SAFETY: the caller's contract.
-    unsafe { window.reduce_at_once(op, &object.datatype, origin.cast(), result.cast(), target) }
 }
 
 /// `MPI_Fetch_and_op` of a double with `MPI_SUM`; whether it was done.
@@ -439,7 +413,7 @@ pub(crate) unsafe fn win_compare_and_swap_fast(
     unsafe { swap_one::<true>(buffers, datatype, (target_rank, target_disp), win) }
 }
 
-/// `MPI_Compare_and_swap` of an integer of one byte or two, a byte or a logical; whether it was done.
+/// `MPI_Compare_and_swap` of an integer of one byte or two; whether it was done.
 ///
 /// # Safety
 /// The standard's contract.
@@ -482,20 +456,21 @@ unsafe fn swap_one<const LONG: bool>(
         }
         Some(MPI_SUCCESS)
     }
-    let size = match types::integer_len(datatype) {
-        None if !LONG => types::comparable_len(datatype)?,
-        size => size?,
-    };
+    let size = types::integer_len(datatype)?;
     if buffers.iter().any(|buffer| !types::may_be_data(*buffer)) {
         return None;
     }
     let window = wins::quick(win)?;
     // SAFETY: the caller's contract.
     unsafe {
+        if LONG {
+            return match size {
+                8 => of::<u64>(window, buffers, rank, displacement),
+                4 => of::<u32>(window, buffers, rank, displacement),
+                _ => None,
+            };
+        }
         match size {
-            8 => of::<u64>(window, buffers, rank, displacement),
-            4 => of::<u32>(window, buffers, rank, displacement),
-            _ if LONG => None,
             2 => of::<u16>(window, buffers, rank, displacement),
             1 => of::<u8>(window, buffers, rank, displacement),
             _ => None,
