@@ -23,7 +23,7 @@ const LIMIT: u64 = 2700;
 const PATIENCE: u32 = 12;
 
 /// What the machine says of a failure besides the test itself: what its kernel has logged, and what its devices have
-/// counted (lost and repeated packets, refused accesses).
+/// counted (packets sent, received and repeated).
 const AFTERWARDS: &str = "afterwards() {
     echo 'the kernel:'; dmesg | tail -n 20
     for device in rxe0 rxe1; do
