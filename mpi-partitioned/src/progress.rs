@@ -19,7 +19,8 @@ impl Progress {
     /// Asks of each group that is not known to be through whether it is, up to the first that isn't. Returns whether all
     /// are.
     pub fn go_on(&self, groups: usize, mut is_through: impl FnMut(usize) -> bool) -> bool {
-        let known = self.0.load(Ordering::Relaxed);
+        // Acquire, and Release below: what another thread has found through is so for this one, too.
+        let known = self.0.load(Ordering::Acquire);
         let first = known as u32 as usize;
         let mut through = first;
         while through < groups && is_through(through) {
@@ -28,8 +29,9 @@ impl Progress {
         if through > first {
             let new = known + (through - first) as u64;
             // If it is not as it was, another thread knows more, or this is another run.
-            let order = Ordering::Relaxed;
-            let _ = self.0.compare_exchange(known, new, order, order);
+            let _ = self
+                .0
+                .compare_exchange(known, new, Ordering::AcqRel, Ordering::Relaxed);
         }
         through == groups
     }

@@ -20,6 +20,7 @@ mod config;
 mod event;
 mod lane;
 mod log;
+mod memory;
 mod rng;
 mod simulation;
 mod watch;

@@ -10,6 +10,7 @@ use netmod::{AtomicOp, Header, LaneError, Peer, RemoteAddr, RemoteKey, Token, Vc
 use crate::config::SimConfig;
 use crate::event::{Event, Item, What};
 use crate::log::{Entry, Log, Place};
+use crate::memory;
 use crate::rng::{Rng, mix};
 use crate::simulation::{Delivery, Traffic};
 use crate::watch::{Look, Watch};
@@ -226,7 +227,7 @@ impl World {
                 if self.alive([to.0, to.0]).is_ok() {
                     let place = self.place(to.0, remote, data.len());
                     // SAFETY: exposed (checked by `place`), and whoever exposed it vouches for it.
-                    unsafe { std::ptr::copy(data.as_ptr(), place, data.len()) };
+                    unsafe { memory::write(data.as_ptr(), place, data.len()) };
                 }
             }
             What::WriteLater {
@@ -242,7 +243,7 @@ impl World {
                     let place = self.place(to.0, remote, len);
                     // SAFETY: exposed (checked by `place`), and valid as long as it is; `local` is
                     // valid until completion, as promised to `Lane::put`.
-                    unsafe { std::ptr::copy(local as *const u8, place, len) };
+                    unsafe { memory::write(local as *const u8, place, len) };
                 }
                 self.post(from, Item::Complete(token, outcome));
                 return Some(Delivery {
@@ -403,7 +404,7 @@ impl World {
         let place = self.place(owner, remote, len);
         // SAFETY: exposed (checked by `place`), and valid as long as it is; `local` is valid until
         // completion, as promised to `Lane::get`.
-        unsafe { std::ptr::copy(place, local as *mut u8, len) };
+        unsafe { memory::read(place, local as *mut u8, len) };
     }
 
     pub fn refuse_get(&mut self, reader: Peer, owner: Peer) {
@@ -584,22 +585,8 @@ impl World {
             word.is_aligned(),
             "an atomic on an address that is not aligned to 8 bytes"
         );
-        // SAFETY: exposed and aligned; all accesses through the simulation are made by one thread
-        // at a time, under its lock.
-        let found = unsafe { word.read() };
-        let new = match op {
-            AtomicOp::Load => found,
-            AtomicOp::Swap => operand,
-            AtomicOp::Add => found.wrapping_add(operand),
-            AtomicOp::And => found & operand,
-            AtomicOp::Or => found | operand,
-            AtomicOp::Xor => found ^ operand,
-            AtomicOp::CompareSwap if found == compare => operand,
-            AtomicOp::CompareSwap => found,
-        };
-        // SAFETY: as above.
-        unsafe { word.write(new) };
-        found
+        // SAFETY: exposed (checked by `place`), and aligned.
+        unsafe { memory::atomic(word, op, operand, compare) }
     }
 
     /// Completes `token` when all puts of a lane to a peer have landed; `false`: they have.

@@ -27,7 +27,7 @@ static int run(MPIX_Async_thing thing) {
     CHECK_EQ(add(&task->inside, 1), 1);
     CHECK_EQ(get(&task->done), 0);
     if (task->stream != MPIX_STREAM_NULL) CHECK(pthread_equal(pthread_self(), task->thread));
-    int done = ++task->calls == task->needed;
+    int done = add(&task->calls, 1) == get(&task->needed);
     if (done) add(&task->done, 1);
     CHECK_EQ(add(&task->inside, -1), 0);
     return done ? MPIX_ASYNC_DONE : MPIX_ASYNC_NOPROGRESS;
@@ -57,7 +57,7 @@ static int poll_(void *extra, MPI_Status *status) {
     (void)status;
     CHECK_EQ(add(&task->inside, 1), 1);
     CHECK_EQ(get(&task->freed), 0);
-    if (++task->calls == task->needed) {
+    if (add(&task->calls, 1) == get(&task->needed)) {
         OK(MPI_Grequest_complete(task->request));
         /* Others have time to find it complete. */
         for (int i = 0; i < 200; i++) CHECK_EQ(get(&task->freed), 0);
@@ -133,9 +133,9 @@ int main(int argc, char **argv) {
     }
     OK(MPIX_Start_progress_thread(MPIX_STREAM_NULL));
     /* The progress thread calls while nobody else does. */
-    int before = tasks[0].calls;
-    for (int i = 0; i < 2000 && *(volatile int *)&tasks[0].calls == before; i++) nap(0.001);
-    CHECK(*(volatile int *)&tasks[0].calls > before);
+    int before = get(&tasks[0].calls);
+    for (int i = 0; i < 2000 && get(&tasks[0].calls) == before; i++) nap(0.001);
+    CHECK(get(&tasks[0].calls) > before);
     for (intptr_t t = 0; t < THREADS; t++) {
         CHECK(pthread_create(&threads[t], NULL, work, (void *)t) == 0);
     }

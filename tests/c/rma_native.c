@@ -10,6 +10,7 @@
  */
 #include "rma.h"
 #include <pthread.h>
+#include <stdatomic.h>
 
 enum { LONG = 1 << 20, SIZE = LONG + 4096 };
 
@@ -158,7 +159,7 @@ static void epochs(struct window *w) {
 }
 
 static struct window shared;
-static volatile int stop;
+static atomic_int stop;
 static int target;
 
 static void *put_on(void *unused) {

@@ -147,6 +147,28 @@ static void revoking(MPI_Comm comm) {
     OK(MPI_Barrier(comm));
 }
 
+/* Rank 0 revokes a copy, made by MPI_Comm_idup, of which the last has not even heard; that makes progress for a while, and
+ * waits for a message by it then. */
+static void revoking_early(MPI_Comm comm) {
+    MPI_Comm copy;
+    MPI_Request request;
+    int data, flag = 0;
+    if (rank == size - 1 && size > 1) {
+        for (int i = 0; i < 200; i++) {
+            OK(MPI_Iprobe(0, 9, comm, &flag, MPI_STATUS_IGNORE));
+            nap(0.001);
+        }
+    }
+    OK(MPI_Comm_idup(comm, &copy, &request));
+    OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    if (rank == 0) {
+        OK(MPIX_Comm_revoke(copy));
+    }
+    revoked(MPI_Recv(&data, 1, MPI_INT, 0, 1, copy, MPI_STATUS_IGNORE));
+    OK(MPI_Comm_free(&copy));
+    OK(MPI_Barrier(comm));
+}
+
 /* Many, each revoked by another while all are at work. */
 static void revoking_often(MPI_Comm comm) {
     for (int turn = 0; turn < 20; turn++) {
@@ -250,6 +272,7 @@ int main(int argc, char **argv) {
         revoking(MPI_COMM_WORLD);
         between_groups(MPI_COMM_WORLD);
     }
+    revoking_early(MPI_COMM_WORLD);
     revoking_often(MPI_COMM_WORLD);
     wrong_arguments();
     OK(MPI_Finalize());

@@ -146,11 +146,11 @@ static void epochs(void) {
 }
 
 static void *go_on(void *unused) {
-    long value;
+    long values[8][8], value = 3;
     int to = (rank + 1) % size;
     for (int round = 0; !over; round++) {
         for (int i = 0; i < 8; i++) {
-            OK(MPI_Get(&value, 1, MPI_LONG, to, 1, 1, MPI_LONG, win));
+            OK(MPI_Get(&values[round % 8][i], 1, MPI_LONG, to, 1, 1, MPI_LONG, win));
         }
         OK(MPI_Put(&value, 1, MPI_LONG, to, 20, 1, MPI_LONG, win));
         if (round % 8 == 0) {

@@ -124,20 +124,12 @@ fn main() -> ExitCode {
         Task::Test { prepare } => test::run(prepare),
         Task::Loom => loom::run(),
         Task::Instructions { lower } => instructions::run(lower),
-        Task::Oldest => oldest::run().map(|lacking| {
-            if let Some(what) = lacking {
-                eprintln!("xtask: *** LEFT OUT: {what}");
-            }
-        }),
-        Task::Deny => deny::run().map(|lacking| {
-            if let Some(what) = lacking {
-                eprintln!("xtask: *** LEFT OUT: {what}");
-            }
-        }),
+        Task::Oldest => oldest::run().map(say_left_out),
+        Task::Deny => deny::run().map(say_left_out),
         Task::Fresh(options) => fresh::run(&options),
         Task::Conda(options) => conda::run(&options),
         Task::Image(options) => image::run(&options),
-        Task::Races { seconds } => races::run(seconds),
+        Task::Races { seconds } => races::run(seconds).map(say_left_out),
         Task::Headers { check } => headers::run(check),
         Task::Docs => docs::run(),
         Task::Coverage => headers::coverage(),
@@ -150,5 +142,12 @@ fn main() -> ExitCode {
             eprintln!("xtask: {error}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Says what could not be done on this machine, if there is something.
+fn say_left_out(lacking: Option<String>) {
+    if let Some(what) = lacking {
+        eprintln!("xtask: *** LEFT OUT: {what}");
     }
 }

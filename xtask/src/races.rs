@@ -1,19 +1,38 @@
 //! Data races, looked for by ThreadSanitizer in tests and in a C program of many threads.
 
+use std::env;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::{Result, install, workspace};
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// C programs (in tests/c) with the arguments and settings that they are run with, on two ranks.
-const PROGRAMS: &[(&str, Option<&str>)] = &[
-    ("vcis_stress", None),
-    ("threads_wait", None),
-    ("threads_shared", Some("nonblocking")),
-    ("threads_shared", Some("mprobe")),
+/// C programs (in tests/c) with the arguments and the number of VCIs that they are run with, on two ranks. (What one thread tells
+/// another by way of another process can't be seen, so programs that do that are not among them.)
+const PROGRAMS: &[(&str, Option<&str>, u32)] = &[
+    ("vcis_stress", None, 16),
+    ("vcis_windows", None, 8),
+    ("threads_wait", None, 16),
+    ("threads_owners", None, 16),
+    ("threads_shared", Some("nonblocking"), 16),
+    ("threads_shared", Some("mprobe"), 16),
+    ("bsend_threads", None, 16),
+    ("coll_threads", None, 16),
+    ("coll_persistent_threads", None, 16),
+    ("comm_threads", None, 16),
+    ("dyn_threads", None, 16),
+    ("grequest_threads", None, 16),
+    ("mpix_async_threads", None, 16),
+    ("mpix_streams", None, 16),
+    ("op_threads", None, 16),
+    ("partitioned_threads", None, 16),
+    ("persistent_threads", None, 16),
+    ("rma_flush_threads", None, 16),
+    ("rma_threads", None, 16),
+    ("session_threads", None, 16),
+    ("threadcomm", None, 16),
 ];
 
 /// The tests whose code threads run at the same time. Of the others, the simulations and those of turns, each is one thread's.
@@ -38,28 +57,61 @@ pub fn possible() -> bool {
     cfg!(all(target_arch = "x86_64", target_os = "linux"))
 }
 
-/// Runs everything; the random program goes on for so many seconds.
-pub fn run(seconds: u32) -> Result {
+/// What ThreadSanitizer is told: to remember as much as it can, and that tests ask for too much memory on purpose.
+fn options() -> String {
+    let suppressions = workspace::root().join("tests/races.supp");
+    format!(
+        "suppressions={} history_size=7 allocator_may_return_null=1",
+        suppressions.display()
+    )
+}
+
+/// Of lines with names as the compiler mangles them so much is said.
+const LINE: usize = 240;
+
+/// Where the standard library's source is, from where the toolchain is.
+const SOURCE: &str = "lib/rustlib/src/rust/library/Cargo.lock";
+
+/// Whether the standard library can be compiled, too: ThreadSanitizer doesn't see the locks and fences of the one that
+/// comes compiled, and takes what they guard for races. Has rustup fetch the source if it is not there.
+fn has_source() -> Result<bool> {
+    let mut rustc = Command::new(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+    let printed = rustc.args(["--print", "sysroot"]).output();
+    let printed = printed.map_err(|error| format!("{rustc:?} can't be run: {error}"))?;
+    let toolchain = String::from_utf8_lossy(&printed.stdout);
+    let source = Path::new(toolchain.trim()).join(SOURCE);
+    if !source.exists() {
+        let mut rustup = Command::new("rustup");
+        let _ = rustup.args(["component", "add", "rust-src"]).status();
+    }
+    Ok(source.exists())
+}
+
+/// Runs everything; the random program goes on for so many seconds. Gives why that could not be done, if so.
+pub fn run(seconds: u32) -> Result<Option<String>> {
     if !possible() {
         return Err("ThreadSanitizer is used on x86-64 Linux only".into());
     }
+    if !has_source()? {
+        return Ok(Some(
+            "data races by ThreadSanitizer: the standard library's source (rust-src) is not there and rustup can't \
+             fetch it"
+                .to_owned(),
+        ));
+    }
     let target = workspace::target()?.join("races");
-    let suppressions = workspace::root().join("tests/races.supp");
-    let options = format!(
-        "suppressions={} history_size=7 allocator_may_return_null=1",
-        suppressions.display()
-    );
     let cargo = |arguments: &[&str], rest: &[&str]| {
         let mut command = workspace::cargo();
-        // The sanitizer is an unstable option, which this variable has a stable compiler accept.
+        // The sanitizer and the building of the standard library are unstable options, which this variable has stable
+        // tools accept.
         command
             .env("RUSTC_BOOTSTRAP", "1")
-            .env(
-                "RUSTFLAGS",
-                "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer",
-            )
-            .env("TSAN_OPTIONS", &options)
+            .env("RUSTFLAGS", "-Zsanitizer=thread")
+            // Tests unwind, and there can be one standard library only.
+            .env("CARGO_PROFILE_DEV_PANIC", "unwind")
+            .env("TSAN_OPTIONS", options())
             .args(arguments)
+            .arg("-Zbuild-std=std,panic_unwind,test")
             .args(["--target", TARGET, "--target-dir"])
             .arg(&target)
             .args(rest);
@@ -73,7 +125,7 @@ pub fn run(seconds: u32) -> Result {
         "shmmod",
         "netmod-sim",
     ];
-    let mut arguments = vec!["test", "--lib"];
+    let mut arguments = vec!["test", "--no-fail-fast", "--lib"];
     arguments.extend(packages.iter().flat_map(|package| ["-p", package]));
     arguments.extend(TESTS.iter().flat_map(|test| ["--test", test]));
     workspace::run_within(
@@ -99,24 +151,61 @@ pub fn run(seconds: u32) -> Result {
         fs::copy(&built, lib.join(name)).map_err(failed)?;
     }
     let mpiexec = install::build(true)?.join("mpiexec");
-    for (name, argument) in PROGRAMS {
+    let mut failures = Vec::new();
+    for (name, argument, vcis) in PROGRAMS {
         let program = target.join(name);
         workspace::run(
             &mut compile(name, &lib, &program),
             &format!("compiling {name}.c"),
         )?;
+        let reports = Reports::new(&target)?;
         let mut command = Command::new(&mpiexec);
         command
             .args(["-timeout", &(seconds + 300).to_string(), "-n", "2"])
             .arg(&program)
             .args(argument.iter())
             .env("LD_LIBRARY_PATH", &lib)
-            .env("TSAN_OPTIONS", &options)
-            .env("WEFT_NUM_VCIS", "16")
+            .env("TSAN_OPTIONS", reports.options())
+            .env("WEFT_NUM_VCIS", vcis.to_string())
             .env("WEFT_STRESS_SECONDS", seconds.to_string());
-        workspace::run(&mut command, &format!("running {name}"))?;
+        let ran = workspace::run(&mut command, &format!("running {name}"));
+        failures.extend(ran.err().map(|error| error + &reports.said()));
     }
-    Ok(())
+    if !failures.is_empty() {
+        return Err(failures.join("\n"));
+    }
+    Ok(None)
+}
+
+/// Where the reports on a program go, so that what is said last of its failure names what was found.
+struct Reports(PathBuf);
+
+impl Reports {
+    /// None are there yet.
+    fn new(target: &Path) -> Result<Reports> {
+        let folder = target.join("reports");
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        Ok(Reports(folder))
+    }
+
+    fn options(&self) -> String {
+        format!("{} log_path={}/report", options(), self.0.display())
+    }
+
+    /// Prints them, and gives their last lines, each of which says where a race was seen.
+    fn said(&self) -> String {
+        let files = fs::read_dir(&self.0).into_iter().flatten().flatten();
+        let reports = files.filter_map(|file| fs::read_to_string(file.path()).ok());
+        let mut said = String::new();
+        for report in reports {
+            println!("{report}");
+            for line in report.lines().filter(|line| line.starts_with("SUMMARY")) {
+                said.extend("\n  ".chars().chain(line.chars().take(LINE)));
+            }
+        }
+        said
+    }
 }
 
 fn compile(name: &str, lib: &Path, program: &Path) -> Command {

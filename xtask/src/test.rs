@@ -170,7 +170,7 @@ fn checks(left_out: &mut Vec<String>) -> Result {
     };
     note(loom::run());
     if !is_optional(RACES) {
-        note(races::run(RACES_SECONDS));
+        note(races::run(RACES_SECONDS).map(|lacking| left_out.extend(lacking)));
     }
     if weft_needs::VALGRIND.lacking().is_none() {
         note(instructions::run(false));

@@ -1,9 +1,7 @@
 //! Communicators (chapter 6).
 
 use std::ffi::{CStr, c_char, c_int};
-use std::sync::Arc;
 
-use mpi_comm::collective::Holder;
 use mpi_comm::creation::Choice;
 use mpi_core::comm::Comm;
 use mpi_core::group::Group;
@@ -210,12 +208,6 @@ unsafe fn idup(
     if request.is_null() {
         return Err(null("request"));
     }
-    let both = |copy: &Arc<CommObject>| -> Holder {
-        Arc::new(Duplication {
-            parent: parent.clone(),
-            _copy: copy.clone(),
-        })
-    };
     let object = |copy| {
         let object = CommObject::new(copy, MPI_COMM_NULL);
         object.inherit(&parent);
@@ -225,8 +217,12 @@ unsafe fn idup(
         }
         object
     };
-    let (copy, id) =
-        mpi_comm::creation::start_dup_comm(&runtime.process, &parent.comm, object, both)?;
+    let (copy, id) = mpi_comm::creation::start_dup_comm(
+        &runtime.process,
+        parent.clone(),
+        object,
+        mpi_comm::failure::look_again,
+    )?;
     let handle = runtime.add_object(copy.clone())?;
     if let Err(error) = copy.become_copy_of(&parent) {
         // The others go on with it; what comes of it here nobody sees.
@@ -238,18 +234,6 @@ unsafe fn idup(
     unsafe {
         put(newcomm, "newcomm", handle)?;
         put(request, "request", requests::handle(Some(id)))
-    }
-}
-
-/// Keeps alive what a duplication under way needs.
-struct Duplication {
-    parent: Arc<CommObject>,
-    _copy: Arc<CommObject>,
-}
-
-impl AsRef<Comm> for Duplication {
-    fn as_ref(&self) -> &Comm {
-        &self.parent.comm
     }
 }
 

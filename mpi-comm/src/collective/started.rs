@@ -34,7 +34,11 @@ struct Active {
     inquiry: Option<Inquiry>,
     /// Why it was given up. Its request is complete when the buffers are the program's again.
     failed: Option<Error>,
+    then: Option<Then>,
 }
+
+/// What is done once, when a collective has succeeded, before its request is complete. It must not make progress.
+pub type Then = Box<dyn FnOnce(&Process) + Send>;
 
 /// The nonblocking collectives of a process, as a source of progress.
 #[derive(Default)]
@@ -90,13 +94,28 @@ pub unsafe fn start_collective(
     buffers: Buffers,
     build: impl FnOnce(&mut Schedule),
 ) -> Result<RequestId> {
+    // SAFETY: as for this function.
+    unsafe { start_collective_then(process, holder, buffers, build, None) }
+}
+
+/// [`start_collective`], and what is to be done when it has succeeded.
+///
+/// # Safety
+/// As there.
+pub unsafe fn start_collective_then(
+    process: &Process,
+    holder: Holder,
+    buffers: Buffers,
+    build: impl FnOnce(&mut Schedule),
+    then: Option<Then>,
+) -> Result<RequestId> {
     let state = CommState::of((*holder).as_ref());
     let mut kept = state.take_run(None);
     kept.remember(None);
     kept.signature = CallSignature::default();
     build(kept.run.rebuild());
     // SAFETY: as for this function.
-    unsafe { start_run(process, holder, buffers, kept) }
+    unsafe { start_run(process, holder, buffers, kept, then) }
 }
 
 /// Starts a collective call that progress completes. What `call` borrows is needed no longer.
@@ -120,7 +139,7 @@ pub unsafe fn start_call(
         kept.signature = CommState::signature(comm, call, kept.run.schedule().phases());
     }
     // SAFETY: as for this function.
-    unsafe { start_run(process, holder, buffers, kept) }
+    unsafe { start_run(process, holder, buffers, kept, None) }
 }
 
 /// Builds a nonblocking call: by slots if it has phases for it, as all members find alike.
@@ -152,6 +171,7 @@ unsafe fn start_run(
     holder: Holder,
     buffers: Buffers,
     mut kept: Box<CommRun>,
+    then: Option<Then>,
 ) -> Result<RequestId> {
     let comm: &Comm = (*holder).as_ref();
     comm.begin_use()?;
@@ -192,6 +212,7 @@ unsafe fn start_run(
         doubt: Doubt::new(process),
         inquiry,
         failed: None,
+        then,
     };
     if !advance(process, &mut active, false)? {
         let mut runs = process.source::<Nonblocking>().runs.lock();
@@ -283,7 +304,12 @@ fn advance(process: &Process, active: &mut Active, looks: bool) -> Result<bool> 
     }
     match progress {
         Err(error) => process.fail(active.request, error)?,
-        Ok(_) => process.complete(active.request, Status::EMPTY, None)?,
+        Ok(_) => {
+            if let Some(then) = active.then.take() {
+                then(process);
+            }
+            process.complete(active.request, Status::EMPTY, None)?;
+        }
     }
     Ok(true)
 }

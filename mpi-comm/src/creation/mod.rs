@@ -13,7 +13,7 @@ pub mod streams;
 pub mod vcis;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use self::automatic::{Led, settle, settle_new, wish, wish_of_part};
 use crate::collective::{Buffers, Holder};
@@ -198,37 +198,43 @@ fn dup(process: &Process, comm: &Comm, wish: u64) -> Result<Comm> {
     Led { context, vci }.apply(process, comm, comm.same_in(context))
 }
 
-/// Starts to duplicate a communicator (`MPI_Comm_idup`); the copy can be used once the request
-/// is complete. `holder` makes of the copy what keeps it alive together with the original.
-pub fn start_dup_comm<T: AsRef<Comm>>(
+/// Starts to duplicate a communicator (`MPI_Comm_idup`); the copy can be used once the request is complete. `object` makes of
+/// it what the program gets; `known` is called when its context is, before that.
+pub fn start_dup_comm<T: AsRef<Comm> + Send + Sync + 'static>(
     process: &Process,
-    comm: &Comm,
+    holder: Holder,
     object: impl FnOnce(Comm) -> T,
-    holder: impl FnOnce(&Arc<T>) -> Holder,
+    known: fn(&Process),
 ) -> Result<(Arc<T>, RequestId)> {
+    let original = holder.clone();
+    let comm: &Comm = (*original).as_ref();
     comm.check_plain("MPI_Comm_idup")?;
     let copy = comm.same_in(ContextId::UNKNOWN);
     // To agree on others would have to wait.
     copy.share_vcis_of(comm);
     let object = Arc::new(object(copy));
-    let copy: &Comm = (*object).as_ref();
-    if leads(comm) {
-        copy.context_to_be()
-            .store(offer(process, comm), Ordering::Relaxed);
-    }
-    let place = copy.context_to_be().as_ptr().cast();
+    // Others look at the copy's own word meanwhile: for a communicator that was revoked, say.
+    let told = Arc::new(AtomicU64::new(offer(process, comm)));
+    let place = told.as_ptr().cast();
     let buffers = Buffers {
         send: std::ptr::null(),
         recv: place,
     };
-    // SAFETY: the schedule reads or writes the context's 8 bytes, which the holder keeps alive;
-    // the program may not use the copy, and so nobody reads them, before it is done.
+    let copy = object.clone();
+    let then = move |process: &Process| {
+        let copy: &Comm = (*copy).as_ref();
+        copy.context_to_be()
+            .store(told.load(Ordering::Relaxed), Ordering::Release);
+        known(process);
+    };
+    // SAFETY: the schedule reads or writes the 8 bytes, which `then` keeps alive, and reads when that is done.
     let request = unsafe {
-        crate::collective::started::start_collective(
+        crate::collective::started::start_collective_then(
             process,
-            holder(&object),
+            holder,
             buffers,
             |schedule| tell_words(schedule, comm, 1),
+            Some(Box::new(then)),
         )?
     };
     Ok((object, request))

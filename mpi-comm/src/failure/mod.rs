@@ -284,6 +284,15 @@ impl Failures {
         Ok(any)
     }
 
+    fn look_again(&self, process: &Process) {
+        let mut table = self.table.lock();
+        if table.revoked.is_empty() {
+            return;
+        }
+        table.revoked.iter_mut().for_each(|(_, looks)| *looks = 0);
+        tell_work(process, &table);
+    }
+
     /// Makes a new communicator of the program's known: it may have been revoked by another member already.
     fn look_at_new(&self, process: &Process, holder: &Holder) -> Result<()> {
         let context = (**holder).as_ref().context();
@@ -335,6 +344,12 @@ fn letter(to: Address, context: ContextId, tag: u32, words: [u64; 2]) -> Letter 
 #[inline]
 pub fn look_at_new(process: &Process, holder: &Holder) -> Result<()> {
     process.source::<Failures>().look_at_new(process, holder)
+}
+
+/// The context of a communicator has come to be known after its handle (`MPI_Comm_idup`): progress is to look whether that
+/// was revoked meanwhile.
+pub fn look_again(process: &Process) {
+    process.source::<Failures>().look_again(process);
 }
 
 /// Takes a communicator out of use at all its members (`MPIX_Comm_revoke`). Each that learns of it passes it on to all

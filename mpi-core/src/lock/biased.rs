@@ -292,9 +292,10 @@ impl BiasedLock {
     #[cold]
     #[inline(never)]
     fn end_owner(&self) {
-        let owner = self.owner.load(Ordering::Relaxed);
+        // Acquire: as in `have_word`, since when it may have handed over.
+        let owner = self.owner.load(Ordering::Acquire);
         self.owner.store(0, Ordering::Relaxed);
-        if owner & BY_WORD != 0 {
+        if owner == 0 || owner & BY_WORD != 0 {
             return;
         }
         everywhere::heavy();
