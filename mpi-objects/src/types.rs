@@ -173,6 +173,42 @@ const INTEGERS: [u8; 256] = {
     sizes
 };
 
+/// The same for bytes and logicals of 1, 2, 4 or 8 bytes, which can be compared and swapped as well.
+const COMPARABLE: [u8; 256] = {
+    use Predefined as P;
+    let mut sizes = [0; 256];
+    let mut row = 0;
+    while row < PREDEFINED.len() {
+        let handle = PREDEFINED[row].0 as u32;
+        let is_comparable = matches!(
+            PREDEFINED[row].1,
+            P::Byte
+                | P::CBool
+                | P::CxxBool
+                | P::Logical
+                | P::Logical1
+                | P::Logical2
+                | P::Logical4
+                | P::Logical8
+        );
+        if is_comparable && handle >> 26 == 0x13 {
+            sizes[(handle & 0xff) as usize] = (handle >> 8) as u8;
+        }
+        row += 1;
+    }
+    sizes
+};
+
+/// The length of an element without gaps; `None` for all datatypes but predefined ones.
+pub fn gapless_len(datatype: MPI_Datatype) -> Option<usize> {
+    len_in(&GAPLESS_HANDLES, datatype)
+}
+
+/// The length of a byte or logical that the processor compares and swaps at once; `None` for all other datatypes.
+pub fn comparable_len(datatype: MPI_Datatype) -> Option<usize> {
+    len_in(&COMPARABLE_HANDLES, datatype)
+}
+
 /// The length of an integer that the processor changes at once; `None` for all other datatypes.
 #[inline(always)]
 pub fn integer_len(datatype: MPI_Datatype) -> Option<usize> {
@@ -196,6 +232,7 @@ const fn exact_handles(sizes: &[u8; 256]) -> [u32; 256] {
 
 static GAPLESS_HANDLES: [u32; 256] = exact_handles(&GAPLESS);
 static INTEGER_HANDLES: [u32; 256] = exact_handles(&INTEGERS);
+static COMPARABLE_HANDLES: [u32; 256] = exact_handles(&COMPARABLE);
 
 /// The length that stands in a handle, if it is exactly that of the table.
 #[inline(always)]

@@ -21,19 +21,24 @@ pub(crate) struct Reduction {
 }
 
 impl Reduction {
+    /// `None`: the operation is not for this datatype, or it is empty.
+    #[inline]
+    pub fn of(op: &Op, datatype: &Datatype) -> Option<Reduction> {
+        let (predefined, element) = (op.as_predefined()?, datatype.element()?);
+        Some(Reduction {
+            op: predefined,
+            element,
+            kernel: op.kernel(element)?,
+            kind: element.kind(),
+        })
+    }
+
     /// # Errors
     /// `MPI_ERR_OP` as [`Op::check_accumulate`] says.
     #[inline]
     pub fn new(op: &Op, datatype: &Datatype) -> Result<Reduction> {
-        if let (Some(predefined), Some(element)) = (op.as_predefined(), datatype.element())
-            && let Some(kernel) = op.kernel(element)
-        {
-            return Ok(Reduction {
-                op: predefined,
-                element,
-                kernel,
-                kind: element.kind(),
-            });
+        if let Some(reduction) = Reduction::of(op, datatype) {
+            return Ok(reduction);
         }
         op.check_accumulate(datatype)?;
         // Nothing is done to an empty datatype, whatever one would call its elements.
@@ -100,13 +105,13 @@ impl Reduction {
                 PredefinedOp::NoOp => input,
                 _ => input.wrapping_add(i * size),
             };
-            // SAFETY: the caller's promise for element `i`.
+            // SAFETY: the caller's promise for element `i`: its word is aligned, and changed atomically only.
             unsafe {
                 let old = match size {
-                    8 => self.one::<AtomicU64>(place, input),
-                    4 => self.one::<AtomicU32>(place, input),
-                    2 => self.one::<AtomicU16>(place, input),
-                    _ => self.one::<AtomicU8>(place, input),
+                    8 => self.change(&*place.cast::<AtomicU64>(), input),
+                    4 => self.change(&*place.cast::<AtomicU32>(), input),
+                    2 => self.change(&*place.cast::<AtomicU16>(), input),
+                    _ => self.change(&*place.cast::<AtomicU8>(), input),
                 };
                 if !result.is_null() {
                     let bytes = old.to_le_bytes();
@@ -118,12 +123,12 @@ impl Reduction {
         }
     }
 
+    /// Reduces the element in a word, atomically by the processor. Gives what was there.
+    ///
     /// # Safety
-    /// As for [`Reduction::atomically`], for one element as long as the word.
+    /// It is as long as the word, and so is what `input` holds, unless the operation is `MPI_NO_OP`.
     #[inline(always)]
-    unsafe fn one<W: Word>(&self, place: *mut u8, input: *const u8) -> u64 {
-        // SAFETY: aligned, and changed atomically only.
-        let word = unsafe { &*place.cast::<W>() };
+    pub unsafe fn change<W: Word>(&self, word: &W, input: *const u8) -> u64 {
         if self.op == PredefinedOp::NoOp {
             return word.load();
         }
@@ -163,7 +168,12 @@ impl Reduction {
                     1,
                 )
             };
-            match word.replace(old, u64::from_le_bytes(new)) {
+            let new = u64::from_le_bytes(new);
+            if new == old {
+                // As with a maximum of less than what is there.
+                return old;
+            }
+            match word.replace(old, new) {
                 Ok(()) => return old,
                 Err(now) => old = now,
             }
@@ -291,7 +301,7 @@ unsafe fn swapped<W: Word>(place: *mut u8, compare: u64, new: u64) -> u64 {
 }
 
 /// Words of several lengths, with values in the low bytes.
-trait Word {
+pub(crate) trait Word {
     fn load(&self) -> u64;
     fn swap(&self, value: u64) -> u64;
     fn add(&self, value: u64) -> u64;

@@ -6,10 +6,13 @@
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use crate::acting::Acting;
+use crate::apply::Reduction;
 use crate::control::full_fence;
 use crate::epochs::{EPOCHS, EXCLUSIVE, FENCE, LOCK_ALL, SHARED};
 use crate::fast_targets::FastTarget;
 use crate::window::Window;
+use mpi_types::datatype::Datatype;
+use mpi_types::op::Op;
 
 /// What atomic operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -91,13 +94,64 @@ impl Window {
         })
     }
 
+    /// [`Window::accumulate`] and its like of one element of a predefined datatype, by any predefined operation. What
+    /// was there goes to `result`, unless that is NULL. Whether it was done.
+    ///
+    /// # Safety
+    /// `input` (unless for `MPI_NO_OP`) holds an element of `datatype`; `result` has room for one, or is NULL.
+    pub unsafe fn reduce_at_once(
+        &self,
+        op: &Op,
+        datatype: &Datatype,
+        input: *const u8,
+        result: *mut u8,
+        (target, displacement): (i32, isize),
+    ) -> bool {
+        let reduction = match datatype.as_predefined() {
+            Some(_) => Reduction::of(op, datatype),
+            None => None,
+        };
+        let Some(reduction) = reduction else {
+            return false;
+        };
+        let size = reduction.packed();
+        if size != reduction.extent() {
+            return false;
+        }
+        // SAFETY: the caller's promise, for words of the element's length.
+        let found = unsafe {
+            match size {
+                8 => self.fast_act(target, displacement, |word: &AtomicU64| {
+                    reduction.change(word, input)
+                }),
+                4 => self.fast_act(target, displacement, |word: &AtomicU32| {
+                    reduction.change(word, input)
+                }),
+                2 => self.fast_act(target, displacement, |word: &AtomicU16| {
+                    reduction.change(word, input)
+                }),
+                1 => self.fast_act(target, displacement, |word: &AtomicU8| {
+                    reduction.change(word, input)
+                }),
+                _ => None,
+            }
+        };
+        if let Some(found) = found
+            && !result.is_null()
+        {
+            // SAFETY: the caller's promise; not longer than the word.
+            unsafe { result.copy_from_nonoverlapping(found.to_le_bytes().as_ptr(), size) };
+        }
+        found.is_some()
+    }
+
     #[inline(always)]
-    fn fast_act<W>(
+    fn fast_act<W, R>(
         &self,
         target: i32,
         displacement: isize,
-        act: impl FnOnce(&W) -> W::Value,
-    ) -> Option<W::Value>
+        act: impl FnOnce(&W) -> R,
+    ) -> Option<R>
     where
         W: Atomic,
     {

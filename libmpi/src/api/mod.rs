@@ -86,6 +86,7 @@ pub mod topo;
 pub mod value_index;
 pub mod win;
 pub mod win_data;
+mod win_one;
 mod win_quick;
 pub mod win_sync;
 pub mod world;

@@ -10,6 +10,7 @@ use mpi_objects::{requests, types, wins};
 use mpi_rma::{Form, Origin, Target, Window};
 
 use super::win::check_rank;
+use super::win_one::{change_any, swap_any};
 use super::win_quick::{add_double, change_short, swap_short};
 pub(crate) use super::win_quick::{
     win_accumulate_fast, win_compare_and_swap_fast, win_fetch_and_op_fast, win_get_accumulate_fast,
@@ -133,16 +134,22 @@ unsafe fn any_get(from: From, to: To, win: MPI_Win, into: Into) -> Result<()> {
     }
 }
 
-/// Changes one integer of one byte or two, if that is what is asked for and the processor can; whether it was done.
+/// A function of `win_quick.rs` or `win_one.rs` that changes one element.
+type ChangeOne =
+    unsafe fn(*const c_void, *mut c_void, MPI_Datatype, (c_int, MPI_Aint), MPI_Op, MPI_Win) -> bool;
+
+/// Changes one element by `change`, if that is what is asked for; whether it was done.
 ///
 /// # Safety
 /// The standard's contract of an accumulate.
+#[inline(always)]
 unsafe fn change_at_once(
     from: From,
     result: Option<From>,
     to: To,
     op: MPI_Op,
     win: MPI_Win,
+    change: ChangeOne,
 ) -> bool {
     let is_one = |part: &From| part.count == 1 && part.datatype == to.datatype;
     let fetched = match &result {
@@ -158,7 +165,7 @@ unsafe fn change_at_once(
     to.count == 1
         && (reads || is_one(&from) && op != MPI_NO_OP)
         // SAFETY: the caller's contract, and what was found of the arguments.
-        && unsafe { change_short(from.address, fetched, to.datatype, target, op, win) }
+        && unsafe { change(from.address, fetched, to.datatype, target, op, win) }
 }
 
 #[inline(always)]
@@ -171,7 +178,29 @@ unsafe fn any_accumulate(
     into: Into,
 ) -> Result<()> {
     // SAFETY: the caller's contract.
-    if into.is_none() && unsafe { change_at_once(from, result, to, op, win) } {
+    unsafe {
+        if into.is_none() && change_at_once(from, result, to, op, win, change_short) {
+            return Ok(());
+        }
+        accumulate_long(from, result, to, op, win, into)
+    }
+}
+
+/// What [`any_accumulate`] does beyond the shortest way, which is not to pay for it.
+///
+/// # Safety
+/// As there.
+#[inline(never)]
+unsafe fn accumulate_long(
+    from: From,
+    result: Option<From>,
+    to: To,
+    op: MPI_Op,
+    win: MPI_Win,
+    into: Into,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    if into.is_none() && unsafe { change_at_once(from, result, to, op, win, change_any) } {
         return Ok(());
     }
     let (runtime, window) = site(win)?;
@@ -455,6 +484,7 @@ pub unsafe fn win_fetch_and_op(
         && unsafe {
             change_short(origin_addr, result_addr, datatype, target, op, win)
                 || add_double(origin_addr, result_addr, datatype, target, op, win)
+                || change_any(origin_addr, result_addr, datatype, target, op, win)
         }
     {
         return Ok(());
@@ -503,10 +533,32 @@ pub unsafe fn win_compare_and_swap(
     win: MPI_Win,
 ) -> Result<()> {
     let buffers = [origin_addr.cast_mut(), compare_addr.cast_mut(), result_addr];
+    let target = (target_rank, target_disp);
     // SAFETY: the caller's contract.
-    if unsafe { swap_short(buffers, datatype, (target_rank, target_disp), win) } {
+    unsafe {
+        if swap_short(buffers, datatype, target, win) {
+            return Ok(());
+        }
+        compare_and_swap_long(buffers, datatype, target, win)
+    }
+}
+
+/// What [`win_compare_and_swap`] does beyond the shortest way, which is not to pay for it.
+///
+/// # Safety
+/// As there.
+#[inline(never)]
+unsafe fn compare_and_swap_long(
+    buffers: [*mut c_void; 3],
+    datatype: MPI_Datatype,
+    (target_rank, target_disp): (c_int, MPI_Aint),
+    win: MPI_Win,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    if unsafe { swap_any(buffers, datatype, (target_rank, target_disp), win) } {
         return Ok(());
     }
+    let [origin_addr, compare_addr, result_addr] = buffers;
     let (runtime, window) = site(win)?;
     let element = predefined(datatype)?;
     let group = element.as_predefined().map(|element| element.group());
