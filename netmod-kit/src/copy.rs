@@ -315,7 +315,8 @@ pub unsafe fn copy_to_others(from: *const u8, to: *mut u8, len: usize) {
 }
 
 /// As [`copy_to_others`], where the other core shares no near cache with this one and there are many bytes: lines come sooner
-/// from memory than from this core's own cache then, and are best overwritten unread.
+/// from memory than from this core's own cache then, and are best overwritten unread. (On Intel's processors that have the
+/// instruction they come as soon from the cache, and stores past it take 0.3 µs longer for 2 to 4 KiB.)
 ///
 /// # Safety
 /// As for [`copy`].
@@ -323,9 +324,10 @@ pub unsafe fn copy_to_others(from: *const u8, to: *mut u8, len: usize) {
 pub unsafe fn copy_to_far(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: the caller's promise.
     unsafe {
-        match overwrites_unread() || writes_whole_lines(len) {
-            true => copy_by(from, to, len, LONG_TO_FAR),
-            false => copy_past_caches(from, to, len),
+        match (has_instruction(), overwrites_unread()) {
+            (true, true) => copy_by(from, to, len, LONG_TO_FAR),
+            (true, false) => copy_to_others(from, to, len),
+            (false, _) => copy_past_caches(from, to, len),
         }
     }
 }
