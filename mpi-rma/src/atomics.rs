@@ -6,7 +6,7 @@
 //! processor's. Only where the transport says that they are ([`netmod::Atomics::coherent`]) are those
 //! on memory that is mapped here the processor's.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use netmod::{AtomicOp, RemoteKey};
 use parking_lot::RwLock;
@@ -308,16 +308,6 @@ impl Window {
 unsafe fn by_processor(place: *mut u8, work: &Work, number: usize) -> u64 {
     // SAFETY: the caller's promise; it is changed atomically only.
     let word = unsafe { &*place.cast::<AtomicU64>() };
-    let (operand, order) = (work.operands.get(number), Ordering::SeqCst);
-    match work.op {
-        AtomicOp::Load => word.load(order),
-        AtomicOp::Swap => word.swap(operand, order),
-        AtomicOp::Add => word.fetch_add(operand, order),
-        AtomicOp::And => word.fetch_and(operand, order),
-        AtomicOp::Or => word.fetch_or(operand, order),
-        AtomicOp::Xor => word.fetch_xor(operand, order),
-        AtomicOp::CompareSwap => word
-            .compare_exchange(work.compare, operand, order, order)
-            .unwrap_or_else(|found| found),
-    }
+    work.op
+        .carry_out(word, work.operands.get(number), work.compare)
 }

@@ -5,7 +5,7 @@
 //! initiator has at most [`MOST_REQUESTS`] without answer, so what a target owes is bounded by the number
 //! of lanes that talk to it. How requests travel is the transport's own business.
 
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::AtomicU64;
 
 use netmod::{AtomicOp, LaneError, Peer};
 
@@ -170,17 +170,7 @@ fn carry_out(place: *mut u64, code: u8, operand: u64, compare: u64) -> Option<u6
         AtomicOp::CompareSwap,
     ];
     let op = *CODES.iter().find(|&&op| op as u8 == code)?;
-    Some(match op {
-        AtomicOp::Load => place.load(SeqCst),
-        AtomicOp::Swap => place.swap(operand, SeqCst),
-        AtomicOp::Add => place.fetch_add(operand, SeqCst),
-        AtomicOp::And => place.fetch_and(operand, SeqCst),
-        AtomicOp::Or => place.fetch_or(operand, SeqCst),
-        AtomicOp::Xor => place.fetch_xor(operand, SeqCst),
-        AtomicOp::CompareSwap => place
-            .compare_exchange(compare, operand, SeqCst, SeqCst)
-            .unwrap_or_else(|found| found),
-    })
+    Some(op.carry_out(place, operand, compare))
 }
 
 /// Takes from an answer what an operation of `len` bytes at `local` asked for.

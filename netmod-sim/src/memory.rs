@@ -69,19 +69,7 @@ pub unsafe fn read(exposed: *const u8, to: *mut u8, len: usize) {
 /// It is valid and aligned.
 pub unsafe fn atomic(exposed: *mut u64, op: AtomicOp, operand: u64, compare: u64) -> u64 {
     // SAFETY: the caller's contract.
-    let word = unsafe { AtomicU64::from_ptr(exposed) };
-    let order = Ordering::AcqRel;
-    match op {
-        AtomicOp::Load => word.load(Ordering::Acquire),
-        AtomicOp::Swap => word.swap(operand, order),
-        AtomicOp::Add => word.fetch_add(operand, order),
-        AtomicOp::And => word.fetch_and(operand, order),
-        AtomicOp::Or => word.fetch_or(operand, order),
-        AtomicOp::Xor => word.fetch_xor(operand, order),
-        AtomicOp::CompareSwap => word
-            .compare_exchange(compare, operand, order, Ordering::Acquire)
-            .unwrap_or_else(|found| found),
-    }
+    op.carry_out(unsafe { AtomicU64::from_ptr(exposed) }, operand, compare)
 }
 
 #[cfg(test)]

@@ -25,20 +25,8 @@ const PUTS_MOST: usize = 24 << 10;
 /// # Safety
 /// `place` is valid, and others that write it do so by atomics, too.
 unsafe fn carry_out(place: *mut u64, op: AtomicOp, operand: u64, compare: u64) -> u64 {
-    const ORDER: Ordering = Ordering::SeqCst;
     // SAFETY: the caller's contract; alignment was looked at.
-    let place = unsafe { AtomicU64::from_ptr(place) };
-    match op {
-        AtomicOp::Load => place.load(ORDER),
-        AtomicOp::Swap => place.swap(operand, ORDER),
-        AtomicOp::Add => place.fetch_add(operand, ORDER),
-        AtomicOp::And => place.fetch_and(operand, ORDER),
-        AtomicOp::Or => place.fetch_or(operand, ORDER),
-        AtomicOp::Xor => place.fetch_xor(operand, ORDER),
-        AtomicOp::CompareSwap => place
-            .compare_exchange(compare, operand, ORDER, ORDER)
-            .unwrap_or_else(|found| found),
-    }
+    op.carry_out(unsafe { AtomicU64::from_ptr(place) }, operand, compare)
 }
 
 /// Whose connection a request needs is gone: its process has left MPI.

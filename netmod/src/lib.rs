@@ -32,11 +32,13 @@ use std::os::fd::RawFd;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32;
 
+mod atomic_op;
 mod pipe;
 pub mod ring;
 mod shares;
 mod sync;
 
+pub use atomic_op::AtomicOp;
 pub use pipe::{Ending, Pipe, Pipes, Pulled, Pushed, RING, Reading, Source, Taken, Wish, Words};
 pub use shares::{Helped, MOST_CHUNKS, SharedCopy, Shares};
 
@@ -196,25 +198,6 @@ impl fmt::Display for OpenError {
     }
 }
 impl std::error::Error for OpenError {}
-
-/// 8-byte atomic operations on remote memory. All of them return the value found.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum AtomicOp {
-    /// Reads; the operand is not used.
-    Load,
-    /// Replaces by the operand.
-    Swap,
-    /// Adds the operand, wrapping.
-    Add,
-    /// Bitwise and.
-    And,
-    /// Bitwise or.
-    Or,
-    /// Bitwise exclusive or.
-    Xor,
-    /// Replaces by the operand if the value found equals `compare`.
-    CompareSwap,
-}
 
 /// The most words of one [`Lane::signal`].
 pub const MAX_WORDS: usize = 8;

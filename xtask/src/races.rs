@@ -1,4 +1,4 @@
-//! Data races, looked for by ThreadSanitizer in tests and in a C program of many threads.
+//! Data races, looked for by ThreadSanitizer in tests and in C programs of many threads.
 
 use std::env;
 use std::fs;

@@ -253,18 +253,7 @@ impl Lane for LoopbackLane {
         // SAFETY: exposed, and aligned to 8 bytes by the contract; every access to it through the
         // library is atomic.
         let word = unsafe { AtomicU64::from_ptr(place(remote).cast()) };
-        let order = Ordering::AcqRel;
-        let found = match op {
-            AtomicOp::Load => word.load(Ordering::Acquire),
-            AtomicOp::Swap => word.swap(operand, order),
-            AtomicOp::Add => word.fetch_add(operand, order),
-            AtomicOp::And => word.fetch_and(operand, order),
-            AtomicOp::Or => word.fetch_or(operand, order),
-            AtomicOp::Xor => word.fetch_xor(operand, order),
-            AtomicOp::CompareSwap => word
-                .compare_exchange(compare, operand, order, Ordering::Acquire)
-                .unwrap_or_else(|found| found),
-        };
+        let found = op.carry_out(word, operand, compare);
         // SAFETY: the caller vouches for `result`.
         unsafe { result.write(found) };
         Ok(Issued::Done)
