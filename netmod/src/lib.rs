@@ -39,7 +39,9 @@ mod shares;
 mod sync;
 
 pub use atomic_op::AtomicOp;
-pub use pipe::{Ending, Pipe, Pipes, Pulled, Pushed, RING, Reading, Source, Taken, Wish, Words};
+pub use pipe::{
+    Ending, NoPipe, Pipe, Pipes, Pulled, Pushed, RING, Reading, Source, Taken, Wish, Words,
+};
 pub use shares::{Helped, MOST_CHUNKS, SharedCopy, Shares};
 
 /// A process of the job, numbered as its launcher does (the rank in `MPI_COMM_WORLD` for processes

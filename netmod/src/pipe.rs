@@ -110,13 +110,26 @@ impl Reading {
     }
 }
 
+/// Why a message does not go by a pipe as a whole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NoPipe {
+    /// There is no room for it, or none ever is for one so long.
+    NoRoom,
+    /// Its receiver is to read it where it is.
+    Read {
+        /// And to say how long that took.
+        timed: bool,
+    },
+}
+
 /// Pipes between processes of a node.
 pub trait Pipes {
     /// Opens a pipe for a message of `len` bytes to there, if it is to go so. The receiver is told of it before anything is
     /// pushed.
     fn open(&mut self, to: Peer, vci: VciId, len: usize, wish: Wish) -> Option<Pipe>;
 
-    /// Opens a pipe for all of a message, if it is to go so and has room as a whole; it can't be taken back then. If the
+    /// Opens a pipe for all of a message, if it is to go so and has room as a whole; it can't be taken back then. Otherwise says
+    /// why not. If the
     /// receiver most likely does not wait for it yet (`is_behind`, or what the transport knows says so), all is written: the
     /// second value says whether. The receiver is told of the pipe after that; if nothing is written, before the message is
     /// pushed, so that it finds its place for the message meanwhile.
@@ -128,7 +141,7 @@ pub trait Pipes {
         wish: Wish,
         source: Source<'_>,
         is_behind: bool,
-    ) -> Option<(Pipe, bool)>;
+    ) -> Result<(Pipe, bool), NoPipe>;
 
     /// Whether there is no room at the moment for all of a message of `len` bytes, for which there may be later.
     fn are_full(&mut self, len: usize) -> bool;

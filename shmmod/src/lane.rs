@@ -13,7 +13,7 @@ use netmod::{
 };
 use netmod_kit::PeerTable;
 
-use crate::choice::{Choice, Way};
+use crate::choice::Choice;
 use crate::config::SingleCopy;
 use crate::ends::End;
 use crate::hand_over::HandOver;
@@ -37,8 +37,6 @@ pub(crate) struct Remote {
     single_copy: Option<bool>,
     /// Which way long messages go to it, as measured; `None` until the first.
     pub choice: Option<Box<Choice>>,
-    /// The way of the next message of a length, if that has been chosen.
-    pub chosen: Option<(usize, Way)>,
     /// Its core seems to share no cache with this one.
     pub far: bool,
     /// How many messages the lane had received when one was last sent to it.
@@ -453,7 +451,6 @@ fn attach(
         single_copy: None,
         choice: None,
         far: false,
-        chosen: None,
         units_mapped: 0,
         kept: None,
         turns: Turns::default(),

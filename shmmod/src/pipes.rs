@@ -2,7 +2,8 @@
 
 use netmod::ring::Mailbox;
 use netmod::{
-    Ending, LaneError, Peer, Pipe, Pipes, Pulled, Pushed, RING, Reading, Source, VciId, Wish, Words,
+    Ending, LaneError, NoPipe, Peer, Pipe, Pipes, Pulled, Pushed, RING, Reading, Source, VciId,
+    Wish, Words,
 };
 
 use crate::choice::Way;
@@ -71,28 +72,18 @@ impl ShmLane {
         vci: VciId,
         len: usize,
         wish: Wish,
-        whole: bool,
         readable: bool,
     ) -> Option<(Way, bool)> {
         let mode = self.mode;
         let remote = self.remote(to, vci).ok()?;
         match (wish, mode) {
-            (Wish::Needed, SingleCopy::Always) => return None,
-            (Wish::Needed, _) => return Some((remote.choice(readable).next_by_pipe(len), false)),
-            (_, SingleCopy::Always) if readable => return None,
-            _ => {}
-        }
-        let chosen = remote.chosen.take().filter(|chosen| chosen.0 == len);
-        let in_kind = remote.turns.answers_read();
-        let choice = || remote.choice(readable).next(len, in_kind);
-        let way = chosen.map_or_else(choice, |chosen| chosen.1);
-        match way {
-            Way::Single => {
-                // Who has asked for all of the room will ask for some.
-                remote.chosen = whole.then_some((len, way));
-                None
+            (Wish::Needed, SingleCopy::Always) => None,
+            (Wish::Needed, _) => Some((remote.choice(readable).next_by_pipe(len), false)),
+            (_, SingleCopy::Always) if readable => Some((Way::Single, false)),
+            _ => {
+                let in_kind = remote.turns.answers_read();
+                Some((remote.choice(readable).next(len, in_kind), true))
             }
-            way => Some((way, true)),
         }
     }
 
@@ -104,10 +95,10 @@ impl ShmLane {
         len: usize,
         wish: Wish,
         whole: bool,
-    ) -> Option<Shape> {
+    ) -> Result<Shape, NoPipe> {
         let count = len.div_ceil(UNIT);
         if len == 0 || (whole && count > RING) {
-            return None;
+            return Err(NoPipe::NoRoom);
         }
         // One whose message can be read need not begin: its receiver won't wait for it for long. Any other goes on by
         // the unit that it has, whatever the receivers of others do.
@@ -124,7 +115,7 @@ impl ShmLane {
             Wish::Better | Wish::Needed => 1,
         };
         // Who has asked for all of the room, and didn't get it, has been counted.
-        let remote = self.remote(to, vci).ok()?;
+        let remote = self.remote(to, vci).map_err(|_| NoPipe::NoRoom)?;
         // Who asks again, for some of the room, has asked for all of it, if that could be.
         let turn = match whole || count > RING {
             true => remote.turns.send().filter(|_| count <= MOST),
@@ -159,7 +150,7 @@ impl ShmLane {
             (hands, turn.is_some()),
             units,
         );
-        if let (None, Hands::Kept(kept)) = (shape, hands)
+        if let (Err(_), Hands::Kept(kept)) = (shape, hands)
             && let Ok(remote) = self.remote(to, vci)
         {
             kept.give_back(&remote.segment);
@@ -176,9 +167,9 @@ impl ShmLane {
         whole: bool,
         (hands, by_turns): (Hands, bool),
         units: usize,
-    ) -> Option<Shape> {
+    ) -> Result<Shape, NoPipe> {
         if !self.sending.has_room(&self.own, units) {
-            return None;
+            return Err(NoPipe::NoRoom);
         }
         self.hear();
         let by_hand = hands != Hands::Own;
@@ -187,10 +178,16 @@ impl ShmLane {
             // (Where two copies are asked for there is nothing to find out.)
             (true, Wish::Better, SingleCopy::Never) => (Way::Cached, false),
             (true, Wish::Better, SingleCopy::Measured) => (Way::Cached, true),
-            _ => self.way(to, vci, len, wish, whole, readable)?,
+            _ => self
+                .way(to, vci, len, wish, readable)
+                .ok_or(NoPipe::NoRoom)?,
         };
-        let remote = self.remotes.get(to, vci).as_mut()?;
+        let remote = self.remotes.get(to, vci).as_mut();
+        let remote = remote.ok_or(NoPipe::NoRoom)?;
         let measured = counts && remote.is_timed(len, (by_turns, by_hand), readable);
+        if way == Way::Single {
+            return Err(NoPipe::Read { timed: measured });
+        }
         let shape = self.sending.open(
             &self.own,
             (to, vci),
@@ -199,9 +196,10 @@ impl ShmLane {
             whole,
             (hands, by_turns),
             remote.ended,
-        )?;
+        );
+        let shape = shape.ok_or(NoPipe::NoRoom)?;
         remote.opened = shape.generation as u8;
-        Some(shape)
+        Ok(shape)
     }
 }
 
@@ -258,7 +256,7 @@ fn wrong(from: Peer) -> LaneError {
 impl Pipes for ShmLane {
     fn open(&mut self, to: Peer, vci: VciId, len: usize, wish: Wish) -> Option<Pipe> {
         let shape = self.open_pipe((to, vci), len, wish, false);
-        shape.map(Shape::name)
+        shape.ok().map(Shape::name)
     }
 
     fn begin(
@@ -269,16 +267,17 @@ impl Pipes for ShmLane {
         wish: Wish,
         source: Source<'_>,
         is_behind: bool,
-    ) -> Option<(Pipe, bool)> {
+    ) -> Result<(Pipe, bool), NoPipe> {
         let shape = self.open_pipe((to, vci), len, wish, true)?;
-        let remote = self.remotes.get(to, vci).as_mut()?;
+        let remote = self.remotes.get(to, vci).as_mut();
+        let remote = remote.ok_or(NoPipe::NoRoom)?;
         if !(is_behind || remote.crosses) || len > WRITTEN_FIRST {
-            return Some((shape.name(), false));
+            return Ok((shape.name(), false));
         }
         let rooms = (&*self.own, remote.segment.room());
         let pipe = self.sending.write(rooms, shape, source);
         self.hear();
-        Some((pipe, true))
+        Ok((pipe, true))
     }
 
     fn are_full(&mut self, len: usize) -> bool {

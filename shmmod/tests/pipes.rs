@@ -21,7 +21,8 @@ fn open(lane: &mut dyn Lane, len: usize, wish: Wish, whole: bool) -> Option<Pipe
     if !whole {
         return pipes.open(1, 0, len, wish);
     }
-    let (pipe, is_written) = pipes.begin(1, 0, len, wish, Source::Bytes(&[]), false)?;
+    let begun = pipes.begin(1, 0, len, wish, Source::Bytes(&[]), false);
+    let (pipe, is_written) = begun.ok()?;
     assert!(!is_written);
     Some(pipe)
 }

@@ -25,7 +25,8 @@ impl Lanes {
     fn open(&mut self, from: usize, to: usize, len: usize) -> Option<Pipe> {
         let pipes = self.lanes[from].pipes().unwrap();
         let none = Source::Bytes(&[]);
-        let (pipe, is_written) = pipes.begin(to as Peer, 0, len, Wish::Better, none, false)?;
+        let begun = pipes.begin(to as Peer, 0, len, Wish::Better, none, false);
+        let (pipe, is_written) = begun.ok()?;
         assert!(!is_written);
         Some(pipe)
     }
@@ -34,7 +35,8 @@ impl Lanes {
     fn send(&mut self, from: usize, to: usize, data: &[u8]) -> Option<Pipe> {
         let pipes = self.lanes[from].pipes().unwrap();
         let (to, all) = (to as Peer, Source::Bytes(data));
-        let (pipe, is_written) = pipes.begin(to, 0, data.len(), Wish::Better, all, false)?;
+        let begun = pipes.begin(to, 0, data.len(), Wish::Better, all, false);
+        let (pipe, is_written) = begun.ok()?;
         if !is_written {
             let pushed = pipes.push(pipe, &mut 0, Source::Bytes(data));
             assert_eq!(pushed, Ok(Pushed::Whole));

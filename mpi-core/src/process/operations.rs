@@ -260,7 +260,7 @@ fn receive(
         .engine
         .receive(from.key(), buffer, from.owner, from.peer)?;
     if !state.engine.outbox.is_empty() {
-        state.dispatch();
+        state.clear_outbox();
     }
     Ok(id)
 }

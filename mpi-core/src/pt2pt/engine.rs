@@ -63,6 +63,8 @@ pub(crate) enum Action {
         request: Name,
         remote: RemoteAddr,
         len: usize,
+        /// The sender is to be told how long it took.
+        timed: bool,
     },
     /// Take the data of a matched rendezvous message from the pipe that it comes through.
     Follow {
@@ -406,6 +408,7 @@ impl Engine {
                     request,
                     remote,
                     len,
+                    timed: rts.timed,
                 });
             }
             _ => self.ask_for_data(id),

@@ -224,28 +224,41 @@ pub(crate) struct Rts {
     pub pipe: Option<Pipe>,
     /// The sender wants a [`PacketKind::Fin`] also if the data comes through the pipe as a whole.
     pub sync: bool,
+    /// It wants to hear how long it took to read.
+    pub timed: bool,
 }
 
 impl Rts {
-    /// Bytes on the wire, without a pipe and with one.
+    /// Bytes on the wire of a place to read from, in the general form.
     pub const SIZE: usize = 40;
+    /// The same and a pipe.
     const LONGEST: usize = 48;
+    /// Either a pipe or an address alone, as between the processes of a node: with its header that lies in one cache line of
+    /// a cell (`netmod::ring`), and a second one takes a receiver that waits for it as long as many instructions.
+    const SHORT: usize = 24;
     /// No message is so long.
     const SYNC_BIT: u64 = 1 << 63;
+    /// Beyond the bits of names.
+    const TIMED_BIT: u64 = 1 << 62;
+    /// No request, in the word that has these bits, too.
+    const NO_NAME: u64 = Name::NONE.0 & !(Name::FREE_BIT | Rts::TIMED_BIT);
 
     /// Its bytes, the first so many of an array.
     pub fn to_bytes(self) -> ([u8; Rts::LONGEST], usize) {
         let key = self.key.unwrap_or_default();
         let pipe = self.pipe.map_or(0, |Pipe(pipe)| pipe);
+        let (offered, third, used) = match (self.key, self.pipe) {
+            (None, Some(_)) => (0, pipe, Rts::SHORT),
+            (None, None) => (0, 0, Rts::SIZE),
+            (Some(_), None) if key.words == [0; 2] => (Name::FREE_BIT, key.address, Rts::SHORT),
+            (Some(_), None) => (Name::FREE_BIT, key.address, Rts::SIZE),
+            (Some(_), Some(_)) => (Name::FREE_BIT, key.address, Rts::LONGEST),
+        };
+        let timed = if self.timed { Rts::TIMED_BIT } else { 0 };
         let words = [
             self.len | if self.sync { Rts::SYNC_BIT } else { 0 },
-            self.request.word() & !Name::FREE_BIT
-                | if self.key.is_some() {
-                    Name::FREE_BIT
-                } else {
-                    0
-                },
-            key.address,
+            self.request.word() & Rts::NO_NAME | offered | timed,
+            third,
             key.words[0],
             key.words[1],
             pipe,
@@ -254,35 +267,34 @@ impl Rts {
         for (chunk, word) in bytes.chunks_exact_mut(8).zip(words) {
             chunk.copy_from_slice(&word.to_ne_bytes());
         }
-        let used = if self.pipe.is_some() {
-            Rts::LONGEST
-        } else {
-            Rts::SIZE
-        };
         (bytes, used)
     }
 
     /// `None` if the payload is not one.
     pub fn parse(bytes: &[u8]) -> Option<Rts> {
-        let (bytes, rest) = bytes.split_first_chunk::<{ Rts::SIZE }>()?;
-        let pipe = match rest {
-            [] => None,
-            rest => Some(Pipe(u64::from_ne_bytes(rest.try_into().ok()?))),
+        let word = |i: usize| {
+            let bytes = bytes.get(8 * i..8 * i + 8)?.try_into().ok()?;
+            Some(u64::from_ne_bytes(bytes))
         };
-        let word = |i: usize| u64::from_ne_bytes(bytes[8 * i..8 * i + 8].try_into().unwrap());
-        let key = RemoteKey {
-            address: word(2),
-            words: [word(3), word(4)],
+        let (first, second, third) = (word(0)?, word(1)?, word(2)?);
+        let is_offered = second & Name::FREE_BIT != 0;
+        let (words, pipe) = match bytes.len() {
+            Rts::SHORT => ([0; 2], (!is_offered).then_some(third)),
+            Rts::SIZE => ([word(3)?, word(4)?], None),
+            Rts::LONGEST => ([word(3)?, word(4)?], Some(word(5)?)),
+            _ => return None,
         };
+        let address = third;
         Some(Rts {
-            len: word(0) & !Rts::SYNC_BIT,
-            request: match word(1) | Name::FREE_BIT {
-                u64::MAX => Name::NONE,
-                word => Name::from_word(word & !Name::FREE_BIT),
+            len: first & !Rts::SYNC_BIT,
+            request: match second & Rts::NO_NAME {
+                Rts::NO_NAME => Name::NONE,
+                word => Name::from_word(word),
             },
-            key: (word(1) & Name::FREE_BIT != 0).then_some(key),
-            pipe,
-            sync: word(0) & Rts::SYNC_BIT != 0,
+            key: is_offered.then_some(RemoteKey { address, words }),
+            pipe: pipe.map(Pipe),
+            sync: first & Rts::SYNC_BIT != 0,
+            timed: second & Rts::TIMED_BIT != 0,
         })
     }
 }
@@ -350,11 +362,12 @@ mod tests {
         #[test]
         fn rts_round_trips(
             len in 0..1u64 << 63, number in 0..RequestId::LIMIT, generation: u32,
-            address: u64, words: [u64; 2], get: bool, pipe: Option<u64>, sync: bool,
+            address: u64, words in prop_oneof![Just([0; 2]), any::<[u64; 2]>()], get: bool, pipe: Option<u64>,
+            sync: bool, timed: bool,
         ) {
             let request = Name::new(RequestId::from_index(number).unwrap(), generation);
             let key = get.then_some(RemoteKey { address, words });
-            let rts = Rts { len, request, key, pipe: pipe.map(Pipe), sync };
+            let rts = Rts { len, request, key, pipe: pipe.map(Pipe), sync, timed };
             let (bytes, used) = rts.to_bytes();
             prop_assert_eq!(Rts::parse(&bytes[..used]), Some(rts));
             // That of a message without one.

@@ -44,6 +44,31 @@ impl VciState {
         true
     }
 
+    /// As [`VciState::dispatch`] where the outbox says nothing but to read a message, after which its sender is told.
+    #[inline(never)]
+    pub(super) fn fetch_first(&mut self) -> bool {
+        let mut any = false;
+        while self.waiting.is_empty()
+            && self.engine.outbox.len() == 1
+            && let Some(action) = self.engine.outbox.pop()
+        {
+            let to = action.address();
+            if let Some(rest) = self.perform(action, &mut any) {
+                self.hold(to, rest);
+            }
+        }
+        if !self.engine.outbox.is_empty() || !self.waiting.is_empty() || self.own_due {
+            any |= self.dispatch();
+        }
+        any
+    }
+
+    /// What found no room waits for it, and all that goes to there behind it.
+    fn hold(&mut self, to: Address, action: Action) {
+        self.waiting.begin(to, action);
+        self.engine.streams.get(to.peer, to.vci).set_pending(true);
+    }
+
     pub(super) fn dispatch_once(&mut self) -> bool {
         let mut any = false;
         self.gather(true);
@@ -91,8 +116,7 @@ impl VciState {
                 if let Some(action) = action
                     && let Some(rest) = self.perform(action, &mut any)
                 {
-                    self.waiting.begin(to, rest);
-                    self.engine.streams.get(to.peer, to.vci).set_pending(true);
+                    self.hold(to, rest);
                 }
             }
             self.scratch = actions;
@@ -146,9 +170,10 @@ impl VciState {
                 request,
                 remote,
                 len,
+                timed,
                 ..
             } => match self.in_role(request, Role::Receiving) {
-                Some(id) => self.fetch(to, id, remote, len, any),
+                Some(id) => self.fetch(to, id, remote, (len, timed), any),
                 None => Ok(()),
             },
             Action::Follow { .. } => self.follow(&action),

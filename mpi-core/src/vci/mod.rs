@@ -258,12 +258,19 @@ impl VciState {
             false => self.poll_lanes(taken),
         };
         if !self.engine.outbox.is_empty() || !self.waiting.is_empty() {
-            any |= match self.engine.outbox[..] {
-                [Action::Follow { .. }] => self.follow_first(),
-                _ => self.dispatch(),
-            };
+            any |= self.clear_outbox();
         }
         any
+    }
+
+    /// As [`VciState::dispatch`], sooner where all that is to be done is to take a message, or to read it.
+    #[inline(always)]
+    pub fn clear_outbox(&mut self) -> bool {
+        match self.engine.outbox[..] {
+            [Action::Follow { .. }] => self.follow_first(),
+            [Action::Fetch { .. }] => self.fetch_first(),
+            _ => self.dispatch(),
+        }
     }
 
     /// Takes in what has come by lanes: after messages from the inbox only what the VCI has sent to itself, but now and

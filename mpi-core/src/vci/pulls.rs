@@ -2,7 +2,7 @@
 
 #![deny(unsafe_code)]
 
-use netmod::{LaneError, Lost, Pipe, Pulled, Pushed, Reading, RemoteAddr, Source, Wish};
+use netmod::{LaneError, Lost, NoPipe, Pipe, Pulled, Pushed, Reading, RemoteAddr, Source, Wish};
 
 use super::{VciState, bad_memory};
 use crate::error::{Class, Error};
@@ -11,6 +11,18 @@ use crate::pt2pt::engine::{Action, Address, Engine, probe_status};
 use crate::pt2pt::request::{RequestId, Role};
 use crate::pt2pt::wire::{self, Control, Key, Name, PacketKind, Rts, Trailer};
 use netmod_kit::usable::Access;
+
+/// What has become of a message that may go by a pipe.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Piped {
+    Sent,
+    /// Its receiver is to read it where it is, and to say how long that took if `timed`.
+    Read {
+        timed: bool,
+    },
+    /// There is no room at the moment, or it can't go so.
+    No,
+}
 
 /// A receive whose data comes through a pipe.
 pub(super) struct Pull {
@@ -45,9 +57,9 @@ fn wish(buffer: &Buffer) -> Wish {
 impl VciState {
     /// Sends a long message by a pipe if all of it has room there: then no request is needed, and nobody waited for.
     #[inline(never)]
-    pub(super) fn send_piped(&mut self, to: Address, key: Key, buffer: &Buffer) -> bool {
+    pub(super) fn send_piped(&mut self, to: Address, key: Key, buffer: &Buffer) -> Piped {
         let Ok(route) = self.route_index(to) else {
-            return false;
+            return Piped::No;
         };
         let len = buffer.len();
         let taken = self.taken;
@@ -55,15 +67,15 @@ impl VciState {
         let route = &mut routes[route];
         let stream = engine.streams.get(to.peer, to.vci);
         if len <= route.eager_max || route.waits || stream.is_pending() || !engine.lost.is_empty() {
-            return false;
+            return Piped::No;
         }
         let Some(pipes) = route.lane.pipes() else {
-            return false;
+            return Piped::No;
         };
         if let Some(ptr) = buffer.as_ptr()
             && engine.usable.check_once(ptr, len, Access::Read).is_err()
         {
-            return false;
+            return Piped::No;
         }
         let mut parts = |at: usize, out: &mut [u8]| buffer.read(at, out);
         // A receiver that waits finds its place for the message while that is copied. One that has not answered since
@@ -71,9 +83,11 @@ impl VciState {
         let is_behind = stream.piped_at == taken;
         stream.piped_at = taken;
         let (wish, from) = (wish(buffer), source(buffer, &mut parts));
-        let Some((pipe, is_written)) = pipes.begin(to.peer, to.vci, len, wish, from, is_behind)
-        else {
-            return false;
+        let begun = pipes.begin(to.peer, to.vci, len, wish, from, is_behind);
+        let (pipe, is_written) = match begun {
+            Ok(begun) => begun,
+            Err(NoPipe::NoRoom) => return Piped::No,
+            Err(NoPipe::Read { timed }) => return Piped::Read { timed },
         };
         let trailer = Trailer {
             kind: PacketKind::Rts,
@@ -87,6 +101,7 @@ impl VciState {
             key: None,
             pipe: Some(pipe),
             sync: false,
+            timed: false,
         };
         let (bytes, used) = rts.to_bytes();
         let lane = &mut route.lane;
@@ -96,14 +111,14 @@ impl VciState {
                 pipes.abandon(pipe);
             }
             self.restore_credit(to, trailer, &result);
-            return false;
+            return Piped::No;
         }
         if !is_written && let Some(pipes) = lane.pipes() {
             // A receiver that is lost meanwhile reads nothing of it.
             let _ = pipes.push(pipe, &mut 0, source(buffer, &mut parts));
         }
         engine.counters.count_piped_send(len as u64);
-        true
+        Piped::Sent
     }
 
     /// Where there was no room for a message in pipes: whether there is when what has come was taken in. Two who send
@@ -388,6 +403,7 @@ impl VciState {
                         request: pull.request,
                         remote,
                         len,
+                        timed: true,
                     }),
                     None => engine.ask_for_data(id),
                 }

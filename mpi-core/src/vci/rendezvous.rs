@@ -113,6 +113,16 @@ impl VciState {
     ) -> Result<(), LaneError> {
         self.route_to(to)?;
         self.open_pipe(to, id)?;
+        self.offer(to, id, true)
+    }
+
+    /// Tells the receiver of a send where the data is, or will be, and whether it is to say how long it took to read.
+    pub(super) fn offer(
+        &mut self,
+        to: Address,
+        id: RequestId,
+        timed: bool,
+    ) -> Result<(), LaneError> {
         let route = self.route_index(to)?;
         let VciState { engine, routes, .. } = &mut *self;
         let (waits, own) = (routes[route].waits, route == OWN);
@@ -158,6 +168,7 @@ impl VciState {
             key: exposed,
             pipe,
             sync,
+            timed,
         };
         let (bytes, used) = rts.to_bytes();
         let trailer = self.engine.trailer(to, PacketKind::Rts);
@@ -216,7 +227,7 @@ impl VciState {
         from: Address,
         id: RequestId,
         remote: RemoteAddr,
-        len: usize,
+        (len, timed): (usize, bool),
         any: &mut bool,
     ) -> Result<(), LaneError> {
         let route = self.route_index(from)?;
@@ -233,7 +244,7 @@ impl VciState {
             return self.fetch_pieces(from, id, remote, len);
         };
         if routes[route].transport.shared_memory().is_some() {
-            return self.fetch_directly(from, id, remote, len, any);
+            return self.fetch_directly(from, id, remote, (len, timed), any);
         }
         match route == OWN {
             true => {
@@ -266,7 +277,7 @@ impl VciState {
         from: Address,
         id: RequestId,
         remote: RemoteAddr,
-        len: usize,
+        (len, timed): (usize, bool),
         any: &mut bool,
     ) -> Result<(), LaneError> {
         let route = self.route_index(from)?;
@@ -283,14 +294,16 @@ impl VciState {
         let remote = RemoteAddr { offset, ..remote };
         let token = Token(u64::from(id.index()));
         let Address { peer, vci } = from;
-        let begun = Instant::now();
+        let begun = timed.then(Instant::now);
         // SAFETY: as in `fetch`, and the part lies within those bytes.
         let issued = unsafe {
             routes[route]
                 .lane
                 .get(peer, vci, local, part, remote, token)
         };
-        record.spent += begun.elapsed().as_nanos() as u64;
+        if let Some(begun) = begun {
+            record.spent += begun.elapsed().as_nanos() as u64;
+        }
         match issued {
             Ok(Issued::Done) if done + part == len => engine.finish_fetch(id),
             Ok(Issued::Done) => {

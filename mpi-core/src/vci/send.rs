@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 
 use netmod::{LaneError, VciId};
 
+use super::pulls::Piped;
 use super::{OWN, Route, VciState};
 use crate::error::{Class, Error, Result};
 use crate::pt2pt::buffer::Buffer;
@@ -109,10 +110,7 @@ impl VciState {
         owner: u32,
     ) -> Result<Option<RequestId>> {
         if self.goes_by_pipe(to, buffer.len()) {
-            return match mode == Mode::Standard && self.send_by_pipe(to, key, &buffer) {
-                true => Ok(None),
-                false => self.send_queued(to, key, buffer, mode, owner).map(Some),
-            };
+            return self.send_long(to, key, buffer, mode, owner);
         }
         if let (Some(data), Mode::Standard) = (buffer.as_bytes(), mode)
             && (self.send_now(to, key, data)
@@ -131,16 +129,34 @@ impl VciState {
             }
         }
         // The first message to there finds out how it is reached.
-        if mode == Mode::Standard && self.send_by_pipe(to, key, &buffer) {
-            return Ok(None);
-        }
-        self.send_queued(to, key, buffer, mode, owner).map(Some)
+        self.send_long(to, key, buffer, mode, owner)
     }
 
-    /// Sends a message by a pipe that has room for all of it, or has after what has come was taken in.
-    fn send_by_pipe(&mut self, to: Address, key: Key, buffer: &Buffer) -> bool {
-        self.send_piped(to, key, buffer)
-            || self.makes_room(to, buffer.len()) && self.send_piped(to, key, buffer)
+    /// Sends a message by a pipe that has room for all of it, or has after what has come was taken in; otherwise by a request.
+    #[inline(never)]
+    fn send_long(
+        &mut self,
+        to: Address,
+        key: Key,
+        buffer: Buffer,
+        mode: Mode,
+        owner: u32,
+    ) -> Result<Option<RequestId>> {
+        if mode == Mode::Standard {
+            let mut piped = self.send_piped(to, key, &buffer);
+            if piped == Piped::No && self.makes_room(to, buffer.len()) {
+                piped = self.send_piped(to, key, &buffer);
+            }
+            match piped {
+                Piped::Sent => return Ok(None),
+                Piped::Read { timed } => {
+                    let sent = self.send_offered(to, key, buffer, owner, timed);
+                    return sent.map(Some);
+                }
+                Piped::No => {}
+            }
+        }
+        self.send_queued(to, key, buffer, mode, owner).map(Some)
     }
 
     /// Whether a message of this length can leave at once by no other way than a pipe.
@@ -171,6 +187,49 @@ impl VciState {
         mode: Mode,
         owner: u32,
     ) -> Result<RequestId> {
+        let id = self.begin_send(to, key, buffer, mode, owner)?;
+        if !self.has_failed(id) {
+            self.queue(to, id);
+        }
+        Ok(id)
+    }
+
+    /// The send of a message that its receiver is to read where it is, and to time if so said: it leaves at once if it can.
+    #[inline(never)]
+    fn send_offered(
+        &mut self,
+        to: Address,
+        key: Key,
+        buffer: Buffer,
+        owner: u32,
+        timed: bool,
+    ) -> Result<RequestId> {
+        let id = self.begin_send(to, key, buffer, Mode::Standard, owner)?;
+        let is_first =
+            self.engine.outbox.is_empty() && !self.engine.streams.get(to.peer, to.vci).is_pending();
+        if self.has_failed(id) || is_first && self.offer(to, id, timed).is_ok() {
+            return Ok(id);
+        }
+        self.queue(to, id);
+        Ok(id)
+    }
+
+    /// Whether a send has ended at once, since its receiver is lost.
+    #[inline(always)]
+    fn has_failed(&mut self, id: RequestId) -> bool {
+        !self.engine.lost.is_empty() && self.engine.records.get(id).is_none()
+    }
+
+    /// Makes the request of a send, which may [have failed](VciState::has_failed).
+    #[inline(always)]
+    fn begin_send(
+        &mut self,
+        to: Address,
+        key: Key,
+        buffer: Buffer,
+        mode: Mode,
+        owner: u32,
+    ) -> Result<RequestId> {
         self.route_index(to)
             .map_err(|error| Error::new(Class::ProcFailed, error.to_string()))?;
         let id = self.engine.start(owner)?;
@@ -192,10 +251,12 @@ impl VciState {
         if !self.engine.lost.is_empty() {
             // The transport may still take a message, which nobody would ever answer.
             self.engine.fail_if_lost(id, to.peer);
-            if self.engine.records.get(id).is_none() {
-                return Ok(id);
-            }
         }
+        Ok(id)
+    }
+
+    /// Has a send leave in its turn.
+    fn queue(&mut self, to: Address, id: RequestId) {
         let name = self.engine.records.name(id);
         self.engine.outbox.push(Action::Launch(to, name));
         // Small messages that a lane holds back, to let them travel together, leave when the program
@@ -209,7 +270,6 @@ impl VciState {
         } else {
             self.dispatch();
         }
-        Ok(id)
     }
 
     /// Asks for an operation to be cancelled (section 3.8.4).

@@ -145,7 +145,7 @@ fn words(words: &[u64]) -> Vec<u8> {
 
 /// The name in an offer of a rendezvous.
 fn name_in(rts: &Letter) -> u64 {
-    u64::from_ne_bytes(rts.1[8..16].try_into().unwrap()) & !(1 << 63)
+    u64::from_ne_bytes(rts.1[8..16].try_into().unwrap()) & !(3 << 62)
 }
 
 /// Another generation of the same request.
@@ -351,12 +351,12 @@ fn random_messages_end_nothing_and_write_nowhere() {
                 payload = (0..many)
                     .flat_map(|_| word(&mut rng).to_ne_bytes())
                     .collect();
-                // A key would be one of memory that nobody has exposed.
-                if let Some(byte) = payload.get_mut(15).filter(|_| kind == RTS) {
-                    *byte &= 0x7f;
-                }
             } else if kind == RTS {
                 payload.truncate(39);
+            }
+            // A key would be one of memory that nobody has exposed.
+            if let Some(byte) = payload.get_mut(15).filter(|_| kind == RTS) {
+                *byte &= 0x7f;
             }
             let peer = 1 + rng.index(2);
             let vci = if rng.chance(90) { 0 } else { rng.below(4) };
