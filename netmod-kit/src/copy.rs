@@ -40,6 +40,12 @@ pub fn overwrites_unread() -> bool {
     return false;
 }
 
+/// Whether [`copy_to_far`] leaves what it stores in this core's caches, from where others have it as soon as from memory.
+#[inline]
+pub fn stores_stay_in_caches() -> bool {
+    has_instruction() && !overwrites_unread()
+}
+
 /// Whether so many bytes are copied more quickly to lines that were asked for ahead than by [`copy_to_others`].
 #[inline]
 fn asks_ahead(len: usize) -> bool {

@@ -34,7 +34,7 @@ pub mod variables;
 
 pub use copy::{
     ask_for_lines, copy, copy_overlapping, copy_past_caches, copy_to_asked, copy_to_far,
-    copy_to_others, fetch_soon, overwrites_unread, writes_whole_lines,
+    copy_to_others, fetch_soon, overwrites_unread, stores_stay_in_caches, writes_whole_lines,
 };
 pub use exposures::Exposures;
 pub use fences::Fences;

@@ -14,7 +14,7 @@ use super::agreement::CallSignature;
 use super::found::{broken_by, found_by, is_before, read_found};
 use super::nearness::Nearness;
 use super::share::Share;
-use super::slot_flag::{self, SlotFlag};
+use super::slot_flag::{self, PieceFlag, SlotFlag};
 use mpi_coll::Slots;
 use mpi_coll::run::{Flag, has_come};
 use mpi_coll::slots::Direct;
@@ -24,8 +24,8 @@ mod places;
 mod ring;
 
 pub(super) use places::{Flags, Places};
-use ring::{AllPlaces, FIRST, FRONT, HEAD, LINES, LONG, MANY, PAGE, SAID};
-pub(super) use ring::{DEPTHS, Ring};
+use ring::{AllPlaces, FIRST, FRONT, HEAD, LINES, LONG, MANY, PAGE, PIECE_FLAGS, SAID};
+pub(super) use ring::{DEPTHS, PIECE, Ring};
 
 /// Ranks beyond which looking at everyone's flag takes longer than rounds of messages.
 pub(super) const RANKS: u32 = 128;
@@ -111,7 +111,7 @@ impl SharedSlots {
                 crowded: false,
             },
             base: piece.as_ptr().wrapping_add(HEAD),
-            data: LINES * depth as usize - FRONT,
+            data: (LINES + PIECE_FLAGS) * depth as usize - FRONT,
             // No whole number of pages, or all slots would have the same places in caches.
             stride: 64 + room,
             own,
@@ -262,6 +262,17 @@ impl SharedSlots {
             first: self.base.wrapping_add(at).wrapping_offset(offset),
             own: self.own,
         }
+    }
+
+    /// The flag of a piece of the data of a phase, but not of the last one: that is the slot's.
+    #[inline(always)]
+    pub fn piece_flag(&self, of: u32, number: u64, piece: usize) -> &PieceFlag {
+        debug_assert!(of < self.slots.size && PIECE * (piece + 1) < self.slots.room);
+        let slot = number as usize & self.mask;
+        let fronts = LINES * (self.mask + 1);
+        let at = fronts + slot * PIECE_FLAGS + piece * size_of::<PieceFlag>();
+        // SAFETY: between the fronts and the data, aligned, in memory that lives as long as `self`.
+        unsafe { &*self.places_at(at, 0).of(of).cast() }
     }
 
     /// The flags of all ranks in a phase.
@@ -550,7 +561,7 @@ impl SharedSlots {
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
+pub(super) mod tests {
     use std::sync::Arc;
     use std::sync::atomic::AtomicUsize;
 
@@ -586,13 +597,14 @@ mod tests {
         fn settle(&self) {}
     }
 
+    const SMALL: Ring = Ring {
+        room: 64,
+        depth: DEPTHS.0,
+        places: 4 * DEPTHS.0,
+    };
+
     /// What two ranks see of their slots.
-    fn two() -> [SharedSlots; 2] {
-        let ring = Ring {
-            room: 64,
-            depth: DEPTHS.0,
-            places: 4 * DEPTHS.0,
-        };
+    pub fn two(ring: Ring) -> [SharedSlots; 2] {
         let pages = 2 * ring.bytes() / PAGE;
         let memory: Vec<Page> = (0..pages).map(|_| Page([0; PAGE])).collect();
         let memory = Box::leak(memory.into_boxed_slice()).as_mut_ptr().cast();
@@ -606,7 +618,7 @@ mod tests {
     /// Who writes the data of a phase has seen the flags of all but the last `depth` - 2 phases before it.
     #[test]
     fn data_of_phases_that_may_be_read_still_lies_elsewhere() {
-        let [one, other] = two();
+        let [one, other] = two(SMALL);
         let depth = u64::from(one.slots.depth);
         let place = |number| [0, 64].map(|offset| one.place(0, number, offset));
         let mut data = std::collections::HashSet::new();
@@ -637,7 +649,7 @@ mod tests {
     /// to disagree.
     #[test]
     fn who_is_missing_is_not_taken_for_seen() {
-        let [one, other] = two();
+        let [one, other] = two(SMALL);
         let [theirs, own] = [7, 8].map(CallSignature::from_word);
         let number = one.take(1);
         assert_eq!(other.missing(0..1, number), [0]);
@@ -653,7 +665,7 @@ mod tests {
         const LAST: u32 = i32::MAX as u32;
         let [before, theirs, own] = [6, 7, 8].map(|kind| CallSignature::from_word(kind << 40));
         for tags in [[7, 8, 9], [LAST, 0, 1], [LAST - 1, LAST, 0]] {
-            let [one, other] = two();
+            let [one, other] = two(SMALL);
             let [earlier, tag, later] = tags;
             one.say(earlier, before);
             other.say(earlier, before);

@@ -60,6 +60,28 @@ impl SlotFlag {
     }
 }
 
+/// What says that a piece of a slot's data is there, before the slot's flag says that all is: alone in its cache line. It
+/// tells no calls from each other; the flag does.
+#[repr(C, align(64))]
+pub(super) struct PieceFlag(AtomicU64);
+
+/// No phase has this number, so that nobody need set the flags before others look at them.
+const NO_PHASE: u64 = 1 << 63;
+
+impl PieceFlag {
+    /// Says that the piece is that of phase `number`: of all 64 bits, since the flag is not set in each phase.
+    #[inline(always)]
+    pub fn raise(&self, number: u64) {
+        // Release: who sees the flag sees the data.
+        self.0.store(number ^ NO_PHASE, Ordering::Release);
+    }
+
+    #[inline(always)]
+    pub fn is(&self, number: u64) -> bool {
+        self.0.load(Ordering::Acquire) == number ^ NO_PHASE
+    }
+}
+
 /// A number over the mark of a signature.
 #[inline(always)]
 pub(super) fn word(number: u64, signature: CallSignature) -> u64 {
@@ -84,6 +106,8 @@ mod loom_tests {
     struct Slot {
         flag: SlotFlag,
         data: UnsafeCell<u64>,
+        piece: PieceFlag,
+        first: UnsafeCell<u64>,
     }
 
     // SAFETY: data is written and read as flags allow, which loom checks.
@@ -97,8 +121,12 @@ mod loom_tests {
             signature: AtomicU64::new(0),
         };
         flag.reset(FIRST.wrapping_sub(1));
-        let data = UnsafeCell::new(0);
-        Slot { flag, data }
+        Slot {
+            flag,
+            data: UnsafeCell::new(0),
+            piece: PieceFlag(AtomicU64::new(0)),
+            first: UnsafeCell::new(0),
+        }
     }
 
     /// A rank in an exchange with another: it writes its slot, and reads the other's.
@@ -132,6 +160,61 @@ mod loom_tests {
             let theirs = slots.clone();
             let thread = thread::spawn(move || exchange(&theirs[1], &theirs[0]));
             exchange(&slots[0], &slots[1]);
+            thread.join().unwrap();
+        });
+    }
+
+    /// A rank gives, phase after phase, and tells of the first piece ahead in every other phase; it waits for the flag of the
+    /// phase before.
+    fn give(own: &[Slot], other: &[Slot]) {
+        let signature = CallSignature::from_word(7);
+        for phase in 0..PHASES {
+            let number = FIRST.wrapping_add(phase);
+            let before = number.wrapping_sub(1);
+            while other[(before % DEPTH) as usize].flag.look(before).is_none() {
+                thread::yield_now();
+            }
+            let slot = &own[(number % DEPTH) as usize];
+            // SAFETY (of both): the other has raised the flag of the phase before, so it has read what was here.
+            // SAFETY: see above.
+            slot.first.with_mut(|first| unsafe { *first = number });
+            if phase % 2 == 0 {
+                slot.piece.raise(number);
+            }
+            // SAFETY: see above.
+            slot.data.with_mut(|data| unsafe { *data = number });
+            slot.flag.raise(number, signature);
+        }
+    }
+
+    /// The other takes, the first piece as soon as it is told of it.
+    fn take(own: &[Slot], other: &[Slot]) {
+        let signature = CallSignature::from_word(7);
+        for phase in 0..PHASES {
+            let number = FIRST.wrapping_add(phase);
+            let slot = &other[(number % DEPTH) as usize];
+            // SAFETY: called when a flag is up that says so.
+            let first = || slot.first.with(|first| unsafe { *first });
+            if slot.piece.is(number) {
+                assert_eq!(first(), number);
+            }
+            while slot.flag.look(number).is_none() {
+                thread::yield_now();
+            }
+            // SAFETY: its flag is up.
+            let data = slot.data.with(|data| unsafe { *data });
+            assert_eq!((first(), data), (number, number));
+            own[(number % DEPTH) as usize].flag.raise(number, signature);
+        }
+    }
+
+    #[test]
+    fn a_piece_that_is_told_of_is_there() {
+        loom::model(|| {
+            let slots = Arc::new([[slot(), slot()], [slot(), slot()]]);
+            let theirs = slots.clone();
+            let thread = thread::spawn(move || take(&theirs[1], &theirs[0]));
+            give(&slots[0], &slots[1]);
             thread.join().unwrap();
         });
     }

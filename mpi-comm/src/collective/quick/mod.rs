@@ -8,6 +8,7 @@
 mod movement;
 mod parcels;
 mod phase;
+mod pieces;
 mod reduction;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -251,8 +252,33 @@ pub unsafe fn bcast(
     let (state, way) = way_of_call(process, comm)?;
     let root = rank_of(&way, root)?;
     let known = state.quick.find(Kind::Bcast, label, count)?;
-    // SAFETY: the caller's contract; the label is the one that was given for this datatype.
-    Some(unsafe { known.bcast(way, root, buffer) })
+    // SAFETY (of both): the caller's contract; the label is the one that was given for this datatype.
+    match known.is_long() {
+        // SAFETY: see above.
+        false => Some(unsafe { known.bcast::<false>(way, root, buffer) }),
+        // SAFETY: see above.
+        true => unsafe { bcast_long(process, comm, label, count, root, buffer) },
+    }
+}
+
+/// A broadcast that may go by pieces: finds all once more, so that what is known of a short one stays in registers.
+///
+/// # Safety
+/// As for [`bcast`].
+#[cold]
+#[inline(never)]
+unsafe fn bcast_long(
+    process: &Process,
+    comm: &Comm,
+    label: i32,
+    count: i64,
+    root: u32,
+    buffer: *mut u8,
+) -> Option<Result<()>> {
+    let (state, way) = way_of_call(process, comm)?;
+    let known = state.quick.find(Kind::Bcast, label, count)?;
+    // SAFETY: the caller's contract.
+    Some(unsafe { known.bcast::<true>(way, root, buffer) })
 }
 
 /// A gather to rank `root` of blocks of `count` elements, as [`bcast`]; at the root `own` is none in place.

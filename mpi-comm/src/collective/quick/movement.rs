@@ -6,6 +6,7 @@ use mpi_coll::{Layout, Part, slots};
 use super::super::agreement::CallSignature;
 use super::super::call::{Call, Root};
 use super::phase::{Phase, ShortWay};
+use super::pieces;
 use mpi_core::datatype::Predefined;
 use mpi_core::error::Result;
 
@@ -178,29 +179,77 @@ impl QuickMovement {
         buffer.wrapping_add(of as usize * self.bytes)
     }
 
-    /// Carries out a broadcast.
+    /// Carries out a broadcast, of blocks that are [long](QuickMovement::is_long) or not.
     ///
     /// # Safety
     /// The elements at `buffer` are readable at the root, and writable elsewhere.
     #[inline(always)]
-    pub unsafe fn bcast(&self, way: ShortWay<'_>, root: u32, buffer: *mut u8) -> Result<()> {
+    pub unsafe fn bcast<const LONG: bool>(
+        &self,
+        way: ShortWay<'_>,
+        root: u32,
+        buffer: *mut u8,
+    ) -> Result<()> {
         let mut phase = Phase::begin(way, self.signature.at_root(root))?;
         if way.shared.slots.rank == root {
             phase.claim()?;
             let places = phase.places(self.offset);
             // SAFETY: the slot is claimed, and has room, since the schedule for this puts as much there; the
             // caller's contract.
-            unsafe { phase.store(buffer, phase.own_of(places), self.bytes) };
+            unsafe { self.store::<LONG>(&phase, buffer, phase.own_of(places)) };
             phase.raise();
             return phase.end(self.bytes);
         }
         phase.raise();
-        phase.wait_for(root)?;
-        let places = phase.places(self.offset);
-        // SAFETY: its flag says that the root has written the slot, and it is not written again before this rank
-        // raises the flag of the next phase; the caller's contract.
-        unsafe { netmod_kit::copy(places.of(root), buffer, self.bytes) };
+        // SAFETY: the caller's contract.
+        unsafe { self.take::<LONG>(&mut phase, root, self.offset, buffer)? };
         phase.end(0)
+    }
+
+    /// Whether blocks may go by pieces.
+    #[inline(always)]
+    pub fn is_long(&self) -> bool {
+        self.bytes >= pieces::LEAST
+    }
+
+    /// Stores a block, all that this rank stores in this phase, at `to` in its slot, by pieces if it may be `LONG`.
+    ///
+    /// # Safety
+    /// As for [`Phase::store`].
+    #[inline(always)]
+    unsafe fn store<const LONG: bool>(&self, phase: &Phase<'_>, from: *const u8, to: *mut u8) {
+        // SAFETY: the caller's contract.
+        unsafe {
+            match LONG {
+                true => phase.store_pieces(from, to, self.bytes),
+                false => phase.store(from, to, self.bytes),
+            }
+        }
+    }
+
+    /// Copies a block, all that rank `of` stores in this phase, from `offset` of its slot when it is there.
+    ///
+    /// # Safety
+    /// As many bytes are writable at `to`.
+    #[inline(always)]
+    unsafe fn take<const LONG: bool>(
+        &self,
+        phase: &mut Phase<'_>,
+        of: u32,
+        offset: isize,
+        to: *mut u8,
+    ) -> Result<()> {
+        let done = match LONG {
+            // SAFETY: the caller's contract.
+            true => unsafe { phase.take_pieces(of, offset, to, self.bytes) },
+            false => 0,
+        };
+        phase.wait_for(of)?;
+        let from = phase.places(offset).of(of);
+        // SAFETY: its flag says that rank `of` has written the slot, and it is not written again before this rank
+        // raises the flag of the next phase; the caller's contract.
+        unsafe { netmod_kit::copy(from.add(done), to.add(done), self.bytes - done) };
+        Ok(())
     }
 
     /// Carries out a gather of blocks from `own` to `all` at the root; the former is none in place. `None`: nothing was done,
@@ -217,36 +266,76 @@ impl QuickMovement {
         own: Option<*const u8>,
         all: *mut u8,
     ) -> Option<Result<()>> {
-        let slots = &way.shared.slots;
-        let (signature, bytes) = (self.signature.at_root(root), self.bytes);
         let place = self.block(all, root);
-        if slots.rank == root && own == Some(place.cast_const()) {
+        if way.shared.slots.rank == root && own == Some(place.cast_const()) {
             return None;
         }
-        let carry_out = || {
-            let mut phase = Phase::begin(way, signature)?;
-            if slots.rank != root {
-                phase.claim()?;
-                let places = phase.places(self.offset);
-                // SAFETY: as for `bcast`; elsewhere than at the root nothing is in place.
-                unsafe { phase.store(own.unwrap_or(place), phase.own_of(places), bytes) };
-                phase.raise();
-                return phase.end(bytes);
+        // SAFETY: the caller's contract.
+        Some(unsafe {
+            match self.is_long() {
+                false => self.gather_by::<false>(way, root, own, all),
+                true => (*self).gather_long(way, root, own, all),
             }
+        })
+    }
+
+    /// # Safety
+    /// As for [`QuickMovement::gather`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn gather_long(
+        self,
+        way: ShortWay<'_>,
+        root: u32,
+        own: Option<*const u8>,
+        all: *mut u8,
+    ) -> Result<()> {
+        // SAFETY: the caller's contract.
+        unsafe { self.gather_by::<true>(way, root, own, all) }
+    }
+
+    /// # Safety
+    /// As for [`QuickMovement::gather`]; at the root nothing is in its place.
+    #[inline(always)]
+    unsafe fn gather_by<const LONG: bool>(
+        &self,
+        way: ShortWay<'_>,
+        root: u32,
+        own: Option<*const u8>,
+        all: *mut u8,
+    ) -> Result<()> {
+        let (slots, bytes) = (&way.shared.slots, self.bytes);
+        let place = self.block(all, root);
+        let mut phase = Phase::begin(way, self.signature.at_root(root))?;
+        if slots.rank != root {
+            phase.claim()?;
+            let places = phase.places(self.offset);
+            // SAFETY: as for `bcast`; elsewhere than at the root nothing is in place.
+            unsafe { self.store::<LONG>(&phase, own.unwrap_or(place), phase.own_of(places)) };
             phase.raise();
-            if let Some(own) = own {
+            return phase.end(bytes);
+        }
+        phase.raise();
+        if let Some(own) = own {
+            // SAFETY: the caller's contract.
+            unsafe { netmod_kit::copy(own, place, bytes) };
+        }
+        if LONG {
+            for rank in slots.others() {
+                let to = self.block(all, rank);
                 // SAFETY: the caller's contract.
-                unsafe { netmod_kit::copy(own, place, bytes) };
+                unsafe { self.take::<LONG>(&mut phase, rank, self.offset, to)? };
             }
-            phase.wait()?;
+        }
+        phase.wait()?;
+        if !LONG {
             let places = phase.places(self.offset);
             for rank in slots.others() {
                 // SAFETY: as for `bcast`.
                 unsafe { netmod_kit::copy(places.of(rank), self.block(all, rank), bytes) };
             }
-            phase.end(0)
-        };
-        Some(carry_out())
+        }
+        phase.end(0)
     }
 
     /// Carries out a scatter of blocks from `all` at the root to `own`; the latter is none in place. `None`: as for
@@ -262,38 +351,71 @@ impl QuickMovement {
         all: *const u8,
         own: Option<*mut u8>,
     ) -> Option<Result<()>> {
-        let (slots, bytes) = (&way.shared.slots, self.bytes);
-        let signature = self.signature.at_root(root);
-        let block = |of: u32| all.wrapping_add(of as usize * bytes);
-        if slots.rank == root && own.map(<*mut u8>::cast_const) == Some(block(root)) {
+        let slots = &way.shared.slots;
+        let place = self.block(all.cast_mut(), root);
+        if slots.rank == root && own == Some(place) {
             return None;
         }
-        let carry_out = || {
-            let mut phase = Phase::begin(way, signature)?;
-            if slots.rank != root {
-                phase.raise();
-                phase.wait_for(root)?;
-                let places = phase.places(slots.offset_for(root, slots.rank, bytes));
-                if let Some(own) = own {
-                    // SAFETY: as for `bcast`.
-                    unsafe { netmod_kit::copy(places.of(root), own, bytes) };
-                }
-                return phase.end(0);
+        // Of the slots of more ranks each has a part alone.
+        // SAFETY: the caller's contract.
+        Some(unsafe {
+            match self.is_long() && slots.size == 2 {
+                false => self.scatter_by::<false>(way, root, all, own),
+                true => (*self).scatter_long(way, root, all, own),
             }
-            phase.claim()?;
-            for rank in slots.others() {
-                let places = phase.places(slots.offset_for(root, rank, bytes));
-                // SAFETY: as for `bcast`; no two parts of the slot overlap.
-                unsafe { phase.store(block(rank), phase.own_of(places), bytes) };
-            }
+        })
+    }
+
+    /// # Safety
+    /// As for [`QuickMovement::scatter`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn scatter_long(
+        self,
+        way: ShortWay<'_>,
+        root: u32,
+        all: *const u8,
+        own: Option<*mut u8>,
+    ) -> Result<()> {
+        // SAFETY: the caller's contract.
+        unsafe { self.scatter_by::<true>(way, root, all, own) }
+    }
+
+    /// # Safety
+    /// As for [`QuickMovement::scatter`]; at the root nothing is in its place.
+    #[inline(always)]
+    unsafe fn scatter_by<const LONG: bool>(
+        &self,
+        way: ShortWay<'_>,
+        root: u32,
+        all: *const u8,
+        own: Option<*mut u8>,
+    ) -> Result<()> {
+        let (slots, bytes) = (&way.shared.slots, self.bytes);
+        let block = |of: u32| all.wrapping_add(of as usize * bytes);
+        let mut phase = Phase::begin(way, self.signature.at_root(root))?;
+        if slots.rank != root {
             phase.raise();
-            if let Some(own) = own {
+            let offset = slots.offset_for(root, slots.rank, bytes);
+            match own {
                 // SAFETY: the caller's contract.
-                unsafe { netmod_kit::copy(block(root), own, bytes) };
+                Some(own) => unsafe { self.take::<LONG>(&mut phase, root, offset, own)? },
+                None => phase.wait_for(root)?,
             }
-            phase.end(bytes)
-        };
-        Some(carry_out())
+            return phase.end(0);
+        }
+        phase.claim()?;
+        for rank in slots.others() {
+            let places = phase.places(slots.offset_for(root, rank, bytes));
+            // SAFETY: as for `bcast`; no two parts of the slot overlap.
+            unsafe { self.store::<LONG>(&phase, block(rank), phase.own_of(places)) };
+        }
+        phase.raise();
+        if let Some(own) = own {
+            // SAFETY: the caller's contract.
+            unsafe { netmod_kit::copy(block(root), own, bytes) };
+        }
+        phase.end(bytes)
     }
 
     /// Carries out an allgather; `send` is none in place. `None`: nothing was done, since `send` is this rank's block.

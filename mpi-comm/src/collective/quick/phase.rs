@@ -20,7 +20,7 @@ use mpi_core::process::Process;
 /// Where a call takes the short way.
 #[derive(Clone, Copy)]
 pub(super) struct ShortWay<'a> {
-    process: &'a Process,
+    pub process: &'a Process,
     comm: &'a Comm,
     pub shared: &'a SharedSlots,
 }
@@ -50,21 +50,21 @@ impl<'a> ShortWay<'a> {
 
 /// The one phase of a call.
 pub(super) struct Phase<'a> {
-    at: Place<'a>,
+    pub(super) at: Place<'a>,
     /// What was found of ranks that have called something else, but keep step.
     disagreement: Option<Error>,
 }
 
 /// Which phase it is.
 #[derive(Clone, Copy)]
-struct Place<'a> {
-    way: ShortWay<'a>,
-    signature: CallSignature,
-    tag: u32,
-    number: u64,
-    flags: Flags<'a>,
+pub(super) struct Place<'a> {
+    pub way: ShortWay<'a>,
+    pub signature: CallSignature,
+    pub tag: u32,
+    pub number: u64,
+    pub flags: Flags<'a>,
     /// The flag of each rank that has come here by the same call.
-    flag: u64,
+    pub flag: u64,
 }
 
 impl<'a> Phase<'a> {

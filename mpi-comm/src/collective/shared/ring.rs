@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::super::slot_flag::PieceFlag;
 use mpi_coll::run::has_come;
 
 /// Slots of each rank, at least and at most; powers of two.
@@ -37,6 +38,11 @@ pub(super) const HEAD: usize = (64 + 16 * SAID as usize).next_multiple_of(LINES)
 pub(super) const FRONT: usize = 64;
 /// From the front of a slot to the next one's: lines are fetched by pairs.
 pub(super) const LINES: usize = 128;
+/// Bytes of a piece, where long data is told of by pieces, and pieces of the longest.
+pub(in crate::collective) const PIECE: usize = 2 << 10;
+const PIECES: usize = MOST / PIECE;
+/// From the flags of the pieces of a slot to those of the next one's.
+pub(super) const PIECE_FLAGS: usize = PIECES * size_of::<PieceFlag>();
 /// Pages, in which the memory of ranks begins.
 pub(super) const PAGE: usize = 4096;
 
@@ -71,7 +77,7 @@ impl Ring {
     /// Bytes of memory of each rank.
     pub fn bytes(self) -> usize {
         let (fronts, data) = (
-            LINES * self.depth as usize,
+            (LINES + PIECE_FLAGS) * self.depth as usize,
             (64 + self.room) * self.places as usize,
         );
         (HEAD + fronts + data).next_multiple_of(PAGE)
