@@ -128,11 +128,13 @@ pub trait Pipes {
     /// pushed.
     fn open(&mut self, to: Peer, vci: VciId, len: usize, wish: Wish) -> Option<Pipe>;
 
-    /// Opens a pipe for all of a message, if it is to go so and has room as a whole; it can't be taken back then. Otherwise says
-    /// why not. If the
+    /// Opens a pipe for all of a message, if it is to go so and has room as a whole; it can't be taken back then. If the
     /// receiver most likely does not wait for it yet (`is_behind`, or what the transport knows says so), all is written: the
     /// second value says whether. The receiver is told of the pipe after that; if nothing is written, before the message is
     /// pushed, so that it finds its place for the message meanwhile.
+    ///
+    /// # Errors
+    /// It does not go so.
     fn begin(
         &mut self,
         to: Peer,
