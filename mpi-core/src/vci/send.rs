@@ -142,6 +142,7 @@ impl VciState {
         mode: Mode,
         owner: u32,
     ) -> Result<Option<RequestId>> {
+        let mut read = None;
         if mode == Mode::Standard {
             let mut piped = self.send_piped(to, key, &buffer);
             if piped == Piped::No && self.makes_room(to, buffer.len()) {
@@ -149,14 +150,12 @@ impl VciState {
             }
             match piped {
                 Piped::Sent => return Ok(None),
-                Piped::Read { timed } => {
-                    let sent = self.send_offered(to, key, buffer, owner, timed);
-                    return sent.map(Some);
-                }
+                Piped::Read { timed } => read = Some(timed),
                 Piped::No => {}
             }
         }
-        self.send_queued(to, key, buffer, mode, owner).map(Some)
+        self.send_queued(to, key, buffer, mode, owner, read)
+            .map(Some)
     }
 
     /// Whether a message of this length can leave at once by no other way than a pipe.
@@ -176,59 +175,17 @@ impl VciState {
         stream.in_flight > window / 2
     }
 
-    /// The send that can't leave at once and whole.
-    #[cold]
+    /// The send that can't leave at once and whole. With `read` its receiver is to read it, and to time that if so said: it is
+    /// told at once, if nothing waits before it.
     #[inline(never)]
-    pub(super) fn send_queued(
+    fn send_queued(
         &mut self,
         to: Address,
         key: Key,
         buffer: Buffer,
         mode: Mode,
         owner: u32,
-    ) -> Result<RequestId> {
-        let id = self.begin_send(to, key, buffer, mode, owner)?;
-        if !self.has_failed(id) {
-            self.queue(to, id);
-        }
-        Ok(id)
-    }
-
-    /// The send of a message that its receiver is to read where it is, and to time if so said: it leaves at once if it can.
-    #[inline(never)]
-    fn send_offered(
-        &mut self,
-        to: Address,
-        key: Key,
-        buffer: Buffer,
-        owner: u32,
-        timed: bool,
-    ) -> Result<RequestId> {
-        let id = self.begin_send(to, key, buffer, Mode::Standard, owner)?;
-        let is_first =
-            self.engine.outbox.is_empty() && !self.engine.streams.get(to.peer, to.vci).is_pending();
-        if self.has_failed(id) || is_first && self.offer(to, id, timed).is_ok() {
-            return Ok(id);
-        }
-        self.queue(to, id);
-        Ok(id)
-    }
-
-    /// Whether a send has ended at once, since its receiver is lost.
-    #[inline(always)]
-    fn has_failed(&mut self, id: RequestId) -> bool {
-        !self.engine.lost.is_empty() && self.engine.records.get(id).is_none()
-    }
-
-    /// Makes the request of a send, which may [have failed](VciState::has_failed).
-    #[inline(always)]
-    fn begin_send(
-        &mut self,
-        to: Address,
-        key: Key,
-        buffer: Buffer,
-        mode: Mode,
-        owner: u32,
+        read: Option<bool>,
     ) -> Result<RequestId> {
         self.route_index(to)
             .map_err(|error| Error::new(Class::ProcFailed, error.to_string()))?;
@@ -251,12 +208,17 @@ impl VciState {
         if !self.engine.lost.is_empty() {
             // The transport may still take a message, which nobody would ever answer.
             self.engine.fail_if_lost(id, to.peer);
+            if self.engine.records.get(id).is_none() {
+                return Ok(id);
+            }
         }
-        Ok(id)
-    }
-
-    /// Has a send leave in its turn.
-    fn queue(&mut self, to: Address, id: RequestId) {
+        if let Some(timed) = read
+            && self.engine.outbox.is_empty()
+            && !self.engine.streams.get(to.peer, to.vci).is_pending()
+            && self.offer(to, id, timed).is_ok()
+        {
+            return Ok(id);
+        }
         let name = self.engine.records.name(id);
         self.engine.outbox.push(Action::Launch(to, name));
         // Small messages that a lane holds back, to let them travel together, leave when the program
@@ -270,6 +232,7 @@ impl VciState {
         } else {
             self.dispatch();
         }
+        Ok(id)
     }
 
     /// Asks for an operation to be cancelled (section 3.8.4).

@@ -59,8 +59,8 @@ pub(super) struct Phase<'a> {
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     pub way: ShortWay<'a>,
-    pub signature: CallSignature,
-    pub tag: u32,
+    signature: CallSignature,
+    tag: u32,
     pub number: u64,
     pub flags: Flags<'a>,
     /// The flag of each rank that has come here by the same call.
