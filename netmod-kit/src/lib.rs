@@ -2,6 +2,7 @@
 //!
 //! The contract is in [`netmod`]; nothing here is needed to fulfil it.
 //!
+//! - [`admission`]: listeners admit only connections that prove a secret.
 //! - [`PeerTable`]: values by peer and VCI, for hot paths, [`NumberMap`]: by other numbers; [`LostPeers`]: what lanes tell each other.
 //! - [`bridge`]: a transport of a connection between jobs, under the process's numbers.
 //! - [`bundle`]: small messages that travel together. [`copy()`]: small copies without a call.
@@ -14,6 +15,7 @@
 
 #![forbid(unsafe_op_in_unsafe_fn)]
 
+pub mod admission;
 pub mod bridge;
 pub mod bundle;
 #[cfg(feature = "conformance")]

@@ -1,0 +1,291 @@
+//! Mutual proof of a secret by challenge and response, without I/O.
+//!
+//! The initiator (the end that connected) sends a hello: the protocol's label, a context that says what it wants, and a
+//! nonce. The responder (the end that accepted) looks up the secret that belongs to the context and answers with a
+//! challenge: its own nonce and its proof. The initiator checks that and sends its proof. Proofs are keyed hashes over the
+//! role, the hello and the responder's nonce, so that a proof of one role, connection, context or protocol is worth
+//! nothing in another.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+
+use super::secret::{Secret, random};
+
+/// Bytes of a nonce.
+const NONCE: usize = 32;
+/// Bytes of a label.
+const LABEL: usize = 8;
+/// Bytes of a context, at most.
+pub const MAX_CONTEXT: usize = 64;
+/// Bytes of a hello, at most.
+pub const MAX_HELLO: usize = LABEL + MAX_CONTEXT + NONCE;
+/// Bytes of a challenge.
+pub const CHALLENGE: usize = NONCE + PROOF;
+/// Bytes of a proof.
+pub const PROOF: usize = 32;
+
+/// A protocol that begins with this handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Protocol {
+    label: [u8; LABEL],
+    context: usize,
+}
+
+impl Protocol {
+    /// Names a protocol. The last byte of `label` is its version; `context` is the number of bytes that its hello says.
+    ///
+    /// # Panics
+    /// The context is longer than [`MAX_CONTEXT`].
+    pub const fn new(label: [u8; LABEL], context: usize) -> Protocol {
+        assert!(context <= MAX_CONTEXT);
+        Protocol { label, context }
+    }
+
+    /// Bytes of a hello.
+    pub const fn hello_len(&self) -> usize {
+        LABEL + self.context + NONCE
+    }
+
+    /// Takes a hello apart and returns its context. Returns `None` if the bytes are no hello of this protocol.
+    pub fn read_hello<'a>(&self, hello: &'a [u8]) -> Option<&'a [u8]> {
+        let ours = hello.len() == self.hello_len() && hello.starts_with(&self.label);
+        ours.then(|| &hello[LABEL..LABEL + self.context])
+    }
+}
+
+/// The other end does not know the secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotProved;
+
+impl fmt::Display for NotProved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the other end does not know the secret")
+    }
+}
+
+impl std::error::Error for NotProved {}
+
+impl From<NotProved> for io::Error {
+    fn from(error: NotProved) -> io::Error {
+        io::Error::new(io::ErrorKind::PermissionDenied, error)
+    }
+}
+
+/// Session keys, one per direction. They are fresh for each connection.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Keys {
+    /// The key of frames from the initiator to the responder.
+    pub to_responder: Secret,
+    /// The key of frames from the responder to the initiator.
+    pub to_initiator: Secret,
+}
+
+impl fmt::Debug for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Keys(..)")
+    }
+}
+
+/// Purposes of keyed hashes. All have the same length, so that no two inputs coincide.
+const RESPONDS: &[u8; 12] = b"responds    ";
+const INITIATES: &[u8; 12] = b"initiates   ";
+const TO_RESPONDER: &[u8; 12] = b"to responder";
+const TO_INITIATOR: &[u8; 12] = b"to initiator";
+
+/// What both ends hash: the hello, and the responder's nonce.
+#[derive(Clone)]
+struct Transcript {
+    secret: Secret,
+    hello: [u8; MAX_HELLO],
+    hello_len: usize,
+}
+
+impl Transcript {
+    fn new(secret: &Secret, hello: &[u8]) -> Transcript {
+        let mut padded = [0; MAX_HELLO];
+        padded[..hello.len()].copy_from_slice(hello);
+        Transcript {
+            secret: *secret,
+            hello: padded,
+            hello_len: hello.len(),
+        }
+    }
+
+    fn hash(&self, purpose: &[u8; 12], nonce: &[u8]) -> blake3::Hash {
+        let mut hasher = blake3::Hasher::new_keyed(self.secret.as_bytes());
+        hasher.update(purpose).update(&self.hello[..self.hello_len]);
+        hasher.update(nonce).finalize()
+    }
+
+    fn keys(&self, nonce: &[u8]) -> Keys {
+        let key = |purpose| Secret::from_bytes(*self.hash(purpose, nonce).as_bytes());
+        Keys {
+            to_responder: key(TO_RESPONDER),
+            to_initiator: key(TO_INITIATOR),
+        }
+    }
+}
+
+/// The end that connected, waiting for a challenge.
+pub struct Initiator {
+    transcript: Transcript,
+}
+
+impl Initiator {
+    /// Begins a handshake. Returns the hello to send too.
+    ///
+    /// # Errors
+    /// As [`random`].
+    ///
+    /// # Panics
+    /// `context` has another length than the protocol says.
+    pub fn new(
+        protocol: &Protocol,
+        context: &[u8],
+        secret: &Secret,
+    ) -> io::Result<(Initiator, Vec<u8>)> {
+        assert_eq!(context.len(), protocol.context, "length of the context");
+        let hello = [&protocol.label[..], context, &random::<NONCE>()?].concat();
+        let transcript = Transcript::new(secret, &hello);
+        Ok((Initiator { transcript }, hello))
+    }
+
+    /// Checks the responder's proof. Returns the own proof to send, and the session keys.
+    ///
+    /// # Errors
+    /// The responder does not know the secret; nothing must be sent to it.
+    pub fn answer(&self, challenge: &[u8; CHALLENGE]) -> Result<([u8; PROOF], Keys), NotProved> {
+        let (nonce, theirs) = challenge.split_at(NONCE);
+        let theirs = <[u8; PROOF]>::try_from(theirs).map_err(|_| NotProved)?;
+        // Hashes are compared in constant time.
+        if self.transcript.hash(RESPONDS, nonce) != blake3::Hash::from_bytes(theirs) {
+            return Err(NotProved);
+        }
+        let proof = self.transcript.hash(INITIATES, nonce);
+        Ok((*proof.as_bytes(), self.transcript.keys(nonce)))
+    }
+}
+
+/// The end that accepted, waiting for a proof.
+pub struct Responder {
+    transcript: Transcript,
+    nonce: [u8; NONCE],
+}
+
+impl Responder {
+    /// Answers a hello that [`Protocol::read_hello`] has accepted. Returns the challenge to send too.
+    ///
+    /// # Errors
+    /// As [`random`].
+    ///
+    /// # Panics
+    /// The hello is longer than [`MAX_HELLO`].
+    pub fn new(hello: &[u8], secret: &Secret) -> io::Result<(Responder, [u8; CHALLENGE])> {
+        let nonce = random()?;
+        let transcript = Transcript::new(secret, hello);
+        let mut challenge = [0; CHALLENGE];
+        challenge[..NONCE].copy_from_slice(&nonce);
+        challenge[NONCE..].copy_from_slice(transcript.hash(RESPONDS, &nonce).as_bytes());
+        Ok((Responder { transcript, nonce }, challenge))
+    }
+
+    /// Checks the initiator's proof.
+    ///
+    /// # Errors
+    /// The initiator does not know the secret.
+    pub fn check(&self, proof: &[u8; PROOF]) -> Result<Keys, NotProved> {
+        if self.transcript.hash(INITIATES, &self.nonce) != blake3::Hash::from_bytes(*proof) {
+            return Err(NotProved);
+        }
+        Ok(self.transcript.keys(&self.nonce))
+    }
+}
+
+/// Carries out the initiator's part over a blocking stream, whose time-outs bound the wait.
+///
+/// # Errors
+/// Reading or writing fails, or the other end does not know the secret (`PermissionDenied`).
+pub fn initiate(
+    stream: &mut (impl Read + Write),
+    protocol: &Protocol,
+    context: &[u8],
+    secret: &Secret,
+) -> io::Result<Keys> {
+    let (initiator, hello) = Initiator::new(protocol, context, secret)?;
+    stream.write_all(&hello)?;
+    let mut challenge = [0; CHALLENGE];
+    stream.read_exact(&mut challenge)?;
+    let (proof, keys) = initiator.answer(&challenge)?;
+    stream.write_all(&proof)?;
+    Ok(keys)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PROTOCOL: Protocol = Protocol::new(*b"WeftTst\x01", 4);
+
+    fn secret(byte: u8) -> Secret {
+        Secret::from_bytes([byte; 32])
+    }
+
+    #[test]
+    fn both_ends_of_a_secret_are_admitted_and_get_the_same_keys() {
+        let (initiator, hello) = Initiator::new(&PROTOCOL, b"a->b", &secret(7)).unwrap();
+        assert_eq!(hello.len(), PROTOCOL.hello_len());
+        assert_eq!(PROTOCOL.read_hello(&hello), Some(&b"a->b"[..]));
+        let (responder, challenge) = Responder::new(&hello, &secret(7)).unwrap();
+        let (proof, keys) = initiator.answer(&challenge).unwrap();
+        assert_eq!(responder.check(&proof), Ok(keys.clone()));
+        assert_ne!(keys.to_responder, keys.to_initiator);
+    }
+
+    #[test]
+    fn another_secret_convinces_neither_end() {
+        let (initiator, hello) = Initiator::new(&PROTOCOL, b"a->b", &secret(7)).unwrap();
+        let (_, challenge) = Responder::new(&hello, &secret(8)).unwrap();
+        assert_eq!(initiator.answer(&challenge), Err(NotProved));
+        let (responder, challenge) = Responder::new(&hello, &secret(7)).unwrap();
+        let liar = Initiator {
+            transcript: Transcript::new(&secret(8), &hello),
+        };
+        assert_eq!(liar.answer(&challenge), Err(NotProved));
+        // The responder's own proof, sent back, is none of the initiator's.
+        let echo = challenge[NONCE..].try_into().unwrap();
+        assert_eq!(responder.check(echo), Err(NotProved));
+    }
+
+    #[test]
+    fn a_proof_is_good_for_one_connection_and_context() {
+        let (initiator, hello) = Initiator::new(&PROTOCOL, b"a->b", &secret(7)).unwrap();
+        let (responder, challenge) = Responder::new(&hello, &secret(7)).unwrap();
+        let (proof, _) = initiator.answer(&challenge).unwrap();
+        for bit in [0, 100, 255] {
+            let mut wrong = proof;
+            wrong[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(responder.check(&wrong), Err(NotProved));
+        }
+        let (again, _) = Responder::new(&hello, &secret(7)).unwrap();
+        assert_eq!(again.check(&proof), Err(NotProved));
+        let mut other = hello.clone();
+        other[8] = b'c';
+        let replayed = Responder {
+            transcript: Transcript::new(&secret(7), &other),
+            nonce: responder.nonce,
+        };
+        assert_eq!(replayed.check(&proof), Err(NotProved));
+        // A recorded challenge does not convince another initiator.
+        let (second, _) = Initiator::new(&PROTOCOL, b"a->b", &secret(7)).unwrap();
+        assert_eq!(second.answer(&challenge), Err(NotProved));
+    }
+
+    #[test]
+    fn other_bytes_are_no_hello() {
+        let (_, mut hello) = Initiator::new(&PROTOCOL, b"a->b", &secret(7)).unwrap();
+        assert_eq!(PROTOCOL.read_hello(&hello[1..]), None);
+        hello[7] = 2;
+        assert_eq!(PROTOCOL.read_hello(&hello), None);
+        assert_eq!(PROTOCOL.read_hello(&[]), None);
+    }
+}
