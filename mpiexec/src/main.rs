@@ -49,7 +49,9 @@ fn main() -> ExitCode {
     if args.first().is_some_and(|first| first == many::OPTION) {
         return many::agent::run();
     }
-    match options::parse(&args, |name| std::env::var_os(name)) {
+    let parsed = spawned::whole_line(&args)
+        .and_then(|args| options::parse(&args, |name| std::env::var_os(name)));
+    match parsed {
         Ok(Request::Help) => print(options::HELP),
         Ok(Request::Version) => print(&report::version()),
         Ok(Request::Info) => print(&format!("{}{}", report::info(), probe::choices())),

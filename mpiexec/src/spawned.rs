@@ -6,11 +6,14 @@ mod offspring;
 mod pool;
 mod started;
 
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::os::fd::RawFd;
 use std::time::Duration;
+
+use pmi::words;
 
 use crate::hosts::place::Placement;
 use crate::system;
@@ -18,8 +21,9 @@ use crate::system;
 pub use offspring::{Offspring, Whose};
 pub use pool::{read_used, slots};
 
-/// The option that says so, always the first. Two descriptors follow: where to answer whether the job has been
-/// started, and where names are published; -1 for none.
+/// The option that says so, always the first and the only one on the command line, which every user can read. Two
+/// descriptors follow: a socket from which all other options come and on which this program answers whether the job has
+/// been started, and where names are published; -1 for none.
 pub const SPAWNED: &str = "spawned-by";
 /// A key and a value that the job's key-value space has from the beginning.
 pub const PREPUT: &str = "preput";
@@ -127,15 +131,44 @@ fn answer(status: RawFd, text: &str) {
     system::hang_up(status);
 }
 
-/// Says why a spawned job can't be started, if this is one; returns whether it is.
-pub fn refuse(args: &[OsString], why: &str) -> bool {
+/// The descriptor on which a launcher with this command line answers, if its job was spawned.
+fn status(args: &[OsString]) -> Option<RawFd> {
     let [first, status, ..] = args else {
-        return false;
+        return None;
     };
     let is_spawned = first.to_str().and_then(|text| text.strip_prefix('-')) == Some(SPAWNED);
-    match number(status) {
-        Some(status) if is_spawned => answer(status, &format!("no {why}")),
-        _ => return false,
+    number(status).filter(|_| is_spawned)
+}
+
+/// Says why a spawned job can't be started, if this is one; returns whether it is.
+pub fn refuse(args: &[OsString], why: &str) -> bool {
+    let status = status(args);
+    if let Some(status) = status {
+        answer(status, &format!("no {why}"));
     }
-    true
+    status.is_some()
+}
+
+/// The command line with the options that a spawned job's launcher reads from its socket.
+///
+/// # Errors
+/// The spawning process ended before it had written them all.
+pub fn whole_line(args: &[OsString]) -> Result<Cow<'_, [OsString]>, String> {
+    let Some(status) = status(args) else {
+        return Ok(args.into());
+    };
+    let mut bytes = Vec::new();
+    let mut buffer = [0; 65536];
+    loop {
+        match system::read(status, &mut buffer) {
+            Ok(0) => break,
+            Ok(count) => bytes.extend_from_slice(&buffer[..count]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(format!("the spawned job's options can't be read: {error}")),
+        }
+    }
+    let words = words::decode(&bytes);
+    let words =
+        words.ok_or("the spawned job's options are incomplete; who spawned it has ended")?;
+    Ok([args, &words].concat().into())
 }

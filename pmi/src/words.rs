@@ -1,9 +1,11 @@
-//! Words on the command line of a spawned job's launcher, where a word `:` separates the commands of a job.
+//! Options of a spawned job's launcher, which reads them from a descriptor: every user of the host can read a command
+//! line.
 //!
-//! An argument of a program may be `:` as well. So words of colons alone have one more there than they mean.
+//! A word `:` separates the commands of a job. An argument of a program may be `:` as well, so a word that consists of
+//! colons is sent with one more.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 fn is_of_colons(word: &OsStr) -> bool {
     !word.is_empty() && word.as_bytes().iter().all(|byte| *byte == b':')
@@ -26,9 +28,42 @@ pub fn unprotect(word: &OsStr) -> OsString {
     }
 }
 
+/// Encodes words for a descriptor: their number and each of them, with a zero byte at the end.
+pub fn encode<'a>(words: impl IntoIterator<Item = &'a OsStr>) -> Vec<u8> {
+    let mut list = Vec::new();
+    let mut count = 0;
+    for word in words {
+        list.extend_from_slice(word.as_bytes());
+        list.push(0);
+        count += 1;
+    }
+    [format!("{count}\0").into_bytes(), list].concat()
+}
+
+/// Decodes what [`encode`] made. Returns `None` if some of it is missing.
+pub fn decode(bytes: &[u8]) -> Option<Vec<OsString>> {
+    let mut words = bytes.strip_suffix(&[0])?.split(|byte| *byte == 0);
+    let count: usize = std::str::from_utf8(words.next()?).ok()?.parse().ok()?;
+    let words: Vec<OsString> = words.map(|word| OsString::from_vec(word.into())).collect();
+    (words.len() == count).then_some(words)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn encoded_words_come_back_whole_or_not_at_all() {
+        for words in [vec![], vec![""], vec!["-n", "1", "", ":", "a\nb"]] {
+            let bytes = encode(words.iter().map(OsStr::new));
+            assert_eq!(decode(&bytes).unwrap(), words);
+            for end in 0..bytes.len() {
+                assert_eq!(decode(&bytes[..end]), None, "{words:?} {end}");
+            }
+        }
+        let bytes = encode([OsStr::from_bytes(b"\xff")]);
+        assert_eq!(decode(&bytes).unwrap(), [OsStr::from_bytes(b"\xff")]);
+    }
 
     #[test]
     fn words_of_colons_come_back() {

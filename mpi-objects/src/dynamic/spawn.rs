@@ -2,13 +2,15 @@
 //! who have spawned them.
 
 use std::ffi::{CStr, OsStr, OsString, c_void};
-use std::io::Read;
+use std::io::{Read, Write};
+use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Command as Program, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 use mpi_comm::dynamic::{Link, meet};
 use mpi_core::comm::Comm;
@@ -29,6 +31,10 @@ const PARENT: &str = "weft-parent";
 
 /// The key for the error handler that spawned processes begin with (MPI-4.1 section 11.8.4).
 const INITIAL_ERRHANDLER: &str = "mpi_initial_errhandler";
+
+/// Time that a launcher that has just been started has to read its options, which fit into a socket's buffer if they
+/// are below some 200 KB.
+const READ: Duration = Duration::from_secs(30);
 
 fn failed(why: impl Into<String>) -> Error {
     Error::new(Class::Spawn, why.into())
@@ -237,32 +243,15 @@ fn start_launcher(spawn: &Spawn) -> Result<()> {
     };
     let (mut status, theirs) = UnixStream::pair().map_err(cant)?;
     let mut program = Program::new(&launcher);
-    // Its standard input is the socket on which it answers.
+    // Its standard input is the socket from which it reads its options and on which it answers.
     program.args(["-spawned-by", "0", "-1"]);
-    for (key, value) in &spawn.preput {
-        program.args(["-preput", key, value]);
-    }
-    for (number, one) in spawn.commands.iter().enumerate() {
-        if number > 0 {
-            program.arg(":");
-        }
-        program.args(["-n", &one.count.to_string()]);
-        for (key, value) in &one.info {
-            let option = match key.as_str() {
-                "wdir" | "wd" => "-wdir",
-                "host" => "-host",
-                "hostfile" => "-hostfile",
-                INITIAL_ERRHANDLER => "-initial-errhandler",
-                _ => continue,
-            };
-            program.arg(option).arg(words::protect(value));
-        }
-        let found = one.locate().map_err(failed)?;
-        program.arg("--").arg(words::protect(&found));
-        program.args(one.args.iter().map(|arg| words::protect(arg)));
-    }
+    let words = launcher_options(spawn)?;
     let child = program.stdin(Stdio::from(OwnedFd::from(theirs))).spawn();
     let mut child = child.map_err(cant)?;
+    // `program` still has the other end: a launcher that is gone is no SIGPIPE for the program.
+    status.set_write_timeout(Some(READ)).map_err(cant)?;
+    let sent = status.write_all(&words::encode(words.iter().map(OsString::as_os_str)));
+    let _ = status.shutdown(Shutdown::Write);
     drop(program);
     let mut word = String::new();
     // It says one or the other, or ends.
@@ -275,9 +264,41 @@ fn start_launcher(spawn: &Spawn) -> Result<()> {
         }
         None => {
             let _ = child.wait();
-            Err(failed("the launcher has ended before it started anything"))
+            let why = match sent {
+                Ok(()) => "the launcher has ended before it started anything".to_owned(),
+                Err(error) => format!("the launcher does not read its options: {error}"),
+            };
+            Err(failed(why))
         }
     }
+}
+
+/// The options of a launcher for the processes of `spawn`, `-spawned-by` excepted.
+fn launcher_options(spawn: &Spawn) -> Result<Vec<OsString>> {
+    let mut words: Vec<OsString> = Vec::new();
+    for (key, value) in &spawn.preput {
+        words.extend(["-preput", key, value].map(OsString::from));
+    }
+    for (number, one) in spawn.commands.iter().enumerate() {
+        if number > 0 {
+            words.push(":".into());
+        }
+        words.extend(["-n".into(), one.count.to_string().into()]);
+        for (key, value) in &one.info {
+            let option = match key.as_str() {
+                "wdir" | "wd" => "-wdir",
+                "host" => "-host",
+                "hostfile" => "-hostfile",
+                INITIAL_ERRHANDLER => "-initial-errhandler",
+                _ => continue,
+            };
+            words.extend([option.into(), words::protect(value)]);
+        }
+        let found = one.locate().map_err(failed)?;
+        words.extend(["--".into(), words::protect(&found)]);
+        words.extend(one.args.iter().map(|arg| words::protect(arg)));
+    }
+    Ok(words)
 }
 
 /// Connects processes that were spawned with those who have spawned them, as [`meet`] does.

@@ -2,14 +2,20 @@
 
 use std::ffi::OsString;
 use std::io::{ErrorKind, Read, Write};
+use std::net::Shutdown;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use pmi::wire::Lines;
+use pmi::words;
 
 use super::{SPAWNED, tell_end};
 use crate::system::{self, Ending, Pid, Setup, Signals};
+
+/// Time that a launcher that has just been started has to read its options.
+const READ: Duration = Duration::from_secs(30);
 
 /// A spawned job, until its launcher has ended.
 pub struct SpawnedJob {
@@ -43,15 +49,13 @@ impl SpawnedJob {
             |error: std::io::Error| format!("the job's launcher can't be started: {error}");
         let (status, their_status) = UnixStream::pair().map_err(failed)?;
         let (names, their_names) = UnixStream::pair().map_err(failed)?;
-        status.set_nonblocking(true).map_err(failed)?;
         names.set_nonblocking(true).map_err(failed)?;
         let program = std::env::current_exe().map_err(failed)?;
         let mut command = Command::new(program);
         command
             .arg(format!("-{SPAWNED}"))
             .arg(their_status.as_raw_fd().to_string())
-            .arg(their_names.as_raw_fd().to_string())
-            .args(words);
+            .arg(their_names.as_raw_fd().to_string());
         let inherited = [OwnedFd::from(their_status), OwnedFd::from(their_names)];
         let setup = Setup {
             inherit: inherited.iter().map(AsRawFd::as_raw_fd).collect(),
@@ -61,6 +65,12 @@ impl SpawnedJob {
         };
         system::prepare(&mut command, signals, setup);
         let child = command.stdin(Stdio::null()).spawn().map_err(failed)?;
+        // Waits for a launcher that is just starting only if a socket's buffer, some 200 KB, is too small. Of one that
+        // doesn't read, `news` says the rest.
+        let _ = status.set_write_timeout(Some(READ));
+        let _ = (&status).write_all(&words::encode(words.iter().map(OsString::as_os_str)));
+        let _ = status.shutdown(Shutdown::Write);
+        status.set_nonblocking(true).map_err(failed)?;
         Ok(SpawnedJob {
             pid: Pid::try_from(child.id()).unwrap_or(0),
             asker,
