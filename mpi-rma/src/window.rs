@@ -123,7 +123,7 @@ impl Window {
             // What this process has under way must be complete at its targets.
             self.flush_dirty(process)?;
             mpi_comm::collective::barrier(process, &self.comm)?;
-            process.wait_until(self.comm.vci(), || {
+            service.wait_for(process, self.comm.vci(), None, || {
                 for lane in service.lanes.iter().skip(1) {
                     process.poll(lane.vci)?;
                 }

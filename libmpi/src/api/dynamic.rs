@@ -6,9 +6,10 @@ use std::sync::Arc;
 use mpi_comm::dynamic::{Link, meet, part};
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
+use mpi_init::dynamic::join;
 use mpi_init::dynamic::opener::Transports;
 use mpi_init::dynamic::ports::{self, Port};
-use mpi_init::dynamic::{join, socket::Socket};
+use mpi_init::dynamic::socket::{Call, Socket};
 use mpi_init::text;
 use mpi_objects::comms::CommObject;
 use mpi_objects::runtime::{Runtime, runtime};
@@ -103,6 +104,13 @@ pub(super) fn group_and_root(
     Ok((object, rank))
 }
 
+fn call<'a>(runtime: &'a Runtime, parent: &'a CommObject) -> Call<'a> {
+    Call {
+        process: &runtime.process,
+        comm: &parent.comm,
+    }
+}
+
 /// Connects a group with another, to whose root the root has a socket, and gives the program the
 /// intercommunicator.
 pub(super) fn connect_groups(
@@ -141,7 +149,8 @@ pub unsafe fn comm_accept(
         // SAFETY: the caller's contract.
         let name = unsafe { string(port_name, "port_name")? };
         let port = runtime.dynamic.ports.lock().get(&name).cloned();
-        port.ok_or_else(|| no_port(&name))?.accept(&runtime.process)
+        let port = port.ok_or_else(|| no_port(&name))?;
+        port.accept(call(runtime, &parent))
     });
     connect_groups(runtime, &parent, root, true, socket, newcomm)
 }
@@ -162,7 +171,7 @@ pub unsafe fn comm_connect(
         // SAFETY: the caller's contract.
         let name = unsafe { string(port_name, "port_name")? };
         let within = ports::time_to_accept(info)?;
-        ports::connect(&runtime.process, &name, runtime.node, Some(within))
+        ports::connect(call(runtime, &parent), &name, runtime.node, Some(within))
     });
     connect_groups(runtime, &parent, root, false, socket, newcomm)
 }
@@ -173,7 +182,7 @@ pub fn comm_join(fd: c_int, intercomm: Out<MPI_Comm>) -> Result<()> {
     // Who doesn't look at the code finds no communicator.
     intercomm.set(MPI_COMM_NULL);
     let parent = runtime.comm_arc(MPI_COMM_SELF)?;
-    let (socket, first) = join::begin(&runtime.process, fd)?;
+    let (socket, first) = join::begin(call(runtime, &parent), fd)?;
     connect_groups(runtime, &parent, 0, first, Some(Ok(socket)), intercomm)
 }
 

@@ -109,7 +109,7 @@ unsafe fn start(
     let counts: Vec<usize> = counts.iter().map(|it| usize::from_ne_bytes(*it)).collect();
     let socket = commands.map(|commands| {
         let commands = commands.into_iter().map(|one| one.0).collect();
-        spawn::spawn(runtime, commands, MPI_MAX_PORT_NAME as usize)
+        spawn::spawn(runtime, &parent.comm, commands, MPI_MAX_PORT_NAME as usize)
     });
     let result = connect_groups(runtime, &parent, root, true, socket, intercomm);
     if !errcodes.is_null() {

@@ -576,11 +576,14 @@ pub fn merge_intercomm(process: &Process, comm: &Comm, high: bool) -> Result<Com
 pub fn settle_comm(process: &Process, comm: &Comm) -> Result<()> {
     let owner = comm.owner();
     let own = comm.agreed_vcis();
-    process.wait_until(comm.vci(), || {
+    process.wait_despite_loss(comm.vci(), || {
         for vci in own {
             process.poll(*vci)?;
         }
-        Ok((!process.is_pending(owner, own)?).then_some(()))
+        match process.is_pending(owner, own)? {
+            true => comm.trouble(process).map_or(Ok(None), Err),
+            false => Ok(Some(())),
+        }
     })?;
     if comm.remote().is_some() {
         // All of this group, then both leaders, then all of this group again.

@@ -28,11 +28,11 @@ use mpi_core::process::foreign::{Directory, Identity, Member, Pin};
 
 /// What joins the roots of two groups until they are connected.
 pub trait Link {
-    /// Sends bytes to the other root and takes those that it sends.
+    /// Sends bytes to the other root and receives those that it sends, for a call on `comm`.
     ///
     /// # Errors
-    /// The other root is gone, or sends something else.
-    fn exchange(&mut self, process: &Process, own: &[u8]) -> Result<Vec<u8>>;
+    /// The other root is gone, or sends something else; a member of `comm` is lost.
+    fn exchange(&mut self, process: &Process, comm: &Comm, own: &[u8]) -> Result<Vec<u8>>;
 }
 
 /// Which transports a process needs for a connection.
@@ -133,7 +133,8 @@ struct Side<'a> {
 impl Side<'_> {
     /// Has the roots trade bytes, and tells all members what the other group has.
     fn trade(&self, link: &mut Option<&mut dyn Link>, own: &[u8]) -> Result<Vec<u8>> {
-        let told = link.as_mut().map(|link| link.exchange(self.process, own));
+        let told = link.as_mut();
+        let told = told.map(|link| link.exchange(self.process, self.comm, own));
         tell_result(self.process, self.comm, self.root, told)
     }
 
@@ -308,7 +309,7 @@ pub fn meet(
             let mut bytes = context.to_bits().to_ne_bytes().to_vec();
             let own = own_members.iter().flat_map(words);
             bytes.extend(own.flat_map(u64::to_ne_bytes));
-            Some(link.exchange(process, &bytes).map(|theirs| {
+            Some(link.exchange(process, comm, &bytes).map(|theirs| {
                 let theirs_first = &theirs[..theirs.len().min(8)];
                 // All members of both groups are to take the context of the first.
                 let context = if first { &bytes[..8] } else { theirs_first };

@@ -61,17 +61,13 @@ impl Process {
         Err(Error::new(Class::ProcFailed, error.detail()))
     }
 
-    /// Waits until `done` says so, which is asked again after each round of progress on `vci` (and,
-    /// now and then, on all others).
+    /// Waits until `done` yields a value. It is called again after each round of progress on `vci` (and, now and then,
+    /// on all others).
     ///
     /// # Errors
-    /// A process is lost: whatever is waited for may need it.
+    /// Any process of the own job is lost: for what all of them may be needed for.
     #[inline]
-    pub fn wait_until<T>(
-        &self,
-        vci: VciId,
-        mut done: impl FnMut() -> Result<Option<T>>,
-    ) -> Result<T> {
+    fn wait_until<T>(&self, vci: VciId, mut done: impl FnMut() -> Result<Option<T>>) -> Result<T> {
         self.wait_despite_loss(vci, || match done()? {
             None => self.first_loss().map_or(Ok(None), Err),
             value => Ok(value),
@@ -137,8 +133,8 @@ impl Process {
         }
     }
 
-    /// As [`Process::wait_until`] for what a loss ends by itself, such as a request, or what `done`
-    /// asks about.
+    /// Waits until `done` yields a value. It is called again after each round of progress on `vci` (and, now and then,
+    /// on all others). Losses end the wait only if `done` says so.
     #[inline]
     pub fn wait_despite_loss<T>(
         &self,
@@ -176,8 +172,8 @@ impl Process {
         }
     }
 
-    /// As [`Process::wait_until`], for what other processes of the node bring about by stores, which
-    /// wake nobody up: naps are short, the longer the longer it takes.
+    /// Waits until `done` yields a value, for what other processes of the node bring about by stores, which wake nobody
+    /// up: naps are short, the longer the longer it takes.
     #[inline]
     pub fn wait_for_stores<T>(
         &self,

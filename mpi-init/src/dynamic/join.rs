@@ -4,10 +4,10 @@ use std::cmp::Ordering;
 use std::ffi::c_int;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
-use mpi_core::{Class, Error, Process, Result};
+use mpi_core::{Class, Error, Result};
 
 use super::ports::random;
-use super::socket::Socket;
+use super::socket::{Call, Socket};
 
 /// What both say first, before a random number.
 const HELLO: &[u8; 8] = b"weftjoi1";
@@ -16,7 +16,7 @@ const HELLO: &[u8; 8] = b"weftjoi1";
 ///
 /// # Errors
 /// `MPI_ERR_ARG`: it is no connected stream socket; whoever is at its other end does not call `MPI_Comm_join`.
-pub fn begin(process: &Process, fd: c_int) -> Result<(Socket, bool)> {
+pub fn begin(call: Call<'_>, fd: c_int) -> Result<(Socket, bool)> {
     let wrong = |why: &str| Error::new(Class::Arg, format!("fd {fd} {why}"));
     let mut kind: c_int = 0;
     let mut len = size_of::<c_int>() as libc::socklen_t;
@@ -37,7 +37,7 @@ pub fn begin(process: &Process, fd: c_int) -> Result<(Socket, bool)> {
     let socket = Socket::new(own);
     let own = [&HELLO[..], &random()].concat();
     let theirs = socket
-        .send_and_receive(process, &own, own.len())
+        .send_and_receive(call, &own, own.len())
         .map_err(|error| match error.class() {
             Class::Other => wrong(&format!("is of no use: {}", error.detail())),
             _ => error,

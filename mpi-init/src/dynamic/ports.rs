@@ -7,10 +7,10 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use mpi_core::info::Info;
-use mpi_core::{Class, Error, Process, Result};
+use mpi_core::{Class, Error, Result};
 use parking_lot::Mutex;
 
-use super::socket::{Patience, Socket};
+use super::socket::{Call, Patience, Socket};
 use crate::settings;
 
 /// What names of ports begin with.
@@ -183,8 +183,8 @@ impl Port {
     /// Waits for a client. Those who have nothing to say, or hang up, are passed by.
     ///
     /// # Errors
-    /// The launcher says that the job that was to come has ended; a process of the own job is lost.
-    pub fn accept(&self, process: &Process) -> Result<Socket> {
+    /// The launcher says that the job that was to come has ended; a member of the call's communicator is lost.
+    pub fn accept(&self, call: Call<'_>) -> Result<Socket> {
         let mut patience = Patience::default();
         loop {
             self.take_calls()?;
@@ -192,7 +192,7 @@ impl Port {
                 Some((_, Known::Ended(why))) => return Err(Error::new(Class::Spawn, why)),
                 Some((caller, Known::Client)) => {
                     // A client that has died since does not say it again.
-                    let again = caller.socket.send_and_receive(process, TAKEN, TAKEN.len());
+                    let again = caller.socket.send_and_receive(call, TAKEN, TAKEN.len());
                     match again {
                         Ok(said) if said == TAKEN => return Ok(caller.socket),
                         Err(error) if error.class() != Class::Other => return Err(error),
@@ -205,7 +205,7 @@ impl Port {
             let waiting = self.waiting.lock();
             fds.extend(waiting.iter().map(|one| (one.socket.fd(), libc::POLLIN)));
             drop(waiting);
-            patience.wait(process, &fds)?;
+            patience.wait(call, &fds)?;
         }
     }
 
@@ -278,12 +278,7 @@ pub fn time_to_accept(info: Option<&Info>) -> Result<Duration> {
 ///
 /// # Errors
 /// `MPI_ERR_PORT`: that is no name of a port, nobody listens there any more, or nobody has accepted in that time.
-pub fn connect(
-    process: &Process,
-    name: &str,
-    node: u64,
-    within: Option<Duration>,
-) -> Result<Socket> {
+pub fn connect(on: Call<'_>, name: &str, node: u64, within: Option<Duration>) -> Result<Socket> {
     let end = within.and_then(|time| Instant::now().checked_add(time));
     let parsed = Name::parse(name).ok_or_else(|| {
         Error::new(
@@ -296,7 +291,7 @@ pub fn connect(
     })?;
     let socket = call(&parsed, node)?;
     let hello = [&HELLO[..], &parsed.secret].concat();
-    let answer = socket.send_and_receive_by(process, &hello, TAKEN.len(), end);
+    let answer = socket.send_and_receive_by(on, &hello, TAKEN.len(), end);
     let closed = |why: &str| {
         let why = format!("nobody has accepted the connection: {why}; the port has been closed");
         Error::new(Class::Port, why)
@@ -307,7 +302,7 @@ pub fn connect(
         Err(error) if error.class() == Class::Other => return Err(closed(error.detail())),
         Err(error) => return Err(error),
     }
-    socket.send_and_receive(process, TAKEN, 0)?;
+    socket.send_and_receive(on, TAKEN, 0)?;
     Ok(socket)
 }
 

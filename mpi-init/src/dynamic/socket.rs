@@ -5,6 +5,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 use mpi_comm::dynamic::Link;
+use mpi_core::comm::Comm;
 use mpi_core::{Class, Error, Process, Result};
 
 /// Longer than this is nothing that is sent.
@@ -17,7 +18,16 @@ pub struct Socket {
     fd: OwnedFd,
 }
 
-/// Takes turns between progress of MPI and short naps that a descriptor ends.
+/// A call that waits for a socket, and its communicator.
+#[derive(Clone, Copy)]
+pub struct Call<'a> {
+    /// Makes progress meanwhile.
+    pub process: &'a Process,
+    /// Losses of its members end the call, others don't.
+    pub comm: &'a Comm,
+}
+
+/// Alternates between progress of MPI and short naps that a descriptor ends.
 pub struct Patience {
     nap: Duration,
 }
@@ -34,13 +44,13 @@ impl Patience {
     /// Waits a little, at most until one of the descriptors is ready.
     ///
     /// # Errors
-    /// A process of the own job is lost.
-    pub fn wait(&mut self, process: &Process, fds: &[(RawFd, i16)]) -> Result<()> {
-        if process.poll_all()? {
+    /// A member of the call's communicator is lost, or the communicator is revoked.
+    pub fn wait(&mut self, call: Call<'_>, fds: &[(RawFd, i16)]) -> Result<()> {
+        if call.process.poll_all()? {
             self.nap = Duration::from_micros(100);
             return Ok(());
         }
-        if let Some(loss) = process.first_loss() {
+        if let Some(loss) = call.comm.trouble(call.process) {
             return Err(loss);
         }
         let mut list: Vec<libc::pollfd> = fds
@@ -143,14 +153,9 @@ impl Socket {
     /// Sends bytes and receives so many, making progress on MPI meanwhile.
     ///
     /// # Errors
-    /// The other side is gone; a process of the own job is lost.
-    pub fn send_and_receive(
-        &self,
-        process: &Process,
-        out: &[u8],
-        wanted: usize,
-    ) -> Result<Vec<u8>> {
-        self.send_and_receive_by(process, out, wanted, None)
+    /// The other side is gone; a member of the call's communicator is lost.
+    pub fn send_and_receive(&self, call: Call<'_>, out: &[u8], wanted: usize) -> Result<Vec<u8>> {
+        self.send_and_receive_by(call, out, wanted, None)
     }
 
     /// The same, at most until a moment.
@@ -159,7 +164,7 @@ impl Socket {
     /// The same, and `MPI_ERR_PORT` when that moment has come.
     pub fn send_and_receive_by(
         &self,
-        process: &Process,
+        call: Call<'_>,
         mut out: &[u8],
         wanted: usize,
         end: Option<Instant>,
@@ -198,7 +203,7 @@ impl Socket {
                     (false, false) => libc::POLLOUT,
                     _ => libc::POLLIN,
                 };
-                patience.wait(process, &[(self.fd(), events)])?;
+                patience.wait(call, &[(self.fd(), events)])?;
                 if end.is_some_and(|end| Instant::now() >= end) {
                     let why = "nobody has accepted the connection in time";
                     return Err(Error::new(Class::Port, why));
@@ -210,14 +215,15 @@ impl Socket {
 }
 
 impl Link for Socket {
-    fn exchange(&mut self, process: &Process, own: &[u8]) -> Result<Vec<u8>> {
+    fn exchange(&mut self, process: &Process, comm: &Comm, own: &[u8]) -> Result<Vec<u8>> {
+        let call = Call { process, comm };
         let len = (own.len() as u64).to_le_bytes();
-        let theirs = self.send_and_receive(process, &len, 8)?;
+        let theirs = self.send_and_receive(call, &len, 8)?;
         let theirs = theirs.try_into().map_or(u64::MAX, u64::from_le_bytes);
         if theirs > LONGEST {
             let why = "the other end of the connection sends something that makes no sense";
             return Err(Error::new(Class::Other, why));
         }
-        self.send_and_receive(process, own, theirs as usize)
+        self.send_and_receive(call, own, theirs as usize)
     }
 }

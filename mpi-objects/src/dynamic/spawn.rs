@@ -19,7 +19,7 @@ use mpi_core::process::foreign::Pin;
 use mpi_core::{Class, Error, Result};
 use mpi_init::dynamic::opener::Transports;
 use mpi_init::dynamic::ports::{self, Port};
-use mpi_init::dynamic::socket::Socket;
+use mpi_init::dynamic::socket::{Call, Socket};
 use mpi_init::settings;
 use pmi::{Command, Spawn, words};
 
@@ -171,12 +171,17 @@ fn read_file(name: &OsStr) -> Result<Vec<(String, OsString)>> {
     lines.filter_map(line).collect()
 }
 
-/// Has the launcher start processes, and waits until they have called `MPI_Init`. Names of ports have up to `port_len`
-/// bytes.
+/// Has the launcher start processes for a call on `comm`, and waits until they have called `MPI_Init`. Names of ports
+/// have up to `port_len` bytes.
 ///
 /// # Errors
 /// `MPI_ERR_SPAWN`, with what the launcher says.
-pub fn spawn(runtime: &Runtime, commands: Vec<Command>, port_len: usize) -> Result<Socket> {
+pub fn spawn(
+    runtime: &Runtime,
+    comm: &Comm,
+    commands: Vec<Command>,
+    port_len: usize,
+) -> Result<Socket> {
     let port = Port::open(runtime.node)?;
     let spawn = Spawn {
         commands,
@@ -197,7 +202,10 @@ pub fn spawn(runtime: &Runtime, commands: Vec<Command>, port_len: usize) -> Resu
     } else {
         start_launcher(&spawn)?;
     }
-    port.accept(&runtime.process)
+    port.accept(Call {
+        process: &runtime.process,
+        comm,
+    })
 }
 
 /// Where this library is.
@@ -317,7 +325,11 @@ pub fn connect_with_parents(runtime: &Runtime) -> Result<(Comm, Vec<Pin>)> {
             )
         })?;
         // The parents wait for nothing else.
-        ports::connect(&runtime.process, &name, runtime.node, None)
+        let call = Call {
+            process: &runtime.process,
+            comm: world,
+        };
+        ports::connect(call, &name, runtime.node, None)
     });
     let link = socket.as_mut().map(|socket| match socket {
         Ok(socket) => Ok(socket as &mut dyn Link),
