@@ -12,7 +12,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use many::{Input, Many};
+pub use many::{Input, Many, Universe};
 pub use words::{quoted, split};
 
 use crate::binding::{self, Bind};

@@ -7,14 +7,15 @@ use pmi::{Command, Spawn, words::protect};
 use super::pool::{self, Pool};
 use super::{OFFER, OWN, POOL, PREPUT, USED};
 use crate::hosts::{self, Host};
-use crate::options::{INITIAL_ERRHANDLER, Inherit, Many, Section, quoted};
+use crate::options::{INITIAL_ERRHANDLER, Inherit, Many, Section, Universe, quoted};
 
 /// Words among which no section ends.
 fn protected(words: Vec<OsString>) -> Vec<OsString> {
     words.iter().map(|word| protect(word)).collect()
 }
 
-/// How agents are started, for a job that has other hosts.
+/// What a spawned job has in common with the one that spawned it: how agents are started on other hosts, and the size of
+/// the universe if that was chosen.
 pub fn of_launcher(many: &Many) -> Vec<OsString> {
     let mut words: Vec<OsString> = Vec::new();
     let mut add = |name: &str, value: OsString| words.extend([name.into(), value]);
@@ -36,6 +37,11 @@ pub fn of_launcher(many: &Many) -> Vec<OsString> {
     add("-bootstrap-width", many.width.to_string().into());
     add("-bootstrap-timeout", many.patience.to_string().into());
     add("-stdin", "none".into());
+    match many.universe {
+        Some(Universe::Processes(number)) => add("-usize", number.to_string().into()),
+        Some(Universe::Infinite) => add("-usize", "infinite".into()),
+        None => {}
+    }
     if !many.oversubscribe {
         words.push("-nooversubscribe".into());
     }
