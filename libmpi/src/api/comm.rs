@@ -3,10 +3,13 @@
 use std::ffi::{CStr, c_char, c_int};
 
 use mpi_comm::creation::Choice;
+use mpi_comm::dynamic::intercomm::{Bridge, create_intercomm};
+use mpi_comm::dynamic::part;
 use mpi_core::comm::Comm;
 use mpi_core::group::Group;
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
+use mpi_init::dynamic::opener::Transports;
 use mpi_init::text;
 use mpi_objects::comms::CommObject;
 use mpi_objects::runtime::{Runtime, invalid_comm, invalid_named, runtime};
@@ -419,10 +422,22 @@ pub fn intercomm_create(
             return Err(Error::new(Class::Rank, why));
         }
         let tag = u32::try_from(tag).map_err(|_| bad_tag(tag, false))?;
-        Ok((peer, rank, tag))
+        Ok(Bridge {
+            comm: peer,
+            rank,
+            tag,
+        })
     });
-    let made = mpi_comm::creation::create_intercomm(&runtime.process, local, leader, bridge)?;
-    give(runtime, Some(made), parent, newintercomm)
+    let opener = Transports { node: runtime.node };
+    let (made, pins) = create_intercomm(&runtime.process, local, leader, bridge, &opener)?;
+    let has_met = !pins.is_empty();
+    give(runtime, Some(made), parent, newintercomm)?;
+    drop(pins);
+    match has_met {
+        // Another thread may have freed what joined them before, and did not part from those that were held on to.
+        true => part::carry_on(&runtime.process),
+        false => Ok(()),
+    }
 }
 
 /// `MPI_Intercomm_merge` (section 6.6.2).

@@ -11,7 +11,8 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::{create_intercomm, tell_team};
+use super::intercomm::{Bridge, introduce};
+use super::tell_team;
 use mpi_coll::Team;
 use mpi_core::comm::{Comm, ContextId, Purpose};
 use mpi_core::error::{Class, Error, Result};
@@ -102,14 +103,18 @@ pub fn create_intercomm_from_groups(
 ) -> Result<Comm> {
     let within = create_from_group(process, local, text)?;
     let Some(remote) = remote else {
-        return create_intercomm(process, &within, leader, None);
+        return introduce(process, &within, leader, None)?.join(process, &within);
     };
     let met = remote.and_then(|(group, rank)| meet(process, group.peer(rank), text));
     let bridge = match &met {
-        Ok((comm, rank, tag)) => Ok((comm, *rank, *tag)),
+        Ok((comm, rank, tag)) => Ok(Bridge {
+            comm,
+            rank: *rank,
+            tag: *tag,
+        }),
         Err(error) => Err(error.clone()),
     };
-    create_intercomm(process, &within, leader, Some(bridge))
+    introduce(process, &within, leader, Some(bridge))?.join(process, &within)
 }
 
 /// Where two leaders meet: the communicator of both, the other's rank there, and a tag.

@@ -9,6 +9,7 @@
 pub(crate) mod automatic;
 pub mod endpoints;
 pub mod from_group;
+pub(crate) mod intercomm;
 pub mod streams;
 pub mod vcis;
 
@@ -23,7 +24,6 @@ use mpi_core::datatype::{Datatype, Predefined};
 use mpi_core::error::{Class, Error, Result};
 use mpi_core::group::Group;
 use mpi_core::process::Process;
-use mpi_core::process::foreign::Identity;
 use mpi_core::pt2pt::request::RequestId;
 
 /// Lengths beyond this don't come from a process that keeps to the protocol.
@@ -419,114 +419,6 @@ fn create_among(
         made.automatic().inherit(comm.automatic());
     }
     settle_new(process, made, word).map(Some)
-}
-
-/// Joins two groups by an intercommunicator (`MPI_Intercomm_create`). `bridge` is, at the
-/// leader, a communicator in which the other leader has the given rank, and the tag for
-/// messages between them.
-///
-/// # Errors
-/// `MPI_ERR_COMM` if the groups overlap; an error of the leader's comes up in all members.
-pub fn create_intercomm(
-    process: &Process,
-    local: &Comm,
-    leader: u32,
-    bridge: Option<Result<(&Comm, u32, u32)>>,
-) -> Result<Comm> {
-    local.check_plain("MPI_Intercomm_create")?;
-    let mut words = Vec::new();
-    let mut failed = None;
-    if let Some(bridge) = bridge {
-        // Context, then who leads the other group and who are its members.
-        let names = local
-            .local()
-            .peers()
-            .flat_map(|peer| name_of(process, peer));
-        let mut own = vec![process.new_context().to_bits()];
-        own.extend(name_of(process, process.me()));
-        own.extend(names);
-        let told = bridge.and_then(|(comm, rank, tag)| {
-            let number = if comm.remote().is_some() {
-                comm.size() + rank
-            } else {
-                rank
-            };
-            trade(process, comm, Purpose::Creation, number, tag, &own)
-        });
-        match told {
-            Ok(mut told) => {
-                words.append(&mut own[..3].to_vec());
-                words.append(&mut told);
-            }
-            Err(error) => failed = Some(error),
-        }
-    }
-    tell_list(process, local, leader, &mut words)?;
-    if let Some(error) = failed {
-        return Err(error);
-    }
-    let [
-        context,
-        my_job,
-        me,
-        their_context,
-        their_job,
-        they,
-        ref names @ ..,
-    ] = words[..]
-    else {
-        let why = "the leader of the local group could not reach the other leader";
-        return Err(Error::new(Class::Other, why));
-    };
-    let (names, _) = names.as_chunks::<2>();
-    let peers: Result<Vec<u32>> = names.iter().map(|name| peer_of(process, name)).collect();
-    let peers = peers?;
-    let remote = Group::from_peers(&peers)?;
-    if let Some(both) = remote
-        .peers()
-        .find(|peer| local.local().rank_of(*peer).is_some())
-    {
-        return Err(Error::new(
-            Class::Comm,
-            format!(
-                "the groups of an intercommunicator must have no member in common, but process \
-                 {both} of the job is in both"
-            ),
-        ));
-    }
-    let first = (my_job, me) < (their_job, they);
-    let context = ContextId::from_bits(if first { context } else { their_context });
-    Ok(Comm::inter(
-        context,
-        local.local().clone(),
-        remote,
-        local.rank(),
-        first,
-    ))
-}
-
-/// What a process is called among connected jobs.
-fn name_of(process: &Process, peer: u32) -> [u64; 2] {
-    let Identity { job, rank } = process.foreign().identity(peer);
-    [job, rank.into()]
-}
-
-/// The number of a process that another has named.
-fn peer_of(process: &Process, [job, rank]: &[u64; 2]) -> Result<u32> {
-    let identity = Identity {
-        job: *job,
-        rank: u32::try_from(*rank)
-            .map_err(|_| Error::new(Class::Intern, "no process has such a number"))?,
-    };
-    process.foreign().find(identity).ok_or_else(|| {
-        Error::new(
-            Class::UnsupportedOperation,
-            format!(
-                "rank {rank} of another job is in the other group, and this process is not connected with \
-                 it; connect the groups by MPI_Comm_connect and MPI_Comm_accept"
-            ),
-        )
-    })
 }
 
 /// Makes an intracommunicator of both groups of an intercommunicator (`MPI_Intercomm_merge`).

@@ -11,6 +11,7 @@
 //! one of them, so that a process has one number only; they part by the other as soon as they have it.
 
 mod card;
+pub mod intercomm;
 pub mod part;
 
 use std::sync::Arc;

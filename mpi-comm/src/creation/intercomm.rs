@@ -1,0 +1,169 @@
+//! Intercommunicators of two groups whose leaders can send to each other (MPI-5.0 section 7.6.2).
+
+use super::{tell_list, trade};
+use mpi_core::comm::{Comm, ContextId, Purpose};
+use mpi_core::error::{Class, Error, Result};
+use mpi_core::group::Group;
+use mpi_core::process::Process;
+use mpi_core::process::foreign::Identity;
+
+/// How the leader of a group reaches the other leader.
+#[derive(Clone, Copy)]
+pub struct Bridge<'a> {
+    /// A communicator with both.
+    pub comm: &'a Comm,
+    /// The other leader's rank there, in the remote group if it has one.
+    pub rank: u32,
+    /// The tag of messages between the leaders.
+    pub tag: u32,
+}
+
+impl Bridge<'_> {
+    /// Sends words to the other leader and receives those that it sends.
+    ///
+    /// # Errors
+    /// The other leader is lost.
+    pub(crate) fn trade(&self, process: &Process, own: &[u64]) -> Result<Vec<u64>> {
+        let number = match self.comm.remote() {
+            Some(_) => self.comm.size() + self.rank,
+            None => self.rank,
+        };
+        let purpose = Purpose::Creation;
+        trade(process, self.comm, purpose, number, self.tag, own)
+    }
+}
+
+/// What the leaders of two groups have sent each other, as all members of both know it.
+pub(crate) struct Introduction {
+    /// The contexts that the two offer, the own group's first.
+    contexts: [u64; 2],
+    leaders: [Identity; 2],
+    /// The members of the other group, by rank.
+    theirs: Vec<Identity>,
+}
+
+/// Has the leaders tell each other their groups. `bridge` is for the own group's leader.
+///
+/// # Errors
+/// All members of the group fail if the leader does.
+pub(crate) fn introduce(
+    process: &Process,
+    local: &Comm,
+    leader: u32,
+    bridge: Option<Result<Bridge<'_>>>,
+) -> Result<Introduction> {
+    local.check_plain("MPI_Intercomm_create")?;
+    let mut words = Vec::new();
+    let mut failed = None;
+    if let Some(bridge) = bridge {
+        // Context, leader, members.
+        let mut own = vec![process.new_context().to_bits()];
+        own.extend(name_of(process, process.me()));
+        let members = local.local().peers();
+        own.extend(members.flat_map(|peer| name_of(process, peer)));
+        match bridge.and_then(|bridge| bridge.trade(process, &own)) {
+            Ok(mut told) => {
+                words.append(&mut own[..3].to_vec());
+                words.append(&mut told);
+            }
+            Err(error) => failed = Some(error),
+        }
+    }
+    tell_list(process, local, leader, &mut words)?;
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    let [
+        context,
+        my_job,
+        me,
+        their_context,
+        their_job,
+        they,
+        ref names @ ..,
+    ] = words[..]
+    else {
+        let why = "the leader of the local group could not reach the other leader";
+        return Err(Error::new(Class::Other, why));
+    };
+    let (names, _) = names.as_chunks::<2>();
+    let leaders = [identity(&[my_job, me])?, identity(&[their_job, they])?];
+    Ok(Introduction {
+        contexts: [context, their_context],
+        leaders,
+        theirs: names.iter().map(identity).collect::<Result<_>>()?,
+    })
+}
+
+impl Introduction {
+    /// Whether the own group is the first of the two.
+    pub(crate) fn is_first(&self) -> bool {
+        self.leaders[0] < self.leaders[1]
+    }
+
+    /// Whether all members of both groups are of one job, and so know each other. The same on all of them.
+    pub(crate) fn is_within_job(&self, process: &Process, local: &Comm) -> bool {
+        let job = self.leaders[0].job;
+        let foreign = process.foreign();
+        let mut ours = local.local().peers();
+        ours.all(|peer| foreign.identity(peer).job == job)
+            && self.theirs.iter().all(|one| one.job == job)
+    }
+
+    /// The intercommunicator, if this process is connected with all members of the other group.
+    ///
+    /// # Errors
+    /// `MPI_ERR_COMM` if the groups overlap; `MPI_ERR_UNSUPPORTED_OPERATION` if some are not connected.
+    pub(crate) fn join(&self, process: &Process, local: &Comm) -> Result<Comm> {
+        let peers = self.theirs.iter().map(|one| peer_of(process, *one));
+        let peers: Vec<u32> = peers.collect::<Result<_>>()?;
+        let remote = Group::from_peers(&peers)?;
+        if let Some(both) = remote
+            .peers()
+            .find(|peer| local.local().rank_of(*peer).is_some())
+        {
+            return Err(Error::new(
+                Class::Comm,
+                format!(
+                    "the groups of an intercommunicator must have no member in common, but process \
+                     {both} of the job is in both"
+                ),
+            ));
+        }
+        let first = self.is_first();
+        let context = self.contexts[usize::from(!first)];
+        Ok(Comm::inter(
+            ContextId::from_bits(context),
+            local.local().clone(),
+            remote,
+            local.rank(),
+            first,
+        ))
+    }
+}
+
+/// What a process is called among connected jobs.
+fn name_of(process: &Process, peer: u32) -> [u64; 2] {
+    let Identity { job, rank } = process.foreign().identity(peer);
+    [job, rank.into()]
+}
+
+fn identity([job, rank]: &[u64; 2]) -> Result<Identity> {
+    let rank = u32::try_from(*rank)
+        .map_err(|_| Error::new(Class::Intern, "no process has such a number"))?;
+    Ok(Identity { job: *job, rank })
+}
+
+/// The number of a process that another has named.
+fn peer_of(process: &Process, identity: Identity) -> Result<u32> {
+    process.foreign().find(identity).ok_or_else(|| {
+        Error::new(
+            Class::UnsupportedOperation,
+            format!(
+                "rank {} of another job is in the other group, and this process is not connected with it; \
+                 connect the groups by MPI_Comm_connect and MPI_Comm_accept",
+                identity.rank
+            ),
+        )
+    })
+}

@@ -1,0 +1,65 @@
+//! `MPI_Intercomm_create` of groups with members of several jobs (MPI-5.0 section 7.6.2), who need not have met: being
+//! connected is transitive (section 11.10.4).
+
+use super::{Link, Opener, meet};
+use crate::creation::intercomm::introduce;
+use mpi_core::comm::Comm;
+use mpi_core::error::{Class, Error, Result};
+use mpi_core::process::Process;
+use mpi_core::process::foreign::Pin;
+
+pub use crate::creation::intercomm::Bridge;
+
+/// Two leaders that send each other messages.
+struct Messages<'a>(Bridge<'a>);
+
+impl Link for Messages<'_> {
+    fn exchange(&mut self, process: &Process, _: &Comm, own: &[u8]) -> Result<Vec<u8>> {
+        let mut words = vec![own.len() as u64];
+        words.extend(own.chunks(8).map(|chunk| {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            u64::from_ne_bytes(word)
+        }));
+        let theirs = self.0.trade(process, &words)?;
+        let [len, ref words @ ..] = theirs[..] else {
+            let why = "internal error: the other leader sent an empty list";
+            return Err(Error::new(Class::Intern, why));
+        };
+        let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        bytes.truncate(len as usize);
+        Ok(bytes)
+    }
+}
+
+/// Joins two groups by an intercommunicator, and connects those of their members that are not. `bridge` is for the
+/// leader of the own group. No other thread parts from the members while the pins live; then they are to be in use.
+///
+/// # Errors
+/// `MPI_ERR_COMM` if the groups overlap; an error of the leader's comes up in all members.
+pub fn create_intercomm(
+    process: &Process,
+    local: &Comm,
+    leader: u32,
+    bridge: Option<Result<Bridge<'_>>>,
+    opener: &dyn Opener,
+) -> Result<(Comm, Vec<Pin>)> {
+    let link = match &bridge {
+        Some(Ok(bridge)) => Some(Messages(*bridge)),
+        _ => None,
+    };
+    let introduction = introduce(process, local, leader, bridge)?;
+    if introduction.is_within_job(process, local) {
+        return Ok((introduction.join(process, local)?, Vec::new()));
+    }
+    let mut link = link;
+    let link = link.as_mut().map(|link| Ok(link as &mut dyn Link));
+    meet(
+        process,
+        local,
+        leader,
+        introduction.is_first(),
+        link,
+        opener,
+    )
+}
