@@ -1,7 +1,7 @@
 //! Receives from any source that wait on while a member is lost (`MPIX_ERR_PROC_FAILED_PENDING`): what completion calls
 //! tell of them. All here is done only where something is lost.
 
-use mpi_core::{Class, Error, Result, Status};
+use mpi_core::{Class, Error, Request, Result, Status};
 
 use crate::own_request::Ended;
 use crate::predefined::MPI_Request;
@@ -16,6 +16,16 @@ use crate::runtime::Runtime;
 pub fn check(runtime: &Runtime, all: &[Named]) -> Result<()> {
     let found = all.iter().find_map(|named| runtime.interruption(*named));
     found.map_or(Ok(()), Err)
+}
+
+/// Returns whether one of some requests has failed by a loss, so that those beside it may never complete.
+#[cold]
+pub fn any_lost(runtime: &Runtime, all: &[Named]) -> bool {
+    let is_lost = |named: &Named| {
+        let request = named.operation().and_then(|id| runtime.process.request(id));
+        request.is_some_and(Request::is_lost)
+    };
+    all.iter().any(is_lost)
 }
 
 /// Which of several requests an error of a call on any of them is about; none if it is no such error.

@@ -105,7 +105,7 @@ pub enum Named {
 impl Named {
     /// The operation of the process that completes it, if there is one.
     #[inline]
-    fn operation(self) -> Option<RequestId> {
+    pub(crate) fn operation(self) -> Option<RequestId> {
         match self {
             Named::Operation(id) => Some(id),
             Named::Own(handle) => match object(handle)? {
@@ -368,6 +368,21 @@ impl Runtime {
             Ok(all) if self.wait_class(&all).is_some() => self.wait_for_generalized(&all),
             // Who completes them tells of errors.
             _ => Ok(()),
+        }
+    }
+
+    /// Waits for one of several requests of `MPI_Waitall`.
+    ///
+    /// # Errors
+    /// [`Class::ProcFailedPending`] if it is not complete and any process is lost: another one may have failed then.
+    pub fn wait_in_list(&self, named: Named) -> Result<()> {
+        let operation = named.operation().and_then(|id| self.process.request(id));
+        match operation {
+            Some(request) => self.process.wait_in_list(request),
+            None if self.has_losses() && !self.is_complete(named) => {
+                Err(Error::new(Class::ProcFailedPending, "a process is lost"))
+            }
+            None => self.wait_for(named),
         }
     }
 

@@ -19,6 +19,7 @@ use crate::ends::End;
 use crate::hand_over::HandOver;
 use crate::lent::Kept;
 use crate::live::Hands;
+use crate::liveness::{exists, gone};
 use crate::pipes::Receiving;
 use crate::segment::{BODY, Location, STRIDE, Segment};
 use crate::sending::{Ended, Sending};
@@ -230,39 +231,6 @@ pub(crate) struct ShmLane {
     dead: HashSet<Peer>,
 }
 
-/// Whether a process lives. One that has ended has a number until its parent has taken note, which
-/// launchers do at once and others may not; it has no memory any more.
-pub(crate) fn exists(pid: u32) -> bool {
-    let Ok(pid) = libc::pid_t::try_from(pid) else {
-        return false;
-    };
-    // SAFETY: no signal is sent and no memory is passed.
-    let there = unsafe { libc::kill(pid, 0) } == 0;
-    if !there && std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH) {
-        return false;
-    }
-    let mut byte = 0u8;
-    let here = libc::iovec {
-        iov_base: (&raw mut byte).cast(),
-        iov_len: 1,
-    };
-    // Nothing is ever there: it is the reason that counts.
-    let nowhere = libc::iovec {
-        iov_base: std::ptr::null_mut(),
-        iov_len: 1,
-    };
-    // SAFETY: one byte is written, at most, to a byte of ours.
-    let read = unsafe { libc::process_vm_readv(pid, &here, 1, &nowhere, 1, 0) };
-    read >= 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
-}
-
-fn gone(peer: Peer, pid: u32) -> String {
-    format!(
-        "its process {pid} on this node has ended without MPI_Finalize; the launcher's messages \
-         or the kernel's (dmesg) may say why, rank {peer}'s own output perhaps what it did last"
-    )
-}
-
 impl ShmLane {
     pub fn new(
         me: Peer,
@@ -428,6 +396,12 @@ fn not_copied(peer: Peer, pid: u32, place: u64, error: NotCopied) -> LaneError {
     }
 }
 
+/// Finds the segment of a peer's VCI.
+fn locate(resolver: &dyn Resolver, peer: Peer, vci: VciId) -> Result<Location, String> {
+    let bytes = resolver.resolve(peer, vci).map_err(|error| error.0)?;
+    Location::parse(&bytes).ok_or_else(|| "its shared-memory address can't be read".to_string())
+}
+
 #[cold]
 fn attach(
     resolver: &dyn Resolver,
@@ -436,9 +410,7 @@ fn attach(
     vci: VciId,
 ) -> Result<Box<Remote>, LaneError> {
     let lost = |why: String| LaneError::lost(peer, why);
-    let bytes = resolver.resolve(peer, vci).map_err(|error| lost(error.0))?;
-    let at = Location::parse(&bytes)
-        .ok_or_else(|| lost("its shared-memory address can't be read".to_string()))?;
+    let at = locate(resolver, peer, vci).map_err(lost)?;
     let segment = Segment::attach(&at).map_err(|error| lost(error.0))?;
     let (ends, cells, word) = segment.parts();
     let fence = wake_up::senders_fence();
@@ -575,11 +547,20 @@ impl Lane for ShmLane {
 
     fn check_peers(&mut self, awaited: &[Peer], sink: &mut dyn Sink) {
         for &peer in awaited {
-            if !self.watched.contains_key(&peer)
-                && let Ok(bytes) = self.resolver.resolve(peer, 0)
-                && let Some(at) = Location::parse(&bytes)
-            {
-                self.watched.insert(peer, at.pid);
+            if self.watched.contains_key(&peer) {
+                continue;
+            }
+            // A peer whose memory can't be opened gets no answers, so waiting for its messages may never end.
+            let opened = locate(&*self.resolver, peer, 0).and_then(|at| {
+                Segment::attach(&at)
+                    .map(|_| at.pid)
+                    .map_err(|error| error.0)
+            });
+            match opened {
+                Ok(pid) => {
+                    self.watched.insert(peer, pid);
+                }
+                Err(why) => sink.peer_lost(peer, why),
             }
         }
         for (&peer, &pid) in &self.watched {

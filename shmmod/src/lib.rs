@@ -13,6 +13,7 @@ mod hand_over;
 mod lane;
 mod lent;
 mod live;
+mod liveness;
 mod measured;
 mod pipes;
 mod room;

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use netmod::{Helped, Peer, SharedCopy, Shares, VciId};
 
-use crate::lane::{ShmLane, exists};
+use crate::lane::ShmLane;
+use crate::liveness::exists;
 use crate::single_copy::{Direction, NotCopied, copy};
 
 /// Shorter copies are the reader's alone. What the peer writes lies in its core's cache, and who uses a message that lies there

@@ -405,8 +405,9 @@ unsafe fn waitall_each(
     Ok(())
 }
 
-/// The end of a `waitall` that has come to an error. If it is that of a receive which waits on, the rest is completed as
-/// far as it is.
+/// Ends a `waitall` that was interrupted by an error. If a process is lost, waits until all requests are complete or one
+/// has failed by a loss: others may then wait for a message that never comes, and are left pending (MPI-5.0 section
+/// 3.7.5, `MPI_ERR_PENDING`).
 ///
 /// # Safety
 /// As for [`waitall`].
@@ -421,11 +422,21 @@ unsafe fn waitall_ended(
     if error.class() != Class::ProcFailedPending {
         return Err(error);
     }
-    let all = name_all(runtime, requests)?;
-    // Those before it have been told of.
-    let left = |named: &Named| !runtime.is_complete(*named);
-    let from = all.iter().position(left).unwrap_or(all.len());
-    let each = all[from..].iter().copied().enumerate();
+    // Those before it are complete, with their statuses written, and their handles null.
+    let from = requests.iter().position(|one| *one != MPI_REQUEST_NULL);
+    let from = from.unwrap_or(requests.len());
+    let all = name_all(runtime, &requests[from..])?;
+    let vcis = runtime.vcis_of(&all);
+    runtime.process.wait_until_among(&vcis, || {
+        let over = all.iter().all(|named| runtime.is_complete(*named))
+            || interrupted::any_lost(runtime, &all)
+            || interrupted::check(runtime, &all).is_err();
+        if !over {
+            runtime.poll_within(&all);
+        }
+        Ok(over.then_some(()))
+    })?;
+    let each = all.iter().copied().enumerate();
     // SAFETY: the caller's contract.
     unsafe {
         conclude_many(
@@ -457,7 +468,7 @@ unsafe fn waitall_other(
         Err(_) => return name_all(runtime, requests).map(drop),
     };
     runtime.wait_by_class(&requests[index..])?;
-    runtime.wait_for(named)?;
+    runtime.wait_in_list(named)?;
     let stays = named.stays();
     let Ended { status, error } = runtime.take(named)?;
     if !stays {
@@ -510,7 +521,13 @@ unsafe fn waitall_failed(
         status::write_error(out, raise::code(&error));
     }
     let rest = name_all(runtime, &requests[index + 1..])?;
-    for named in &rest {
+    // After a loss the others may wait for a message that never comes; those that have come are completed.
+    let awaited = if error.class() == Class::ProcFailed {
+        &[][..]
+    } else {
+        &rest[..]
+    };
+    for named in awaited {
         match runtime.wait_for(*named) {
             Err(error) if error.class() == Class::ProcFailedPending => break,
             waited => waited?,
@@ -556,7 +573,7 @@ pub unsafe fn testall(
     let complete = |runtime: &Runtime| all.iter().all(|named| runtime.is_complete(*named));
     let done = match is_complete_after_poll(runtime, &all, complete) {
         Err(error) if error.class() == Class::ProcFailedPending => true,
-        done => done?,
+        done => done? || runtime.has_losses() && interrupted::any_lost(runtime, &all),
     };
     flag.set(c_int::from(done));
     if done {

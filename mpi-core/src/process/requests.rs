@@ -206,7 +206,11 @@ pub struct Endings<'a> {
 }
 
 impl Endings<'_> {
-    /// As [`Process::wait_well`]; with what `result` makes of the request.
+    /// Waits for a request of a list, and frees it if it ended without error, after `result` has read it. Returns `None` for
+    /// one that failed, which stays.
+    ///
+    /// # Errors
+    /// [`Class::ProcFailedPending`] if the request is not complete and any process is lost.
     #[inline(always)]
     pub fn wait_well<T>(
         &mut self,
@@ -216,7 +220,7 @@ impl Endings<'_> {
     ) -> Result<Option<T>> {
         if !request.is_done() {
             self.let_go();
-            self.process.wait_for_found(id, request)?;
+            self.process.wait_in_list(request)?;
         }
         if request.has_failed() {
             self.let_go();

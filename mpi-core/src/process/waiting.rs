@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use netmod::VciId;
 
-use super::{Process, Vcis};
+use super::{Process, Vcis, loan};
 use crate::error::{Class, Error, Result};
 use crate::pt2pt::request::{Request, RequestId, Status};
 use crate::wait::{self, Backoff, Step, Waiting};
@@ -42,6 +42,44 @@ impl Process {
     pub fn wait_here(&self, id: RequestId) -> Result<()> {
         self.wait_for(id)
             .or_else(|error| self.end_interrupted(id, error))
+    }
+
+    /// Waits for the receive of a call that also sends (MPI-5.0 section 3.10). Returns false if the send failed first: the
+    /// receive has then been ended and freed, since the call must raise the error of the send without waiting for a
+    /// message that may never come.
+    #[inline(never)]
+    pub fn wait_beside(&self, receive: RequestId, send: RequestId) -> Result<bool> {
+        let (Some(request), Some(sent)) = (self.requests.get(receive), self.requests.get(send))
+        else {
+            return Err(Error::new(Class::Request, "the request does not exist"));
+        };
+        let failed = || sent.is_done() && sent.has_failed();
+        let done = || Ok((request.is_done() || failed()).then_some(()));
+        self.wait_unless(request.vci(), done, || self.check_interruption(receive))
+            .or_else(|error| self.end_interrupted(receive, error))?;
+        if request.is_done() {
+            return Ok(true);
+        }
+        loan::end(self, receive)?;
+        Ok(false)
+    }
+
+    /// Ends an operation whose call has failed otherwise, and frees the request. Waits only while another process reads or
+    /// writes the memory.
+    #[cold]
+    pub fn end_operation(&self, id: RequestId) -> Result<()> {
+        loan::end(self, id)
+    }
+
+    /// Waits for a request of a list. Fails with [`Class::ProcFailedPending`] as soon as any process is lost: the caller
+    /// must then look at the whole list, because another request of it may have failed.
+    #[inline(never)]
+    pub fn wait_in_list(&self, request: &Request) -> Result<()> {
+        let done = || Ok(request.is_done().then_some(()));
+        self.wait_unless(request.vci(), done, || match self.losses() {
+            0 => Ok(()),
+            _ => Err(Error::new(Class::ProcFailedPending, "a process is lost")),
+        })
     }
 
     #[cold]

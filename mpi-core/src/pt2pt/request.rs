@@ -20,6 +20,8 @@ use crate::sync::{
 };
 use crate::{ANY_SOURCE, ANY_TAG};
 
+mod lost;
+
 mod around;
 #[cfg(not(loom))]
 pub(crate) mod debugger;

@@ -48,8 +48,10 @@ pub unsafe fn sendrecv(
         // SAFETY: the caller's contract.
         return unsafe {
             let receive = receive_plain(to, recvbuf, room, source, recvtag)?;
-            let send = start_plain(to, sendbuf, len, dest, sendtag)?;
-            exchanged(runtime, receive, send, status)
+            match start_plain(to, sendbuf, len, dest, sendtag) {
+                Ok(send) => exchanged(runtime, receive, send, status),
+                Err(error) => Err(not_sent(runtime, Some(receive), error)),
+            }
         };
     }
     // SAFETY: the caller's contract.
@@ -61,7 +63,8 @@ pub unsafe fn sendrecv(
     unsafe { exchange(runtime, out, sendtag, into, source, recvtag, status) }
 }
 
-/// Completes the two halves of an exchange.
+/// Completes the two halves of an exchange. If one of them fails because a process is lost or can't be reached, the other
+/// is ended: it may be one that never completes.
 ///
 /// # Safety
 /// `status` is valid or ignored.
@@ -73,18 +76,37 @@ unsafe fn exchanged(
     status: *mut MPI_Status,
 ) -> Result<()> {
     let process = &runtime.process;
-    let (found, error) = match process.wait_here(receive) {
-        Ok(()) => match process.finish_well(receive) {
+    let waited = match send {
+        Some(send) => process.wait_beside(receive, send),
+        None => process.wait_here(receive).map(|()| true),
+    };
+    let (found, error) = match waited {
+        Ok(true) => match process.finish_well(receive) {
             Some(found) => (found, None),
             None => process.finish(receive)?,
         },
-        // The send's buffer is to be the program's again all the same.
+        Ok(false) => (Status::EMPTY, None),
         Err(error) => (Status::EMPTY, Some(error)),
     };
+    if let (Some(error), Some(send)) = (&error, send)
+        && error.class() == Class::ProcFailed
+    {
+        process.end_operation(send)?;
+        // SAFETY: the caller's contract.
+        unsafe { status::write(status, &found) };
+        return Err(error.clone());
+    }
     let sent = finish_send(send);
     // SAFETY: the caller's contract.
     unsafe { status::write(status, &found) };
     error.map_or(sent, Err)
+}
+
+/// Ends the receive of an exchange whose send could not be started; returns the error.
+#[cold]
+fn not_sent(runtime: &Runtime, receive: Option<RequestId>, error: Error) -> Error {
+    let ended = receive.map_or(Ok(()), |id| runtime.process.end_operation(id));
+    ended.err().unwrap_or(error)
 }
 
 /// # Safety
@@ -115,7 +137,8 @@ unsafe fn exchange(
             rank,
             sendtag,
             Mode::Standard,
-        )?,
+        )
+        .map_err(|error| not_sent(runtime, receive, error))?,
         None => None,
     };
     // SAFETY: the caller's contract.
