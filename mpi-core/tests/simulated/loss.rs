@@ -64,7 +64,10 @@ fn a_peer_that_answers_is_not_lost() {
     let receive = job.receive(0, 1, 0, &mut room);
     let (mut data, mut sent) = ([7u8; 8], None);
     job.ranks[0]
-        .wait_until(0, || {
+        .wait_despite_loss(0, || {
+            if let Some(loss) = job.ranks[0].first_loss() {
+                return Err(loss);
+            }
             if job.sim.now() > LONG && sent.is_none() {
                 sent = Some(job.send(1, 0, 0, &mut data));
             }
@@ -90,9 +93,10 @@ fn those_that_nobody_waits_for_are_not_asked() {
     let receive = job.receive(0, 1, 0, &mut room);
     job.sim.silence(2, 0);
     let mut rounds = 0;
-    let waited = job.ranks[0].wait_until(0, || {
+    let waited = job.ranks[0].wait_despite_loss(0, || {
         rounds += 1;
-        Ok((job.sim.now() > 5 * SECOND).then_some(()))
+        let loss = job.ranks[0].first_loss();
+        loss.map_or(Ok((job.sim.now() > 5 * SECOND).then_some(())), Err)
     });
     waited.unwrap();
     assert!(rounds > 1);
