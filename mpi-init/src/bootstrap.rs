@@ -4,6 +4,7 @@
 //! looks at another's card when it first sends to it. So start-up costs one put and one fence,
 //! whatever the number of processes, and peers never talked to cost nothing.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -78,8 +79,23 @@ impl Card {
     }
 }
 
-fn key(peer: Peer) -> String {
-    format!("weft-{peer}")
+/// How often the processes have introduced themselves: a second time where ranks that the launcher believes to be on one
+/// node do not all share memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Round {
+    First,
+    /// With TCP beside shared memory.
+    Second,
+}
+
+impl Round {
+    /// The launcher's key of a process's card.
+    fn key(self, peer: Peer) -> String {
+        match self {
+            Round::First => format!("weft-{peer}"),
+            Round::Second => format!("weft-{peer}-tcp"),
+        }
+    }
 }
 
 /// Addresses by name of the transport.
@@ -88,7 +104,10 @@ type Named = Vec<(String, Vec<u8>)>;
 /// The cards of peers, fetched on first contact.
 struct Cards {
     pmi: Arc<Client>,
+    round: Round,
     node: u64,
+    /// Whether the ranks of this node try to share memory.
+    shares: bool,
     known: Mutex<HashMap<Peer, Card>>,
     /// What the ranks of this node know together.
     table: OnceLock<Table>,
@@ -133,12 +152,19 @@ impl Cards {
 }
 
 impl Cards {
+    /// Whether a process shares memory with this one.
+    fn is_near(&self, peer: Peer, card: &Card) -> bool {
+        let has = |table: &Table| table.has(peer);
+        let shares = || peer == self.pmi.rank() || self.table.get().is_some_and(has);
+        card.node == self.node && (!self.shares || shares())
+    }
+
     /// Asks the launcher for the card of a peer.
     fn ask(&self, peer: Peer) -> Result<Option<Vec<u8>>, OpenError> {
         ASKED.fetch_add(1, Ordering::Relaxed);
         let text = self
             .pmi
-            .get(peer, &key(peer))
+            .get(peer, &self.round.key(peer))
             .map_err(|error| OpenError(format!("the launcher did not answer: {error}")))?;
         Ok(text.as_deref().and_then(pmi::text::decode))
     }
@@ -149,14 +175,14 @@ impl Router for Cards {
         self.with(peer, |card| {
             for (index, name) in self.transports.lock().iter().enumerate() {
                 let offered = card.addresses.iter().any(|(other, _)| other == name);
-                if offered && (*name != "shm" || card.node == self.node) {
+                if offered && (*name != "shm" || self.is_near(peer, card)) {
                     return Ok(index + 1);
                 }
             }
             let place = if card.node == self.node {
-                "this node"
+                "this node, shares no memory with this rank,"
             } else {
-                "another node"
+                "another node or in another container"
             };
             let offers: Vec<_> = card
                 .addresses
@@ -193,7 +219,7 @@ impl Neighbours {
     /// # Errors
     /// Its card can't be had.
     pub fn has(&self, peer: Peer) -> Result<bool, OpenError> {
-        self.0.with(peer, |card| Ok(card.node == self.0.node))
+        self.0.with(peer, |card| Ok(self.0.is_near(peer, card)))
     }
 }
 
@@ -227,16 +253,18 @@ impl Resolver for Addresses {
 }
 
 /// What tells nodes apart: host name and kernel, and what keeps processes of one kernel from
-/// reaching each other's memory: process namespace and user.
+/// reaching each other's memory: process and user namespaces and user.
 fn node_id() -> u64 {
     let mut hasher = DefaultHasher::new();
     crate::host::name().hash(&mut hasher);
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
         .unwrap_or_default()
         .hash(&mut hasher);
-    std::fs::read_link("/proc/self/ns/pid")
-        .unwrap_or_default()
-        .hash(&mut hasher);
+    for namespace in ["pid", "user"] {
+        std::fs::read_link(format!("/proc/self/ns/{namespace}"))
+            .unwrap_or_default()
+            .hash(&mut hasher);
+    }
     // SAFETY: cannot fail and touches no memory.
     unsafe { libc::geteuid() }.hash(&mut hasher);
     hasher.finish()
@@ -305,17 +333,41 @@ pub struct Started {
 }
 
 /// Opens the transports, exchanges cards, and makes the process.
+///
+/// If the launcher says that all ranks share this node, but not all of them share memory (each in a container of its own,
+/// say), all ranks find that out by their tables and start anew, with TCP. Whether a rank starts anew must be the same on
+/// all of them: those in one table know the number of its members, and no table has all ranks.
 pub fn start(
     pmi: &Arc<Client>,
     settings: &Settings,
     threaded: bool,
     version: &str,
 ) -> Result<Started, OpenError> {
+    match attempt(pmi, settings, threaded, version, Round::First)? {
+        Some(started) => Ok(started),
+        None => {
+            let started = attempt(pmi, settings, threaded, version, Round::Second)?;
+            started.ok_or_else(|| OpenError("internal error: a third start".into()))
+        }
+    }
+}
+
+/// Makes the process with what `round` opens. Returns `None` if another round is needed.
+fn attempt(
+    pmi: &Arc<Client>,
+    settings: &Settings,
+    threaded: bool,
+    version: &str,
+    round: Round,
+) -> Result<Option<Started>, OpenError> {
     let (me, size) = (pmi.rank(), pmi.size() as usize);
     let node = node_id();
+    let here = ranks_here(pmi, settings);
     let cards = Arc::new(Cards {
         pmi: pmi.clone(),
+        round,
         node,
+        shares: size > 1 && settings.shm && here != Some(1),
         known: Mutex::default(),
         table: OnceLock::new(),
         further: Mutex::default(),
@@ -332,9 +384,8 @@ pub fn start(
     let mut notes = Vec::new();
     let mut transports: Vec<Arc<dyn Transport>> = Vec::new();
 
-    let here = ranks_here(pmi, settings);
     let variables = Reader::new(&crate::settings::raw);
-    if size > 1 && settings.shm && here != Some(1) {
+    if cards.shares {
         let config = shmmod::Config::read(me, &variables).map_err(OpenError)?;
         transports.push(Arc::new(shmmod::Shm::open(config, resolver("shm"))));
     } else if size > 1 {
@@ -349,6 +400,7 @@ pub fn start(
     let wanted = match settings.netmod {
         Choice::None => Err("WEFT_NETMOD=none; set it to auto".to_string()),
         Choice::Auto if size == 1 => Err("the job has one process".to_string()),
+        Choice::Auto if round == Round::Second => Ok(()),
         Choice::Auto if all_here => Err(format!(
             "the launcher said that all ranks share this node; set WEFT_NETMOD={}",
             netmods::names("or")
@@ -365,7 +417,11 @@ pub fn start(
         one_machine: size > 1 && here == Some(size) && settings.netmod == Choice::Auto,
         resolver: &|transport| resolver(transport),
     };
-    match wanted.and_then(|()| netmods::open(&place, settings.netmod, &mut notes)) {
+    let choice = match round {
+        Round::First => settings.netmod,
+        Round::Second => Choice::Only("tcp"),
+    };
+    match wanted.and_then(|()| netmods::open(&place, choice, &mut notes)) {
         Ok(transport) => transports.push(transport),
         Err(reason) => {
             let reason = format!("no transport between nodes is open: {reason}");
@@ -458,6 +514,9 @@ pub fn start(
                 settings.rma_passive,
             )),
     };
+    // Whether all ranks rely on shared memory, and there is no other way.
+    let relies = all_here && settings.netmod == Choice::Auto && round == Round::First;
+    let lacks = Cell::new(false);
     let introduce = |transports: &[Arc<dyn Transport>]| {
         if size == 1 {
             return Ok(Scheduling::Together);
@@ -469,14 +528,37 @@ pub fn start(
         let card = Card { node, addresses };
         let bytes = card.to_bytes();
         let failed = |error| OpenError(format!("the launcher did not take our address: {error}"));
-        pmi.put(&key(me), &pmi::text::encode(&bytes))
+        pmi.put(&round.key(me), &pmi::text::encode(&bytes))
             .map_err(failed)?;
-        let shared = settings.shm && here != Some(1);
-        let table = shared
-            .then(|| node_table::begin(pmi.kvs_name(), node, size, &shmmod::SharedSegments))
-            .flatten();
+        let (job, memory) = (round.key(0) + pmi.kvs_name(), &shmmod::SharedSegments);
+        let begun = cards
+            .shares
+            .then(|| node_table::begin(&job, node, (me, size), memory));
         pmi.fence().map_err(failed)?;
-        let table = table.and_then(|begun| begun.finish(size, &shmmod::SharedSegments));
+        let table = match begun.flatten() {
+            Some(begun) => begun.finish((me, size), memory)?,
+            None => None,
+        };
+        let members = table.as_ref().map_or(1, Table::members);
+        let missing = cards.shares && here.is_some_and(|here| members < here);
+        if missing && relies {
+            lacks.set(true);
+            return Err(OpenError("not all ranks share memory".into()));
+        }
+        let other = transports
+            .iter()
+            .find(|transport| transport.name() != "shm");
+        if let Some(other) = other
+            && missing
+            && speaks_for_node(pmi)
+        {
+            eprintln!(
+                "Weft: ranks on {} can't open each other's shared memory (containers, user namespaces, or an \
+                 executable that users can't read) and use {} instead",
+                crate::host::name(),
+                other.name(),
+            );
+        }
         let apart = match &table {
             Some(table) => table.is_apart(),
             None => crate::scheduling::is_alone(),
@@ -493,7 +575,10 @@ pub fn start(
             false => Scheduling::Together,
         })
     };
-    let process = Process::introduced(config, introduce)?;
+    let process = match Process::introduced(config, introduce) {
+        Err(_) if lacks.get() => return Ok(None),
+        process => process?,
+    };
     if process.sleeps_rather() {
         notes.push(
             "ranks of this node are scheduled apart (sessions or cgroups): they sleep rather \
@@ -501,13 +586,35 @@ pub fn start(
                 .to_string(),
         );
     }
-    Ok(Started {
+    // A rank that shares no memory is a node of its own.
+    let node = match cards.table.get() {
+        None if cards.shares => {
+            let mut hasher = DefaultHasher::new();
+            (node, me).hash(&mut hasher);
+            hasher.finish()
+        }
+        _ => node,
+    };
+    Ok(Some(Started {
         process,
         node,
         neighbours: Neighbours(cards),
         own_cores: cores.of_rank(here.unwrap_or(1)),
         notes,
-    })
+    }))
+}
+
+/// Whether this rank is the first of its node as the launcher counts nodes.
+fn speaks_for_node(pmi: &Client) -> bool {
+    let nodes = pmi.process_mapping().ok().flatten();
+    let me = pmi.rank() as usize;
+    match nodes
+        .as_ref()
+        .and_then(|nodes| Some((nodes, nodes.get(me)?)))
+    {
+        Some((nodes, mine)) => nodes.iter().position(|node| node == mine) == Some(me),
+        None => me == 0,
+    }
 }
 
 #[cfg(test)]

@@ -1,20 +1,31 @@
-//! A table that the ranks of a node have in common, so that a peer's card is asked of the launcher once
-//! per node.
+//! Which ranks of a node share memory, and a table that they have in common, so that a peer's card is asked of the
+//! launcher once per node.
 //!
-//! It is anonymous shared memory, made by whoever of the ranks is first to listen on a socket whose
-//! name is the job's and the node's. The others connect, and are told how to open it once all have
-//! published their cards. Sockets of abstract names end with their process, so that nothing is left
-//! behind. Where any of this fails the ranks ask for themselves.
+//! The first of the ranks to listen on a socket whose name is the job's and the node's is the maker: it makes the table in
+//! anonymous shared memory. The others connect, and open the table once all have published their cards. Maker and member
+//! try whether each can open the other's memory (user namespaces, security modules and executables that can't be read
+//! forbid it), and the maker notes the members in the table: who is none is not reached by shared memory. Sockets of
+//! abstract names end with their process, so that nothing is left behind.
+//!
+//! ```text
+//! member                                maker
+//!   | -- connect, Hello ---------------> |       before the fence
+//!   | <------------- key of the table -- |       after it
+//!   | -- OPENED or REFUSED ------------> |
+//!   | <-- number of members, or 0 ------ |
+//! ```
 
+use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{ErrorKind, Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use netmod::{Peer, RemoteKey, SharedMemory, SharedSegment};
+use netmod::{OpenError, Peer, RemoteKey, SharedMemory, SharedSegment};
 
 use crate::scheduling;
 
@@ -34,8 +45,15 @@ const READY: u32 = 2;
 /// ended.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How long to wait to be told of the table. It is told as soon as its maker has passed the fence.
-const TELLING: Duration = Duration::from_secs(1);
+/// How long the maker waits for all members to open the table. They do so as soon as they have passed the fence.
+const OPENING: Duration = Duration::from_secs(10);
+
+/// How long a member waits for the maker, which may have waited for others.
+const TELLING: Duration = Duration::from_secs(30);
+
+/// A member's answer: whether it could open the table.
+const OPENED: u8 = 1;
+const REFUSED: u8 = 0;
 
 /// On the way to a table, before the fence.
 pub enum Begun {
@@ -45,27 +63,93 @@ pub enum Begun {
     Told(UnixStream),
 }
 
+/// What a member says when it connects: its rank, and a descriptor of its own by which the maker tries whether it may open
+/// what the member has open.
+struct Hello {
+    rank: Peer,
+    pid: u32,
+    fd: u32,
+    inode: u64,
+}
+
+impl Hello {
+    const SIZE: usize = 20;
+
+    fn new(rank: Peer, stream: &UnixStream) -> Hello {
+        let fd = stream.as_raw_fd() as u32;
+        Hello {
+            rank,
+            pid: std::process::id(),
+            fd,
+            inode: socket_inode("self", fd).unwrap_or(0),
+        }
+    }
+
+    fn to_bytes(&self) -> Vec<u8> {
+        let words = [self.rank, self.pid, self.fd].map(u32::to_ne_bytes);
+        [&words.concat()[..], &self.inode.to_ne_bytes()].concat()
+    }
+
+    fn parse(bytes: &[u8; Self::SIZE]) -> Hello {
+        let word = |at: usize| {
+            let bytes = bytes[at..at + 4].try_into();
+            bytes.map_or(0, u32::from_ne_bytes)
+        };
+        Hello {
+            rank: word(0),
+            pid: word(4),
+            fd: word(8),
+            inode: bytes[12..].try_into().map_or(0, u64::from_ne_bytes),
+        }
+    }
+
+    /// Whether this process may open what the member has open.
+    fn is_reachable(&self) -> bool {
+        self.inode != 0 && socket_inode(&self.pid.to_string(), self.fd) == Some(self.inode)
+    }
+}
+
+/// The inode of a socket that a process has open, if this process may open its descriptors.
+fn socket_inode(process: &str, fd: u32) -> Option<u64> {
+    let link = fs::read_link(format!("/proc/{process}/fd/{fd}")).ok()?;
+    let link = link.to_str()?.strip_prefix("socket:[")?;
+    link.strip_suffix(']')?.parse().ok()
+}
+
 fn address(job: &str, node: u64) -> Option<SocketAddr> {
     let mut hasher = DefaultHasher::new();
     (job, node).hash(&mut hasher);
     SocketAddr::from_abstract_name(format!("weft-{:016x}", hasher.finish())).ok()
 }
 
+/// Bytes of a table for so many processes: a slot each, and a mark each that says who is a member.
+fn length(size: usize) -> Option<usize> {
+    size.checked_mul(SLOT + 1)
+}
+
 /// Before the fence: finds who makes the table of a job of so many processes.
-pub fn begin(job: &str, node: u64, size: usize, memory: &dyn SharedMemory) -> Option<Begun> {
+pub fn begin(
+    job: &str,
+    node: u64,
+    (me, size): (Peer, usize),
+    memory: &dyn SharedMemory,
+) -> Option<Begun> {
     let address = address(job, node)?;
     let until = Instant::now() + PATIENCE;
     loop {
         match UnixListener::bind_addr(&address) {
             Ok(listener) => {
-                let piece = memory.create(size.checked_mul(SLOT)?).ok()?;
+                let piece = memory.create(length(size)?).ok()?;
                 return Some(Begun::Made(listener, piece));
             }
             Err(error) if error.kind() != ErrorKind::AddrInUse => return None,
             Err(_) => {}
         }
         match UnixStream::connect_addr(&address) {
-            Ok(stream) => return Some(Begun::Told(stream)),
+            Ok(mut stream) => {
+                let hello = Hello::new(me, &stream).to_bytes();
+                return stream.write_all(&hello).ok().map(|()| Begun::Told(stream));
+            }
             // It has a name, but does not listen yet.
             Err(_) if Instant::now() < until => thread::sleep(Duration::from_micros(100)),
             Err(_) => return None,
@@ -74,48 +158,117 @@ pub fn begin(job: &str, node: u64, size: usize, memory: &dyn SharedMemory) -> Op
 }
 
 impl Begun {
-    /// After the fence, when all ranks of the node have begun.
-    pub fn finish(self, size: usize, memory: &dyn SharedMemory) -> Option<Table> {
-        let (piece, apart) = match self {
-            Begun::Made(listener, piece) => {
-                let apart = tell(&listener, &piece.key());
-                (piece, apart)
-            }
-            Begun::Told(mut stream) => {
-                let mut bytes = [0; 24];
-                stream.set_read_timeout(Some(TELLING)).ok()?;
-                stream.read_exact(&mut bytes).ok()?;
-                let word = |i: usize| {
-                    let bytes = bytes[8 * i..8 * i + 8].try_into();
-                    bytes.map_or(0, u64::from_ne_bytes)
-                };
-                let key = RemoteKey {
-                    address: word(0),
-                    words: [word(1), word(2)],
-                };
-                let piece = memory.open(&key, size.checked_mul(SLOT)?).ok()?;
-                (piece, scheduling::is_apart(scheduling::peer(&stream)))
-            }
+    /// Makes or opens the table after the fence, when all ranks of the node have begun. Returns `None` if this rank shares
+    /// memory with no other.
+    ///
+    /// # Errors
+    /// The maker does not answer, so that it is unknown whether the others count this rank as a member.
+    pub fn finish(
+        self,
+        (me, size): (Peer, usize),
+        memory: &dyn SharedMemory,
+    ) -> Result<Option<Table>, OpenError> {
+        let mut stream = match self {
+            Begun::Made(listener, piece) => return Ok(tell(&listener, piece, (me, size))),
+            Begun::Told(stream) => stream,
         };
-        Some(Table { piece, size, apart })
+        let silent = |error: std::io::Error| match error.kind() {
+            // It has ended, or could not make the table.
+            ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => None,
+            _ => Some(OpenError(format!(
+                "the rank of this node that makes the table of its ranks did not answer within {} s \
+                 ({error}); set WEFT_SHM=0 to do without shared memory",
+                TELLING.as_secs()
+            ))),
+        };
+        let opened = (|| {
+            stream.set_read_timeout(Some(TELLING))?;
+            let mut bytes = [0; 24];
+            stream.read_exact(&mut bytes)?;
+            let word = |i: usize| {
+                let bytes = bytes[8 * i..8 * i + 8].try_into();
+                bytes.map_or(0, u64::from_ne_bytes)
+            };
+            let key = RemoteKey {
+                address: word(0),
+                words: [word(1), word(2)],
+            };
+            let piece = length(size).and_then(|len| memory.open(&key, len).ok());
+            let answer = if piece.is_some() { OPENED } else { REFUSED };
+            stream.write_all(&[answer])?;
+            let mut members = [0; 4];
+            stream.read_exact(&mut members)?;
+            Ok((piece, u32::from_ne_bytes(members)))
+        })();
+        match opened {
+            Ok((Some(piece), members @ 1..)) => Ok(Some(Table {
+                piece,
+                size,
+                members: members as usize,
+                apart: scheduling::is_apart(scheduling::peer(&stream)),
+            })),
+            Ok(_) => Ok(None),
+            Err(error) => silent(error).map_or(Ok(None), Err),
+        }
     }
 }
 
-/// Tells all who have connected. They have done so before the fence, so nobody is waited for. Returns
-/// whether one of them is scheduled apart from this process.
-fn tell(listener: &UnixListener, key: &RemoteKey) -> bool {
-    let words = [key.address, key.words[0], key.words[1]];
-    let bytes = words.map(u64::to_ne_bytes).concat();
-    let mut apart = false;
-    if listener.set_nonblocking(true).is_err() {
-        return apart;
-    }
+/// Tells all who have connected of the table, and notes them as its members. They have connected before the fence, so nobody
+/// is waited for but those who open it. If one can't, or its descriptors can't be opened from here, there is no table.
+fn tell(
+    listener: &UnixListener,
+    piece: Box<dyn SharedSegment>,
+    (me, size): (Peer, usize),
+) -> Option<Table> {
+    let mut table = Table {
+        piece,
+        size,
+        members: 1,
+        apart: false,
+    };
+    let key = table.piece.key();
+    let key = [key.address, key.words[0], key.words[1]];
+    let key = key.map(u64::to_ne_bytes).concat();
+    let mut whole = table.piece.reserve(size * SLOT, size).is_ok();
+    listener.set_nonblocking(true).ok()?;
+    let mut told = Vec::new();
     while let Ok((mut stream, _)) = listener.accept() {
-        apart = apart || scheduling::is_apart(scheduling::peer(&stream));
-        // Who has ended meanwhile needs no table.
-        let _ = stream.write_all(&bytes);
+        // Ranks have said hello before the fence; of another user there are none.
+        let mut hello = [0; Hello::SIZE];
+        let is_ready = stream.set_nonblocking(true).is_ok() && scheduling::is_own(&stream);
+        if is_ready && stream.read_exact(&mut hello).is_ok() {
+            let hello = Hello::parse(&hello);
+            whole &= hello.is_reachable();
+            // An error shows where the answer is read.
+            let _ = stream.write_all(&key);
+            told.push((hello.rank, stream));
+        }
     }
-    apart
+    let until = Instant::now() + OPENING;
+    for (rank, stream) in &mut told {
+        let left = until.saturating_duration_since(Instant::now());
+        let left = left.max(Duration::from_millis(1));
+        let mut answer = [REFUSED];
+        let answered = stream
+            .set_nonblocking(false)
+            .and_then(|()| stream.set_read_timeout(Some(left)))
+            .and_then(|()| stream.read_exact(&mut answer));
+        whole &= answered.is_ok() && answer == [OPENED];
+        table.apart |= scheduling::is_apart(scheduling::peer(stream));
+        if whole && (*rank as usize) < size {
+            table.members += usize::from(!table.has(*rank));
+            table.note(*rank);
+        }
+    }
+    if whole {
+        table.note(me);
+    }
+    let members = if whole { table.members as u32 } else { 0 };
+    for (_, stream) in &mut told {
+        // Who has ended meanwhile needs no table.
+        let _ = stream.write_all(&members.to_ne_bytes());
+    }
+    whole.then_some(table)
 }
 
 /// The cards of peers as the ranks of this node have got them.
@@ -123,6 +276,8 @@ pub struct Table {
     piece: Box<dyn SharedSegment>,
     /// Processes of the job.
     size: usize,
+    /// Ranks that share memory with this one, itself among them.
+    members: usize,
     /// Whether a rank that made it, or was told of it, is scheduled apart from this one.
     apart: bool,
 }
@@ -147,6 +302,30 @@ impl Table {
     /// Whether yielding the core does nothing for another rank of the node.
     pub fn is_apart(&self) -> bool {
         self.apart
+    }
+
+    /// The number of ranks that share memory with this one, itself among them.
+    pub fn members(&self) -> usize {
+        self.members
+    }
+
+    /// Whether a process shares memory with this one.
+    pub fn has(&self, peer: Peer) -> bool {
+        (peer as usize) < self.size && self.mark(peer).load(Ordering::Relaxed) != 0
+    }
+
+    fn note(&self, peer: Peer) {
+        self.mark(peer).store(1, Ordering::Relaxed);
+    }
+
+    fn mark(&self, peer: Peer) -> &AtomicU8 {
+        assert!((peer as usize) < self.size);
+        let place = self
+            .piece
+            .as_ptr()
+            .wrapping_add(self.size * SLOT + peer as usize);
+        // SAFETY: the marks lie behind the slots, within the piece, which is mapped as long as `self` lives.
+        unsafe { AtomicU8::from_ptr(place) }
     }
 
     fn place(&self, peer: Peer) -> *mut u8 {
@@ -225,13 +404,18 @@ mod tests {
     fn tables(job: &str, node: u64, ranks: usize, size: usize) -> Vec<Table> {
         let fence = Barrier::new(ranks);
         thread::scope(|scope| {
-            let rank = || {
-                fence.wait();
-                let begun = begin(job, node, size, &shmmod::SharedSegments).unwrap();
-                fence.wait();
-                begun.finish(size, &shmmod::SharedSegments).unwrap()
+            let fence = &fence;
+            let rank = |me: usize| {
+                move || {
+                    let memory = &shmmod::SharedSegments;
+                    fence.wait();
+                    let begun = begin(job, node, (me as Peer, size), memory).unwrap();
+                    fence.wait();
+                    let table = begun.finish((me as Peer, size), memory);
+                    table.unwrap().unwrap()
+                }
             };
-            let threads: Vec<_> = (0..ranks).map(|_| scope.spawn(rank)).collect();
+            let threads: Vec<_> = (0..ranks).map(|me| scope.spawn(rank(me))).collect();
             threads.into_iter().map(|it| it.join().unwrap()).collect()
         })
     }
@@ -257,6 +441,34 @@ mod tests {
         });
         assert_eq!(asked.into_inner(), 2 * 20);
         assert!(matches!(nodes[0][0].find(100), Found::Nothing));
+    }
+
+    #[test]
+    fn members_know_each_other_and_nobody_else() {
+        let job = format!("test-{}-c", std::process::id());
+        for table in tables(&job, 1, 5, 9) {
+            assert_eq!(table.members(), 5);
+            assert!((0..9).all(|rank| table.has(rank) == (rank < 5)) && !table.has(9));
+        }
+    }
+
+    #[test]
+    fn one_that_cannot_open_the_table_leaves_none_to_any() {
+        let job = format!("test-{}-d", std::process::id());
+        let memory = &shmmod::SharedSegments;
+        let maker = begin(&job, 1, (0, 3), memory).unwrap();
+        let member = begin(&job, 1, (1, 3), memory).unwrap();
+        let Begun::Told(mut refuser) = begin(&job, 1, (2, 3), memory).unwrap() else {
+            panic!("a second maker");
+        };
+        // A stranger who says nothing is no member, and is not waited for.
+        let _stranger = UnixStream::connect_addr(&address(&job, 1).unwrap()).unwrap();
+        thread::scope(|scope| {
+            let member = scope.spawn(|| member.finish((1, 3), memory).unwrap().is_none());
+            scope.spawn(move || refuser.write_all(&[REFUSED]).unwrap());
+            assert!(maker.finish((0, 3), memory).unwrap().is_none());
+            assert!(member.join().unwrap());
+        });
     }
 
     #[test]

@@ -12,6 +12,18 @@ use std::path::Path;
 
 /// The process at the other end, if it can be seen from here.
 pub fn peer(stream: &UnixStream) -> Option<libc::pid_t> {
+    let peer = credentials(stream)?;
+    (peer.pid > 0).then_some(peer.pid)
+}
+
+/// Whether the process at the other end is this one's user's.
+pub fn is_own(stream: &UnixStream) -> bool {
+    // SAFETY: cannot fail and touches no memory.
+    let me = unsafe { libc::geteuid() };
+    credentials(stream).is_some_and(|peer| peer.uid == me)
+}
+
+fn credentials(stream: &UnixStream) -> Option<libc::ucred> {
     let mut peer = libc::ucred {
         pid: 0,
         uid: 0,
@@ -28,7 +40,7 @@ pub fn peer(stream: &UnixStream) -> Option<libc::pid_t> {
             &mut len,
         )
     };
-    (rc == 0 && peer.pid > 0).then_some(peer.pid)
+    (rc == 0).then_some(peer)
 }
 
 /// Whether a process of this machine is in another scheduling group. One that can't be seen, in

@@ -15,6 +15,7 @@
 mod bars;
 mod checks;
 mod compilers;
+mod containers;
 mod cores;
 mod documented;
 mod gdb;
@@ -129,6 +130,7 @@ fn trials() -> Result<Vec<Trial>> {
     trials.extend(bars::trials());
     trials.extend(cores::trials());
     trials.extend(compilers::trials());
+    trials.extend(containers::trials());
     trials.extend(opened::trials());
     trials.extend(queues::trials());
     trials.extend(gdb::trials());

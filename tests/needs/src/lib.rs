@@ -61,6 +61,10 @@ needs! {
         "run as root (in a container with CAP_NET_ADMIN and CAP_SYS_ADMIN) with /sys mounted, on a \
          kernel that has veth and bridge; Debian: iproute2",
         namespaces::network;
+    /// Namespaces for each rank.
+    CONTAINERS: "containers", "ranks in namespaces of their own, or of another user",
+        "run as root, in a container with CAP_SYS_ADMIN, on a kernel with user namespaces; Debian: util-linux",
+        namespaces::containers;
     /// libfabric's library.
     LIBFABRIC: "libfabric", "all over libfabric", "Debian: libfabric1",
         || library("libfabric.so.1");

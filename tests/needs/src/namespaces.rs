@@ -12,6 +12,14 @@ pub fn mounts() -> Result<(), String> {
     run(&["unshare", "--mount", "sh", "-c", script]).map(drop)
 }
 
+/// Namespaces of users, of processes and of host names, and programs of another user.
+pub fn containers() -> Result<(), String> {
+    run(&["unshare", "-U", "-r", "true"])?;
+    run(&["unshare", "-p", "-f", "--mount-proc", "true"])?;
+    run(&["unshare", "-u", "true"])?;
+    run(&["setpriv", "--reuid", "65534", "--clear-groups", "true"]).map(drop)
+}
+
 /// Namespaces that are removed at the end.
 struct Spaces([String; 2]);
 
