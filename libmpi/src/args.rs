@@ -394,6 +394,12 @@ impl StatusOut<'_> {
         // constants.
         unsafe { status::write(self.place, status) };
     }
+
+    /// Writes the status of a completed request, or the empty one if there was nothing to complete.
+    pub fn set_ended(&self, status: Option<&Status>) {
+        // SAFETY: as for `set`.
+        unsafe { status::write_ended(self.place, status) };
+    }
 }
 
 impl Given<kind::Place, *mut MPI_Status> for StatusOut<'_> {

@@ -5,7 +5,8 @@ use std::ffi::c_int;
 use mpi_core::{ANY_SOURCE, ANY_TAG, Class, Error, PROC_NULL, Result, Status};
 
 use crate::abi::{
-    MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_PROC_NULL, MPI_STATUS_IGNORE, MPI_STATUSES_IGNORE, MPI_Status,
+    MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_PROC_NULL, MPI_STATUS_IGNORE, MPI_STATUSES_IGNORE,
+    MPI_SUCCESS, MPI_Status,
 };
 
 /// A status of nothing (section 3.7.3).
@@ -68,6 +69,21 @@ pub unsafe fn write(out: *mut MPI_Status, status: &Status) {
         form::write(out, status.bytes, status.cancelled as u32);
         (&raw mut (*out).MPI_SOURCE).write(outer_source(status.source));
         (&raw mut (*out).MPI_TAG).write(outer_tag(status.tag));
+    }
+}
+
+/// Writes the status of a completed request, or without one the empty status, whose error field is
+/// `MPI_SUCCESS` (MPI-5.0 3.7.3).
+///
+/// # Safety
+/// `out` is valid for writes, or one of the constants.
+pub unsafe fn write_ended(out: *mut MPI_Status, status: Option<&Status>) {
+    // SAFETY: the contract of this function.
+    unsafe {
+        write(out, status.unwrap_or(&Status::EMPTY));
+        if status.is_none() {
+            write_error(out, MPI_SUCCESS);
+        }
     }
 }
 

@@ -153,16 +153,17 @@ impl OwnRequest for Exchange {
             None => None,
         };
         let error = received.or(sent).map(|error| error.on(self.owner));
-        Ok(Ended { status, error })
+        Ok(Ended {
+            status: Some(status),
+            error,
+        })
     }
 
-    fn peek(&self, process: &Process) -> Status {
+    fn peek(&self, process: &Process) -> Option<Status> {
         match self.halves.lock().receive {
-            Some(id) => process
-                .request(id)
-                .map_or(Status::EMPTY, |request| request.status()),
-            None if self.receives => Status::EMPTY,
-            None => Status::PROC_NULL,
+            Some(id) => process.request(id).map(Request::status),
+            None if self.receives => Some(Status::EMPTY),
+            None => Some(Status::PROC_NULL),
         }
     }
 

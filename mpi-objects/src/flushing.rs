@@ -95,8 +95,8 @@ impl OwnRequest for Flushing {
         Ok(Ended::EMPTY)
     }
 
-    fn peek(&self, _process: &Process) -> Status {
-        Status::EMPTY
+    fn peek(&self, _process: &Process) -> Option<Status> {
+        None
     }
 
     fn let_go(&self, _process: &Process) -> Result<()> {

@@ -1,7 +1,7 @@
 //! Receives from any source that wait on while a member is lost (`MPIX_ERR_PROC_FAILED_PENDING`): what completion calls
 //! tell of them. All here is done only where something is lost.
 
-use mpi_core::{Class, Error, Request, Result, Status};
+use mpi_core::{Class, Error, Request, Result};
 
 use crate::own_request::Ended;
 use crate::predefined::MPI_Request;
@@ -44,7 +44,7 @@ pub fn position(runtime: &Runtime, requests: &[MPI_Request], error: &Error) -> O
 /// What a status says of one.
 pub fn ended(error: Error) -> Ended {
     Ended {
-        status: Status::EMPTY,
+        status: None,
         error: Some(error),
     }
 }

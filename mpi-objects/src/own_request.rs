@@ -7,16 +7,16 @@ use crate::partitioned::Partitioned;
 
 /// How a completed operation ended.
 pub struct Ended {
-    /// Its status.
-    pub status: Status,
+    /// Its status; `None` if there was nothing to complete, whose status is the empty one (MPI-5.0 3.7.3).
+    pub status: Option<Status>,
     /// Its error.
     pub error: Option<Error>,
 }
 
 impl Ended {
-    /// Without a result.
+    /// Of a request that is null or inactive.
     pub const EMPTY: Ended = Ended {
-        status: Status::EMPTY,
+        status: None,
         error: None,
     };
 }
@@ -47,8 +47,8 @@ pub trait OwnRequest: Send + Sync {
         self.take(process)
     }
 
-    /// The status of a complete one, which stays as it is.
-    fn peek(&self, process: &Process) -> Status;
+    /// The status of a complete one, which stays as it is; `None` if it is idle.
+    fn peek(&self, process: &Process) -> Option<Status>;
 
     /// An error if it can't be started now: it is not persistent, or active.
     fn check_start(&self) -> Result<()> {

@@ -133,6 +133,9 @@ impl OwnRequest for Partitioned {
     }
 
     fn take(&self, process: &Process) -> Result<Ended> {
+        if self.is_idle() {
+            return Ok(Ended::EMPTY);
+        }
         let (status, error) = match self {
             Partitioned::Send(send) => (Status::EMPTY, send.take(process)?),
             Partitioned::Receive(receive) => receive.take(process)?,
@@ -146,15 +149,21 @@ impl OwnRequest for Partitioned {
             }
         };
         let error = error.map(|error| error.on(self.owner()));
-        Ok(Ended { status, error })
+        Ok(Ended {
+            status: Some(status),
+            error,
+        })
     }
 
-    fn peek(&self, _process: &Process) -> Status {
-        match self {
-            Partitioned::Receive(receive) => receive.status(),
-            Partitioned::Null(null) if !null.sends && !self.is_idle() => Status::PROC_NULL,
-            _ => Status::EMPTY,
+    fn peek(&self, _process: &Process) -> Option<Status> {
+        if self.is_idle() {
+            return None;
         }
+        Some(match self {
+            Partitioned::Receive(receive) => receive.status(),
+            Partitioned::Null(null) if !null.sends => Status::PROC_NULL,
+            _ => Status::EMPTY,
+        })
     }
 
     fn check_start(&self) -> Result<()> {

@@ -47,7 +47,7 @@ impl OwnRequest for Repeated {
         match self.0.take() {
             None => Ok(Ended::EMPTY),
             Some(error) => Ok(Ended {
-                status: Status::EMPTY,
+                status: None,
                 error: Some(error.on(self.0.owner())),
             }),
         }
@@ -59,8 +59,8 @@ impl OwnRequest for Repeated {
         self.take(process)
     }
 
-    fn peek(&self, _process: &Process) -> Status {
-        Status::EMPTY
+    fn peek(&self, _process: &Process) -> Option<Status> {
+        None
     }
 
     fn check_start(&self) -> Result<()> {

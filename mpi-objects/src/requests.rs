@@ -214,7 +214,11 @@ impl Runtime {
     #[inline]
     pub fn take(&self, named: Named) -> Result<Ended> {
         match named {
-            Named::Null | Named::Ready => Ok(Ended::EMPTY),
+            Named::Null => Ok(Ended::EMPTY),
+            Named::Ready => Ok(Ended {
+                status: Some(Status::EMPTY),
+                error: None,
+            }),
             Named::Operation(id) => self.take_operation(id),
             Named::Own(handle) => self.take_own(handle),
         }
@@ -236,7 +240,10 @@ impl Runtime {
             Some(owner) => error.on(owner),
             None => error,
         });
-        Ok(Ended { status, error })
+        Ok(Ended {
+            status: Some(status),
+            error,
+        })
     }
 
     #[inline(never)]
@@ -251,7 +258,7 @@ impl Runtime {
             }) {
                 Active::No => Ok(Ended::EMPTY),
                 Active::Complete(status) => Ok(Ended {
-                    status,
+                    status: Some(status),
                     error: None,
                 }),
                 Active::Operation(id) => self.take_operation(id),
@@ -266,7 +273,10 @@ impl Runtime {
                 // The last callback's error counts; but none shall be lost.
                 let error = freed.err().or(queried.err());
                 let error = error.or_else(|| generalized.take_failure());
-                Ok(Ended { status, error })
+                Ok(Ended {
+                    status: Some(status),
+                    error,
+                })
             }
             Object::Other(other) => {
                 let ended = other.take(&self.process);
@@ -278,11 +288,12 @@ impl Runtime {
         }
     }
 
-    /// The status of a complete request, which stays as it is.
-    pub fn peek(&self, named: Named) -> Result<Status> {
+    /// The status of a complete request, which stays as it is; `None` if it is null or inactive.
+    pub fn peek(&self, named: Named) -> Result<Option<Status>> {
         let status_of = |id| self.process.request(id).and_then(|request| request.peek());
-        let found = match named {
-            Named::Null | Named::Ready => None,
+        Ok(match named {
+            Named::Null => None,
+            Named::Ready => Some(Status::EMPTY),
             Named::Operation(id) => status_of(id),
             Named::Own(handle) => match object_arc(handle).as_deref() {
                 None => None,
@@ -299,10 +310,9 @@ impl Runtime {
                     queried?;
                     Some(status)
                 }
-                Some(Object::Other(other)) => Some(other.peek(&self.process)),
+                Some(Object::Other(other)) => other.peek(&self.process),
             },
-        };
-        Ok(found.unwrap_or(Status::EMPTY))
+        })
     }
 
     /// Waits until a request is complete.

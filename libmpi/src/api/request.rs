@@ -42,7 +42,7 @@ fn conclude(
     if !stays {
         *request = MPI_REQUEST_NULL;
     }
-    status.set(&found);
+    status.set_ended(found.as_ref());
     error.map_or(Ok(()), Err)
 }
 
@@ -106,7 +106,7 @@ fn wait_own(
     if !stays {
         *request = MPI_REQUEST_NULL;
     }
-    status.set(&ended.status);
+    status.set_ended(ended.status.as_ref());
     ended.error.map_or(Ok(()), Err)
 }
 
@@ -150,7 +150,7 @@ pub fn request_get_status(request: MPI_Request, flag: Out<c_int>, status: Status
     };
     flag.set(c_int::from(done));
     if done {
-        status.set(&runtime.peek(named)?);
+        status.set_ended(runtime.peek(named)?.as_ref());
     }
     Ok(())
 }
@@ -217,7 +217,7 @@ pub unsafe fn waitany(
     }
     let all = name_all(runtime, requests)?;
     if all_idle(&all) {
-        status.set(&Status::EMPTY);
+        status.set_ended(None);
         index.set(MPI_UNDEFINED);
         return Ok(());
     }
@@ -269,7 +269,7 @@ pub unsafe fn testany(
     let all = name_all(runtime, requests)?;
     if all_idle(&all) {
         index.set(MPI_UNDEFINED);
-        status.set(&Status::EMPTY);
+        status.set_ended(None);
         flag.set(1);
         return Ok(());
     }
@@ -315,7 +315,7 @@ pub(super) unsafe fn conclude_many(
         };
         // SAFETY: the caller's contract.
         unsafe {
-            status::write(out, &ended.status);
+            status::write(out, &ended.status.unwrap_or(Status::EMPTY));
             status::write_error(out, code);
         }
         if let Some(error) = ended.error {
@@ -471,6 +471,7 @@ unsafe fn waitall_other(
     runtime.wait_in_list(named)?;
     let stays = named.stays();
     let Ended { status, error } = runtime.take(named)?;
+    let status = status.unwrap_or(Status::EMPTY);
     if !stays {
         requests[index] = MPI_REQUEST_NULL;
     }

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use mpi_core::{Class, Error, Result, Status};
+use mpi_core::{Class, Error, Result};
 use mpi_objects::request_lists::{
     all_idle, any_complete, is_complete_after_poll, name_all, some_complete,
 };
@@ -54,7 +54,7 @@ pub unsafe fn request_get_status_any(
     // SAFETY: the caller's contract.
     let all = unsafe { named(runtime, count, "count", array_of_requests)? };
     if all_idle(&all) {
-        status.set(&Status::EMPTY);
+        status.set_ended(None);
         flag.set(1);
         index.set(MPI_UNDEFINED);
         return Ok(());
@@ -67,7 +67,7 @@ pub unsafe fn request_get_status_any(
     let told = found.map_or(MPI_UNDEFINED, |found| found as c_int);
     index.set(told);
     if let Some(found) = found {
-        status.set(&runtime.peek(all[found])?);
+        status.set_ended(runtime.peek(all[found])?.as_ref());
     }
     Ok(())
 }
@@ -89,7 +89,8 @@ pub unsafe fn request_get_status_all(
         flag.set(c_int::from(done));
         if done {
             for (index, named) in all.iter().enumerate() {
-                status::write(status::at(array_of_statuses, index), &runtime.peek(*named)?);
+                let found = runtime.peek(*named)?;
+                status::write_ended(status::at(array_of_statuses, index), found.as_ref());
             }
         }
     }
@@ -124,7 +125,7 @@ pub unsafe fn request_get_status_some(
         for (place, index) in found.iter().enumerate() {
             array_of_indices.add(place).write(*index as c_int);
             let status = status::at(array_of_statuses, place);
-            status::write(status, &runtime.peek(all[*index])?);
+            status::write_ended(status, runtime.peek(all[*index])?.as_ref());
         }
     }
     Ok(())
