@@ -142,7 +142,7 @@ pub enum Removal {
     Done,
     /// The program has not added it, or has removed it already.
     Unknown,
-    /// Codes belong to the class.
+    /// Codes belong to the class, or the code has a string.
     InUse,
 }
 
@@ -160,13 +160,14 @@ pub fn remove_class(class: c_int) -> Removal {
     Removal::Done
 }
 
-/// Removes a code that the program added.
+/// Removes a code that the program added, unless it has a string.
 pub fn remove_code(code: c_int) -> Removal {
-    match of_added(code, |added| added.class) {
-        Some(class) if class != code => {
+    match of_added(code, |added| (added.class, added.text.is_empty())) {
+        Some((class, true)) if class != code => {
             remove(&mut LIBRARY.added_codes.lock(), code);
             Removal::Done
         }
+        Some((class, false)) if class != code => Removal::InUse,
         _ => Removal::Unknown,
     }
 }

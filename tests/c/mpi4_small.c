@@ -155,6 +155,10 @@ static void errors(void) {
     FAILS(MPI_Remove_error_class(code), MPI_ERR_ARG);
     FAILS(MPI_Remove_error_code(class_), MPI_ERR_ARG);
     FAILS(MPI_Remove_error_string(class_), MPI_ERR_ARG);
+    /* A code with a string stays until that is removed. */
+    FAILS(MPI_Remove_error_code(code), MPI_ERR_ARG);
+    OK(MPI_Error_string(code, text, &length));
+    CHECK(!strcmp(text, "of ours"));
     OK(MPI_Remove_error_string(code));
     OK(MPI_Error_string(code, text, &length));
     CHECK(length == 0 && text[0] == 0);

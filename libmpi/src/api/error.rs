@@ -90,18 +90,17 @@ pub fn remove_error_class(errorclass: c_int) -> Result<()> {
     ))
 }
 
-/// `MPI_Remove_error_code` (MPI-4.1 section 9.5).
+/// `MPI_Remove_error_code` (MPI-5.0 section 9.5). The string of the code must have been removed before.
 pub fn remove_error_code(errorcode: c_int) -> Result<()> {
-    match codes::remove_code(errorcode) {
-        Removal::Done => Ok(()),
-        _ => Err(Error::new(
-            Class::Arg,
-            format!(
-                "errorcode is {errorcode}, which is not a code made by MPI_Add_error_code, or has \
-                 been removed"
-            ),
-        )),
-    }
+    let why = match codes::remove_code(errorcode) {
+        Removal::Done => return Ok(()),
+        Removal::Unknown => "which is not a code made by MPI_Add_error_code, or has been removed",
+        Removal::InUse => "which has a string; remove that by MPI_Remove_error_string first",
+    };
+    Err(Error::new(
+        Class::Arg,
+        format!("errorcode is {errorcode}, {why}"),
+    ))
 }
 
 /// `MPI_Remove_error_string` (MPI-4.1 section 9.5).
