@@ -184,8 +184,16 @@ pub const ABORT: Attached = Attached {
 /// The initial error handler (MPI-4.1 section 9.3), which whoever starts the program may choose; by its
 /// name in `WEFT_INITIAL_ERRHANDLER`.
 pub fn initial() -> Attached {
-    let chosen = settings::raw(settings::INITIAL_ERRHANDLER).and_then(|name| named(&name));
-    chosen.unwrap_or(FATAL)
+    named(initial_name()).unwrap_or(FATAL)
+}
+
+/// The name of the initial error handler in info objects.
+pub fn initial_name() -> &'static str {
+    let chosen = settings::raw(settings::INITIAL_ERRHANDLER);
+    let known = ERRHANDLERS
+        .iter()
+        .find(|known| chosen.as_ref().is_some_and(|name| name == *known));
+    known.copied().unwrap_or(ERRHANDLERS[0])
 }
 
 /// A predefined error handler by the name that it has in info objects and on command lines.

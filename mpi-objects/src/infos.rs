@@ -5,38 +5,49 @@ use std::sync::Arc;
 
 use mpi_core::info::{Environment, Info};
 use mpi_core::{Class, Error, Result};
+use mpi_init::hints::MEMORY_KINDS;
 use mpi_init::text;
+use pmi::Launch;
 
-use crate::identity;
 use crate::library::LIBRARY;
 use crate::predefined::{MPI_INFO_ENV, MPI_INFO_NULL, MPI_Info};
+use crate::thread_level::ThreadLevel;
+use crate::{handler, identity};
 
-/// Fills `MPI_INFO_ENV` (section 10.3.4); the first call counts.
-pub fn set_env(size: u32, thread_level: &'static str) {
+/// Fills `MPI_INFO_ENV` (MPI-5.0 11.2.1); the first call counts.
+pub fn set_env(size: u32, thread_level: ThreadLevel) {
     LIBRARY
         .env_info
-        .get_or_init(|| Info::environment(&start(Vec::new(), Some(size), Some(thread_level))));
+        .get_or_init(|| Info::environment(&start(Vec::new(), Some(size), thread_level)));
 }
 
-/// A new object with what is known of the program's start, perhaps before `MPI_Init`; `words` are the
-/// program and its arguments if it tells them.
+/// Makes an object with what `MPI_INFO_ENV` has, perhaps before `MPI_Init`: then with what that would
+/// put there (MPI-5.0 chapter 10). `words` are the program and its arguments, if it says them.
 pub fn environment(words: Vec<Vec<u8>>) -> Info {
     let known = LIBRARY.env_info.get();
     let size = LIBRARY.rank_and_size.get().map(|(_, size)| *size as u32);
-    let info = Info::environment(&start(words, size, None));
-    let level = known.and_then(|known| known.hint("thread_level"));
-    if let Some(level) = level {
-        // Neither is too long.
-        let _ = info.set("thread_level", level);
-    }
-    info
+    let level = known.and_then(|known| ThreadLevel::named(&known.hint("thread_level")?));
+    Info::environment(&start(
+        words,
+        size.or_else(launched_size),
+        level.unwrap_or(ThreadLevel::Single),
+    ))
 }
 
-fn start(
-    words: Vec<Vec<u8>>,
-    size: Option<u32>,
-    thread_level: Option<&'static str>,
-) -> Environment {
+/// The number of processes in the job as the launcher's variables say it, before it is talked to.
+fn launched_size() -> Option<u32> {
+    let variable = |name: &str| std::env::var_os(name);
+    match pmi::detect(variable).ok()? {
+        Launch::Socket { size, .. } => Some(size),
+        Launch::Alone => Some(1),
+        Launch::Port { .. } | Launch::Pmix => {
+            let count = std::env::var("WEFT_APP_SIZE").ok()?.parse().ok();
+            count.filter(|count| *count >= 1)
+        }
+    }
+}
+
+fn start(words: Vec<Vec<u8>>, size: Option<u32>, thread_level: ThreadLevel) -> Environment {
     let words = if words.is_empty() {
         std::env::args_os().map(OsStringExt::into_vec).collect()
     } else {
@@ -51,7 +62,9 @@ fn start(
         host: Some(text::bytes(&identity::host())),
         arch: Some(std::env::consts::ARCH.into()),
         wdir: wdir.map(|wdir| wdir.into_os_string().into_vec()),
-        thread_level,
+        mpi_initial_errhandler: Some(handler::initial_name()),
+        mpi_memory_alloc_kinds: Some(MEMORY_KINDS),
+        thread_level: Some(thread_level.name()),
         ..Environment::default()
     }
 }

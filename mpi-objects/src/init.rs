@@ -43,7 +43,7 @@ pub fn start(binding: &Binding, thread_level: ThreadLevel) -> Result<()> {
     *runtime.thread_level.lock() = thread_level;
     expect_threads(runtime, thread_level);
     *runtime.main_thread.lock() = Some(std::thread::current().id());
-    infos::set_env(runtime.pmi.size(), thread_level.name());
+    infos::set_env(runtime.pmi.size(), thread_level);
     runtime.set_world(true);
     users.world = true;
     runtime::set_phase(Phase::Running);

@@ -48,7 +48,7 @@ impl Pair {
     }
 }
 
-/// What `MPI_INFO_ENV` tells about the start of the program (section 10.3.4).
+/// What `MPI_INFO_ENV` tells about the start of the program (MPI-5.0 11.2.1).
 ///
 /// `None` leaves a key out.
 #[derive(Clone, Default, Debug)]
@@ -58,6 +58,8 @@ pub struct Environment {
     /// The arguments, which are joined by spaces.
     pub argv: Vec<Vec<u8>>,
     pub maxprocs: Option<u32>,
+    pub mpi_initial_errhandler: Option<&'static str>,
+    pub mpi_memory_alloc_kinds: Option<&'static str>,
     pub soft: Option<Vec<u8>>,
     pub host: Option<Vec<u8>>,
     pub arch: Option<Vec<u8>>,
@@ -85,17 +87,25 @@ impl Info {
         let env = environment;
         let argv = (!env.argv.is_empty()).then(|| env.argv.join(&b' '));
         let maxprocs = env.maxprocs.map(|n| n.to_string().into_bytes());
-        let thread_level = env.thread_level.map(|name| name.as_bytes().to_vec());
+        let name = |name: &str| name.as_bytes().to_vec();
         let pairs = [
             ("command", env.command.clone()),
             ("argv", argv),
             ("maxprocs", maxprocs),
+            (
+                "mpi_initial_errhandler",
+                env.mpi_initial_errhandler.map(name),
+            ),
+            (
+                "mpi_memory_alloc_kinds",
+                env.mpi_memory_alloc_kinds.map(name),
+            ),
             ("soft", env.soft.clone()),
             ("host", env.host.clone()),
             ("arch", env.arch.clone()),
             ("wdir", env.wdir.clone()),
             ("file", env.file.clone()),
-            ("thread_level", thread_level),
+            ("thread_level", env.thread_level.map(name)),
         ];
         let entries = pairs.into_iter().filter_map(|(key, value)| {
             let mut value = value?;

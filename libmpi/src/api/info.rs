@@ -112,8 +112,8 @@ pub unsafe fn info_get_string(
     Ok(())
 }
 
-/// `MPI_Info_create_env` (MPI-4.1 section 10): a new object with what `MPI_INFO_ENV` has, as far as it is
-/// known; it may be called before `MPI_Init`.
+/// `MPI_Info_create_env` (MPI-5.0 chapter 10): a new object with what `MPI_INFO_ENV` has, or would have;
+/// it may be called before `MPI_Init`.
 pub unsafe fn info_create_env(
     argc: c_int,
     argv: *mut *mut c_char,
