@@ -17,6 +17,7 @@ const COMM: &[(&str, Check)] = &[
     ("mpi_assert_no_any_source", is_bool),
     ("mpi_assert_exact_length", is_bool),
     ("mpi_assert_allow_overtaking", is_bool),
+    ("mpi_assert_strict_persistent_collective_ordering", is_bool),
     ("mpi_assert_memory_alloc_kinds", are_kinds),
     ("weft_coll", is_choices),
     ("weft_num_vcis", is_count),
@@ -117,6 +118,7 @@ const COMM_DEFAULTS: &[(&str, &str)] = &[
     ("mpi_assert_no_any_source", "false"),
     ("mpi_assert_exact_length", "false"),
     ("mpi_assert_allow_overtaking", "false"),
+    ("mpi_assert_strict_persistent_collective_ordering", "false"),
 ];
 
 /// What holds on a window without hints: `MPI_Win_get_info` tells all that is in force.

@@ -58,10 +58,12 @@ int main(int argc, char **argv) {
     OK(MPI_Comm_get_info(comm, &used));
     CHECK(!strcmp(get(used, "mpi_assert_no_any_tag"), "false"));
     CHECK(!strcmp(get(used, "mpi_assert_exact_length"), "false"));
+    CHECK(!strcmp(get(used, "mpi_assert_strict_persistent_collective_ordering"), "false"));
     CHECK(strstr(get(used, "mpi_memory_alloc_kinds"), "mpi"));
     OK(MPI_Info_free(&used));
     OK(MPI_Info_set(info, "mpi_assert_memory_alloc_kinds", "system,mpi:alloc_mem"));
     OK(MPI_Info_set(info, "mpi_assert_no_any_tag", "true"));
+    OK(MPI_Info_set(info, "mpi_assert_strict_persistent_collective_ordering", "true"));
     OK(MPI_Comm_set_info(comm, info));
     OK(MPI_Comm_set_info(comm, MPI_INFO_NULL));
     OK(MPI_Comm_dup(comm, &dup));
@@ -86,6 +88,7 @@ int main(int argc, char **argv) {
     OK(MPI_Comm_free(&dup));
     OK(MPI_Comm_get_info(comm, &used));
     CHECK(!strcmp(get(used, "mpi_assert_no_any_tag"), "true"));
+    CHECK(!strcmp(get(used, "mpi_assert_strict_persistent_collective_ordering"), "true"));
     CHECK(!strcmp(get(used, "mpi_assert_memory_alloc_kinds"), "system,mpi:alloc_mem"));
     OK(MPI_Info_free(&used));
     OK(MPI_Comm_dup_with_info(comm, MPI_INFO_NULL, &dup));
@@ -103,6 +106,7 @@ int main(int argc, char **argv) {
     OK(MPI_Comm_free(&dup));
 
     OK(MPI_Info_delete(info, "mpi_assert_memory_alloc_kinds"));
+    OK(MPI_Info_delete(info, "mpi_assert_strict_persistent_collective_ordering"));
 
     /* Wrong uses. */
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
