@@ -52,13 +52,18 @@ pub fn start(binding: &Binding, thread_level: ThreadLevel) -> Result<()> {
     dynamic::spawn::find_parents(runtime)
 }
 
-/// Opens a session, which asks for a level of threads; tells which it gets.
+/// Opens a session that asks for a level of threads. Returns the level that it gets, which is at least
+/// that of the world.
 pub fn open_session(binding: &Binding, wanted: ThreadLevel) -> Result<ThreadLevel> {
     let mut users = LIBRARY.users.lock();
     // Other sessions, of other threads, may come.
     let runtime = open(binding, true)?;
     expect_threads(runtime, wanted);
     users.sessions += 1;
+    let wanted = match users.world {
+        true => wanted.max(*runtime.thread_level.lock()),
+        false => wanted,
+    };
     Ok(if runtime.process.is_threaded() {
         wanted
     } else {

@@ -48,9 +48,17 @@ pub fn session_init(
     session: Out<MPI_Session>,
 ) -> Result<()> {
     let errhandler = Mutex::new(fitting(errhandler)?);
-    let wanted = info.and_then(|info| info.hint("thread_level"));
-    let wanted = wanted.and_then(|name| ThreadLevel::named(&name));
-    let wanted = wanted.unwrap_or(ThreadLevel::Single);
+    let given = match info {
+        Some(info) => info.get("thread_level")?,
+        None => None,
+    };
+    let wanted = match given {
+        None => ThreadLevel::Single,
+        Some(name) => {
+            let name = String::from_utf8_lossy(&name);
+            ThreadLevel::named(name.trim()).ok_or_else(|| no_level(&name))?
+        }
+    };
     let thread_level = init::open_session(&BINDING, wanted)?;
     let made = sessions::insert(SessionObject {
         errhandler,
@@ -64,6 +72,13 @@ pub fn session_init(
         }
         Err(error) => init::close_session().and(Err(error)),
     }
+}
+
+#[cold]
+fn no_level(name: &str) -> Error {
+    let all = ThreadLevel::ALL.map(ThreadLevel::name).join(", ");
+    let why = format!("the value of key \"thread_level\" is \"{name}\"; it can be {all}");
+    Error::new(Class::InfoValue, why)
 }
 
 /// `MPI_Session_finalize` (MPI-4.1 section 11.3.1).
