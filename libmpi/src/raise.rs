@@ -257,11 +257,10 @@ impl fmt::Display for Arguments<'_> {
 /// An error handler in Fortran: gets the integer that stands for the object, and the code.
 type Subroutine = unsafe extern "C" fn(*mut MPI_Fint, *mut c_int);
 
-/// Calls the program's own handler; gives the code to be returned. After a handler of C++ that is
-/// none: it throws an exception, or the error is dealt with, and the C++ library would call it again.
-fn call(handler: &Handler, on: On, code: c_int) -> c_int {
-    let returned = code;
-    let mut code = code;
+/// Calls the program's own handler. Returns the code that the function is to return, which the handler
+/// may have changed: it gets the address of it (MPI-5.0 9.3.1). After a handler of C++ that is none: it
+/// throws an exception, or the error is dealt with, and the C++ library would call it again.
+fn call(handler: &Handler, on: On, mut code: c_int) -> c_int {
     let caller = handler.caller();
     let proxy = match caller {
         Some(Caller::Proxy(proxy)) => Some(proxy),
@@ -379,7 +378,7 @@ fn call(handler: &Handler, on: On, code: c_int) -> c_int {
     if proxy.is_some() && cfg!(not(openmpi_abi)) {
         MPI_SUCCESS
     } else {
-        returned
+        code
     }
 }
 
