@@ -159,10 +159,12 @@ impl Plan {
         start..(start + self.group).min(self.total)
     }
 
-    /// The groups that a range of bytes lies in. Of no bytes at all: all of them.
+    /// The groups that a range of bytes lies in. Of bytes behind all data: all of them.
     fn groups_of(&self, bytes: Range<usize>) -> Range<usize> {
-        match bytes.is_empty() || self.group == 0 {
-            true if self.total == 0 => 0..self.groups,
+        if self.total == 0 || bytes.start >= self.total {
+            return 0..self.groups;
+        }
+        match bytes.is_empty() {
             true => 0..0,
             false => bytes.start / self.group..((bytes.end - 1) / self.group + 1).min(self.groups),
         }
@@ -230,6 +232,9 @@ mod tests {
         assert_eq!(plan.groups_of(90..100), 3..4);
         assert_eq!(plan.groups_of(0..100), 0..4);
         assert_eq!(plan.groups_of(40..40), 0..0);
+        assert_eq!(plan.groups_of(90..130), 3..4);
+        assert_eq!(plan.groups_of(100..130), 0..4);
+        assert_eq!(plan.groups_of(270..300), 0..4);
         assert_eq!(Plan::from_words(&plan.to_words()), Some(plan));
         let tags: Vec<i32> = (0..4).map(|group| plan.tag(group)).collect();
         assert_eq!(tags, [-2, i32::MIN, i32::MIN + 1, i32::MIN + 2]);

@@ -63,8 +63,8 @@ enum Matching {
 
 struct Announced {
     plan: Plan,
-    /// Whether both sides say the same amount of data; otherwise nothing is put into the buffer.
-    agrees: bool,
+    /// Whether all of the data fits; otherwise nothing is put into the buffer.
+    fits: bool,
     /// The number of each group's receive, or one of the constants above.
     groups: Box<[AtomicU32]>,
     /// Where groups arrive that end within an element with gaps.
@@ -227,15 +227,15 @@ impl PartitionedReceive {
             return Some((Class::Other, why));
         };
         let datatype = &self.data.datatype;
-        let agrees = plan.total == self.data.total();
+        let fits = plan.total <= self.data.total();
+        let size = datatype.size().max(1);
         // Elements in one piece can be received in parts.
-        let whole =
-            datatype.is_contiguous() || (datatype.size() > 0 && plan.group % datatype.size() == 0);
+        let whole = datatype.is_contiguous() || (plan.group % size == 0 && plan.total % size == 0);
         let _ = self.announced.set(Announced {
             plan,
-            agrees,
+            fits,
             groups: (0..plan.groups).map(|_| AtomicU32::new(UNPOSTED)).collect(),
-            staging: (agrees && !whole).then(|| Staging::new(plan.total)),
+            staging: (fits && !whole).then(|| Staging::new(plan.total)),
         });
         None
     }
@@ -258,22 +258,21 @@ impl PartitionedReceive {
             )?;
             group.store(id.index(), Ordering::Release);
         }
-        if !announced.agrees {
+        if !announced.fits {
             self.failed
                 .lock()
-                .get_or_insert_with(|| self.disagreement(plan));
+                .get_or_insert_with(|| self.truncation(plan));
         }
         Ok(())
     }
 
     #[cold]
-    fn disagreement(&self, plan: &Plan) -> Error {
+    fn truncation(&self, plan: &Plan) -> Error {
         Error::new(
             Class::Truncate,
             format!(
                 "the partitioned send of rank {} with tag {} has {} bytes, and this receive has {}; partitions \
-                 times count must describe the same amount of data on both sides, though each has partitions of \
-                 its own size",
+                 times count must describe at least as much data as the send has",
                 self.rank,
                 self.tag,
                 plan.total,
@@ -284,8 +283,8 @@ impl PartitionedReceive {
 
     /// Where a group's data goes.
     fn place(&self, announced: &Announced, number: usize) -> Buffer {
-        // What there is no agreement on is dropped, so that the sender is not left waiting.
-        if !announced.agrees {
+        // What does not fit is dropped, so that the sender is not left waiting.
+        if !announced.fits {
             return Buffer::EMPTY;
         }
         let range = announced.plan.range(number);
@@ -340,8 +339,8 @@ impl PartitionedReceive {
                     unsafe { self.data.elements(whole) }.write(range.start, data);
                 }
             }
-            // That both sides disagree was said before.
-            _ if !announced.agrees && error.as_ref().is_none_or(is_truncation) => {}
+            // That there is too much was said before.
+            _ if !announced.fits && error.as_ref().is_none_or(is_truncation) => {}
             error => {
                 let mut failed = self.failed.lock();
                 failed.get_or_insert(error.unwrap_or_else(|| self.too_short(&range, status.bytes)));
@@ -403,7 +402,7 @@ impl PartitionedReceive {
         let Some(announced) = self.announced.get() else {
             return Ok(true); // failed, which the completion tells
         };
-        let groups = match announced.agrees {
+        let groups = match announced.fits {
             true => announced.plan.groups_of(self.bytes_of(partition)),
             false => 0..announced.plan.groups,
         };
@@ -463,7 +462,7 @@ impl PartitionedReceive {
             false => Status {
                 source: self.rank as i32,
                 tag: self.tag,
-                bytes: self.data.total() as u64,
+                bytes: self.announced.get().map_or(0, |known| known.plan.total) as u64,
                 cancelled: Cancelled::No,
             },
         }
