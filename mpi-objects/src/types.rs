@@ -578,13 +578,14 @@ fn checked_further(count: MPI_Count, datatype: MPI_Datatype) -> Result<(usize, &
     Ok((count, &object.datatype))
 }
 
-/// [`buffer`] of a call to or from a rank; there is none of `MPI_PROC_NULL`, for which nothing is moved.
+/// [`buffer`] of a message to or from a rank; there is none of `MPI_PROC_NULL`, for which nothing is moved.
 ///
 /// # Errors
-/// As there, but of no address for nobody.
+/// Of class `Count` for a negative count, `Type` for a datatype that doesn't exist or is not committed, unless
+/// there are no elements of `MPI_DATATYPE_NULL`; `Buffer` for NULL or `MPI_IN_PLACE` with data for a rank.
 ///
 /// # Safety
-/// As there.
+/// As for [`Buffer::typed`].
 #[inline(always)]
 pub unsafe fn buffer_for<Rank>(
     rank: Option<Rank>,
@@ -592,12 +593,34 @@ pub unsafe fn buffer_for<Rank>(
     count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> Result<Buffer> {
-    if rank.is_none() && count >= 0 && len_in(&GAPLESS_HANDLES, datatype).is_some() {
+    if rank.is_none() {
+        check_nobody(count, datatype)?;
         return Ok(Buffer::EMPTY);
     }
-    let count = if rank.is_some() { count } else { count.min(0) };
-    // SAFETY: the caller's contract.
-    unsafe { buffer(buf, count, datatype) }
+    match message_len_large(buf, count, datatype) {
+        // SAFETY: as for this function.
+        Some(len) => Ok(unsafe { Buffer::bytes(buf.cast_mut().cast(), len) }),
+        None if is_untyped(count, datatype) => Ok(Buffer::EMPTY),
+        // SAFETY: as for this function.
+        None => unsafe { buffer_checked(buf, count, datatype) },
+    }
+}
+
+/// Checks what is looked at of a message that goes to nobody: its count and datatype.
+///
+/// # Errors
+/// Those of [`checked`].
+#[inline]
+pub fn check_nobody(count: MPI_Count, datatype: MPI_Datatype) -> Result<()> {
+    match is_untyped(count, datatype) {
+        true => Ok(()),
+        false => checked(count.min(0), datatype).map(drop),
+    }
+}
+
+/// Whether a message has no elements and, as MPICH lets it, no datatype.
+pub fn is_untyped(count: MPI_Count, datatype: MPI_Datatype) -> bool {
+    count == 0 && datatype == MPI_DATATYPE_NULL
 }
 
 /// Refuses `MPI_IN_PLACE` for data, and NULL unless its addresses are absolute (`MPI_BOTTOM`).

@@ -87,7 +87,8 @@ int main(int argc, char **argv) {
     CHECK_EQ(class_of(MPI_Send(NULL, 1, MPI_INT, rank, 0, MPI_COMM_WORLD)), MPI_ERR_BUFFER);
     CHECK_EQ(class_of(MPI_Send(data, -1, MPI_INT, rank, 0, MPI_COMM_WORLD)), MPI_ERR_COUNT);
     CHECK_EQ(class_of(MPI_Send(NULL, -1, MPI_INT, rank, 0, MPI_COMM_WORLD)), MPI_ERR_COUNT);
-    CHECK_EQ(class_of(MPI_Send(NULL, 0, MPI_DATATYPE_NULL, rank, 0, MPI_COMM_WORLD)), MPI_ERR_TYPE);
+    CHECK_EQ(class_of(MPI_Send(data, 1, MPI_DATATYPE_NULL, rank, 0, MPI_COMM_WORLD)), MPI_ERR_TYPE);
+    CHECK_EQ(class_of(MPI_Send(NULL, 0, MPI_REQUEST_NULL, rank, 0, MPI_COMM_WORLD)), MPI_ERR_TYPE);
     OK(MPI_Finalize());
     return 0;
 }

@@ -13,7 +13,8 @@ use mpi_partitioned::{PartitionedReceive, PartitionedSend, Partitions};
 use super::null;
 use super::pt2pt::check::{bad_tag, check_send};
 use crate::abi::{
-    MPI_Comm, MPI_Count, MPI_Datatype, MPI_Info, MPI_PROC_NULL, MPI_REQUEST_NULL, MPI_Request,
+    MPI_BYTE, MPI_Comm, MPI_Count, MPI_Datatype, MPI_Info, MPI_PROC_NULL, MPI_REQUEST_NULL,
+    MPI_Request,
 };
 use crate::args::Out;
 
@@ -35,6 +36,11 @@ unsafe fn partitions(
     let Ok(count) = usize::try_from(count) else {
         let why = format!("count is {count}; it must be 0 or more");
         return Err(Error::new(Class::Count, why));
+    };
+    // As other messages, one without elements may have no datatype.
+    let datatype = match types::is_untyped(count as MPI_Count, datatype) {
+        true => MPI_BYTE,
+        false => datatype,
     };
     let (_, datatype) = types::checked(0, datatype)?;
     datatype.total(count, number)?;

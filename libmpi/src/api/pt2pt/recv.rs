@@ -37,7 +37,7 @@ pub unsafe fn irecv(
         // SAFETY: the caller's contract.
         Some(source) => unsafe { start_receive(comm, buf, count, datatype, source, tag)? },
         None => {
-            check_nobody(count, datatype)?;
+            types::check_nobody(count, datatype)?;
             null_receive(runtime, &comm.comm)?
         }
     };
@@ -96,7 +96,7 @@ unsafe fn receive_other(
     tag: c_int,
 ) -> Result<RequestId> {
     // SAFETY: the caller's contract.
-    let buffer = unsafe { types::buffer(buf, count, datatype)? };
+    let buffer = unsafe { types::buffer_for(Some(source), buf, count, datatype)? };
     let process = &runtime()?.process;
     mpi_core::comm::receive_on(
         process,
@@ -106,13 +106,6 @@ unsafe fn receive_other(
         source,
         tag,
     )
-}
-
-/// What is looked at of a buffer that nothing will come to.
-#[cold]
-#[inline(never)]
-fn check_nobody(count: MPI_Count, datatype: MPI_Datatype) -> Result<()> {
-    types::checked(count.min(0), datatype).map(drop)
 }
 
 /// A receive from `MPI_PROC_NULL`: complete, with a status of its own (section 3.11).
@@ -235,7 +228,7 @@ pub unsafe fn recv(
             receive_from(runtime, comm, buf, count, datatype, source, tag, status)
         },
         None => {
-            check_nobody(count, datatype)?;
+            types::check_nobody(count, datatype)?;
             // SAFETY: the caller's contract.
             unsafe { status::write(status, &Status::PROC_NULL) };
             Ok(())
@@ -288,7 +281,7 @@ pub unsafe fn imrecv(
     let runtime = runtime()?;
     // SAFETY: the caller's contract.
     unsafe {
-        let buffer = types::buffer(buf, count, datatype)?;
+        let buffer = types::buffer_for(Some(()), buf, count, datatype)?;
         if request.is_null() {
             return Err(null("request"));
         }
@@ -313,7 +306,7 @@ pub unsafe fn mrecv(
     let runtime = runtime()?;
     // SAFETY: the caller's contract.
     unsafe {
-        let buffer = types::buffer(buf, count, datatype)?;
+        let buffer = types::buffer_for(Some(()), buf, count, datatype)?;
         let Some(matched) =
             messages::take(runtime, message.as_mut().ok_or_else(|| null("message"))?)?
         else {
