@@ -42,6 +42,9 @@ struct Options {
     prefix: Option<PathBuf>,
 }
 
+/// The extensions of MPICH that scripts ask `mpichversion` for, in its words.
+const FEATURES: &str = "threadcomm";
+
 /// All that is known.
 struct Report {
     prefix: PathBuf,
@@ -99,7 +102,7 @@ fn versions() -> Result<String, String> {
     let facts = ask(&prefix()?)?;
     let (major, minor) = facts.standard;
     Ok(format!(
-        "{}\nMPI standard: {major}.{minor}\n",
+        "{}\nMPI standard: {major}.{minor}\nMPICH features: {FEATURES}\n",
         facts.version
     ))
 }

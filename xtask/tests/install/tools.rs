@@ -13,6 +13,7 @@ fn weft_info_tells_what_is_installed() {
     let bin = installed().join("bin");
     let text = run(&mut Command::new(bin.join("mpichversion")));
     assert!(text.contains("MPI standard: "), "{text}");
+    assert!(text.contains("\nMPICH features: threadcomm\n"), "{text}");
 
     let mut info = Command::new(bin.join("weft-info"));
     let text = run(info.env("WEFT_SPIN", "77").env_remove("WEFT_YIELD"));
