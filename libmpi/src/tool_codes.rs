@@ -45,6 +45,7 @@ pub fn verbosity(verbosity: Verbosity) -> c_int {
 /// The number of a scope.
 pub fn scope(scope: Scope) -> c_int {
     match scope {
+        Scope::ReadOnly => abi::MPI_T_SCOPE_READONLY,
         Scope::Local => abi::MPI_T_SCOPE_LOCAL,
         Scope::AllEq => abi::MPI_T_SCOPE_ALL_EQ,
     }

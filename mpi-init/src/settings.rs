@@ -4,6 +4,7 @@
 //! from the table.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::sync::{LazyLock, OnceLock};
 
 use mpi_core::process::CriticalSections;
@@ -38,6 +39,14 @@ pub fn raw(name: &str) -> Option<String> {
         None => look_up(name),
     }
     .filter(|value| !value.is_empty())
+}
+
+/// A variable of the environment; of a control variable the value that a tool has given it, if one has.
+pub fn environment(name: &str) -> Option<OsString> {
+    match variables().iter().any(|variable| variable.name == name) {
+        true => raw(name).map(OsString::from),
+        false => std::env::var_os(name),
+    }
 }
 
 /// The same for people and tools: what was found elsewhere, too, where the variable isn't set.

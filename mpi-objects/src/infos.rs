@@ -6,7 +6,7 @@ use std::sync::Arc;
 use mpi_core::info::{Environment, Info};
 use mpi_core::{Class, Error, Result};
 use mpi_init::hints::MEMORY_KINDS;
-use mpi_init::text;
+use mpi_init::{settings, text};
 use pmi::Launch;
 
 use crate::library::LIBRARY;
@@ -36,12 +36,11 @@ pub fn environment(words: Vec<Vec<u8>>) -> Info {
 
 /// The number of processes in the job as the launcher's variables say it, before it is talked to.
 fn launched_size() -> Option<u32> {
-    let variable = |name: &str| std::env::var_os(name);
-    match pmi::detect(variable).ok()? {
+    match pmi::detect(settings::environment).ok()? {
         Launch::Socket { size, .. } => Some(size),
         Launch::Alone => Some(1),
         Launch::Port { .. } | Launch::Pmix => {
-            let count = std::env::var("WEFT_APP_SIZE").ok()?.parse().ok();
+            let count = settings::raw("WEFT_APP_SIZE")?.parse().ok();
             count.filter(|count| *count >= 1)
         }
     }
@@ -72,8 +71,7 @@ fn start(words: Vec<Vec<u8>>, size: Option<u32>, thread_level: ThreadLevel) -> E
 /// How many of a job's processes run this one's command: as our launcher says, where others are taken to have one
 /// command. (With several commands the values are those "that affect the local MPI process", MPI-3.1 section 8.7.)
 fn command_size(size: u32) -> u32 {
-    let told = std::env::var("WEFT_APP_SIZE").ok();
-    let told = told.and_then(|told| told.parse().ok());
+    let told = settings::raw("WEFT_APP_SIZE").and_then(|told| told.parse().ok());
     told.filter(|told| (1..=size).contains(told))
         .unwrap_or(size)
 }

@@ -150,11 +150,8 @@ fn open(binding: &Binding, threaded: bool) -> Result<&'static Runtime> {
 fn make(binding: &Binding, threaded: bool) -> Result<Runtime> {
     let failed = |why: String| Error::new(Class::Other, why);
     let settings = Settings::from_env().map_err(failed)?;
-    let variable = |name: &str| match settings::raw(name) {
-        Some(value) => Some(value.into()),
-        None => std::env::var_os(name),
-    };
-    let pmi = Arc::new(Client::connect(variable).map_err(|error| failed(error.to_string()))?);
+    let connected = Client::connect(settings::environment);
+    let pmi = Arc::new(connected.map_err(|error| failed(error.to_string()))?);
     let (rank, size) = (pmi.rank(), pmi.size());
     identity::set(rank as usize, size as usize);
     fatal::set_launcher(pmi.clone());

@@ -29,9 +29,11 @@ pub enum Value {
     Text(String),
 }
 
-/// Who must change a variable together.
+/// Whether a variable can be written, and who must do so together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
+    /// `MPI_T_SCOPE_READONLY`.
+    ReadOnly,
     /// `MPI_T_SCOPE_LOCAL`.
     Local,
     /// `MPI_T_SCOPE_ALL_EQ`.
@@ -94,7 +96,7 @@ pub trait Cvar {
     /// The type of its elements.
     fn datatype(&self) -> MPI_Datatype;
 
-    /// Who must change it together.
+    /// Who must change it together; read-only from `MPI_Init` on, which reads the variables for good.
     fn scope(&self) -> Scope;
 
     /// What the interface says of it.
@@ -140,7 +142,9 @@ impl Cvar for Variable {
     }
 
     fn scope(&self) -> Scope {
-        if self.help.contains("same on all ranks") {
+        if settings::are_chosen() {
+            Scope::ReadOnly
+        } else if self.help.contains("same on all ranks") {
             Scope::AllEq
         } else {
             Scope::Local

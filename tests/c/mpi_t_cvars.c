@@ -146,6 +146,28 @@ static void table(void) {
     CHECK(length == full && strcmp(name, "WEFT") == 0 && name[5] == 'x');
 }
 
+/* What the scope says can be written can be, before MPI_Init and not after it. */
+static void scopes(int up) {
+    static Info info;
+    int num = 0, count;
+    OK(MPI_T_cvar_get_num(&num));
+    for (int i = 0; i < num; i++) {
+        get_info(i, &info);
+        const int writable = info.scope != MPI_T_SCOPE_READONLY;
+        CHECK_EQ(writable, !up);
+        MPI_T_cvar_handle handle;
+        OK(MPI_T_cvar_handle_alloc(i, NULL, &handle, &count));
+        char *value = calloc((size_t)count, sizeof(int)), *again = calloc((size_t)count, sizeof(int));
+        OK(MPI_T_cvar_read(handle, value));
+        CHECK_EQ(MPI_T_cvar_write(handle, value), writable ? MPI_SUCCESS : MPI_T_ERR_CVAR_SET_NEVER);
+        OK(MPI_T_cvar_read(handle, again));
+        CHECK(!memcmp(value, again, (size_t)count * (info.datatype == MPI_INT ? sizeof(int) : 1)));
+        OK(MPI_T_cvar_handle_free(&handle));
+        free(value);
+        free(again);
+    }
+}
+
 static void wrong(void) {
     int number = 0;
     MPI_T_cvar_handle handle, copy;
@@ -242,6 +264,7 @@ int main(int argc, char **argv) {
     OK(MPI_T_finalize()); /* once of two */
 
     table();
+    scopes(0);
     wrong();
     categories();
 
@@ -258,6 +281,7 @@ int main(int argc, char **argv) {
     OK(write_int("WEFT_EAGER_LIMIT", 1000));
     CHECK_EQ(read_int("WEFT_EAGER_LIMIT"), 1000);
     OK(write_int("WEFT_SPIN", -1));
+    OK(write_int("WEFT_APP_SIZE", 1));
     CHECK_EQ(read_int("WEFT_SPIN"), -1);
     OK(write_int("WEFT_SHM_SINGLE_COPY", 0));
     OK(write_int("WEFT_NETMOD", 1));
@@ -279,8 +303,14 @@ int main(int argc, char **argv) {
     }
     CHECK_EQ(read_int("WEFT_YIELD"), -1);
     CHECK_EQ(write_int("WEFT_EAGER_LIMIT", 2000), MPI_T_ERR_CVAR_SET_NEVER);
+    scopes(1);
     CHECK_EQ(write_text("WEFT_COLL", ""), MPI_T_ERR_CVAR_SET_NEVER);
     CHECK_EQ(read_int("WEFT_EAGER_LIMIT"), 1000);
+
+    char maxprocs[16];
+    int length = sizeof maxprocs, flag;
+    OK(MPI_Info_get_string(MPI_INFO_ENV, "maxprocs", &length, maxprocs, &flag));
+    CHECK(flag && !strcmp(maxprocs, "1"));
 
     /* What was set is in use: a message beyond the limit goes by rendezvous. */
     int rank = world_rank(), index, count;
