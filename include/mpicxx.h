@@ -14,14 +14,19 @@
 #define WEFT_MPICXX_H
 
 #include "mpi.h"
+#include <stdio.h>
 
-/* <cstdio> has macros of these names. */
-#pragma push_macro("SEEK_SET")
-#pragma push_macro("SEEK_CUR")
-#pragma push_macro("SEEK_END")
+/* <stdio.h> has macros of these names, which would hide MPI::SEEK_SET. They become macros of names that
+ * are stdio's values by themselves, and MPI's behind MPI::. */
+#if defined(SEEK_SET) && defined(SEEK_CUR) && defined(SEEK_END)
+const int weft_SEEK_SET = SEEK_SET;
+const int weft_SEEK_CUR = SEEK_CUR;
+const int weft_SEEK_END = SEEK_END;
 #undef SEEK_SET
 #undef SEEK_CUR
 #undef SEEK_END
+#define WEFT_STDIO_SEEK
+#endif
 
 /* Programs include mpi.h in blocks of extern "C". */
 extern "C++" {
@@ -913,6 +918,12 @@ WEFT_CONSTANT(COMM_TYPE_SHARED)
 
 #undef WEFT_CONSTANT
 
+#ifdef WEFT_STDIO_SEEK
+const int weft_SEEK_SET = MPI_SEEK_SET;
+const int weft_SEEK_CUR = MPI_SEEK_CUR;
+const int weft_SEEK_END = MPI_SEEK_END;
+#endif
+
 /* Addresses, displacements, no function, no arguments */
 extern void *const BOTTOM;
 extern void *const IN_PLACE;
@@ -925,8 +936,11 @@ extern const char ***const ARGVS_NULL;
 
 } // extern "C++"
 
-#pragma pop_macro("SEEK_END")
-#pragma pop_macro("SEEK_CUR")
-#pragma pop_macro("SEEK_SET")
+#ifdef WEFT_STDIO_SEEK
+#undef WEFT_STDIO_SEEK
+#define SEEK_SET weft_SEEK_SET
+#define SEEK_CUR weft_SEEK_CUR
+#define SEEK_END weft_SEEK_END
+#endif
 
 #endif /* WEFT_MPICXX_H */
