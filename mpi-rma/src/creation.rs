@@ -198,7 +198,10 @@ impl Window {
         let window = Window {
             flavor,
             base: match flavor {
-                Flavor::Shared { .. } if size == 0 => std::ptr::null_mut(),
+                // In contiguous memory nothing, too, begins where the part before it ends.
+                Flavor::Shared { contiguous } if size == 0 && (!contiguous || told[0] == 0) => {
+                    std::ptr::null_mut()
+                }
                 _ => base,
             },
             members,

@@ -207,26 +207,23 @@ impl Window {
         (member.size, member.unit)
     }
 
-    /// Where a member's memory is here (`MPI_Win_shared_query`, MPI-4.1 section 12.2.3), with its size and
-    /// unit; without a rank, that of the first that has some that can be used here. What can't be used
-    /// here has the size 0. `None` for dynamic windows.
+    /// Returns where a member's memory is here (`MPI_Win_shared_query`, MPI-5.0 12.2.3), with its size and
+    /// unit; without a rank, that of the lowest that has some. Memory that can't be used here has the size 0
+    /// and no address. `None` for dynamic windows.
     pub fn shared_query(&self, rank: Option<u32>) -> Option<(*mut u8, u64, i64)> {
         if matches!(self.flavor, Flavor::Dynamic) {
             return None;
         }
-        let here = |rank: &u32| {
-            let member = self.members.get(*rank);
-            member.size > 0 && matches!(member.reach, Reach::Here(_))
-        };
+        let has_memory = |rank: &u32| self.members.get(*rank).size > 0;
         let rank = match rank {
             Some(rank) if rank >= self.size() => return None,
             Some(rank) => rank,
-            None => (0..self.size()).find(here).unwrap_or(0),
+            None => (0..self.size()).find(has_memory).unwrap_or(0),
         };
         let member = self.members.get(rank);
+        let contiguous = self.flavor == Flavor::Shared { contiguous: true } && !self.base.is_null();
         Some(match member.reach {
-            Reach::Here(here) if member.size > 0 => (here, member.size, member.unit),
-            // Who has no memory, or none that can be used here, has no address.
+            Reach::Here(here) if member.size > 0 || contiguous => (here, member.size, member.unit),
             _ => (std::ptr::null_mut(), 0, member.unit),
         })
     }

@@ -129,10 +129,11 @@ static void shared(int rank, int size, int apart)
     /* Rank 0 has nothing, the others more and more. */
     OK(MPI_Win_allocate_shared(40 * rank, 4, info, MPI_COMM_WORLD, &own, &win));
     OK(MPI_Info_free(&info));
-    /* Who has nothing has no address, as with MPICH. */
-    CHECK((own == NULL) == (rank == 0));
+    /* Contiguous memory of no bytes begins where the memory before it ends (MPI-5.0 12.2.3); apart it has no
+     * address, nor where nobody has any. */
+    CHECK((own == NULL) == (rank == 0 && (apart || size == 1)));
     OK(MPI_Win_shared_query(win, 0, &bytes, &unit, &other));
-    CHECK(bytes == 0 && unit == 4 && other == NULL);
+    CHECK(bytes == 0 && unit == 4 && (other == NULL) == (apart || size == 1));
     OK(MPI_Win_lock_all(0, win));
     for (int i = 0; i < 10 * rank; i++) {
         CHECK_EQ(own[i], 0);
@@ -155,6 +156,15 @@ static void shared(int rank, int size, int apart)
     OK(MPI_Win_shared_query(win, MPI_PROC_NULL, &bytes, &unit, &other));
     CHECK_EQ(bytes, size > 1 ? 40 : 0);
     OK(MPI_Win_unlock_all(win));
+    OK(MPI_Win_free(&win));
+    /* At the end, too. */
+    OK(MPI_Win_allocate_shared(rank + 1 < size ? 8 : 0, 4, MPI_INFO_NULL, MPI_COMM_WORLD, &own, &win));
+    char *first;
+    OK(MPI_Win_shared_query(win, MPI_PROC_NULL, &bytes, &unit, &first));
+    OK(MPI_Win_shared_query(win, size - 1, &bytes, &unit, &other));
+    CHECK_EQ(bytes, 0);
+    CHECK(size == 1 ? !other : (char *)other == first + 8 * (size - 1));
+    CHECK(rank + 1 < size || own == other);
     OK(MPI_Win_free(&win));
 }
 
@@ -179,6 +189,7 @@ static void queried(int rank, int size)
         OK(MPI_Barrier(MPI_COMM_WORLD));
         OK(MPI_Win_sync(wins[w]));
         int first = 0;
+        const void *lowest = NULL;
         for (int r = 0; r < size; r++) {
             OK(MPI_Win_shared_query(wins[w], r, &bytes, &unit, &other));
             CHECK_EQ(unit, 4);
@@ -187,10 +198,14 @@ static void queried(int rank, int size)
             for (int i = 0; i < (int)bytes / 4; i++) {
                 CHECK_EQ(other[i], 100 * r + i);
             }
-            first += bytes > 0 && first == 0 ? r + 1 : 0;
+            if (r == 0) {
+                lowest = other, first = (int)bytes;
+            }
         }
+        /* The lowest rank that has memory, wherever that is. */
         OK(MPI_Win_shared_query(wins[w], MPI_PROC_NULL, &bytes, &unit, &other));
-        CHECK(bytes == sizeof mine && other[3] == 100 * (first - 1) + 3);
+        CHECK(bytes == first && other == lowest && unit == 4);
+        CHECK(rank > 0 || (bytes == sizeof mine && other == own[w]));
         OK(MPI_Win_unlock_all(wins[w]));
         OK(MPI_Win_free(&wins[w]));
     }
@@ -198,6 +213,13 @@ static void queried(int rank, int size)
     OK(MPI_Win_set_errhandler(wins[2], MPI_ERRORS_RETURN));
     FAILS(MPI_Win_shared_query(wins[2], 0, &bytes, &unit, &other), MPI_ERR_RMA_FLAVOR);
     OK(MPI_Win_free(&wins[2]));
+    /* Of ranks without memory the lowest that has some is taken. */
+    OK(MPI_Win_allocate(rank == size - 1 ? 4 : 0, 4, MPI_INFO_NULL, MPI_COMM_WORLD, &own[0], &wins[0]));
+    OK(MPI_Win_shared_query(wins[0], size - 1, &bytes, &unit, &own[1]));
+    OK(MPI_Win_shared_query(wins[0], MPI_PROC_NULL, &bytes, &unit, &other));
+    CHECK(other == own[1] && (other ? bytes == 4 : bytes == 0));
+    CHECK(rank < size - 1 || other == own[0]);
+    OK(MPI_Win_free(&wins[0]));
     OK(MPI_Win_allocate(0, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &own[0], &wins[0]));
     OK(MPI_Win_shared_query(wins[0], MPI_PROC_NULL, &bytes, &unit, &other));
     CHECK(bytes == 0 && other == NULL);
