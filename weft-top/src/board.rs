@@ -71,7 +71,7 @@ impl Board {
             return;
         }
         let inside = message.inside.saturating_sub(rank.last.inside) as f64;
-        let all = (time * message.threads.max(1)) as f64;
+        let all = time as f64 * message.threads.max(1) as f64;
         rank.share = (100.0 * inside / all).min(100.0);
         rank.past.push(rank.share as u64);
         if rank.past.len() > PAST {
@@ -228,6 +228,19 @@ mod tests {
         assert_eq!(hear(&mut board, 4, "MPI_Barrier").as_deref(), Some(text));
         // One computes.
         assert_eq!(hear(&mut board, 5, ""), None);
+    }
+
+    #[test]
+    fn numbers_without_measure_are_no_overflow() {
+        let now = Instant::now();
+        let mut board = Board::default();
+        let mut message = of(0, "", 0, None);
+        (message.inside, message.elapsed) = (0, 1000);
+        board.hear(message.clone(), now);
+        (message.inside, message.elapsed, message.threads) = (u64::MAX, u64::MAX, u64::MAX);
+        board.hear(message, now);
+        let rank = board.ranks.values().next().unwrap();
+        assert!((0.0..=100.0).contains(&rank.share));
     }
 
     #[test]
