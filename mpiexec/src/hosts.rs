@@ -81,9 +81,13 @@ pub fn ranks(text: &str) -> Result<usize, String> {
     }
 }
 
-/// A name goes to ssh as a word of its own, so it must not look like an option.
+/// A name goes to ssh as a word of its own, so it must not look like an option. Colons are those of addresses.
 fn check_name(name: &str) -> Result<(), String> {
-    let is_fine = |c: char| c.is_alphanumeric() || "._-:%".contains(c);
+    let marks = match list::is_address(name) {
+        true => "._-:%",
+        false => "._-",
+    };
+    let is_fine = |c: char| c.is_alphanumeric() || marks.contains(c);
     if name.is_empty() {
         return Err("a host without a name".to_owned());
     }
@@ -152,6 +156,8 @@ mod tests {
             ("a;b", "can't be the name"),
             ("a$(b)", "can't be the name"),
             ("n[1-", "without its"),
+            ("a:[1-2]:3", "can't be the name"),
+            ("a%[1-2]", "can't be the name"),
         ] {
             let error = list(text).expect_err(text);
             assert!(error.contains(part), "{text}: {error}");
