@@ -4,6 +4,7 @@
 mod calling;
 mod ranks;
 
+use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -94,6 +95,19 @@ enum Who {
 
 impl Agent {
     fn start(parent: Link, plan: Plan) -> Result<Agent, String> {
+        let common = plan.common.clone();
+        let (mut agent, mut events) = Agent::of(parent, plan, Guardian::start)?;
+        agent.start_ranks(&common);
+        agent.take(&mut events);
+        Ok(agent)
+    }
+
+    /// An agent whose ranks are not started, and what came of starting those below it.
+    fn of(
+        parent: Link,
+        plan: Plan,
+        guardian: impl FnOnce() -> io::Result<Guardian>,
+    ) -> Result<(Agent, Vec<Event>), String> {
         let Plan { common, hosts } = plan;
         let mut hosts = hosts.into_iter();
         let me = hosts.next().ok_or("the plan names no host")?;
@@ -103,7 +117,7 @@ impl Agent {
         let not_ours = strays::children();
         system::become_subreaper();
         let guardian =
-            Guardian::start().map_err(|e| format!("can't start a process to watch over: {e}"))?;
+            guardian().map_err(|e| format!("can't start a process to watch over: {e}"))?;
         // Other hosts take longest, so they come first.
         let branches: Vec<_> = tree::branches(&others, common.boot.width as usize)
             .into_iter()
@@ -112,15 +126,9 @@ impl Agent {
         let mut events = Vec::new();
         let children = Children::start(common.clone(), branches, &mut events)
             .map_err(|e| format!("can't wait for calls of other agents: {e}"))?;
-        let appnum = |rank: u32| {
-            let mut before = 0;
-            let part = common.sections.iter().position(|part| {
-                before += part.count;
-                rank < before
-            });
-            part.unwrap_or(0) as u32
-        };
-        let appnums: Vec<u32> = me.ranks.iter().map(|&rank| appnum(rank)).collect();
+        let appnums = me.ranks.iter().map(|&rank| common.appnum(rank));
+        let appnums = appnums.collect::<Option<Vec<u32>>>();
+        let appnums = appnums.ok_or("the plan has no program for one of the ranks")?;
         let mut server = Server::new(&common.kvs, &appnums).below();
         server.set_universe(common.universe.map(|number| number as usize));
         if !common.mapping.is_empty() {
@@ -130,7 +138,7 @@ impl Agent {
             server.preset(key, value);
         }
         let fence = Fence::new(!me.ranks.is_empty(), children.len());
-        let mut agent = Agent {
+        let agent = Agent {
             parent,
             size: common.size as usize,
             cleanup: common.cleanup,
@@ -153,9 +161,7 @@ impl Agent {
             notes: Vec::new(),
             me,
         };
-        agent.start_ranks(&common, &appnums);
-        agent.take(&mut events);
-        Ok(agent)
+        Ok((agent, events))
     }
 
     fn serve(&mut self) -> ExitCode {

@@ -196,6 +196,19 @@ pub struct Common {
 
 fields! { struct Common { kvs, size, mapping, sections, bind, report, cleanup, input, terminal, boot, window, universe, spawned, preput } }
 
+impl Common {
+    /// Returns the number of a rank's section, or `None` if no section has the rank or the section has no program.
+    pub fn appnum(&self, rank: u32) -> Option<u32> {
+        let mut before = 0u64;
+        let number = self.sections.iter().position(|part| {
+            before += u64::from(part.count);
+            u64::from(rank) < before
+        })?;
+        let has_program = !self.sections[number].command.is_empty();
+        has_program.then_some(number as u32)
+    }
+}
+
 /// A section of the command line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Part {
@@ -264,6 +277,30 @@ mod tests {
         assert_eq!(frames.next(), Ok(Some(Down::Plan { plan })));
         assert_eq!(frames.next(), Ok(Some(Down::Quit {})));
         assert_eq!(frames.next::<Down>(), Ok(None));
+    }
+
+    #[test]
+    fn ranks_belong_to_sections_that_have_programs() {
+        let part = |count, command: &[&str]| Part {
+            count,
+            command: command
+                .iter()
+                .map(|it| Bytes(it.as_bytes().to_vec()))
+                .collect(),
+            ..Part::default()
+        };
+        let common = Common {
+            sections: vec![
+                part(2, &["a"]),
+                part(1, &[]),
+                part(u32::MAX, &["b"]),
+                part(9, &["c"]),
+            ],
+            ..Common::default()
+        };
+        let appnums = [0, 1, 2, 3, u32::MAX].map(|rank| common.appnum(rank));
+        assert_eq!(appnums, [Some(0), Some(0), None, Some(2), Some(2)]);
+        assert_eq!(Common::default().appnum(0), None);
     }
 
     #[test]

@@ -135,12 +135,14 @@ impl Feed {
 
 impl Agent {
     /// Starts the ranks; whatever is wrong is told to the parent.
-    pub(super) fn start_ranks(&mut self, common: &Common, appnums: &[u32]) {
+    pub(super) fn start_ranks(&mut self, common: &Common) {
         let host = self.me.number;
         let trouble = |code: u8, text: String| Up::Trouble { host, code, text };
         let sections: Vec<Section> = common.sections.iter().map(section).collect();
         let mut programs: Vec<Option<Program>> = sections.iter().map(|_| None).collect();
-        for &appnum in appnums {
+        let appnums = (0..self.me.ranks.len()).map(|index| self.server.appnum(index));
+        let appnums: Vec<u32> = appnums.collect();
+        for &appnum in &appnums {
             let slot = &mut programs[appnum as usize];
             if slot.is_some() {
                 continue;
