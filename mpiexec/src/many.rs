@@ -7,13 +7,13 @@
 pub mod agent;
 mod boot;
 mod children;
-mod greeting;
+pub mod greeting;
 mod here;
 mod keys;
 mod link;
 mod messages;
 pub mod plan;
-mod root;
+pub mod root;
 #[cfg(test)]
 mod simulated;
 mod system;

@@ -5,7 +5,7 @@
 //! starts the program's own arguments. That is not what clap was made for.
 
 mod many;
-mod words;
+pub mod words;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

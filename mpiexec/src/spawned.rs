@@ -19,7 +19,7 @@ use crate::hosts::place::Placement;
 use crate::system;
 
 pub use offspring::{Offspring, Whose};
-pub use pool::{read_used, slots};
+pub use pool::{read_used, show, slots};
 
 /// The option that says so, always the first and the only one on the command line, which every user can read. Two
 /// descriptors follow: a socket from which all other options come and on which this program answers whether the job has

@@ -2,6 +2,7 @@
 //! `mpiexec` itself or another agent.
 
 mod calling;
+pub mod fuzzing;
 mod ranks;
 
 use std::io;

@@ -2,6 +2,7 @@
 //! they print and read, and decides when the job is over. How it ends is in [`ending`].
 
 mod ending;
+pub mod fuzzing;
 mod input;
 mod output;
 mod setup;
@@ -150,8 +151,11 @@ enum Who {
 
 impl Root {
     fn start(options: &Options, placement: &Placement) -> Result<Root, String> {
+        Root::of(options, placement, setup::setup(options, placement)?)
+    }
+
+    fn of(options: &Options, placement: &Placement, setup: setup::Setup) -> Result<Root, String> {
         let began = Instant::now();
-        let setup = setup::setup(options, placement)?;
         let count = placement.hosts.len() as u64;
         system::allow_files(count * 3 + 64)
             .map_err(|e| format!("can't raise the limit of open files: {e}"))?;

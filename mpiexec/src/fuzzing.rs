@@ -1,0 +1,118 @@
+//! What `mpiexec` reads, as functions of an input. For the fuzz targets alone; no part of the interface.
+
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStringExt;
+
+use crate::hosts::batch::{self, Surroundings};
+use crate::hosts::{file, list, rankfile};
+use crate::many::greeting::Greeting;
+use crate::many::plan;
+use crate::options::{self, Request, words};
+use crate::spawned;
+
+pub use crate::many::agent::fuzzing::parent;
+pub use crate::many::root::fuzzing::{agents, frames};
+
+/// Surroundings that an input describes: variables, of which those that a variable names are files.
+#[derive(Default)]
+pub(crate) struct Around(HashMap<String, OsString>);
+
+impl Surroundings for Around {
+    fn variable(&self, name: &str) -> Option<OsString> {
+        self.0.get(name).cloned()
+    }
+    fn file(&self, path: &OsStr) -> Result<String, String> {
+        let name = path.to_string_lossy();
+        self.text(&name).ok_or(format!("'{name}': not there"))
+    }
+    fn flux(&self) -> Result<String, String> {
+        self.text("flux").ok_or("flux: not found".to_owned())
+    }
+}
+
+/// Lines that a NUL ends, or a line break where there is no NUL.
+fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let end = if bytes.contains(&0) { 0 } else { b'\n' };
+    bytes.split(move |byte| *byte == end)
+}
+
+fn around(bytes: &[u8]) -> Around {
+    let one = |line: &[u8]| {
+        let at = line.iter().position(|byte| *byte == b'=')?;
+        let name = String::from_utf8_lossy(&line[..at]).into_owned();
+        Some((name, OsString::from_vec(line[at + 1..].to_vec())))
+    };
+    Around(lines(bytes).filter_map(one).collect())
+}
+
+/// Options that do something to processes, or read more than a file of hosts.
+const LEFT_OUT: &[&str] = &["report", "gdba", "configfile", spawned::SPAWNED];
+
+/// Reads a command line, its first line the words and the others variables, and places the ranks.
+pub fn command_line(bytes: &[u8]) {
+    let end = bytes.iter().position(|byte| *byte == b'\n');
+    let (line, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
+    let Some(words) = words::split(line) else {
+        return;
+    };
+    let is_left_out = |word: &OsString| {
+        let word = word.to_string_lossy();
+        LEFT_OUT.contains(&word.trim_start_matches('-'))
+    };
+    if words.iter().any(is_left_out) {
+        return;
+    }
+    let around = around(rest);
+    let read = options::parse(&words, |name| around.variable(name));
+    let Ok(Request::Run(mut options)) = read else {
+        return;
+    };
+    // Names of hosts are not looked up.
+    options.many.bootstrap.get_or_insert("fork".to_owned());
+    let Ok(Some(placement)) = plan::plan(&mut options, &around) else {
+        return;
+    };
+    let _ = plan::map(&options, Some(&placement));
+    let ranks = placement.node_of.len();
+    assert_eq!(placement.counts.iter().sum::<usize>(), ranks);
+    assert_eq!(placement.ranks().iter().map(Vec::len).sum::<usize>(), ranks);
+    let nodes = pmi::mapping::parse(&placement.mapping(), ranks);
+    let wanted = placement.node_of.iter().map(|&node| node as u32).collect();
+    assert!(
+        ranks == 0 || nodes == Some(wanted),
+        "{}",
+        placement.mapping()
+    );
+}
+
+/// Reads files and lists of hosts, and files of ranks.
+pub fn host_files(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    if let Ok(hosts) = file::read("file", &text) {
+        assert!(hosts.iter().all(|host| !host.name.is_empty()));
+        let shown = spawned::show(&hosts);
+        let again = file::read("shown", &shown);
+        assert!(
+            again.is_ok_and(|again| again.len() == hosts.len()),
+            "{shown}"
+        );
+    }
+    if let Ok(entries) = rankfile::read("file", &text) {
+        assert!(!entries.is_empty());
+    }
+    let _ = (list::split(&text), list::expand(&text));
+    let _ = crate::hosts::list(&text);
+    let _ = spawned::read_used(&text);
+    let _ = Greeting::read(&text);
+}
+
+/// Reads what batch systems say.
+pub fn batch_systems(bytes: &[u8]) {
+    let around = around(bytes);
+    for only in batch::SYSTEMS.iter().map(|name| Some(*name)).chain([None]) {
+        if let Ok(Some(found)) = batch::find(&around, only) {
+            assert!(!found.hosts.is_empty());
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! `mpiexec`: starts the ranks of an MPI job, on this machine or on several, and looks after them to
+//! the end. The program is [`main`]; it is a library as well so that its parsers can be fuzzed.
+//!
+//! One thread and one poll loop serve everything: the ranks' PMI sockets, their output, signals
+//! and time limits. See `mpiexec -h` for the options and the exit codes.
+
+#![deny(unsafe_code)]
+
+mod affinity;
+mod binding;
+mod cgroup;
+mod completion;
+mod cores;
+mod debugger;
+mod foreign;
+#[doc(hidden)]
+pub mod fuzzing;
+mod guardian;
+mod hang;
+mod help;
+mod hosts;
+mod job;
+mod label;
+mod lines;
+mod many;
+mod names;
+mod openmpi;
+mod options;
+mod output;
+mod probe;
+mod profile;
+mod program;
+mod rank;
+mod report;
+mod spawned;
+mod standstill;
+mod stdin;
+mod strays;
+mod system;
+mod topology;
+
+use std::process::ExitCode;
+
+use options::Request;
+
+/// The exit code for mistakes on the command line.
+const USAGE: u8 = 2;
+
+/// Does what the command line says; the result is the exit code.
+pub fn main() -> ExitCode {
+    let args: Vec<_> = std::env::args_os().skip(1).collect();
+    if args.first().is_some_and(|first| first == many::OPTION) {
+        return many::agent::run();
+    }
+    let parsed = spawned::whole_line(&args)
+        .and_then(|args| options::parse(&args, |name| std::env::var_os(name)));
+    match parsed {
+        Ok(Request::Help) => print(options::HELP),
+        Ok(Request::Version) => print(&report::version()),
+        Ok(Request::Info) => print(&format!("{}{}", report::info(), probe::choices())),
+        Ok(Request::Completion(text) | Request::Report(text)) => print(&text),
+        Ok(Request::Probe(library)) => probe::start(&library),
+        Ok(Request::NameServer(port)) => names::serve(port),
+        Ok(Request::Top) => profile::top(&args),
+        Ok(Request::Run(options)) => many::run(*options),
+        Err(message) => {
+            if !spawned::refuse(&args, &message) {
+                eprintln!("mpiexec: {message}\nmpiexec: 'mpiexec -h' lists the options");
+            }
+            ExitCode::from(USAGE)
+        }
+    }
+}
+
+/// Prints to standard output; a reader that has left is none of our business.
+fn print(text: &str) -> ExitCode {
+    use std::io::Write;
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}

@@ -1,0 +1,53 @@
+//! What a parent says to an agent, as a function of an input. For the fuzz targets alone.
+
+use std::cell::RefCell;
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+
+use rustix::net::sockopt;
+
+use super::Agent;
+use crate::guardian::Guardian;
+use crate::many::link::Link;
+use crate::many::messages::Down;
+use crate::many::wire::Frames;
+
+thread_local! {
+    /// The guardian of all inputs, so that not every one starts a process.
+    static GUARDIAN: RefCell<Option<Guardian>> = const { RefCell::new(None) };
+}
+
+/// Has an agent take a plan and obey what follows. Its ranks are not started, and no other agents.
+pub fn parent(bytes: &[u8]) {
+    let mut frames = Frames::default();
+    frames.push(bytes);
+    let Ok(Some(Down::Plan { mut plan })) = frames.next::<Down>() else {
+        return;
+    };
+    plan.hosts.truncate(1);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let near = TcpStream::connect(listener.local_addr().expect("a port"));
+    let near = near.expect("somebody listens");
+    // The next inputs need the port.
+    sockopt::set_socket_linger(&near, Some(Duration::ZERO)).expect("a socket");
+    let _far = listener.accept().expect("a connection");
+    let guardian = GUARDIAN.take();
+    let guardian = || guardian.map_or_else(Guardian::start, Ok);
+    let link = Link::new(near).expect("a connection");
+    let Ok((mut agent, _)) = Agent::of(link, *plan, guardian) else {
+        return;
+    };
+    let mut events = Vec::new();
+    while let Ok(Some(message)) = frames.next::<Down>() {
+        agent.obey(message);
+        agent.take(&mut events);
+        agent.look_for_words();
+        agent.look_whether_stuck();
+        let _ = agent.wait_time();
+    }
+    let Agent {
+        guardian, signals, ..
+    } = agent;
+    signals.give_back();
+    GUARDIAN.set(Some(guardian));
+}
