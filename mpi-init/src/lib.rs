@@ -15,3 +15,6 @@ mod scheduling;
 pub mod settings;
 mod standstill;
 pub mod text;
+
+#[doc(hidden)]
+pub use hints::fuzzing;

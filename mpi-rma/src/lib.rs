@@ -102,6 +102,8 @@ pub use netmod_kit::copy_overlapping;
 pub use network_atomics::NetworkAtomics;
 pub use passive::PassiveTargets;
 pub use promise::Promise;
+#[doc(hidden)]
+pub use serve::fuzzing;
 pub use shared_alloc::{alloc_shared, free_shared};
 pub use window::{Flavor, Hints, Window};
 pub use windows::Windows;

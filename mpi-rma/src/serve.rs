@@ -23,6 +23,7 @@ use mpi_core::pt2pt::request::{RequestId, Status};
 use mpi_types::error::{Class, Result};
 
 mod data;
+pub mod fuzzing;
 
 impl ProgressSource for Windows {
     fn advance_on(&self, process: &Process, vci: VciId, moved: bool) -> Result<bool> {

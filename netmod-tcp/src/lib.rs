@@ -29,6 +29,9 @@ mod congestion;
 mod conn;
 mod connect;
 mod exposure;
+#[doc(hidden)]
+#[allow(unsafe_code, reason = "memory that operations write")]
+pub mod fuzzing;
 #[allow(unsafe_code, reason = "memory that programs lend")]
 mod gather;
 #[allow(unsafe_code, reason = "getifaddrs is a C list")]

@@ -1,0 +1,80 @@
+//! A window that serves others, for the fuzz targets alone.
+
+use std::sync::Arc;
+
+use mpi_core::comm::{Comm, ContextId, Purpose};
+use mpi_core::group::Group;
+use mpi_core::process::Process;
+use mpi_types::error::Result;
+
+use crate::message::{Kind, Request};
+use crate::service::Service;
+
+/// Bytes of the window.
+pub const WINDOW: usize = 64;
+/// Bytes before it, and behind it.
+const MARGIN: usize = 64;
+/// What the margins hold.
+const POISON: u8 = 0xa5;
+/// More bytes than this an answer should not have: they would be copied for long.
+const LONGEST_ANSWER: usize = 1 << 20;
+
+/// A window of rank 0 of two, between margins.
+pub struct Served {
+    service: Service,
+    memory: Box<[u8]>,
+}
+
+impl Served {
+    /// Makes a window of [`WINDOW`] bytes, or a dynamic one to which so many are attached.
+    pub fn new(is_dynamic: bool) -> Served {
+        let comm = Arc::new(Comm::new(ContextId::new(0, 5), Group::identity(2), 0));
+        let mut memory = vec![POISON; WINDOW + 2 * MARGIN].into_boxed_slice();
+        let base = memory[MARGIN..].as_mut_ptr();
+        let fixed = (!is_dynamic).then_some((base, WINDOW));
+        let service = Service::new(comm, fixed, false, false);
+        if is_dynamic {
+            service.attach(base.expose_provenance(), WINDOW);
+        }
+        Served { service, memory }
+    }
+
+    /// Returns the place of the window as requests name it.
+    pub fn origin(&self) -> u64 {
+        match self.service.memory {
+            Some(_) => 0,
+            None => self.memory[MARGIN..].as_ptr().addr() as u64,
+        }
+    }
+
+    /// Returns the context of requests.
+    pub fn context(&self) -> u64 {
+        self.service.comm.context().of(Purpose::Rma)
+    }
+
+    /// Carries out the requests that have arrived.
+    ///
+    /// # Errors
+    /// The process can't go on, which no peer may bring about.
+    pub fn advance(&self, process: &Process) -> Result<bool> {
+        self.service.advance(process, 0, true)
+    }
+
+    /// Tells whether the margins are as they were.
+    pub fn is_sound(&self) -> bool {
+        let (low, rest) = self.memory.split_at(MARGIN);
+        let (_, high) = rest.split_at(WINDOW);
+        low.iter().chain(high).all(|byte| *byte == POISON)
+    }
+}
+
+/// Tells whether a request asks for so much that it only takes long.
+pub fn is_too_long(bytes: &[u8]) -> bool {
+    let Some(request) = Request::parse(bytes) else {
+        return false;
+    };
+    let asks = matches!(request.kind, Kind::Get | Kind::Accumulate);
+    // What no allocation can have is refused at once.
+    let too_long = |length: usize| (LONGEST_ANSWER..1 << 48).contains(&length);
+    asks && request.length().is_some_and(too_long)
+}

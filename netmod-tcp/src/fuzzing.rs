@@ -1,0 +1,428 @@
+//! What peers and strangers send, as functions of an input. For the fuzz targets alone; no part of the interface.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use netmod::{
+    AtomicOp, Header, Issued, Lane, LaneError, OpenError, Peer, RemoteAddr, RemoteKey, Resolver,
+    Sink, Token, Transport, VciId,
+};
+use rustix::net::sockopt;
+
+use crate::proof::{self, CHALLENGE, Call, HELLO, PROOF, VERDICT, Verdict};
+use crate::record::Record;
+use crate::wire;
+use crate::{Config, TcpTransport};
+
+/// Bytes of the page that is exposed, and of each of those before and behind it.
+const PAGE: usize = 4096;
+/// What the pages hold at the beginning.
+const FILL: u8 = 0x5a;
+/// The process that sends what the input says.
+const LIAR: Peer = 5;
+
+/// Gives the address record of every process, whatever is in it.
+#[derive(Default)]
+struct Records(Mutex<Vec<u8>>);
+
+impl Resolver for Records {
+    fn resolve(&self, _peer: Peer, _vci: VciId) -> Result<Vec<u8>, OpenError> {
+        Ok(self
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone())
+    }
+}
+
+/// Counts, and gives a place for every second long message.
+#[derive(Default)]
+struct Counts {
+    messages: usize,
+    placed: usize,
+    completed: Vec<Token>,
+    place: Vec<u8>,
+}
+
+/// The token of placed messages.
+const PLACED: Token = Token(1);
+
+impl Sink for Counts {
+    fn message(&mut self, _from: Peer, _header: &Header, payload: &[u8]) {
+        assert!(payload.len() <= wire::MAX_PAYLOAD);
+        self.messages += 1;
+    }
+    fn place(&mut self, _from: Peer, _header: &Header, len: usize) -> Option<(*mut u8, Token)> {
+        let filled = self.completed.iter().filter(|token| **token == PLACED);
+        if self.messages.is_multiple_of(2) || self.placed > filled.count() {
+            return None;
+        }
+        self.place = vec![0; len];
+        self.placed += 1;
+        Some((self.place.as_mut_ptr(), PLACED))
+    }
+    fn complete(&mut self, token: Token, _result: Result<(), LaneError>) {
+        self.completed.push(token);
+    }
+    fn peer_lost(&mut self, _peer: Peer, _why: String) {}
+}
+
+/// The bytes of an input, from the front.
+struct Bytes<'a>(&'a [u8]);
+
+impl<'a> Bytes<'a> {
+    fn take(&mut self, count: usize) -> &'a [u8] {
+        let (head, rest) = self.0.split_at(count.min(self.0.len()));
+        self.0 = rest;
+        head
+    }
+    fn byte(&mut self) -> u8 {
+        self.take(1).first().copied().unwrap_or(0)
+    }
+    /// A number as it matters: near bounds, a cookie, or any.
+    fn number(&mut self) -> u64 {
+        match self.byte() {
+            0xff => self
+                .take(8)
+                .iter()
+                .fold(0, |all, byte| all << 8 | u64::from(*byte)),
+            code @ 0xf0.. => u64::MAX - u64::from(code - 0xf0),
+            code @ 0xe0.. => PAGE as u64 - u64::from(code - 0xe0),
+            // The first use of the first operations.
+            code @ 0xc0.. => 1 << 32 | u64::from(code - 0xc0),
+            code @ 0x80.. => 1 << (code & 63),
+            code => code.into(),
+        }
+    }
+}
+
+/// A transport with a lane, its page of exposed memory between two others, and what its sink has counted.
+struct Victim {
+    records: Arc<Records>,
+    transport: TcpTransport,
+    lane: Box<dyn Lane>,
+    record: Record,
+    memory: Vec<u8>,
+    sink: Counts,
+    /// Memory for what is fetched: written until the operations are complete.
+    fetched: Vec<u64>,
+    issued: Vec<Token>,
+}
+
+impl Victim {
+    fn new() -> Victim {
+        let mut config = Config::new(0);
+        config.set_interfaces("lo").expect("a list of interfaces");
+        let records = Arc::new(Records::default());
+        let transport = TcpTransport::open(config, records.clone()).expect("a loopback interface");
+        let lane = transport.open_lane(0).expect("a lane");
+        let record = Record::parse(&transport.address(0)).expect("an address");
+        let mut memory = vec![FILL; 3 * PAGE];
+        // SAFETY: within the memory, which is dropped after the lane.
+        let key = unsafe { transport.expose(memory.as_mut_ptr().add(PAGE), PAGE) };
+        assert_eq!(key.map(|key| key.words[0]), Ok(0));
+        Victim {
+            records,
+            transport,
+            lane,
+            record,
+            memory,
+            sink: Counts::default(),
+            fetched: vec![0; 128 << 10],
+            issued: Vec::new(),
+        }
+    }
+
+    fn call(&self) -> TcpStream {
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.record.port));
+        let stream = stream.expect("somebody listens");
+        stream.set_nonblocking(true).expect("a socket");
+        // The next connections need its port.
+        sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).expect("a socket");
+        stream
+    }
+
+    /// Polls until `bytes` have come. `false`: they will not.
+    fn read(&mut self, stream: &mut TcpStream, bytes: &mut [u8]) -> bool {
+        let (mut got, start) = (0, Instant::now());
+        while got < bytes.len() {
+            self.lane.poll(&mut self.sink, 64);
+            match stream.read(&mut bytes[got..]) {
+                Ok(some @ 1..) => got += some,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                _ => return false,
+            }
+            assert!(start.elapsed() < Duration::from_secs(4), "no answer");
+        }
+        true
+    }
+
+    /// Becomes a process of the job, by the proof.
+    fn join(&mut self, from: Peer, stream_number: u8) -> Option<TcpStream> {
+        let mut stream = self.call();
+        let call = Call {
+            from: (from, 0),
+            to: (0, 0),
+            stream: stream_number,
+        };
+        let hello = proof::hello(call, [5; 16]);
+        stream.write_all(&hello).ok()?;
+        let mut challenge = [0; CHALLENGE];
+        if !self.read(&mut stream, &mut challenge) {
+            return None;
+        }
+        let proof = proof::proof(&self.record.secret, &hello, &challenge)?;
+        stream.write_all(&proof).ok()?;
+        let mut verdict = [0; VERDICT];
+        let judged = self.read(&mut stream, &mut verdict);
+        (judged && Verdict::from_bytes(&verdict) == Some(Verdict::Accepted)).then_some(stream)
+    }
+
+    /// Polls until nothing happens.
+    fn settle(&mut self) {
+        for _ in 0..1000 {
+            if !self.lane.poll(&mut self.sink, 64) {
+                break;
+            }
+        }
+    }
+
+    /// Sends bytes while the lane takes them.
+    fn write(&mut self, stream: &mut TcpStream, mut bytes: &[u8]) {
+        let mut answers = [0; 4096];
+        let mut fruitless = 0;
+        while !bytes.is_empty() && fruitless < 100 {
+            match stream.write(bytes) {
+                Ok(some) => bytes = &bytes[some..],
+                Err(error) if error.kind() == ErrorKind::WouldBlock => fruitless += 1,
+                Err(_) => break,
+            }
+            self.settle();
+            while let Ok(1..) = stream.read(&mut answers) {}
+        }
+        self.settle();
+    }
+
+    /// Asks the liar for something, as a program might.
+    fn ask(&mut self, input: &mut Bytes) {
+        let token = Token(100 + self.issued.len() as u64);
+        let remote = RemoteAddr {
+            key: RemoteKey {
+                address: 0,
+                words: [0, PAGE as u64],
+            },
+            offset: 8,
+        };
+        let local = self.fetched.as_mut_ptr();
+        let issued = match input.byte() % 6 {
+            0 => {
+                let len = 1 + input.number() as usize % (8 * self.fetched.len());
+                // SAFETY: `local` has so many bytes and is dropped after the lane.
+                unsafe { self.lane.get(LIAR, 0, local.cast(), len, remote, token) }
+            }
+            1 => {
+                let op = AtomicOp::Add;
+                // SAFETY: as before; the words are aligned.
+                unsafe { self.lane.atomic(LIAR, 0, op, 1, 2, local, remote, token) }
+            }
+            2 => {
+                let len = input.number() as usize % PAGE;
+                // SAFETY: as before.
+                unsafe { self.lane.put(LIAR, 0, local.cast(), len, remote, token) }
+            }
+            3 => self.lane.flush(LIAR, token),
+            4 => {
+                let len = input.number() as usize % PAGE;
+                let payload = &self.memory[..len];
+                let sent = self.lane.send(LIAR, 0, &Header([1, 2, 3]), payload);
+                sent.map(|()| Issued::Done)
+            }
+            _ => {
+                let data = &self.memory[..input.number() as usize % PAGE];
+                let sent = self.lane.signal(LIAR, 0, data, remote, &[1, 2], remote);
+                sent.map(|()| Issued::Done)
+            }
+        };
+        if issued == Ok(Issued::Pending) {
+            self.issued.push(token);
+        }
+    }
+
+    /// What must hold in the end: nothing but the exposed page was written, and every operation has ended once.
+    fn check(&mut self) {
+        for _ in 0..4 {
+            self.settle();
+        }
+        let around = self.memory[..PAGE].iter().chain(&self.memory[2 * PAGE..]);
+        assert!(around.copied().all(|byte| byte == FILL), "memory around");
+        let mut ended = self.sink.completed.clone();
+        ended.retain(|token| *token != PLACED);
+        for token in &self.issued {
+            let count = ended.iter().filter(|one| *one == token).count();
+            assert!(count <= 1, "{token:?} has ended {count} times");
+        }
+        ended.retain(|token| !self.issued.contains(token));
+        assert_eq!(ended, [], "nobody waits for these");
+    }
+}
+
+/// Builds a frame that is right in itself; what it says may be wrong.
+fn frame(input: &mut Bytes, bytes: &mut Vec<u8>) {
+    let (kind, code) = (input.byte(), input.byte());
+    // Any frame would do; prefix and fixed part are as its kind has them.
+    let before = bytes.len();
+    bytes.extend_from_slice(&[0, 0, 0, 0, kind, code, 0, 0]);
+    let fixed = match kind {
+        1 => 3,
+        2 | 7 => 2,
+        3 | 10 => 4,
+        4 => 5,
+        5 | 6 | 8 | 9 => 1,
+        _ => 0,
+    };
+    for _ in 0..fixed {
+        bytes.extend_from_slice(&input.number().to_ne_bytes());
+    }
+    let (len, byte) = (input.number() % 100_000, input.byte());
+    let len = match kind {
+        1 | 2 | 6 | 10 | 14 => len as usize,
+        _ => 0,
+    };
+    bytes.resize(bytes.len() + len, byte);
+    let total = (bytes.len() - before - wire::PREFIX) as u32;
+    bytes[before..before + 4].copy_from_slice(&total.to_ne_bytes());
+}
+
+/// Reads frames of a process that has proved itself, while this one asks it for things.
+pub fn peer(bytes: &[u8]) {
+    let mut input = Bytes(bytes);
+    let mut victim = Victim::new();
+    let mut streams: Vec<TcpStream> = victim.join(LIAR, 0).into_iter().collect();
+    assert!(!streams.is_empty(), "who proves itself is taken");
+    let mut pending = Vec::new();
+    for _ in 0..64 {
+        if input.0.is_empty() {
+            break;
+        }
+        let code = input.byte();
+        let which = usize::from(code >> 4) % streams.len().max(1);
+        match code % 8 {
+            0 | 1 => frame(&mut input, &mut pending),
+            2 => {
+                let count = usize::from(input.byte());
+                pending.extend_from_slice(input.take(count));
+            }
+            3 => {
+                let rest = pending.split_off(usize::from(input.byte()).min(pending.len()));
+                if let Some(stream) = streams.get_mut(which) {
+                    victim.write(stream, &pending);
+                }
+                pending = rest;
+            }
+            4 => {
+                if let Some(stream) = streams.get_mut(which) {
+                    victim.write(stream, &pending);
+                }
+                pending.clear();
+            }
+            5 if streams.len() < 3 => streams.extend(victim.join(LIAR, code >> 4)),
+            6 if streams.len() > 1 => drop(streams.remove(which)),
+            _ => victim.ask(&mut input),
+        }
+    }
+    if let Some(stream) = streams.first_mut() {
+        victim.write(stream, &pending);
+    }
+    drop(streams);
+    victim.check();
+    // The lane ends before the memory that it may write.
+    let Victim {
+        lane,
+        transport,
+        memory,
+        fetched,
+        ..
+    } = victim;
+    drop(lane);
+    drop(transport);
+    drop((memory, fetched));
+}
+
+/// Takes calls of strangers, and calls one.
+pub fn stranger(bytes: &[u8]) {
+    let mut input = Bytes(bytes);
+    let _ = Record::parse(bytes).map(|record| {
+        assert_eq!(Record::parse(&record.to_bytes()).is_some(), true);
+        record.places().count()
+    });
+    let mut victim = Victim::new();
+    match input.byte() % 2 {
+        0 => call_in(&mut victim, &mut input),
+        _ => be_called(&mut victim, &mut input),
+    }
+    victim.check();
+}
+
+/// Says what the input has to the listening socket: from the beginning, or after a right hello.
+fn call_in(victim: &mut Victim, input: &mut Bytes) {
+    let mut stream = victim.call();
+    let call = Call {
+        from: (input.number() as Peer, input.byte().into()),
+        to: (u32::from(input.byte() / 128), 0),
+        stream: input.byte(),
+    };
+    let mut hello = proof::hello(call, [5; 16]);
+    for _ in 0..input.byte() % 4 {
+        hello[usize::from(input.byte()) % HELLO] = input.byte();
+    }
+    let said = usize::from(input.byte()).min(HELLO);
+    victim.write(&mut stream, &hello[..said]);
+    victim.write(&mut stream, input.0);
+}
+
+/// Answers a call of the lane with what the input has.
+fn be_called(victim: &mut Victim, input: &mut Bytes) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let secret = [7; proof::SECRET];
+    let record = Record {
+        secret,
+        port,
+        addresses: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
+    };
+    let mut record = record.to_bytes();
+    let (flags, cut) = (input.byte(), input.byte());
+    if flags & 1 != 0 {
+        record.truncate(cut.into());
+    }
+    *victim
+        .records
+        .0
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner) = record;
+    let _ = victim.lane.send(LIAR, 0, &Header([1, 2, 3]), &[1, 2, 3]);
+    victim.settle();
+    if flags & 1 != 0 {
+        return;
+    }
+    let (mut stream, _) = listener.accept().expect("the lane calls");
+    stream.set_nonblocking(true).expect("a socket");
+    sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).expect("a socket");
+    let mut hello = [0; HELLO];
+    if !victim.read(&mut stream, &mut hello) {
+        return;
+    }
+    if flags & 2 != 0 {
+        let challenge = proof::challenge(&secret, &hello, [3; 16]);
+        victim.write(&mut stream, &challenge);
+        let mut proof = [0; PROOF];
+        let _ = stream.read(&mut proof);
+        if flags & 4 != 0 {
+            victim.write(&mut stream, &Verdict::Accepted.to_bytes());
+        }
+    }
+    let rest = input.take(usize::MAX);
+    victim.write(&mut stream, rest);
+}
