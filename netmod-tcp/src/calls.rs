@@ -8,8 +8,11 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
-use crate::proof::{CHALLENGE, Call, HELLO, Secret};
-use crate::shared::{Shared, allow_descriptors};
+use netmod_kit::admission::handshake::CHALLENGE;
+use netmod_kit::admission::{Initiator, Secret, descriptors};
+
+use crate::hello::Call;
+use crate::shared::Shared;
 
 /// How long a host may be silent, in milliseconds.
 pub(crate) const SILENCE: u32 = 10_000;
@@ -28,12 +31,14 @@ pub(crate) enum Phase {
 
 /// A call of this side's.
 pub(crate) struct Attempt {
+    pub call: Call,
     pub secret: Secret,
     pub places: Vec<SocketAddr>,
     pub next: usize,
     pub stream: Option<TcpStream>,
     pub phase: Phase,
-    pub hello: [u8; HELLO],
+    /// The handshake of this connection, once the hello was sent.
+    pub initiator: Option<Initiator>,
     pub buffer: [u8; CHALLENGE],
     pub got: usize,
     /// Why addresses did not do, the last of each.
@@ -42,6 +47,9 @@ pub(crate) struct Attempt {
     pub nobody: bool,
     /// In this round somebody was connected to who said nothing in time.
     pub silent: bool,
+    /// A connection was closed from the other end before a challenge came: an unproved connection makes way for newer
+    /// ones.
+    pub was_dropped: bool,
     pub rounds: u32,
     pub began: Instant,
     pub since: Instant,
@@ -53,6 +61,14 @@ impl Attempt {
         !self.refusals.is_empty() && !matches!(self.phase, Phase::Judged)
     }
 
+    /// Whether the address that is tried is one of this host's.
+    pub fn is_within_host(&self, shared: &Shared) -> bool {
+        let place = self.places.get(self.next.wrapping_sub(1));
+        place.map(SocketAddr::ip).is_some_and(|address| {
+            address.is_loopback() || shared.interfaces.iter().any(|one| one.address == address)
+        })
+    }
+
     pub fn note(&mut self, why: String, nobody: bool) {
         self.nobody &= nobody;
         self.stream = None;
@@ -62,16 +78,6 @@ impl Attempt {
             self.refusals.push((place, why));
         }
     }
-}
-
-/// Somebody who has called.
-pub(crate) struct Guest {
-    pub stream: TcpStream,
-    /// The hello and who it is from, once it was understood, and what was answered.
-    pub known: Option<(Call, [u8; HELLO], [u8; CHALLENGE])>,
-    pub buffer: [u8; HELLO],
-    pub got: usize,
-    pub since: Instant,
 }
 
 /// What reading a fixed number of bytes has come to.
@@ -123,7 +129,7 @@ pub(crate) fn connect(place: SocketAddr, shared: &Shared) -> Result<TcpStream, E
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let make = || rustix::net::socket_with(family, SocketType::STREAM, flags, None);
     let socket: OwnedFd = match make() {
-        Err(Errno::MFILE) if allow_descriptors() => make()?,
+        Err(Errno::MFILE) if descriptors::raise_limit() => make()?,
         other => other?,
     };
     shared

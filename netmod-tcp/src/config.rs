@@ -146,12 +146,12 @@ impl Config {
         }
         if let Some(text) = variables.text(STREAMS.name) {
             let count = text.parse().ok();
-            let count = count.filter(|count| (1..=crate::proof::STREAMS).contains(count));
+            let count = count.filter(|count| (1..=crate::hello::STREAMS).contains(count));
             config.streams = count.ok_or_else(|| {
                 format!(
                     "{} is {text:?}; it can be a whole number from 1 to {}",
                     STREAMS.name,
-                    crate::proof::STREAMS
+                    crate::hello::STREAMS
                 )
             })?;
         }

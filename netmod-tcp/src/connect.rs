@@ -9,16 +9,17 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use netmod::{LaneError, Peer};
+use netmod_kit::admission::handshake::CHALLENGE;
+use netmod_kit::admission::{Accepted, Admitted, Initiator, Served};
 use rustix::event::epoll::{self, EventFlags};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 
-use crate::calls::{Attempt, Guest, Phase, Reading, connect, explain, read, say, set_options};
+use crate::calls::{Attempt, Phase, Reading, connect, explain, read, say, set_options};
 use crate::conn::{Conn, NOBODY, Out};
+use crate::hello::{Call, PROTOCOL, VERDICT, Verdict};
 use crate::lane::{Notice, State, TcpLane, about, event};
-use crate::proof::{self, CHALLENGE, Call, HELLO, PROOF, VERDICT, Verdict};
 use crate::record::Record;
-use crate::shared::allow_descriptors;
 use crate::silence;
 use crate::streams;
 
@@ -32,15 +33,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const ROUNDS: u32 = 10;
 /// Between two rounds of trying.
 const PAUSE: Duration = Duration::from_millis(50);
-/// How long a stranger may take to say who it is.
-const GUEST: Duration = Duration::from_secs(5);
-/// How long a guest may take to prove itself where descriptors are short: many times what one of the job takes, though
-/// others have its core.
-const STRANGER: Duration = Duration::from_secs(1);
-/// How long it may take to prove that: it has to poll for it, and may compute.
-const PROVING: Duration = Duration::from_secs(60);
-/// Strangers at a time.
-const GUESTS: usize = 1024;
+/// How long all are tried if a connection was closed from the other end before a challenge came: under a flood of
+/// connections it takes several tries.
+const PATIENCE_IF_DROPPED: Duration = Duration::from_secs(60);
 
 impl TcpLane {
     /// Calls a peer's VCI.
@@ -58,24 +53,23 @@ impl TcpLane {
             to: (peer, vci),
             stream,
         };
-        let Ok(nonce) = proof::random() else {
-            return self.not_reached(index, "the kernel gives no random numbers");
-        };
         let mut places: Vec<SocketAddr> = record.places().collect();
         streams::sort(&mut places, &self.shared.interfaces, stream);
         let now = Instant::now();
         let attempt = Attempt {
+            call,
             secret: record.secret,
             places,
             next: 0,
             stream: None,
             phase: Phase::Connecting,
-            hello: proof::hello(call, nonce),
+            initiator: None,
             buffer: [0; CHALLENGE],
             got: 0,
             refusals: Vec::new(),
             nobody: true,
             silent: false,
+            was_dropped: false,
             rounds: 0,
             began: now,
             since: now,
@@ -125,8 +119,17 @@ impl TcpLane {
                     return;
                 }
                 Err(error) => {
-                    attempt.note(explain(error), error == Errno::CONNREFUSED);
-                    if error == Errno::MFILE {
+                    let is_short = matches!(error, Errno::MFILE | Errno::NFILE);
+                    if is_short && self.pending.drop_oldest() {
+                        if let Some(attempt) = self.attempt(index) {
+                            attempt.next -= 1;
+                        }
+                        continue;
+                    }
+                    if let Some(attempt) = self.attempt(index) {
+                        attempt.note(explain(error), error == Errno::CONNREFUSED);
+                    }
+                    if is_short {
                         self.park_one();
                     }
                 }
@@ -136,7 +139,11 @@ impl TcpLane {
             return;
         };
         attempt.rounds += 1;
-        let is_early = attempt.rounds < ROUNDS || attempt.began.elapsed() < PATIENCE;
+        let patience = match attempt.was_dropped {
+            true => PATIENCE_IF_DROPPED,
+            false => PATIENCE,
+        };
+        let is_early = attempt.rounds < ROUNDS || attempt.began.elapsed() < patience;
         if attempt.silent || (!attempt.nobody && is_early) {
             attempt.phase = Phase::Pausing(Instant::now() + PAUSE);
             attempt.next = 0;
@@ -187,9 +194,19 @@ impl TcpLane {
                         attempt.note(explain(error), error == Errno::CONNREFUSED);
                         return self.try_next(index);
                     }
-                    if let Err(why) = say(stream, &attempt.hello) {
-                        attempt.note(why, false);
-                        return self.try_next(index);
+                    let context = attempt.call.to_context();
+                    let begun = Initiator::new(&PROTOCOL, &context, &attempt.secret);
+                    let said = match begun {
+                        Ok((initiator, hello)) => say(stream, &hello).map(|()| initiator),
+                        Err(error) => Err(format!("the kernel gives no random numbers: {error}")),
+                    };
+                    match said {
+                        Ok(initiator) => attempt.initiator = Some(initiator),
+                        Err(why) => {
+                            attempt.was_dropped = true;
+                            attempt.note(why, false);
+                            return self.try_next(index);
+                        }
                     }
                     attempt.phase = Phase::Challenged;
                     let data = event(about::CALL, index);
@@ -217,13 +234,16 @@ impl TcpLane {
                     };
                     match reading {
                         Reading::Part => return,
-                        Reading::Ended(why) => attempt.note(why, false),
+                        Reading::Ended(why) => {
+                            attempt.was_dropped = true;
+                            attempt.note(why, false);
+                        }
                         Reading::Whole => {
-                            let ours =
-                                proof::proof(&attempt.secret, &attempt.hello, &attempt.buffer);
+                            let initiator = attempt.initiator.take();
+                            let ours = initiator.and_then(|it| it.answer(&attempt.buffer).ok());
                             let said =
                                 match (ours, &attempt.stream) {
-                                    (Some(ours), Some(stream)) => say(stream, &ours),
+                                    (Some((ours, _)), Some(stream)) => say(stream, &ours),
                                     _ => Err("another program, or another job, listens there"
                                         .to_string()),
                                 };
@@ -258,7 +278,7 @@ impl TcpLane {
                     match verdict {
                         Ok(Verdict::Accepted) => {
                             if let Some(stream) = attempt.stream.take() {
-                                self.show_out_crossed(index);
+                                self.drop_crossed(index);
                                 self.opened(index, stream);
                             }
                             return;
@@ -298,134 +318,56 @@ impl TcpLane {
         }
     }
 
-    /// Takes in who calls.
+    /// Accepts connections, which prove the secret before anything else.
     pub(crate) fn accept(&mut self) {
-        for _ in 0..16 {
-            let stream = match self.listener.accept() {
-                Ok((stream, _)) => stream,
-                Err(error) if error.raw_os_error() == Some(libc::EMFILE) && allow_descriptors() => {
-                    continue;
-                }
-                Err(error) => {
-                    if error.raw_os_error() == Some(libc::EMFILE) {
-                        // Strangers have no right to the descriptors of those who have one to be here. Who is
-                        // new is given the time to prove itself.
-                        if self.show_out_the_oldest(is_stranger) {
-                            continue;
-                        }
-                        let mut guests = self.guests.iter().flatten();
-                        if guests.all(|guest| guest.known.is_some()) {
-                            self.park_one();
-                        }
-                    }
-                    return;
-                }
-            };
-            if stream.set_nonblocking(true).is_err() || set_options(&stream).is_err() {
-                continue;
-            }
-            if self.guest_count >= GUESTS {
-                self.show_out_the_oldest(|_| true);
-            }
-            let guest = Guest {
-                stream,
-                known: None,
-                buffer: [0; HELLO],
-                got: 0,
-                since: Instant::now(),
-            };
-            let free = self.guests.iter().position(Option::is_none);
-            let place = free.unwrap_or_else(|| {
-                self.guests.push(None);
-                self.guests.len() - 1
-            });
-            let data = event(about::GUEST, place as u32);
-            if epoll::add(&self.epoll, &guest.stream, data, EventFlags::IN).is_ok() {
-                self.guests[place] = Some(Box::new(guest));
-                self.guest_count += 1;
-            }
+        let (listener, epoll) = (&self.listener, &self.epoll);
+        let accepted = self.pending.accept(
+            || {
+                let (stream, _) = listener.accept()?;
+                stream.set_nonblocking(true)?;
+                set_options(&stream)?;
+                Ok(stream)
+            },
+            |slot, stream| {
+                let data = event(about::PENDING, slot as u32);
+                Ok(epoll::add(epoll, stream, data, EventFlags::IN)?)
+            },
+        );
+        // Descriptors are short, and none of them is a stranger's.
+        if accepted == Accepted::Short && self.pending.is_empty() {
+            self.park_one();
         }
     }
 
-    /// Shows out the one of those that has been here longest. Returns whether there was one.
-    fn show_out_the_oldest(&mut self, those: impl Fn(&Guest) -> bool) -> bool {
-        let all = self.guests.iter().enumerate();
-        let oldest = all
-            .filter_map(|(place, guest)| Some((guest.as_deref()?, place)))
-            .filter(|(guest, _)| those(guest))
-            .map(|(guest, place)| (guest.since, place))
-            .min();
-        oldest.is_some_and(|(_, place)| self.show_out(place as u32).is_some())
-    }
-
-    /// The other end has accepted our call, and given up its own, if that crossed ours: whose proof may be there, to be read
-    /// when the connection that it was meant to be has been closed again.
-    fn show_out_crossed(&mut self, index: u32) {
+    /// The other end has accepted our call, and given up its own, if that crossed ours: its proof may be there, to be
+    /// read when the connection that it was meant to be has been closed again.
+    fn drop_crossed(&mut self, index: u32) {
         let endpoint = &self.endpoints[index as usize];
         let (from, stream) = ((endpoint.peer, endpoint.vci), endpoint.stream);
-        let crossed = |guest: &Guest| {
-            let call = guest.known.as_ref().map(|known| known.0);
+        self.pending.drop_where(|context| {
+            let call = Call::from_context(context);
             call.is_some_and(|call| call.from == from && call.stream == stream)
-        };
-        for place in 0..self.guests.len() {
-            if self.guests[place].as_deref().is_some_and(crossed) {
-                self.show_out(place as u32);
-            }
-        }
+        });
     }
 
-    fn show_out(&mut self, place: u32) -> Option<Box<Guest>> {
-        let guest = self.guests.get_mut(place as usize)?.take();
-        self.guest_count -= usize::from(guest.is_some());
-        guest
-    }
-
-    /// A guest has said something, or has gone.
-    pub(crate) fn guest_speaks(&mut self, place: u32) {
+    /// An unproved connection has said something, or has ended.
+    pub(crate) fn go_on_with_pending(&mut self, slot: u32) {
         let own = (self.me(), self.vci);
         let secret = self.shared.secret;
-        loop {
-            let Some(Some(guest)) = self.guests.get_mut(place as usize) else {
-                return;
-            };
-            let Guest {
-                stream,
-                known,
-                buffer,
-                got,
-                ..
-            } = &mut **guest;
-            let wanted = if known.is_some() { PROOF } else { HELLO };
-            let reading = read(stream, &mut buffer[..wanted], got);
-            match (reading, &known) {
-                (Reading::Part, _) => return,
-                (Reading::Whole, None) => {
-                    let hello = *buffer;
-                    let call = proof::read_hello(&hello);
-                    let call = call.filter(|call| call.to == own && call.from != own);
-                    if let (Some(call), Ok(nonce)) = (call, proof::random()) {
-                        let challenge = proof::challenge(&secret, &hello, nonce);
-                        if say(stream, &challenge).is_ok() {
-                            *known = Some((call, hello, challenge));
-                            *got = 0;
-                            continue;
-                        }
-                    }
-                }
-                (Reading::Whole, Some((call, hello, challenge))) => {
-                    let theirs = buffer.first_chunk::<PROOF>();
-                    if theirs.is_some_and(|it| proof::is_proved(&secret, hello, challenge, it)) {
-                        let call = *call;
-                        if let Some(guest) = self.show_out(place) {
-                            self.admit(call, guest.stream);
-                        }
-                        return;
-                    }
-                }
-                (Reading::Ended(_), _) => {}
-            }
-            self.show_out(place);
-            return;
+        let is_for_us = |call: &Call| call.to == own && call.from != own;
+        let served = self.pending.serve(slot as usize, |context| {
+            Call::from_context(context)
+                .filter(is_for_us)
+                .map(|_| secret)
+        });
+        if let Served::Admitted(Admitted {
+            connection,
+            context,
+            ..
+        }) = served
+            && let Some(call) = Call::from_context(&context)
+        {
+            self.admit(call, connection);
         }
     }
 
@@ -475,6 +417,8 @@ impl TcpLane {
                         Phase::Connecting => {
                             let over = now - attempt.since > ADDRESS;
                             if over {
+                                // Within a host only a listener whose queue is full gives no answer.
+                                attempt.silent |= attempt.is_within_host(&self.shared);
                                 attempt.note("no answer".to_string(), false);
                             }
                             over
@@ -499,15 +443,7 @@ impl TcpLane {
             }
             self.attempts.push(index);
         }
-        for place in 0..self.guests.len() {
-            let over = |guest: &Guest| match guest.known {
-                None => now - guest.since > GUEST,
-                Some(_) => now - guest.since > PROVING,
-            };
-            if self.guests[place].as_deref().is_some_and(over) {
-                self.show_out(place as u32);
-            }
-        }
+        self.pending.look_at_clock(now);
     }
 
     /// Ends everything with a process.
@@ -559,9 +495,4 @@ impl TcpLane {
     pub(crate) fn leave_taken(&mut self, peer: Peer) {
         self.end(peer, "it has left MPI (MPI_Finalize)", || State::Left);
     }
-}
-
-/// Whether a guest has had the time to prove itself, and has not.
-fn is_stranger(guest: &Guest) -> bool {
-    guest.known.is_none() && guest.since.elapsed() > STRANGER
 }

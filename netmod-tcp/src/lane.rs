@@ -1,7 +1,7 @@
 //! A lane: the connections of one VCI; sending, and the round of a poll.
 
 use std::collections::VecDeque;
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 
@@ -9,12 +9,14 @@ use netmod::{
     AtomicOp, Header, IoVec, Issued, Lane, LaneError, MAX_IOVECS, Peer, RemoteAddr, Sink, Token,
     VciId, WakeUp,
 };
+use netmod_kit::admission::{Pending, descriptors};
 use netmod_kit::{PeerTable, bundle};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
 use crate::buffer::Buffer;
-use crate::calls::{Attempt, Guest};
+use crate::calls::Attempt;
 use crate::conn::{COPY, Conn, Out};
+use crate::hello::{PROTOCOL, PROVING};
 use crate::ops::Ops;
 use crate::pipe::Pipe;
 use crate::shared::Shared;
@@ -90,7 +92,7 @@ pub(crate) mod about {
     pub const LISTENER: u64 = 0;
     pub const CONN: u64 = 1;
     pub const CALL: u64 = 2;
-    pub const GUEST: u64 = 3;
+    pub const PENDING: u64 = 3;
 }
 
 /// The number of an event.
@@ -115,9 +117,8 @@ pub(crate) struct TcpLane {
     pub(crate) streams: usize,
     /// Endpoints that call or expect a call.
     pub(crate) attempts: Vec<u32>,
-    /// Who has called and has not proved anything.
-    pub(crate) guests: Vec<Option<Box<Guest>>>,
-    pub(crate) guest_count: usize,
+    /// Connections that have not proved the secret.
+    pub(crate) pending: Pending<TcpStream>,
     /// Endpoints for which the kernel had no room.
     pub(crate) stuck: Vec<u32>,
     /// Endpoints that hold frames.
@@ -163,8 +164,7 @@ impl TcpLane {
             open: 0,
             streams: 0,
             attempts: Vec::new(),
-            guests: Vec::new(),
-            guest_count: 0,
+            pending: Pending::new(PROTOCOL, descriptors::spare_slots(), PROVING),
             stuck: Vec::new(),
             dirty: Vec::new(),
             put_to: Vec::new(),
@@ -524,7 +524,7 @@ impl Lane for TcpLane {
             }
         }
         let quiet = self.open - self.streams <= self.hot.len() && !self.hot.is_empty();
-        let strangers = self.guest_count + self.streams;
+        let strangers = self.pending.len() + self.streams;
         let every = match (self.attempts.is_empty(), quiet, strangers) {
             (true, true, 0) => QUIET_LOOK,
             (true, true, _) => 8,

@@ -18,7 +18,8 @@
 //!   shows by the kernel's keep-alive, and by what it owes an answer to ([`silence`]), after 10 seconds.
 //!   A connection that breaks while both processes live is reported as a loss, too: numbering and
 //!   keeping what was sent would cost every message a copy.
-//! - **Strangers** at the port have to prove that they know the job's secret ([`proof`]).
+//! - **Strangers** at the port have to prove that they know the job's secret ([`hello`]), and cost bounded slots and
+//!   time until then ([`netmod_kit::admission`]).
 
 #![deny(unsafe_code)]
 
@@ -34,6 +35,7 @@ mod exposure;
 pub mod fuzzing;
 #[allow(unsafe_code, reason = "memory that programs lend")]
 mod gather;
+mod hello;
 #[allow(unsafe_code, reason = "getifaddrs is a C list")]
 mod interfaces;
 #[allow(unsafe_code, reason = "memory that programs lend")]
@@ -48,7 +50,6 @@ mod park;
 mod pipe;
 #[allow(unsafe_code, reason = "memory that programs lend")]
 mod places;
-mod proof;
 #[allow(unsafe_code, reason = "memory that programs lend")]
 mod receive;
 mod record;

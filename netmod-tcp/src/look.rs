@@ -122,7 +122,7 @@ impl TcpLane {
             match what {
                 about::LISTENER => self.accept(),
                 about::CALL => self.call_goes_on(index),
-                about::GUEST => self.guest_speaks(index),
+                about::PENDING => self.go_on_with_pending(index),
                 _ => {
                     if self.receive(index, sink) {
                         any = true;
@@ -132,7 +132,7 @@ impl TcpLane {
             }
         }
         self.events = events;
-        if !self.attempts.is_empty() || self.guest_count > 0 {
+        if !self.attempts.is_empty() || !self.pending.is_empty() {
             self.look_at_clock();
         }
         any

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use crate::proof::{SECRET, Secret};
+use netmod_kit::admission::Secret;
 
 const VERSION: u8 = 1;
 
@@ -21,7 +21,7 @@ impl Record {
     /// As bytes; addresses that don't fit are left out.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = vec![VERSION];
-        bytes.extend(self.secret);
+        bytes.extend(self.secret.as_bytes());
         bytes.extend(self.port.to_le_bytes());
         for address in &self.addresses {
             let (family, octets) = match address {
@@ -39,7 +39,7 @@ impl Record {
     /// From bytes; `None` if they are none.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Record> {
         let (version, rest) = bytes.split_first()?;
-        let (secret, rest) = rest.split_first_chunk::<SECRET>()?;
+        let (secret, rest) = rest.split_first_chunk::<{ Secret::LENGTH }>()?;
         let (port, mut rest) = rest.split_first_chunk::<2>()?;
         if *version != VERSION {
             return None;
@@ -61,7 +61,7 @@ impl Record {
             };
         }
         (!addresses.is_empty()).then_some(Record {
-            secret: *secret,
+            secret: Secret::from_bytes(*secret),
             port: u16::from_le_bytes(*port),
             addresses,
         })
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn records_round_trip_and_other_bytes_are_refused() {
         let record = Record {
-            secret: [9; SECRET],
+            secret: Secret::from_bytes([9; Secret::LENGTH]),
             port: 40_000,
             addresses: vec!["10.1.2.3".parse().unwrap(), "fd00::1".parse().unwrap()],
         };

@@ -4,12 +4,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use netmod::{OpenError, Resolver};
+use netmod_kit::admission::Secret;
 
 use crate::config::{Config, PORTS};
 use crate::congestion::Congestion;
 use crate::exposure::Exposures;
 use crate::interfaces::Interface;
-use crate::proof::Secret;
 
 /// Calls that wait until this process polls, at most: it may compute while all others call. (The kernel has a bound of its
 /// own, 4096 by default; beyond it calls are not answered, and who calls gives up after a while.)
@@ -83,17 +83,4 @@ impl Shared {
             ))
         })
     }
-}
-
-/// Takes as many descriptors as the administrator allows, when there are no more: each peer that is
-/// talked to needs one. (Not before: programs that use select(2) can't hold large ones.) Returns
-/// whether there are more now.
-pub(crate) fn allow_descriptors() -> bool {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    let most = Rlimit {
-        current: limit.maximum,
-        ..limit
-    };
-    limit.current != limit.maximum && setrlimit(Resource::Nofile, most).is_ok()
 }

@@ -8,7 +8,10 @@ use std::time::{Duration, Instant};
 
 use netmod::{Header, LaneError, OpenError, Peer, Resolver, Sink, Token, Transport, VciId};
 
-use crate::proof::{self, CHALLENGE, Call, VERDICT, Verdict};
+use netmod_kit::admission::Initiator;
+use netmod_kit::admission::handshake::CHALLENGE;
+
+use crate::hello::{Call, PROTOCOL, VERDICT, Verdict};
 use crate::record::Record;
 use crate::wire::{self, Kind};
 use crate::{Config, TcpTransport};
@@ -139,7 +142,7 @@ fn join(lane: &mut dyn netmod::Lane, sink: &mut Counts, record: &Record, from: P
         to: (0, 0),
         stream: 0,
     };
-    let hello = proof::hello(call, [5; 16]);
+    let (initiator, hello) = Initiator::new(&PROTOCOL, &call.to_context(), &record.secret).unwrap();
     stream.write_all(&hello).unwrap();
     let mut answer = |stream: &mut TcpStream, bytes: &mut [u8]| {
         let (mut got, start) = (0, Instant::now());
@@ -155,7 +158,7 @@ fn join(lane: &mut dyn netmod::Lane, sink: &mut Counts, record: &Record, from: P
     };
     let mut challenge = [0; CHALLENGE];
     answer(&mut stream, &mut challenge);
-    let proof = proof::proof(&record.secret, &hello, &challenge).unwrap();
+    let (proof, _) = initiator.answer(&challenge).unwrap();
     stream.write_all(&proof).unwrap();
     let mut verdict = [0; VERDICT];
     answer(&mut stream, &mut verdict);

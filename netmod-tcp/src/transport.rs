@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use netmod::{Atomics, Lane, Limits, OpenError, RemoteKey, Resolver, Signals, Transport, VciId};
+use netmod_kit::admission::Secret;
 
 use crate::config::Config;
 use crate::congestion::Congestion;
 use crate::exposure::Exposures;
 use crate::interfaces;
 use crate::lane::TcpLane;
-use crate::proof;
 use crate::record::Record;
 use crate::shared::Shared;
 use crate::wire::{MAX_PAYLOAD, MAX_SIGNAL};
@@ -39,7 +39,7 @@ impl TcpTransport {
             interfaces::all().map_err(|error| failed("the interfaces can't be listed", error))?;
         let (interfaces, left_out) = interfaces::choose(&all, &config.interfaces)
             .map_err(|error| OpenError(format!("tcp: {error}")))?;
-        let secret = proof::random().map_err(|error| failed("no random numbers", error))?;
+        let secret = Secret::random().map_err(|error| failed("no random numbers", error))?;
         let congestion = Congestion::new(&config.congestion)?;
         let shared = Shared {
             config,

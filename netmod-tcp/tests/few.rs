@@ -2,13 +2,17 @@
 
 mod common;
 
+use std::io::Write;
 use std::net::TcpStream;
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use common::{pair, poll_until};
-use netmod::Header;
+use common::{caller, hello, pair, poll_until};
+use netmod::{Header, Transport};
+use rustix::net::{AddressFamily, SocketType};
 
-/// They don't cost the job a connection.
+/// Neither idle strangers nor those that say a hello without a proof cost the job a connection, or keep a process of
+/// the job out.
 #[test]
 fn strangers_get_no_descriptors_of_others() {
     let mut nodes = pair(1);
@@ -24,8 +28,16 @@ fn strangers_get_no_descriptors_of_others() {
     let before = nodes[1].accepted();
     assert_eq!(before.len(), 1);
     let port = nodes[1].port();
+    // A process of the job whose descriptor is not one of this process's few.
+    let late: OwnedFd = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     let strangers: Vec<TcpStream> = (0..60)
-        .map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap())
+        .map(|number| {
+            let mut stranger = TcpStream::connect(("127.0.0.1", port)).unwrap();
+            if number % 2 == 0 {
+                stranger.write_all(&hello(number, there)).unwrap();
+            }
+            stranger
+        })
         .collect();
     // Room for a third of them.
     let files = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
@@ -44,10 +56,22 @@ fn strangers_get_no_descriptors_of_others() {
     while start.elapsed() < Duration::from_secs(2) {
         nodes.iter_mut().for_each(|node| _ = node.poll());
     }
+    let place = std::net::SocketAddr::from(([127, 0, 0, 1], port));
+    rustix::net::connect(&late, &place).unwrap();
+    let record = nodes[1].transport.address(0);
+    let admitted = caller(TcpStream::from(late), &record, 77, there);
+    let start = Instant::now();
+    while !admitted.is_finished() {
+        nodes.iter_mut().for_each(|node| _ = node.poll());
+        assert!(start.elapsed() < Duration::from_secs(10), "not admitted");
+    }
+    let late = admitted.join().unwrap();
     drop(strangers);
     for _ in 0..1000 {
         nodes.iter_mut().for_each(|node| _ = node.poll());
     }
-    assert_eq!(nodes[1].accepted(), before);
+    let after = nodes[1].accepted();
+    assert!(after.len() == 2 && after.contains(&before[0]), "{after:?}");
     assert!(nodes.iter().all(|node| node.sinks[0].lost.is_empty()));
+    drop(late);
 }

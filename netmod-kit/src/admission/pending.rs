@@ -59,7 +59,6 @@ pub enum Served<C> {
 /// An unproved connection.
 struct Slot<C> {
     connection: C,
-    since: Instant,
     /// What it has said of the hello, or of the proof.
     buffer: [u8; MAX_HELLO],
     filled: usize,
@@ -72,8 +71,12 @@ pub struct Pending<C> {
     protocol: Protocol,
     deadline: Duration,
     grace: Duration,
-    slots: Vec<Option<Box<Slot<C>>>>,
+    /// Connections with the time of their acceptance. Grows up to `most`.
+    slots: Vec<Option<(Instant, Box<Slot<C>>)>>,
+    most: usize,
     count: usize,
+    /// No deadline passes before this.
+    look: Instant,
 }
 
 impl<C: Read + Write + AsFd> Pending<C> {
@@ -83,8 +86,10 @@ impl<C: Read + Write + AsFd> Pending<C> {
             protocol,
             deadline,
             grace: LONGEST_GRACE,
-            slots: std::iter::repeat_with(|| None).take(slots.max(1)).collect(),
+            slots: Vec::new(),
+            most: slots.max(1),
             count: 0,
+            look: Instant::now(),
         }
     }
 
@@ -108,7 +113,7 @@ impl<C: Read + Write + AsFd> Pending<C> {
         mut watch: impl FnMut(usize, &C) -> io::Result<()>,
     ) -> Accepted {
         for _ in 0..AT_ONCE {
-            if self.count == self.slots.len() && !self.make_way() {
+            if self.count == self.most && !self.make_way() {
                 return Accepted::Short;
             }
             match accept() {
@@ -136,28 +141,32 @@ impl<C: Read + Write + AsFd> Pending<C> {
     }
 
     fn take_in(&mut self, connection: C, watch: &mut impl FnMut(usize, &C) -> io::Result<()>) {
-        let Some(free) = self.slots.iter().position(Option::is_none) else {
-            return;
-        };
+        let free = self.slots.iter().position(Option::is_none);
+        let free = free.unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() - 1
+        });
         if watch(free, &connection).is_err() {
             return;
         }
+        let now = Instant::now();
         if self.count == 0 {
             self.grace = LONGEST_GRACE;
+            self.look = now + self.deadline;
         }
         self.count += 1;
-        self.slots[free] = Some(Box::new(Slot {
+        let slot = Box::new(Slot {
             connection,
-            since: Instant::now(),
             buffer: [0; MAX_HELLO],
             filled: 0,
             asked: None,
-        }));
+        });
+        self.slots[free] = Some((now, slot));
     }
 
     fn oldest(&self) -> Option<(Instant, usize)> {
         let slots = self.slots.iter().enumerate();
-        let ages = slots.filter_map(|(at, slot)| Some((slot.as_ref()?.since, at)));
+        let ages = slots.filter_map(|(at, slot)| Some((slot.as_ref()?.0, at)));
         ages.min()
     }
 
@@ -182,15 +191,15 @@ impl<C: Read + Write + AsFd> Pending<C> {
     }
 
     fn remove(&mut self, at: usize) -> Option<Box<Slot<C>>> {
-        let slot = self.slots.get_mut(at)?.take();
-        self.count -= usize::from(slot.is_some());
-        slot
+        let (_, slot) = self.slots.get_mut(at)?.take()?;
+        self.count -= 1;
+        Some(slot)
     }
 
     /// Goes on with the connection in `slot`, which can be read from. `secret` returns the secret that belongs to the
     /// context of a hello, or `None` if no such connection is expected.
     pub fn serve(&mut self, slot: usize, secret: impl FnMut(&[u8]) -> Option<Secret>) -> Served<C> {
-        let Some(Some(one)) = self.slots.get_mut(slot) else {
+        let Some(Some((_, one))) = self.slots.get_mut(slot) else {
             return Served::Waiting;
         };
         match one.advance(&self.protocol, secret) {
@@ -233,12 +242,12 @@ impl<C: Read + Write + AsFd> Pending<C> {
     /// Lists descriptors to poll for input, and their slots.
     pub fn descriptors(&self) -> impl Iterator<Item = (RawFd, usize)> {
         let slots = self.slots.iter().enumerate();
-        slots.filter_map(|(at, slot)| Some((slot.as_ref()?.connection.as_fd().as_raw_fd(), at)))
+        slots.filter_map(|(at, slot)| Some((slot.as_ref()?.1.connection.as_fd().as_raw_fd(), at)))
     }
 
     /// Whether to poll the listener. When it is not, [`Pending::due`] says when to try again.
     pub fn has_room(&self) -> bool {
-        self.count < self.slots.len()
+        self.count < self.most
             || self.grace <= SHORTEST_GRACE
             || self
                 .oldest()
@@ -257,20 +266,27 @@ impl<C: Read + Write + AsFd> Pending<C> {
 
     /// Drops connections whose deadline has passed.
     pub fn look_at_clock(&mut self, now: Instant) {
-        self.drop_those(|slot, deadline| now.saturating_duration_since(slot.since) >= deadline);
+        if self.count == 0 || now < self.look {
+            return;
+        }
+        let deadline = self.deadline;
+        self.drop_those(|since, _| now.saturating_duration_since(since) >= deadline);
+        self.look = self
+            .oldest()
+            .map_or(now, |(since, _)| since + self.deadline);
     }
 
     /// Drops connections that have said hello with such a context.
     pub fn drop_where(&mut self, mut unwanted: impl FnMut(&[u8]) -> bool) {
-        self.drop_those(|slot, _| {
+        self.drop_those(|_, slot| {
             let asked = slot.asked.as_ref();
             asked.is_some_and(|(context, _)| unwanted(context))
         });
     }
 
-    fn drop_those(&mut self, mut those: impl FnMut(&Slot<C>, Duration) -> bool) {
+    fn drop_those(&mut self, mut those: impl FnMut(Instant, &Slot<C>) -> bool) {
         for slot in &mut self.slots {
-            let dropped = slot.take_if(|one| those(one, self.deadline));
+            let dropped = slot.take_if(|(since, one)| those(*since, one));
             self.count -= usize::from(dropped.is_some());
         }
     }

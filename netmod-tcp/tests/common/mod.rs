@@ -2,8 +2,11 @@
 #![allow(dead_code)]
 
 use netmod::{Header, Lane, LaneError, OpenError, Peer, Resolver, Sink, Token, Transport, VciId};
+use netmod_kit::admission::handshake::CHALLENGE;
+use netmod_kit::admission::{Initiator, Protocol, Secret};
 use netmod_tcp::{Config, TcpTransport};
 use std::collections::HashMap;
+use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -266,4 +269,39 @@ impl Random {
         }
         bytes
     }
+}
+
+/// Begins a handshake as a caller that claims to be VCI 0 of `from` and wants that of `to`. Returns its hello too.
+fn initiate(from: Peer, to: Peer, secret: &Secret) -> (Initiator, Vec<u8>) {
+    let protocol = Protocol::new(*b"WeftTCP\x02", 13);
+    let context = [&from.to_le_bytes()[..], &to.to_le_bytes(), &[0; 5]].concat();
+    Initiator::new(&protocol, &context, secret).unwrap()
+}
+
+/// The hello of a caller that does not know the secret.
+pub fn hello(from: Peer, to: Peer) -> Vec<u8> {
+    initiate(from, to, &Secret::from_bytes([7; 32])).1
+}
+
+/// Has a connection admitted at the address `record` as a process of the job, on a thread.
+pub fn caller(
+    mut stream: TcpStream,
+    record: &[u8],
+    from: Peer,
+    to: Peer,
+) -> std::thread::JoinHandle<TcpStream> {
+    let secret = Secret::from_bytes(record[1..33].try_into().unwrap());
+    std::thread::spawn(move || {
+        use std::io::{Read, Write};
+        let (initiator, hello) = initiate(from, to, &secret);
+        stream.write_all(&hello).unwrap();
+        let mut challenge = [0; CHALLENGE];
+        stream.read_exact(&mut challenge).unwrap();
+        let (proof, _) = initiator.answer(&challenge).unwrap();
+        stream.write_all(&proof).unwrap();
+        let mut verdict = [0; 8];
+        stream.read_exact(&mut verdict).unwrap();
+        assert_eq!(verdict, *b"Weft\0\0\0\x01");
+        stream
+    })
 }
