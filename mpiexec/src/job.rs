@@ -172,6 +172,9 @@ impl Job {
         if offspring.asks_for_names() {
             server.ask_for_names();
         }
+        if let (true, Some(network)) = (options.many.pool.is_empty(), pmi::names::network()) {
+            server.preset(pmi::names::NETWORK, &network);
+        }
         for (key, value) in options.spawned.iter().flat_map(|one| &one.preput) {
             server.preset(key, value);
         }

@@ -8,11 +8,13 @@ mod started;
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
-use std::io::{ErrorKind, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::io::{self, ErrorKind, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::RawFd;
 use std::time::Duration;
 
+use netmod_kit::admission::{Protocol, Role, Sealed, Secret, handshake};
+use pmi::port_name::{self, PortName};
 use pmi::words;
 
 use crate::hosts::place::Placement;
@@ -37,8 +39,10 @@ pub const POOL: &str = "spawn-pool";
 pub const USED: &str = "spawn-used";
 /// The key of the port that the processes of a job spawned by Weft connect to.
 const PARENT: &str = "weft-parent";
-/// How long an address may take to answer.
+/// Time that an address has to answer.
 const ANSWER: Duration = Duration::from_millis(200);
+/// Time that the process that waits for a spawned job has to prove that it does.
+const PROOF: Duration = Duration::from_secs(10);
 
 /// What a spawned job has been told.
 #[derive(Debug)]
@@ -92,37 +96,42 @@ impl Spawned {
     }
 }
 
-/// Tells whoever waits for the processes of a job with these keys to connect that there are none any more. If they
-/// have connected, nobody listens.
+/// Tells the process that waits for the processes of a job with these keys to connect that there are none any more. If
+/// they have connected, nobody listens.
 fn tell_end(preput: &[(String, String)], why: &str) {
-    let Some((_, port)) = preput.iter().find(|one| one.0 == PARENT) else {
+    let port = preput.iter().find(|one| one.0 == PARENT);
+    let Some(port) = port.and_then(|(_, port)| PortName::parse(port)) else {
         return;
     };
-    let parts: Vec<&str> = port.split('/').collect();
-    let [_, secret, _, number, addresses] = parts[..] else {
-        return;
-    };
-    let byte = |at: usize| u8::from_str_radix(secret.get(at..at + 2)?, 16).ok();
-    let secret: Option<Vec<u8>> = (0..16).map(|at| byte(2 * at)).collect();
-    let (Some(secret), Ok(number)) = (secret, number.parse()) else {
+    let Some(secret) = port.secret.as_deref().and_then(Secret::from_hex) else {
         return;
     };
     let text = format!("the spawned job has ended before it called MPI_Init: {why}");
-    let cut = (0..=text.len().min(900)).rfind(|at| text.is_char_boundary(*at));
+    let most = text.len().min(port_name::MAX_TEXT);
+    let cut = (0..=most).rfind(|at| text.is_char_boundary(*at));
     let text = &text.as_bytes()[..cut.unwrap_or(0)];
-    // Who waits may be on another host.
-    let here = IpAddr::from(Ipv4Addr::LOCALHOST);
-    let others = addresses
-        .split(',')
-        .filter_map(|one| one.parse::<IpAddr>().ok());
-    let others = others.filter(|address| !address.is_loopback());
-    for address in std::iter::once(here).chain(others) {
-        let at = SocketAddr::new(address, number);
-        if let Ok(mut stream) = TcpStream::connect_timeout(&at, ANSWER) {
-            // Nobody else is to be told.
-            let _ = stream.write_all(&[b"weftend1", &secret[..], text].concat());
+    // Who waits may be on another host, where the loopback addresses are this one's.
+    let mut addresses = port.addresses;
+    addresses.sort_by_key(|address| !address.is_loopback());
+    for address in addresses {
+        let at = SocketAddr::new(address, port.port);
+        if tell_end_at(at, &secret, text).is_ok() {
+            return;
         }
     }
+}
+
+/// Proves the secret to a port, and says in one frame that the spawned job has ended.
+fn tell_end_at(at: SocketAddr, secret: &Secret, text: &[u8]) -> io::Result<()> {
+    const PROTOCOL: Protocol = Protocol::new(port_name::LABEL, 1);
+    let mut stream = TcpStream::connect_timeout(&at, ANSWER)?;
+    stream.set_read_timeout(Some(PROOF))?;
+    stream.set_write_timeout(Some(PROOF))?;
+    let keys = handshake::initiate(&mut stream, &PROTOCOL, &[port_name::ENDED], secret)?;
+    let mut frame = Vec::new();
+    let mut sealed = Sealed::new(&keys, Role::Initiator, port_name::MAX_TEXT);
+    sealed.seal(text, &mut frame).map_err(io::Error::other)?;
+    stream.write_all(&frame)
 }
 
 fn answer(status: RawFd, text: &str) {

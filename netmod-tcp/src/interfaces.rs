@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use netmod::OpenError;
 
-use crate::config::{INTERFACE, Wanted};
+use crate::config::{Config, INTERFACE, Wanted};
 use crate::subnet::Subnet;
 
 /// An address of an interface.
@@ -102,12 +102,21 @@ fn is_bridge(name: &str) -> bool {
         .any(|start| name.starts_with(start))
 }
 
-/// The addresses by which others may reach this host, those of bridges to containers left out.
-pub fn addresses() -> Vec<IpAddr> {
-    let all = all().unwrap_or_default().into_iter();
-    all.filter(|interface| !is_bridge(&interface.name))
-        .map(|interface| interface.address)
-        .collect()
+/// The addresses at which a port of this process listens: those of the interfaces that `chosen`, the value of
+/// `WEFT_TCP_INTERFACE`, names, or of all but bridges to containers.
+///
+/// # Errors
+/// The value can't be understood, or names what is not there.
+pub fn addresses(chosen: Option<&str>) -> Result<Vec<IpAddr>, OpenError> {
+    let all = all().unwrap_or_default();
+    let Some(chosen) = chosen else {
+        let plain = all.iter().filter(|one| !is_bridge(&one.name));
+        return Ok(plain.map(|interface| interface.address).collect());
+    };
+    let mut config = Config::new(0);
+    config.set_interfaces(chosen)?;
+    let (used, _) = choose(&all, &config.interfaces)?;
+    Ok(used.iter().map(|interface| interface.address).collect())
 }
 
 /// Those that are used, in the order in which others are told of them, and why not the others.

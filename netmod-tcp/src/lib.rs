@@ -75,4 +75,6 @@ pub use registration::NETMOD;
 
 /// The control variable that says on which ports connections are accepted.
 pub const PORTS_VARIABLE: &str = config::PORTS.name;
+/// The control variable that names the interfaces to use.
+pub const INTERFACE_VARIABLE: &str = config::INTERFACE.name;
 pub use transport::TcpTransport;

@@ -27,6 +27,7 @@ pub mod names;
 mod pmi1;
 mod pmi2;
 mod pmix;
+pub mod port_name;
 mod process_set;
 pub mod server;
 mod spawn;

@@ -4,6 +4,17 @@ use std::collections::BTreeMap;
 
 use crate::wire::Line;
 
+/// The key under which a launcher that knows this host only says which network it is in. Processes in the same one reach
+/// all processes that they spawn by the loopback interface.
+pub const NETWORK: &str = "weft-network";
+
+/// The name of the network namespace that this process is in; `None` if the system doesn't say.
+pub fn network() -> Option<String> {
+    let name = std::fs::read_link("/proc/self/ns/net").ok()?;
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(format!("{}/{}", boot.trim(), name.to_str()?))
+}
+
 /// Ports by the names of services.
 #[derive(Debug, Default)]
 pub struct Names {

@@ -50,6 +50,10 @@ static void work(MPI_Comm comm) {
     CHECK_EQ(sum, 3);
     OK(MPI_Sendrecv(&me, 1, MPI_INT, (me + 1) % size, 1, &left, 1, MPI_INT, (me + 2) % size, 1, comm, MPI_STATUS_IGNORE));
     CHECK_EQ(left, (me + 2) % size);
+    /* None gets an error if one that is through dies. */
+    int flag = 1;
+    OK(MPIX_Comm_agree(comm, &flag));
+    CHECK_EQ(flag, 1);
 }
 
 /* Waits for somebody's death, and returns a communicator of those who are left. */

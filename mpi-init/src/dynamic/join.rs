@@ -1,4 +1,6 @@
-//! Two processes that a socket of the program's joins (MPI-3.1 section 10.5.5).
+//! Two processes that a socket of the program's joins (MPI-5.0 section 11.10.5).
+//!
+//! The program vouches for the socket: nothing is proved over it, and nothing that goes over it is sealed.
 
 use std::cmp::Ordering;
 use std::ffi::c_int;
@@ -6,7 +8,7 @@ use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
 use mpi_core::{Class, Error, Result};
 
-use super::ports::random;
+use super::random;
 use super::socket::{Call, Socket};
 
 /// What both say first, before a random number.

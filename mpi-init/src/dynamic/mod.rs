@@ -7,7 +7,16 @@ pub mod socket;
 
 use mpi_core::Process;
 use mpi_core::process::foreign::Identity;
+use netmod_kit::admission;
 use pmi::Client;
+
+/// A number that no other process draws. No secret depends on it: without random numbers the time must do.
+fn random() -> [u8; 16] {
+    admission::random().unwrap_or_else(|_| {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        now.unwrap_or_default().as_nanos().to_ne_bytes()
+    })
+}
 
 /// Says who this process is among connected jobs.
 pub fn introduce(process: &Process, pmi: &Client) {
@@ -18,7 +27,7 @@ pub fn introduce(process: &Process, pmi: &Client) {
         // Nobody else is of this job.
         crate::host::name().hash(&mut hasher);
         std::process::id().hash(&mut hasher);
-        ports::random().hash(&mut hasher);
+        random().hash(&mut hasher);
     }
     let own = Identity {
         job: hasher.finish().max(1),

@@ -1,265 +1,224 @@
-//! Ports (MPI-3.1 section 10.4): a listening socket, whose name says where it is and has a secret, by which those
-//! who were told the name are known from strangers.
+//! Ports (MPI-5.0 section 11.4): listening sockets that admit those who prove the secret in the port's name.
+//!
+//! Both ends prove the secret by challenge and response (`netmod_kit::admission`); what they send each other then is
+//! sealed, since it has the secrets of transports. Connections that prove nothing occupy a bounded number of slots. They
+//! are looked after while the process is in `MPI_Comm_accept`, so a client whose connection makes way for others, or finds
+//! no room in the kernel's queue, tries again for a while.
 
-use std::fmt::Write as _;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::collections::VecDeque;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
+use netmod_kit::admission::handshake::CHALLENGE;
+use netmod_kit::admission::{Accepted, Admitted, Initiator, Pending, Protocol, Role, Secret};
 use parking_lot::Mutex;
+use pmi::port_name::{self, PortName};
 
-use super::socket::{Call, Patience, Socket};
+use super::socket::{Call, Patience, SealedSocket, Socket};
 use crate::settings;
 
-/// What names of ports begin with.
-const SCHEME: &str = "weft1";
-/// What a client says first, before the secret.
-const HELLO: &[u8; 8] = b"weftdyn1";
-/// What the launcher says in its place when a spawned job has ended, before the secret and a text.
-const ENDED: &[u8; 8] = b"weftend1";
-/// What the server says to the client that it has taken, and that says it again.
-const TAKEN: &[u8; 8] = b"weftyes1";
-/// How long a client may take to say the secret.
+/// The handshake on a port. Its context says what the connection is for.
+const PROTOCOL: Protocol = Protocol::new(port_name::LABEL, 1);
+/// Unproved connections of a port, at most.
+const SLOTS: usize = 64;
+/// Time that a client has to prove the secret.
 const DUE: Duration = Duration::from_secs(10);
-/// How long an address may take to answer.
+/// Connections that the kernel keeps for a port whose process is not in `MPI_Comm_accept`.
+const BACKLOG: libc::c_int = 1024;
+/// The frame of a port to the client that it accepts, which sends it back.
+const TAKEN: &[u8] = b"taken";
+/// Time that an address has to answer.
 const ANSWER: Duration = Duration::from_secs(5);
-/// How long a client waits to be accepted, if it doesn't say.
+/// Time for which a client tries again to be admitted by a port that does not answer or hangs up.
+const TRIES: Duration = Duration::from_secs(20);
+/// Time for which a client waits to be accepted if its Info doesn't say.
 const ACCEPTED: Duration = Duration::from_secs(180);
 
-type Secret = [u8; 16];
-
-/// Random bytes.
-pub fn random() -> Secret {
-    let mut bytes = [0; 16];
-    // SAFETY: there is room for so many bytes. Should the call fail, the time must do.
-    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
-    if got != bytes.len() as isize {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        bytes = now.unwrap_or_default().as_nanos().to_ne_bytes();
-    }
-    bytes
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-/// What a port's name says.
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct Name {
-    secret: Secret,
-    node: u64,
-    port: u16,
-    addresses: Vec<IpAddr>,
-}
-
-impl Name {
-    fn to_text(&self, most: usize) -> String {
-        let mut text = format!(
-            "{SCHEME}/{}/{:x}/{}/",
-            hex(&self.secret),
-            self.node,
-            self.port
-        );
-        for (number, address) in self.addresses.iter().enumerate() {
-            let address = address.to_string();
-            if text.len() + 1 + address.len() >= most {
-                break;
-            }
-            if number > 0 {
-                text.push(',');
-            }
-            text.push_str(&address);
-        }
-        text
-    }
-
-    fn parse(text: &str) -> Option<Name> {
-        let mut parts = text.split('/');
-        if parts.next()? != SCHEME {
-            return None;
-        }
-        let secret = parts.next()?;
-        let secret: Vec<u8> = (0..16)
-            .map(|at| u8::from_str_radix(secret.get(2 * at..2 * at + 2)?, 16).ok())
-            .collect::<Option<_>>()?;
-        let node = u64::from_str_radix(parts.next()?, 16).ok()?;
-        let port = parts.next()?.parse().ok()?;
-        let addresses = parts.next()?.split(',').filter(|one| !one.is_empty());
-        let addresses = addresses
-            .map(|one| one.parse().ok())
-            .collect::<Option<_>>()?;
-        Some(Name {
-            secret: secret.try_into().ok()?,
-            node,
-            port,
-            addresses,
-        })
-    }
+/// From where a port can be reached.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reach {
+    /// From this host.
+    Host,
+    /// From all networks that TCP uses (`WEFT_TCP_INTERFACE`), and from this host.
+    Network,
 }
 
 /// An open port.
 pub struct Port {
     listener: TcpListener,
-    name: Name,
-    /// Those who have connected and not been taken.
-    waiting: Mutex<Vec<Caller>>,
+    secret: Secret,
+    name: PortName,
+    callers: Mutex<Callers>,
 }
 
-/// Somebody who has connected.
-struct Caller {
-    socket: Socket,
-    said: Vec<u8>,
-    since: Instant,
+/// The connections to a port that have not been accepted.
+struct Callers {
+    pending: Pending<TcpStream>,
+    proved: VecDeque<Admitted<TcpStream>>,
+    /// Whether the last connection could not be taken in for want of slots or descriptors.
+    is_short: bool,
 }
 
-/// What a caller is known to be.
-enum Known {
-    Client,
-    Ended(String),
-}
-
-fn failed(what: &str, error: &std::io::Error) -> Error {
+fn failed(what: &str, error: &io::Error) -> Error {
     Error::new(Class::Port, format!("{what}: {error}"))
 }
 
-/// Listens on a port number that the control variable allows.
-fn listen() -> std::io::Result<TcpListener> {
+/// Listens at an address, on a port number that the control variable allows.
+fn listen_at(address: IpAddr) -> io::Result<TcpListener> {
     let range = settings::raw(netmod_tcp::PORTS_VARIABLE);
     let range = range.as_deref().and_then(|text| {
         let (first, last) = text.split_once('-').unwrap_or((text, text));
         Some((first.trim().parse().ok()?, last.trim().parse().ok()?))
     });
     let (first, last): (u16, u16) = range.unwrap_or((0, 0));
-    let mut result = Err(std::io::ErrorKind::AddrInUse.into());
+    let mut result = Err(io::ErrorKind::AddrInUse.into());
     for port in first..=last {
-        result = TcpListener::bind(("::", port))
-            .or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)));
+        result = TcpListener::bind((address, port));
         if result.is_ok() {
             break;
         }
     }
-    result
+    let listener = result?;
+    listener.set_nonblocking(true)?;
+    // SAFETY: takes values only; the descriptor is the listener's.
+    unsafe { libc::listen(listener.as_raw_fd(), BACKLOG) };
+    Ok(listener)
+}
+
+/// Listens where `reach` says. Returns the addresses for the port's name too, those of other hosts first.
+fn listen(reach: Reach) -> Result<(TcpListener, Vec<IpAddr>)> {
+    let failed = |error: io::Error| failed("can't listen on a socket", &error);
+    let here = IpAddr::from(Ipv4Addr::LOCALHOST);
+    if reach == Reach::Host {
+        // A host may have one of the two only.
+        let six = IpAddr::from(Ipv6Addr::LOCALHOST);
+        let four = listen_at(here).map(|listener| (listener, vec![here]));
+        let any = four.or_else(|_| listen_at(six).map(|listener| (listener, vec![six])));
+        return any.map_err(failed);
+    }
+    let chosen = settings::raw(netmod_tcp::INTERFACE_VARIABLE);
+    let addresses = netmod_tcp::addresses(chosen.as_deref());
+    let mut addresses = addresses.map_err(|error| Error::new(Class::Port, error.0))?;
+    addresses.sort_by_key(|address| address.is_loopback());
+    if let [one] = addresses[..] {
+        return Ok((listen_at(one).map_err(failed)?, addresses));
+    }
+    let listener = match addresses.iter().any(IpAddr::is_ipv6) {
+        true => listen_at(Ipv6Addr::UNSPECIFIED.into()).or_else(|_| {
+            // A kernel without IPv6.
+            addresses.retain(IpAddr::is_ipv4);
+            listen_at(Ipv4Addr::UNSPECIFIED.into())
+        }),
+        false => listen_at(Ipv4Addr::UNSPECIFIED.into()),
+    };
+    let listener = listener.map_err(failed)?;
+    if !addresses.contains(&here) {
+        addresses.push(here);
+    }
+    Ok((listener, addresses))
 }
 
 impl Port {
     /// Opens a port of this process, on this node.
     ///
     /// # Errors
-    /// There is no socket to be had.
-    pub fn open(node: u64) -> Result<Port> {
-        let listener = listen().map_err(|error| failed("can't listen on a socket", &error))?;
-        let set = listener.set_nonblocking(true);
-        set.map_err(|error| failed("can't set the mode of a socket", &error))?;
+    /// No socket can be opened, or the interfaces that are to be used are not there.
+    pub fn open(node: u64, reach: Reach) -> Result<Port> {
+        let secret = Secret::random().map_err(|error| failed("can't draw a secret", &error))?;
+        let (listener, addresses) = listen(reach)?;
         let at = listener.local_addr();
         let at = at.map_err(|error| failed("can't find the socket's address", &error))?;
-        let mut addresses = netmod_tcp::addresses();
-        addresses.sort_by_key(|address| address.is_loopback());
-        if at.is_ipv4() {
-            addresses.retain(IpAddr::is_ipv4);
-        }
         Ok(Port {
             listener,
-            name: Name {
-                secret: random(),
+            secret,
+            name: PortName {
+                secret: Some(secret.to_hex()),
                 node,
                 port: at.port(),
                 addresses,
             },
-            waiting: Mutex::default(),
+            callers: Mutex::new(Callers {
+                pending: Pending::new(PROTOCOL, SLOTS, DUE),
+                proved: VecDeque::new(),
+                is_short: false,
+            }),
         })
     }
 
-    /// Its name, shorter than `most` bytes (`MPI_MAX_PORT_NAME`), with as many addresses as that has room for.
+    /// Its name, shorter than `most` bytes (`MPI_MAX_PORT_NAME`), with as many addresses as fit.
     pub fn name(&self, most: usize) -> String {
         self.name.to_text(most)
     }
 
-    /// Waits for a client. Those who have nothing to say, or hang up, are passed by.
+    /// Waits for a client that proves the secret.
     ///
     /// # Errors
     /// The launcher says that the job that was to come has ended; a member of the call's communicator is lost.
-    pub fn accept(&self, call: Call<'_>) -> Result<Socket> {
+    pub fn accept(&self, call: Call<'_>) -> Result<SealedSocket> {
         let mut patience = Patience::default();
         loop {
-            self.take_calls()?;
-            match self.next_known() {
-                Some((_, Known::Ended(why))) => return Err(Error::new(Class::Spawn, why)),
-                Some((caller, Known::Client)) => {
-                    // A client that has died since does not say it again.
-                    let again = caller.socket.send_and_receive(call, TAKEN, TAKEN.len());
-                    match again {
-                        Ok(said) if said == TAKEN => return Ok(caller.socket),
-                        Err(error) if error.class() != Class::Other => return Err(error),
-                        _ => continue,
-                    }
+            let Some(admitted) = self.next_admitted() else {
+                patience.wait(call, &self.descriptors())?;
+                continue;
+            };
+            let is_end = admitted.context == [port_name::ENDED];
+            let socket = Socket::new(OwnedFd::from(admitted.connection));
+            let mut socket = SealedSocket::new(socket, &admitted.keys, Role::Responder);
+            let told = match is_end {
+                true => socket.trade(call, None, true, Some(Instant::now() + DUE)),
+                // A client that has died since does not answer.
+                false => socket.trade(call, Some(TAKEN), true, None),
+            };
+            match told {
+                Ok(text) if is_end => {
+                    let why = String::from_utf8_lossy(&text).into_owned();
+                    return Err(Error::new(Class::Spawn, why));
                 }
-                None => {}
-            }
-            let mut fds = vec![(self.listener.as_raw_fd(), libc::POLLIN)];
-            let waiting = self.waiting.lock();
-            fds.extend(waiting.iter().map(|one| (one.socket.fd(), libc::POLLIN)));
-            drop(waiting);
-            patience.wait(call, &fds)?;
-        }
-    }
-
-    /// Takes in who has connected.
-    fn take_calls(&self) -> Result<()> {
-        loop {
-            match self.listener.accept() {
-                Ok((stream, _)) => self.waiting.lock().push(Caller {
-                    socket: Socket::new(OwnedFd::from(stream)),
-                    said: Vec::new(),
-                    since: Instant::now(),
-                }),
-                Err(error) => {
-                    return match error.kind() {
-                        std::io::ErrorKind::WouldBlock => Ok(()),
-                        std::io::ErrorKind::Interrupted | std::io::ErrorKind::ConnectionAborted => {
-                            continue;
-                        }
-                        _ => Err(failed("no connection can be taken", &error)),
-                    };
+                Ok(told) if told == TAKEN => return Ok(socket),
+                Err(error) if ![Class::Other, Class::Port].contains(&error.class()) => {
+                    return Err(error);
                 }
+                Ok(_) | Err(_) => {}
             }
         }
     }
 
-    /// The first caller who has said the secret.
-    fn next_known(&self) -> Option<(Caller, Known)> {
-        let mut waiting = self.waiting.lock();
-        let length = HELLO.len() + self.name.secret.len();
-        let mut at = 0;
-        while let Some(caller) = waiting.get_mut(at) {
-            let is_end = caller.said.starts_with(ENDED);
-            let wanted = if is_end { 1024 } else { length };
-            let open = caller.socket.receive_some(&mut caller.said, wanted);
-            let said = &caller.said;
-            let complete = said.len() >= length && said[HELLO.len()..length] == self.name.secret;
-            if complete && said.starts_with(HELLO) {
-                return Some((waiting.remove(at), Known::Client));
-            }
-            // The text of the launcher ends with the connection.
-            if complete && !open && is_end {
-                let text = String::from_utf8_lossy(&said[length..]).into_owned();
-                return Some((waiting.remove(at), Known::Ended(text)));
-            }
-            let wrong = said.len() >= length && !complete;
-            if wrong || (!open && !is_end) || caller.since.elapsed() > DUE {
-                waiting.remove(at);
-            } else if said.starts_with(ENDED) != is_end {
-                // Looked at again as what it is.
-            } else {
-                at += 1;
-            }
+    /// Goes on with all connections. Returns the first that has proved the secret.
+    fn next_admitted(&self) -> Option<Admitted<TcpStream>> {
+        let mut callers = self.callers.lock();
+        let Callers {
+            pending,
+            proved,
+            is_short,
+        } = &mut *callers;
+        // Proofs that came while nobody was in `accept` are read before their connections are too old.
+        proved.extend(pending.serve_all(|_| Some(self.secret)));
+        pending.look_at_clock(Instant::now());
+        if proved.is_empty() {
+            let accept = || {
+                let (stream, _) = self.listener.accept()?;
+                stream.set_nonblocking(true)?;
+                let _ = stream.set_nodelay(true);
+                Ok(stream)
+            };
+            *is_short = pending.accept(accept, |_, _| Ok(())) == Accepted::Short;
         }
-        None
+        proved.pop_front()
+    }
+
+    /// What to wait for.
+    fn descriptors(&self) -> Vec<(RawFd, i16)> {
+        let callers = self.callers.lock();
+        let pending = callers.pending.descriptors();
+        let mut all: Vec<_> = pending.map(|(fd, _)| (fd, libc::POLLIN)).collect();
+        if !callers.is_short && callers.pending.has_room() {
+            all.push((self.listener.as_raw_fd(), libc::POLLIN));
+        }
+        all
     }
 }
 
@@ -274,89 +233,168 @@ pub fn time_to_accept(info: Option<&Info>) -> Result<Duration> {
     Ok(seconds.map_or(ACCEPTED, Duration::from_secs))
 }
 
-/// Connects to the port of this name, and waits until it is taken, if told so at most for a time.
+/// Connects to the port of this name, and waits until it is accepted, if told so at most for a time.
 ///
 /// # Errors
-/// `MPI_ERR_PORT`: that is no name of a port, nobody listens there any more, or nobody has accepted in that time.
-pub fn connect(on: Call<'_>, name: &str, node: u64, within: Option<Duration>) -> Result<Socket> {
-    let end = within.and_then(|time| Instant::now().checked_add(time));
-    let parsed = Name::parse(name).ok_or_else(|| {
-        Error::new(
-            Class::Port,
-            format!(
-                "'{}' is not the name of a port; take it as MPI_Open_port or MPI_Lookup_name gave it",
-                name.escape_debug()
-            ),
+/// `MPI_ERR_PORT`: the name is none of a port or has no secret, nobody listens there any more, or nobody has accepted in
+/// that time.
+pub fn connect(
+    call: Call<'_>,
+    name: &str,
+    node: u64,
+    within: Option<Duration>,
+) -> Result<SealedSocket> {
+    let wrong = |why: String| Error::new(Class::Port, why);
+    let name = PortName::parse(name).ok_or_else(|| {
+        wrong(format!(
+            "'{}' is not the name of a port; take it as MPI_Open_port or MPI_Lookup_name gave it",
+            name.escape_debug()
+        ))
+    })?;
+    let secret = name.secret.as_deref().and_then(Secret::from_hex);
+    let secret = secret.ok_or_else(|| {
+        wrong(
+            "the port's name has no secret: the name server gives it only to jobs that may connect; give the name \
+             server and the mpiexec of both jobs a file with the same secret (-name-server-secret FILE), or run \
+             all three as the same user on the same host"
+                .to_owned(),
         )
     })?;
-    let socket = call(&parsed, node)?;
-    let hello = [&HELLO[..], &parsed.secret].concat();
-    let answer = socket.send_and_receive_by(on, &hello, TAKEN.len(), end);
-    let closed = |why: &str| {
-        let why = format!("nobody has accepted the connection: {why}; the port has been closed");
-        Error::new(Class::Port, why)
+    let began = Instant::now();
+    let client = Client {
+        call,
+        secret,
+        end: within.and_then(|time| began.checked_add(time)),
     };
-    match answer {
-        Ok(said) if said == TAKEN => {}
-        Ok(_) => return Err(closed("it is no port of this library")),
-        Err(error) if error.class() == Class::Other => return Err(closed(error.detail())),
-        Err(error) => return Err(error),
-    }
-    socket.send_and_receive(on, TAKEN, 0)?;
-    Ok(socket)
-}
-
-/// Opens a connection to the first address that answers.
-fn call(name: &Name, node: u64) -> Result<Socket> {
-    let mut addresses = name.addresses.clone();
-    if name.node == node {
-        addresses.insert(0, Ipv4Addr::LOCALHOST.into());
-    }
-    let mut reasons = Vec::new();
-    for address in addresses {
-        let at = SocketAddr::new(address, name.port);
-        match TcpStream::connect_timeout(&at, ANSWER) {
-            Ok(stream) => {
-                let _ = stream.set_nodelay(true);
-                return Ok(Socket::new(OwnedFd::from(stream)));
+    loop {
+        let mut reasons = Vec::new();
+        let mut may_succeed = false;
+        for address in in_order(&name, node) {
+            let at = SocketAddr::new(address, name.port);
+            match client.try_at(at)? {
+                Ok(socket) => return Ok(socket),
+                Err(Failure { why, is_final }) => {
+                    reasons.push(format!("{at}: {why}"));
+                    may_succeed |= !is_final;
+                }
             }
-            Err(error) => reasons.push(format!("{at}: {error}")),
+        }
+        let is_over = client.end.is_some_and(|end| Instant::now() >= end);
+        if !may_succeed || is_over || began.elapsed() > TRIES {
+            return Err(wrong(format!(
+                "the port can't be reached ({}); is it still open, and does the process live that opened it?",
+                reasons.join("; ")
+            )));
+        }
+        let pause = Instant::now() + Duration::from_millis(20);
+        let mut patience = Patience::default();
+        while Instant::now() < pause {
+            patience.wait(call, &[])?;
         }
     }
-    Err(Error::new(
-        Class::Port,
-        format!(
-            "the port can't be reached ({}); is it still open, and does the process live that opened it?",
-            reasons.join("; ")
-        ),
-    ))
+}
+
+/// The addresses in the order in which to try them: within a node its own first.
+fn in_order(name: &PortName, node: u64) -> Vec<IpAddr> {
+    let mut addresses = name.addresses.clone();
+    match name.node == node {
+        true => addresses.sort_by_key(|address| !address.is_loopback()),
+        // There it would be another host's.
+        false => addresses.retain(|address| !address.is_loopback()),
+    }
+    addresses
+}
+
+/// One that wants to be accepted.
+struct Client<'a> {
+    call: Call<'a>,
+    secret: Secret,
+    end: Option<Instant>,
+}
+
+/// Why a client was not accepted at an address.
+struct Failure {
+    why: String,
+    /// Whether another attempt would come to the same.
+    is_final: bool,
+}
+
+impl Client<'_> {
+    /// Connects to an address and waits to be accepted.
+    ///
+    /// # Errors
+    /// What ends the call: the time is up, or a process is lost.
+    fn try_at(&self, at: SocketAddr) -> Result<Result<SealedSocket, Failure>> {
+        let failure = |why: String, is_final| Ok(Err(Failure { why, is_final }));
+        let stream = match TcpStream::connect_timeout(&at, ANSWER) {
+            Ok(stream) => stream,
+            Err(error) => {
+                let is_final = error.kind() != io::ErrorKind::TimedOut;
+                return failure(error.to_string(), is_final);
+            }
+        };
+        let _ = stream.set_nodelay(true);
+        match self.introduce(Socket::new(OwnedFd::from(stream))) {
+            Ok(Some(socket)) => Ok(Ok(socket)),
+            Ok(None) => failure("another program listens there".to_owned(), true),
+            Err(error) if error.class() == Class::Other => {
+                failure(error.detail().to_owned(), false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Proves the secret and waits to be accepted. Returns `None` if the other end doesn't know it.
+    fn introduce(&self, socket: Socket) -> Result<Option<SealedSocket>> {
+        let begun = Initiator::new(&PROTOCOL, &[port_name::CLIENT], &self.secret);
+        let (initiator, hello) =
+            begun.map_err(|error| failed("can't draw a random number", &error))?;
+        let challenge = socket.send_and_receive_by(self.call, &hello, CHALLENGE, self.end)?;
+        let challenge = challenge.first_chunk::<CHALLENGE>();
+        let Some(Ok((proof, keys))) = challenge.map(|challenge| initiator.answer(challenge)) else {
+            return Ok(None);
+        };
+        socket.send_and_receive(self.call, &proof, 0)?;
+        let mut socket = SealedSocket::new(socket, &keys, Role::Initiator);
+        let told = socket.trade(self.call, None, true, self.end)?;
+        if told != TAKEN {
+            return Ok(None);
+        }
+        socket.trade(self.call, Some(TAKEN), false, None)?;
+        Ok(Some(socket))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const MOST: usize = 256;
+    #[test]
+    fn the_host_of_a_port_is_reached_by_its_own_address_first() {
+        let name = PortName {
+            secret: None,
+            node: 7,
+            port: 1,
+            addresses: ["10.0.0.1", "fd00::1", "127.0.0.1"]
+                .map(|one| one.parse().unwrap())
+                .into(),
+        };
+        let texts = |node| {
+            in_order(&name, node)
+                .iter()
+                .map(IpAddr::to_string)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(texts(7), ["127.0.0.1", "10.0.0.1", "fd00::1"]);
+        assert_eq!(texts(8), ["10.0.0.1", "fd00::1"]);
+    }
 
     #[test]
-    fn names_come_back_and_nonsense_is_refused() {
-        let name = Name {
-            secret: random(),
-            node: 77,
-            port: 4711,
-            addresses: vec!["10.0.0.1".parse().unwrap(), "fe80::1".parse().unwrap()],
-        };
-        let text = name.to_text(MOST);
-        assert!(text.len() < MOST);
-        assert_eq!(Name::parse(&text), Some(name.clone()));
-        for end in 0..text.rfind('/').unwrap() {
-            assert_eq!(Name::parse(&text[..end]), None);
-        }
-        let many = Name {
-            addresses: vec!["fe80::1234:5678:9abc:def0".parse().unwrap(); 40],
-            ..name
-        };
-        assert!(many.to_text(MOST).len() < MOST);
-        assert!(Name::parse(&many.to_text(MOST)).is_some());
+    fn a_port_for_the_own_host_listens_at_its_own_address_only() {
+        let port = Port::open(1, Reach::Host).unwrap();
+        assert!(port.listener.local_addr().unwrap().ip().is_loopback());
+        let name = PortName::parse(&port.name(256)).unwrap();
+        assert!(name.addresses.iter().all(IpAddr::is_loopback));
+        assert_ne!(name.secret, Port::open(1, Reach::Host).unwrap().name.secret);
     }
 }

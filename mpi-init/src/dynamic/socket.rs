@@ -7,9 +7,12 @@ use std::time::{Duration, Instant};
 use mpi_comm::dynamic::Link;
 use mpi_core::comm::Comm;
 use mpi_core::{Class, Error, Process, Result};
+use netmod_kit::admission::{Broken, Keys, Role, Sealed};
 
-/// Longer than this is nothing that is sent.
+/// Bytes of a message between two roots, at most.
 const LONGEST: u64 = 1 << 30;
+/// Bytes that are received at once.
+const BUFFER: usize = 16 << 10;
 /// Between two looks at messages while nothing happens, at most.
 const LONGEST_NAP: Duration = Duration::from_millis(4);
 
@@ -129,27 +132,6 @@ impl Socket {
         Socket::moved(result)
     }
 
-    /// Receives what there is of so many bytes without waiting, behind what is there already. `false`: the
-    /// other side has closed the connection, or it is broken.
-    pub fn receive_some(&self, got: &mut Vec<u8>, wanted: usize) -> bool {
-        while got.len() < wanted {
-            let start = got.len();
-            got.resize(wanted, 0);
-            let moved = self.try_receive(&mut got[start..]);
-            let bytes = match &moved {
-                Ok(Moved::Some(bytes)) => *bytes,
-                _ => 0,
-            };
-            got.truncate(start + bytes);
-            match moved {
-                Ok(Moved::Some(_)) => {}
-                Ok(Moved::Nothing) => return true,
-                Ok(Moved::End) | Err(_) => return false,
-            }
-        }
-        true
-    }
-
     /// Sends bytes and receives so many, making progress on MPI meanwhile.
     ///
     /// # Errors
@@ -169,36 +151,58 @@ impl Socket {
         wanted: usize,
         end: Option<Instant>,
     ) -> Result<Vec<u8>> {
+        let mut input = Exactly {
+            got: Vec::with_capacity(wanted),
+            wanted,
+        };
+        self.pump(call, &mut out, &mut input, end)?;
+        Ok(input.got)
+    }
+
+    /// Sends all of `out`, and receives until `input` wants no more.
+    fn pump(
+        &self,
+        call: Call<'_>,
+        out: &mut &[u8],
+        input: &mut dyn Input,
+        end: Option<Instant>,
+    ) -> Result<()> {
         let gone = |why: &str| {
             Error::new(
                 Class::Other,
                 format!("the process at the other end of the connection is gone ({why})"),
             )
         };
-        let mut got = vec![0; wanted];
-        let mut len = 0;
+        let mut buffer = [0; BUFFER];
         let mut patience = Patience::default();
-        while !out.is_empty() || len < wanted {
+        loop {
+            let wanted = input.wanted().min(BUFFER);
+            if out.is_empty() && wanted == 0 {
+                return Ok(());
+            }
             let mut any = false;
             if !out.is_empty() {
                 match self.try_send(out).map_err(|e| gone(&e.to_string()))? {
-                    Moved::Some(bytes) => (out, any) = (&out[bytes..], true),
+                    Moved::Some(bytes) => (*out, any) = (&out[bytes..], true),
                     Moved::Nothing => {}
                     Moved::End => return Err(gone("nothing can be sent")),
                 }
             }
-            if len < wanted {
+            if wanted > 0 {
                 match self
-                    .try_receive(&mut got[len..])
+                    .try_receive(&mut buffer[..wanted])
                     .map_err(|e| gone(&e.to_string()))?
                 {
-                    Moved::Some(bytes) => (len, any) = (len + bytes, true),
+                    Moved::Some(bytes) => {
+                        input.take(&buffer[..bytes])?;
+                        any = true;
+                    }
                     Moved::Nothing => {}
                     Moved::End => return Err(gone("it has closed the connection")),
                 }
             }
             if !any {
-                let events = match (out.is_empty(), len < wanted) {
+                let events = match (out.is_empty(), wanted > 0) {
                     (false, true) => libc::POLLIN | libc::POLLOUT,
                     (false, false) => libc::POLLOUT,
                     _ => libc::POLLIN,
@@ -210,7 +214,115 @@ impl Socket {
                 }
             }
         }
-        Ok(got)
+    }
+}
+
+/// What is to be received.
+trait Input {
+    /// Bytes to receive at most; 0: no more.
+    fn wanted(&self) -> usize;
+
+    /// Takes bytes that were received.
+    fn take(&mut self, bytes: &[u8]) -> Result<()>;
+}
+
+/// A number of bytes, and none of those behind.
+struct Exactly {
+    got: Vec<u8>,
+    wanted: usize,
+}
+
+impl Input for Exactly {
+    fn wanted(&self) -> usize {
+        self.wanted - self.got.len()
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> Result<()> {
+        self.got.extend_from_slice(bytes);
+        Ok(())
+    }
+}
+
+/// The next frame.
+struct Frame<'a> {
+    sealed: &'a mut Sealed,
+    frame: Option<Vec<u8>>,
+    is_wanted: bool,
+}
+
+impl Frame<'_> {
+    fn look(&mut self) -> Result<()> {
+        if self.is_wanted && self.frame.is_none() {
+            self.frame = self.sealed.next_frame().map_err(broken)?;
+        }
+        Ok(())
+    }
+}
+
+impl Input for Frame<'_> {
+    fn wanted(&self) -> usize {
+        match self.is_wanted && self.frame.is_none() {
+            true => BUFFER,
+            false => 0,
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> Result<()> {
+        self.sealed.push(bytes);
+        self.look()
+    }
+}
+
+#[cold]
+fn broken(error: Broken) -> Error {
+    let why = format!("the connection between the two jobs is disturbed: {error}");
+    Error::new(Class::Other, why)
+}
+
+/// A connection whose ends have proved a secret to each other: all that follows is encrypted and authenticated.
+pub struct SealedSocket {
+    socket: Socket,
+    sealed: Sealed,
+}
+
+impl SealedSocket {
+    /// Begins after the handshake in which this end had the part `role`.
+    pub fn new(socket: Socket, keys: &Keys, role: Role) -> SealedSocket {
+        SealedSocket {
+            socket,
+            sealed: Sealed::new(keys, role, LONGEST as usize),
+        }
+    }
+
+    /// Sends a frame, if there is one, and receives one if `wants`, at most until a moment.
+    ///
+    /// # Errors
+    /// As [`Socket::send_and_receive_by`].
+    pub fn trade(
+        &mut self,
+        call: Call<'_>,
+        own: Option<&[u8]>,
+        wants: bool,
+        end: Option<Instant>,
+    ) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        if let Some(own) = own {
+            self.sealed.seal(own, &mut out).map_err(broken)?;
+        }
+        let mut input = Frame {
+            sealed: &mut self.sealed,
+            frame: None,
+            is_wanted: wants,
+        };
+        input.look()?;
+        self.socket.pump(call, &mut &out[..], &mut input, end)?;
+        Ok(input.frame.unwrap_or_default())
+    }
+}
+
+impl Link for SealedSocket {
+    fn exchange(&mut self, process: &Process, comm: &Comm, own: &[u8]) -> Result<Vec<u8>> {
+        self.trade(Call { process, comm }, Some(own), true, None)
     }
 }
 
@@ -221,7 +333,7 @@ impl Link for Socket {
         let theirs = self.send_and_receive(call, &len, 8)?;
         let theirs = theirs.try_into().map_or(u64::MAX, u64::from_le_bytes);
         if theirs > LONGEST {
-            let why = "the other end of the connection sends something that makes no sense";
+            let why = "the other end of the socket sends something else than MPI_Comm_join does";
             return Err(Error::new(Class::Other, why));
         }
         self.send_and_receive(call, own, theirs as usize)

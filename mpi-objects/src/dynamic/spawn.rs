@@ -18,10 +18,10 @@ use mpi_core::info::Info;
 use mpi_core::process::foreign::Pin;
 use mpi_core::{Class, Error, Result};
 use mpi_init::dynamic::opener::Transports;
-use mpi_init::dynamic::ports::{self, Port};
-use mpi_init::dynamic::socket::{Call, Socket};
+use mpi_init::dynamic::ports::{self, Port, Reach};
+use mpi_init::dynamic::socket::{Call, SealedSocket};
 use mpi_init::settings;
-use pmi::{Command, Spawn, words};
+use pmi::{Command, Spawn, names, words};
 
 use crate::handler;
 use crate::runtime::Runtime;
@@ -181,8 +181,8 @@ pub fn spawn(
     comm: &Comm,
     commands: Vec<Command>,
     port_len: usize,
-) -> Result<Socket> {
-    let port = Port::open(runtime.node)?;
+) -> Result<SealedSocket> {
+    let port = Port::open(runtime.node, reach(runtime, &commands))?;
     let spawn = Spawn {
         commands,
         preput: vec![(PARENT.to_owned(), port.name(port_len))],
@@ -206,6 +206,24 @@ pub fn spawn(
         process: &runtime.process,
         comm,
     })
+}
+
+/// From where a port for processes that are to be spawned must be reachable.
+fn reach(runtime: &Runtime, commands: &[Command]) -> Reach {
+    let keys = ["host", "hosts", "hostfile", "add-host", "add-hostfile"];
+    let names_hosts = |one: &Command| keys.iter().any(|key| one.info(key).is_some());
+    if commands.iter().any(names_hosts) {
+        return Reach::Network;
+    }
+    // What was started without a launcher starts one here.
+    let stays = || {
+        let network = runtime.pmi.preput(names::NETWORK).ok()??;
+        Some(network == names::network()?)
+    };
+    match !runtime.pmi.is_launched() || stays() == Some(true) {
+        true => Reach::Host,
+        false => Reach::Network,
+    }
 }
 
 /// Where this library is.

@@ -136,10 +136,10 @@ impl SpawnedJob {
             _ if !self.runs => 0,
             Ending::Code(code) => code & 0xff,
             Ending::Signal { number, .. } => {
-                tell_end(
-                    &self.preput,
-                    &format!("its launcher was killed by signal {number}"),
-                );
+                let preput = self.preput.clone();
+                let why = format!("its launcher was killed by signal {number}");
+                // The asker may not answer at once; the jobs must not wait for that.
+                std::thread::spawn(move || tell_end(&preput, &why));
                 128 + number
             }
         }
