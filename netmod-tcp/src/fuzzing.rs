@@ -9,9 +9,11 @@ use netmod::{
     AtomicOp, Header, Issued, Lane, LaneError, OpenError, Peer, RemoteAddr, RemoteKey, Resolver,
     Sink, Token, Transport, VciId,
 };
+use netmod_kit::admission::Secret;
+use netmod_kit::admission::handshake::{CHALLENGE, Initiator, PROOF, Responder};
 use rustix::net::sockopt;
 
-use crate::proof::{self, CHALLENGE, Call, HELLO, PROOF, VERDICT, Verdict};
+use crate::hello::{Call, PROTOCOL, VERDICT, Verdict};
 use crate::record::Record;
 use crate::wire;
 use crate::{Config, TcpTransport};
@@ -167,13 +169,14 @@ impl Victim {
             to: (0, 0),
             stream: stream_number,
         };
-        let hello = proof::hello(call, [5; 16]);
+        let begun = Initiator::new(&PROTOCOL, &call.to_context(), &self.record.secret);
+        let (initiator, hello) = begun.ok()?;
         stream.write_all(&hello).ok()?;
         let mut challenge = [0; CHALLENGE];
         if !self.read(&mut stream, &mut challenge) {
             return None;
         }
-        let proof = proof::proof(&self.record.secret, &hello, &challenge)?;
+        let (proof, _) = initiator.answer(&challenge).ok()?;
         stream.write_all(&proof).ok()?;
         let mut verdict = [0; VERDICT];
         let judged = self.read(&mut stream, &mut verdict);
@@ -354,7 +357,7 @@ pub fn peer(bytes: &[u8]) {
 pub fn stranger(bytes: &[u8]) {
     let mut input = Bytes(bytes);
     let _ = Record::parse(bytes).map(|record| {
-        assert_eq!(Record::parse(&record.to_bytes()).is_some(), true);
+        assert!(Record::parse(&record.to_bytes()).is_some());
         record.places().count()
     });
     let mut victim = Victim::new();
@@ -373,11 +376,13 @@ fn call_in(victim: &mut Victim, input: &mut Bytes) {
         to: (u32::from(input.byte() / 128), 0),
         stream: input.byte(),
     };
-    let mut hello = proof::hello(call, [5; 16]);
+    let begun = Initiator::new(&PROTOCOL, &call.to_context(), &victim.record.secret);
+    let (_, mut hello) = begun.expect("random numbers");
     for _ in 0..input.byte() % 4 {
-        hello[usize::from(input.byte()) % HELLO] = input.byte();
+        let at = usize::from(input.byte()) % hello.len();
+        hello[at] = input.byte();
     }
-    let said = usize::from(input.byte()).min(HELLO);
+    let said = usize::from(input.byte()).min(hello.len());
     victim.write(&mut stream, &hello[..said]);
     victim.write(&mut stream, input.0);
 }
@@ -386,7 +391,7 @@ fn call_in(victim: &mut Victim, input: &mut Bytes) {
 fn be_called(victim: &mut Victim, input: &mut Bytes) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let port = listener.local_addr().expect("an address").port();
-    let secret = [7; proof::SECRET];
+    let secret = Secret::from_bytes([7; 32]);
     let record = Record {
         secret,
         port,
@@ -410,12 +415,12 @@ fn be_called(victim: &mut Victim, input: &mut Bytes) {
     let (mut stream, _) = listener.accept().expect("the lane calls");
     stream.set_nonblocking(true).expect("a socket");
     sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).expect("a socket");
-    let mut hello = [0; HELLO];
+    let mut hello = vec![0; PROTOCOL.hello_len()];
     if !victim.read(&mut stream, &mut hello) {
         return;
     }
     if flags & 2 != 0 {
-        let challenge = proof::challenge(&secret, &hello, [3; 16]);
+        let (_, challenge) = Responder::new(&hello, &secret).expect("random numbers");
         victim.write(&mut stream, &challenge);
         let mut proof = [0; PROOF];
         let _ = stream.read(&mut proof);
