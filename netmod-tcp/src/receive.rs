@@ -536,16 +536,17 @@ impl TcpLane {
                 unsafe { netmod_kit::copy(data.as_ptr(), place, data.len()) };
                 self.got(index, cookie);
             }
-            Kind::Found => match self.ops.take(cookie, peer) {
-                Some(op) => {
-                    if let Act::Atomic { result } = op.act {
-                        // SAFETY: aligned and valid until completion.
-                        unsafe { result.write(wire::word(fixed, 1)) };
-                    }
+            Kind::Found => {
+                let Some(&Act::Atomic { result }) = self.ops.get(cookie, peer).map(|op| &op.act)
+                else {
+                    return self.misunderstood(index, "an answer that nobody waits for");
+                };
+                // SAFETY: aligned and valid until completion.
+                unsafe { result.write(wire::word(fixed, 1)) };
+                if let Some(op) = self.ops.take(cookie, peer) {
                     self.notices.push_back(Notice::Complete(op.token, Ok(())));
                 }
-                None => self.misunderstood(index, "an answer that nobody waits for"),
-            },
+            }
             Kind::Flushed => {
                 let over = match self.ops.get(cookie, peer).map(|op| &mut op.act) {
                     Some(Act::Flush { left, failed }) => {
@@ -566,6 +567,12 @@ impl TcpLane {
                 }
             }
             Kind::Refused => {
+                // Parts of a shared get write its memory until each has ended, so that nothing else may end it.
+                if let Some(Act::Shared { .. } | Act::Flush { .. }) =
+                    self.ops.get(cookie, peer).map(|op| &op.act)
+                {
+                    return self.misunderstood(index, "a refusal of what cannot be refused");
+                }
                 if let Some(op) = self.ops.take(cookie, peer) {
                     if let Act::Get { whole: 1.., .. } = op.act {
                         return self.part_is_over(index, &op.act, false);

@@ -6,7 +6,10 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use netmod::{Header, LaneError, OpenError, Peer, Resolver, Sink, Token, Transport, VciId};
+use netmod::{
+    Header, LaneError, OpenError, Peer, RemoteAddr, RemoteKey, Resolver, Sink, Token, Transport,
+    VciId,
+};
 
 use netmod_kit::admission::Initiator;
 use netmod_kit::admission::handshake::CHALLENGE;
@@ -30,6 +33,7 @@ struct Counts {
     messages: usize,
     placed: usize,
     completed: usize,
+    failed: usize,
     lost: usize,
     place: Vec<u8>,
 }
@@ -48,8 +52,9 @@ impl Sink for Counts {
         self.placed += 1;
         Some((self.place.as_mut_ptr(), Token(1)))
     }
-    fn complete(&mut self, _token: Token, _result: Result<(), LaneError>) {
+    fn complete(&mut self, _token: Token, result: Result<(), LaneError>) {
         self.completed += 1;
+        self.failed += usize::from(result.is_err());
     }
     fn peer_lost(&mut self, _peer: Peer, _why: String) {
         self.lost += 1;
@@ -164,6 +169,52 @@ fn join(lane: &mut dyn netmod::Lane, sink: &mut Counts, record: &Record, from: P
     answer(&mut stream, &mut verdict);
     assert_eq!(Verdict::from_bytes(&verdict), Some(Verdict::Accepted));
     stream
+}
+
+/// Answers of a kind that does not fit the operation end the peer, and the operation with an error: memory of a get may
+/// be written until all of its parts have ended.
+#[test]
+fn answers_of_another_kind_are_no_answers() {
+    const LEN: usize = 1 << 20;
+    // The cookies of the first operation, and of its first part if connections share it.
+    let [first, second] = [1 << 32, 1 << 32 | 1];
+    for (streams, cookie, kind) in [
+        (1, first, Kind::Found),
+        (1, first, Kind::Flushed),
+        (2, first, Kind::Found),
+        (2, first, Kind::Refused),
+        (2, first, Kind::Data),
+        (2, second, Kind::Found),
+        (2, second, Kind::Flushed),
+    ] {
+        let mut config = Config::new(0);
+        config.set_interfaces("lo").unwrap();
+        config.streams = streams;
+        let transport = TcpTransport::open(config, Arc::new(Nobody)).unwrap();
+        let mut lane = transport.open_lane(0).unwrap();
+        let record = Record::parse(&transport.address(0)).unwrap();
+        let mut sink = Counts::default();
+        let mut stream = join(&mut *lane, &mut sink, &record, 1);
+        let mut memory = vec![0_u8; LEN];
+        let remote = RemoteAddr {
+            key: RemoteKey::default(),
+            offset: 0,
+        };
+        // SAFETY: the memory outlives the lane's use.
+        let issued = unsafe { lane.get(1, 0, memory.as_mut_ptr(), LEN, remote, Token(9)) };
+        assert_eq!(issued, Ok(netmod::Issued::Pending));
+        let mut answer = Vec::new();
+        let fixed = wire::words::<2, 16>([cookie, 7]);
+        wire::begin(&mut answer, kind, 0, &fixed[..kind.sizes().0], 0);
+        stream.write_all(&answer).unwrap();
+        let start = Instant::now();
+        while sink.completed + sink.lost < 2 {
+            lane.poll(&mut sink, 64);
+            let late = start.elapsed() > Duration::from_secs(60);
+            assert!(!late, "{kind:?} for {cookie:#x} is taken for an answer");
+        }
+        assert_eq!((sink.failed, sink.completed, sink.lost), (1, 1, 1));
+    }
 }
 
 #[test]
