@@ -330,7 +330,7 @@ impl Hints {
     }
 }
 
-/// What the fuzz targets call.
+/// Entry point of a fuzz target.
 #[doc(hidden)]
 pub mod fuzzing {
     /// Checks a value as that of every hint.

@@ -1,4 +1,4 @@
-//! What peers and strangers send, as functions of an input. For the fuzz targets alone; no part of the interface.
+//! Entry points of the fuzz targets: frames of a peer, and handshakes of strangers. No part of the interface.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
@@ -20,12 +20,12 @@ use crate::{Config, TcpTransport};
 
 /// Bytes of the page that is exposed, and of each of those before and behind it.
 const PAGE: usize = 4096;
-/// What the pages hold at the beginning.
+/// Content of the pages at the beginning.
 const FILL: u8 = 0x5a;
-/// The process that sends what the input says.
+/// The process whose frames are the input.
 const LIAR: Peer = 5;
 
-/// Gives the address record of every process, whatever is in it.
+/// Resolves every process to the same address record.
 #[derive(Default)]
 struct Records(Mutex<Vec<u8>>);
 
@@ -39,7 +39,7 @@ impl Resolver for Records {
     }
 }
 
-/// Counts, and gives a place for every second long message.
+/// Counts messages, and places every second long one.
 #[derive(Default)]
 struct Counts {
     messages: usize,
@@ -83,7 +83,7 @@ impl<'a> Bytes<'a> {
     fn byte(&mut self) -> u8 {
         self.take(1).first().copied().unwrap_or(0)
     }
-    /// A number as it matters: near bounds, a cookie, or any.
+    /// Reads a number: small, near a bound, a cookie, or any.
     fn number(&mut self) -> u64 {
         match self.byte() {
             0xff => self
@@ -92,7 +92,7 @@ impl<'a> Bytes<'a> {
                 .fold(0, |all, byte| all << 8 | u64::from(*byte)),
             code @ 0xf0.. => u64::MAX - u64::from(code - 0xf0),
             code @ 0xe0.. => PAGE as u64 - u64::from(code - 0xe0),
-            // The first use of the first operations.
+            // Cookies of the first operations.
             code @ 0xc0.. => 1 << 32 | u64::from(code - 0xc0),
             code @ 0x80.. => 1 << (code & 63),
             code => code.into(),
@@ -100,7 +100,7 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// A transport with a lane, its page of exposed memory between two others, and what its sink has counted.
+/// A process under attack: its lane, its sink, and its exposed page between two others.
 struct Victim {
     records: Arc<Records>,
     transport: TcpTransport,
@@ -108,14 +108,15 @@ struct Victim {
     record: Record,
     memory: Vec<u8>,
     sink: Counts,
-    /// Memory for what is fetched: written until the operations are complete.
+    /// Memory that operations on remote memory write until they are complete.
     fetched: Vec<u64>,
     issued: Vec<Token>,
 }
 
 impl Victim {
-    fn new() -> Victim {
+    fn new(streams: u8) -> Victim {
         let mut config = Config::new(0);
+        config.streams = streams;
         config.set_interfaces("lo").expect("a list of interfaces");
         let records = Arc::new(Records::default());
         let transport = TcpTransport::open(config, records.clone()).expect("a loopback interface");
@@ -132,7 +133,7 @@ impl Victim {
             record,
             memory,
             sink: Counts::default(),
-            fetched: vec![0; 128 << 10],
+            fetched: vec![0; 512 << 10],
             issued: Vec::new(),
         }
     }
@@ -141,12 +142,12 @@ impl Victim {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.record.port));
         let stream = stream.expect("somebody listens");
         stream.set_nonblocking(true).expect("a socket");
-        // The next connections need its port.
+        // A reset leaves no connection in TIME_WAIT, so ports don't run out.
         sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).expect("a socket");
         stream
     }
 
-    /// Polls until `bytes` have come. `false`: they will not.
+    /// Polls until `bytes` are filled. Returns `false` if the connection ends before.
     fn read(&mut self, stream: &mut TcpStream, bytes: &mut [u8]) -> bool {
         let (mut got, start) = (0, Instant::now());
         while got < bytes.len() {
@@ -161,7 +162,7 @@ impl Victim {
         true
     }
 
-    /// Becomes a process of the job, by the proof.
+    /// Connects as a process of the job, with its proof. Returns `None` if the lane refuses.
     fn join(&mut self, from: Peer, stream_number: u8) -> Option<TcpStream> {
         let mut stream = self.call();
         let call = Call {
@@ -192,7 +193,7 @@ impl Victim {
         }
     }
 
-    /// Sends bytes while the lane takes them.
+    /// Sends bytes while the lane reads them.
     fn write(&mut self, stream: &mut TcpStream, mut bytes: &[u8]) {
         let mut answers = [0; 4096];
         let mut fruitless = 0;
@@ -208,7 +209,7 @@ impl Victim {
         self.settle();
     }
 
-    /// Asks the liar for something, as a program might.
+    /// Starts an operation with [`LIAR`].
     fn ask(&mut self, input: &mut Bytes) {
         let token = Token(100 + self.issued.len() as u64);
         let remote = RemoteAddr {
@@ -253,7 +254,7 @@ impl Victim {
         }
     }
 
-    /// What must hold in the end: nothing but the exposed page was written, and every operation has ended once.
+    /// Checks that nothing but the exposed page was written, and that no operation has ended twice.
     fn check(&mut self) {
         for _ in 0..4 {
             self.settle();
@@ -271,10 +272,9 @@ impl Victim {
     }
 }
 
-/// Builds a frame that is right in itself; what it says may be wrong.
+/// Builds a frame whose length fits its kind.
 fn frame(input: &mut Bytes, bytes: &mut Vec<u8>) {
     let (kind, code) = (input.byte(), input.byte());
-    // Any frame would do; prefix and fixed part are as its kind has them.
     let before = bytes.len();
     bytes.extend_from_slice(&[0, 0, 0, 0, kind, code, 0, 0]);
     let fixed = match kind {
@@ -298,10 +298,10 @@ fn frame(input: &mut Bytes, bytes: &mut Vec<u8>) {
     bytes[before..before + 4].copy_from_slice(&total.to_ne_bytes());
 }
 
-/// Reads frames of a process that has proved itself, while this one asks it for things.
+/// Reads frames of a process that has proved itself, with operations towards it under way.
 pub fn peer(bytes: &[u8]) {
     let mut input = Bytes(bytes);
-    let mut victim = Victim::new();
+    let mut victim = Victim::new(1 + input.byte() % 3);
     let mut streams: Vec<TcpStream> = victim.join(LIAR, 0).into_iter().collect();
     assert!(!streams.is_empty(), "who proves itself is taken");
     let mut pending = Vec::new();
@@ -353,14 +353,14 @@ pub fn peer(bytes: &[u8]) {
     drop((memory, fetched));
 }
 
-/// Takes calls of strangers, and calls one.
+/// Accepts a call of a stranger, or calls one.
 pub fn stranger(bytes: &[u8]) {
     let mut input = Bytes(bytes);
     let _ = Record::parse(bytes).map(|record| {
         assert!(Record::parse(&record.to_bytes()).is_some());
         record.places().count()
     });
-    let mut victim = Victim::new();
+    let mut victim = Victim::new(1);
     match input.byte() % 2 {
         0 => call_in(&mut victim, &mut input),
         _ => be_called(&mut victim, &mut input),
@@ -368,7 +368,7 @@ pub fn stranger(bytes: &[u8]) {
     victim.check();
 }
 
-/// Says what the input has to the listening socket: from the beginning, or after a right hello.
+/// Sends a hello, perhaps wrong in some bytes, and then the input.
 fn call_in(victim: &mut Victim, input: &mut Bytes) {
     let mut stream = victim.call();
     let call = Call {
@@ -387,7 +387,7 @@ fn call_in(victim: &mut Victim, input: &mut Bytes) {
     victim.write(&mut stream, input.0);
 }
 
-/// Answers a call of the lane with what the input has.
+/// Answers a call of the lane with the input, perhaps after a right challenge and verdict.
 fn be_called(victim: &mut Victim, input: &mut Bytes) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let port = listener.local_addr().expect("an address").port();

@@ -1,4 +1,4 @@
-//! A window that serves others, for the fuzz targets alone.
+//! A window that serves requests, for the fuzz targets alone.
 
 use std::sync::Arc;
 
@@ -14,9 +14,9 @@ use crate::service::Service;
 pub const WINDOW: usize = 64;
 /// Bytes before it, and behind it.
 const MARGIN: usize = 64;
-/// What the margins hold.
+/// Content of the margins.
 const POISON: u8 = 0xa5;
-/// More bytes than this an answer should not have: they would be copied for long.
+/// Bytes of an answer at most. Longer ones are legitimate, but take long to copy.
 const LONGEST_ANSWER: usize = 1 << 20;
 
 /// A window of rank 0 of two, between margins.
@@ -26,7 +26,7 @@ pub struct Served {
 }
 
 impl Served {
-    /// Makes a window of [`WINDOW`] bytes, or a dynamic one to which so many are attached.
+    /// Makes a window of [`WINDOW`] bytes, or a dynamic one with as many bytes attached.
     pub fn new(is_dynamic: bool) -> Served {
         let comm = Arc::new(Comm::new(ContextId::new(0, 5), Group::identity(2), 0));
         let mut memory = vec![POISON; WINDOW + 2 * MARGIN].into_boxed_slice();
@@ -55,7 +55,7 @@ impl Served {
     /// Carries out the requests that have arrived.
     ///
     /// # Errors
-    /// The process can't go on, which no peer may bring about.
+    /// The process can't go on. No request may cause this.
     pub fn advance(&self, process: &Process) -> Result<bool> {
         self.service.advance(process, 0, true)
     }
@@ -68,13 +68,13 @@ impl Served {
     }
 }
 
-/// Tells whether a request asks for so much that it only takes long.
+/// Tells whether a request's answer would be longer than [`LONGEST_ANSWER`].
 pub fn is_too_long(bytes: &[u8]) -> bool {
     let Some(request) = Request::parse(bytes) else {
         return false;
     };
     let asks = matches!(request.kind, Kind::Get | Kind::Accumulate);
-    // What no allocation can have is refused at once.
+    // Impossible lengths are refused at once, so they are tried.
     let too_long = |length: usize| (LONGEST_ANSWER..1 << 48).contains(&length);
     asks && request.length().is_some_and(too_long)
 }
