@@ -7,6 +7,15 @@ pub mod list;
 pub mod place;
 pub mod rankfile;
 
+/// Hosts in one list at most: more are taken for a slip.
+pub const MOST_HOSTS: usize = 65_536;
+
+/// Ranks of a job at most: more are taken for a slip.
+pub const MAX_RANKS: usize = 65_536;
+
+/// Slots of a host at most. Larger numbers mean as much as this one, and sums of slots don't overflow.
+pub const MOST_SLOTS: usize = 1 << 30;
+
 /// A host as somebody has named it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Host {
@@ -76,7 +85,7 @@ fn name_and_slots(text: &str) -> Result<(&str, Option<usize>), String> {
 pub fn ranks(text: &str) -> Result<usize, String> {
     match text.parse::<usize>() {
         Ok(0) => Err("0 ranks on a host make no sense; leave the host out".to_owned()),
-        Ok(n) => Ok(n),
+        Ok(n) => Ok(n.min(MOST_SLOTS)),
         Err(_) => Err(format!("'{text}' is no number of ranks")),
     }
 }
@@ -105,6 +114,7 @@ pub fn list(text: &str) -> Result<Vec<Host>, String> {
         if !part.is_empty() {
             hosts.extend(word(part)?);
         }
+        list::check_count(hosts.len())?;
     }
     match hosts.is_empty() {
         true => Err(format!("'{text}' names no host")),
@@ -158,6 +168,7 @@ mod tests {
             ("n[1-", "without its"),
             ("a:[1-2]:3", "can't be the name"),
             ("a%[1-2]", "can't be the name"),
+            ("a[1-65536],b", "more than 65536 hosts"),
         ] {
             let error = list(text).expect_err(text);
             assert!(error.contains(part), "{text}: {error}");

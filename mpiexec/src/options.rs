@@ -19,7 +19,7 @@ use crate::binding::{self, Bind};
 use crate::completion;
 use crate::debugger;
 use crate::foreign;
-use crate::hosts::{self, Host};
+use crate::hosts::{self, Host, MAX_RANKS};
 use crate::label;
 use crate::profile;
 use crate::spawned::{OFFER, OWN, POOL, PREPUT, SPAWNED, Spawned, USED, read_used};
@@ -170,9 +170,6 @@ pub fn names() -> Vec<&'static str> {
 
 /// For ourselves only; see [`Request::Probe`].
 pub const PROBE: &str = "probe-library";
-
-/// More ranks than this on one machine are taken for a slip.
-const MAX_RANKS: usize = 65_536;
 
 /// Reads the command line; `variable` looks up our environment.
 pub fn parse(

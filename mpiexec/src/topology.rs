@@ -211,6 +211,9 @@ fn nodes(root: &Path) -> HashMap<usize, usize> {
     all
 }
 
+/// The highest number of a CPU, and the length of a list of CPUs at most.
+const MOST: usize = 1 << 16;
+
 /// Reads a list like `0,4-6`.
 pub fn cpu_list(text: &str) -> Option<Vec<usize>> {
     let mut list: Vec<usize> = Vec::new();
@@ -218,7 +221,7 @@ pub fn cpu_list(text: &str) -> Option<Vec<usize>> {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
         // No machine has more than this; a longer list is not to be believed.
-        if first > last || last > 1 << 16 {
+        if first > last || last > MOST || list.len() > MOST {
             return None;
         }
         list.extend(first..=last);
@@ -344,6 +347,7 @@ pub mod tests {
         assert_eq!(cpu_list("x"), None);
         assert_eq!(cpu_list("3-1"), None);
         assert_eq!(cpu_list("0-99999999999"), None);
+        assert_eq!(cpu_list(&["0-65535"; 9].join(",")), None);
         assert_eq!(show_list(&[8, 0, 1, 2]), "0-2,8");
     }
 }

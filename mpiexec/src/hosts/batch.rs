@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 
-use super::{Host, list, ranks};
+use super::{Host, MOST_HOSTS, MOST_SLOTS, list, ranks};
 
 /// A batch system, and what it gave.
 #[derive(Debug, PartialEq, Eq)]
@@ -70,10 +70,7 @@ fn slurm(around: &impl Surroundings) -> Result<Option<Vec<Host>>, String> {
     else {
         return Ok(None);
     };
-    let mut names = Vec::new();
-    for part in list::split(&nodes).map_err(|why| format!("SLURM_JOB_NODELIST: {why}"))? {
-        names.extend(list::expand(part).map_err(|why| format!("SLURM_JOB_NODELIST: {why}"))?);
-    }
+    let names = list::names(&nodes).map_err(|why| format!("SLURM_JOB_NODELIST: {why}"))?;
     let counts = ["SLURM_TASKS_PER_NODE", "SLURM_JOB_CPUS_PER_NODE"];
     let found = counts
         .iter()
@@ -108,10 +105,11 @@ fn repeated(text: &str) -> Result<Vec<usize>, String> {
             None => (part, 1usize),
         };
         let number: usize = number.trim().parse().map_err(|_| wrong())?;
-        if times > 1 << 20 {
+        if times > MOST_HOSTS {
             return Err(wrong());
         }
-        all.extend(std::iter::repeat_n(number.max(1), times));
+        all.extend(std::iter::repeat_n(number.clamp(1, MOST_SLOTS), times));
+        list::check_count(all.len())?;
     }
     Ok(all)
 }
@@ -176,10 +174,7 @@ fn flux(around: &impl Surroundings) -> Result<Option<Vec<Host>>, String> {
         return Ok(None);
     }
     let text = around.flux().map_err(|why| format!("Flux: {why}"))?;
-    let mut hosts = Vec::new();
-    for part in list::split(text.trim()).map_err(|why| format!("Flux: {why}"))? {
-        hosts.extend(list::expand(part).map_err(|why| format!("Flux: {why}"))?);
-    }
+    let mut hosts = list::names(text.trim()).map_err(|why| format!("Flux: {why}"))?;
     hosts.retain(|name| !name.is_empty());
     let hosts: Vec<Host> = hosts.iter().map(|name| Host::named(name)).collect();
     Ok(Some(hosts).filter(|hosts| !hosts.is_empty()))
@@ -275,6 +270,13 @@ mod tests {
                     ("SLURM_TASKS_PER_NODE", "2(x"),
                 ],
                 "no number of tasks",
+            ),
+            (
+                &[
+                    ("SLURM_JOB_NODELIST", "n1"),
+                    ("SLURM_TASKS_PER_NODE", "1(x60000),1(x60000)"),
+                ],
+                "more than 65536 hosts",
             ),
             (&[("SLURM_JOB_NODELIST", "n[1")], "SLURM_JOB_NODELIST"),
             (&[("PBS_NODEFILE", "g")], "PBS_NODEFILE: 'g'"),

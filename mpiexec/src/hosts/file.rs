@@ -1,7 +1,7 @@
 //! Files of hosts, a host in each line, in the forms of Hydra (`host:4`), Open MPI (`host slots=4
 //! max_slots=8`) and Intel MPI (a host in several lines).
 
-use super::{Host, ranks, word};
+use super::{Host, list, ranks, word};
 
 /// The hosts of a file; `name` is the file's, for messages.
 pub fn read(name: &str, text: &str) -> Result<Vec<Host>, String> {
@@ -12,7 +12,9 @@ pub fn read(name: &str, text: &str) -> Result<Vec<Host>, String> {
             continue;
         }
         let read = self::line(line);
-        hosts.extend(read.map_err(|why| format!("'{name}', line {}: {why}", index + 1))?);
+        let said = |why| format!("'{name}', line {}: {why}", index + 1);
+        hosts.extend(read.map_err(said)?);
+        list::check_count(hosts.len()).map_err(said)?;
     }
     match hosts.is_empty() {
         true => Err(format!("'{name}' names no host")),

@@ -1,7 +1,17 @@
 //! Names with ranges, `rack[1-2]node[01-16,20]`, as Slurm, Flux and others write them.
 
-/// More hosts than this in one expression are taken for a slip.
-const MOST: usize = 65_536;
+use super::MOST_HOSTS as MOST;
+
+/// Digits of a number in a range at most.
+const DIGITS: usize = 32;
+
+/// Checks the number of hosts that a list has so far.
+pub fn check_count(count: usize) -> Result<(), String> {
+    match count > MOST {
+        true => Err(format!("the list stands for more than {MOST} hosts")),
+        false => Ok(()),
+    }
+}
 
 /// Parts between commas, but for commas in brackets.
 pub fn split(text: &str) -> Result<Vec<&str>, String> {
@@ -63,6 +73,16 @@ pub fn expand(text: &str) -> Result<Vec<String>, String> {
     }
 }
 
+/// Reads a list of such names with commas between them.
+pub fn names(text: &str) -> Result<Vec<String>, String> {
+    let mut names = Vec::new();
+    for part in split(text)? {
+        names.extend(expand(part)?);
+        check_count(names.len())?;
+    }
+    Ok(names)
+}
+
 /// Numbers of `01-03,7`, each with the digits that the first of its range has.
 fn numbers(text: &str) -> Result<Vec<String>, String> {
     let mut all = Vec::new();
@@ -75,6 +95,9 @@ fn numbers(text: &str) -> Result<Vec<String>, String> {
         let (Some(from), Some(to)) = (number(first), number(last)) else {
             return Err(format!("'[{text}]' is no range of numbers"));
         };
+        if first.len() > DIGITS {
+            return Err(format!("a number in '[...]' has more than {DIGITS} digits"));
+        }
         if from > to {
             return Err(format!("the range {part} runs backwards"));
         }
@@ -116,6 +139,15 @@ mod tests {
             let error = expand(text).expect_err(text);
             assert!(error.contains(part), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn lists_without_measure_are_refused() {
+        let digits = format!("n[{}-1]", "0".repeat(70_000));
+        assert!(expand(&digits).unwrap_err().contains("more than 32 digits"));
+        assert_eq!(names("a,n[1-2]").unwrap(), ["a", "n1", "n2"]);
+        let many = ["n[1-60000]"; 100].join(",");
+        assert!(names(&many).unwrap_err().contains("more than 65536 hosts"));
     }
 
     #[test]

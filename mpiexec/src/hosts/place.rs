@@ -1,6 +1,6 @@
 //! Which rank runs on which host.
 
-use super::Host;
+use super::{Host, MAX_RANKS};
 
 /// In which order ranks take the slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,6 +77,12 @@ pub fn place(
             _ => seat.slots - seat.used.min(seat.slots),
         });
         let count = section.count.unwrap_or_else(|| all.sum::<usize>().max(1));
+        let total = placer.node_of.len().saturating_add(count);
+        if total > MAX_RANKS {
+            return Err(format!(
+                "{total} ranks are too many; at most {MAX_RANKS} are possible"
+            ));
+        }
         placer.take(seats, count)?;
         counts.push(count);
     }
@@ -301,6 +307,16 @@ mod tests {
             run(&wishes("a:2,b:2"), &[Some(1), Some(2), None]).unwrap(),
             "aabb"
         );
+    }
+
+    #[test]
+    fn slots_without_measure_are_no_ranks() {
+        for slots in ["99999999999", "18446744073709551615"] {
+            let wishes = wishes(&format!("a:{slots},b:{slots},a:{slots}"));
+            let error = run(&wishes, &[None]).unwrap_err();
+            assert!(error.contains("at most 65536"), "{error}");
+            assert_eq!(run(&wishes, &[Some(2)]).as_deref(), Ok("aa"));
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::binding::{self, Bind, Memory, To};
 use crate::hosts::batch::SYSTEMS;
 use crate::hosts::place::Order;
 use crate::hosts::rankfile::{self, Entry};
-use crate::hosts::{self, Host};
+use crate::hosts::{self, Host, MOST_SLOTS};
 use crate::many::KINDS;
 use crate::spawned;
 use crate::topology::{Kind, cpu_list};
@@ -229,7 +229,8 @@ pub fn option(
             many.hosts.extend(hosts.map_err(said)?);
         }
         "ppn" | "perhost" | "npernode" | "N" => {
-            many.per_host = Some(super::count(name, &value("a number of ranks")?)?);
+            let count = super::count(name, &value("a number of ranks")?)?;
+            many.per_host = Some(count.min(MOST_SLOTS));
         }
         "pernode" => many.per_host = Some(1),
         "grr" => {
@@ -386,7 +387,7 @@ fn map_by(how: &str, many: &mut Many, bind: &mut Bind) -> Result<(), String> {
                 .and_then(|number| number.parse().ok())
                 .filter(|number| *number > 0);
             if let Some(number) = per_node {
-                many.per_host = Some(number);
+                many.per_host = Some(MOST_SLOTS.min(number));
                 many.order = Order::Slots;
                 return Ok(());
             }
