@@ -1,4 +1,4 @@
-//! What `mpiexec` reads, as functions of an input. For the fuzz targets alone; no part of the interface.
+//! Entry points of the fuzz targets. No part of the interface.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -14,7 +14,7 @@ use crate::spawned;
 pub use crate::many::agent::fuzzing::parent;
 pub use crate::many::root::fuzzing::{agents, frames};
 
-/// Surroundings that an input describes: variables, of which those that a variable names are files.
+/// An environment from an input. The file NAME has the content of the variable NAME.
 #[derive(Default)]
 pub(crate) struct Around(HashMap<String, OsString>);
 
@@ -31,7 +31,7 @@ impl Surroundings for Around {
     }
 }
 
-/// Lines that a NUL ends, or a line break where there is no NUL.
+/// Splits an input at zero bytes or, if there are none, at line breaks.
 fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let end = if bytes.contains(&0) { 0 } else { b'\n' };
     bytes.split(move |byte| *byte == end)
@@ -46,10 +46,10 @@ fn around(bytes: &[u8]) -> Around {
     Around(lines(bytes).filter_map(one).collect())
 }
 
-/// Options that do something to processes, or read more than a file of hosts.
+/// Options that send signals to processes or use inherited descriptors while they are parsed.
 const LEFT_OUT: &[&str] = &["report", "gdba", "configfile", spawned::SPAWNED];
 
-/// Reads a command line, its first line the words and the others variables, and places the ranks.
+/// Parses a command line, followed by lines of variables, and places the ranks.
 pub fn command_line(bytes: &[u8]) {
     let end = bytes.iter().position(|byte| *byte == b'\n');
     let (line, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
@@ -86,7 +86,7 @@ pub fn command_line(bytes: &[u8]) {
     );
 }
 
-/// Reads files and lists of hosts, and files of ranks.
+/// Parses files and lists of hosts, rank files, and the line for an agent.
 pub fn host_files(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     if let Ok(hosts) = file::read("file", &text) {
@@ -107,7 +107,7 @@ pub fn host_files(bytes: &[u8]) {
     let _ = Greeting::read(&text);
 }
 
-/// Reads what batch systems say.
+/// Parses the variables and files of batch systems.
 pub fn batch_systems(bytes: &[u8]) {
     let around = around(bytes);
     for only in batch::SYSTEMS.iter().map(|name| Some(*name)).chain([None]) {

@@ -1,4 +1,4 @@
-//! What a parent says to an agent, as a function of an input. For the fuzz targets alone.
+//! Messages of a parent to an agent, for the fuzz targets alone.
 
 use std::cell::RefCell;
 use std::net::{TcpListener, TcpStream};
@@ -13,11 +13,11 @@ use crate::many::messages::Down;
 use crate::many::wire::Frames;
 
 thread_local! {
-    /// The guardian of all inputs, so that not every one starts a process.
+    /// The guardian that all inputs share, since each is a process.
     static GUARDIAN: RefCell<Option<Guardian>> = const { RefCell::new(None) };
 }
 
-/// Has an agent take a plan and obey what follows. Its ranks are not started, and no other agents.
+/// Has an agent take a plan and obey the messages behind it. Neither ranks nor other agents are started.
 pub fn parent(bytes: &[u8]) {
     let mut frames = Frames::default();
     frames.push(bytes);
@@ -28,7 +28,7 @@ pub fn parent(bytes: &[u8]) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let near = TcpStream::connect(listener.local_addr().expect("a port"));
     let near = near.expect("somebody listens");
-    // The next inputs need the port.
+    // A reset leaves no connection in TIME_WAIT, so ports don't run out.
     sockopt::set_socket_linger(&near, Some(Duration::ZERO)).expect("a socket");
     let _far = listener.accept().expect("a connection");
     let guardian = GUARDIAN.take();

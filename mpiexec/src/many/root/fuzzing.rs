@@ -1,4 +1,4 @@
-//! What agents say to `mpiexec`, as a function of an input. For the fuzz targets alone.
+//! Messages of agents to the root, for the fuzz targets alone.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -15,7 +15,7 @@ use crate::output::Sink;
 const LINE: &[&str] = &["-bootstrap", "fork", "-hosts", "a:2,b:2,c:1", "-n", "5"];
 const CHILDREN: usize = 2;
 
-/// Options of the job, which the input's first byte chooses from.
+/// Options of the job, of which the input's first byte chooses.
 const CHOICES: &[&[&str]] = &[
     &["-l"],
     &["-disable-auto-cleanup"],
@@ -23,8 +23,8 @@ const CHOICES: &[&[&str]] = &[
     &["-s", "all"],
 ];
 
-/// Has `mpiexec` hear messages, a byte before each that says which agent it comes from. (Agents that speak know the job's
-/// secret, but their host may not be sane.)
+/// Has the root of a job handle the messages of two agents, in turn. The agents have proved the job's secret, but the
+/// root must survive a host that is out of order.
 pub fn agents(bytes: &[u8]) {
     let Some((&choice, bytes)) = bytes.split_first() else {
         return;
@@ -41,7 +41,7 @@ pub fn agents(bytes: &[u8]) {
     let mut setup = setup::setup(&options, &placement).expect("a setup");
     setup.branches.clear();
     let mut root = Root::of(&options, &placement, setup).expect("a root");
-    // Nobody is started, so what is sent down is dropped.
+    // No agent is started, so messages to agents are dropped.
     root.fence = Fence::new(false, CHILDREN);
     let nowhere = File::options()
         .write(true)
@@ -52,7 +52,7 @@ pub fn agents(bytes: &[u8]) {
     frames.push(bytes);
     let mut child = usize::from(choice >> 6) % CHILDREN;
     while let Ok(Some(message)) = frames.next::<Up>() {
-        // Jobs that ranks spawn would be started.
+        // A spawned job would be started.
         let spawns = matches!(&message, Up::Line { line, .. } if line.0.windows(4).any(|word| word == b"mcmd"));
         if spawns {
             continue;
@@ -72,7 +72,7 @@ pub fn agents(bytes: &[u8]) {
     assert_eq!(ranks.count(), root.running);
 }
 
-/// Takes frames of both directions apart; what is read is written as it came.
+/// Parses frames of both directions, and checks that written messages come back.
 pub fn frames(bytes: &[u8]) {
     fn read<T: Field>(bytes: &[u8]) {
         let mut frames = Frames::default();
