@@ -8,6 +8,7 @@ mod dist;
 mod docs;
 mod failing;
 mod fresh;
+mod fuzz;
 mod handle_count;
 mod headers;
 mod image;
@@ -65,6 +66,8 @@ enum Task {
     },
     /// Tries the lock-free parts under loom, in all orders with few preemptions.
     Loom,
+    /// Runs the targets of fuzz/ under libFuzzer and AddressSanitizer.
+    Fuzz(fuzz::Options),
     /// Counts the instructions of the short ways, and compares with tests/instructions.txt.
     Instructions {
         /// Take counts that are lower than the bounds as the new bounds.
@@ -123,6 +126,7 @@ fn main() -> ExitCode {
         Task::Demo(place) => demo::run(&place.prefix, place.dev),
         Task::Test { prepare } => test::run(prepare),
         Task::Loom => loom::run(),
+        Task::Fuzz(options) => fuzz::run(&options),
         Task::Instructions { lower } => instructions::run(lower),
         Task::Oldest => oldest::run().map(say_left_out),
         Task::Deny => deny::run().map(say_left_out),

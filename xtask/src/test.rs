@@ -5,17 +5,23 @@ use std::env;
 use weft_needs::{VARIABLE, is_optional};
 
 use crate::beside::Beside;
-use crate::{Result, deny, headers, instructions, loom, oldest, packages, races, vm, workspace};
+use crate::{
+    Result, deny, fuzz, headers, instructions, loom, oldest, packages, races, vm, workspace,
+};
 
 /// Needs that only this program has, besides those of [`weft_needs::ALL`].
 const RDMA_VM: &str = "rdma-vm";
 const RACES: &str = "races";
 const DENY: &str = "deny";
 const OLDEST: &str = "oldest-rust";
-const OTHERS: &[&str] = &[RDMA_VM, RACES, DENY, OLDEST, "libfabric-providers"];
+const FUZZ: &str = "fuzz";
+const OTHERS: &[&str] = &[RDMA_VM, RACES, DENY, OLDEST, FUZZ, "libfabric-providers"];
 
 /// How long each program runs under ThreadSanitizer. `cargo xtask races` gives it more.
 const RACES_SECONDS: u32 = 10;
+
+/// How long each fuzz target runs. `cargo xtask fuzz` gives it more.
+const FUZZ_SECONDS: u32 = 10;
 
 /// Stretches the time limits of the programs' tests, which are to end what hangs, on machines that are slow or busy.
 const PATIENCE: &str = "WEFT_TEST_PATIENCE";
@@ -68,6 +74,12 @@ fn prepare() -> Result<Vec<String>> {
         lacking.push((RACES, why));
     } else if is_optional(RACES) {
         lacking.push((RACES, format!("{RACES}: by {VARIABLE}")));
+    }
+    if !fuzz::is_possible() {
+        let why = format!("{FUZZ}: libFuzzer is used on x86-64 and aarch64 Linux only");
+        lacking.push((FUZZ, why));
+    } else if is_optional(FUZZ) {
+        lacking.push((FUZZ, format!("{FUZZ}: by {VARIABLE}")));
     }
     for name in [DENY, OLDEST] {
         if is_optional(name) {
@@ -171,6 +183,9 @@ fn checks(left_out: &mut Vec<String>) -> Result {
     note(loom::run());
     if !is_optional(RACES) {
         note(races::run(RACES_SECONDS).map(|lacking| left_out.extend(lacking)));
+    }
+    if !is_optional(FUZZ) {
+        note(fuzz::run_all(FUZZ_SECONDS));
     }
     if weft_needs::VALGRIND.lacking().is_none() {
         note(instructions::run(false));
