@@ -12,6 +12,7 @@ use mpi_core::group::Group;
 use mpi_core::{Class, Error, Result, local};
 use mpi_init::bootstrap;
 use mpi_init::settings::{self, Info, Settings};
+use mpi_rma::Windows;
 use parking_lot::Mutex;
 use pmi::Client;
 
@@ -126,6 +127,7 @@ fn open(binding: &Binding, threaded: bool) -> Result<&'static Runtime> {
         }
         let made = make(binding, threaded)?;
         failures::register(&made);
+        made.process.source::<Windows>().on_end(wins::forget);
         runtime::install(made);
         at_exit();
         destructors::when_any(|| {

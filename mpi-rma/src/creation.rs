@@ -89,6 +89,8 @@ struct Made {
     memory: Memory,
     control: Option<Control>,
     base: *mut u8,
+    /// The members' process numbers, where all are of one node.
+    pids: Vec<u32>,
 }
 
 impl Window {
@@ -157,6 +159,7 @@ impl Window {
             memory,
             control,
             base,
+            pids,
         } = made;
         let service = (way == Way::Messages).then(|| {
             let memory = (flavor != Flavor::Dynamic).then_some((base, size));
@@ -191,6 +194,17 @@ impl Window {
             }
             _ => FastTargets::default(),
         };
+        let watching = (!fast.targets.is_empty()).then(|| {
+            let others = pids
+                .iter()
+                .enumerate()
+                .map(|(rank, pid)| (comm.local().peer(rank as u32), *pid));
+            let others = others.filter(|(peer, _)| *peer != process.me());
+            process
+                .source::<Windows>()
+                .watch
+                .members(process.doubts(), others)
+        });
         let outbox = control
             .as_ref()
             .filter(|control| way == Way::Copied && control.has_rings())
@@ -217,6 +231,7 @@ impl Window {
             attached: Arc::default(),
             name: parking_lot::Mutex::default(),
             _probe: probe,
+            _watching: watching,
             memory,
             comm,
         };
@@ -300,6 +315,7 @@ impl Plan<'_> {
                 key[1],
                 key[2],
                 key[3],
+                std::process::id().into(),
             ],
         )?;
         let parts = Parts::new(self.flavor, told.iter().map(|member| member[1]))?;
@@ -316,7 +332,7 @@ impl Plan<'_> {
         } else {
             let shared = match early {
                 Some(room) => {
-                    let [_, _, _, _, key @ ..] = told[0];
+                    let [_, _, _, _, key @ .., _] = told[0];
                     arenas.find(process, made, key, room)
                 }
                 None => {
@@ -409,6 +425,7 @@ impl Plan<'_> {
             memory,
             control,
             base,
+            pids: told.iter().map(|member| member[8] as u32).collect(),
         })
     }
 
@@ -497,6 +514,7 @@ impl Plan<'_> {
             memory,
             control: None,
             base,
+            pids: Vec::new(),
         })
     }
 

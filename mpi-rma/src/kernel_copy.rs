@@ -2,7 +2,7 @@
 
 use mpi_core::comm::single_copy;
 use mpi_core::process::Process;
-use mpi_types::error::Result;
+use mpi_types::error::{Class, Result};
 
 use crate::window::Window;
 use crate::windows::Windows;
@@ -30,6 +30,14 @@ impl Window {
     ) -> Result<()> {
         process.source::<Windows>().count_kernel_copy();
         // SAFETY: the caller's promise.
-        unsafe { single_copy::copy(process, &self.comm, target, write, local, len, address) }
+        let copied =
+            unsafe { single_copy::copy(process, &self.comm, target, write, local, len, address) };
+        if let Err(error) = &copied
+            && error.class() == Class::ProcFailed
+        {
+            // Takes note of the loss, so that synchronization raises it, too.
+            process.poll(self.comm.vci())?;
+        }
+        copied
     }
 }

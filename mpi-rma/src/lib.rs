@@ -88,6 +88,7 @@ mod sync;
 mod target_requests;
 mod targets;
 mod transfer;
+mod watch;
 mod window;
 mod windows;
 mod words;

@@ -24,10 +24,32 @@ impl Window {
     #[inline(always)]
     pub(crate) fn enter(&self, process: &Process, target: u32) -> Result<()> {
         self.epochs.check(target as usize)?;
+        self.check_living(process, Some(target))?;
         if self.way == Way::Messages && self.epochs.all() & LOCK_ALL != 0 {
             self.lock_late(process, target, true)?;
         }
         Ok(())
+    }
+
+    /// Fails if a target's process is lost, or without a target that of any member: what was stored there, or sent, is lost.
+    #[inline(always)]
+    fn check_living(&self, process: &Process, target: Option<u32>) -> Result<()> {
+        match process.may_have_losses() {
+            true => self.find_lost(process, target),
+            false => Ok(()),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_lost(&self, process: &Process, target: Option<u32>) -> Result<()> {
+        process.settle_doubts()?;
+        let members = self.comm.local();
+        let lost = match target {
+            Some(rank) => process.loss_among(|peer| peer == members.peer(rank)),
+            None => process.loss_among(|peer| members.peers().any(|member| member == peer)),
+        };
+        lost.map_or(Ok(()), Err)
     }
 
     /// Opens or closes an epoch between two fences (`MPI_Win_fence`).
@@ -195,10 +217,11 @@ impl Window {
             held
         };
         if held & UNCHECKED != 0 {
-            self.flush_one(process, target)
+            self.flush_one(process, target)?;
         } else {
-            self.give_lock(process, target, held & EXCLUSIVE != 0)
+            self.give_lock(process, target, held & EXCLUSIVE != 0)?;
         }
+        self.check_living(process, Some(target))
     }
 
     /// Locks all targets (`MPI_Win_lock_all`).
@@ -256,7 +279,15 @@ impl Window {
     }
 
     /// Unlocks all targets (`MPI_Win_unlock_all`).
+    ///
+    /// # Errors
+    /// A member is lost. The epoch is over all the same.
     pub fn unlock_all(&self, process: &Process) -> Result<()> {
+        self.give_all_locks(process)?;
+        self.check_living(process, None)
+    }
+
+    fn give_all_locks(&self, process: &Process) -> Result<()> {
         let unchecked = {
             let _state = self.epochs.state.lock();
             let all = self.epochs.all();
@@ -296,7 +327,8 @@ impl Window {
     #[inline]
     pub fn flush(&self, process: &Process, target: u32) -> Result<()> {
         self.epochs.check_passive(target as usize)?;
-        self.flush_one(process, target)
+        self.flush_one(process, target)?;
+        self.check_living(process, Some(target))
     }
 
     #[inline]
@@ -327,7 +359,8 @@ impl Window {
     /// Completes everything at all targets (`MPI_Win_flush_all`).
     pub fn flush_all(&self, process: &Process) -> Result<()> {
         self.epochs.check_any_passive()?;
-        self.flush_dirty(process)
+        self.flush_dirty(process)?;
+        self.check_living(process, None)
     }
 
     /// Completes everything that is under way; asks all targets before it waits for the first.
@@ -400,7 +433,8 @@ impl Window {
         self.epochs.check_passive(target as usize)?;
         self.settle(process, Some(target), Comes::Perhaps)?;
         let waited = self.complete_here(process, Some(target), false)?;
-        self.let_others_unless(process, waited)
+        self.let_others_unless(process, waited)?;
+        self.check_living(process, Some(target))
     }
 
     /// The same for all targets (`MPI_Win_flush_local_all`).
@@ -408,7 +442,8 @@ impl Window {
         self.epochs.check_any_passive()?;
         self.settle(process, None, Comes::Perhaps)?;
         let waited = self.complete_here(process, None, false)?;
-        self.let_others_unless(process, waited)
+        self.let_others_unless(process, waited)?;
+        self.check_living(process, None)
     }
 
     /// Makes this process's view of its memory and the others' the same (`MPI_Win_sync`).

@@ -17,6 +17,7 @@ use crate::outbox::Outbox;
 use crate::passive::Word;
 use crate::promise::Promise;
 use crate::service::Service;
+use crate::watch::Watching;
 use crate::{serve, target_requests, windows};
 use mpi_comm::arenas::Piece;
 use mpi_core::comm::Comm;
@@ -83,6 +84,8 @@ pub struct Window {
     pub(crate) name: Mutex<String>,
     /// What the way was chosen by: read by others, to find out whether they can.
     pub(crate) _probe: Box<AtomicU64>,
+    /// Where accesses are loads and stores, the members' processes are watched.
+    pub(crate) _watching: Option<Watching>,
     /// Last, since the above is in it.
     pub(crate) memory: Memory,
 }

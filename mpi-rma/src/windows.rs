@@ -17,6 +17,7 @@ use crate::service::Service;
 use crate::service_signal::ServiceSignal;
 use crate::shared_pieces::SharedSegments;
 use crate::target_requests::ServedSlot;
+use crate::watch::Watch;
 use mpi_core::process::Process;
 use mpi_core::process::source::{Source, WINDOWS, Work};
 
@@ -45,6 +46,7 @@ pub struct Windows {
     /// Such memory that the program has.
     pub(crate) shared_pieces: SharedSegments,
     kernel_copies: AtomicU64,
+    pub(crate) watch: Watch,
 }
 
 /// Windows that have a lane on a VCI, and which of theirs it is.
@@ -79,7 +81,14 @@ impl Windows {
             passive,
             shared_pieces: SharedSegments::default(),
             kernel_copies: AtomicU64::new(0),
+            watch: Watch::default(),
         }
+    }
+
+    /// Sets what has the short ways of accesses give up. A thread of the windows' own calls it when a process has ended whose
+    /// memory they have mapped.
+    pub fn on_end(&self, forget: fn()) {
+        self.watch.on_end(forget);
     }
 
     /// How many copies to and from other processes' windows the kernel has made.

@@ -4,6 +4,7 @@ mod caller;
 mod config;
 #[cfg(not(loom))]
 mod debugger;
+pub mod doubts;
 pub mod foreign;
 pub mod loan;
 mod loss;
@@ -135,6 +136,7 @@ pub struct Process {
     /// Processes found lost, and why; and how many, for a quick look.
     lost: Mutex<Vec<(Peer, String)>>,
     losses: AtomicU32,
+    doubts: Arc<doubts::Doubts>,
     /// What requests call that where a message from any source was looked for in vain since the peers were looked after.
     probed: AtomicU32,
     /// The contexts of communicators that were revoked, which `losses` counts, too, and the error of what is under way there.
@@ -223,6 +225,7 @@ impl Process {
             context_names: Mutex::default(),
             lost: Mutex::default(),
             losses: AtomicU32::new(0),
+            doubts: Arc::default(),
             probed: AtomicU32::new(0),
             revoked: Mutex::default(),
             check_due: AtomicU64::new(check_due.as_millis() as u64),

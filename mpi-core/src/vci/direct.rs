@@ -23,12 +23,16 @@ impl VciState {
         let lane = &mut self.route_to(to)?.lane;
         let direct = lane.direct_copy().ok_or(LaneError::Unsupported)?;
         // SAFETY: the caller's promise.
-        unsafe {
+        let copied = unsafe {
             match write {
                 true => direct.write(to.peer, to.vci, local, len, remote),
                 false => direct.read(to.peer, to.vci, local, len, remote),
             }
+        };
+        if let Err(LaneError::PeerLost(lost)) = &copied {
+            netmod::Sink::peer_lost(&mut self.engine, lost.peer, lost.why.clone());
         }
+        copied
     }
 
     /// Writes data and words over it to a peer's exposed memory ([`Lane::signal`](netmod::Lane::signal)).

@@ -1,0 +1,243 @@
+//! Notices the end of processes whose memory windows have mapped.
+//!
+//! Accesses to mapped memory are loads and stores: they succeed whether the target's process lives or not, and make no
+//! progress by which its end would be found. So a thread sleeps until one of these processes ends; then it has the short
+//! ways of accesses give up (`forget`) and raises a doubt, which the next access or synchronization settles. Nothing is
+//! added to the short ways. Where processes can't be watched (an old kernel, no descriptors left), a loss is found by the
+//! calls that wait.
+
+use std::io::{Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, OnceLock};
+
+use mpi_core::process::doubts::Doubts;
+use netmod::Peer;
+use parking_lot::Mutex;
+
+/// The processes that are watched.
+#[derive(Default)]
+pub(crate) struct Watch(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    /// Has all accesses go the long way.
+    forget: OnceLock<fn()>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    watched: Vec<Watched>,
+    /// Wakes the thread; `None` until there is one.
+    bell: Option<UnixStream>,
+    is_over: bool,
+}
+
+struct Watched {
+    peer: Peer,
+    pid: u32,
+    /// Becomes readable when the process ends; `None` when it has.
+    fd: Option<OwnedFd>,
+    windows: usize,
+}
+
+/// The members of a window are watched as long as this is there.
+pub(crate) struct Watching {
+    shared: Arc<Shared>,
+    peers: Vec<Peer>,
+}
+
+impl Watch {
+    /// Sets what is called, once a process has ended, by a thread of its own.
+    pub fn on_end(&self, forget: fn()) {
+        let _ = self.0.forget.set(forget);
+    }
+
+    /// Watches processes, by their numbers in the job and in the system.
+    pub fn members(
+        &self,
+        doubts: &Arc<Doubts>,
+        members: impl Iterator<Item = (Peer, u32)>,
+    ) -> Watching {
+        let shared = &self.0;
+        let mut state = shared.state.lock();
+        let mut peers = Vec::new();
+        for (peer, pid) in members {
+            let known = state
+                .watched
+                .iter_mut()
+                .find(|one| one.peer == peer && one.pid == pid);
+            match known {
+                Some(known) => known.windows += 1,
+                None => match open(pid) {
+                    Some(fd) => state.watched.push(Watched {
+                        peer,
+                        pid,
+                        fd: Some(fd),
+                        windows: 1,
+                    }),
+                    None => continue,
+                },
+            }
+            peers.push(peer);
+        }
+        if !peers.is_empty() {
+            state.ring(shared, doubts);
+        }
+        Watching {
+            shared: shared.clone(),
+            peers,
+        }
+    }
+}
+
+impl State {
+    /// Has the thread look at the list anew. Starts it if there is none.
+    fn ring(&mut self, shared: &Arc<Shared>, doubts: &Arc<Doubts>) {
+        if self.bell.is_none() {
+            let Ok((bell, ear)) = UnixStream::pair() else {
+                return;
+            };
+            let (shared, doubts) = (shared.clone(), doubts.clone());
+            if start(move || watch(&shared, &doubts, &ear)).is_none() {
+                return;
+            }
+            self.bell = Some(bell);
+        }
+        if let Some(bell) = &mut self.bell {
+            let _ = bell.write_all(&[0]);
+        }
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        let mut state = self.shared.state.lock();
+        for peer in &self.peers {
+            for one in state.watched.iter_mut().filter(|one| one.peer == *peer) {
+                one.windows = one.windows.saturating_sub(1);
+            }
+        }
+        state.watched.retain(|one| one.windows > 0);
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.is_over = true;
+        // The thread sees the end of the stream.
+        state.bell = None;
+    }
+}
+
+/// Starts a thread that takes none of the program's signals.
+fn start(run: impl FnOnce() + Send + 'static) -> Option<()> {
+    const STACK: usize = 128 << 10;
+    let named = std::thread::Builder::new().name("weft-watch".into());
+    // SAFETY: both sets are the caller's own, filled before they are read; the thread that is started has the mask of
+    // this one, which gets its own back.
+    unsafe {
+        let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+        let started = named.stack_size(STACK).spawn(run);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+        started.ok().map(drop)
+    }
+}
+
+fn open(pid: u32) -> Option<OwnedFd> {
+    let pid = libc::pid_t::try_from(pid).ok().filter(|pid| *pid > 0)?;
+    // SAFETY: no memory is passed; the call returns a new descriptor or -1.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    // SAFETY: just made, owned by nobody else.
+    (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// Sleeps until a process ends or the list changes, for as long as there is a bell.
+fn watch(shared: &Shared, doubts: &Doubts, mut ear: &UnixStream) {
+    let poll = |fd| libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    loop {
+        let mut polled = vec![poll(ear.as_raw_fd())];
+        {
+            let state = shared.state.lock();
+            if state.is_over {
+                return;
+            }
+            let open = state.watched.iter().filter_map(|one| one.fd.as_ref());
+            polled.extend(open.map(|fd| poll(fd.as_raw_fd())));
+        }
+        // SAFETY: as many entries as the list has. One whose descriptor was closed meanwhile is another's at worst, and
+        // is then looked for in vain below.
+        let ready = unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, -1) };
+        if ready < 0 && std::io::Error::last_os_error().raw_os_error() != Some(libc::EINTR) {
+            return;
+        }
+        if polled[0].revents != 0 && !matches!(ear.read(&mut [0; 64]), Ok(1..)) {
+            return;
+        }
+        let mut ended = false;
+        for one in &mut shared.state.lock().watched {
+            let Some(fd) = one.fd.as_ref().map(AsRawFd::as_raw_fd) else {
+                continue;
+            };
+            if polled[1..].iter().any(|it| it.fd == fd && it.revents != 0) {
+                // (Not closed: the program may have closed it, and have the number for something else.)
+                std::mem::forget(one.fd.take());
+                doubts.raise(one.peer);
+                ended = true;
+            }
+        }
+        if let Some(forget) = shared.forget.get().filter(|_| ended) {
+            forget();
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::process::{Command, Stdio};
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+
+    fn sleeper() -> std::process::Child {
+        let mut command = Command::new("sleep");
+        command.arg("60").stdin(Stdio::null()).spawn().unwrap()
+    }
+
+    #[test]
+    fn the_end_of_a_member_is_heard_of_and_that_of_a_former_member_is_not() {
+        let (watch, doubts) = (Watch::default(), Arc::new(Doubts::default()));
+        watch.on_end(|| {
+            CALLS.fetch_add(1, Ordering::Relaxed);
+        });
+        let [mut former, mut member] = [sleeper(), sleeper()];
+        let first = watch.members(&doubts, [(1, former.id()), (2, member.id())].into_iter());
+        let second = watch.members(&doubts, [(2, member.id())].into_iter());
+        assert_eq!(watch.0.state.lock().watched.len(), 2);
+        drop(first);
+        former.kill().unwrap();
+        former.wait().unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        assert_eq!(CALLS.load(Ordering::Relaxed), 0);
+        member.kill().unwrap();
+        let until = Instant::now() + Duration::from_secs(20);
+        while CALLS.load(Ordering::Relaxed) == 0 && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(CALLS.load(Ordering::Relaxed), 1);
+        member.wait().unwrap();
+        drop(second);
+        assert!(watch.0.state.lock().watched.is_empty());
+    }
+}
