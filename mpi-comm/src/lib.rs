@@ -3,7 +3,7 @@
 //!
 //! This crate stands above `mpi-core` and uses nothing of it but its public functions. What it keeps with a
 //! communicator is an attachment that `mpi-core` does not look into, and its collectives register with the
-//! process as a source of progress. Its rooms have an order, too (`tests/rooms.rs`).
+//! process as a source of progress. Its folders have an order, too (`xtask/tests/architecture/floors.rs`).
 
 pub mod arenas;
 pub mod collective;

@@ -1,0 +1,60 @@
+//! Crates lie in the floors that docs/design.md draws: each uses only those below it.
+
+use super::packages;
+
+/// From the ground up. Crates of one floor do not use each other.
+const FLOORS: &[&[&str]] = &[
+    &["netmod", "mpi-types", "pmi", "mpi-table", "weft-needs"],
+    &["netmod-kit", "mpi-coll", "netmod-sim"],
+    &[
+        "shmmod",
+        "netmod-tcp",
+        "netmod-verbs",
+        "netmod-ucx",
+        "netmod-ofi",
+        "netmod-unix",
+        "mpi-core",
+    ],
+    &["mpi-comm", "mpi-partitioned"],
+    &["mpi-rma", "mpi-io"],
+    &["mpi-init"],
+    &["mpi-objects"],
+    &["mpi-tool"],
+    &["libmpi", "libmpi-abi", "libmpi-ompi"],
+    &["mpifort", "libmpifort-abi", "libmpifort-ompi", "weft-pmpi"],
+    &[
+        "mpiexec",
+        "osu-bench",
+        "weft-info",
+        "weft-profile",
+        "weft-top",
+        "weft-check",
+        "weft-mqs",
+    ],
+    &["xtask", "weft-tests"],
+];
+
+/// The floor of a crate.
+fn floor(name: &str) -> Option<usize> {
+    FLOORS.iter().position(|floor| floor.contains(&name))
+}
+
+#[test]
+fn no_crate_uses_one_above_it() {
+    let (mut wrong, mut checked) = (Vec::new(), 0);
+    for package in packages() {
+        let name = &package.name;
+        let own = floor(name).unwrap_or_else(|| panic!("{name} has no floor in this test's list"));
+        for used in &package.uses {
+            checked += 1;
+            if floor(used).is_none_or(|floor| floor >= own) {
+                wrong.push(format!("{name} uses {used}"));
+            }
+        }
+    }
+    assert!(checked > 80, "only {checked} uses were found");
+    assert!(
+        wrong.is_empty(),
+        "crates that use one above or beside them: {wrong:#?}"
+    );
+}
