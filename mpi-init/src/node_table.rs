@@ -4,8 +4,12 @@
 //! The first of the ranks to listen on a socket whose name is the job's and the node's is the maker: it makes the table in
 //! anonymous shared memory. The others connect, and open the table once all have published their cards. Maker and member
 //! try whether each can open the other's memory (user namespaces, security modules and executables that can't be read
-//! forbid it), and the maker notes the members in the table: who is none is not reached by shared memory. Sockets of
-//! abstract names end with their process, so that nothing is left behind.
+//! forbid it), and the maker notes the members in the table; a rank that is no member is not reached by shared memory.
+//! Sockets of abstract names end with their process, so that nothing is left behind.
+//!
+//! Processes of all users can connect to such a name, or take it first. Both ends therefore ask the kernel for the
+//! other's user (`SO_PEERCRED`) and ignore another one, no rank waits for room in the queue of connections for longer
+//! than a second, and the queue is served once.
 //!
 //! ```text
 //! member                                maker
@@ -26,6 +30,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use netmod::{OpenError, Peer, RemoteKey, SharedMemory, SharedSegment};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::scheduling;
 
@@ -44,6 +49,9 @@ const READY: u32 = 2;
 /// How long to wait for another rank's answer from the launcher before asking oneself: it may have
 /// ended.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Connections that the kernel queues, at most. The ranks of a node are fewer.
+const QUEUE: i32 = 4096;
 
 /// How long the maker waits for all members to open the table. They do so as soon as they have passed the fence.
 const OPENING: Duration = Duration::from_secs(10);
@@ -122,6 +130,17 @@ fn address(job: &str, node: u64) -> Option<SocketAddr> {
     SocketAddr::from_abstract_name(format!("weft-{:016x}", hasher.finish())).ok()
 }
 
+/// Connects without waiting for room in the listener's queue.
+fn connect(name: &SocketAddr) -> rustix::io::Result<UnixStream> {
+    let name = name.as_abstract_name().unwrap_or_default();
+    let name = SocketAddrUnix::new_abstract_name(name)?;
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::connect(&socket, &name)?;
+    rustix::io::ioctl_fionbio(&socket, false)?;
+    Ok(UnixStream::from(socket))
+}
+
 /// Bytes of a table for so many processes: a slot each, and a mark each that says who is a member.
 fn length(size: usize) -> Option<usize> {
     size.checked_mul(SLOT + 1)
@@ -139,18 +158,20 @@ pub fn begin(
     loop {
         match UnixListener::bind_addr(&address) {
             Ok(listener) => {
+                rustix::net::listen(&listener, QUEUE).ok()?;
                 let piece = memory.create(length(size)?).ok()?;
                 return Some(Begun::Made(listener, piece));
             }
             Err(error) if error.kind() != ErrorKind::AddrInUse => return None,
             Err(_) => {}
         }
-        match UnixStream::connect_addr(&address) {
-            Ok(mut stream) => {
+        match connect(&address) {
+            Ok(mut stream) if scheduling::is_own(&stream) => {
                 let hello = Hello::new(me, &stream).to_bytes();
                 return stream.write_all(&hello).ok().map(|()| Begun::Told(stream));
             }
-            // It has a name, but does not listen yet.
+            Ok(_) => return None,
+            // The socket has a name, but does not listen yet, or strangers fill its queue.
             Err(_) if Instant::now() < until => thread::sleep(Duration::from_micros(100)),
             Err(_) => return None,
         }
@@ -232,8 +253,12 @@ fn tell(
     let mut whole = table.piece.reserve(size * SLOT, size).is_ok();
     listener.set_nonblocking(true).ok()?;
     let mut told = Vec::new();
-    while let Ok((mut stream, _)) = listener.accept() {
-        // Ranks have said hello before the fence; of another user there are none.
+    // No rank is behind the first `QUEUE + 1` connections: all have connected before the fence.
+    for _ in 0..=QUEUE {
+        let Ok((mut stream, _)) = listener.accept() else {
+            break;
+        };
+        // Ranks have said hello before the fence, and are of the same user.
         let mut hello = [0; Hello::SIZE];
         let is_ready = stream.set_nonblocking(true).is_ok() && scheduling::is_own(&stream);
         if is_ready && stream.read_exact(&mut hello).is_ok() {
@@ -469,6 +494,108 @@ mod tests {
             assert!(maker.finish((0, 3), memory).unwrap().is_none());
             assert!(member.join().unwrap());
         });
+    }
+
+    /// Runs `act` in a child process as the user `nobody` until it is dropped.
+    struct Stranger(libc::pid_t);
+
+    impl Stranger {
+        /// `act` must make system calls only: the child is a copy of a process with several threads.
+        fn new(mut act: impl FnMut()) -> Stranger {
+            // SAFETY: the child only makes system calls.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                // SAFETY: no memory is passed; the alarm ends the child should its parent die.
+                let is_stranger = unsafe { libc::alarm(60) == 0 && libc::setuid(65534) == 0 };
+                if is_stranger {
+                    loop {
+                        act();
+                    }
+                }
+                // SAFETY: ends the child alone.
+                unsafe { libc::_exit(1) };
+            }
+            assert!(child > 0);
+            Stranger(child)
+        }
+    }
+
+    impl Drop for Stranger {
+        fn drop(&mut self) {
+            // SAFETY: a child of this process that was not waited for.
+            unsafe {
+                libc::kill(self.0, libc::SIGKILL);
+                libc::waitpid(self.0, std::ptr::null_mut(), 0);
+            }
+        }
+    }
+
+    #[test]
+    fn connections_of_strangers_do_not_hold_up_the_ranks() {
+        if !weft_needs::MOUNTS.met() {
+            return;
+        }
+        let job = format!("test-{}-flood", std::process::id());
+        let at = address(&job, 1).unwrap();
+        // Two that connect as fast as they can, and hold as many connections as they may.
+        let strangers: Vec<Stranger> = (0..2)
+            .map(|_| {
+                let mut held = None;
+                Stranger::new(|| match UnixStream::connect_addr(&at) {
+                    Ok(stream) => drop(held.replace(stream)),
+                    Err(_) => thread::yield_now(),
+                })
+            })
+            .collect();
+        let start = Instant::now();
+        for _ in 0..5 {
+            let fence = Barrier::new(3);
+            thread::scope(|scope| {
+                for rank in 0..3 {
+                    let (fence, job) = (&fence, &job);
+                    scope.spawn(move || {
+                        fence.wait();
+                        let begun = begin(job, 1, (rank, 8), &shmmod::SharedSegments);
+                        fence.wait();
+                        if let Some(begun) = begun {
+                            let _ = begun.finish((rank, 8), &shmmod::SharedSegments);
+                        }
+                        fence.wait();
+                    });
+                }
+            });
+        }
+        assert!(
+            start.elapsed() < Duration::from_secs(20),
+            "{:?}",
+            start.elapsed()
+        );
+        drop(strangers);
+    }
+
+    #[test]
+    fn a_stranger_who_has_taken_the_name_feeds_nobody() {
+        if !weft_needs::MOUNTS.met() {
+            return;
+        }
+        let job = format!("test-{}-squat", std::process::id());
+        let at = address(&job, 1).unwrap();
+        let mut listener = None;
+        let stranger = Stranger::new(|| {
+            let listener = listener.get_or_insert_with(|| UnixListener::bind_addr(&at).unwrap());
+            if let Ok((mut stream, _)) = listener.accept() {
+                // The address of a table, bit by bit.
+                let _ = stream.write_all(&[1; 4]);
+                std::mem::forget(stream);
+            }
+        });
+        while UnixStream::connect_addr(&at).is_err() {
+            thread::yield_now();
+        }
+        let start = Instant::now();
+        assert!(begin(&job, 1, (0, 8), &shmmod::SharedSegments).is_none());
+        assert!(start.elapsed() < Duration::from_millis(500));
+        drop(stranger);
     }
 
     #[test]

@@ -16,13 +16,13 @@ pub fn peer(stream: &UnixStream) -> Option<libc::pid_t> {
     (peer.pid > 0).then_some(peer.pid)
 }
 
-/// Whether the process at the other end is this one's user's.
+/// Returns whether the process at the other end runs as this process's user.
 pub fn is_own(stream: &UnixStream) -> bool {
-    // SAFETY: cannot fail and touches no memory.
-    let me = unsafe { libc::geteuid() };
+    let me = rustix::process::geteuid().as_raw();
     credentials(stream).is_some_and(|peer| peer.uid == me)
 }
 
+/// The process and user that have connected, or that have made the socket connected to.
 fn credentials(stream: &UnixStream) -> Option<libc::ucred> {
     let mut peer = libc::ucred {
         pid: 0,
