@@ -84,10 +84,13 @@ pub fn raise(error: Error, function: &'static str, on: On, args: &[(&'static str
             Some(file) => On::File(file),
             None => On::Comm(owner as MPI_Comm),
         });
+    let error = with_cause(error);
     let class = class_code(error.class());
     events::tell(events::ERROR, [class, 0, 0]);
-    if matches!(error.class(), Class::ProcFailed | Class::Revoked)
-        && let Ok(runtime) = runtime()
+    if matches!(
+        error.class(),
+        Class::ProcFailed | Class::ProcAborted | Class::Revoked
+    ) && let Ok(runtime) = runtime()
     {
         // Programs call again and again what fails at once: they are to hear, and to tell, of a revocation meanwhile.
         let _ = runtime.process.poll_all();
@@ -102,7 +105,14 @@ pub fn raise(error: Error, function: &'static str, on: On, args: &[(&'static str
             // The cause may be in the process that is lost, which is ended when this one has: it is to have its say.
             std::thread::sleep(LAST_WORDS);
         }
-        fatal::abort(class);
+        let own = match (&handler, on) {
+            (Handler::Abort, On::Comm(comm)) => runtime().ok().and_then(|it| it.comm(comm).ok()),
+            _ => None,
+        };
+        match own {
+            Some(comm) => fatal::abort_on(&comm.comm, class),
+            None => fatal::abort(class),
+        }
     }
     let code = match error.class() {
         // Of the program's choice: it shall get just that.
@@ -131,9 +141,36 @@ pub fn take_thrown() -> bool {
 /// A code for an error that a status tells of: the function that began the operation is not known
 /// any more.
 pub fn code(error: &Error) -> c_int {
+    let error = with_cause(error.clone());
     match error.class() {
         Class::User(code) => code,
-        class => codes::remember(class_code(class), || summary(error, "")),
+        class => codes::remember(class_code(class), || summary(&error, "")),
+    }
+}
+
+/// The error, of class [`Class::ProcAborted`] if the process that is lost was ended by `MPI_Abort`: the launcher is asked.
+#[cold]
+fn with_cause(error: Error) -> Error {
+    if error.class() != Class::ProcFailed {
+        return error;
+    }
+    // What is said of a loss begins with whose it is.
+    let (_, rest) = error.detail().split_once("process ").unwrap_or_default();
+    let (peer, rest) = rest.split_once(' ').unwrap_or_default();
+    let is_loss = rest.starts_with("is lost: ") || rest.starts_with("of the job is lost: ");
+    let peer = Some(peer)
+        .filter(|_| is_loss)
+        .and_then(|peer| peer.parse().ok());
+    match peer.filter(|peer| fatal::is_aborted(*peer)) {
+        Some(peer) => {
+            let detail = format!("process {peer} was ended by MPI_Abort on a communicator of it");
+            let aborted = Error::new(Class::ProcAborted, detail);
+            match error.origin() {
+                Some(owner) => aborted.on(owner),
+                None => aborted,
+            }
+        }
+        None => error,
     }
 }
 

@@ -4,6 +4,9 @@ use std::ffi::c_int;
 use std::io::Write as _;
 use std::sync::Arc;
 
+use mpi_core::comm::Comm;
+use mpi_core::group::Group;
+
 use crate::library::LIBRARY;
 
 /// Whom to tell when this process ends the job; the first call counts.
@@ -23,6 +26,36 @@ pub fn complain(text: &str) {
 
 /// Ends the job with `code`: tells the launcher, which ends the other processes.
 pub fn abort(code: c_int) -> ! {
+    end(code, None)
+}
+
+/// As [`abort`]; where the launcher is to have others survive, only the processes of a communicator end (MPI-5.0 section
+/// 11.4.2).
+pub fn abort_on(comm: &Comm, code: c_int) -> ! {
+    let size = LIBRARY.launcher.get().map_or(0, |launcher| launcher.size());
+    let remote = comm.remote().into_iter().flat_map(Group::peers);
+    // Those of other jobs have numbers beyond.
+    let peers = comm
+        .local()
+        .peers()
+        .chain(remote)
+        .filter(|peer| *peer < size);
+    let mut ranks: Vec<u32> = peers.collect();
+    ranks.sort_unstable();
+    ranks.dedup();
+    end(
+        code,
+        Some(&ranks).filter(|ranks| ranks.len() < size as usize),
+    )
+}
+
+/// Whether a process of the job was ended by `MPI_Abort`, as far as the launcher says.
+pub fn is_aborted(rank: u32) -> bool {
+    let launcher = LIBRARY.launcher.get().filter(|one| rank < one.size());
+    launcher.is_some_and(|launcher| launcher.is_aborted(rank).unwrap_or(false))
+}
+
+fn end(code: c_int, ranks: Option<&Vec<u32>>) -> ! {
     // SAFETY: `stdout` is the C library's own variable and always valid; what the program printed
     // shall not get lost.
     unsafe { libc::fflush(stdout) };
@@ -32,7 +65,10 @@ pub fn abort(code: c_int) -> ! {
     };
     if let Some(launcher) = LIBRARY.launcher.get() {
         // A launcher that can't be told sees this process end without MPI_Finalize.
-        let _ = launcher.abort(code, "");
+        let _ = match ranks {
+            Some(ranks) => launcher.abort_some(code, ranks),
+            None => launcher.abort(code, ""),
+        };
     }
     // SAFETY: ends the process at once: handlers of the program that expect a working MPI don't
     // run.

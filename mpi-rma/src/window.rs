@@ -377,6 +377,7 @@ mod tests {
             syncs: AtomicU32::new(0),
             attached: Arc::default(),
             name: Mutex::default(),
+            _watching: None,
             _probe: Box::default(),
             memory: Memory::default(),
             comm,

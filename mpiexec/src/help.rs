@@ -49,7 +49,8 @@ For the whole job:
   -completion bash|zsh|fish
                         what the shell reads to complete options
   -disable-auto-cleanup
-                        the loss of a rank does not end the others
+                        the loss of a rank does not end the others, and
+                        MPI_Abort ends the ranks of its communicator only
   -configfile FILE      read the sections from a file, one in each line
 For several hosts (see docs/run.md):
   -hosts H[:N],...      hosts, each with its number of ranks; node[01-16] is a range

@@ -101,6 +101,8 @@ struct Job {
     code: u8,
     /// Whether the loss of a rank ends the others.
     cleanup: bool,
+    /// Ranks that others have ended by MPI_Abort.
+    aborted: Vec<usize>,
     /// Whether to print how each rank has ended.
     print_codes: bool,
     /// Ranks that ended with 0 but without MPI_Finalize.
@@ -199,6 +201,7 @@ impl Job {
             ended: Ended::default(),
             code: 0,
             cleanup: options.cleanup,
+            aborted: Vec::new(),
             print_codes: options.print_codes,
             deserters: None,
             bereaved: None,
@@ -461,6 +464,7 @@ impl Job {
             Action::Abort {
                 rank,
                 code,
+                ranks,
                 message,
             } => {
                 let who = self.name(rank);
@@ -474,8 +478,12 @@ impl Job {
                     message => format!(": {message}"),
                 };
                 let text = format!("{who} aborted with code {code}{result}{why}");
-                match code {
-                    PROC_FAILED => self.suspect_loss(rank, text),
+                let some = pmi::ranks::parse(&ranks, self.ranks.len());
+                match (code, some) {
+                    (_, Some(some)) if !self.cleanup => {
+                        self.end_some(rank, some, code_of_job, text)
+                    }
+                    (PROC_FAILED, _) => self.suspect_loss(rank, text),
                     _ => self.fail(Some(rank), code_of_job, text),
                 }
             }

@@ -133,3 +133,11 @@ pub fn signal_hint(number: i32) -> &'static str {
         _ => "",
     }
 }
+/// The others of so many ranks that one has aborted, in words.
+pub fn ended_with(ranks: usize) -> String {
+    match ranks {
+        0 | 1 => "no other rank".to_string(),
+        2 => "the other rank of its communicator".to_string(),
+        more => format!("the {} other ranks of its communicator", more - 1),
+    }
+}

@@ -331,6 +331,21 @@ impl Client {
         self.link.abort(code, message)
     }
 
+    /// Asks the launcher to end some ranks, in order, with exit code `code`. A launcher that can't end single ranks, or is not
+    /// to have the others go on, ends the job. The caller then exits.
+    pub fn abort_some(&self, code: i32, ranks: &[u32]) -> Result<(), PmiError> {
+        let text = crate::ranks::to_text(ranks);
+        match text.len() > self.limits.value / 2 {
+            true => self.link.abort(code, ""),
+            false => self.link.abort_some(code, &text),
+        }
+    }
+
+    /// Whether a rank was ended by [`Client::abort_some`], as far as the launcher says.
+    pub fn is_aborted(&self, rank: u32) -> Result<bool, PmiError> {
+        self.link.is_aborted(rank)
+    }
+
     /// Takes leave of the launcher: ending without is taken for a failure. Calls after this one
     /// are errors, but a second `finalize` is not, nor is [`Client::get`] with Weft's own launcher.
     pub fn finalize(&self) -> Result<(), PmiError> {

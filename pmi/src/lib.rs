@@ -29,6 +29,7 @@ mod pmi2;
 mod pmix;
 pub mod port_name;
 mod process_set;
+pub mod ranks;
 pub mod server;
 mod spawn;
 pub mod text;

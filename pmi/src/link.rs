@@ -47,6 +47,14 @@ pub(crate) trait Link: Debug + Send + Sync {
     }
     /// Asks for the end of the job; doesn't wait for other threads' exchanges.
     fn abort(&self, code: i32, message: &str) -> Result<(), PmiError>;
+    /// As [`Link::abort`], of some ranks only, as a list of [`crate::ranks`]. A launcher that can't ends the job.
+    fn abort_some(&self, code: i32, _ranks: &str) -> Result<(), PmiError> {
+        self.abort(code, "")
+    }
+    /// Whether a rank was ended by [`Link::abort_some`], as far as the launcher says.
+    fn is_aborted(&self, _rank: u32) -> Result<bool, PmiError> {
+        Ok(false)
+    }
     /// Takes leave.
     fn finalize(&self) -> Result<(), PmiError>;
     /// `MPI_APPNUM`.

@@ -276,6 +276,21 @@ impl Link for Pmi1 {
         self.channel.send(&line, "aborting")
     }
 
+    fn abort_some(&self, code: i32, ranks: &str) -> Result<(), PmiError> {
+        if !self.ours {
+            return self.abort(code, "");
+        }
+        let line = format!("cmd=abort exitcode={code} ranks={ranks} message=\n");
+        self.channel.send(line.as_bytes(), "aborting")
+    }
+
+    fn is_aborted(&self, rank: u32) -> Result<bool, PmiError> {
+        match self.ours {
+            true => Ok(self.get(rank, &crate::server::aborted_key(rank))?.is_some()),
+            false => Ok(false),
+        }
+    }
+
     fn finalize(&self) -> Result<(), PmiError> {
         if self.channel.is_finalized() {
             return Ok(());

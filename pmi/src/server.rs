@@ -27,6 +27,8 @@ pub enum Action {
         rank: usize,
         /// The exit code it asks for.
         code: i32,
+        /// The ranks that are to end, as a list of [`crate::ranks`]; all if it is empty.
+        ranks: String,
         /// Its reason, possibly empty.
         message: String,
     },
@@ -70,6 +72,11 @@ pub enum Action {
         /// What it sent, newlines included.
         line: Vec<u8>,
     },
+}
+
+/// The key under which the server of Weft's launcher says that a rank was ended by `MPI_Abort`.
+pub fn aborted_key(rank: u32) -> String {
+    format!("weft-aborted-{rank}")
 }
 
 /// How far a rank has come.
@@ -291,6 +298,7 @@ impl Server {
             b"abort" => actions.push(Action::Abort {
                 rank,
                 code: line.number("exitcode").unwrap_or(1),
+                ranks: line.text("ranks").unwrap_or_default(),
                 message: line
                     .text("message")
                     .or_else(|| line.text("error_msg"))
@@ -346,6 +354,12 @@ impl Server {
             }
         };
         reply(actions, rank, answer);
+    }
+
+    /// Notes that a rank of the job, by its number there, is ended by `MPI_Abort`, for the others to ask.
+    pub fn note_aborted(&mut self, rank: u32) {
+        self.keys
+            .insert(aborted_key(rank).into_bytes(), b"1".to_vec());
     }
 
     fn get(&self, rank: usize, line: &Line, actions: &mut Vec<Action>) {

@@ -182,6 +182,7 @@ fn abort_passes_a_thread_that_waits() {
         [Action::Abort {
             rank: 0,
             code: 3,
+            ranks: String::new(),
             message: "out of luck \\o/".to_owned()
         }]
     );

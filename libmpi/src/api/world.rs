@@ -59,7 +59,8 @@ pub fn finalized(flag: Out<c_int>) -> Result<()> {
     Ok(())
 }
 
-/// `MPI_Abort` (section 8.7): ends all processes of the job, whatever the communicator.
+/// `MPI_Abort` (MPI-5.0 section 11.4.2): ends all processes of the job or, where the launcher is to have others survive,
+/// those of the communicator.
 pub fn abort(comm: MPI_Comm, errorcode: c_int) -> Result<()> {
     let runtime = runtime()?;
     let name = runtime
@@ -75,7 +76,10 @@ pub fn abort(comm: MPI_Comm, errorcode: c_int) -> Result<()> {
         },
         identity::Identity
     ));
-    fatal::abort(errorcode)
+    match runtime.comm(comm) {
+        Ok(comm) => fatal::abort_on(&comm.comm, errorcode),
+        Err(_) => fatal::abort(errorcode),
+    }
 }
 
 /// The runtime, if `MPI_Init` has been called.

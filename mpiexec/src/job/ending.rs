@@ -195,6 +195,9 @@ impl Job {
             }
             return;
         }
+        if self.aborted.contains(&rank) {
+            return self.lose(rank);
+        }
         // What others end with who have found somebody lost says nothing of the cause.
         if self.bereaved.is_some() && matches!(ending, Ending::Code(PROC_FAILED)) {
             return;
@@ -407,6 +410,25 @@ impl Job {
         if self.cause.is_none() {
             self.blame(culprit, code, text);
             self.ask();
+        }
+    }
+
+    /// Ends some ranks because one of them has called MPI_Abort on a communicator of theirs; the others go on.
+    pub(super) fn end_some(&mut self, caller: usize, ranks: Vec<usize>, code: u8, text: String) {
+        let what = format!(
+            "{text}, and with it {}",
+            crate::report::ended_with(ranks.len())
+        );
+        message(&mut self.sinks[1], &format!("{what}\nthe others go on"));
+        self.keep(code.into());
+        for rank in ranks {
+            self.server.note_aborted(rank as u32);
+            let state = &self.ranks[rank];
+            // The caller ends by itself, after what it has still to print.
+            if rank != caller && state.ending.is_none() {
+                system::kill(state.pid, libc::SIGKILL);
+            }
+            self.aborted.push(rank);
         }
     }
 

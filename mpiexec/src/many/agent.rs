@@ -322,6 +322,16 @@ impl Agent {
             }
             Down::Credit { bytes, .. } => self.credit += i64::from(bytes),
             Down::Lose { rank, .. } => self.lose(rank),
+            Down::Abort { caller, ranks } => {
+                for rank in ranks {
+                    self.server.note_aborted(rank);
+                    let here = self.index(rank).filter(|_| rank != caller);
+                    let running = here.filter(|index| self.ranks[*index].ending.is_none());
+                    if let Some(index) = running {
+                        system::kill(self.ranks[index].pid, libc::SIGKILL);
+                    }
+                }
+            }
             Down::Deaf { stream } => {
                 for output in &mut self.output {
                     output[usize::from(stream.min(1))].close();

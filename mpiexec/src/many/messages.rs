@@ -31,6 +31,8 @@ pub enum Down {
     Quit {},
     /// Nobody reads this stream any more, and ranks are to learn of it.
     Deaf { stream: u8 },
+    /// These ranks were aborted by one of them, the caller, which ends by itself.
+    Abort { caller: u32, ranks: Vec<u32> },
 }
 
 fields! {
@@ -46,6 +48,7 @@ fields! {
         9 Lose { host, rank },
         10 Quit {},
         11 Deaf { stream },
+        12 Abort { caller, ranks },
     }
 }
 
@@ -69,6 +72,7 @@ pub enum Up {
     Abort {
         rank: u32,
         code: i32,
+        ranks: String,
         message: String,
     },
     /// A rank sent something that is no PMI.
@@ -98,7 +102,7 @@ fields! {
         1 Started { host, pids, notes },
         2 Output { rank, stream, bytes },
         3 Ended { ranks },
-        4 Abort { rank, code, message },
+        4 Abort { rank, code, ranks, message },
         5 Violation { rank, detail },
         6 Line { rank, line },
         7 Fence { pairs },

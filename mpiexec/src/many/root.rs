@@ -77,6 +77,8 @@ struct Rank {
     ending: Option<Ending>,
     stage: Stage,
     lost: bool,
+    /// Whether another rank has ended it by MPI_Abort.
+    aborted: bool,
     /// Its core file on its host, if it has left one that was found.
     core: Option<PathBuf>,
 }
@@ -177,6 +179,7 @@ impl Root {
             ending: None,
             stage: Stage::Silent,
             lost: false,
+            aborted: false,
             core: None,
         };
         let host = |(host, ranks): (&crate::hosts::Host, Vec<usize>)| Host {
@@ -423,8 +426,9 @@ impl Root {
             Up::Abort {
                 rank,
                 code,
+                ranks,
                 message,
-            } => self.abort(rank as usize, code, &message),
+            } => self.abort(rank as usize, code, &ranks, &message),
             Up::Violation { rank, detail } => {
                 let who = self.name(rank as usize);
                 let text = format!(
@@ -468,8 +472,9 @@ impl Root {
             Action::Abort {
                 rank,
                 code,
+                ranks,
                 message,
-            } => self.abort(rank, code, &message),
+            } => self.abort(rank, code, &ranks, &message),
             Action::Spawn { rank, spawn } => {
                 let mut actions = Vec::new();
                 let server = &mut self.server;

@@ -33,6 +33,7 @@ pub fn way(message: &Down) -> Way {
         | Down::Where {}
         | Down::Kill {}
         | Down::Deaf { .. }
+        | Down::Abort { .. }
         | Down::Quit {} => Way::All,
     }
 }

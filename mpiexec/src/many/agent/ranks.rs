@@ -322,12 +322,14 @@ impl Agent {
             Action::Abort {
                 rank,
                 code,
+                ranks,
                 message,
             } => {
                 let rank = self.me.ranks[rank];
                 self.parent.send(&Up::Abort {
                     rank,
                     code,
+                    ranks,
                     message,
                 });
             }

@@ -189,7 +189,7 @@ impl Root {
         }
     }
 
-    pub(super) fn abort(&mut self, rank: usize, code: i32, why: &str) {
+    pub(super) fn abort(&mut self, rank: usize, code: i32, ranks: &str, why: &str) {
         let who = self.name(rank);
         let code_of_job = abort_code(code);
         let result = match code_of_job {
@@ -201,8 +201,10 @@ impl Root {
             why => format!(": {why}"),
         };
         let text = format!("{who} aborted with code {code}{result}{why}");
-        match code {
-            PROC_FAILED => {
+        let some = pmi::ranks::parse(ranks, self.ranks.len());
+        match (code, some) {
+            (_, Some(some)) if !self.cleanup => self.end_some(rank, &some, code_of_job, &text),
+            (PROC_FAILED, _) => {
                 self.bereaved.get_or_insert(Bereaved {
                     rank,
                     text,
@@ -211,6 +213,25 @@ impl Root {
             }
             _ => self.fail(Some(rank), code_of_job, text),
         }
+    }
+
+    /// Ends some ranks because one of them has called MPI_Abort on a communicator of theirs; the others go on.
+    fn end_some(&mut self, caller: usize, ranks: &[usize], code: u8, text: &str) {
+        let what = format!(
+            "{text}, and with it {}",
+            crate::report::ended_with(ranks.len())
+        );
+        let sink = &mut self.output.sinks[1];
+        message(sink, &format!("{what}\nthe others go on"));
+        self.keep(code.into());
+        for rank in ranks {
+            self.ranks[*rank].aborted = true;
+            self.server.note_aborted(*rank as u32);
+        }
+        self.children.send(&Down::Abort {
+            caller: caller as u32,
+            ranks: ranks.iter().map(|rank| *rank as u32).collect(),
+        });
     }
 
     /// All ranks have ended, and none of them is the one that was lost.
@@ -242,6 +263,9 @@ impl Root {
                 Ending::Code(_) => self.ended.themselves += 1,
             }
             return;
+        }
+        if self.ranks[rank].aborted {
+            return self.lose(rank);
         }
         // What others end with who have found somebody lost says nothing of the cause.
         if self.bereaved.is_some() && matches!(ending, Ending::Code(PROC_FAILED)) {
