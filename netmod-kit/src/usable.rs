@@ -2,6 +2,7 @@
 //! which would take a hole in it for the loss of the peer, or wait for ever.
 
 use std::io::{BufRead, BufReader};
+use std::sync::OnceLock;
 
 /// What is to be done with the memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,7 +31,17 @@ struct Ranges {
 
 /// Beyond so many they are found out anew.
 const MOST: usize = 1024;
-const PAGE: usize = 4096;
+
+/// Bytes of a page of this system: 4 KiB, or 16 or 64 KiB on some kernels of aarch64 and ppc64le.
+fn page() -> usize {
+    static PAGE: OnceLock<usize> = OnceLock::new();
+    *PAGE.get_or_init(|| {
+        // SAFETY: reads a system constant.
+        let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+        let size = usize::try_from(size).ok();
+        size.filter(|size| size.is_power_of_two()).unwrap_or(4096)
+    })
+}
 
 impl Ranges {
     fn cover(&mut self, first: usize, end: usize) -> bool {
@@ -48,7 +59,7 @@ impl Ranges {
         if self.known.len() >= MOST {
             self.known.clear();
         }
-        let (mut first, mut end) = (first & !(PAGE - 1), end.next_multiple_of(PAGE));
+        let (mut first, mut end) = (first & !(page() - 1), end.next_multiple_of(page()));
         // Those that it touches become one with it.
         let from = self.known.partition_point(|range| range.1 < first);
         let to = self.known.partition_point(|range| range.0 <= end);
@@ -130,7 +141,7 @@ pub fn first_bad(start: *const u8, len: usize, access: Access) -> u64 {
 
 /// The pages that these bytes are in: the first's address, and their length.
 fn pages(start: *const u8, len: usize) -> (*mut libc::c_void, usize) {
-    let first = start.addr() & !(PAGE - 1);
+    let first = start.addr() & !(page() - 1);
     let len = (start.addr() - first).saturating_add(len);
     (start.with_addr(first).cast_mut().cast(), len)
 }
@@ -141,10 +152,16 @@ fn errno() -> Option<i32> {
 
 /// Whether nothing is mapped in some part of these bytes. (What is mapped may still be protected.)
 fn has_hole(start: *const u8, len: usize) -> bool {
-    let (first, len) = pages(start, len);
+    let (first, paged) = pages(start, len);
     // SAFETY: with MS_ASYNC nothing is written or changed; whatever the addresses are, the kernel checks them.
-    let rc = unsafe { libc::msync(first, len, libc::MS_ASYNC) };
-    rc != 0 && errno() == Some(libc::ENOMEM)
+    let rc = unsafe { libc::msync(first, paged, libc::MS_ASYNC) };
+    match (rc, errno()) {
+        (0, _) => false,
+        (_, Some(libc::ENOMEM)) => true,
+        // Not a page's address after all.
+        (_, Some(libc::EINVAL)) => !maps_cover(start.addr(), len),
+        _ => false,
+    }
 }
 
 /// Whether the kernel would let a transport access these bytes, which are all mapped. Pages that were
@@ -181,16 +198,38 @@ fn is_readable(byte: *const u8) -> bool {
     rc == 0 || errno() != Some(libc::EFAULT)
 }
 
+/// The list of mappings, in the order of their addresses.
+fn mappings() -> Option<impl Iterator<Item = Mapping>> {
+    let maps = std::fs::File::open("/proc/self/maps").ok()?;
+    let lines = BufReader::new(maps).lines().map_while(Result::ok);
+    Some(lines.filter_map(|line| Mapping::parse(&line)))
+}
+
+/// Whether all of these bytes are mapped, as the list of mappings has it.
+#[cold]
+fn maps_cover(first: usize, len: usize) -> bool {
+    let Some(mut mappings) = mappings() else {
+        return true;
+    };
+    let (mut at, end) = (first, first.saturating_add(len));
+    // Up to the first gap.
+    let _ = mappings.find(|mapping| {
+        if (mapping.start..mapping.end).contains(&at) {
+            at = mapping.end;
+        }
+        at >= end || mapping.start > at
+    });
+    at >= end
+}
+
 /// What the list of mappings says.
 #[cold]
 fn maps_allow(first: usize, len: usize, access: Access) -> bool {
-    let Ok(maps) = std::fs::File::open("/proc/self/maps") else {
+    let Some(mappings) = mappings() else {
         return true;
     };
-    let lines = BufReader::new(maps).lines().map_while(Result::ok);
-    let parsed = lines.filter_map(|line| Mapping::parse(&line));
     let end = first.saturating_add(len);
-    parsed
+    mappings
         .filter(|mapping| mapping.start < end && first < mapping.end)
         .all(|mapping| match access {
             Access::Read => mapping.readable,
@@ -224,7 +263,32 @@ impl Mapping {
 mod tests {
     use super::*;
 
+    /// A multiple of all pages' sizes.
+    const PAGE: usize = 65536;
+
     const LEN: usize = 16 * PAGE;
+
+    #[test]
+    fn the_list_of_mappings_tells_of_holes() {
+        // SAFETY: mappings of this test's own.
+        unsafe {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            let start = libc::mmap(std::ptr::null_mut(), LEN, libc::PROT_READ, flags, -1, 0);
+            assert_ne!(start, libc::MAP_FAILED);
+            let first = start.addr();
+            assert!(maps_cover(first, LEN) && maps_cover(first + 10, 1));
+            assert_eq!(
+                libc::mprotect(start.byte_add(PAGE), PAGE, libc::PROT_NONE),
+                0
+            );
+            assert!(maps_cover(first, LEN));
+            assert_eq!(libc::munmap(start.byte_add(3 * PAGE), PAGE), 0);
+            assert!(maps_cover(first, 3 * PAGE) && maps_cover(first + 4 * PAGE, LEN - 4 * PAGE));
+            assert!(!maps_cover(first, 3 * PAGE + 1) && !maps_cover(first, LEN));
+            assert!(!maps_cover(first + 3 * PAGE, 1));
+            libc::munmap(start, LEN);
+        }
+    }
 
     /// Memory of which one page has other rights.
     fn memory(rights: i32) -> *mut u8 {
@@ -273,8 +337,9 @@ mod tests {
 
     #[test]
     fn ranges_that_touch_become_one() {
+        let size = super::page();
         let mut ranges = Ranges::default();
-        let page = |number: usize| number * PAGE;
+        let page = |number: usize| number * size;
         for number in [9, 3, 5, 1, 7] {
             ranges.add(page(number) + 10, page(number) + 20);
         }

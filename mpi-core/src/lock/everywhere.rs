@@ -49,18 +49,20 @@ mod kernel {
         assert!(!refused, "membarrier was granted and is refused now");
     }
 
-    /// What tells the calling thread from all others that are alive; a multiple of 64, and not 0.
+    /// A number that tells the calling thread from all others that are alive: a multiple of 64, and not 0.
     #[inline(always)]
     pub fn this_thread() -> usize {
-        thread_pointer()
+        let number = thread_number();
+        debug_assert!(number & 63 == 0 && number != 0, "thread number {number:#x}");
+        number
     }
 
     /// How much a word is above [`this_thread`]; wraps.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
     #[inline(always)]
     pub fn above_this_thread(word: usize) -> usize {
         let above;
-        // SAFETY: as in `thread_pointer`.
+        // SAFETY: as in `thread_number`.
         unsafe {
             std::arch::asm!("sub {}, fs:[0]", inout(reg) word => above, options(nostack, pure, readonly));
         }
@@ -68,10 +70,38 @@ mod kernel {
     }
 
     /// How much a word is above [`this_thread`]; wraps.
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(not(all(target_arch = "x86_64", target_env = "gnu")))]
     #[inline(always)]
     pub fn above_this_thread(word: usize) -> usize {
         word.wrapping_sub(this_thread())
+    }
+
+    /// The thread pointer: glibc aligns it to 64 bytes on this architecture, whatever stack a thread is given
+    /// (`TLS_TCB_ALIGN`).
+    #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+    #[inline(always)]
+    fn thread_number() -> usize {
+        thread_pointer()
+    }
+
+    /// The thread pointer, shifted: elsewhere it is a multiple of 8 only. (32 modulo 64 on aarch64 with glibc, 8, 24, 40 and
+    /// 56 on x86-64 with musl.) Addresses have at most 57 bits, and the marks beside an owner are above the shifted ones.
+    #[cfg(any(
+        target_arch = "aarch64",
+        all(target_arch = "x86_64", not(target_env = "gnu"))
+    ))]
+    #[inline(always)]
+    fn thread_number() -> usize {
+        thread_pointer() << 3
+    }
+
+    /// The address of a variable of the thread's own, aligned.
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    fn thread_number() -> usize {
+        #[repr(align(64))]
+        struct Own(u8);
+        thread_local!(static OWN: Own = const { Own(0) });
+        OWN.with(|own| std::ptr::from_ref(own) as usize)
     }
 
     #[cfg(target_arch = "x86_64")]
@@ -94,14 +124,6 @@ mod kernel {
             std::arch::asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nostack, preserves_flags, pure, nomem));
         }
         pointer
-    }
-
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    fn thread_pointer() -> usize {
-        #[repr(align(64))]
-        struct Own(u8);
-        thread_local!(static OWN: Own = const { Own(0) });
-        OWN.with(|own| std::ptr::from_ref(own) as usize)
     }
 
     /// Microseconds since some moment; they wrap.
@@ -153,3 +175,37 @@ mod kernel {
 }
 
 pub use kernel::{above_this_thread, heavy, is_ready, light, microseconds, this_thread};
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::{Barrier, Mutex};
+
+    use super::*;
+
+    /// The owner of a lock is a thread's number with the number of a count in its lowest bits.
+    #[test]
+    fn numbers_of_threads_differ_and_leave_their_lowest_bits_free() {
+        const THREADS: usize = 16;
+        let (all, met) = (Mutex::new(BTreeSet::new()), Barrier::new(THREADS));
+        std::thread::scope(|scope| {
+            for number in 0..THREADS {
+                let (all, met) = (&all, &met);
+                // Stacks of odd sizes, so that what lies at their ends has other addresses.
+                let builder = std::thread::Builder::new().stack_size((256 << 10) + number * 16);
+                let run = move || {
+                    all.lock().unwrap().insert(this_thread());
+                    assert_eq!(above_this_thread(this_thread() | 5), 5);
+                    met.wait();
+                };
+                builder.spawn_scoped(scope, run).unwrap();
+            }
+        });
+        let all = all.into_inner().unwrap();
+        assert_eq!(all.len(), THREADS);
+        assert!(
+            all.iter()
+                .all(|one| one & 63 == 0 && *one != 0 && one >> 61 == 0)
+        );
+    }
+}
