@@ -134,12 +134,17 @@ const BLOCK: usize = 8 * KIB;
 /// Bytes of a block from which on messages are quicker again: a long copy holds up others.
 const BLOCKS_BY_MESSAGES: usize = 512 * KIB;
 
-/// A collective's bit in a set.
+/// Returns a collective's bit in a set. The name must be one of [`NAMES`], which debug builds check.
 pub(super) fn bit(collective: &str) -> u16 {
-    match NAMES.iter().position(|row| row.0 == collective) {
-        Some(place) => 1 << place,
-        None => 0,
-    }
+    let place = NAMES.iter().position(|row| row.0 == collective);
+    debug_assert!(place.is_some(), "no row of NAMES has {collective:?}");
+    place.map_or(0, |place| 1 << place)
+}
+
+/// A name of a collective or algorithm as [`NAMES`] spells it: `_`, which MPI has in its names, is as good
+/// as `-`.
+pub(super) fn spelled(name: &str) -> String {
+    name.replace('_', "-")
 }
 
 fn first<A: Copy>(table: &[Row<A>], situation: &Situation, otherwise: A) -> A {
@@ -161,6 +166,8 @@ pub struct Choices {
     reduce: Option<Reduce>,
     allreduce: Option<Allreduce>,
     reduce_scatter: Option<ReduceScatter>,
+    /// Which of the scans were asked to go by messages, for which there is one algorithm.
+    by_messages: u16,
     nodes: Option<bool>,
     slots: Option<bool>,
     /// Which collectives are to use slots, by their places in [`NAMES`].
@@ -270,18 +277,21 @@ pub const NAMES: &[(&str, &[&str])] = &[
         ],
     ),
     ("reduce-scatter", &["halving", "pairwise", "slots"]),
+    ("scan", &["recursive-doubling", "slots"]),
+    ("exscan", &["recursive-doubling", "slots"]),
     ("nodes", &["on", "off"]),
     ("slots", &["on", "off"]),
     ("rdma", &["on", "off"]),
 ];
 
 impl Choices {
-    /// Asks for an algorithm by the names in [`NAMES`], or with `auto` for the tables again.
+    /// Asks for an algorithm by the names in [`NAMES`], with `-` or `_`, or with `auto` for the tables again.
     ///
     /// # Errors
     /// `MPI_ERR_ARG` when there is no such collective, algorithm or parameter, naming those that
     /// there are.
     pub fn set(&mut self, collective: &str, algorithm: &str) -> Result<()> {
+        let (collective, algorithm) = (&*spelled(collective), &*spelled(algorithm));
         let Some((_, names)) = NAMES.iter().find(|row| row.0 == collective) else {
             let known: Vec<_> = NAMES.iter().map(|row| row.0).collect();
             return Err(Error::new(
@@ -361,7 +371,7 @@ impl Choices {
             "reduce" => self.reduce.is_some(),
             "allreduce" => self.allreduce.is_some(),
             "reduce-scatter" => self.reduce_scatter.is_some(),
-            _ => false,
+            _ => self.by_messages & bit(collective) != 0,
         }
     }
 
@@ -383,7 +393,8 @@ impl Choices {
             "allreduce" => self.allreduce = None,
             "reduce-scatter" => self.reduce_scatter = None,
             "nodes" => self.nodes = None,
-            _ => self.slots = None,
+            "slots" => self.slots = None,
+            _ => self.by_messages &= !bit(collective),
         }
     }
 
@@ -447,7 +458,8 @@ impl Choices {
             }
             "nodes" => self.nodes = Some(name == "on"),
             "rdma" => self.rdma = Some(name == "on"),
-            _ => self.slots = Some(name == "on"),
+            "slots" => self.slots = Some(name == "on"),
+            _ => self.by_messages |= bit(collective),
         }
     }
 

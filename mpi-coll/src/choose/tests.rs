@@ -42,6 +42,54 @@ fn every_name_can_be_asked_for_and_others_cannot() {
 }
 
 #[test]
+fn names_may_be_spelled_as_mpi_does() {
+    let all = NAMES
+        .iter()
+        .flat_map(|(collective, names)| names.iter().map(move |name| (collective, name)));
+    for (collective, name) in all {
+        let (mut one, mut other) = (Choices::default(), Choices::default());
+        one.set(collective, name).unwrap();
+        let underscored = |text: &str| text.replace('-', "_");
+        other
+            .set(&underscored(collective), &underscored(name))
+            .unwrap();
+        assert_eq!(
+            format!("{one:?}"),
+            format!("{other:?}"),
+            "{collective} {name}"
+        );
+    }
+    let mut choices = Choices::default();
+    choices.read_table("reduce_scatter 2 1 0 pairwise").unwrap();
+    let chosen = choices.reduce_scatter(&situation(4, 8));
+    assert_eq!(chosen, ReduceScatter::Pairwise);
+}
+
+#[test]
+fn scans_go_by_slots_or_messages_as_asked() {
+    for scan in ["scan", "exscan"] {
+        let mut choices = Choices::default();
+        assert!(choices.in_slots(scan, &situation(4, 8)));
+        choices.set(scan, "recursive-doubling").unwrap();
+        assert!(!choices.in_slots(scan, &situation(4, 8)));
+        choices.set(scan, "slots").unwrap();
+        assert!(choices.in_slots(scan, &situation(4, 8)));
+        choices
+            .read_table(&format!("{scan} 2 1 0 recursive-doubling"))
+            .unwrap();
+        choices.set(scan, "auto").unwrap();
+        assert!(!choices.in_slots(scan, &situation(4, 8)));
+    }
+}
+
+#[test]
+#[should_panic(expected = "no row of NAMES")]
+#[cfg(debug_assertions)]
+fn a_name_that_nobody_knows_is_noticed() {
+    Choices::default().in_slots("reduce-scater", &situation(4, 8));
+}
+
+#[test]
 fn distinct_names_are_distinct_algorithms() {
     for (collective, names) in NAMES {
         let mut seen = std::collections::BTreeSet::new();

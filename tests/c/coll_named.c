@@ -1,0 +1,43 @@
+/* WEFT_COLL takes every collective with a choice of algorithms, spelled as MPI does or with dashes, and
+ * the scans go as it says.
+ * ranks: 2 3
+ * variants: shm tcp
+ * env: WEFT_COLL=scan=slots,exscan=recursive_doubling,reduce_scatter=halving,allgather=recursive_doubling
+ */
+#include "check.h"
+
+int main(int argc, char **argv) {
+    OK(MPI_Init(&argc, &argv));
+    int rank = world_rank(), size = world_size(), one = rank + 1, sum = -1, before = -1, part = -1;
+    int all[8] = {0}, each[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    for (int round = 0; round < 3; round++) {
+        OK(MPI_Scan(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
+        CHECK_EQ(sum, (rank + 1) * (rank + 2) / 2);
+        OK(MPI_Exscan(&one, &before, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
+        CHECK_EQ(before, rank ? rank * (rank + 1) / 2 : -1);
+        OK(MPI_Reduce_scatter_block(each, &part, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
+        CHECK_EQ(part, (rank + 1) * size);
+        OK(MPI_Allgather(&one, 1, MPI_INT, all, 1, MPI_INT, MPI_COMM_WORLD));
+        CHECK_EQ(all[size - 1], size);
+    }
+    /* What a communicator asks for by its hint. */
+    MPI_Info info;
+    MPI_Comm comm;
+    OK(MPI_Info_create(&info));
+    OK(MPI_Info_set(info, "weft_coll", "exscan=slots,scan=recursive-doubling"));
+    OK(MPI_Comm_dup_with_info(MPI_COMM_WORLD, info, &comm));
+    OK(MPI_Info_free(&info));
+    char value[64];
+    int length = sizeof value, flag;
+    OK(MPI_Comm_get_info(comm, &info));
+    OK(MPI_Info_get_string(info, "weft_coll", &length, value, &flag));
+    CHECK(flag && !strcmp(value, "exscan=slots,scan=recursive-doubling"));
+    OK(MPI_Info_free(&info));
+    OK(MPI_Scan(&one, &sum, 1, MPI_INT, MPI_SUM, comm));
+    CHECK_EQ(sum, (rank + 1) * (rank + 2) / 2);
+    OK(MPI_Exscan(&one, &before, 1, MPI_INT, MPI_SUM, comm));
+    CHECK_EQ(before, rank ? rank * (rank + 1) / 2 : -1);
+    OK(MPI_Comm_free(&comm));
+    OK(MPI_Finalize());
+    return 0;
+}
