@@ -74,6 +74,9 @@ For several hosts (see docs/run.md):
                         publish and look up names (MPI_Publish_name) at the name server there,
                         which 'mpiexec -name-server [PORT]' is; without it names are for this job and
                         those that it spawns
+  -name-server-secret FILE
+                        for server and jobs of several hosts or users: a file of mode 600 with the
+                        same secret; one user on one host needs none
   -info                 say what the launcher sees of this machine, and how MPI would
                         start here: launchers, transports, what is refused and why
   -version, -h

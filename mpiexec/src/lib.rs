@@ -60,7 +60,7 @@ pub fn main() -> ExitCode {
         Ok(Request::Info) => print(&format!("{}{}", report::info(), probe::choices())),
         Ok(Request::Completion(text) | Request::Report(text)) => print(&text),
         Ok(Request::Probe(library)) => probe::start(&library),
-        Ok(Request::NameServer(port)) => names::serve(port),
+        Ok(Request::NameServer(settings)) => names::server::serve(&settings),
         Ok(Request::Top) => profile::top(&args),
         Ok(Request::Run(options)) => many::run(*options),
         Err(message) => {

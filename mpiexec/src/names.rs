@@ -1,23 +1,35 @@
-//! Published names (`MPI_Publish_name`): the server that keeps them for jobs of any host, and the way to whoever
-//! keeps them for this one.
+//! Published names (`MPI_Publish_name`): the way from a job to whoever keeps them.
+//!
+//! The launcher of a job keeps the names of its ranks. A spawned job asks the launcher of the job that spawned it. With
+//! `-nameserver` they are kept by a server ([`server`]) that jobs of several users and hosts may share. Every client gets
+//! the addresses of ports. Their secrets, and the right to publish, need a proof ([`access`]): the secret of
+//! `-name-server-secret`, or the same user on the same host.
+
+mod access;
+mod channel;
+pub mod server;
 
 use std::collections::VecDeque;
-use std::io::{ErrorKind, Read, Write};
-use std::net::{TcpListener, TcpStream, ToSocketAddrs};
+use std::ffi::OsStr;
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsRawFd, RawFd};
-use std::process::ExitCode;
 use std::time::Duration;
 
-use pmi::names::Names;
-use pmi::wire::{Line, Lines};
+use netmod_kit::admission::handshake::initiate;
+use netmod_kit::admission::{Role, Secret};
+use pmi::port_name::PortName;
+use pmi::wire::{Line, Lines, escape};
 
+use self::access::{GUEST, Greeting, PROTOCOL, SECRET};
+use self::channel::Channel;
 use crate::options::Options;
 use crate::program::{NOT_RUNNABLE, Unfit};
 use crate::system;
 
 /// The port of the name server, unless it is told another.
 const PORT: u16 = 6493;
-/// How long the name server may take to answer a call.
+/// Time that the name server has to answer.
 const ANSWER: Duration = Duration::from_secs(5);
 
 /// Who wants to know something about names.
@@ -31,91 +43,104 @@ pub enum Asker {
 
 /// Who keeps the names.
 pub struct Upstream {
-    stream: TcpOrPair,
-    lines: Lines,
+    way: Way,
     /// Who waits for answers, in order.
     waiting: VecDeque<Asker>,
 }
 
-/// A descriptor that was inherited, or a connection of ours.
-enum TcpOrPair {
-    Tcp(TcpStream),
-    Pair(RawFd),
+/// The way there.
+enum Way {
+    /// The launcher of the job that spawned this one.
+    Parent(RawFd, Lines),
+    /// A name server to which this job has proved itself.
+    Trusted(Channel),
+    /// A name server that answers this job's questions about addresses only.
+    Guest(Guest),
+}
+
+/// A name server that knows nothing of this job: it is called anew for each question.
+struct Guest {
+    places: Vec<SocketAddr>,
+    /// What is missing for more.
+    missing: String,
+}
+
+/// What has become of a question.
+pub enum Asked {
+    /// The answer will come.
+    Sent,
+    /// This is the answer.
+    Answered(Vec<u8>),
 }
 
 impl Upstream {
-    /// As the command line says; none if names are kept here.
+    /// As the command line says; `None` if names are kept here.
     pub fn of(options: &Options) -> Result<Option<Upstream>, Unfit> {
-        let stream = if let Some(name) = &options.name_server {
-            let failed = |why: String| Unfit {
+        let way = if let Some(name) = &options.name_server {
+            let unfit = |why| Unfit {
                 code: NOT_RUNNABLE,
-                message: format!(
-                    "the name server '{name}' can't be reached: {why}; start it there with 'mpiexec \
-                     -name-server'"
-                ),
+                message: format!("the name server '{name}' {why}"),
             };
-            let full = match name.rsplit_once(':') {
-                Some((_, port)) if port.parse::<u16>().is_ok() => name.clone(),
-                _ => format!("{name}:{PORT}"),
-            };
-            let places = full.to_socket_addrs().map_err(|e| failed(e.to_string()))?;
-            let mut reached = Err(failed("no address".into()));
-            for place in places {
-                reached = TcpStream::connect_timeout(&place, ANSWER)
-                    .map_err(|e| failed(format!("{place}: {e}")));
-                if reached.is_ok() {
-                    break;
-                }
-            }
-            let stream = reached?;
-            let _ = stream.set_nodelay(true);
-            TcpOrPair::Tcp(stream)
+            find(name, options.name_server_secret.as_deref()).map_err(unfit)?
         } else if let Some(fd) = options.spawned.as_ref().and_then(|one| one.names) {
-            TcpOrPair::Pair(fd)
+            Way::Parent(fd, Lines::default())
         } else {
             return Ok(None);
         };
         Ok(Some(Upstream {
-            stream,
-            lines: Lines::default(),
+            way,
             waiting: VecDeque::new(),
         }))
     }
 
-    /// Where answers come from.
-    pub fn descriptor(&self) -> RawFd {
-        match &self.stream {
-            TcpOrPair::Tcp(stream) => stream.as_raw_fd(),
-            TcpOrPair::Pair(fd) => *fd,
+    /// Where answers come from, unless they come at once.
+    pub fn descriptor(&self) -> Option<RawFd> {
+        match &self.way {
+            Way::Parent(fd, _) => Some(*fd),
+            Way::Trusted(channel) => Some(channel.as_raw_fd()),
+            Way::Guest(_) => None,
         }
     }
 
-    /// Asks; the line has its newline. Returns whether that was possible.
-    pub fn ask(&mut self, asker: Asker, line: &[u8]) -> bool {
+    /// Asks; the line has its newline.
+    pub fn ask(&mut self, asker: Asker, line: &[u8]) -> Asked {
         // Questions are short, and each waits for its answer.
-        let asked = system::write(self.descriptor(), line).is_ok_and(|bytes| bytes == line.len());
-        if asked {
-            self.waiting.push_back(asker);
+        let asked = match &mut self.way {
+            Way::Parent(fd, _) => system::write(*fd, line).is_ok_and(|bytes| bytes == line.len()),
+            Way::Trusted(channel) => channel.send(line).is_ok(),
+            Way::Guest(guest) => return Asked::Answered(guest.ask(line)),
+        };
+        if !asked {
+            return Asked::Answered(lost(Some(line)));
         }
-        asked
+        self.waiting.push_back(asker);
+        Asked::Sent
     }
 
     /// The answers that have come, and whether there will be any more.
     pub fn answers(&mut self) -> (Vec<(Asker, Vec<u8>)>, bool) {
-        let mut buffer = [0; 4096];
-        let open = match system::read(self.descriptor(), &mut buffer) {
-            Ok(0) => false,
-            Ok(bytes) => {
-                self.lines.push(&buffer[..bytes]);
-                true
-            }
-            Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
-        };
         let mut answers = Vec::new();
-        while let Some(line) = self.lines.next_line() {
+        let mut take = |line: &[u8]| {
             let line = [line, b"\n"].concat();
             answers.extend(self.waiting.pop_front().map(|asker| (asker, line)));
-        }
+        };
+        let got = match &mut self.way {
+            Way::Guest(_) => return (answers, true),
+            Way::Parent(fd, lines) => {
+                let mut buffer = [0; 4096];
+                let got = system::read(*fd, &mut buffer);
+                lines.push(&buffer[..*got.as_ref().unwrap_or(&0)]);
+                while let Some(line) = lines.next_line() {
+                    take(line);
+                }
+                got.map(|bytes| bytes > 0)
+            }
+            Way::Trusted(channel) => channel.receive(take),
+        };
+        let open = match got {
+            Ok(open) => open,
+            Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
+        };
         (answers, open)
     }
 
@@ -127,80 +152,120 @@ impl Upstream {
 
 /// What to answer when nobody keeps the names any more.
 pub fn lost(line: Option<&[u8]>) -> Vec<u8> {
+    refusal(line, "the name server is gone")
+}
+
+/// The answer to a question that can't be carried out.
+fn refusal(line: Option<&[u8]>, why: &str) -> Vec<u8> {
     let command = line.map(|line| Line::parse(line).command().to_vec());
     let result = match command.as_deref() {
         Some(b"publish_name") => "publish_result",
         Some(b"unpublish_name") => "unpublish_result",
         _ => "lookup_result",
     };
-    format!("cmd={result} rc=1 info=fail msg=the_name_server_is_gone\n").into_bytes()
+    let why = escape(why.as_bytes());
+    [
+        format!("cmd={result} rc=1 info=fail msg=").as_bytes(),
+        &why,
+        b"\n",
+    ]
+    .concat()
 }
 
-/// A client of the name server.
-struct Client {
-    stream: TcpStream,
-    lines: Lines,
-}
-
-/// Keeps names for whoever asks, until it is ended.
-pub fn serve(port: Option<u16>) -> ExitCode {
-    let port = port.unwrap_or(PORT);
-    let listener =
-        TcpListener::bind(("::", port)).or_else(|_| TcpListener::bind(("0.0.0.0", port)));
-    let listener = match listener.and_then(|one| one.set_nonblocking(true).map(|()| one)) {
-        Ok(listener) => listener,
-        Err(error) => {
-            eprintln!("mpiexec: the name server can't listen on port {port}: {error}");
-            return ExitCode::FAILURE;
+/// Connects to the first place that answers.
+fn call(places: &[SocketAddr]) -> io::Result<TcpStream> {
+    let mut result = Err(io::Error::other("it has no address"));
+    for place in places {
+        let called = TcpStream::connect_timeout(place, ANSWER);
+        result = called.map_err(|error| io::Error::new(error.kind(), format!("{place}: {error}")));
+        if result.is_ok() {
+            break;
         }
-    };
-    let at = listener.local_addr().map_or(port, |at| at.port());
-    println!("mpiexec: the name server listens on port {at}");
-    let mut names = Names::default();
-    let mut clients: Vec<Client> = Vec::new();
-    loop {
-        let entry = |fd| libc::pollfd {
-            fd,
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        let mut entries = vec![entry(listener.as_raw_fd())];
-        entries.extend(clients.iter().map(|one| entry(one.stream.as_raw_fd())));
-        system::poll(&mut entries, -1);
-        while let Ok((stream, _)) = listener.accept() {
-            // A client that does not read its answers must not hold up others.
-            let _ = stream.set_nonblocking(true);
-            clients.push(Client {
-                stream,
-                lines: Lines::default(),
-            });
-        }
-        clients.retain_mut(|client| client.serve(&mut names));
     }
+    let stream = result?;
+    let _ = stream.set_nodelay(true);
+    stream.set_read_timeout(Some(ANSWER))?;
+    stream.set_write_timeout(Some(ANSWER))?;
+    Ok(stream)
 }
 
-impl Client {
-    /// Answers what it asks. Returns whether it is still there.
-    fn serve(&mut self, names: &mut Names) -> bool {
-        let mut buffer = [0; 4096];
-        loop {
-            match self.stream.read(&mut buffer) {
-                Ok(0) => return false,
-                Ok(bytes) => self.lines.push(&buffer[..bytes]),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    return !self.lines.overlong();
-                }
-                Err(_) => return false,
+/// Calls a server and proves a secret.
+fn prove(places: &[SocketAddr], context: u8, secret: &Secret) -> io::Result<Channel> {
+    let mut stream = call(places)?;
+    let keys = initiate(&mut stream, &PROTOCOL, &[context], secret)?;
+    Ok(Channel::sealed(stream, &keys, Role::Initiator))
+}
+
+/// Finds the name server and the best way to it.
+///
+/// # Errors
+/// The rest of a sentence about it.
+fn find(name: &str, file: Option<&OsStr>) -> Result<Way, String> {
+    let unreachable = |error: io::Error| {
+        format!("can't be reached: {error}; start it there with 'mpiexec -name-server'")
+    };
+    let full = match name.rsplit_once(':') {
+        Some((_, port)) if port.parse::<u16>().is_ok() => name.to_owned(),
+        _ => format!("{name}:{PORT}"),
+    };
+    let places: Vec<SocketAddr> = full.to_socket_addrs().map_err(unreachable)?.collect();
+    let file = file.map(|file| Ok::<_, String>((file, access::read_secret(file)?)));
+    let file = file
+        .transpose()
+        .map_err(|why| format!("can't be asked: {why}"))?;
+    // What a server says of itself is believed only as far as it can be proved.
+    let mut guest = prove(&places, GUEST.0, &GUEST.1).map_err(unreachable)?;
+    let greeting = guest.ask(Greeting::QUESTION).map_err(unreachable)?;
+    let greeting = Greeting::parse(&greeting)
+        .ok_or_else(|| unreachable(io::Error::other("another program listens there")))?;
+    if let Some((file, secret)) = &file {
+        if !greeting.has_secret {
+            return Err(format!(
+                "has no secret, but this job has one ('{}'); start it with -name-server-secret FILE",
+                file.display()
+            ));
+        }
+        let proved = prove(&places, SECRET, secret);
+        return proved.map(Way::Trusted).map_err(|error| {
+            format!(
+                "has another secret than '{}' ({error}); give both the same file",
+                file.display()
+            )
+        });
+    }
+    if let Some(channel) = greeting.socket.and_then(|socket| access::call_own(&socket)) {
+        return Ok(Way::Trusted(channel));
+    }
+    let missing = match greeting.has_secret {
+        true => format!(
+            "the name server '{name}' does not know this job; give mpiexec the server's -name-server-secret FILE"
+        ),
+        false => format!(
+            "the name server '{name}' runs on another host or as another user and has no secret; give it and the \
+             mpiexec of all jobs a file with the same one (-name-server-secret FILE)"
+        ),
+    };
+    Ok(Way::Guest(Guest { places, missing }))
+}
+
+impl Guest {
+    /// The answer to a question.
+    fn ask(&self, line: &[u8]) -> Vec<u8> {
+        if Line::parse(line).command() != b"lookup_name" {
+            return refusal(Some(line), &self.missing);
+        }
+        let answer = prove(&self.places, GUEST.0, &GUEST.1).and_then(|mut one| one.ask(line));
+        let Ok(answer) = answer else {
+            return lost(Some(line));
+        };
+        let port = Line::parse(&answer).text("port");
+        match port.as_deref().and_then(PortName::parse) {
+            // The server has proved nothing: were there a secret it could be anybody's.
+            Some(port) => {
+                let port = port.without_secret().to_text(usize::MAX);
+                format!("cmd=lookup_result rc=0 info=ok port={port}\n").into_bytes()
             }
-            while let Some(line) = self.lines.next_line() {
-                let Some(answer) = names.answer(&Line::parse(line)) else {
-                    return false;
-                };
-                if self.stream.write_all(&answer).is_err() {
-                    return false;
-                }
-            }
+            None => refusal(Some(line), "the service is not published"),
         }
     }
 }

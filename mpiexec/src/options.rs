@@ -21,9 +21,13 @@ use crate::debugger;
 use crate::foreign;
 use crate::hosts::{self, Host, MAX_RANKS};
 use crate::label;
+use crate::names::server::Settings as NameServer;
 use crate::profile;
 use crate::spawned::{OFFER, OWN, POOL, PREPUT, SPAWNED, Spawned, USED, read_used};
 use words::{assignment, config};
+
+/// The option that names the file with the secret of a name server.
+const NAME_SERVER_SECRET: &str = "name-server-secret";
 
 /// What the command line asks for.
 #[derive(Debug)]
@@ -36,8 +40,8 @@ pub enum Request {
     Info,
     /// Start MPI from this library and end it again: what `Info` runs to see the choices.
     Probe(OsString),
-    /// Keep published names for jobs on any host, at this port.
-    NameServer(Option<u16>),
+    /// Keep published names for jobs on any host.
+    NameServer(NameServer),
     /// Print what a shell reads to complete options.
     Completion(String),
     /// Print what came of asking a job where its ranks are.
@@ -71,6 +75,8 @@ pub struct Options {
     pub spawned: Option<Spawned>,
     /// Where names are published, if not here: `HOST` or `HOST:PORT`.
     pub name_server: Option<String>,
+    /// The file with the secret that the name server has, too.
+    pub name_server_secret: Option<OsString>,
     /// Which hosts, and how to start there.
     pub many: Many,
     /// Whether the job is to be shown live.
@@ -150,6 +156,7 @@ const KNOWN: &[&str] = &[
     "disable-auto-cleanup",
     "nameserver",
     "name-server",
+    NAME_SERVER_SECRET,
     "initial-errhandler",
     "memory-alloc-kinds",
     "stats",
@@ -187,6 +194,7 @@ pub fn parse(
         cleanup: true,
         spawned: None,
         name_server: None,
+        name_server_secret: None,
         many: Many::default(),
         top: false,
         notes: Vec::new(),
@@ -236,6 +244,12 @@ pub fn parse(
         drafts.push(draft);
     }
 
+    if job.name_server_secret.is_some() && job.name_server.is_none() {
+        return Err(
+            "option -name-server-secret goes with -nameserver HOST, or with -name-server"
+                .to_owned(),
+        );
+    }
     profile::refuse_both(&everywhere.set, job.top)?;
     for (index, draft) in drafts.into_iter().enumerate() {
         job.sections.push(draft.finish(index, &everywhere)?);
@@ -440,16 +454,24 @@ fn option<'a>(
             }
         }
         USED if job.spawned.is_some() => job.many.used = read_used(&text(&value("hosts")?)),
+        NAME_SERVER_SECRET => job.name_server_secret = Some(value("a file")?),
         "nameserver" => job.name_server = Some(value("a host")?.to_string_lossy().into_owned()),
         "name-server" => {
-            let port = value("a port").ok();
-            let port = port.map(|port| {
-                let number = port.to_str().and_then(|port| port.parse().ok());
-                number.ok_or_else(|| {
-                    "option -name-server takes the number of a port, or nothing".to_string()
-                })
-            });
-            return Ok(Some(Request::NameServer(port.transpose()?)));
+            let mut server = NameServer {
+                port: None,
+                secret: job.name_server_secret.take(),
+            };
+            while let Ok(word) = value("a port") {
+                if option_name(&word).as_deref() == Some(NAME_SERVER_SECRET) {
+                    server.secret = Some(value("a file")?);
+                    continue;
+                }
+                let number = word.to_str().and_then(|port| port.parse().ok());
+                server.port = Some(number.ok_or(
+                    "option -name-server takes the number of a port, or nothing, and -name-server-secret FILE",
+                )?);
+            }
+            return Ok(Some(Request::NameServer(server)));
         }
         PROBE => return Ok(Some(Request::Probe(value("a library")?))),
         "version" | "V" => return Ok(Some(Request::Version)),

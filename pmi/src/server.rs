@@ -5,7 +5,7 @@ use std::collections::HashMap;
 mod above;
 
 use crate::limits::Limits;
-use crate::names::Names;
+use crate::names::{Names, Rights};
 use crate::spawn::{Blocks, Spawn};
 use crate::wire::{Line, Lines, escape};
 use above::Above;
@@ -287,7 +287,7 @@ impl Server {
             b"barrier_in" => self.barrier(rank, actions),
             b"publish_name" | b"unpublish_name" | b"lookup_name" => match self.names.as_mut() {
                 Some(names) => {
-                    let line = names.answer(&line).unwrap_or_default();
+                    let line = names.answer(&line, Rights::All).unwrap_or_default();
                     actions.push(Action::Send { rank, line });
                 }
                 None => actions.push(Action::Ask {

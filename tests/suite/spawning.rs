@@ -1,9 +1,10 @@
 //! Spawned processes and connected jobs under our own mpiexec on several hosts.
 
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -18,6 +19,8 @@ use crate::sshd::Cluster;
 use crate::{Result, lacks, patience, timed};
 
 const NEEDS: &[&Need] = &[&MOUNTS, &NAMESPACES, &SSHD];
+/// The exit code of a job that ends by `MPI_ERR_PORT`, its error class.
+const NO_PORT: i32 = 27;
 /// Everything ends within this time.
 const SOON: f64 = 3.0;
 
@@ -293,7 +296,14 @@ fn names() -> Result {
         .get_args()
         .nth(cluster.within(0).get_args().count())
         .ok_or("no mpiexec")?;
-    server.arg(program).arg("-name-server");
+    let secret = cluster.dir().join("secret");
+    let written = fs::write(&secret, "a secret of all three hosts");
+    written.map_err(|error| error.to_string())?;
+    let private = fs::set_permissions(&secret, Permissions::from_mode(0o600));
+    private.map_err(|error| error.to_string())?;
+    let secret = secret.display().to_string();
+    let secret: &[&str] = &["-name-server-secret", &secret];
+    server.arg(program).arg("-name-server").args(secret);
     server.stdin(Stdio::null()).stdout(Stdio::piped());
     let mut server = server.spawn().map_err(|error| error.to_string())?;
     let mut line = String::new();
@@ -315,13 +325,19 @@ fn names() -> Result {
             ],
             [&["-n", "2"][..], &["-host", cluster.name(1), "-n", "2"]],
         ] {
-            let options = options.map(|words| [&["-nameserver", &place], words].concat());
+            let plain = [&["-nameserver", &place], options[1]].concat();
+            let options = options.map(|words| [&["-nameserver", &place], secret, words].concat());
             let mut accept = command(&cluster, &options[0], &["accept", "a service"])?;
             let accept = accept
                 .stdin(Stdio::null())
                 .stdout(Stdio::piped())
                 .spawn()
                 .map_err(|error| error.to_string())?;
+            // Who has no secret finds the port, and hears what is missing.
+            let mut without = command(&cluster, &plain, &["connect", "a service"])?;
+            let refused = Outcome::of(&mut without, patience(70.0))?;
+            let lacks = ["the port's name has no secret", "-name-server-secret FILE"];
+            refused.judge(&case(NO_PORT, &[], &lacks), &[])?;
             let mut connect = command(&cluster, &options[1], &["connect", "a service"])?;
             let connected = Outcome::of(&mut connect, patience(70.0));
             let accepted = accept.wait_with_output().map_err(|error| error.to_string());

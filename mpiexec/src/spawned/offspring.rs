@@ -5,13 +5,14 @@ use std::ffi::OsString;
 use std::os::fd::RawFd;
 
 use pmi::Spawn;
+use pmi::names::Rights;
 use pmi::server::{Action, Server};
 use pmi::wire::Line;
 
 use super::arguments;
 use super::pool::Pool;
 use super::started::SpawnedJob;
-use crate::names::{self, Asker, Upstream};
+use crate::names::{self, Asked, Asker, Upstream};
 use crate::options::{Options, Section};
 use crate::program::Unfit;
 use crate::system::{self, Ending, Pid, Signals};
@@ -98,8 +99,8 @@ impl Offspring {
 
     /// Lists what to wait for.
     pub fn list(&self, mut add: impl FnMut(RawFd, Whose)) {
-        if let Some(names) = &self.names {
-            add(names.descriptor(), Whose::Names);
+        if let Some(fd) = self.names.as_ref().and_then(Upstream::descriptor) {
+            add(fd, Whose::Names);
         }
         for (&number, job) in &self.jobs {
             if let Some(fd) = job.status() {
@@ -169,7 +170,7 @@ impl Offspring {
         for line in questions {
             match server.names() {
                 Some(names) => {
-                    let answer = names.answer(&Line::parse(&line));
+                    let answer = names.answer(&Line::parse(&line), Rights::All);
                     if let (Some(answer), Some(job)) = (answer, self.jobs.get_mut(&number)) {
                         job.answer(&answer);
                     }
@@ -185,9 +186,12 @@ impl Offspring {
 
     /// Asks whoever keeps the names.
     pub fn ask(&mut self, asker: Asker, line: &[u8], actions: &mut Vec<Action>) {
-        let asked = self.names.as_mut().is_some_and(|one| one.ask(asker, line));
-        if !asked {
-            self.answer(asker, names::lost(Some(line)), actions);
+        let asked = match &mut self.names {
+            Some(names) => names.ask(asker, line),
+            None => Asked::Answered(names::lost(Some(line))),
+        };
+        if let Asked::Answered(answer) = asked {
+            self.answer(asker, answer, actions);
         }
     }
 
