@@ -186,7 +186,10 @@ impl Stage {
         let words = match who & 0x80 {
             0 => [self.number(input), self.number(input)],
             // What a receive may match.
-            _ => [CONTEXT, (peer as u64 + 1) | (u64::from(input.byte() % 4) << 32)],
+            _ => [
+                CONTEXT,
+                (peer as u64 + 1) | (u64::from(input.byte() % 4) << 32),
+            ],
         };
         let credit = match who & 0x40 {
             0 => 0,

@@ -6,11 +6,13 @@
 
 pub mod agent;
 mod boot;
+mod check;
 mod children;
 pub mod greeting;
 mod here;
 mod keys;
 mod link;
+mod listen;
 mod messages;
 pub mod plan;
 pub mod root;

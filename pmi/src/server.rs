@@ -9,7 +9,7 @@ use crate::names::{Names, Rights};
 use crate::spawn::{Blocks, Spawn};
 use crate::wire::{Line, Lines, escape};
 use above::Above;
-pub use above::Pair;
+pub use above::{LONGEST_BLOCK, Pair};
 
 /// Something for the launcher to do or to know.
 #[derive(Debug, Clone, PartialEq, Eq)]

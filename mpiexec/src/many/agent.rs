@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use pmi::server::Server;
 
 use self::ranks::{Feed, Output};
+use super::check::check_plan;
 use super::children::{Children, Event, Key};
 use super::link::Link;
 use super::messages::{Down, Member, Plan, Up};
@@ -109,6 +110,9 @@ impl Agent {
         plan: Plan,
         guardian: impl FnOnce() -> io::Result<Guardian>,
     ) -> Result<(Agent, Vec<Event>), String> {
+        check_plan(&plan)?;
+        let mut parent = parent;
+        parent.set_ranks(plan.common.size as usize);
         let Plan { common, hosts } = plan;
         let mut hosts = hosts.into_iter();
         let me = hosts.next().ok_or("the plan names no host")?;
@@ -301,6 +305,7 @@ impl Agent {
                 }
             }
             Down::Input { rank, bytes, .. } => self.input(rank, bytes),
+            Down::Signal { number, .. } if !(1..=64).contains(&number) => {}
             Down::Signal { number, group } => match group {
                 true => self.guardian.signal(number),
                 false => {
@@ -320,7 +325,7 @@ impl Agent {
                 self.children.give_up_the_unborn();
                 self.kill();
             }
-            Down::Credit { bytes, .. } => self.credit += i64::from(bytes),
+            Down::Credit { bytes, .. } => self.credit = self.credit.saturating_add(bytes.into()),
             Down::Lose { rank, .. } => self.lose(rank),
             Down::Abort { caller, ranks } => {
                 for rank in ranks {

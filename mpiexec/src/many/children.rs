@@ -2,16 +2,18 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use netmod_kit::admission::{Accepted, Admitted, Pending, Secret, Served, descriptors};
+
+use super::check::Claims;
 use super::greeting::Greeting;
 use super::keys::{self, Keys};
-use super::link::{
-    CHALLENGE, HELLO, Link, PROOF, Secret, challenge, is_proved, random, read_hello,
-};
+use super::link::{Link, PROTOCOL, host_of};
+use super::listen::Listeners;
 use super::messages::{Boot, Common, Down, Member, Plan, Up};
 use super::tree::{Routes, Way, way};
 use super::{boot, system as calls};
@@ -42,10 +44,10 @@ pub enum Event {
 /// Whose descriptor an entry of a poll list is.
 #[derive(Debug, Clone, Copy)]
 pub enum Key {
-    /// The listening socket.
-    Listener,
-    /// Somebody who has not shown yet who he is.
-    Stranger(usize),
+    /// A listening socket.
+    Listener(usize),
+    /// A connection that has not proved the secret of a child.
+    Pending(usize),
     /// What the command that starts a child says.
     Errors(usize),
     /// The connection to a child.
@@ -71,28 +73,21 @@ struct Child {
     tail: Vec<u8>,
     link: Option<Link>,
     state: State,
+    claims: Claims,
 }
 
-struct Stranger {
-    stream: TcpStream,
-    until: Instant,
-    got: Vec<u8>,
-    /// Once it has said who it is: the child's number, its hello and our challenge.
-    asked: Option<(usize, [u8; HELLO], [u8; CHALLENGE])>,
-}
-
-/// Time for somebody who calls to show who he is.
-const STRANGER: Duration = Duration::from_secs(5);
-/// Callers of that kind at the same time.
-const STRANGERS: usize = 256;
+/// Time for a connection to prove the secret of a child.
+const PROVING: Duration = Duration::from_secs(10);
+/// Unproved connections at the same time, at most.
+const UNPROVED: usize = 256;
 /// How much of what a command says is kept.
 const TAIL: usize = 2048;
 
 /// All children.
 pub struct Children {
     common: Common,
-    listener: Option<TcpListener>,
-    strangers: Vec<Option<Stranger>>,
+    listeners: Listeners,
+    pending: Pending<TcpStream>,
     children: Vec<Child>,
     routes: Routes,
     /// Messages and bytes of connections that have ended, to and from the children.
@@ -109,8 +104,8 @@ impl Children {
         let routes = Routes::new(branches.iter().map(|branch| branch.0.as_slice()));
         let mut all = Children {
             common,
-            listener: None,
-            strangers: Vec::new(),
+            listeners: Listeners::default(),
+            pending: Pending::new(PROTOCOL, descriptors::spare_slots().min(UNPROVED), PROVING),
             children: Vec::new(),
             routes,
             past: [(0, 0); 2],
@@ -118,11 +113,12 @@ impl Children {
         if branches.is_empty() {
             return Ok(all);
         }
-        let listener = listen()?;
-        let port = listener.local_addr()?.port();
-        let interface = all.common.boot.interface.clone();
-        let own = own_addresses(interface.as_deref())?;
-        all.listener = Some(listener);
+        let forks = branches
+            .iter()
+            .filter(|(_, boot)| boot.kind == "fork")
+            .count();
+        let interface = all.common.boot.interface.as_deref();
+        all.listeners = Listeners::open(interface, forks, branches.len() - forks)?;
         let several = branches.iter().filter(|(_, boot)| boot.kind == "ssh");
         let keys = match several.clone().count() {
             0 | 1 => Keys::Unknown,
@@ -136,19 +132,19 @@ impl Children {
             // The command itself gives up a little earlier, and knows more to say.
             let until = Instant::now() + patience + Duration::from_secs(2);
             let mut child = Child {
-                branch,
                 boot,
-                secret: random()?,
+                secret: Secret::random()?,
+                claims: Claims::new(&branch),
+                branch,
                 pid: None,
                 errors: None,
                 tail: Vec::new(),
                 link: None,
                 state: State::Starting(until),
             };
-            let at = |ip: &IpAddr| SocketAddr::new(*ip, port);
             let addresses = match child.boot.kind.as_str() {
-                "fork" => vec![at(&IpAddr::from([127, 0, 0, 1]))],
-                _ => own.iter().map(at).collect(),
+                "fork" => all.listeners.for_this_host(),
+                _ => all.listeners.for_others(),
             };
             let greeting = Greeting {
                 host: child.branch[0].number,
@@ -183,17 +179,13 @@ impl Children {
 
     /// Lists what to wait for.
     pub fn list(&self, mut add: impl FnMut(RawFd, i16, Key)) {
-        if let Some(listener) = &self.listener {
-            add(listener.as_raw_fd(), libc::POLLIN, Key::Listener);
-        }
-        for (index, stranger) in self.strangers.iter().enumerate() {
-            if let Some(stranger) = stranger {
-                add(
-                    stranger.stream.as_raw_fd(),
-                    libc::POLLIN,
-                    Key::Stranger(index),
-                );
+        if self.pending.has_room() {
+            for (index, descriptor) in self.listeners.descriptors().enumerate() {
+                add(descriptor, libc::POLLIN, Key::Listener(index));
             }
+        }
+        for (descriptor, slot) in self.pending.descriptors() {
+            add(descriptor, libc::POLLIN, Key::Pending(slot));
         }
         for (index, child) in self.children.iter().enumerate() {
             if let Some(errors) = &child.errors {
@@ -208,84 +200,40 @@ impl Children {
     /// Does what is to be done about a descriptor that is ready.
     pub fn handle(&mut self, key: Key, events: &mut Vec<Event>) {
         match key {
-            Key::Listener => self.accept(),
-            Key::Stranger(index) => self.hear(index, events),
+            Key::Listener(index) => self.accept(index),
+            Key::Pending(slot) => self.go_on_with_pending(slot, events),
             Key::Errors(index) => self.children[index].read_errors(),
             Key::Link(index) => self.receive(index, events),
         }
     }
 
-    fn accept(&mut self) {
-        let Some(listener) = &self.listener else {
-            return;
-        };
-        while let Ok((stream, _)) = listener.accept() {
-            if stream.set_nonblocking(true).is_err() {
-                continue;
-            }
-            let stranger = Stranger {
-                stream,
-                until: Instant::now() + STRANGER,
-                got: Vec::new(),
-                asked: None,
-            };
-            match self.strangers.iter().position(Option::is_none) {
-                Some(free) => self.strangers[free] = Some(stranger),
-                None if self.strangers.len() < STRANGERS => self.strangers.push(Some(stranger)),
-                // Agents call again.
-                None => {}
-            }
-        }
+    fn accept(&mut self, index: usize) {
+        let listeners = &self.listeners;
+        let pending = &mut self.pending;
+        while pending.accept(|| listeners.accept(index), |_, _| Ok(())) == Accepted::More {}
     }
 
-    fn hear(&mut self, index: usize, events: &mut Vec<Event>) {
-        let Some(mut stranger) = self.strangers.get_mut(index).and_then(Option::take) else {
-            return;
+    fn go_on_with_pending(&mut self, slot: usize, events: &mut Vec<Event>) {
+        let children = &self.children;
+        let of = |context: &[u8]| {
+            let host = host_of(context)?;
+            children.iter().position(|child| {
+                child.branch[0].number == host && matches!(child.state, State::Starting(_))
+            })
         };
-        let wanted = match stranger.asked {
-            None => HELLO,
-            Some(_) => PROOF,
-        };
-        let mut buffer = [0; HELLO];
-        let room = &mut buffer[..wanted - stranger.got.len()];
-        match stranger.stream.read(room) {
-            Ok(0) => return,
-            Ok(n) => stranger.got.extend_from_slice(&buffer[..n]),
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-            Err(_) => return,
+        let served = self.pending.serve(slot, |context| {
+            let child = of(context)?;
+            Some(children[child].secret)
+        });
+        if let Served::Admitted(Admitted {
+            connection,
+            context,
+            ..
+        }) = served
+            && let Some(child) = of(&context)
+        {
+            self.welcome(child, connection, events);
         }
-        if stranger.got.len() < wanted {
-            self.strangers[index] = Some(stranger);
-            return;
-        }
-        match stranger.asked {
-            None => {
-                if let Some(stranger) = self.ask(stranger) {
-                    self.strangers[index] = Some(stranger);
-                }
-            }
-            Some((child, hello, challenge)) => {
-                let proof = stranger.got[..].try_into().unwrap_or([0; PROOF]);
-                if is_proved(&self.children[child].secret, &hello, &challenge, &proof) {
-                    self.welcome(child, stranger.stream, events);
-                }
-            }
-        }
-    }
-
-    fn ask(&self, mut stranger: Stranger) -> Option<Stranger> {
-        let hello: [u8; HELLO] = stranger.got[..].try_into().ok()?;
-        let host = read_hello(&hello)?;
-        let waits = |child: &Child| {
-            child.branch[0].number == host && matches!(child.state, State::Starting(_))
-        };
-        let child = self.children.iter().position(waits)?;
-        let challenge = challenge(&self.children[child].secret, &hello, &random().ok()?);
-        // A new connection has room for so little.
-        stranger.stream.write_all(&challenge).ok()?;
-        stranger.got.clear();
-        stranger.asked = Some((child, hello, challenge));
-        Some(stranger)
     }
 
     /// The child at the other end is ours: it is told what to do.
@@ -296,6 +244,7 @@ impl Children {
         }
         match Link::new(stream) {
             Ok(mut link) => {
+                link.set_ranks(child.claims.ranks());
                 let plan = Box::new(Plan {
                     common: self.common.clone(),
                     hosts: child.branch.clone(),
@@ -312,8 +261,8 @@ impl Children {
             .any(|child| matches!(child.state, State::Starting(_)))
         {
             // Nobody is to call any more.
-            self.listener = None;
-            self.strangers.clear();
+            self.listeners = Listeners::default();
+            self.pending.clear();
         }
     }
 
@@ -327,6 +276,11 @@ impl Children {
         loop {
             match link.next::<Up>() {
                 Ok(Some(message)) => {
+                    if let Err(what) = child.claims.check(&message) {
+                        events.push(child.lose(index, &format!("it {what}")));
+                        child.link = None;
+                        return;
+                    }
                     if let Up::Gone { .. } = message {
                         child.state = State::Over;
                         if let (Some(pid), true) = (child.pid, boot::may_be_ended(&child.boot)) {
@@ -337,7 +291,10 @@ impl Children {
                 }
                 Ok(None) => break,
                 Err(_) => {
-                    events.push(child.lose(index, "it sent something that makes no sense"));
+                    events.push(child.lose(
+                        index,
+                        "it sent something that is no message, or is too long",
+                    ));
                     child.link = None;
                     return;
                 }
@@ -361,15 +318,12 @@ impl Children {
             State::Starting(until) => Some(until),
             _ => None,
         });
-        let strangers = self.strangers.iter().flatten().map(|one| one.until);
-        starting.chain(strangers).min()
+        starting.chain(self.pending.due()).min()
     }
 
     /// Gives up what has had its time.
     pub fn look_at_clock(&mut self, now: Instant, events: &mut Vec<Event>) {
-        for stranger in &mut self.strangers {
-            stranger.take_if(|one| now >= one.until);
-        }
+        self.pending.look_at_clock(now);
         for (index, child) in self.children.iter_mut().enumerate() {
             if let State::Starting(until) = child.state
                 && now >= until
@@ -570,78 +524,6 @@ impl Child {
     fn end(&self) {
         if let Some(pid) = self.pid {
             system::kill(pid, libc::SIGKILL);
-        }
-    }
-}
-
-/// A socket where agents call.
-fn listen() -> io::Result<TcpListener> {
-    let range = ["MPIEXEC_PORT_RANGE", "MPIEXEC_PORTRANGE"];
-    let range = range.iter().find_map(|name| std::env::var(name).ok());
-    let ports = match range.as_deref().map(ports) {
-        Some(Some(ports)) => ports,
-        Some(None) => {
-            return Err(io::Error::other(format!(
-                "MPIEXEC_PORT_RANGE is '{}', which is no range like 40000:40099",
-                range.unwrap_or_default()
-            )));
-        }
-        None => 0..=0,
-    };
-    let mut last = io::Error::other("there is no port in the range");
-    for port in ports {
-        // With IPv6 switched off there is the other only.
-        let any = TcpListener::bind(("::", port)).or_else(|_| TcpListener::bind(("0.0.0.0", port)));
-        match any {
-            Ok(listener) => {
-                listener.set_nonblocking(true)?;
-                return Ok(listener);
-            }
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
-}
-
-fn ports(text: &str) -> Option<std::ops::RangeInclusive<u16>> {
-    let (first, last) = text.split_once([':', '-'])?;
-    let (first, last): (u16, u16) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
-    (0 < first && first <= last).then_some(first..=last)
-}
-
-/// Where others may reach us.
-fn own_addresses(interface: Option<&str>) -> io::Result<Vec<IpAddr>> {
-    let all = calls::addresses()?;
-    let named = |name: &str| interface.is_none_or(|wanted| wanted == name);
-    let mut found: Vec<IpAddr> = all
-        .iter()
-        .filter(|(name, _)| named(name))
-        .map(|(_, address)| *address)
-        .collect();
-    match interface {
-        Some(name) if found.is_empty() => Err(io::Error::other(format!(
-            "there is no interface '{name}' with an address; -iface names one that all hosts have"
-        ))),
-        Some(_) => Ok(found),
-        None => {
-            // The loop leads to others only where all are on one machine.
-            let others = found.iter().any(|address| !address.is_loopback());
-            found.retain(|address| !others || !address.is_loopback());
-            Ok(found)
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranges_of_ports() {
-        assert_eq!(ports("40000:40010"), Some(40000..=40010));
-        assert_eq!(ports("5-5"), Some(5..=5));
-        for text in ["", "5", "6:5", "0:9", "a:b"] {
-            assert_eq!(ports(text), None);
         }
     }
 }

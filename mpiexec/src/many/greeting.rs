@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use super::link::{SECRET, Secret};
+use netmod_kit::admission::Secret;
 
 /// The option by which `mpiexec` is an agent.
 pub const OPTION: &str = "-weft-agent";
@@ -30,7 +30,7 @@ pub struct Greeting {
 impl Greeting {
     /// The line.
     pub fn line(&self) -> String {
-        let secret: String = self.secret.iter().map(|b| format!("{b:02x}")).collect();
+        let secret = self.secret.to_hex();
         let addresses: Vec<String> = self.addresses.iter().map(SocketAddr::to_string).collect();
         format!(
             "{FIRST} {VERSION} {} {secret} {} {}\n",
@@ -62,7 +62,7 @@ impl Greeting {
         let mut read = || {
             Some(Greeting {
                 host: words.next()?.parse().ok()?,
-                secret: secret(words.next()?)?,
+                secret: Secret::from_hex(words.next()?)?,
                 patience: words.next()?.parse().ok()?,
                 addresses: words
                     .next()?
@@ -75,17 +75,6 @@ impl Greeting {
     }
 }
 
-fn secret(text: &str) -> Option<Secret> {
-    let mut secret = [0; SECRET];
-    if text.len() != 2 * SECRET || !text.is_ascii() {
-        return None;
-    }
-    for (at, byte) in secret.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;
-    }
-    Some(secret)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,7 +82,7 @@ mod tests {
     fn greeting() -> Greeting {
         Greeting {
             host: 3,
-            secret: std::array::from_fn(|at| at as u8 * 7),
+            secret: Secret::from_bytes(std::array::from_fn(|at| at as u8 * 7)),
             patience: 20,
             addresses: vec!["10.0.0.1:77".parse().unwrap(), "[::1]:5".parse().unwrap()],
         }

@@ -5,86 +5,23 @@ use std::net::TcpStream;
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
+use netmod_kit::admission::handshake;
+use netmod_kit::admission::{Protocol, Secret};
 use rustix::net::sockopt;
 
 use super::wire::{Field, Frames, Garbled, frame};
 
-/// Bytes of a secret, and of the numbers that both draw.
-pub const SECRET: usize = 32;
+/// The protocol's name and version; the context of an agent's hello is the number of its host.
+pub const PROTOCOL: Protocol = Protocol::new(*b"WeftAgt\x02", 4);
 
-/// A secret that an agent and its parent share.
-pub type Secret = [u8; SECRET];
-
-/// Random bytes from the kernel.
-pub fn random() -> io::Result<Secret> {
-    let mut bytes = [0; SECRET];
-    let got = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
-    match got {
-        SECRET => Ok(bytes),
-        _ => Err(io::Error::other("the kernel gave too few random bytes")),
-    }
+/// The context of the hello of the agent of `host`.
+pub fn context(host: u32) -> [u8; 4] {
+    host.to_le_bytes()
 }
 
-/// The first bytes of all; the last is the version of this exchange.
-const MAGIC: [u8; 8] = *b"WeftAgt\x01";
-
-/// Bytes of what an agent says first: who it is, and a number it has drawn.
-pub const HELLO: usize = 8 + 4 + SECRET;
-/// Bytes of what the parent answers: a number it has drawn, and its proof.
-pub const CHALLENGE: usize = SECRET + 32;
-/// Bytes of the agent's proof.
-pub const PROOF: usize = 32;
-
-/// What the agent of `host` says first.
-pub fn hello(host: u32, nonce: &Secret) -> [u8; HELLO] {
-    let mut bytes = [0; HELLO];
-    bytes[..8].copy_from_slice(&MAGIC);
-    bytes[8..12].copy_from_slice(&host.to_le_bytes());
-    bytes[12..].copy_from_slice(nonce);
-    bytes
-}
-
-/// The host whose agent says this, if one does.
-pub fn read_hello(bytes: &[u8; HELLO]) -> Option<u32> {
-    let host = u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]);
-    (bytes[..8] == MAGIC).then_some(host)
-}
-
-fn hash(secret: &Secret, role: &[u8; 6], hello: &[u8; HELLO], nonce: &[u8]) -> blake3::Hash {
-    let mut hasher = blake3::Hasher::new_keyed(secret);
-    hasher.update(role).update(hello).update(nonce);
-    hasher.finalize()
-}
-
-/// What the parent answers.
-pub fn challenge(secret: &Secret, hello: &[u8; HELLO], nonce: &Secret) -> [u8; CHALLENGE] {
-    let mut bytes = [0; CHALLENGE];
-    bytes[..SECRET].copy_from_slice(nonce);
-    bytes[SECRET..].copy_from_slice(hash(secret, b"parent", hello, nonce).as_bytes());
-    bytes
-}
-
-/// The agent's proof, if the challenge comes from who knows the secret.
-pub fn prove(
-    secret: &Secret,
-    hello: &[u8; HELLO],
-    challenge: &[u8; CHALLENGE],
-) -> Option<[u8; PROOF]> {
-    let (nonce, theirs) = challenge.split_at(SECRET);
-    let theirs: [u8; 32] = theirs.try_into().ok()?;
-    // Hashes are compared in constant time.
-    let known = hash(secret, b"parent", hello, nonce) == blake3::Hash::from_bytes(theirs);
-    known.then(|| *hash(secret, b"agent ", hello, nonce).as_bytes())
-}
-
-/// Whether the agent knows the secret.
-pub fn is_proved(
-    secret: &Secret,
-    hello: &[u8; HELLO],
-    challenge: &[u8; CHALLENGE],
-    proof: &[u8; PROOF],
-) -> bool {
-    hash(secret, b"agent ", hello, &challenge[..SECRET]) == blake3::Hash::from_bytes(*proof)
+/// The host whose agent says such a hello.
+pub fn host_of(context: &[u8]) -> Option<u32> {
+    Some(u32::from_le_bytes(context.try_into().ok()?))
 }
 
 /// How long the other end's kernel may be silent before the connection counts as broken.
@@ -124,6 +61,11 @@ impl Link {
             sent: (0, 0),
             got: (0, 0),
         })
+    }
+
+    /// Says how many ranks messages of the other end are about, which bounds their length.
+    pub fn set_ranks(&mut self, ranks: usize) {
+        self.frames.set_ranks(ranks);
     }
 
     /// To be polled.
@@ -224,33 +166,17 @@ impl Link {
 
 /// Makes sure of the parent at the other end, as the agent of `host`.
 pub fn introduce(stream: &mut TcpStream, host: u32, secret: &Secret) -> io::Result<()> {
-    let hello = hello(host, &random()?);
-    stream.write_all(&hello)?;
-    let mut challenge = [0; CHALLENGE];
-    stream.read_exact(&mut challenge)?;
-    let proof = prove(secret, &hello, &challenge);
-    let proof = proof.ok_or_else(|| io::Error::other("somebody else answers there"))?;
-    stream.write_all(&proof)
+    match handshake::initiate(stream, &PROTOCOL, &context(host), secret) {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            Err(io::Error::other("somebody else answers there"))
+        }
+        result => result.map(drop),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_who_knows_the_secret_gets_through() {
-        let (secret, other) = ([1; SECRET], [2; SECRET]);
-        let hello = hello(7, &[3; SECRET]);
-        assert_eq!(read_hello(&hello), Some(7));
-        let challenge = challenge(&secret, &hello, &[4; SECRET]);
-        let proof = prove(&secret, &hello, &challenge).unwrap();
-        assert!(is_proved(&secret, &hello, &challenge, &proof));
-        assert!(prove(&other, &hello, &challenge).is_none());
-        assert!(!is_proved(&other, &hello, &challenge, &proof));
-        let another = super::challenge(&secret, &hello, &[5; SECRET]);
-        assert!(!is_proved(&secret, &hello, &another, &proof));
-        assert_eq!(read_hello(&[0; HELLO]), None);
-    }
 
     #[test]
     fn messages_cross_a_link() {

@@ -1,6 +1,6 @@
 //! The messages between a parent and the agents below it.
 
-use super::wire::{Bytes, fields};
+use super::wire::{Bytes, LONGEST, fields};
 use crate::system::Ending;
 
 /// A key of the key-value store and its value, as they travelled.
@@ -49,6 +49,27 @@ fields! {
         10 Quit {},
         11 Deaf { stream },
         12 Abort { caller, ranks },
+    }
+}
+
+/// Longest text: what a command said last, or the reason of an abort, which came in a PMI line of 1 MiB at most.
+const TEXT: usize = 4 << 20;
+/// Bytes that a rank puts into the key-value store between two fences, at most.
+const PUT: usize = 1 << 20;
+/// A number or a few.
+const SHORT: usize = 64;
+
+impl Down {
+    /// Longest frame of a kind, in a job of `ranks` ranks.
+    pub(super) fn longest_frame(kind: u8, ranks: usize) -> usize {
+        match kind {
+            1 => LONGEST,
+            2 => PUT.saturating_mul(ranks.saturating_add(1)),
+            3 => pmi::server::LONGEST_BLOCK,
+            4 => 1 << 20,
+            12 => SHORT.saturating_add(ranks.saturating_mul(size_of::<u32>())),
+            _ => SHORT,
+        }
     }
 }
 
@@ -114,6 +135,23 @@ fields! {
         13 Gone { notes },
         14 Left {},
         15 Core { rank, place },
+    }
+}
+
+impl Up {
+    /// Longest frame of a kind from an agent that, with those below it, has `ranks` ranks.
+    pub(super) fn longest_frame(kind: u8, ranks: usize) -> usize {
+        let each = |bytes: usize| bytes.saturating_mul(ranks.saturating_add(1));
+        match kind {
+            // The picture of a binding.
+            1 => each(16 << 10).saturating_add(TEXT),
+            2 => TEXT,
+            3 => each(SHORT),
+            6 => pmi::server::LONGEST_BLOCK.saturating_add(SHORT),
+            7 => each(PUT),
+            4 | 5 | 11 | 12 | 13 | 15 => each(SHORT).saturating_add(TEXT),
+            _ => SHORT,
+        }
     }
 }
 
@@ -305,6 +343,25 @@ mod tests {
         let appnums = [0, 1, 2, 3, u32::MAX].map(|rank| common.appnum(rank));
         assert_eq!(appnums, [Some(0), Some(0), None, Some(2), Some(2)]);
         assert_eq!(Common::default().appnum(0), None);
+    }
+
+    #[test]
+    fn frames_are_bounded_by_their_kind_before_they_are_buffered() {
+        let is_refused = |kind: u8, length: usize, ranks: usize| {
+            let mut frames = Frames::default();
+            frames.set_ranks(ranks);
+            frames.push(&(length as u32).to_le_bytes());
+            assert_eq!(frames.next::<Up>(), Ok(None));
+            frames.push(&[kind]);
+            frames.next::<Up>().is_err()
+        };
+        // A number that is longer than a number; what two ranks have put; a line of PMI.
+        assert!(is_refused(9, 100, 2) && !is_refused(9, 5, 2));
+        assert!(is_refused(7, 4 << 20, 2) && !is_refused(7, 3 << 20, 2));
+        assert!(!is_refused(7, 4 << 20, 4));
+        assert!(is_refused(6, 17 << 20, 1000) && !is_refused(6, 1 << 20, 1));
+        assert!(is_refused(2, 5 << 20, 1000) && is_refused(200, 65, 1000));
+        assert!(is_refused(12, 5 << 20, 2) && !is_refused(12, 4 << 20, 2));
     }
 
     #[test]

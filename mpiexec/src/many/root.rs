@@ -381,7 +381,7 @@ impl Root {
         }
     }
 
-    /// Takes in what a child says.
+    /// Takes in what a child says, whose numbers were checked ([`super::check`]).
     fn hear(&mut self, child: usize, message: Up) {
         match message {
             Up::Started { host, pids, notes } => {
@@ -446,7 +446,7 @@ impl Root {
                 self.release(complete);
             }
             Up::Left {} => self.leave_fence(child),
-            Up::Stuck { waiting } => self.stuck += waiting as usize,
+            Up::Stuck { waiting } => self.stuck = self.stuck.saturating_add(waiting as usize),
             Up::Taken { .. } => {
                 if let Some(input) = &mut self.input {
                     input.taken();
@@ -455,7 +455,7 @@ impl Root {
             Up::Spoken { host } => self.hosts[host as usize].spoken = true,
             Up::Trouble { host, code, text } => {
                 self.settle(host as usize);
-                self.fail(None, code, text);
+                self.fail(None, code.max(1), text);
             }
             Up::Lost { hosts, text } => self.lose_hosts(&hosts, text),
             Up::Gone { .. } => {}

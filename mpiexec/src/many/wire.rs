@@ -6,6 +6,10 @@ pub trait Field: Sized {
     fn write(&self, out: &mut Vec<u8>);
     /// Takes it from the front; `None` if it isn't there.
     fn read(from: &mut &[u8]) -> Option<Self>;
+    /// Longest frame of a message whose first byte is `kind`, where it is about `ranks` ranks.
+    fn longest(_kind: u8, _ranks: usize) -> usize {
+        LONGEST
+    }
 }
 
 fn take<'a>(from: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
@@ -139,13 +143,19 @@ macro_rules! fields {
                     _ => return None,
                 })
             }
+            fn longest(kind: u8, ranks: usize) -> usize {
+                $name::longest_frame(kind, ranks)
+            }
         }
     };
 }
 pub(crate) use fields;
 
-/// A longer frame is nobody's of ours.
+/// A longer frame is nobody's of ours, whatever its kind.
 pub const LONGEST: usize = 1 << 30;
+
+/// Ranks that a message is about, as long as nothing else is known.
+const MANY: usize = 1 << 24;
 
 /// Appends `message` as a frame.
 pub fn frame(message: &impl Field, out: &mut Vec<u8>) {
@@ -161,6 +171,8 @@ pub fn frame(message: &impl Field, out: &mut Vec<u8>) {
 pub struct Frames {
     buffer: Vec<u8>,
     taken: usize,
+    /// Ranks that messages are about, once that is known.
+    ranks: Option<usize>,
 }
 
 /// Something that is none of our frames.
@@ -168,6 +180,11 @@ pub struct Frames {
 pub struct Garbled;
 
 impl Frames {
+    /// Says how many ranks messages are about.
+    pub fn set_ranks(&mut self, ranks: usize) {
+        self.ranks = Some(ranks);
+    }
+
     /// Adds bytes that have come.
     pub fn push(&mut self, bytes: &[u8]) {
         if self.taken > 0 && self.taken >= self.buffer.len() / 2 {
@@ -185,6 +202,13 @@ impl Frames {
         };
         let length = length as usize;
         if length > LONGEST {
+            return Err(Garbled);
+        }
+        // The kind says how much is worth waiting for.
+        let Some(&kind) = rest.get(4) else {
+            return if length == 0 { Err(Garbled) } else { Ok(None) };
+        };
+        if length > T::longest(kind, self.ranks.unwrap_or(MANY)).min(LONGEST) {
             return Err(Garbled);
         }
         let Some(mut body) = rest.get(4..4 + length) else {

@@ -72,8 +72,8 @@ pub fn read_secret(path: &OsStr) -> Result<Secret, String> {
             LENGTHS.end()
         )));
     }
-    let key = blake3::derive_key("Weft 2026-11-28 secret of a name server", text);
-    Ok(Secret::from_bytes(key))
+    let purpose = "Weft 2026-11-28 secret of a name server";
+    Ok(Secret::derive(purpose, text))
 }
 
 /// Whether the other end of a socket is a process of the same user.

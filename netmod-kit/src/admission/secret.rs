@@ -36,6 +36,11 @@ impl Secret {
         random().map(Secret)
     }
 
+    /// Derives a secret from a text that only its users know. `purpose` keeps secrets of different uses apart.
+    pub fn derive(purpose: &str, text: &[u8]) -> Secret {
+        Secret(blake3::derive_key(purpose, text))
+    }
+
     /// Takes a secret that was received by a trusted channel.
     pub const fn from_bytes(bytes: [u8; Secret::LENGTH]) -> Secret {
         Secret(bytes)

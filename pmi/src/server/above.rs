@@ -20,6 +20,9 @@ pub(super) struct Above {
     blocks: Vec<Vec<u8>>,
 }
 
+/// Bytes of a block of lines, which a spawn is, at most.
+pub const LONGEST_BLOCK: usize = 16 << 20;
+
 /// Commands that the server above answers.
 const ITS: &[&[u8]] = &[
     b"publish_name",
@@ -75,6 +78,14 @@ impl Server {
             return false;
         };
         let block = &mut above.blocks[rank];
+        if block.len() + line.len() >= LONGEST_BLOCK {
+            block.clear();
+            actions.push(Action::Violation {
+                rank,
+                detail: format!("a block of more than {LONGEST_BLOCK} bytes"),
+            });
+            return true;
+        }
         block.extend_from_slice(line);
         block.push(b'\n');
         if ends {

@@ -69,7 +69,8 @@ impl Output {
 
     /// Takes in what a rank has printed.
     pub fn push(&mut self, rank: usize, stream: usize, bytes: &[u8], host: u32) {
-        *self.owed.entry(host).or_default() += bytes.len() as u32;
+        let owed = self.owed.entry(host).or_default();
+        *owed = owed.saturating_add(bytes.len() as u32);
         if let (1, Some(heard)) = (stream, &mut self.heard) {
             let heard = heard.entry(rank).or_default();
             let room = ATTENTION.saturating_sub(heard.len());
