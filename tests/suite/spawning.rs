@@ -20,7 +20,7 @@ use crate::{Result, lacks, patience, timed};
 
 const NEEDS: &[&Need] = &[&MOUNTS, &NAMESPACES, &SSHD];
 /// The exit code of a job that ends by `MPI_ERR_PORT`, its error class.
-const NO_PORT: i32 = 27;
+const NO_PORT: i32 = 38;
 /// Everything ends within this time.
 const SOON: f64 = 3.0;
 
