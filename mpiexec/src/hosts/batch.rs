@@ -1,5 +1,6 @@
 //! What batch systems say about the hosts that a job was given.
 
+use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 
 use super::{Host, MOST_HOSTS, MOST_SLOTS, list, ranks};
@@ -121,10 +122,12 @@ fn node_file(around: &impl Surroundings, name: &str) -> Result<Option<Vec<Host>>
     };
     let text = around.file(&path).map_err(|why| format!("{name}: {why}"))?;
     let mut hosts: Vec<Host> = Vec::new();
+    let mut numbers = HashMap::new();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        match hosts.iter_mut().find(|host| host.name == line) {
-            Some(host) => host.slots = host.slots.map(|n| n + 1),
-            None => hosts.push(host(line, 1)),
+        let next = hosts.len();
+        match *numbers.entry(line).or_insert(next) {
+            number if number == next => hosts.push(host(line, 1)),
+            number => hosts[number].slots = hosts[number].slots.map(|n| n + 1),
         }
     }
     Ok(Some(hosts).filter(|hosts| !hosts.is_empty()))
@@ -183,7 +186,6 @@ fn flux(around: &impl Surroundings) -> Result<Option<Vec<Host>>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::HashMap;
 
     #[derive(Default)]
     struct Around(HashMap<&'static str, &'static str>);

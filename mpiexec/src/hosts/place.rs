@@ -1,5 +1,7 @@
 //! Which rank runs on which host.
 
+use std::collections::{HashMap, HashSet};
+
 use super::{Host, MAX_RANKS};
 
 /// In which order ranks take the slots.
@@ -60,6 +62,7 @@ pub fn place(
 ) -> Result<Placement, String> {
     let mut placer = Placer {
         wishes,
+        numbers: HashMap::new(),
         known: Vec::new(),
         node_of: Vec::new(),
         used: Vec::new(),
@@ -91,8 +94,9 @@ pub fn place(
 
 struct Placer<'a> {
     wishes: &'a Wishes,
-    /// Each host with what it is known by.
-    known: Vec<(String, Host)>,
+    /// The numbers of hosts by their canonical names.
+    numbers: HashMap<String, usize>,
+    known: Vec<Host>,
     node_of: Vec<usize>,
     /// Ranks of each host.
     used: Vec<usize>,
@@ -101,21 +105,21 @@ struct Placer<'a> {
 impl Placer<'_> {
     fn seats(&mut self, hosts: &[Host], canonical: impl Fn(&str) -> String) -> Vec<Seat> {
         let mut seats: Vec<Seat> = Vec::new();
+        let mut seated = HashSet::new();
         for host in hosts {
-            let name = canonical(&host.name);
-            let found = self.known.iter().position(|(known, _)| *known == name);
-            let index = found.unwrap_or_else(|| {
-                self.known.push((name, host.clone()));
+            let next = self.known.len();
+            let index = *self.numbers.entry(canonical(&host.name)).or_insert(next);
+            if index == next {
+                self.known.push(host.clone());
                 self.used.push(0);
-                self.known.len() - 1
-            });
-            let known = &mut self.known[index].1;
+            }
+            let known = &mut self.known[index];
             if known.most.is_none() {
                 known.most = host.most;
             }
             let slots = match self.wishes.per_host {
                 // Once for each host, however often it was named.
-                Some(_) if seats.iter().any(|seat| seat.host == index) => continue,
+                Some(_) if !seated.insert(index) => continue,
                 Some(slots) => slots,
                 None => host.slots.unwrap_or(1),
             };
@@ -149,7 +153,7 @@ impl Placer<'_> {
                     Order::Mentions => 1,
                     _ => seat.slots.saturating_sub(seat.used),
                 };
-                let known = &self.known[seat.host].1;
+                let known = &self.known[seat.host];
                 if let Some(most) = known.most {
                     room = room.min(most.saturating_sub(self.used[seat.host]));
                 }
@@ -183,7 +187,7 @@ impl Placer<'_> {
             ));
         }
         let is_full = |seat: &Seat| {
-            let most = self.known[seat.host].1.most;
+            let most = self.known[seat.host].most;
             most.is_some_and(|most| self.used[seat.host] >= most)
         };
         if seats.iter().all(is_full) {
@@ -203,7 +207,7 @@ impl Placer<'_> {
         let mut node_of = self.node_of;
         for node in &mut node_of {
             let number = *numbers[*node].get_or_insert_with(|| {
-                hosts.push(self.known[*node].1.clone());
+                hosts.push(self.known[*node].clone());
                 hosts.len() - 1
             });
             *node = number;

@@ -1,5 +1,6 @@
 //! What the command line and the surroundings say about hosts, put together.
 
+use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::process::Command;
 
@@ -149,20 +150,22 @@ fn pool(wishes: &Wishes, sections: &[Section]) -> Vec<Host> {
         .iter()
         .filter_map(|section| section.hosts.as_deref());
     let mut pool: Vec<Host> = Vec::new();
+    let mut numbers = HashMap::new();
     for hosts in std::iter::once(&wishes.hosts[..]).chain(own) {
         let before = pool.len();
         for host in hosts {
             // Mentions in one list add up; another list has the same hosts.
-            match pool.iter().position(|known| known.name == host.name) {
-                None => pool.push(Host {
+            let next = pool.len();
+            match *numbers.entry(&host.name).or_insert(next) {
+                at if at == next => pool.push(Host {
                     slots: wishes.per_host.or(host.slots),
                     ..host.clone()
                 }),
-                Some(at) if at >= before && wishes.per_host.is_none() => {
+                at if at >= before && wishes.per_host.is_none() => {
                     let slots = pool[at].slots.unwrap_or(1) + host.slots.unwrap_or(1);
                     pool[at].slots = Some(slots);
                 }
-                Some(_) => {}
+                _ => {}
             }
         }
     }
@@ -194,7 +197,6 @@ pub fn map(options: &Options, placement: Option<&Placement>) -> String {
 mod tests {
     use super::*;
     use crate::options::{Many, Request, parse};
-    use std::collections::HashMap;
 
     struct Around(HashMap<&'static str, &'static str>);
 
