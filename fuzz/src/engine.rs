@@ -316,7 +316,6 @@ pub fn run(bytes: &[u8]) {
     }
     stage.settle();
     stage.finish();
-    let _ = stage.process.report();
     for memory in &stage.memory {
         assert!(memory.is_sound(), "a margin or a gap was written");
     }

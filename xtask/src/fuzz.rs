@@ -121,7 +121,8 @@ fn build(names: &[String]) -> Result<PathBuf> {
         // The sanitizer is an unstable option, which this variable has stable tools accept.
         .env("RUSTC_BOOTSTRAP", "1")
         .env("RUSTFLAGS", format!("{COVERAGE} -Zsanitizer=address"))
-        .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
+        .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
+        .env("CARGO_INCREMENTAL", "0");
     for name in names {
         command.args(["--bin", name]);
     }
