@@ -42,6 +42,7 @@ const HANDLED: &[i32] = &[
     libc::SIGQUIT,
     libc::SIGUSR1,
     libc::SIGUSR2,
+    libc::SIGALRM,
     libc::SIGTSTP,
 ];
 
@@ -237,6 +238,8 @@ impl Job {
                     }
                     job.ranks.push(started);
                     job.running += 1;
+                    // With many ranks this takes long; who ends the job meanwhile is not to wait for the rest.
+                    job.handle_signals();
                     job.typing = job
                         .typing
                         .or_else(|| stdin.and_then(|stdin| Typing::new(stdin).ok()));
@@ -251,6 +254,9 @@ impl Job {
                     job.fail(None, code, text);
                     break;
                 }
+            }
+            if job.phase != Phase::Running {
+                break;
             }
         }
         if job.ranks.len() == size {

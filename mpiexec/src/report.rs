@@ -133,6 +133,11 @@ pub fn signal_hint(number: i32) -> &'static str {
         _ => "",
     }
 }
+/// What happened if a rank ends because it has lost another, after that one, or one like it, has left without a word.
+pub fn after_deserter(name: &str, text: &str) -> String {
+    format!("{name} exited with code 0 without calling MPI_Finalize, and {text}")
+}
+
 /// The others of so many ranks that one has aborted, in words.
 pub fn ended_with(ranks: usize) -> String {
     match ranks {

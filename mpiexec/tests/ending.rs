@@ -189,19 +189,38 @@ fn user_signals_reach_every_rank() {
     let job = Watched::start(
         &["-n", "2"],
         "trap 'echo usr1; n=$((n+1))' USR1; trap 'echo usr2; n=$((n+1))' USR2; \
-         trap 'echo quit; n=$((n+1))' QUIT; n=0; echo $$ >> $PIDS; \
-         while test $n -lt 3; do sleep 0.02; done; exit 0",
+         trap 'echo quit; n=$((n+1))' QUIT; trap 'echo alarm; n=$((n+1))' ALRM; n=0; echo $$ >> $PIDS; \
+         while test $n -lt 4; do sleep 0.02; done; exit 0",
     );
     job.pids(2);
-    for name in ["USR1", "USR2", "QUIT"] {
+    for name in ["USR1", "USR2", "QUIT", "ALRM"] {
         job.running.signal(name);
     }
     let outcome = job.running.finish();
     outcome.expect(0);
     assert_eq!(
         outcome.sorted(),
-        ["quit", "quit", "usr1", "usr1", "usr2", "usr2"]
+        [
+            "alarm", "alarm", "quit", "quit", "usr1", "usr1", "usr2", "usr2"
+        ]
     );
+}
+
+#[test]
+fn a_signal_ends_a_job_of_which_few_ranks_have_been_started() {
+    let job = Watched::start(&["-n", "3000"], "echo $$ >> $PIDS; exec sleep 1000");
+    job.pids(1);
+    let began = Instant::now();
+    job.running.signal("TERM");
+    let outcome = job.running.finish();
+    outcome.expect(128 + 15).says("received SIGTERM");
+    // Not all of them have run: that takes longer.
+    assert!(
+        began.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        began.elapsed()
+    );
+    assert!(!outcome.err.contains("all 3000 ranks"), "{}", outcome.err);
 }
 
 #[test]

@@ -402,6 +402,14 @@ fn locate(resolver: &dyn Resolver, peer: Peer, vci: VciId) -> Result<Location, S
     Location::parse(&bytes).ok_or_else(|| "its shared-memory address can't be read".to_string())
 }
 
+/// Maps a peer's segment. That of a process that has ended is not there, whatever else may keep it from being opened.
+fn open(peer: Peer, at: &Location) -> Result<Segment, String> {
+    Segment::attach(at).map_err(|error| match exists(at.pid) {
+        true => error.0,
+        false => gone(peer, at.pid),
+    })
+}
+
 #[cold]
 fn attach(
     resolver: &dyn Resolver,
@@ -411,7 +419,7 @@ fn attach(
 ) -> Result<Box<Remote>, LaneError> {
     let lost = |why: String| LaneError::lost(peer, why);
     let at = locate(resolver, peer, vci).map_err(lost)?;
-    let segment = Segment::attach(&at).map_err(|error| lost(error.0))?;
+    let segment = open(peer, &at).map_err(lost)?;
     let (ends, cells, word) = segment.parts();
     let fence = wake_up::senders_fence();
     // SAFETY: the segment is kept beside it.
@@ -551,11 +559,8 @@ impl Lane for ShmLane {
                 continue;
             }
             // A peer whose memory can't be opened gets no answers, so waiting for its messages may never end.
-            let opened = locate(&*self.resolver, peer, 0).and_then(|at| {
-                Segment::attach(&at)
-                    .map(|_| at.pid)
-                    .map_err(|error| error.0)
-            });
+            let opened =
+                locate(&*self.resolver, peer, 0).and_then(|at| open(peer, &at).map(|_| at.pid));
             match opened {
                 Ok(pid) => {
                     self.watched.insert(peer, pid);

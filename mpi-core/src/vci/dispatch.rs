@@ -5,8 +5,7 @@
 use netmod::{LaneError, Lost};
 
 use super::{OWN, VciState};
-use crate::error::{Class, Error};
-use crate::pt2pt::engine::{Action, Address};
+use crate::pt2pt::engine::{Action, Address, lost_peer};
 use crate::pt2pt::letter::Letter;
 use crate::pt2pt::request::{RequestId, Role};
 use crate::pt2pt::wire::{self, Control, Name, PacketKind, Trailer};
@@ -212,8 +211,7 @@ impl VciState {
                     && self.engine.records.named(name).is_some()
                 {
                     self.withdraw(action.address(), id);
-                    self.engine
-                        .fail(id, Error::new(Class::ProcFailed, why.clone()));
+                    self.engine.fail(id, lost_peer(peer, &why));
                 }
                 netmod::Sink::peer_lost(&mut self.engine, peer, why);
             }

@@ -79,11 +79,13 @@ pub fn place(
             Order::Mentions => 1,
             _ => seat.slots - seat.used.min(seat.slots),
         });
-        let count = section.count.unwrap_or_else(|| all.sum::<usize>().max(1));
+        let all = all.fold(0, usize::saturating_add).max(1);
+        let count = section.count.unwrap_or(all);
         let total = placer.node_of.len().saturating_add(count);
         if total > MAX_RANKS {
             return Err(format!(
-                "{total} ranks are too many; at most {MAX_RANKS} are possible"
+                "{total} ranks are too many; at most {MAX_RANKS} are possible: ask for fewer by -n, or give the \
+                 hosts fewer"
             ));
         }
         placer.take(seats, count)?;
@@ -126,7 +128,7 @@ impl Placer<'_> {
             match seats.last_mut() {
                 // Mentions that follow each other are one.
                 Some(last) if last.host == index && self.wishes.order != Order::Mentions => {
-                    last.slots += slots;
+                    last.slots = last.slots.saturating_add(slots);
                 }
                 _ => seats.push(Seat {
                     host: index,
@@ -294,6 +296,25 @@ mod tests {
             .iter()
             .map(|&node| placement.hosts[node].name.as_str());
         Ok(names.collect::<Vec<_>>().join(""))
+    }
+
+    #[test]
+    fn more_ranks_than_there_can_be_are_refused_before_they_are_placed() {
+        for hosts in [
+            "a:99999999999",
+            "a:18446744073709551615,a:2",
+            "a:60000,b:6000",
+        ] {
+            let wanted = [Wanted {
+                count: None,
+                hosts: None,
+            }];
+            let error = place(&wishes(hosts), &wanted, str::to_owned).unwrap_err();
+            assert!(
+                error.contains("too many; at most 65536"),
+                "{hosts}: {error}"
+            );
+        }
     }
 
     #[test]

@@ -42,6 +42,7 @@ const HANDLED: &[i32] = &[
     libc::SIGQUIT,
     libc::SIGUSR1,
     libc::SIGUSR2,
+    libc::SIGALRM,
     libc::SIGTSTP,
 ];
 

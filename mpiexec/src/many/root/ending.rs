@@ -245,6 +245,10 @@ impl Root {
         if self.cause.is_none()
             && let Some(Bereaved { rank, text, .. }) = self.bereaved.take_if(|one| now >= one.until)
         {
+            let text = match &self.deserters {
+                Some(one) => crate::report::after_deserter(&self.name(one.first), &text),
+                None => text,
+            };
             self.fail(Some(rank), abort_code(PROC_FAILED), text);
         }
     }
