@@ -10,6 +10,7 @@
 //! the tag is only a part of, so that two that share a tag by chance are found out.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
 
 use super::intercomm::{Bridge, introduce};
 use super::tell_team;
@@ -18,6 +19,13 @@ use mpi_core::comm::{Comm, ContextId, Purpose};
 use mpi_core::error::{Class, Error, Result};
 use mpi_core::group::Group;
 use mpi_core::process::Process;
+use mpi_core::process::notes::Awaited;
+
+/// How long members wait for the first one before they say so.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Words of the program's string that travel with a call, for members that have given another one.
+const TEXT: usize = 8;
 
 /// What tells a call from others at the same time.
 struct Name {
@@ -65,11 +73,13 @@ pub fn create_from_group(process: &Process, group: &Group, text: &[u8]) -> Resul
     let name = Name::new(group.peers(), text);
     let meeting = ContextId::new(group.peer(0), 0).within();
     let meeting = Comm::new(meeting, group.clone(), place);
-    let mut told = if place == 0 {
-        [process.new_context().to_bits(), name.check]
+    let mut told = [0; 2 + TEXT];
+    if place == 0 {
+        [told[0], told[1]] = [process.new_context().to_bits(), name.check];
+        told[2..].copy_from_slice(&to_words(text));
     } else {
-        [0; 2]
-    };
+        await_first(process, &meeting, &name, text)?;
+    }
     let team = Team::all(place, group.size());
     tell_team(
         process,
@@ -86,6 +96,65 @@ pub fn create_from_group(process: &Process, group: &Group, text: &[u8]) -> Resul
         group.clone(),
         place,
     ))
+}
+
+/// The beginning of the program's string, with zeros behind it.
+fn to_words(text: &[u8]) -> [u64; TEXT] {
+    let mut bytes = [0; 8 * TEXT];
+    let len = text.len().min(bytes.len());
+    bytes[..len].copy_from_slice(&text[..len]);
+    std::array::from_fn(|at| {
+        let word = bytes[8 * at..].first_chunk().copied();
+        u64::from_ne_bytes(word.unwrap_or_default())
+    })
+}
+
+/// The string that the message of another call tells of.
+fn text_of(message: &[u8]) -> Option<String> {
+    let text = message.get(16..16 + 8 * TEXT)?;
+    let end = text.iter().position(|byte| *byte == 0);
+    Some(String::from_utf8_lossy(&text[..end.unwrap_or(text.len())]).into_owned())
+}
+
+/// Waits until the call's message has come, or a member is lost. Members with another string wait for ever: after a while
+/// this one says for what it waits, and which strings others have given.
+fn await_first(process: &Process, meeting: &Comm, name: &Name, text: &[u8]) -> Result<()> {
+    let group = meeting.local();
+    let (vci, first, began) = (meeting.vci(), group.peer(0), process.clock().now());
+    let unexpected = || process.unexpected_in(vci, meeting.context(), Purpose::Creation);
+    let note = process.note(Awaited::Creation { first }, vci, std::iter::once(first));
+    let mut has_said = false;
+    process.wait_despite_loss(vci, || {
+        let found = unexpected()?;
+        if found.iter().any(|(tag, _)| *tag == name.tag as i32) {
+            return Ok(Some(()));
+        }
+        let is_lost = process.loss_among(|peer| group.rank_of(peer).is_some());
+        if !has_said && process.clock().now().saturating_sub(began) > PATIENCE {
+            has_said = true;
+            let mut others: Vec<String> = found
+                .iter()
+                .filter_map(|(_, message)| Some(format!("'{}'", text_of(message)?)))
+                .collect();
+            others.dedup();
+            let others = match others.is_empty() {
+                true => String::new(),
+                false => format!(" Other members have called it with {}.", others.join(", ")),
+            };
+            eprintln!(
+                "Weft: process {} has waited {} s in MPI_Comm_create_from_group with stringtag '{}' for the group's first \
+                 member, process {first}.{others} All {} members must call it with the same stringtag and group.",
+                process.me(),
+                PATIENCE.as_secs(),
+                String::from_utf8_lossy(text),
+                group.size(),
+            );
+        }
+        // Whoever receives the message finds out what that means for it.
+        Ok(is_lost.map(|_| ()))
+    })?;
+    drop(note);
+    Ok(())
 }
 
 /// Joins two groups by an intercommunicator (`MPI_Intercomm_create_from_groups`), called by all members
@@ -135,6 +204,20 @@ fn meet(process: &Process, other: u32, text: &[u8]) -> Result<(Comm, u32, u32)> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_beginning_of_a_string_comes_back() {
+        for (text, seen) in [
+            ("", ""),
+            ("a", "a"),
+            (&"x".repeat(100)[..], &"x".repeat(64)[..]),
+        ] {
+            let words = [[7; 2].as_slice(), &to_words(text.as_bytes())].concat();
+            let bytes: Vec<u8> = words.into_iter().flat_map(u64::to_ne_bytes).collect();
+            assert_eq!(text_of(&bytes).unwrap(), seen);
+        }
+        assert_eq!(text_of(&[0; 16]), None);
+    }
 
     #[test]
     fn names_differ_by_text_and_members_in_order() {

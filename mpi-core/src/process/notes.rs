@@ -38,6 +38,11 @@ pub enum Awaited {
     },
     /// That the other ranks call `MPI_Win_fence`.
     Fence,
+    /// That the first member of a group makes a communicator of it.
+    Creation {
+        /// Its process.
+        first: Peer,
+    },
     /// Others in a collective.
     Collective(Round),
 }
@@ -83,6 +88,12 @@ impl fmt::Display for Awaited {
                 write!(
                     f,
                     "MPI_Win_wait: waits for MPI_Win_complete of {origins} origins"
+                )
+            }
+            Awaited::Creation { first } => {
+                write!(
+                    f,
+                    "MPI_Comm_create_from_group: waits for the first member of the group (process {first})"
                 )
             }
             Awaited::Collective(Round {

@@ -9,7 +9,8 @@ use netmod::VciId;
 
 use super::notes::Awaited;
 use super::{Process, caller};
-use crate::pt2pt::context::ContextId;
+use crate::error::Result;
+use crate::pt2pt::context::{ContextId, Purpose};
 use crate::pt2pt::engine::{Counters, describe_key};
 use crate::pt2pt::request::Role;
 use crate::vci::VciGuard;
@@ -59,6 +60,23 @@ impl Process {
             let _ = writeln!(text, "  {what}{on}");
         }
         text
+    }
+
+    /// The messages that lie unexpected on a VCI in a context: tags and data, as far as that has come.
+    #[cold]
+    pub fn unexpected_in(
+        &self,
+        vci: VciId,
+        context: ContextId,
+        purpose: Purpose,
+    ) -> Result<Vec<(i32, Vec<u8>)>> {
+        let context = context.of(purpose);
+        let state = self.lock_vci(vci)?;
+        let all = state.engine.unexpected.iter();
+        let here = all.filter(|(key, _)| key.context == context);
+        Ok(here
+            .map(|(key, message)| (key.tag, message.eager_data().to_vec()))
+            .collect())
     }
 
     /// The program has given a communicator a name, or taken it away: by an empty one, or by

@@ -127,6 +127,14 @@ enum Body {
 }
 
 impl Message {
+    /// The data, if it has come with the message.
+    pub fn eager_data(&self) -> &[u8] {
+        match &self.body {
+            Body::Eager { data, .. } => data,
+            Body::Rendezvous(_) => &[],
+        }
+    }
+
     fn new(from: Address, body: Body) -> Message {
         let (len, data) = match &body {
             Body::Eager { data, .. } => (data.len() as u64, data.as_ptr() as usize),

@@ -1,0 +1,26 @@
+/* Members of a group that call MPI_Comm_create_from_group with different strings wait for each other for ever: those who wait
+ * say with what string, and which one the first member has given.
+ * ranks: 3
+ * variants: shm tcp
+ * timeout: 16
+ * exit: 124
+ * stderr: in MPI_Comm_create_from_group with stringtag 'model-1' for the group's first member, process 0. Other members have called it with 'model-0'.
+ * stderr: in MPI_Comm_create_from_group with stringtag 'model-2'
+ * stderr: members must call it with the same stringtag and group
+ */
+#include "check.h"
+
+int main(void) {
+    MPI_Session session;
+    MPI_Group group;
+    MPI_Comm comm;
+    char tag[] = "model-0";
+    int rank;
+    OK(MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &session));
+    OK(MPI_Group_from_session_pset(session, "mpi://WORLD", &group));
+    OK(MPI_Group_rank(group, &rank));
+    tag[6] += rank;
+    OK(MPI_Comm_create_from_group(group, tag, MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &comm));
+    OK(MPI_Barrier(comm));
+    return 77;
+}
