@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use mpi_core::comm::Comm;
 use mpi_core::process::Vcis;
 use mpi_core::{Class, Error, Process, Result, Status};
-use mpi_partitioned::{PartitionedReceive, PartitionedSend};
+use mpi_partitioned::{Holder, PartitionedReceive, PartitionedSend};
 
 use crate::own_request::{Ended, OwnRequest};
 
@@ -28,10 +29,22 @@ pub struct Nothing {
     /// Whether it was started.
     pub active: AtomicBool,
     /// Its communicator.
-    pub owner: u32,
+    pub comm: Holder,
 }
 
 impl Nothing {
+    fn comm(&self) -> &Comm {
+        (*self.comm).as_ref()
+    }
+
+    fn start(&self) -> Result<()> {
+        self.comm().check_revoked()?;
+        match self.active.swap(true, Ordering::AcqRel) {
+            false => Ok(()),
+            true => Err(Error::new(Class::Request, crate::own_request::ACTIVE)),
+        }
+    }
+
     fn check(&self, partition: i64) -> Result<()> {
         if (0..self.partitions).contains(&partition) {
             return Ok(());
@@ -49,7 +62,7 @@ impl Partitioned {
         match self {
             Partitioned::Send(send) => send.owner(),
             Partitioned::Receive(receive) => receive.owner(),
-            Partitioned::Null(null) => null.owner,
+            Partitioned::Null(null) => null.comm().owner(),
         }
     }
 
@@ -177,10 +190,7 @@ impl OwnRequest for Partitioned {
         let started = match self {
             Partitioned::Send(send) => send.start(),
             Partitioned::Receive(receive) => receive.start(process),
-            Partitioned::Null(null) => match null.active.swap(true, Ordering::AcqRel) {
-                false => Ok(()),
-                true => Err(Error::new(Class::Request, crate::own_request::ACTIVE)),
-            },
+            Partitioned::Null(null) => null.start(),
         };
         started.map_err(|error| error.on(self.owner()))
     }

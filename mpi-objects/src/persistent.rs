@@ -172,7 +172,7 @@ impl Persistent {
             What::Receive(rank) => {
                 mpi_core::comm::receive_on(process, comm, purpose, buffer, rank, self.tag).map(Some)
             }
-            What::NullSend | What::NullReceive => Ok(None),
+            What::NullSend | What::NullReceive => comm.check_revoked().map(|()| None),
         }
     }
 }

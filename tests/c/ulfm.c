@@ -86,6 +86,48 @@ static void revoked(int code) {
     CHECK_EQ(class_of(code), MPIX_ERR_REVOKED);
 }
 
+enum { EARLY = 5 };
+
+static void requests_to_nobody(MPI_Comm comm, MPI_Request *made) {
+    static int data;
+    MPI_Info info = MPI_INFO_NULL;
+    OK(MPI_Send_init(&data, 1, MPI_INT, MPI_PROC_NULL, 1, comm, &made[0]));
+    OK(MPI_Bsend_init(&data, 1, MPI_INT, MPI_PROC_NULL, 1, comm, &made[1]));
+    OK(MPI_Recv_init(&data, 1, MPI_INT, MPI_PROC_NULL, 1, comm, &made[2]));
+    OK(MPI_Psend_init(&data, 1, 1, MPI_INT, MPI_PROC_NULL, 1, comm, info, &made[3]));
+    OK(MPI_Precv_init(&data, 1, 1, MPI_INT, MPI_PROC_NULL, 1, comm, info, &made[4]));
+}
+
+/* MPI_PROC_NULL is no way round it; `early` was made before the revocation. */
+static void to_nobody(MPI_Comm comm, MPI_Request *early) {
+    int data = 0, flag, none = MPI_PROC_NULL;
+    MPI_Info info = MPI_INFO_NULL;
+    MPI_Status status;
+    MPI_Message message;
+    MPI_Request request;
+    revoked(MPI_Send(&data, 1, MPI_INT, none, 1, comm));
+    revoked(MPI_Ssend(&data, 1, MPI_INT, none, 1, comm));
+    revoked(MPI_Bsend(&data, 1, MPI_INT, none, 1, comm));
+    revoked(MPI_Isend(&data, 1, MPI_INT, none, 1, comm, &request));
+    revoked(MPI_Irsend(&data, 1, MPI_INT, none, 1, comm, &request));
+    revoked(MPI_Recv(&data, 1, MPI_INT, none, 1, comm, &status));
+    revoked(MPI_Irecv(&data, 1, MPI_INT, none, 1, comm, &request));
+    revoked(MPI_Sendrecv(&data, 1, MPI_INT, none, 1, &data, 1, MPI_INT, none, 1, comm, &status));
+    revoked(MPI_Sendrecv_replace(&data, 1, MPI_INT, none, 1, none, 1, comm, &status));
+    revoked(MPI_Isendrecv(&data, 1, MPI_INT, none, 1, &data, 1, MPI_INT, none, 1, comm, &request));
+    revoked(MPI_Isendrecv_replace(&data, 1, MPI_INT, none, 1, none, 1, comm, &request));
+    revoked(MPI_Probe(none, 1, comm, &status));
+    revoked(MPI_Iprobe(none, 1, comm, &flag, &status));
+    revoked(MPI_Mprobe(none, 1, comm, &message, &status));
+    revoked(MPI_Improbe(none, 1, comm, &flag, &message, &status));
+    revoked(MPI_Psend_init(&data, 1, 1, MPI_INT, none, 1, comm, info, &request));
+    revoked(MPI_Precv_init(&data, 1, 1, MPI_INT, none, 1, comm, info, &request));
+    for (int one = 0; one < EARLY; one++) {
+        revoked(MPI_Start(&early[one]));
+        OK(MPI_Request_free(&early[one]));
+    }
+}
+
 /* On a revoked communicator nothing goes on but what is for that. */
 static void revoking(MPI_Comm comm) {
     MPI_Comm dup, left;
@@ -100,6 +142,8 @@ static void revoking(MPI_Comm comm) {
     OK(MPI_Irecv(&data[0], 1, MPI_INT, other, 1, dup, &requests[pending++]));
     OK(MPI_Irecv(&data[1], 1, MPI_INT, MPI_ANY_SOURCE, 2, dup, &requests[pending++]));
     OK(MPI_Isend(large, sizeof large, MPI_BYTE, other, 3, dup, &requests[pending++]));
+    MPI_Request early[EARLY];
+    requests_to_nobody(dup, early);
     OK(MPI_Barrier(comm));
     if (rank == size - 1) {
         nap(0.02); /* the others wait, by then, or come later */
@@ -123,6 +167,7 @@ static void revoking(MPI_Comm comm) {
     revoked(MPI_Isend(data, 1, MPI_INT, other, 1, dup, &requests[0]));
     revoked(MPI_Recv(data, 1, MPI_INT, MPI_ANY_SOURCE, 1, dup, MPI_STATUS_IGNORE));
     revoked(MPI_Iprobe(other, 1, dup, &flag, MPI_STATUS_IGNORE));
+    to_nobody(dup, early);
     if (size > 1) {
         MPI_Comm none;
         revoked(MPI_Allreduce(data, data + 1, 1, MPI_INT, MPI_SUM, dup));

@@ -69,7 +69,7 @@ unsafe fn init(
     if !sends && tag == ANY_TAG {
         return Err(bad_tag(tag, false));
     }
-    let (object, target) = check_send(runtime, rank, tag, comm).map_err(|error| match sends {
+    let (_, target) = check_send(runtime, rank, tag, comm).map_err(|error| match sends {
         true => error,
         false => Error::new(error.class(), error.detail().replacen("dest", "source", 1)),
     })?;
@@ -84,7 +84,7 @@ unsafe fn init(
             sends,
             partitions: data.number() as i64,
             active: AtomicBool::new(false),
-            owner: object.comm.owner(),
+            comm: holder,
         }),
         Some(rank) if sends => {
             Partitioned::Send(PartitionedSend::new(process, holder, data, rank, tag)?)

@@ -10,7 +10,7 @@ use mpi_objects::runtime::runtime;
 use mpi_objects::{requests, starting, types};
 
 use super::null;
-use super::pt2pt::check::{check_send, check_source};
+use super::pt2pt::check::{check_dest, check_origin};
 use super::request::array;
 use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request};
 
@@ -27,7 +27,7 @@ unsafe fn init_send(
     request: *mut MPI_Request,
 ) -> Result<()> {
     let runtime = runtime()?;
-    let (_, rank) = check_send(runtime, dest, tag, comm)?;
+    let (_, rank) = check_dest(runtime, dest, tag, comm)?;
     let what = rank.map_or(What::NullSend, what);
     // SAFETY: the caller's contract.
     unsafe { init(what, buf, count, datatype, tag, comm, request) }
@@ -136,7 +136,7 @@ pub unsafe fn recv_init(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> Result<()> {
-    let (_, source, tag) = check_source(runtime()?, source, tag, comm)?;
+    let (_, source, tag) = check_origin(runtime()?, source, tag, comm)?;
     let what = source.map_or(What::NullReceive, What::Receive);
     // SAFETY: the caller's contract.
     unsafe { init(what, buf, count, datatype, tag, comm, request) }

@@ -5,7 +5,7 @@
 use std::sync::atomic::Ordering;
 
 use super::{Comm, REVOKED};
-use crate::error::{Class, Error};
+use crate::error::{Class, Error, Result};
 use crate::process::Process;
 
 /// Takes a communicator out of use in this process: what is under way on it ends with an error, what begins later
@@ -28,6 +28,18 @@ impl Comm {
     /// Whether it has been revoked, as far as this process knows.
     pub fn is_revoked(&self) -> bool {
         self.used.load(Ordering::Acquire) == REVOKED
+    }
+
+    /// Refuses what moves nothing, such as a send to `MPI_PROC_NULL`, on a communicator that was revoked.
+    ///
+    /// # Errors
+    /// [`Class::Revoked`].
+    #[cold]
+    pub fn check_revoked(&self) -> Result<()> {
+        match self.is_revoked() {
+            true => Err(self.revoked_error()),
+            false => Ok(()),
+        }
     }
 
     /// Why no collective can go on: it was revoked, or a member is lost.

@@ -34,9 +34,25 @@ pub(crate) fn bad_tag(tag: c_int, receive: bool) -> Error {
     )
 }
 
-/// The communicator and the destination of a send; none for `MPI_PROC_NULL`.
+/// The communicator and the destination of a send, which is none for `MPI_PROC_NULL`. That, too, is an error
+/// on a communicator that was revoked.
 #[inline(always)]
 pub(crate) fn check_send(
+    runtime: &Runtime,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> Result<(&CommObject, Option<u32>)> {
+    let (comm, rank) = check_dest(runtime, dest, tag, comm)?;
+    if rank.is_none() {
+        comm.comm.check_revoked()?;
+    }
+    Ok((comm, rank))
+}
+
+/// As [`check_send`], for requests that are started later: the communicator may be revoked.
+#[inline(always)]
+pub(crate) fn check_dest(
     runtime: &Runtime,
     dest: c_int,
     tag: c_int,
@@ -57,9 +73,25 @@ pub(crate) fn check_send(
 }
 
 /// The communicator, the source of a receive or probe, which is none for `MPI_PROC_NULL`, and the
-/// tag. Wildcards are those of mpi-core, which need not be those of the ABI.
+/// tag. Wildcards are those of mpi-core, which need not be those of the ABI. `MPI_PROC_NULL`, too, is an
+/// error on a communicator that was revoked.
 #[inline(always)]
 pub(crate) fn check_source(
+    runtime: &Runtime,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> Result<(&CommObject, Option<i32>, i32)> {
+    let (comm, source, tag) = check_origin(runtime, source, tag, comm)?;
+    if source.is_none() {
+        comm.comm.check_revoked()?;
+    }
+    Ok((comm, source, tag))
+}
+
+/// As [`check_source`], for requests that are started later: the communicator may be revoked.
+#[inline(always)]
+pub(crate) fn check_origin(
     runtime: &Runtime,
     source: c_int,
     tag: c_int,
