@@ -2981,6 +2981,8 @@ int MPIX_Query_hip_support(void);
 int PMPIX_Query_hip_support(void);
 int MPIX_Query_ze_support(void);
 int PMPIX_Query_ze_support(void);
+int MPIX_Query_rocm_support(void);
+int PMPIX_Query_rocm_support(void);
 int MPIX_GPU_query_support(int gpu_type, int *is_supported);
 int PMPIX_GPU_query_support(int gpu_type, int *is_supported);
 int MPIX_Request_is_complete(MPI_Request request);

@@ -11,6 +11,9 @@ use crate::abi::MPI_File;
 
 // What only the library of Open MPI's ABI has lies in the folder of that library.
 #[cfg(openmpi_abi)]
+#[path = "../ompi/src/outward/affinity.rs"]
+pub mod affinity;
+#[cfg(openmpi_abi)]
 #[path = "../ompi/src/outward/cxx_openmpi.rs"]
 pub mod cxx_openmpi;
 #[cfg(openmpi_abi)]

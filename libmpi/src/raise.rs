@@ -502,6 +502,9 @@ impl fmt::Display for Arg {
 /// The number of an error class in the ABI.
 pub fn class_code(class: Class) -> c_int {
     match class {
+        // Programs of this ABI have no constants for these.
+        Class::Errhandler | Class::Stream if cfg!(openmpi_abi) => abi::MPI_ERR_ARG,
+        Class::Abi if cfg!(openmpi_abi) => abi::MPI_ERR_OTHER,
         Class::Buffer => abi::MPI_ERR_BUFFER,
         Class::Count => abi::MPI_ERR_COUNT,
         Class::Type => abi::MPI_ERR_TYPE,

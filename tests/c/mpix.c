@@ -9,6 +9,7 @@ int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     CHECK(!MPIX_Query_cuda_support() && !MPIX_Query_hip_support() && !MPIX_Query_ze_support());
+    CHECK(!MPIX_Query_rocm_support());
     OK(MPIX_GPU_query_support(MPIX_GPU_SUPPORT_HIP, &flag));
     CHECK_EQ(flag, 0);
     FAILS(MPIX_GPU_query_support(17, &flag), MPI_ERR_ARG);

@@ -14,8 +14,8 @@ use crate::abi::{
 };
 use crate::args::{InfoKey, Out};
 
-/// `MPIX_Query_cuda_support`, `MPIX_Query_hip_support` and `MPIX_Query_ze_support`: buffers are in the
-/// memory of the processor.
+/// `MPIX_Query_cuda_support`, `MPIX_Query_hip_support`, `MPIX_Query_ze_support` and Open MPI's
+/// `MPIX_Query_rocm_support`: buffers are in the memory of the processor.
 pub fn no_gpu() -> c_int {
     0
 }

@@ -20,6 +20,8 @@ pub struct OpenMpi {
     sizes: Vec<(String, usize)>,
     /// The predefined objects.
     pub objects: Vec<Object>,
+    /// Objects without a handle: the type that it would have, and the variable.
+    unused: Vec<(String, String)>,
 }
 
 /// A predefined object.
@@ -47,7 +49,7 @@ impl OpenMpi {
     /// # Errors
     /// The first mistake.
     pub fn parse(file: &str, text: &str) -> Result<Self, ParseError> {
-        let (mut sizes, mut objects) = (Vec::new(), Vec::new());
+        let (mut sizes, mut objects, mut unused) = (Vec::new(), Vec::new(), Vec::new());
         for statement in statements(file, text)? {
             let line = statement.text();
             let words: Vec<&str> = line.split_whitespace().collect();
@@ -65,7 +67,8 @@ impl OpenMpi {
                     symbol: symbol.to_owned(),
                     number: number.parse().map_err(|_| wrong())?,
                 }),
-                ["size" | "object", ..] => return Err(wrong()),
+                ["unused", handle, symbol] => unused.push((handle.to_owned(), symbol.to_owned())),
+                ["size" | "object" | "unused", ..] => return Err(wrong()),
                 _ => {}
             }
         }
@@ -73,7 +76,7 @@ impl OpenMpi {
         let rest: String = text
             .lines()
             .map(|line| match line.split(' ').next() {
-                Some("size" | "object") => "\n".to_owned(),
+                Some("size" | "object" | "unused") => "\n".to_owned(),
                 _ => format!("{line}\n"),
             })
             .collect();
@@ -81,6 +84,7 @@ impl OpenMpi {
             values: Standard::parse(file, &rest)?,
             sizes,
             objects,
+            unused,
         })
     }
 
@@ -90,6 +94,7 @@ impl OpenMpi {
             values: Standard::none(),
             sizes: Vec::new(),
             objects: Vec::new(),
+            unused: Vec::new(),
         }
     }
 }
@@ -113,7 +118,27 @@ impl Table {
         }
         text.push_str(&attribute_functions());
         aliases(&mut text, self.openmpi_names());
+        text.push_str("std::arch::global_asm!(\n");
+        for (old, name) in self.openmpi_old_names() {
+            for (old, bind) in [(format!("P{old}"), "globl"), (old, "weak")] {
+                let _ = writeln!(text, "    \".{bind} {old}\",");
+                let _ = writeln!(text, "    \".type {old}, @function\",");
+                let _ = writeln!(text, "    \".set {old}, P{name}\",");
+            }
+        }
+        text.push_str(");\n");
         Ok(text)
+    }
+
+    /// The persistent collectives by the names that Open MPI 4 had for them before MPI-4.0, such as
+    /// `MPIX_Bcast_init`, with the standard's.
+    pub fn openmpi_old_names(&self) -> impl Iterator<Item = (String, &str)> {
+        self.functions.present().filter_map(|function| {
+            let collective = function.name.strip_prefix("MPI_")?.strip_suffix("_init")?;
+            let has = |name: &str| function.params.iter().any(|param| param.name == name);
+            let is_one = has("info") && has("request") && !["Psend", "Precv"].contains(&collective);
+            is_one.then(|| (format!("MPIX_{collective}_init"), function.name.as_str()))
+        })
     }
 
     /// The weak symbols of the library of Open MPI's ABI: `MPI_Send` …
@@ -126,7 +151,9 @@ impl Table {
 
     /// As [`Table::version_script`], for Open MPI's ABI.
     pub fn openmpi_version_script(&self) -> String {
-        version_script(self.openmpi_names())
+        let old = self.openmpi_old_names();
+        let old: Vec<String> = old.flat_map(|(old, _)| [format!("P{old}"), old]).collect();
+        version_script(self.openmpi_names().chain(old.iter().map(String::as_str)))
     }
 
     /// The predefined objects that the library exports.
@@ -152,7 +179,17 @@ impl Table {
         let known = self.known_objects().into_iter();
         known
             .map(|known| (known.object.symbol.as_str(), known.size))
+            .chain(self.unused_objects())
             .collect()
+    }
+
+    /// The variables that programs name and that are no handles here, with their sizes.
+    fn unused_objects(&self) -> impl Iterator<Item = (&str, usize)> {
+        let openmpi = &self.openmpi;
+        openmpi.unused.iter().filter_map(|(handle, symbol)| {
+            let size = openmpi.sizes.iter().find(|(name, _)| name == handle)?;
+            Some((symbol.as_str(), size.1))
+        })
     }
 
     /// As [`Table::outward`]: the objects, and how handles are found by them and they by handles.
@@ -167,6 +204,14 @@ impl Table {
             let _ = writeln!(
                 text,
                 "/// Its address is `{name}`.\n\
+                 #[unsafe(no_mangle)]\n\
+                 pub static {symbol}: Object<{size}> = Object::new();"
+            );
+        }
+        for (symbol, size) in self.unused_objects() {
+            let _ = writeln!(
+                text,
+                "/// The address of this is no handle.\n\
                  #[unsafe(no_mangle)]\n\
                  pub static {symbol}: Object<{size}> = Object::new();"
             );

@@ -1,0 +1,84 @@
+//! `OMPI_Affinity_str`, an extension of Open MPI's: for banners of programs, which cores a process keeps to.
+
+use std::ffi::{c_char, c_int};
+
+use crate::abi::{MPI_ERR_ARG, MPI_SUCCESS};
+
+/// The room that a program has for each text, with the NUL.
+const ROOM: usize = 1024;
+
+/// The CPUs that this process may use.
+fn allowed() -> Vec<usize> {
+    // SAFETY: a set of CPUs is bits, for which zeros are a value.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the set is as large as is said; 0 is this thread.
+    if unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) } != 0 {
+        return Vec::new();
+    }
+    let most = libc::CPU_SETSIZE as usize;
+    // SAFETY: each number is below the size of the set.
+    (0..most)
+        .filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) })
+        .collect()
+}
+
+/// Numbers as ranges: `0-3,8`.
+fn ranges(numbers: &[usize]) -> String {
+    let mut parts: Vec<(usize, usize)> = Vec::new();
+    for &number in numbers {
+        match parts.last_mut() {
+            Some((_, last)) if *last + 1 == number => *last = number,
+            _ => parts.push((number, number)),
+        }
+    }
+    let text = |&(first, last): &(usize, usize)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    parts.iter().map(text).collect::<Vec<_>>().join(",")
+}
+
+/// Puts a text, or as much of it as there is room for.
+///
+/// # Safety
+/// `place` is valid for [`ROOM`] bytes.
+unsafe fn put(place: *mut c_char, text: &str) {
+    let len = text.len().min(ROOM - 1);
+    // SAFETY: the contract of this function.
+    unsafe {
+        place.copy_from_nonoverlapping(text.as_ptr().cast(), len);
+        place.add(len).write(0);
+    }
+}
+
+/// Says to which CPUs the launcher has bound this process, to which it is bound now, and which there are. The format,
+/// of which Open MPI has two, makes no difference.
+///
+/// # Safety
+/// Each of the last three is NULL or valid for 1024 bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn OMPI_Affinity_str(
+    _format: c_int,
+    ompi_bound: *mut c_char,
+    current_binding: *mut c_char,
+    exists: *mut c_char,
+) -> c_int {
+    if ompi_bound.is_null() || current_binding.is_null() || exists.is_null() {
+        return MPI_ERR_ARG;
+    }
+    let allowed = allowed();
+    // SAFETY: a call without a contract.
+    let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+    let all = usize::try_from(online).unwrap_or(allowed.len());
+    let binding = match allowed.len() < all {
+        true => format!("CPUs {}", ranges(&allowed)),
+        false => "not bound: all CPUs".to_owned(),
+    };
+    // SAFETY: not NULL, so valid by the contract of this function.
+    unsafe {
+        put(ompi_bound, &binding);
+        put(current_binding, &binding);
+        put(exists, &format!("{all} CPUs"));
+    }
+    MPI_SUCCESS
+}
