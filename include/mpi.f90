@@ -141,6 +141,7 @@ module mpi
   integer, parameter :: MPI_MAXLOC = 1476395020
   integer, parameter :: MPI_REPLACE = 1476395021
   integer, parameter :: MPI_NO_OP = 1476395022
+  integer, parameter :: MPIX_EQUAL = 1476395023
   integer, parameter :: MPI_PROC_NULL = -1
   integer, parameter :: MPI_ANY_SOURCE = -2
   integer, parameter :: MPI_ROOT = -3

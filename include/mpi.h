@@ -270,6 +270,7 @@ typedef MPI_Session_errhandler_function MPI_Session_errhandler_fn;
 #define MPI_MAXLOC ((MPI_Op)0x5800000c)
 #define MPI_REPLACE ((MPI_Op)0x5800000d)
 #define MPI_NO_OP ((MPI_Op)0x5800000e)
+#define MPIX_EQUAL ((MPI_Op)0x5800000f)
 
 /* Assorted constants */
 #define MPI_PROC_NULL (-1)
@@ -2985,6 +2986,12 @@ int MPIX_Query_rocm_support(void);
 int PMPIX_Query_rocm_support(void);
 int MPIX_GPU_query_support(int gpu_type, int *is_supported);
 int PMPIX_GPU_query_support(int gpu_type, int *is_supported);
+int MPIX_Delete_error_class(int errorclass);
+int PMPIX_Delete_error_class(int errorclass);
+int MPIX_Delete_error_code(int errorcode);
+int PMPIX_Delete_error_code(int errorcode);
+int MPIX_Delete_error_string(int errorcode);
+int PMPIX_Delete_error_string(int errorcode);
 int MPIX_Request_is_complete(MPI_Request request);
 int PMPIX_Request_is_complete(MPI_Request request);
 int MPIX_Info_set_hex(MPI_Info info, const char *key, const void *value, int value_size);

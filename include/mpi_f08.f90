@@ -131,6 +131,7 @@ module mpi_f08
   type(MPI_Op), parameter :: MPI_MAXLOC = MPI_Op(1476395020)
   type(MPI_Op), parameter :: MPI_REPLACE = MPI_Op(1476395021)
   type(MPI_Op), parameter :: MPI_NO_OP = MPI_Op(1476395022)
+  type(MPI_Op), parameter :: MPIX_EQUAL = MPI_Op(1476395023)
   integer, parameter :: MPI_PROC_NULL = -1
   integer, parameter :: MPI_ANY_SOURCE = -2
   integer, parameter :: MPI_ROOT = -3

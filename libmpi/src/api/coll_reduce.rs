@@ -12,7 +12,10 @@ use mpi_objects::runtime::running;
 use mpi_objects::types;
 
 use super::coll::{self, How, Site, demand_apart, demand_buffer, part};
-use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_IN_PLACE, MPI_Op, MPI_Request};
+use super::coll_equal;
+use crate::abi::{
+    MPI_Comm, MPI_Count, MPI_Datatype, MPI_IN_PLACE, MPI_Op, MPI_Request, MPIX_EQUAL,
+};
 use crate::counts::IntArray;
 use crate::ops;
 
@@ -78,6 +81,10 @@ pub(super) unsafe fn reduce_as(
     comm: MPI_Comm,
 ) -> Result<()> {
     let site = Site::new(comm, how)?;
+    if op == MPIX_EQUAL {
+        // SAFETY: the caller's contract.
+        return unsafe { coll_equal::reduce(how, sendbuf, recvbuf, count, datatype, root, comm) };
+    }
     let label_of = [datatype, op];
     let root = site.root(root)?;
     let Vector { part, op, in_place } = match root {
@@ -128,6 +135,10 @@ pub(super) unsafe fn allreduce_as(
     comm: MPI_Comm,
 ) -> Result<()> {
     let site = Site::new(comm, how)?;
+    if op == MPIX_EQUAL {
+        // SAFETY: the caller's contract.
+        return unsafe { coll_equal::allreduce(how, sendbuf, recvbuf, count, datatype, comm) };
+    }
     let label_of = [datatype, op];
     let Vector { part, op, in_place } =
         vector(&site, sendbuf, recvbuf, count, Some(count), datatype, op)?;

@@ -43,6 +43,7 @@ pub mod buffers;
 pub mod coll;
 mod coll_again;
 pub mod coll_data;
+mod coll_equal;
 pub mod coll_init;
 pub mod coll_neighbor;
 pub mod coll_reduce;
