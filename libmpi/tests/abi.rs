@@ -46,6 +46,7 @@ const NEWER: &[(&str, i64)] = &[
     ("MPIX_ASYNC_DONE", 1),
     ("MPIX_ASYNC_NOPROGRESS", 0),
     ("MPIX_BFLOAT16", 0x4c00_024c),
+    ("MPIX_EQUAL", 0x5800_000f),
     ("MPIX_ERR_STREAM", 106),
     ("MPIX_STREAM_NULL", 0x3c00_0000),
     ("MPI_COMBINER_VALUE_INDEX", 20),
