@@ -34,7 +34,7 @@ use std::process::ExitCode;
 use clap::{ArgMatches, Args as _, FromArgMatches, Parser, Subcommand};
 
 use bench::Name;
-use error::Result;
+use error::{Error, Result};
 use options::Options;
 use threading::Study;
 
@@ -138,6 +138,9 @@ enum Command {
     /// Measure how long a job takes that only starts and ends, and a rank's memory, under several
     /// MPI libraries in turn.
     Startup(startup::StartupOptions),
+    /// Print how many nanoseconds a cache line takes from the first core to the second and back.
+    #[command(hide = true)]
+    Line,
     #[command(hide = true)]
     StartupRank(startup::RankOptions),
     /// Reading and writing one file together, as IOR does it, under several MPI libraries by turns.
@@ -207,6 +210,11 @@ fn run(command: &Command) -> Result<()> {
                 table.file()?.display()
             ));
             output::say(mpi::library_version(table)?.trim_end());
+            return Ok(());
+        }
+        Command::Line => {
+            let time = compare::round_trip().ok_or_else(|| Error::new("there is but one core"))?;
+            output::say(&time.to_string());
             return Ok(());
         }
         Command::VerbsSharing(options) => return verbs_sharing::run(options),

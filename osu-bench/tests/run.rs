@@ -226,6 +226,9 @@ fn a_library_compares_with_itself() {
             "8",
             "--bench",
             "latency,barrier",
+            // All runs count, however far the cores are from each other.
+            "--line",
+            "0..1000000000",
         ])
         .arg("--json")
         .arg(&json)
@@ -310,7 +313,13 @@ fn a_page_of_results_says_first_who_is_ahead() {
         .args([
             "compare", "--rounds", "1", "--budget", "2", "--sizes", "8,64",
         ])
-        .args(["--bench", "latency,barrier", "--page"])
+        .args([
+            "--bench",
+            "latency,barrier",
+            "--line",
+            "0..1000000000",
+            "--page",
+        ])
         .arg(&page)
         .args(["--lib", &format!("one={}", mpich.library.display())])
         .args(["--lib", &format!("two={}", other.display())])

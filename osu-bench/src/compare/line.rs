@@ -46,6 +46,37 @@ impl LineRange {
     }
 }
 
+/// How far the first two cores are from each other, by what a line takes between them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Distance {
+    /// They share a cache.
+    Near,
+    /// They do not.
+    Far,
+}
+
+/// Nanoseconds there and back below which cores share a cache: 60 to 130 where they do, 200 and more where they don't,
+/// on the machines of docs/side-by-side.md.
+const NEAR: f64 = 170.0;
+
+impl Distance {
+    /// The distance now; `None` if there is but one core.
+    pub fn now() -> Option<Self> {
+        Some(match round_trip()? < NEAR {
+            true => Self::Near,
+            false => Self::Far,
+        })
+    }
+
+    /// The word for tables.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Near => "near",
+            Self::Far => "far",
+        }
+    }
+}
+
 /// The cores that this process may use, the first two.
 fn first_cores() -> Option<[usize; 2]> {
     // SAFETY: all zeros is an empty set.

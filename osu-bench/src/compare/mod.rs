@@ -34,9 +34,10 @@ use crate::progress::Progress;
 use crate::stats::Summary;
 use crate::{output, process};
 use hosts::Hosts;
-use line::LineRange;
+pub use line::round_trip;
+use line::{Distance, LineRange};
 use machine::Moment;
-use report::{Cell, Conditions, Priority};
+use report::{Cell, Conditions, Placed, Priority};
 
 /// Options of `compare`.
 #[derive(Args, Debug)]
@@ -259,16 +260,12 @@ pub fn measured(options: &CompareOptions) -> Result<Report> {
         None => None,
     };
     let before = Moment::now();
-    let mut cells: Vec<Cell> = benches
+    let points = benches
         .iter()
-        .flat_map(|&(bench, ref sizes)| sizes.iter().map(move |&size| (bench, size)))
-        .map(|(bench, size)| Cell {
-            bench,
-            size,
-            values: vec![Vec::new(); sides.len()],
-        })
-        .collect();
-    let mut failures = Vec::new();
+        .flat_map(|&(bench, ref sizes)| sizes.iter().map(move |&size| (bench, size)));
+    let none: Vec<Vec<Placed>> = vec![Vec::new(); sides.len()];
+    let mut measurements: Vec<_> = points.map(|point| (point, none.clone())).collect();
+    let (mut failures, mut dropped) = (Vec::new(), 0);
     let floor_of = |bandwidth: bool, floored: &dyn Fn(Name) -> bool| {
         let mut floored = benches.iter().filter(|(bench, _)| floored(*bench));
         let sizes = floored.next().filter(|_| options.tcp)?.1.as_slice();
@@ -310,14 +307,13 @@ pub fn measured(options: &CompareOptions) -> Result<Report> {
                     side.name
                 ));
                 let run = || measure(options, side, *bench, sizes, chrt, hosts.as_ref());
-                match placed(options.line, run)? {
-                    Ok(values) => {
+                match placed(options.line, &mut dropped, run)? {
+                    Ok((distance, values)) => {
                         for (size, value) in sizes.iter().zip(values) {
-                            let cell = cells
-                                .iter_mut()
-                                .find(|cell| cell.bench == *bench && cell.size == *size);
-                            if let Some(cell) = cell {
-                                cell.values[place].push(value);
+                            let mut all = measurements.iter_mut();
+                            let point = all.find(|(point, _)| *point == (*bench, *size));
+                            if let Some((_, values)) = point {
+                                values[place].push((distance, value));
                             }
                         }
                     }
@@ -331,6 +327,10 @@ pub fn measured(options: &CompareOptions) -> Result<Report> {
         }
     }
     let after = Moment::now();
+    let split = |((bench, size), sides): &((Name, usize), Vec<Vec<Placed>>)| {
+        Cell::split(*bench, *size, sides)
+    };
+    let cells = measurements.iter().flat_map(split).collect();
     let report = Report {
         sides: sides
             .iter()
@@ -340,6 +340,7 @@ pub fn measured(options: &CompareOptions) -> Result<Report> {
         floor: floor.map(|floor| floor.medians()),
         bandwidth_floor: bandwidth_floor.map(|floor| floor.medians()),
         failures,
+        dropped,
         conditions: Conditions {
             machine: machine::description(),
             ranks: options.ranks as usize,
@@ -361,15 +362,26 @@ pub fn measured(options: &CompareOptions) -> Result<Report> {
     Ok(report)
 }
 
-/// A run while the line between the cores takes as long as it should.
+/// A run, with how far the cores were from each other before it and after it: one in which that changed is repeated.
+/// With a range, only times within it count.
 fn placed<T>(
     line: Option<LineRange>,
+    dropped: &mut usize,
     run: impl Fn() -> Result<std::result::Result<T, String>>,
-) -> Result<std::result::Result<T, String>> {
+) -> Result<std::result::Result<(Option<Distance>, T), String>> {
     /// Runs, and looks at the line, before it is given up.
-    const TRIES: (u32, u32) = (20, 300);
+    const TRIES: (usize, u32) = (20, 300);
     let Some(range) = line else {
-        return run();
+        for _ in 0..TRIES.0 {
+            let before = Distance::now();
+            let result = run()?;
+            if before == Distance::now() || result.is_err() {
+                return Ok(result.map(|values| (before, values)));
+            }
+            *dropped += 1;
+        }
+        let text = "the distance of the cores changed in each of 20 runs; quiet the machine, or give --line";
+        return Ok(Err(text.to_owned()));
     };
     let (mut runs, mut last) = (0, None);
     for _ in 0..TRIES.1 {
@@ -380,7 +392,7 @@ fn placed<T>(
         if is_so(&mut last) {
             let result = run()?;
             if is_so(&mut last) {
-                return Ok(result);
+                return Ok(result.map(|values| (None, values)));
             }
             runs += 1;
         }

@@ -125,7 +125,7 @@ fn one(text: &mut String, report: &Report, bench: Name) {
     let cells: Vec<&Cell> = report
         .cells
         .iter()
-        .filter(|cell| cell.bench == bench)
+        .filter(|cell| cell.bench == bench && report.is_main(cell))
         .collect();
     let name = escape(&bench.text());
     let _ = writeln!(

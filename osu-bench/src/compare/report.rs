@@ -1,5 +1,6 @@
 //! What a comparison found, as a Markdown table and as JSON.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
@@ -8,16 +9,69 @@ use crate::bench::{Name, Unit};
 use crate::library::Library;
 use crate::stats::Summary;
 
-use super::line::LineRange;
+use super::line::{Distance, LineRange};
 
-/// All measurements of one benchmark and size, per side.
+/// All measurements of one benchmark and size while the cores were equally far from each other, per side.
 pub struct Cell {
     /// The benchmark.
     pub bench: Name,
     /// Bytes; 0 where the benchmark has no sizes.
     pub size: usize,
+    /// How far the cores were; `None` if that was not looked at, or there is but one.
+    pub distance: Option<Distance>,
     /// One list of values per side.
     pub values: Vec<Vec<f64>>,
+}
+
+/// A value, and how far the cores were before and after it.
+pub type Placed = (Option<Distance>, f64);
+
+/// Fewest values of each side with which a distance of the cores is a row of its own, if most were measured at another.
+const FEWEST: usize = 3;
+
+impl Cell {
+    /// Splits what was measured of a benchmark and size by the distance of the cores: first the distance that each side has
+    /// most values of, then others of which each side has enough. Values of one distance are never compared with those of another.
+    pub fn split(bench: Name, size: usize, sides: &[Vec<Placed>]) -> Vec<Cell> {
+        let distances: BTreeSet<_> = sides
+            .iter()
+            .flatten()
+            .map(|(distance, _)| *distance)
+            .collect();
+        let measured = || sides.iter().filter(|all| !all.is_empty());
+        let fewest = |distance: Option<Distance>| {
+            let count =
+                |side: &Vec<Placed>| side.iter().filter(|(there, _)| *there == distance).count();
+            (
+                measured().map(count).min(),
+                measured().map(count).sum::<usize>(),
+            )
+        };
+        let most = distances
+            .iter()
+            .copied()
+            .max_by_key(|distance| fewest(*distance));
+        let most = most.unwrap_or_default();
+        let at = |distance: Option<Distance>| {
+            let values = sides.iter().map(|side| {
+                let own = side.iter().filter(|(there, _)| *there == distance);
+                own.map(|(_, value)| *value).collect()
+            });
+            Cell {
+                bench,
+                size,
+                distance,
+                values: values.collect(),
+            }
+        };
+        let has_enough = |distance: &Option<Distance>| fewest(*distance).0 >= Some(FEWEST);
+        let others = distances
+            .iter()
+            .copied()
+            .filter(|distance| *distance != most);
+        let others = others.filter(has_enough);
+        [most].into_iter().chain(others).map(at).collect()
+    }
 }
 
 /// Whether jobs ran with real-time priority, and if not, why.
@@ -81,6 +135,8 @@ pub struct Report {
     pub bandwidth_floor: Option<Vec<(usize, f64)>>,
     /// What failed.
     pub failures: Vec<String>,
+    /// Runs that do not count since the distance of the cores changed in them.
+    pub dropped: usize,
     /// The circumstances.
     pub conditions: Conditions,
 }
@@ -158,6 +214,35 @@ impl Report {
         text
     }
 
+    /// The distances of the cores, that of most rows first.
+    pub(super) fn distances(&self) -> Vec<Option<Distance>> {
+        let mut counts: BTreeMap<Option<Distance>, usize> = BTreeMap::new();
+        for cell in self
+            .cells
+            .iter()
+            .filter(|cell| !cell.values.concat().is_empty())
+        {
+            *counts.entry(cell.distance).or_default() += 1;
+        }
+        let mut distances: Vec<_> = counts.keys().copied().collect();
+        distances.sort_by_key(|distance| std::cmp::Reverse(counts[distance]));
+        distances
+    }
+
+    /// Whether a row belongs to the distance that most rows have, which pictures show. Rows without values do.
+    pub(super) fn is_main(&self, cell: &Cell) -> bool {
+        let distances = self.distances();
+        !distances[1.min(distances.len())..].contains(&cell.distance)
+    }
+
+    /// What a row says of the distance of the cores, if there are rows of several.
+    pub(super) fn distance_of(&self, cell: &Cell) -> String {
+        match cell.distance {
+            Some(distance) if self.distances().len() > 1 => format!(", {}", distance.text()),
+            _ => String::new(),
+        }
+    }
+
     fn write_table(&self, text: &mut String) {
         let (base, others) = match self.sides.split_first() {
             Some(((base, _), others)) => (base, others),
@@ -190,7 +275,13 @@ impl Report {
         } else {
             "–".to_owned()
         };
-        let _ = write!(text, "| {} | {size} | {} |", cell.bench.text(), unit.text());
+        let distance = self.distance_of(cell);
+        let _ = write!(
+            text,
+            "| {}{distance} | {size} | {} |",
+            cell.bench.text(),
+            unit.text()
+        );
         let summaries: Vec<Option<Summary>> = cell
             .values
             .iter()
@@ -202,7 +293,7 @@ impl Report {
         };
         let shown = |place: usize, summary: &Option<Summary>| match summary {
             Some(s) => format!("{} ±{:.0} %", number(s.median), 50.0 * s.spread()),
-            None if offers(place) => "failed".to_owned(),
+            None if offers(place) && !self.failures.is_empty() => "failed".to_owned(),
             None => "–".to_owned(),
         };
         let Some((base, others)) = summaries.split_first() else {
@@ -282,6 +373,20 @@ impl Report {
                 "- Only runs before and after which a cache line took {line} from the first core to the second and back"
             );
         }
+        if let [Some(distance)] = self.distances()[..] {
+            let _ = writeln!(
+                text,
+                "- The first two cores were {} in all runs",
+                distance.text()
+            );
+        }
+        if self.dropped > 0 {
+            let _ = writeln!(
+                text,
+                "- {} runs do not count: the first two cores came nearer or went farther apart in them",
+                self.dropped
+            );
+        }
         for (place, (name, _)) in self.sides.iter().enumerate() {
             if let Some((typical, worst)) = self.noise(place) {
                 let _ = writeln!(
@@ -335,6 +440,7 @@ impl Report {
             "sides": sides,
             "results": self.cells.iter().map(|cell| self.cell_json(cell)).collect::<Vec<_>>(),
             "failures": self.failures,
+            "dropped": self.dropped,
         })
     }
 
@@ -352,7 +458,10 @@ impl Report {
             })
             .collect();
         let unit = cell.bench.unit().map(Unit::text);
-        json!({ "bench": cell.bench.text(), "bytes": cell.size, "unit": unit, "sides": sides })
+        json!({
+            "bench": cell.bench.text(), "bytes": cell.size, "unit": unit, "sides": sides,
+            "cores": cell.distance.map(Distance::text),
+        })
     }
 }
 
@@ -378,16 +487,19 @@ mod tests {
         let latency = Cell {
             bench: Name::Latency,
             size: 8,
+            distance: None,
             values: vec![vec![1.0, 1.0, 1.2], vec![0.5, 0.5, 0.5]],
         };
         let bandwidth = Cell {
             bench: Name::Bw,
             size: 1024,
+            distance: None,
             values: vec![vec![10_000.0], vec![9_000.0]],
         };
         let barrier = Cell {
             bench: Name::Barrier,
             size: 0,
+            distance: None,
             values: vec![vec![0.3], Vec::new()],
         };
         Report {
@@ -396,6 +508,7 @@ mod tests {
             sides: vec![("A".into(), library("One")), ("B".into(), library("Two"))],
             cells: vec![latency, bandwidth, barrier],
             failures: vec!["B, barrier, round 1: exit code 1".into()],
+            dropped: 0,
             conditions: Conditions {
                 machine: "CPU, 2 cores".into(),
                 ranks: 2,
@@ -436,6 +549,61 @@ mod tests {
         assert!(text.contains(
             "variation of A (quartile distance / median): typically 0.0 %, at worst 10.0 %"
         ));
+    }
+
+    #[test]
+    fn values_are_compared_at_one_distance_of_the_cores() {
+        use Distance::{Far, Near};
+        let near = |value: f64| (Some(Near), value);
+        let far = |value: f64| (Some(Far), value);
+        // Over all values B would be as fast as A.
+        let a = vec![
+            near(1.0),
+            near(1.0),
+            near(1.0),
+            near(1.0),
+            far(3.0),
+            far(3.0),
+            far(3.0),
+        ];
+        let b = vec![
+            near(1.5),
+            near(1.5),
+            near(1.5),
+            far(2.0),
+            far(2.0),
+            far(2.0),
+            far(2.0),
+            far(2.0),
+        ];
+        let cells = Cell::split(Name::Latency, 8, &[a.clone(), b]);
+        let distances: Vec<_> = cells.iter().map(|cell| cell.distance).collect();
+        assert_eq!(distances, [Some(Far), Some(Near)]);
+        let mut report = report();
+        report.cells = cells;
+        let text = report.markdown();
+        assert!(
+            text.contains("| latency, near | 8 | µs | 1.00 ±0 % | 1.50 ±0 % | 1.50 | worse |"),
+            "{text}"
+        );
+        assert!(
+            text.contains("| latency, far | 8 | µs | 3.00 ±0 % | 2.00 ±0 % | 0.67 | better |"),
+            "{text}"
+        );
+        // Two values are too few for a row of their own.
+        let few = vec![near(1.5), near(1.5), far(2.0), far(2.0), far(2.0)];
+        report.cells = Cell::split(Name::Latency, 8, &[a, few]);
+        report.dropped = 1;
+        let text = report.markdown();
+        assert!(
+            text.contains("| latency | 8 | µs | 3.00 ±0 % | 2.00 ±0 % |"),
+            "{text}"
+        );
+        assert!(
+            text.contains("- The first two cores were far in all runs"),
+            "{text}"
+        );
+        assert!(text.contains("- 1 runs do not count"), "{text}");
     }
 
     #[test]

@@ -82,7 +82,7 @@ fn page(report: &Report, benches: &[Name], links: &[Option<String>], command: &s
     text
 }
 
-/// Of a benchmark: where the first library is at each size.
+/// Of a benchmark: where the first library is at each size, and at each distance of the cores.
 fn standings(report: &Report, bench: Name) -> Vec<(usize, Against)> {
     cells(report, bench)
         .filter_map(|cell| Some((cell.size, against(report, cell)?)))
@@ -95,19 +95,33 @@ fn summary(text: &mut String, report: &Report, benches: &[Name]) {
         .iter()
         .map(|bench| (*bench, standings(report, *bench)))
         .collect();
-    let points = || all.iter().flat_map(|(_, points)| points);
-    let count = |standing| points().filter(|(_, one)| one.standing == standing).count();
     let name = first(report);
-    let _ = writeln!(
-        text,
-        "{name} against the best of the others, at {} points of {} benchmarks: ahead by 5 % or more at {}, behind by \
-         as much at {}, equal at {} (less, or less than runs differ by). Numbers are how many times as fast it is.\n",
-        points().count(),
-        all.len(),
-        count(Standing::Ahead),
-        count(Standing::Behind),
-        count(Standing::Equal),
-    );
+    let distances = report.distances();
+    for distance in &distances {
+        let of_distance = report
+            .cells
+            .iter()
+            .filter(|cell| cell.distance == *distance);
+        let points: Vec<Against> = of_distance
+            .filter_map(|cell| against(report, cell))
+            .collect();
+        let count = |standing| points.iter().filter(|one| one.standing == standing).count();
+        let cores = match distance {
+            Some(distance) if distances.len() > 1 => format!(" with the cores {}", distance.text()),
+            _ => String::new(),
+        };
+        let _ = writeln!(
+            text,
+            "{name} against the best of the others{cores}, at {} points of {} benchmarks: ahead by 5 % or more at {}, \
+             behind by as much at {}, equal at {} (less, or up to 10 % where runs differ by more). Numbers are how \
+             many times as fast it is.\n",
+            points.len(),
+            all.len(),
+            count(Standing::Ahead),
+            count(Standing::Behind),
+            count(Standing::Equal),
+        );
+    }
     let has = |points: &[(usize, Against)], standing| {
         points.iter().any(|(_, one)| one.standing == standing)
     };
@@ -213,7 +227,7 @@ fn one(text: &mut String, report: &Report, bench: Name, link: Option<&str>) {
             true => bytes(cell.size),
             false => "–".to_owned(),
         };
-        let _ = write!(text, "| {size} |");
+        let _ = write!(text, "| {size}{} |", report.distance_of(cell));
         for place in &shown {
             match Summary::of(&cell.values[*place]) {
                 Some(summary) => {
@@ -269,7 +283,7 @@ fn picture(report: &Report, bench: Name) -> Option<String> {
     let title = format!("{}: {}", bench.text(), bench.explanation());
     let summary = |cell: &Cell, place: usize| Summary::of(cell.values.get(place)?);
     if !bench.has_sizes() {
-        let cell = cells(report, bench).next()?;
+        let cell = cells(report, bench).find(|cell| report.is_main(cell))?;
         let rows = report
             .sides
             .iter()
@@ -289,7 +303,7 @@ fn picture(report: &Report, bench: Name) -> Option<String> {
         .map(|(place, (name, _))| Line {
             name: name.clone(),
             points: cells(report, bench)
-                .filter(|cell| cell.size > 0)
+                .filter(|cell| cell.size > 0 && report.is_main(cell))
                 .filter_map(|cell| {
                     let found = summary(cell, place)?;
                     Some((cell.size, found.median, [found.lower, found.upper]))
@@ -299,9 +313,9 @@ fn picture(report: &Report, bench: Name) -> Option<String> {
         .collect();
     let ratios = Line {
         name: String::new(),
-        points: standings(report, bench)
-            .into_iter()
-            .filter(|(size, _)| *size > 0)
+        points: cells(report, bench)
+            .filter(|cell| cell.size > 0 && report.is_main(cell))
+            .filter_map(|cell| Some((cell.size, against(report, cell)?)))
             .map(|(size, one)| (size, one.ratio, one.range))
             .collect(),
     };

@@ -6,6 +6,9 @@ use crate::stats::Summary;
 /// By how much one has to be better than the other to be called so.
 pub const MARGIN: f64 = 1.05;
 
+/// By how much one is worse at most if it is called equal, however much runs differ.
+pub const MOST: f64 = 1.1;
+
 /// What the ratio to the best of the others comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
@@ -13,11 +16,21 @@ pub enum Standing {
     Ahead,
     /// Neither.
     Equal,
-    /// Worse in the same sense.
+    /// Worse by the margin or more, and by more than runs differ; or worse by more than [`MOST`].
     Behind,
 }
 
 impl Standing {
+    /// What a ratio comes to; `is_apart`: the quartiles of both have nothing in common.
+    fn of(ratio: f64, is_apart: bool) -> Self {
+        match is_apart {
+            true if ratio >= MARGIN => Self::Ahead,
+            true if ratio <= 1.0 / MARGIN => Self::Behind,
+            false if ratio < 1.0 / MOST => Self::Behind,
+            _ => Self::Equal,
+        }
+    }
+
     pub fn text(self) -> &'static str {
         match self {
             Standing::Ahead => "ahead",
@@ -59,15 +72,36 @@ pub fn against(report: &Report, cell: &Cell) -> Option<Against> {
     let ratio = times(own.median, best.median);
     let mut range = [own.lower, own.upper].map(|value| times(value, best.median));
     range.sort_by(f64::total_cmp);
-    let standing = match own.apart_from(&best) {
-        true if ratio >= MARGIN => Standing::Ahead,
-        true if ratio <= 1.0 / MARGIN => Standing::Behind,
-        _ => Standing::Equal,
-    };
     Some(Against {
         peer,
         ratio,
         range,
-        standing,
+        standing: Standing::of(ratio, own.apart_from(&best)),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_far_behind_is_never_equal() {
+        use Standing::{Ahead, Behind, Equal};
+        for (ratio, is_apart, expected) in [
+            (1.06, true, Ahead),
+            (1.5, false, Equal),
+            (1.04, true, Equal),
+            (0.96, true, Equal),
+            (0.94, true, Behind),
+            (0.92, false, Equal),
+            (0.90, false, Behind),
+            (0.84, false, Behind),
+        ] {
+            assert_eq!(
+                Standing::of(ratio, is_apart),
+                expected,
+                "{ratio}, {is_apart}"
+            );
+        }
+    }
 }
