@@ -318,11 +318,11 @@ fn nobody_survives_the_launcher() {
         "trap '' TERM HUP INT; sleep 100 & echo $$ $! >> $PIDS; while :; do sleep 1; done",
     );
     let pids = job.pids(6);
-    let group = Command::new("ps")
-        .args(["-o", "pgid=", "-p", pids.split_whitespace().next().unwrap()])
-        .output()
-        .unwrap();
-    let guardian = String::from_utf8(group.stdout).unwrap().trim().to_owned();
+    let first = pids.split_whitespace().next().unwrap();
+    let stat = std::fs::read_to_string(format!("/proc/{first}/stat")).unwrap();
+    // Behind the name in parentheses: state, parent, process group.
+    let (_, fields) = stat.rsplit_once(')').unwrap();
+    let guardian = fields.split_whitespace().nth(2).unwrap().to_owned();
     assert!(alive(&guardian));
     job.running.signal("KILL");
     assert_eq!(job.running.finish().status.code(), None);

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::Trial;
-use weft_needs::GDB;
+use weft_needs::{GDB, TERMINALS};
 
 use crate::job::clear;
 use crate::outcome::Outcome;
@@ -19,7 +19,7 @@ use crate::{Result, lacks, patience, prefix, timed};
 /// The tests.
 pub fn trials() -> Vec<Trial> {
     let trial = |name: &str, test: fn() -> Result| {
-        let left_out = lacks::any(name, &[&GDB]);
+        let left_out = lacks::any(name, &[&GDB, &TERMINALS]);
         timed(name.to_owned(), false, test).with_ignored_flag(left_out)
     };
     vec![

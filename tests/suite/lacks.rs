@@ -21,21 +21,22 @@ pub fn any(test: &str, needs: &[&'static Need]) -> bool {
     any
 }
 
-/// What lacks among the tests that were asked for: each need with the number of tests.
-fn asked(arguments: &Arguments) -> Vec<(&'static Need, usize)> {
+/// The unmet needs of the tests that were asked for: each need with the tests.
+fn asked(arguments: &Arguments) -> Vec<(&'static Need, Vec<String>)> {
     let fits = |name: &str, pattern: &String| match arguments.exact {
         true => name == pattern,
         false => name.contains(pattern.as_str()),
     };
     let all = LACKING.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut counts: BTreeMap<&str, (&'static Need, usize)> = BTreeMap::new();
+    let mut found: BTreeMap<&str, (&'static Need, Vec<String>)> = BTreeMap::new();
     for (test, need) in all.iter() {
         let wanted = arguments.filter.iter().all(|filter| fits(test, filter));
         if wanted && !arguments.skip.iter().any(|skip| fits(test, skip)) {
-            counts.entry(need.name).or_insert((need, 0)).1 += 1;
+            let (_, tests) = found.entry(need.name).or_insert((need, Vec::new()));
+            tests.push(test.clone());
         }
     }
-    counts.into_values().collect()
+    found.into_values().collect()
 }
 
 /// Says what will be left out; an error if something of it may not be.
@@ -47,7 +48,11 @@ pub fn announce(arguments: &Arguments) -> Result {
         } else {
             "LACKING"
         };
-        println!("{what}: {tests} tests for lack of {}", need.explain());
+        println!(
+            "{what}: {} tests for lack of {}",
+            tests.len(),
+            need.explain()
+        );
     }
     let lacking = asked.iter().filter(|(need, _)| !need.is_optional());
     let lacking: Vec<&str> = lacking.map(|(need, _)| need.name).collect();
@@ -64,7 +69,10 @@ pub fn announce(arguments: &Arguments) -> Result {
 /// Says what was left out.
 pub fn report(arguments: &Arguments, conclusion: &Conclusion) {
     for (need, tests) in asked(arguments) {
-        println!("LEFT OUT: {tests} tests for lack of {}", need.name);
+        println!("LEFT OUT: {} tests for lack of {}", tests.len(), need.name);
+        for test in &tests {
+            weft_needs::record(need.name, test);
+        }
     }
     if conclusion.num_ignored > 0 {
         println!(

@@ -11,6 +11,9 @@
 //! - `WEFT_TEST_COMPILE`: only compile the programs, for a run elsewhere.
 //! - `WEFT_TEST_ALLOW_SKIP`: what may be left out where the machine lacks something for it, by names.
 //! - `WEFT_TEST_PATIENCE`: multiplies all time limits, for slow or busy machines.
+//!
+//! `cargo xtask test` sets `WEFT_TEST_SHORT`, `WEFT_TEST_NAMES` (see `selection.rs`), `WEFT_TEST_TIMES` and
+//! `WEFT_TEST_LEFT_OUT`, the files that it reads times and skipped tests from.
 
 mod bars;
 mod checks;
@@ -35,6 +38,7 @@ mod program;
 mod providers;
 mod queues;
 mod room;
+mod selection;
 mod spawning;
 mod sshd;
 mod standard_abi;
@@ -43,6 +47,8 @@ mod tools;
 mod top;
 mod tutorial;
 
+use std::fs::File;
+use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -89,6 +95,7 @@ fn main() -> ExitCode {
     let conclusion = libtest_mimic::run(&arguments, trials);
     if !arguments.list {
         report(began.elapsed());
+        record_times();
         lacks::report(&arguments, &conclusion);
     }
     conclusion.exit_code()
@@ -111,20 +118,29 @@ fn trials() -> Result<Vec<Trial>> {
     let twins = [standard_abi::twins(&programs), openmpi::twins(&programs)];
     programs.extend(twins.into_iter().flatten());
     programs.extend(checked);
+    // Those that need the machine for themselves come last: each waits for the others that still run.
+    programs.sort_by_key(|program| program.alone);
     for program in programs {
         let program = Arc::new(program);
-        trials.extend(providers::trials(&program));
+        if !selection::is_short() {
+            trials.extend(providers::trials(&program));
+        }
+        let runs = selection::runs(&program);
         for case in 0..program.cases.len() {
-            for &variant in &program.variants {
-                for &ranks in &program.ranks {
-                    if variant.takes(ranks) {
-                        trials.push(trial(&program, case, variant, ranks));
-                    }
-                }
+            for &(variant, ranks) in &runs {
+                trials.push(trial(&program, case, variant, ranks));
             }
         }
     }
-    trials.extend(tools::trials());
+    if !selection::is_short() {
+        trials.extend(scenarios());
+    }
+    selection::named(trials)
+}
+
+/// Tests that are more than a run of a program.
+fn scenarios() -> Vec<Trial> {
+    let mut trials = tools::trials();
     trials.extend(profile::trials());
     trials.extend(top::trials());
     trials.extend(bars::trials());
@@ -140,7 +156,7 @@ fn trials() -> Result<Vec<Trial>> {
     trials.extend(launchers::trials());
     trials.extend(many::trials());
     trials.extend(spawning::trials());
-    Ok(trials)
+    trials
 }
 
 fn trial(program: &Arc<Program>, case: usize, variant: Variant, ranks: usize) -> Trial {
@@ -208,6 +224,22 @@ fn report(total: Duration) {
     }
     println!("{:8.2} s  all", total.as_secs_f64());
     println!("{:8.2} s  of all cores' time", processor_seconds());
+}
+
+/// Appends the times to the file that `WEFT_TEST_TIMES` names: seconds, tab, name.
+fn record_times() {
+    let Some(path) = std::env::var_os("WEFT_TEST_TIMES") else {
+        return;
+    };
+    let times = TIMES.lock().unwrap_or_else(PoisonError::into_inner);
+    let lines = times
+        .iter()
+        .map(|(time, name)| format!("{:.2}\t{name}\n", time.as_secs_f64()));
+    let text: String = lines.collect();
+    let file = File::options().append(true).create(true).open(&path);
+    if let Err(error) = file.and_then(|mut file| file.write_all(text.as_bytes())) {
+        eprintln!("{}: {error}", Path::new(&path).display());
+    }
 }
 
 /// What the processes that were waited for have used, in user mode and in the kernel.

@@ -8,6 +8,9 @@ use std::{env, fs};
 
 use crate::Result;
 
+/// Set by `cargo xtask test`, which has built all that is installed, and `xtask`, before.
+const BUILT: &str = "WEFT_TEST_BUILT";
+
 /// Cargo's target folder.
 pub fn target() -> Result<PathBuf> {
     let exe = env::current_exe().map_err(|error| format!("no path of my own: {error}"))?;
@@ -32,14 +35,22 @@ pub fn get() -> Result<&'static Path> {
 
 fn install() -> Result<PathBuf> {
     let prefix = target()?.join("test-prefix");
-    let cargo = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
-    let output = Command::new(cargo)
+    let mut command = match env::var_os(BUILT) {
+        Some(_) => Command::new(target()?.join("debug/xtask")),
+        None => {
+            let cargo = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+            let mut command = Command::new(cargo);
+            command.arg("xtask");
+            command
+        }
+    };
+    let output = command
         .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))
-        .args(["xtask", "install", "--dev", "--prefix"])
+        .args(["install", "--dev", "--prefix"])
         .arg(&prefix)
         .stdin(Stdio::null())
         .output()
-        .map_err(|error| format!("cargo can't be run: {error}"))?;
+        .map_err(|error| format!("{command:?} can't be run: {error}"))?;
     if output.status.success() {
         return Ok(prefix);
     }

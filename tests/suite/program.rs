@@ -10,6 +10,7 @@
 //!  *                              WEFT_TEST_OFI=1.
 //!  *                              Over UCX a few run by themselves, all with WEFT_TEST_UCX=1; over
 //!  *                              RDMA devices likewise, all with WEFT_TEST_ALL_VERBS=1
+//!  * local: attributes            what it is about, which no transport changes: runs over shm only
 //!  * env: NAME=VALUE              for the ranks
 //!  * launcher: -option            for our launcher
 //!  * timeout: 20                  seconds
@@ -223,10 +224,17 @@ impl Program {
         ending == "f90" || ending == "F90"
     }
 
+    fn is_cxx(&self) -> bool {
+        self.source
+            .extension()
+            .is_some_and(|ending| ending == "cpp")
+    }
+
     fn apply(&mut self, key: &str, value: &str, common: &mut Case) -> Result {
         let words = value.split_whitespace();
         match key {
             "ranks" => self.ranks = words.map(number).collect::<Result<_>>()?,
+            "local" if !value.is_empty() => self.variants = vec![Variant::Shm],
             "variants" => self.variants = words.map(Variant::named).collect::<Result<_>>()?,
             "env" => {
                 let (name, value) = value.split_once('=').ok_or("not NAME=VALUE")?;
@@ -268,11 +276,12 @@ impl Program {
     /// What it needs to be compiled.
     pub fn needs(&self) -> Vec<&'static Need> {
         let fortran = self.is_fortran().then_some(&weft_needs::FORTRAN);
+        let cxx = self.is_cxx().then_some(&weft_needs::CXX);
         let foreign = self.is_foreign().then(|| match self.is_openmpi() {
             true => &weft_needs::OPENMPI,
             false => &weft_needs::MPICH,
         });
-        fortran.into_iter().chain(foreign).collect()
+        fortran.into_iter().chain(cxx).chain(foreign).collect()
     }
 
     /// Whether the program was compiled against another library, in whose place ours is put.
@@ -335,15 +344,7 @@ impl Program {
             ["mpi.h", "abi/mpi.h", "mpicxx.h"].map(|name| prefix.join("include").join(name)),
         );
         let used: Vec<&PathBuf> = used.iter().collect();
-        let wrapper = if self
-            .source
-            .extension()
-            .is_some_and(|ending| ending == "cpp")
-        {
-            "mpicxx"
-        } else {
-            "mpicc"
-        };
+        let wrapper = if self.is_cxx() { "mpicxx" } else { "mpicc" };
         let compiler = match &self.compiler {
             Some(compiler) => PathBuf::from(compiler),
             None => prefix.join("bin").join(wrapper),

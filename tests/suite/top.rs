@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::Trial;
-use weft_needs::{MOUNTS, NAMESPACES, OPENMPI, SSHD};
+use weft_needs::{MOUNTS, NAMESPACES, OPENMPI, SSHD, TERMINALS};
 
 use crate::job::clear;
 use crate::outcome::Outcome;
@@ -19,19 +19,22 @@ use crate::{Result, lacks, patience, prefix, timed};
 
 /// The tests.
 pub fn trials() -> Vec<Trial> {
-    let trial = |name: &str, test: fn() -> Result| timed(name.to_owned(), false, test);
+    let trial = |name: &str, test: fn() -> Result| {
+        let left_out = lacks::any(name, &[&TERMINALS]);
+        timed(name.to_owned(), false, test).with_ignored_flag(left_out)
+    };
     let openmpi = "top/hang-openmpi/3";
     let hosts = "top/hosts/4";
-    let left_out = lacks::any(hosts, &[&MOUNTS, &NAMESPACES, &SSHD]);
+    let left_out = lacks::any(hosts, &[&MOUNTS, &NAMESPACES, &SSHD, &TERMINALS]);
     vec![
         trial("top/hang/3", || hang("mpicc")),
         trial("top/hang-standard/3", || hang("mpicc_abi")),
         timed(openmpi.to_owned(), false, || hang("/usr/bin/mpicc.openmpi"))
-            .with_ignored_flag(lacks::any(openmpi, &[&OPENMPI])),
+            .with_ignored_flag(lacks::any(openmpi, &[&OPENMPI, &TERMINALS])),
         trial("top/ends/2", ends),
         trial("top/leave/2", leave),
-        trial("top/plain/2", plain),
-        trial("top/refused/1", refused),
+        timed("top/plain/2".to_owned(), false, plain),
+        timed("top/refused/1".to_owned(), false, refused),
         timed(hosts.to_owned(), false, several_hosts).with_ignored_flag(left_out),
     ]
 }

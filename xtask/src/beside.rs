@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::path::PathBuf;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use crate::failing::{self, Failing};
@@ -17,14 +17,16 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// Starts `cargo xtask TASK`.
-    pub fn start(task: &'static str) -> Result<Beside> {
+    /// Starts `cargo xtask TASK`, with what `equip` adds to the command.
+    pub fn start(task: &'static str, equip: impl FnOnce(&mut Command)) -> Result<Beside> {
         let output = workspace::target()?.join(format!("{task}.log"));
         let failed = |error: std::io::Error| format!("{}: {error}", output.display());
         let file = File::create(&output).map_err(failed)?;
         let errors = file.try_clone().map_err(failed)?;
         // Not by its own path: the checks before may have built it anew, and this one is gone.
-        let child = workspace::cargo()
+        let mut command = workspace::cargo();
+        equip(&mut command);
+        let child = command
             .args(["xtask", task])
             .stdin(Stdio::null())
             .stdout(file)
@@ -67,8 +69,8 @@ mod tests {
 
     #[test]
     fn a_task_runs_beside_and_its_failure_is_told() {
-        assert_eq!(Beside::start("help").and_then(Beside::end), Ok(()));
-        let failed = Beside::start("no-such-task").and_then(Beside::end);
+        assert_eq!(Beside::start("help", |_| ()).and_then(Beside::end), Ok(()));
+        let failed = Beside::start("no-such-task", |_| ()).and_then(Beside::end);
         assert!(failed.is_err_and(|error| error.contains("cargo xtask no-such-task ended")));
     }
 }

@@ -3,13 +3,15 @@
 
 use std::process::Command;
 
+use crate::result::Lacking;
+use crate::test::needs::{ADVISORIES, CARGO_DENY};
 use crate::{Result, workspace};
 
 /// The version that `deny.toml` was written for; it builds with the oldest Rust that we take.
 const VERSION: &str = "0.20.2";
 
-/// Builds the tool if it is not there, and runs it. Gives what could not be looked at and why, if so.
-pub fn run() -> Result<Option<String>> {
+/// Builds the tool if it is not there, and runs it. Returns what could not be checked here, and why.
+pub fn run() -> Result<Option<Lacking>> {
     // Where other source trees find it, too: it takes a minute or two to build.
     let tools = match workspace::cache(&format!("weft-tools/cargo-deny-{VERSION}")) {
         Some(tools) => tools,
@@ -30,9 +32,10 @@ pub fn run() -> Result<Option<String>> {
         );
         let _ = std::fs::remove_dir_all(&build);
         if let Err(error) = built {
-            return Ok(Some(format!(
-                "licences, sources and advisories of the dependencies: {error}"
-            )));
+            return Ok(Some(Lacking {
+                need: CARGO_DENY,
+                why: format!("licences, sources and advisories of the dependencies: {error}"),
+            }));
         }
     }
     let check = |what: &[&str]| {
@@ -54,10 +57,13 @@ pub fn run() -> Result<Option<String>> {
         return Ok(None);
     }
     if said.contains("failed to fetch advisory database") {
-        return Ok(Some(
-            "advisories on dependencies: their database (github.com/RustSec/advisory-db) can't be reached from here"
-                .to_owned(),
-        ));
+        let database = "github.com/RustSec/advisory-db";
+        return Ok(Some(Lacking {
+            need: ADVISORIES,
+            why: format!(
+                "advisories on dependencies: their database ({database}) can't be reached from here"
+            ),
+        }));
     }
     Err(format!("advisories on dependencies:\n{said}"))
 }

@@ -70,8 +70,11 @@ pub struct Options {
     /// With --packages: build fast, without optimization.
     #[arg(long, requires = "packages")]
     dev: bool,
-    /// Only begin the second command: packages are installed, and what is lacking is said.
-    #[arg(long)]
+    /// After the README's commands, run everything: cargo xtask test --full.
+    #[arg(long, conflicts_with = "packages")]
+    full: bool,
+    /// Of the full run, only install packages and print what is lacking.
+    #[arg(long, requires = "full")]
     prepare: bool,
     /// Leave it there at the end.
     #[arg(long)]
@@ -124,10 +127,11 @@ pub fn run(options: &Options) -> Result {
     let result = match options.packages {
         true => packages::run(&system, options.dev),
         false => copy_sources(&root).and_then(|()| {
+            let full = format!("{} --full", commands[1]);
             if options.prepare {
-                return enter(&system, &format!("cd /weft && {} --prepare", commands[1]));
+                return enter(&system, &format!("cd /weft && {full} --prepare"));
             }
-            for command in &commands {
+            for command in commands.iter().chain(options.full.then_some(&full)) {
                 enter(&system, &format!("cd /weft && {command}"))?;
             }
             Ok(())

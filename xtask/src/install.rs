@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use mpi_table::Table;
 
@@ -300,8 +301,27 @@ fn is_there(compiler: &str) -> bool {
         .is_ok_and(|status| status.success())
 }
 
+/// Set for the children of a run that has built the whole workspace: the folder of development builds is up to date.
+pub const BUILT: &str = "WEFT_TEST_BUILT";
+
+/// The same for this process.
+static IS_BUILT: AtomicBool = AtomicBool::new(false);
+
+/// From now on nothing is built for development in this process.
+pub fn note_built() {
+    IS_BUILT.store(true, Ordering::Relaxed);
+}
+
+/// Whether the development build of the whole workspace is up to date.
+pub fn is_built() -> bool {
+    IS_BUILT.load(Ordering::Relaxed) || std::env::var_os(BUILT).is_some()
+}
+
 /// Builds what is installed; gives the folder with the results.
 pub fn build(dev: bool) -> Result<PathBuf> {
+    if dev && is_built() {
+        return Ok(workspace::target()?.join("debug"));
+    }
     let mut command = workspace::cargo();
     command.args(["build", "--package", "libmpi", "--package", "libmpi-abi"]);
     command.args(["--package", "libmpi-ompi", "--package", "libmpifort-ompi"]);

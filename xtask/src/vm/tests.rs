@@ -103,6 +103,10 @@ fn prefix(optimized: bool) -> Result<PathBuf> {
 
 /// The test programs of a package, which are built.
 fn test_binaries(package: &str) -> Result<Vec<PathBuf>> {
+    if crate::install::is_built() {
+        // They have been built with the whole workspace; by themselves they would be built again, with other features.
+        return crate::test::built(package);
+    }
     let output = workspace::cargo()
         .args(["test", "--no-run", "--message-format=json", "--package"])
         .arg(package)

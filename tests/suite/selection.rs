@@ -1,0 +1,72 @@
+//! Selects which runs of the programs are made: all of them, one over each of two transports, or those of some names.
+
+use std::env;
+
+use libtest_mimic::Trial;
+
+use crate::Result;
+use crate::job::Variant;
+use crate::program::Program;
+
+/// Set by `cargo xtask test` without `--full`: each program runs once over shared memory and once over TCP.
+const SHORT: &str = "WEFT_TEST_SHORT";
+
+/// Set by `cargo xtask test NAME…`: parts of names, with spaces between them.
+const NAMES: &str = "WEFT_TEST_NAMES";
+
+/// Ranks of the short run's jobs, at most, where a program offers a choice: twice its two cores.
+const SHORT_RANKS: usize = 4;
+
+/// Whether only the short run's tests are wanted.
+pub fn is_short() -> bool {
+    env::var_os(SHORT).is_some()
+}
+
+/// The variants and numbers of ranks that each case of a program runs with.
+pub fn runs(program: &Program) -> Vec<(Variant, usize)> {
+    let of_variant = |variant: Variant| {
+        let ranks = program.ranks.iter().copied();
+        ranks.filter(move |ranks| variant.takes(*ranks))
+    };
+    if !is_short() {
+        let variants = program.variants.iter();
+        let all = variants.flat_map(|&variant| of_variant(variant).map(move |n| (variant, n)));
+        return all.collect();
+    }
+    if program.is_foreign() {
+        return Vec::new();
+    }
+    let once = |variant: Variant| {
+        let few = of_variant(variant).filter(|ranks| *ranks <= SHORT_RANKS);
+        let ranks = few.max().or_else(|| of_variant(variant).min())?;
+        program
+            .variants
+            .contains(&variant)
+            .then_some((variant, ranks))
+    };
+    let mut runs: Vec<_> = [Variant::Shm, Variant::Tcp]
+        .into_iter()
+        .filter_map(once)
+        .collect();
+    if runs.is_empty() {
+        runs.extend(once(Variant::Single));
+    }
+    runs
+}
+
+/// Keeps the trials that [`NAMES`] asks for. Fails if one of its names is in the name of no trial.
+pub fn named(mut trials: Vec<Trial>) -> Result<Vec<Trial>> {
+    let Ok(names) = env::var(NAMES) else {
+        return Ok(trials);
+    };
+    let names: Vec<&str> = names.split_whitespace().collect();
+    let has = |trial: &Trial, name: &&str| trial.name().contains(*name);
+    let idle = |name: &&&str| !trials.iter().any(|trial| has(trial, name));
+    if let Some(name) = names.iter().find(idle) {
+        return Err(format!(
+            "no crate and no test of a program has '{name}' in its name; `cargo test -p weft-tests -- --list` prints all"
+        ));
+    }
+    trials.retain(|trial| names.iter().any(|name| has(trial, name)));
+    Ok(trials)
+}

@@ -1,0 +1,268 @@
+//! The stages of the short and the full run. A new one is a row in a list here and a line in `tests/times.txt`.
+
+use std::env;
+use std::process::Command;
+
+use weft_needs::is_optional;
+
+use super::stage::Stage;
+use super::{Run, needs, units};
+use crate::beside::Beside;
+use crate::result::Lacking;
+use crate::{Result, deny, fuzz, headers, instructions, loom, oldest, races, workspace};
+
+/// For every change.
+pub const SHORT: &[Stage] = &[
+    stage("format", format),
+    stage("headers", |_| headers::run(true)),
+    stage("build", build),
+    stage("unit tests", unit_tests),
+    stage("programs", programs),
+    stage("libraries and symbols", symbols),
+    stage("instruction counts", count),
+];
+
+/// Before a change is merged. Stages that compile the same with the same compiler follow each other.
+pub const FULL: &[Stage] = &[
+    stage("format", format),
+    stage("headers", |_| headers::run(true)),
+    stage("clippy", clippy),
+    stage("documentation", documentation),
+    stage("oldest Rust", |run| unless(run, needs::OLDEST, oldest::run)),
+    stage("dependencies", |run| unless(run, needs::DENY, deny::run)),
+    stage("build", build),
+    stage("unit tests", unit_tests),
+    stage("programs", programs),
+    stage("libraries and symbols", symbols),
+    stage("begin RDMA", begin_rdma),
+    stage("loom", |_| loom::run()),
+    stage("races", |run| {
+        unless(run, needs::RACES, || races::run(RACES_SECONDS))
+    }),
+    stage("fuzz targets", |run| {
+        unless(run, needs::FUZZ, || {
+            fuzz::run_all(FUZZ_SECONDS).map(|()| None)
+        })
+    }),
+    stage("instruction counts", count),
+    stage("end RDMA", end_rdma),
+];
+
+const fn stage(name: &'static str, run: fn(&mut Run) -> Result) -> Stage {
+    Stage { name, run }
+}
+
+/// Seconds that each random program runs under ThreadSanitizer. `cargo xtask races` gives it more.
+const RACES_SECONDS: u32 = 10;
+
+/// Seconds that each fuzz target runs. `cargo xtask fuzz` gives it more.
+const FUZZ_SECONDS: u32 = 10;
+
+/// Multiplies the time limits of programs, which end what hangs, on machines that are slow or busy.
+const PATIENCE: &str = "WEFT_TEST_PATIENCE";
+const SUITE_PATIENCE: &str = "4";
+
+/// Executables with tests that the short run does not run, and why.
+const NOT_SHORT: &[(&str, &str)] = &[(
+    "xtask install",
+    "installs Weft and builds packages, which takes as long as all other tests of xtask together",
+)];
+
+/// Runs a stage unless `WEFT_TEST_ALLOW_SKIP` has its name, and notes what this machine lacks for it.
+fn unless(run: &mut Run, name: &str, stage: impl FnOnce() -> Result<Option<Lacking>>) -> Result {
+    if is_optional(name) {
+        // Noted before the run began.
+        return Ok(());
+    }
+    match stage()? {
+        Some(Lacking { need, why }) => run.leave_out(need, &why),
+        None => Ok(()),
+    }
+}
+
+fn format(_run: &mut Run) -> Result {
+    let mut command = workspace::cargo();
+    workspace::run(
+        command.args(["fmt", "--all", "--check"]),
+        "checking the format",
+    )
+}
+
+fn clippy(_run: &mut Run) -> Result {
+    let mut command = workspace::cargo();
+    command.args([
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "--deny=warnings",
+    ]);
+    workspace::run(&mut command, "looking for questionable code")
+}
+
+fn documentation(_run: &mut Run) -> Result {
+    let mut command = workspace::cargo();
+    command.args(["doc", "--workspace", "--no-deps"]);
+    command.env("RUSTDOCFLAGS", "--deny=warnings");
+    workspace::run(&mut command, "building the documentation")
+}
+
+fn build(run: &mut Run) -> Result {
+    run.units = units::build()?;
+    Ok(())
+}
+
+fn unit_tests(run: &mut Run) -> Result {
+    let is_short = run.kind == super::Kind::Short;
+    let wanted = |name: &str| {
+        let is_left = is_short && NOT_SHORT.iter().any(|(left, _)| *left == name);
+        name != SUITE && !is_left
+    };
+    let mut executables = run.units.clone();
+    executables.retain(|one| wanted(&one.name));
+    if executables.is_empty() {
+        return Err("no tests were built".to_owned());
+    }
+    let libraries = units::libraries()?;
+    let equip = |command: &mut Command| {
+        run.equip(command);
+        command.env("LD_LIBRARY_PATH", &libraries);
+    };
+    let (times, result) = units::run(&executables, equip, &run.folder);
+    run.programs.extend(times);
+    let examples = examples(run);
+    result.and(examples)
+}
+
+/// Runs the examples in the documentation.
+fn examples(run: &Run) -> Result {
+    let mut command = workspace::cargo();
+    command.args(["test", "--doc"]);
+    for package in units::documented()? {
+        command.args(["--package", &package]);
+    }
+    run.equip(&mut command);
+    workspace::run(&mut command, "running the examples of the documentation")
+}
+
+/// The executable that runs programs.
+const SUITE: &str = "tests suite";
+
+fn programs(run: &mut Run) -> Result {
+    let what = "running MPI programs on several ranks";
+    let suite = run.units.iter().find(|one| one.name == SUITE);
+    let mut command = suite
+        .ok_or("the suite of programs was not built")?
+        .command();
+    run.equip(&mut command);
+    command.env("CARGO", workspace::cargo().get_program());
+    command.env(
+        PATIENCE,
+        env::var(PATIENCE).unwrap_or(SUITE_PATIENCE.into()),
+    );
+    let result = workspace::run_within(&mut command, what, workspace::TESTS);
+    run.take_times();
+    result
+}
+
+/// Checks what is installed: link-time optimization must not lose symbols that only assembler mentions.
+fn symbols(run: &mut Run) -> Result {
+    instructions::libraries()?;
+    let library = workspace::target()?.join("release/libmpi.so");
+    let symbols = run
+        .units
+        .iter()
+        .filter(|one| one.name.ends_with(" symbols"));
+    let symbols: Vec<_> = symbols.cloned().collect();
+    if symbols.is_empty() {
+        return Err("the test of symbols was not built".to_owned());
+    }
+    let equip = |command: &mut Command| {
+        command.env("WEFT_TEST_LIBRARY", &library);
+    };
+    units::run(&symbols, equip, &run.folder).1
+}
+
+fn count(run: &mut Run) -> Result {
+    match weft_needs::VALGRIND.lacking() {
+        None => instructions::run(false),
+        // The full run has noted it before it began.
+        Some(_) if run.kind == super::Kind::Full => Ok(()),
+        Some(_) => run.leave_out(weft_needs::VALGRIND.name, &weft_needs::VALGRIND.explain()),
+    }
+}
+
+/// Begins the tests on RDMA devices: their ranks wait for each other for the most part, beside what uses one core.
+fn begin_rdma(run: &mut Run) -> Result {
+    if !is_optional(needs::RDMA_VM) {
+        run.rdma = Some(Beside::start("rdma-test", |command| run.equip(command))?);
+    }
+    Ok(())
+}
+
+fn end_rdma(run: &mut Run) -> Result {
+    run.rdma.take().map_or(Ok(()), Beside::end)
+}
+
+/// The build and the stages of these names, in the order of the run; all stages if there are no names.
+pub fn chosen(stages: &[Stage], names: &[String]) -> Result<Vec<Stage>> {
+    let is_there = |name: &&String| stages.iter().any(|stage| stage.name == *name);
+    if let Some(name) = names.iter().find(|name| !is_there(name)) {
+        let known: Vec<&str> = stages.iter().map(|stage| stage.name).collect();
+        return Err(format!(
+            "there is no stage '{name}' in this run; there are: {}",
+            known.join(", ")
+        ));
+    }
+    let is_wanted = |stage: &&Stage| {
+        names.is_empty() || stage.name == "build" || names.iter().any(|name| name == stage.name)
+    };
+    Ok(stages.iter().filter(is_wanted).copied().collect())
+}
+
+/// Runs the tests of crates and programs of these names.
+pub fn named(names: &[String]) -> Result {
+    let members = workspace::members()?;
+    let is_crate = |name: &&String| members.iter().any(|(member, _)| member == *name);
+    let (crates, programs): (Vec<&String>, Vec<&String>) = names.iter().partition(is_crate);
+    let mut failures = Vec::new();
+    if !crates.is_empty() {
+        let mut command = workspace::cargo();
+        command.args(["test", "--no-fail-fast"]);
+        command.args(crates.iter().flat_map(|name| ["--package", name.as_str()]));
+        failures.extend(workspace::run(&mut command, "running tests of crates").err());
+    }
+    if !programs.is_empty() {
+        let names: Vec<&str> = programs.iter().map(|name| name.as_str()).collect();
+        let mut command = workspace::cargo();
+        command.args(["test", "--package", "weft-tests"]);
+        command.env("WEFT_TEST_NAMES", names.join(" "));
+        failures.extend(workspace::run(&mut command, "running tests of programs").err());
+    }
+    match failures.is_empty() {
+        true => Ok(()),
+        false => Err(failures.join("\n")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stages_are_chosen_by_name() {
+        let chosen = |name: &str| chosen(SHORT, &[name.to_owned()]);
+        let names = chosen("programs").map(|stages| stages.iter().map(|one| one.name).collect());
+        assert_eq!(names, Ok(vec!["build", "programs"]));
+        assert!(chosen("program").is_err_and(|error| error.contains("unit tests")));
+    }
+
+    #[test]
+    fn names_of_stages_differ() {
+        for stages in [SHORT, FULL] {
+            for (index, stage) in stages.iter().enumerate() {
+                assert!(stages[..index].iter().all(|other| other.name != stage.name));
+            }
+        }
+    }
+}

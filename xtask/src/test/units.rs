@@ -1,0 +1,242 @@
+//! Builds the executables of unit and integration tests once, and runs several of them at a time.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::failing::{self, Failing};
+use crate::fresh::sysroot;
+use crate::{Result, install, workspace};
+
+/// An executable with tests.
+#[derive(Clone, Debug)]
+pub struct Executable {
+    /// Package, and the name of the test if it is not the package's library.
+    pub name: String,
+    path: PathBuf,
+    /// The folder of the package, which tests run in.
+    folder: PathBuf,
+}
+
+impl Executable {
+    /// What runs this test.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(&self.path);
+        command
+            .current_dir(&self.folder)
+            .env("CARGO_MANIFEST_DIR", &self.folder);
+        command
+    }
+}
+
+/// How long an executable may run: five times as long as the slowest one takes on two quiet cores.
+const LIMIT: Duration = Duration::from_secs(15 * 60);
+
+/// Builds what is installed, and all tests, of the whole workspace in one go, and returns the executables with tests.
+///
+/// Tests unwind, so that what is installed unwinds here, too: otherwise cargo would compile all crates twice.
+pub fn build() -> Result<Vec<Executable>> {
+    let mut command = workspace::cargo();
+    command.args(["build", "--workspace", "--lib", "--bins", "--tests"]);
+    command.env("CARGO_PROFILE_DEV_PANIC", "unwind");
+    let built = build_by(&mut command, "building libraries, programs and tests")?;
+    install::note_built();
+    Ok(built)
+}
+
+/// The tests of a package, where [`build`] has built all; looks whether all is up to date.
+pub fn built(package: &str) -> Result<Vec<PathBuf>> {
+    let folder = workspace::members()?
+        .into_iter()
+        .find(|(name, _)| name == package);
+    let (_, folder) = folder.ok_or_else(|| format!("there is no package {package}"))?;
+    let own = build()?.into_iter().filter(|one| one.folder == folder);
+    Ok(own.map(|one| one.path).collect())
+}
+
+/// Builds tests by a command of cargo's, and returns the executables.
+pub fn build_by(command: &mut Command, what: &str) -> Result<Vec<Executable>> {
+    println!("xtask: {what}");
+    let began = Instant::now();
+    command.arg("--message-format=json-render-diagnostics");
+    let output = command.stderr(Stdio::inherit()).output();
+    let output = output.map_err(|error| format!("{what}: {command:?} can't be run: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("{what}: {command:?} ended with {}", output.status));
+    }
+    println!("xtask: {what}: took {} s", began.elapsed().as_secs());
+    let text = String::from_utf8_lossy(&output.stdout);
+    Ok(text.lines().filter_map(executable).collect())
+}
+
+/// The executable that a line of cargo's messages is about, if any.
+fn executable(line: &str) -> Option<Executable> {
+    let message: Value = serde_json::from_str(line).ok()?;
+    if message["profile"]["test"] != true {
+        return None;
+    }
+    let path = PathBuf::from(message["executable"].as_str()?);
+    let manifest = Path::new(message["manifest_path"].as_str()?);
+    let folder = manifest.parent()?.to_owned();
+    let inside = folder.strip_prefix(workspace::root()).ok()?;
+    let package = inside.display().to_string().replace('/', "-");
+    let target = &message["target"];
+    let name = match target["kind"][0].as_str()? {
+        "test" => format!("{package} {}", target["name"].as_str()?),
+        "bin" => format!("{package} (program)"),
+        _ => package,
+    };
+    Some(Executable { name, path, folder })
+}
+
+/// Seconds that an executable took, with its name.
+pub type Times = Vec<(f64, String)>;
+
+/// Runs executables, as many at a time as there are cores. What one prints is shown only if it fails.
+pub fn run(
+    executables: &[Executable],
+    equip: impl Fn(&mut Command) + Sync,
+    logs: &Path,
+) -> (Times, Result) {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new((Times::new(), Vec::new()));
+    let work = |worker: usize| {
+        let log = logs.join(format!("units-{worker}.log"));
+        while let Some(one) = executables.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let began = Instant::now();
+            let result = run_one(one, &equip, &log);
+            let took = began.elapsed().as_secs_f64();
+            let mut done = done.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            done.0.push((took, one.name.clone()));
+            let count = done.0.len();
+            println!(
+                "xtask: {count} of {}: {:.1} s  {}",
+                executables.len(),
+                took,
+                one.name
+            );
+            done.1.extend(result.err());
+        }
+    };
+    thread::scope(|scope| {
+        for worker in 0..cores {
+            let work = &work;
+            scope.spawn(move || work(worker));
+        }
+    });
+    let (times, failures) = done
+        .into_inner()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    match failures.is_empty() {
+        true => (times, Ok(())),
+        false => (times, Err(failures.join("\n"))),
+    }
+}
+
+fn run_one(one: &Executable, equip: impl Fn(&mut Command), log: &Path) -> Result {
+    let failed = |error: std::io::Error| format!("{}: {error}", log.display());
+    let output = File::create(log).map_err(failed)?;
+    let errors = output.try_clone().map_err(failed)?;
+    let mut command = one.command();
+    command.stdin(Stdio::null()).stdout(output).stderr(errors);
+    equip(&mut command);
+    let ended = workspace::end_within(&mut command, &one.name, LIMIT);
+    ended.map_err(|error| {
+        let bytes = fs::read(log).unwrap_or_default();
+        let text = String::from_utf8_lossy(&bytes);
+        println!("xtask: what {} has printed:\n{text}", one.name);
+        error + &failing::said(&Failing::of(&text))
+    })
+}
+
+/// The folders of libraries that cargo has tests find: the built ones, and Rust's own.
+pub fn libraries() -> Result<OsString> {
+    let built = workspace::target()?.join("debug");
+    let rust = Path::new(&sysroot()?).join("lib");
+    env::join_paths([built.join("deps"), built, rust]).map_err(|error| error.to_string())
+}
+
+/// The packages with examples in their documentation, which rustdoc runs as tests.
+pub fn documented() -> Result<Vec<String>> {
+    let members = workspace::members()?;
+    let has = |folder: &Path| has_examples(&folder.join("src"));
+    let found = members.into_iter().filter(|(_, folder)| has(folder));
+    Ok(found.map(|(name, _)| name).collect())
+}
+
+/// Whether a comment of the documentation opens a block of code.
+fn has_examples(folder: &Path) -> bool {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).any(|path| {
+        if path.is_dir() {
+            return has_examples(&path);
+        }
+        let is_source = path.extension().is_some_and(|ending| ending == "rs");
+        let text = is_source.then(|| fs::read_to_string(&path).unwrap_or_default());
+        let text = text.unwrap_or_default();
+        let mut lines = text.lines().map(str::trim_start);
+        lines.any(|line| line.starts_with("/// ```") || line.starts_with("//! ```"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn executables_are_named() {
+        let root = workspace::root();
+        let line = |kind: &str, test: bool| {
+            format!(
+                r#"{{"reason":"compiler-artifact","manifest_path":"{}/libmpi/abi/Cargo.toml",
+                "target":{{"kind":["{kind}"],"name":"standard"}},"profile":{{"test":{test}}},"executable":"/x"}}"#,
+                root.display()
+            )
+        };
+        let name = |kind| executable(&line(kind, true)).map(|found| found.name);
+        assert_eq!(name("test").as_deref(), Some("libmpi-abi standard"));
+        assert_eq!(name("cdylib").as_deref(), Some("libmpi-abi"));
+        assert_eq!(name("bin").as_deref(), Some("libmpi-abi (program)"));
+        assert!(executable(&line("bin", false)).is_none());
+        assert!(executable("   Compiling").is_none());
+    }
+
+    #[test]
+    fn executables_run_and_failures_are_named() {
+        let logs = std::env::temp_dir().join(format!("weft-units-{}", std::process::id()));
+        fs::create_dir_all(&logs).unwrap();
+        let made = |name: &str| Executable {
+            name: name.to_owned(),
+            path: "sh".into(),
+            folder: logs.clone(),
+        };
+        let fail = |command: &mut Command| {
+            command.args(["-c", "echo failures:; echo '    one'; exit 1"]);
+        };
+        let (times, result) = run(&[made("a"), made("b")], fail, &logs);
+        assert_eq!(times.len(), 2);
+        let said = result.unwrap_err();
+        assert_eq!(said.matches("; failing: one").count(), 2, "{said}");
+        let succeed = |command: &mut Command| {
+            command.args(["-c", "true"]);
+        };
+        assert_eq!(run(&[made("a")], succeed, &logs).1, Ok(()));
+        fs::remove_dir_all(&logs).unwrap();
+    }
+
+    #[test]
+    fn documentation_with_examples_is_found() {
+        let found = documented().unwrap();
+        assert!(found.contains(&"mpi-coll".to_owned()), "{found:?}");
+        assert!(!found.contains(&"xtask".to_owned()), "{found:?}");
+    }
+}
