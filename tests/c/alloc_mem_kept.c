@@ -2,7 +2,7 @@
  * when a process that was forked in between goes on using what its parent has freed, and a window that is made of it is the
  * new memory's.
  * ranks: 1 2
- * variants: shm shm-2copy
+ * local: memory of the process
  */
 #include "check.h"
 #include <sys/wait.h>

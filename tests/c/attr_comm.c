@@ -1,4 +1,6 @@
-/* ranks: 1 2 3 */
+/* ranks: 1 2 3
+ * local: attributes
+ */
 /* Attributes of communicators: values, callbacks and their order, wrong uses (section 6.7). */
 #include "fails.h"
 

@@ -1,4 +1,6 @@
-/* ranks: 1 2 */
+/* ranks: 1 2
+ * local: attributes
+ */
 /* Attributes of MPI_COMM_SELF go first in MPI_Finalize, the last set first, while MPI still works
    (MPI-3.1 section 8.7.1). */
 #include "check.h"

@@ -3,6 +3,7 @@
  * wrong, and still nothing is used after it is gone.
  *
  * ranks: 1
+ * local: attributes
  * case: keys
  * case: frees
  * case: finalize

@@ -1,6 +1,7 @@
 /* Wrong arguments of collectives are found, and what comes after works.
  *
  * ranks: 1 2 3 4
+ * local: arguments
  */
 #include "coll.h"
 

@@ -2,6 +2,7 @@
  * say so, and nothing is moved. A product that wraps would be an empty message or a nonsense length.
  *
  * ranks: 2
+ * local: arguments
  */
 #include "fails.h"
 

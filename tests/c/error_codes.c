@@ -1,4 +1,6 @@
-/* ranks: 1 2 */
+/* ranks: 1 2
+ * local: error codes and strings
+ */
 /* Codes tell what was wrong; classes and codes of the program (MPI-3.1 sections 8.3 to 8.5). */
 #include "fails.h"
 

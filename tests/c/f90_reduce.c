@@ -2,6 +2,7 @@
  * predefined operations take them (section 6.9.2), and what is derived from them is not taken.
  *
  * ranks: 1 3
+ * local: datatypes
  */
 #include "fails.h"
 

@@ -1,4 +1,6 @@
-/* ranks: 1 2 4 */
+/* ranks: 1 2 4
+ * local: groups
+ */
 /* Groups: inquiry, set operations, lists and ranges, comparison (MPI-3.1 section 6.3). */
 #include "fails.h"
 

@@ -2,7 +2,7 @@
  * takes a buffer. Where nothing is moved it is not looked at: no elements, MPI_PROC_NULL, an origin without use.
  *
  * ranks: 1 2
- * variants: shm tcp
+ * local: arguments
  * cflags: -Wno-nonnull -Wno-stringop-overread -Wno-stringop-overflow -Wno-array-bounds
  */
 #include "fails.h"

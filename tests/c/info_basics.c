@@ -1,4 +1,5 @@
 /* ranks: 1 2
+ * local: infos
  * launcher: -memory-alloc-kinds system,mpi:alloc_mem,cuda
  */
 /* Info objects, MPI_INFO_ENV, and hints on communicators (MPI-3.1 chapter 9, section 6.4.4). */

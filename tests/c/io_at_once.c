@@ -2,6 +2,7 @@
  * them at the end of a file, many at once in any order of completion, by tests alone, in atomic mode, and while the
  * process has one core, on which it waits. In a file system of a disk and in one of memory.
  * ranks: 1 2
+ * local: files
  * timeout: 60
  */
 #define _GNU_SOURCE

@@ -1,6 +1,7 @@
 /* Error handlers of files, and what the system refuses: a full device, a limit, a read-only file system, a
  * file that is gone meanwhile (MPI-3.1 section 13.7).
  * ranks: 1 4
+ * local: error handlers of files
  */
 #include "io.h"
 #include <signal.h>

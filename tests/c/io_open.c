@@ -1,5 +1,6 @@
 /* Opening, closing, deleting, sizes, group, mode and hints of files (MPI-3.1 section 13.2).
  * ranks: 1 4
+ * local: opening of files
  */
 #include "io.h"
 

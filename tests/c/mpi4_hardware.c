@@ -1,5 +1,6 @@
-/* ranks: 1 3 */
-/* variants: shm tcp */
+/* ranks: 1 3
+ * local: infos and groups
+ */
 /* Hardware resources, and communicators divided by them (MPI-4.1 sections 7.4.2 and 9.1). */
 #define _GNU_SOURCE
 #include <sched.h>

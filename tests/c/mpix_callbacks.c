@@ -1,6 +1,6 @@
 /* Operations and error handlers with a state of their own, and when its destructor is called.
  * ranks: 1 2
- * variants: shm tcp
+ * local: operations and error handlers
  */
 #include "fails.h"
 

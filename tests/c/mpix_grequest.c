@@ -1,7 +1,7 @@
 /* Generalized requests with functions that complete them: poll_fn and wait_fn in all ways of completion, classes, errors,
  * functions that call MPI.
  * ranks: 1 2
- * variants: shm tcp
+ * local: generalized requests
  */
 #include "fails.h"
 

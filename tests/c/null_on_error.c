@@ -2,6 +2,7 @@
  * for it holds the null handle, as libraries of this ABI have it.
  *
  * ranks: 1 2
+ * local: handles
  */
 #include "fails.h"
 

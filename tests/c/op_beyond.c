@@ -2,6 +2,7 @@
  * numbers, MPI_CHARACTER as the integer that C's char is, and the same for MPI_BYTE in accumulates.
  *
  * ranks: 2
+ * local: operations
  */
 #include "fails.h"
 

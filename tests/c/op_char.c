@@ -2,6 +2,7 @@
  * integer that C's char is.
  *
  * ranks: 1 2 3
+ * local: operations
  */
 #include "check.h"
 

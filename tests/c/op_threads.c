@@ -1,6 +1,7 @@
 /* A datatype that another thread frees while a function of the program reduces elements of it: the handle that the
  * function has got is that of the datatype until it returns (MPI-4.1 sections 5.1.9 and 6.9.5).
  * ranks: 1 2
+ * local: operations
  * timeout: 60
  */
 #include "check.h"

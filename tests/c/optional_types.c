@@ -3,6 +3,7 @@
  * external32, reductions and accumulates.
  *
  * ranks: 2 3
+ * local: datatypes
  */
 #include "fails.h"
 

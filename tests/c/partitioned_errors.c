@@ -1,5 +1,6 @@
 /* Wrong uses of partitioned communication.
  * ranks: 2
+ * local: arguments
  */
 #include "fails.h"
 

@@ -1,6 +1,7 @@
 /* A rank that was started with SIGQUIT ignored, as background jobs of scripts are, says what it waits for all the same,
  * and ignores the signal again when MPI is over.
  * ranks: 1
+ * local: signals
  * stderr: asked for pending operations
  */
 #include "check.h"

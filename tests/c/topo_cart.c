@@ -1,4 +1,6 @@
-/* ranks: 1 2 4 6 */
+/* ranks: 1 2 4 6
+ * local: topologies
+ */
 /* Cartesian topologies (MPI-3.1 section 7.5). */
 #include "fails.h"
 

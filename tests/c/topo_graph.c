@@ -1,4 +1,6 @@
-/* ranks: 1 2 4 5 */
+/* ranks: 1 2 4 5
+ * local: topologies
+ */
 /* Graph and distributed graph topologies (MPI-3.1 sections 7.5.3 to 7.5.5). */
 #include "fails.h"
 
