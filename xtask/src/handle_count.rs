@@ -7,6 +7,7 @@ use std::process::Command;
 
 use mpi_table::Table;
 
+use crate::instructions::Counted;
 use crate::{Result, workspace};
 
 /// Calls (kinds of `handles.c`), and how many handles they turn into the library's, or back.
@@ -22,14 +23,15 @@ const KINDS: &[(&str, &str, f64)] = &[
 const ROUNDS: [u32; 2] = [1000, 3000];
 
 /// Instructions of each handle's conversion by name, with the libraries in `lib`.
-pub fn counts(lib: &Path) -> Result<Vec<(String, f64)>> {
-    let failed = |error: std::io::Error| format!("{}: {error}", lib.display());
+pub fn counts(counted: &Counted) -> Result<Vec<(String, f64)>> {
+    let (lib, work) = (&counted.libraries, &counted.work);
+    let failed = |error: std::io::Error| format!("{}: {error}", work.display());
     let table = Table::load().map_err(|error| format!("libmpi/table/{error}"))?;
     for (name, text) in [
         ("mpich", table.header()),
         ("standard", table.standard_header()),
     ] {
-        let include = lib.join(name);
+        let include = work.join(name);
         fs::create_dir_all(&include).map_err(failed)?;
         fs::write(include.join("mpi.h"), text).map_err(failed)?;
         let library = match name {
@@ -39,7 +41,7 @@ pub fn counts(lib: &Path) -> Result<Vec<(String, f64)>> {
         workspace::run(
             Command::new("cc")
                 .args(["-O1", "-o"])
-                .arg(lib.join(format!("handles-{name}")))
+                .arg(work.join(format!("handles-{name}")))
                 .arg("-I")
                 .arg(&include)
                 .arg(workspace::root().join("xtask/files/handles.c"))
@@ -52,7 +54,7 @@ pub fn counts(lib: &Path) -> Result<Vec<(String, f64)>> {
     let mut counts = Vec::new();
     for &(kind, name, conversions) in KINDS {
         let of = |abi: &str| -> Result<f64> {
-            let program = lib.join(format!("handles-{abi}"));
+            let program = work.join(format!("handles-{abi}"));
             let [few, many] = ROUNDS;
             let rounds = f64::from(many - few);
             Ok((count(&program, kind, many)? - count(&program, kind, few)?) / rounds)

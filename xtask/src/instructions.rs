@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use crate::{Result, handle_count, install, traced_count, workspace};
@@ -100,12 +101,24 @@ pub fn libraries() -> Result {
     workspace::run(&mut command, "building the libraries as they are installed")
 }
 
-/// The smallest counts by name.
+/// A Weft whose instructions are counted.
+pub struct Counted {
+    /// The folder of libmpi.so.12, libmpi_abi.so.1 and libweft_profile.so.
+    pub libraries: PathBuf,
+    /// The launcher.
+    pub mpiexec: PathBuf,
+    /// The program that counts.
+    pub osu_bench: PathBuf,
+    /// A folder for programs that are compiled for it.
+    pub work: PathBuf,
+}
+
+/// The smallest counts of this source tree by name.
 fn counts() -> Result<BTreeMap<String, f64>> {
     libraries()?;
     // All that is installed, though two of it are needed: with fewer packages what they share has other features, and is
     // built anew.
-    install::build(true)?;
+    let programs = install::build(true)?;
     let target = workspace::target()?;
     let lib = target.join("counted");
     let failed = |error: std::io::Error| format!("{}: {error}", lib.display());
@@ -113,20 +126,33 @@ fn counts() -> Result<BTreeMap<String, f64>> {
     for (built, name) in [
         ("libmpi.so", "libmpi.so.12"),
         ("libmpi_abi.so", "libmpi_abi.so.1"),
+        ("libweft_profile.so", "libweft_profile.so"),
     ] {
         let built = target.join("release").join(built);
         fs::copy(&built, lib.join(name)).map_err(failed)?;
     }
-    let mut counts: BTreeMap<String, f64> = handle_count::counts(&lib)?.into_iter().collect();
-    counts.extend(traced_count::counts(&lib, &target)?);
+    counts_of(&Counted {
+        libraries: lib.clone(),
+        mpiexec: programs.join("mpiexec"),
+        osu_bench: programs.join("osu-bench"),
+        work: lib,
+    })
+}
+
+/// The smallest counts by name.
+pub fn counts_of(counted: &Counted) -> Result<BTreeMap<String, f64>> {
+    let failed = |error: std::io::Error| format!("{}: {error}", counted.work.display());
+    fs::create_dir_all(&counted.work).map_err(failed)?;
+    let mut counts: BTreeMap<String, f64> = handle_count::counts(counted)?.into_iter().collect();
+    counts.extend(traced_count::counts(counted)?);
     for kind in ["isend-count", "isend-count --multiple", "put-count"] {
         println!("xtask: counting instructions by osu-bench {kind}");
-        let output = Command::new(target.join("debug/osu-bench"))
+        let output = Command::new(&counted.osu_bench)
             .args(kind.split(' '))
             .args(["--repeat", "2", "--timeout", "300", "--lib"])
-            .arg(&lib)
+            .arg(&counted.libraries)
             .arg("--launcher")
-            .arg(target.join("debug/mpiexec"))
+            .arg(&counted.mpiexec)
             .stderr(Stdio::inherit())
             .output()
             .map_err(|error| format!("osu-bench can't be run: {error}"))?;

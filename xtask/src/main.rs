@@ -1,6 +1,7 @@
 //! Builds, installs and tests Weft.
 
 mod beside;
+mod compare_with;
 mod conda;
 mod demo;
 mod deny;
@@ -68,6 +69,11 @@ enum Task {
         #[arg(long)]
         lower: bool,
     },
+    /// Builds another commit too, and prints instruction counts, benchmarks and programs before and after.
+    ///
+    /// Its worktree and builds stay in target/compare. Benchmarks and programs run by turns; a figure counts if the first
+    /// two cores were equally far from each other before and after it, and near and far cores have rows of their own.
+    CompareWith(compare_with::Options),
     /// Compiles everything by the oldest Rust that is promised, which rustup fetches.
     Oldest,
     /// Checks the licences, sources and advisories of the dependencies by cargo-deny.
@@ -122,6 +128,7 @@ fn main() -> ExitCode {
         Task::Loom => loom::run(),
         Task::Fuzz(options) => fuzz::run(&options),
         Task::Instructions { lower } => instructions::run(lower),
+        Task::CompareWith(options) => compare_with::run(&options),
         Task::Oldest => oldest::run().map(say_left_out),
         Task::Deny => deny::run().map(say_left_out),
         Task::Fresh(options) => fresh::run(&options),

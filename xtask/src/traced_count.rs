@@ -6,6 +6,7 @@ use std::process::Command;
 
 use mpi_table::Table;
 
+use crate::instructions::Counted;
 use crate::{Result, workspace};
 
 /// Calls (kinds of `traced.c`).
@@ -14,14 +15,15 @@ const KINDS: &[(&str, &str)] = &[("s", "Send"), ("r", "Recv"), ("i", "Isend, Wai
 /// Of which the difference is taken, so that the first calls don't count.
 const ROUNDS: [u32; 2] = [320, 1600];
 
-/// Instructions that are added by name, with the libraries in `lib`; `target` has the launcher and the profile library.
-pub fn counts(lib: &Path, target: &Path) -> Result<Vec<(String, f64)>> {
-    let failed = |error: std::io::Error| format!("{}: {error}", lib.display());
+/// Instructions that are added, by name.
+pub fn counts(counted: &Counted) -> Result<Vec<(String, f64)>> {
+    let (lib, work) = (&counted.libraries, &counted.work);
+    let failed = |error: std::io::Error| format!("{}: {error}", work.display());
     let table = Table::load().map_err(|error| format!("libmpi/table/{error}"))?;
-    let include = lib.join("mpich");
+    let include = work.join("mpich");
     std::fs::create_dir_all(&include).map_err(failed)?;
     std::fs::write(include.join("mpi.h"), table.header()).map_err(failed)?;
-    let program = lib.join("traced");
+    let program = work.join("traced");
     workspace::run(
         Command::new("cc")
             .args(["-O1", "-o"])
@@ -37,7 +39,7 @@ pub fn counts(lib: &Path, target: &Path) -> Result<Vec<(String, f64)>> {
     let of = |kind: &str, traced: bool| -> Result<f64> {
         let [few, many] = ROUNDS;
         let rounds = f64::from(many - few);
-        let count = |rounds| count(&program, target, kind, rounds, traced);
+        let count = |rounds| count(&program, counted, kind, rounds, traced);
         Ok((count(many)? - count(few)?) / rounds)
     };
     let mut counts = Vec::new();
@@ -49,12 +51,12 @@ pub fn counts(lib: &Path, target: &Path) -> Result<Vec<(String, f64)>> {
 }
 
 /// Instructions in calls of rank 0, in a run.
-fn count(program: &Path, target: &Path, kind: &str, rounds: u32, traced: bool) -> Result<f64> {
-    let mut command = Command::new(target.join("debug/mpiexec"));
+fn count(program: &Path, counted: &Counted, kind: &str, rounds: u32, traced: bool) -> Result<f64> {
+    let mut command = Command::new(&counted.mpiexec);
     if traced {
         // As -trace sets them in an installed Weft.
         let file = program.with_extension("json");
-        let library = target.join("release/libweft_profile.so");
+        let library = counted.libraries.join("libweft_profile.so");
         command.args(["-genv", "WEFT_TRACE"]).arg(file);
         command.args(["-genv", "LD_PRELOAD"]).arg(library);
     }
