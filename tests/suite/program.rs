@@ -45,6 +45,12 @@ use weft_needs::Need;
 use crate::job::Variant;
 use crate::{Result, prefix};
 
+/// Flags of compilers that need something.
+const FLAGS: &[(&str, &Need)] = &[
+    ("-fc=gfortran-11", &weft_needs::OLD_FORTRAN),
+    ("-lhdf5_mpich", &weft_needs::HDF5),
+];
+
 /// A test program.
 pub struct Program {
     /// Name of the source file without its ending.
@@ -277,11 +283,14 @@ impl Program {
     pub fn needs(&self) -> Vec<&'static Need> {
         let fortran = self.is_fortran().then_some(&weft_needs::FORTRAN);
         let cxx = self.is_cxx().then_some(&weft_needs::CXX);
+        let has_flag = |(flag, _): &&(&str, _)| self.cflags.iter().any(|one| one == flag);
+        let by_flag = FLAGS.iter().filter(has_flag).map(|(_, need)| *need);
         let foreign = self.is_foreign().then(|| match self.is_openmpi() {
             true => &weft_needs::OPENMPI,
             false => &weft_needs::MPICH,
         });
-        fortran.into_iter().chain(cxx).chain(foreign).collect()
+        let needs = fortran.into_iter().chain(cxx).chain(foreign);
+        needs.chain(by_flag).collect()
     }
 
     /// Whether the program was compiled against another library, in whose place ours is put.

@@ -26,6 +26,7 @@ const REQUIRED: &[Package] = &[
 /// Packages that may be left out, with the needs ([`weft_needs`]) that they are for.
 const OPTIONAL: &[(&str, &[Package])] = &[
     ("fortran", &[("gfortran", "/usr/bin/gfortran")]),
+    ("old-fortran", &[("gfortran-11", "/usr/bin/gfortran-11")]),
     ("clang", &[("clang", "/usr/bin/clang")]),
     ("flang", &[("flang-19", "/usr/bin/flang-new-19")]),
     (
@@ -36,12 +37,10 @@ const OPTIONAL: &[(&str, &[Package])] = &[
         ],
     ),
     ("hydra", &[("mpich", "/usr/bin/mpiexec.hydra")]),
+    ("mpich", &[("libmpich-dev", "/usr/lib/*/libmpich.so")]),
     (
-        "mpich",
-        &[
-            ("libmpich-dev", "/usr/lib/*/libmpich.so"),
-            ("libhdf5-mpich-dev", "/usr/include/hdf5/mpich/hdf5.h"),
-        ],
+        "hdf5",
+        &[("libhdf5-mpich-dev", "/usr/include/hdf5/mpich/hdf5.h")],
     ),
     ("openmpi", &[("libopenmpi-dev", "/usr/bin/mpicc.openmpi")]),
     ("libfabric", &[("libfabric1", "/usr/lib/*/libfabric.so.1")]),
