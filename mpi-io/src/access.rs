@@ -412,7 +412,7 @@ impl Converted {
             Representation::External32 if reads => {
                 let file = &self.0[..moved];
                 // SAFETY: as above.
-                let taken = unsafe { datatype.unpack_external_part(memory.start, file) };
+                let taken = unsafe { datatype.unpack_external_part(memory.start, file)? };
                 return Ok(taken as u64);
             }
             _ => {}

@@ -398,6 +398,12 @@ pub(super) fn alignment(predefined: Predefined) -> usize {
         Kind::FloatInt | Kind::IntInt | Kind::ShortInt | Kind::FloatFloat => 4,
         Kind::I64 | Kind::U64 | Kind::F64 | Kind::C64 => 8,
         Kind::DoubleInt | Kind::LongInt | Kind::DoubleDouble => 8,
-        Kind::I128 | Kind::F80 | Kind::F128 | Kind::C80 | Kind::C128 | Kind::LongDoubleInt => 16,
+        Kind::I128
+        | Kind::F80
+        | Kind::F128
+        | Kind::C80
+        | Kind::C128
+        | Kind::F80Int
+        | Kind::F128Int => 16,
     }
 }

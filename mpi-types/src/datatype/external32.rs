@@ -1,4 +1,4 @@
-//! The external32 data representation (MPI-3.1 section 13.5.2): big-endian, with fixed sizes.
+//! The external32 data representation (MPI-5.0 section 14.5.2): big-endian, with fixed sizes.
 
 #![allow(
     unsafe_code,
@@ -29,14 +29,23 @@ fn number(kind: Kind) -> Number {
     match kind {
         Kind::Byte | Kind::Char | Kind::I8 | Kind::U8 | Kind::Bool => Number::Bytes,
         Kind::Wchar => Number::Wide,
-        Kind::F80 | Kind::C80 | Kind::LongDoubleInt => Number::Extended,
+        Kind::F80 | Kind::C80 | Kind::F80Int => Number::Extended,
         Kind::I16 | Kind::U16 | Kind::F16 | Kind::Bf16 | Kind::C16 => Number::Swapped(2),
         Kind::I32 | Kind::U32 | Kind::F32 | Kind::Logical4 | Kind::C32 => Number::Swapped(4),
         Kind::FloatInt | Kind::IntInt | Kind::FloatFloat | Kind::ShortInt => Number::Swapped(4),
         Kind::I64 | Kind::U64 | Kind::F64 | Kind::C64 => Number::Swapped(8),
         Kind::DoubleInt | Kind::LongInt | Kind::DoubleDouble => Number::Swapped(8),
-        Kind::I128 | Kind::F128 | Kind::C128 => Number::Swapped(16),
+        Kind::I128 | Kind::F128 | Kind::C128 | Kind::F128Int => Number::Swapped(16),
     }
+}
+
+/// Whether [`Kind::F80`] is the format of the x87 unit.
+const HAS_X87: bool = cfg!(target_arch = "x86_64");
+
+#[cold]
+fn two_doubles() -> Error {
+    let detail = "long double is two doubles on this processor, which can't be converted to external32 and back; use MPI_DOUBLE";
+    Error::new(Class::Conversion, detail)
 }
 
 #[cold]
@@ -111,6 +120,7 @@ pub(super) fn encode(kind: Kind, from: &[u8], to: &mut [u8]) -> Result<()> {
             let short = short.map_err(|_| does_not_fit(value, "MPI_WCHAR", 2))?;
             Ok(short.to_be_bytes())
         })?,
+        Number::Extended if !HAS_X87 => return Err(two_doubles()),
         Number::Extended => each(from, to, |x87: [u8; 16]| Ok(quad::from_x87(x87)))?,
         Number::Swapped(8) if to.len() < from.len() => match kind {
             Kind::U64 => each(from, to, |long: [u8; 8]| {
@@ -131,29 +141,24 @@ pub(super) fn encode(kind: Kind, from: &[u8], to: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// The reverse of [`encode`]; every value fits.
-pub(super) fn decode(kind: Kind, from: &[u8], to: &mut [u8]) {
-    let done = match number(kind) {
-        Number::Bytes => {
-            to.copy_from_slice(from);
-            Ok(())
-        }
+/// The reverse of [`encode`]; every value fits, if the processor has the format.
+pub(super) fn decode(kind: Kind, from: &[u8], to: &mut [u8]) -> Result<()> {
+    match number(kind) {
+        Number::Bytes => to.copy_from_slice(from),
         Number::Wide => each(from, to, |short: [u8; 2]| {
             Ok(u32::from(u16::from_be_bytes(short)).to_ne_bytes())
-        }),
-        Number::Extended => each(from, to, |quad: [u8; 16]| Ok(quad::to_x87(quad))),
+        })?,
+        Number::Extended if !HAS_X87 => return Err(two_doubles()),
+        Number::Extended => each(from, to, |quad: [u8; 16]| Ok(quad::to_x87(quad)))?,
         Number::Swapped(8) if from.len() < to.len() => each(from, to, |short: [u8; 4]| {
             Ok(match kind {
                 Kind::U64 => u64::from(u32::from_be_bytes(short)).to_ne_bytes(),
                 _ => i64::from(i32::from_be_bytes(short)).to_ne_bytes(),
             })
-        }),
-        Number::Swapped(width) => {
-            swap(width, from, to);
-            Ok(())
-        }
-    };
-    debug_assert!(done.is_ok(), "widening cannot fail");
+        })?,
+        Number::Swapped(width) => swap(width, from, to),
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -166,13 +171,13 @@ mod tests {
         encode(Kind::I64, &(-2i64).to_ne_bytes(), &mut out).unwrap();
         assert_eq!(out, [0xff, 0xff, 0xff, 0xfe]);
         let mut back = [0; 8];
-        decode(Kind::I64, &out, &mut back);
+        decode(Kind::I64, &out, &mut back).unwrap();
         assert_eq!(i64::from_ne_bytes(back), -2);
         let error = encode(Kind::I64, &(1i64 << 40).to_ne_bytes(), &mut out).unwrap_err();
         assert_eq!(error.class(), Class::Conversion);
         let error = encode(Kind::U64, &(u64::MAX).to_ne_bytes(), &mut out).unwrap_err();
         assert_eq!(error.class(), Class::Conversion);
-        decode(Kind::U64, &[0xff; 4], &mut back);
+        decode(Kind::U64, &[0xff; 4], &mut back).unwrap();
         assert_eq!(u64::from_ne_bytes(back), 0xffff_ffff);
     }
 

@@ -37,7 +37,7 @@ const REALS: [Real; 4] = [
         real: Predefined::Real8,
         complex: Predefined::Complex16,
     },
-    // The x87 format has no name of its own in Fortran's list; C's long double is the same.
+    // The x87 format has no name of its own in Fortran's list; C's long double is the same, where it is that.
     Real {
         precision: 18,
         range: 4931,

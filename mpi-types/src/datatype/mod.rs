@@ -39,6 +39,8 @@ pub use debugger::Specimen;
 pub use fortran::TypeClass;
 use layout::{Builder, Node};
 pub use pieces::{Cursor, Pieces};
+#[cfg(test)]
+pub(crate) use predefined::BINARY128;
 pub use predefined::{Group, Kind, Predefined};
 use shape::Shape;
 use signature::Signature;

@@ -192,7 +192,7 @@ impl Datatype {
         let range = room(data.len(), position, signature.external.checked_mul(count))?;
         let end = range.end as i64;
         // SAFETY: the caller's promise.
-        unsafe { self.unpack_external_part(base, &data[range]) };
+        unsafe { self.unpack_external_part(base, &data[range])? };
         Ok(end)
     }
 
@@ -202,7 +202,10 @@ impl Datatype {
     ///
     /// # Safety
     /// As for [`unpack`](Self::unpack), for the elements that the data is for.
-    pub unsafe fn unpack_external_part(&self, base: *mut u8, data: &[u8]) -> usize {
+    ///
+    /// # Errors
+    /// `MPI_ERR_CONVERSION` for a format that is not converted on this processor.
+    pub unsafe fn unpack_external_part(&self, base: *mut u8, data: &[u8]) -> Result<usize> {
         let signature = self.inner().signature();
         let count = data.len().checked_div(signature.external).unwrap_or(0);
         let rest = data.len().checked_rem(signature.external).unwrap_or(0);
@@ -210,32 +213,29 @@ impl Datatype {
         let mut data = data;
         if let Some((at, _)) = self.as_run(count).filter(|run| run.1 > 0) {
             let mut filled = 0;
-            // Conversions to native form don't fail.
-            let _ =
-                Signature::repeat(count as u64, signature).runs(&mut |kind, external, number| {
-                    let some = number.min(data.len() / external);
-                    let (now, later) = data.split_at(some * external);
-                    // What is behind a part of these is no whole value, nor are there any more.
-                    data = if some < number { &[] } else { later };
-                    let len = some * kind.size();
-                    if len > 0 {
-                        // SAFETY: the caller's promise; there the data lies, in order.
-                        let native = unsafe {
-                            let place = base.offset(at).add(filled);
-                            std::slice::from_raw_parts_mut(place, len)
-                        };
-                        external32::decode(kind, now, native);
-                    }
-                    filled += len;
-                    Ok(())
-                });
-            return filled;
+            Signature::repeat(count as u64, signature).runs(&mut |kind, external, number| {
+                let some = number.min(data.len() / external);
+                let (now, later) = data.split_at(some * external);
+                // What is behind a part of these is no whole value, nor are there any more.
+                data = if some < number { &[] } else { later };
+                let len = some * kind.size();
+                if len > 0 {
+                    // SAFETY: the caller's promise; there the data lies, in order.
+                    let native = unsafe {
+                        let place = base.offset(at).add(filled);
+                        std::slice::from_raw_parts_mut(place, len)
+                    };
+                    external32::decode(kind, now, native)?;
+                }
+                filled += len;
+                Ok(())
+            })?;
+            return Ok(filled);
         }
         // Native bytes of many runs are unpacked at once: `filled` ones, to go to `skip`.
         let mut native = [0; CHUNK];
         let (mut filled, mut skip) = (0, 0);
-        // Conversions to native form don't fail.
-        let _ = Signature::repeat(count as u64, signature).runs(&mut |kind, external, number| {
+        Signature::repeat(count as u64, signature).runs(&mut |kind, external, number| {
             let (size, mut left) = (kind.size(), number.min(data.len() / external));
             if left < number {
                 // What is behind these is no whole value, nor are there any more.
@@ -249,15 +249,15 @@ impl Datatype {
                 }
                 let some = left.min((CHUNK - filled) / size);
                 let (now, later) = data.split_at(some * external);
-                external32::decode(kind, now, &mut native[filled..filled + some * size]);
+                external32::decode(kind, now, &mut native[filled..filled + some * size])?;
                 data = later;
                 filled += some * size;
                 left -= some;
             }
             Ok(())
-        });
+        })?;
         // SAFETY: as above.
         unsafe { self.unpack(base, count, skip, &native[..filled]) };
-        skip + filled
+        Ok(skip + filled)
     }
 }

@@ -35,9 +35,10 @@ pub enum Kind {
     F32,
     /// IEEE binary64.
     F64,
-    /// x87 extended, C `long double`: 10 bytes of value in 16.
+    /// x87 extended, C `long double` on x86-64: 10 bytes of value in 16. On PowerPC two doubles, which no operation and
+    /// no conversion takes.
     F80,
-    /// IEEE binary128, Fortran `REAL*16`.
+    /// IEEE binary128, Fortran `REAL*16`; C `long double` on other processors.
     F128,
     /// Two [`Kind::F16`].
     C16,
@@ -63,8 +64,10 @@ pub enum Kind {
     IntInt,
     /// C `struct { short; int; }`: 6 bytes of data in an extent of 8 (the int at byte 4).
     ShortInt,
-    /// C `struct { long double; int; }`: 20 bytes of data in an extent of 32 (the int at byte 16).
-    LongDoubleInt,
+    /// C `struct { long double; int; }` of [`Kind::F80`]: 20 bytes of data in an extent of 32 (the int at byte 16).
+    F80Int,
+    /// The same of [`Kind::F128`].
+    F128Int,
     /// Two Fortran `REAL`: 8 bytes.
     FloatFloat,
     /// Two Fortran `DOUBLE PRECISION`: 16 bytes.
@@ -83,7 +86,7 @@ impl Kind {
             Kind::FloatInt | Kind::IntInt | Kind::FloatFloat => 8,
             Kind::DoubleInt | Kind::LongInt => 12,
             Kind::I128 | Kind::F80 | Kind::F128 | Kind::C64 | Kind::DoubleDouble => 16,
-            Kind::LongDoubleInt => 20,
+            Kind::F80Int | Kind::F128Int => 20,
             Kind::C80 | Kind::C128 => 32,
         }
     }
@@ -93,11 +96,46 @@ impl Kind {
         match self {
             Kind::ShortInt => 8,
             Kind::DoubleInt | Kind::LongInt => 16,
-            Kind::LongDoubleInt => 32,
+            Kind::F80Int | Kind::F128Int => 32,
             other => other.size(),
         }
     }
 }
+
+/// The kinds of a floating-point format of 16 bytes.
+pub(crate) struct Wide {
+    pub real: Kind,
+    pub complex: Kind,
+    /// A number and an int, for `MPI_MINLOC`.
+    pub with_int: Kind,
+}
+
+pub(crate) const BINARY128: Wide = Wide {
+    real: Kind::F128,
+    complex: Kind::C128,
+    with_int: Kind::F128Int,
+};
+
+const EXTENDED: Wide = Wide {
+    real: Kind::F80,
+    complex: Kind::C80,
+    with_int: Kind::F80Int,
+};
+
+/// C's `long double`, by the processor.
+pub(crate) const LONG_DOUBLE: Wide = if cfg!(any(target_arch = "x86_64", target_arch = "powerpc64"))
+{
+    EXTENDED
+} else {
+    BINARY128
+};
+
+/// Fortran's `REAL*16`, by the processor.
+const REAL16: Wide = if cfg!(target_arch = "powerpc64") {
+    EXTENDED
+} else {
+    BINARY128
+};
 
 /// Which reduction operations are defined on a datatype (MPI-3.1 section 5.9.2).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -368,13 +406,13 @@ impl Predefined {
         (
             Predefined::LongDouble,
             "MPI_LONG_DOUBLE",
-            Kind::F80,
+            LONG_DOUBLE.real,
             Group::Floating,
         ),
         (
             Predefined::Real16,
             "MPI_REAL16",
-            Kind::F128,
+            REAL16.real,
             Group::Floating,
         ),
         (Predefined::CBool, "MPI_C_BOOL", Kind::Bool, Group::Logical),
@@ -441,19 +479,19 @@ impl Predefined {
         (
             Predefined::CLongDoubleComplex,
             "MPI_C_LONG_DOUBLE_COMPLEX",
-            Kind::C80,
+            LONG_DOUBLE.complex,
             Group::Complex,
         ),
         (
             Predefined::CxxLongDoubleComplex,
             "MPI_CXX_LONG_DOUBLE_COMPLEX",
-            Kind::C80,
+            LONG_DOUBLE.complex,
             Group::Complex,
         ),
         (
             Predefined::Complex32,
             "MPI_COMPLEX32",
-            Kind::C128,
+            REAL16.complex,
             Group::Complex,
         ),
         (Predefined::Byte, "MPI_BYTE", Kind::Byte, Group::Byte),
@@ -486,7 +524,7 @@ impl Predefined {
         (
             Predefined::LongDoubleInt,
             "MPI_LONG_DOUBLE_INT",
-            Kind::LongDoubleInt,
+            LONG_DOUBLE.with_int,
             Group::Pair,
         ),
         (

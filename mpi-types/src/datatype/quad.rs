@@ -1,4 +1,4 @@
-//! IEEE binary128, the 16-byte reals of external32, from and to the x87 extended format.
+//! IEEE binary128, the 16-byte reals of external32 (MPI-5.0 section 14.5.2), from and to the x87 extended format.
 //!
 //! Both have 15 bits of exponent with the same bias. The x87 format shows its leading bit and has
 //! 63 bits after it, binary128 hides it and has 112.

@@ -143,7 +143,8 @@ impl Signature {
                 Signature::sequence([Signature::c_long(), Signature::of(Kind::I32)])
             }
             Kind::ShortInt => two(Kind::I16, Kind::I32),
-            Kind::LongDoubleInt => two(Kind::F80, Kind::I32),
+            Kind::F80Int => two(Kind::F80, Kind::I32),
+            Kind::F128Int => two(Kind::F128, Kind::I32),
             Kind::IntInt => Signature::repeat(2, &Signature::of(Kind::I32)),
             Kind::FloatFloat => Signature::repeat(2, &Signature::of(Kind::F32)),
             Kind::DoubleDouble => Signature::repeat(2, &Signature::of(Kind::F64)),

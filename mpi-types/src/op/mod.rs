@@ -11,8 +11,8 @@
 //!   value is NaN.
 //! - Logical results are 0 or 1; any other value than 0 counts as true.
 //! - Complex products are the schoolbook formula; infinities are not recovered as C's annex G asks.
-//! - `MPI_LONG_DOUBLE` computes in the x87 format and `MPI_REAL16` in binary128, each rounding once
-//!   per operation.
+//! - `MPI_LONG_DOUBLE` computes in the x87 format on x86-64, else in binary128, as `MPI_REAL16` does, each rounding
+//!   once per operation.
 
 mod half;
 mod kernels;

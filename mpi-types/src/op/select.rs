@@ -13,17 +13,20 @@ use super::x87::F80;
 use crate::datatype::{Kind, Predefined};
 
 /// The kernel of `op` on `predefined` for `level`; `None` where accumulates do not take it
-/// ([`PredefinedOp::accumulates`]), or where `long double` is not the x87 format.
+/// ([`PredefinedOp::accumulates`]), or where `long double` is two doubles.
 pub fn select(op: PredefinedOp, predefined: Predefined, level: Level) -> Option<Kernel> {
-    if !op.accumulates(predefined.group()) {
-        return None;
-    }
+    let accumulates = op.accumulates(predefined.group());
+    accumulates.then(|| of_kind(op, predefined.kind(), level))?
+}
+
+/// The kernel of `op` on a kind, if it is defined there.
+pub(super) fn of_kind(op: PredefinedOp, kind: Kind, level: Level) -> Option<Kernel> {
     if op == PredefinedOp::NoOp {
         return Some(no_op);
     }
     // What the vector unit cannot help with is compiled once.
     let scalar = Level::Baseline;
-    match predefined.kind() {
+    match kind {
         Kind::Bool | Kind::U8 => unsigned::<u8>(op, level),
         Kind::U16 => unsigned::<u16>(op, level),
         Kind::U32 | Kind::Wchar | Kind::Logical4 => unsigned::<u32>(op, level),
@@ -45,6 +48,7 @@ pub fn select(op: PredefinedOp, predefined: Predefined, level: Level) -> Option<
         Kind::C32 => arithmetic::<Complex<f32>>(op, level),
         Kind::C64 => arithmetic::<Complex<f64>>(op, level),
         Kind::C128 => arithmetic::<Complex<F128>>(op, scalar),
+        Kind::F128Int => pair::<F128, i32>(op),
         Kind::FloatInt => pair::<f32, i32>(op),
         Kind::DoubleInt => pair::<f64, i32>(op),
         Kind::LongInt => pair::<i64, i32>(op),
@@ -57,9 +61,9 @@ pub fn select(op: PredefinedOp, predefined: Predefined, level: Level) -> Option<
         #[cfg(target_arch = "x86_64")]
         Kind::C80 => arithmetic::<Complex<F80>>(op, scalar),
         #[cfg(target_arch = "x86_64")]
-        Kind::LongDoubleInt => pair::<F80, i32>(op),
+        Kind::F80Int => pair::<F80, i32>(op),
         #[cfg(not(target_arch = "x86_64"))]
-        Kind::F80 | Kind::C80 | Kind::LongDoubleInt => None,
+        Kind::F80 | Kind::C80 | Kind::F80Int => None,
     }
 }
 

@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::reference::{Scalar, combine, same, scalars};
-use crate::datatype::{Group, Kind, Predefined};
+use crate::datatype::{BINARY128, Group, Kind, Predefined};
+use crate::op::select::of_kind;
 use crate::op::{Kernel, Level, Op, PredefinedOp, select};
 
 /// SplitMix64.
@@ -188,8 +189,7 @@ impl Framed {
     }
 }
 
-fn check(op: PredefinedOp, p: Predefined, a: &[u8], b: &[u8], before: &[u8], out: &[u8]) {
-    let kind = p.kind();
+fn check(op: PredefinedOp, kind: Kind, a: &[u8], b: &[u8], before: &[u8], out: &[u8]) {
     for i in 0..a.len() / kind.extent() {
         let (x, y) = (values(kind, a, i), values(kind, b, i));
         let want = combine(op, kind, &x, &y);
@@ -197,12 +197,11 @@ fn check(op: PredefinedOp, p: Predefined, a: &[u8], b: &[u8], before: &[u8], out
         for ((want, got), (_, format)) in want.iter().zip(&got).zip(scalars(kind)) {
             assert!(
                 same(format, want, got),
-                "{} on {}, element {i}: {x:02x?} op {y:02x?} gave {got:02x?}, not {want:02x?}",
-                op.name(),
-                p.name()
+                "{} on {kind:?}, element {i}: {x:02x?} op {y:02x?} gave {got:02x?}, not {want:02x?}",
+                op.name()
             );
         }
-        if p.group() == Group::Pair {
+        if kind.extent() > kind.size() {
             let data = |at| {
                 let inside = |&(o, f): &(usize, Scalar)| {
                     (o..o + if f == Scalar::F80 { 16 } else { f.len() }).contains(&at)
@@ -214,17 +213,15 @@ fn check(op: PredefinedOp, p: Predefined, a: &[u8], b: &[u8], before: &[u8], out
                 assert_eq!(
                     out[at],
                     before[at],
-                    "{} wrote to the gap of {}",
-                    op.name(),
-                    p.name()
+                    "{} wrote to the gap of {kind:?}",
+                    op.name()
                 );
             }
         }
     }
 }
 
-fn run_one(random: &mut Random, op: PredefinedOp, p: Predefined, kernel: Kernel, count: usize) {
-    let kind = p.kind();
+fn run_one(random: &mut Random, op: PredefinedOp, kind: Kind, kernel: Kernel, count: usize) {
     let (a, b) = (random.elements(kind, count), random.elements(kind, count));
     let mut x = Framed::new(&a, random.below(33));
     let mut y = Framed::new(&b, random.below(33));
@@ -235,8 +232,8 @@ fn run_one(random: &mut Random, op: PredefinedOp, p: Predefined, kernel: Kernel,
         let mut out = Framed::new(&before, random.below(33));
         // SAFETY: all three have `count` elements.
         unsafe { kernel(x.pointer(), y.pointer(), out.pointer(), count) };
-        check(op, p, &a, &b, &before, out.content());
-        assert!(out.frame_is_whole(), "{} on {}", op.name(), p.name());
+        check(op, kind, &a, &b, &before, out.content());
+        assert!(out.frame_is_whole(), "{} on {kind:?}", op.name());
     }
     // And one of the ways to alias.
     let way = random.below(if op == PredefinedOp::NoOp { 2 } else { 3 });
@@ -247,7 +244,7 @@ fn run_one(random: &mut Random, op: PredefinedOp, p: Predefined, kernel: Kernel,
     let (want_x, want_y, result) = [(&a, &b, &y), (&b, &b, &y), (&a, &b, &x)][way];
     check(
         op,
-        p,
+        kind,
         want_x,
         want_y,
         if way == 2 { &a } else { &b },
@@ -257,9 +254,8 @@ fn run_one(random: &mut Random, op: PredefinedOp, p: Predefined, kernel: Kernel,
     assert_eq!(untouched.0.content(), untouched.1);
     assert!(
         x.frame_is_whole() && y.frame_is_whole(),
-        "{} on {}",
-        op.name(),
-        p.name()
+        "{} on {kind:?}",
+        op.name()
     );
 }
 
@@ -280,9 +276,9 @@ fn every_operation_on_every_datatype() {
                     continue;
                 }
                 for count in 0..67 {
-                    run_one(&mut random, op, p, kernel, count);
+                    run_one(&mut random, op, p.kind(), kernel, count);
                 }
-                run_one(&mut random, op, p, kernel, 517);
+                run_one(&mut random, op, p.kind(), kernel, 517);
             }
         }
     }
@@ -295,7 +291,32 @@ fn binary128_against_the_compilers_library() {
     for op in [PredefinedOp::Sum, PredefinedOp::Prod] {
         let kernel = Op::predefined(op).kernel(Predefined::Real16).unwrap();
         for _ in 0..300 {
-            run_one(&mut random, op, Predefined::Real16, kernel, 100);
+            run_one(&mut random, op, Kind::F128, kernel, 100);
         }
+    }
+}
+
+/// C's `long double` of other processors than x86-64, and what is made of it.
+#[test]
+fn long_double_in_binary128() {
+    let mut random = Random::new();
+    let wide = BINARY128;
+    let groups = [
+        (wide.real, Group::Floating),
+        (wide.complex, Group::Complex),
+        (wide.with_int, Group::Pair),
+    ];
+    for (kind, group) in groups {
+        let mut kernels = 0;
+        for &(op, ..) in PredefinedOp::TABLE {
+            let kernel = of_kind(op, kind, Level::best());
+            if !op.accumulates(group) {
+                continue;
+            }
+            let kernel = kernel.unwrap_or_else(|| panic!("{} on {kind:?}", op.name()));
+            run_one(&mut random, op, kind, kernel, 517);
+            kernels += 1;
+        }
+        assert!(kernels > 3, "{kernels} on {kind:?}");
     }
 }

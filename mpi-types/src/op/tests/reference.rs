@@ -62,7 +62,8 @@ pub fn scalars(kind: Kind) -> Vec<(usize, Scalar)> {
         Kind::LongInt => vec![(0, Signed(8)), (8, Signed(4))],
         Kind::IntInt => vec![(0, Signed(4)), (4, Signed(4))],
         Kind::ShortInt => vec![(0, Signed(2)), (4, Signed(4))],
-        Kind::LongDoubleInt => vec![(0, F80), (16, Signed(4))],
+        Kind::F80Int => vec![(0, F80), (16, Signed(4))],
+        Kind::F128Int => vec![(0, F128), (16, Signed(4))],
     }
 }
 
