@@ -1,10 +1,12 @@
 //! How a thread waits: the one policy of the library.
 //!
-//! Spinning is right when each rank has a core and wrong when it hasn't. A waiter spins for a
-//! bounded number of polls, then gives up the processor between polls, then sleeps on the
-//! transports' wake-ups. With more ranks than cores it yields from the first fruitless poll on:
-//! whoever is waited for needs the core. Where a yield costs a slice of somebody else's, it sleeps at
-//! once (`yields`).
+//! A waiter spins for a bounded number of polls, then sleeps on the transports' wake-ups.
+//!
+//! - Where other programs compute on its core, it sleeps as soon as it has spun for [`SPIN_CONTENDED`]
+//!   (`run_delay` says why, and how that is known).
+//! - With more ranks than cores it yields from the first fruitless polls on, since the ranks that it
+//!   waits for need the core, and sleeps soon. Where a yield costs a slice of another program, it sleeps
+//!   at once (`yields`).
 
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,11 +15,13 @@ use std::time::Duration;
 use netmod::WakeUp;
 
 mod clock;
+mod run_delay;
 mod wakeup;
 mod yields;
 
 pub use clock::Clock;
 pub(crate) use clock::Monotonic;
+pub(crate) use run_delay::is_core_contended;
 pub(crate) use wakeup::LocalWakeup;
 pub(crate) use yields::Yields;
 
@@ -28,6 +32,8 @@ pub struct WaitPolicy {
     pub spins: u32,
     /// Yields before the first sleep.
     pub yields: u32,
+    /// Whether a waiter on a contended core sleeps after [`SPIN_CONTENDED`].
+    pub sleeps_early: bool,
     /// The longest sleep. Bounded, because not every event rings (a message between two VCIs of one
     /// process, a transport without a wake-up).
     pub nap: Duration,
@@ -46,6 +52,13 @@ pub struct WaitPolicy {
 /// So many fruitless polls before a thread looks whether it is one of too many.
 const FIRST_CHECK: u32 = 8;
 
+/// How long a waiter spins on a contended core: a quarter of the shortest slice, so that most of it is
+/// left when the waiter is woken (docs/performance.md#among-programs-that-compute).
+pub(crate) const SPIN_CONTENDED: Duration = Duration::from_micros(150);
+
+/// A spinning waiter reads the clock after each of this many fruitless polls.
+const CLOCK_EVERY: u32 = 64;
+
 /// The numbers where there are more waiting threads than cores.
 const OVERSUBSCRIBED: (u32, u32) = (4, 200);
 
@@ -57,13 +70,10 @@ impl WaitPolicy {
             spins: if oversubscribed {
                 OVERSUBSCRIBED.0
             } else {
-                20_000
+                50_000
             },
-            yields: if oversubscribed {
-                OVERSUBSCRIBED.1
-            } else {
-                2_000
-            },
+            yields: if oversubscribed { OVERSUBSCRIBED.1 } else { 0 },
+            sleeps_early: true,
             nap: Duration::from_millis(10),
             global_every: 64,
             waiters: (cores / ranks.max(1)).max(1) as u32,
@@ -110,6 +120,8 @@ pub(crate) struct Backoff {
     fruitless: u32,
     /// Short naps to be taken before the next sleep.
     naps: u32,
+    /// When the spinning began, as far as it is known.
+    since: Option<Duration>,
 }
 
 /// After a wake-up that was for others, so many naps are short: others keep waking this thread.
@@ -118,7 +130,18 @@ const NAPS_AFTER_SPURIOUS: u32 = 200;
 impl Backoff {
     /// After so many fruitless polls.
     pub fn after(fruitless: u32) -> Backoff {
-        Backoff { fruitless, naps: 0 }
+        Backoff {
+            fruitless,
+            ..Backoff::default()
+        }
+    }
+
+    /// Counts the time that polls take from `now` on.
+    pub fn since(now: Duration) -> Backoff {
+        Backoff {
+            since: Some(now),
+            ..Backoff::default()
+        }
     }
 
     /// After a fruitless poll.
@@ -132,6 +155,23 @@ impl Backoff {
         } else {
             Step::Sleep
         }
+    }
+
+    /// Whether a spinning waiter is to read the clock.
+    #[inline(always)]
+    pub fn is_clock_due(&self) -> bool {
+        self.fruitless.is_multiple_of(CLOCK_EVERY)
+    }
+
+    /// How long the waiter has spun, as far as it is known.
+    pub fn spun(&mut self, now: Duration) -> Duration {
+        now.saturating_sub(*self.since.get_or_insert(now))
+    }
+
+    /// Ends the spinning, and the yields: each fruitless poll from now on leads to a sleep.
+    pub fn end_spinning(&mut self, policy: &WaitPolicy) {
+        let awake = policy.spins.saturating_add(policy.yields);
+        self.fruitless = self.fruitless.max(awake);
     }
 
     /// How long to sleep for something that wakes nobody up: at first little, and never so long that it
@@ -186,6 +226,7 @@ impl Backoff {
     #[inline(always)]
     pub fn reset(&mut self) {
         self.fruitless = 0;
+        self.since = None;
     }
 }
 

@@ -457,6 +457,7 @@ fn attempt(
     notes = head.into_iter().chain(used).chain(notes).collect();
 
     wait.spins = settings.spin.unwrap_or(wait.spins);
+    wait.sleeps_early = settings.spin.is_none();
     wait.yields = settings.yields.unwrap_or(wait.yields);
     wait.global_every = settings.progress_round.unwrap_or(wait.global_every);
     let window = (64 << 20) / (size as u32).max(64);

@@ -223,13 +223,15 @@ const OWN: &[Variable] = &[
     Variable {
         name: "WEFT_SPIN",
         kind: "count",
-        default: "20000; 4 when a node has more ranks than cores",
-        help: "Fruitless polls of a waiting thread before it yields its core between polls.",
+        default: "50000, or 0.15 ms while other programs use the core; 4 when a node has more ranks \
+                  than cores",
+        help: "Fruitless polls of a waiting thread before it yields its core between polls, or sleeps. A value that is \
+               set holds on busy cores, too.",
     },
     Variable {
         name: "WEFT_YIELD",
         kind: "count",
-        default: "2000; 200 when a node has more ranks than cores",
+        default: "0; 200 when a node has more ranks than cores",
         help: "Yields of a waiting thread before it sleeps until something arrives.",
     },
     Variable {

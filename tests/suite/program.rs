@@ -15,6 +15,7 @@
 //!  * launcher: -option            for our launcher
 //!  * timeout: 20                  seconds
 //!  * alone: yes                   nothing else runs at the same time
+//!  * needs: NAME                  of the machine, a name of weft-needs
 //!  * cflags: -pthread
 //!  * compiler: mpicc.mpich        compiled by this instead of our mpicc, against its library
 //!  * build: NAME FLAGS…           built with these flags, tests of its own named file-NAME; among the
@@ -63,6 +64,7 @@ pub struct Program {
     /// Seconds.
     pub timeout: f64,
     pub alone: bool,
+    needs: Vec<&'static Need>,
     cflags: Vec<String>,
     compiler: Option<String>,
     builds: Vec<(String, Vec<String>)>,
@@ -126,6 +128,7 @@ impl Program {
             launcher: Vec::new(),
             timeout: 20.0,
             alone: false,
+            needs: Vec::new(),
             cflags: Vec::new(),
             compiler: None,
             builds: Vec::new(),
@@ -205,6 +208,7 @@ impl Program {
             env: self.env.clone(),
             timeout: self.timeout,
             alone: self.alone,
+            needs: self.needs.clone(),
             launcher: self.launcher.clone(),
             cflags: self.cflags.clone(),
             compiler: self.compiler.clone(),
@@ -248,6 +252,10 @@ impl Program {
             }
             "timeout" => self.timeout = number(value)?,
             "alone" => self.alone = value == "yes",
+            "needs" => {
+                let need = weft_needs::ALL.iter().find(|need| need.name == value);
+                self.needs.push(need.ok_or("not a name of weft-needs")?);
+            }
             "launcher" => self.launcher.extend(words.map(String::from)),
             "cflags" => self.cflags.extend(words.map(String::from)),
             "compiler" => self.compiler = Some(value.into()),
@@ -289,8 +297,9 @@ impl Program {
             true => &weft_needs::OPENMPI,
             false => &weft_needs::MPICH,
         });
+        let named = self.needs.iter().copied();
         let needs = fortran.into_iter().chain(cxx).chain(foreign);
-        needs.chain(by_flag).collect()
+        needs.chain(by_flag).chain(named).collect()
     }
 
     /// Whether the program was compiled against another library, in whose place ours is put.

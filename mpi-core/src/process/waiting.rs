@@ -225,7 +225,7 @@ impl Process {
         // Who is waited for needs the core, and has no message for us to look for in between.
         let mut backoff = match self.is_oversubscribed() {
             true => Backoff::after(self.wait.spins),
-            false => Backoff::default(),
+            false => Backoff::since(self.clock().now()),
         };
         loop {
             if self.poll_one(vci)?.0 {
@@ -338,7 +338,7 @@ impl Process {
             let naps = tests.is_multiple_of(wait::TESTS_PER_NAP)
                 && self.wait.yield_useless
                 && self.is_oversubscribed();
-            let yielded = !naps && self.yields.give_up_core(self.clock());
+            let yielded = !naps && self.yield_core();
             if !yielded && tests.is_multiple_of(wait::TESTS_PER_NAP) {
                 self.clock().sleep(wait::SHORT_NAP);
             }
@@ -350,9 +350,15 @@ impl Process {
     /// Gives up the core, by a short sleep where a yield would cost a slice: for those who wait for words in shared
     /// memory by themselves.
     pub fn give_up_core(&self) {
-        if !self.yields.give_up_core(self.clock()) {
+        if !self.yield_core() {
             self.clock().sleep(wait::SHORT_NAP);
         }
+    }
+
+    /// Yields the core, unless that would cost a slice. Returns whether it did.
+    fn yield_core(&self) -> bool {
+        let contended = !self.is_oversubscribed() && wait::is_core_contended();
+        !contended && self.yields.give_up_core(self.clock())
     }
 
     /// Counts a fruitless test, and returns how many there were before. Threads count in places of their own, as
@@ -382,11 +388,11 @@ impl Process {
     ) -> Result<bool> {
         let crowded = self.crowded.load(Ordering::Relaxed);
         let oversubscribed = crowded || waiting.more_than(self.wait.waiters);
-        let step = backoff.next(if oversubscribed {
-            &self.wait_oversubscribed
-        } else {
-            &self.wait
-        });
+        let policy = match oversubscribed {
+            true => &self.wait_oversubscribed,
+            false => &self.wait,
+        };
+        let mut step = backoff.next(policy);
         if self.threaded && backoff.is_first_check() {
             waiting.join_if_oversubscribed(&self.waiters, self.wait.waiters);
         }
@@ -408,10 +414,23 @@ impl Process {
             }
         }
         if step == Step::Spin {
-            std::hint::spin_loop();
-            return Ok(false);
+            if !backoff.is_clock_due() || !self.has_spun_enough(backoff) {
+                std::hint::spin_loop();
+                return Ok(false);
+            }
+            backoff.end_spinning(policy);
+            step = Step::Sleep;
         }
         Ok(self.rest(step, waiting))
+    }
+
+    /// Whether other programs need the core that this thread spins on.
+    #[cold]
+    #[inline(never)]
+    fn has_spun_enough(&self, backoff: &mut Backoff) -> bool {
+        self.wait.sleeps_early
+            && backoff.spun(self.clock().now()) >= wait::SPIN_CONTENDED
+            && wait::is_core_contended()
     }
 
     /// After many fruitless polls: gives up the core, if that pays. Returns whether it is time to sleep.

@@ -74,6 +74,10 @@ needs! {
     CONTAINERS: "containers", "ranks in namespaces of their own, or of another user",
         "run as root, in a container with CAP_SYS_ADMIN, on a kernel with user namespaces; Debian: util-linux",
         namespaces::containers;
+    /// A scheduling group of each session.
+    AUTOGROUPS: "autogroups", "ranks beside busy sessions",
+        "as root: sysctl -w kernel.sched_autogroup_enabled=1",
+        autogroups;
     /// libfabric's library.
     LIBFABRIC: "libfabric", "all over libfabric", "Debian: libfabric1",
         || library("libfabric.so.1");
@@ -299,6 +303,15 @@ fn cores() -> Result<(), String> {
     match run(&["sh", "-c", "ulimit -H -c"])?.trim() {
         "0" => Err("the hard limit of core files is 0".to_owned()),
         _ => Ok(()),
+    }
+}
+
+fn autogroups() -> Result<(), String> {
+    let path = "/proc/sys/kernel/sched_autogroup_enabled";
+    match fs::read_to_string(path) {
+        Ok(text) if text.trim() == "1" => Ok(()),
+        Ok(_) => Err(format!("{path} is not 1")),
+        Err(error) => Err(format!("{path}: {error}")),
     }
 }
 
