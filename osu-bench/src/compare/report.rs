@@ -19,6 +19,9 @@ pub struct Cell {
     pub size: usize,
     /// How far the cores were; `None` if that was not looked at, or there is but one.
     pub distance: Option<Distance>,
+    /// Whether values of several distances are among these, since no distance has values of all sides. They are shown, and
+    /// compared with nothing.
+    pub is_mixed: bool,
     /// One list of values per side.
     pub values: Vec<Vec<f64>>,
 }
@@ -61,9 +64,18 @@ impl Cell {
                 bench,
                 size,
                 distance,
+                is_mixed: false,
                 values: values.collect(),
             }
         };
+        if fewest(most).0 == Some(0) {
+            let values = |side: &Vec<Placed>| side.iter().map(|(_, value)| *value).collect();
+            return vec![Cell {
+                is_mixed: true,
+                values: sides.iter().map(values).collect(),
+                ..at(None)
+            }];
+        }
         let has_enough = |distance: &Option<Distance>| fewest(*distance).0 >= Some(FEWEST);
         let others = distances
             .iter()
@@ -302,7 +314,7 @@ impl Report {
         let _ = write!(text, " {} |", shown(0, base));
         for (place, other) in others.iter().enumerate() {
             let (ratio, verdict) = match (base, other) {
-                (Some(base), Some(other)) => (
+                (Some(base), Some(other)) if !cell.is_mixed => (
                     ratio(other.median / base.median),
                     verdict(unit, base, other),
                 ),
@@ -488,18 +500,21 @@ mod tests {
             bench: Name::Latency,
             size: 8,
             distance: None,
+            is_mixed: false,
             values: vec![vec![1.0, 1.0, 1.2], vec![0.5, 0.5, 0.5]],
         };
         let bandwidth = Cell {
             bench: Name::Bw,
             size: 1024,
             distance: None,
+            is_mixed: false,
             values: vec![vec![10_000.0], vec![9_000.0]],
         };
         let barrier = Cell {
             bench: Name::Barrier,
             size: 0,
             distance: None,
+            is_mixed: false,
             values: vec![vec![0.3], Vec::new()],
         };
         Report {
@@ -588,6 +603,14 @@ mod tests {
         );
         assert!(
             text.contains("| latency, far | 8 | µs | 3.00 ±0 % | 2.00 ±0 % | 0.67 | better |"),
+            "{text}"
+        );
+        let apart = Cell::split(Name::Latency, 8, &[vec![near(1.0)], vec![far(2.0)]]);
+        assert!(apart.len() == 1 && apart[0].is_mixed);
+        report.cells = apart;
+        let text = report.markdown();
+        assert!(
+            text.contains("| latency | 8 | µs | 1.00 ±0 % | 2.00 ±0 % | – | – |"),
             "{text}"
         );
         // Two values are too few for a row of their own.

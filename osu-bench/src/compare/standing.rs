@@ -52,8 +52,11 @@ pub struct Against {
     pub standing: Standing,
 }
 
-/// Where the first library is among the others; none if one of both has no values.
+/// Where the first library is among the others; `None` if one of both has no values, or if the cores were not equally far.
 pub fn against(report: &Report, cell: &Cell) -> Option<Against> {
+    if cell.is_mixed {
+        return None;
+    }
     let more = cell.bench.unit()?.more_is_better();
     let own = Summary::of(cell.values.first()?)?;
     let dir = &report.sides.first()?.1.dir;
