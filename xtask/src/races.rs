@@ -7,14 +7,17 @@ use std::process::Command;
 
 use crate::result::Lacking;
 use crate::test::needs::RUSTUP;
+use crate::test::units;
 use crate::{Result, install, workspace};
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// C programs (in tests/c) with the arguments and the number of VCIs that they are run with, on two ranks. (What one thread tells
+/// The program that does by chance what threads can do, for the time that is given.
+const RANDOM: (&str, Option<&str>, u32) = ("vcis_stress", None, 16);
+
+/// Other C programs (in tests/c) with the arguments and the number of VCIs that they are run with, on two ranks. (What one thread tells
 /// another by way of another process can't be seen, so programs that do that are not among them.)
 const PROGRAMS: &[(&str, Option<&str>, u32)] = &[
-    ("vcis_stress", None, 16),
     ("vcis_windows", None, 8),
     ("threads_wait", None, 16),
     ("threads_owners", None, 16),
@@ -53,6 +56,9 @@ const TESTS: &[&str] = &[
 
 /// The one simulation that has threads.
 const SIMULATED: &str = "drain_sends_what_waits_for_room";
+
+/// The feature that the tests of transports bring to what all of this is built on.
+const SHARED: [&str; 2] = ["--features", "netmod-kit/conformance"];
 
 /// Whether it can be used here.
 pub fn possible() -> bool {
@@ -128,40 +134,54 @@ pub fn run(seconds: u32) -> Result<Option<Lacking>> {
         "shmmod",
         "netmod-sim",
     ];
-    let mut arguments = vec!["test", "--no-fail-fast", "--lib"];
+    let mut arguments = vec!["test", "--no-run", "--lib"];
     arguments.extend(packages.iter().flat_map(|package| ["-p", package]));
     arguments.extend(TESTS.iter().flat_map(|test| ["--test", test]));
-    workspace::run_within(
-        &mut cargo(&arguments, &[]),
-        "running tests under ThreadSanitizer",
-        workspace::TESTS,
-    )?;
-    let arguments = ["test", "-p", "mpi-core", "--test", "simulated"];
-    workspace::run_within(
-        &mut cargo(&arguments, &["--", SIMULATED]),
-        "running a simulation with threads under ThreadSanitizer",
-        workspace::TESTS,
-    )?;
+    let what = "building tests for ThreadSanitizer";
+    let mut tests = units::build_by(&mut cargo(&arguments, &[]), what)?;
+    // With the features that the tests have, cargo builds what they share once.
+    let mut arguments = vec!["test", "--no-run", "-p", "mpi-core", "--test", "simulated"];
+    arguments.extend(SHARED);
+    let what = "building a simulation with threads for ThreadSanitizer";
+    tests.extend(units::build_by(&mut cargo(&arguments, &[]), what)?);
+    let mut arguments = vec!["build", "-p", "libmpi", "-p", "netmod-kit"];
+    arguments.extend(SHARED);
     workspace::run(
-        &mut cargo(&["build", "-p", "libmpi"], &[]),
+        &mut cargo(&arguments, &[]),
         "building the library for ThreadSanitizer",
     )?;
+    let logs = target.join("logs");
     let lib = target.join("lib");
+    for folder in [&logs, &lib] {
+        fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    }
+    println!("xtask: running tests under ThreadSanitizer");
+    let equip = |command: &mut Command| {
+        command.env("TSAN_OPTIONS", options());
+        if command
+            .get_program()
+            .to_string_lossy()
+            .contains("/simulated-")
+        {
+            command.arg(SIMULATED);
+        }
+    };
+    let (_, ran) = units::run(&tests, equip, &logs);
+    let mut failures: Vec<String> = ran.err().into_iter().collect();
     let failed = |error: std::io::Error| format!("{}: {error}", lib.display());
-    fs::create_dir_all(&lib).map_err(failed)?;
     let built = target.join(TARGET).join("debug/libmpi.so");
     for name in ["libmpi.so", "libmpi.so.12"] {
         fs::copy(&built, lib.join(name)).map_err(failed)?;
     }
     let mpiexec = install::build(true)?.join("mpiexec");
-    let mut failures = Vec::new();
-    for (name, argument, vcis) in PROGRAMS {
-        let program = target.join(name);
+    let run = |(name, argument, vcis): &(&str, Option<&str>, u32)| {
+        let called = argument.map_or((*name).to_owned(), |argument| format!("{name}-{argument}"));
+        let program = target.join(&called);
         workspace::run(
             &mut compile(name, &lib, &program),
             &format!("compiling {name}.c"),
         )?;
-        let reports = Reports::new(&target)?;
+        let reports = Reports::new(&target.join("reports").join(&called))?;
         let mut command = Command::new(&mpiexec);
         command
             .args(["-timeout", &(seconds + 300).to_string(), "-n", "2"])
@@ -171,9 +191,12 @@ pub fn run(seconds: u32) -> Result<Option<Lacking>> {
             .env("TSAN_OPTIONS", reports.options())
             .env("WEFT_NUM_VCIS", vcis.to_string())
             .env("WEFT_STRESS_SECONDS", seconds.to_string());
-        let ran = workspace::run(&mut command, &format!("running {name}"));
-        failures.extend(ran.err().map(|error| error + &reports.said()));
-    }
+        let ran = workspace::run(&mut command, &format!("running {called}"));
+        ran.map_err(|error| error + &reports.said())
+    };
+    // The one that goes on for some time does more in it alone.
+    failures.extend(run(&RANDOM).err());
+    failures.extend(units::for_each(PROGRAMS, run));
     if !failures.is_empty() {
         return Err(failures.join("\n"));
     }
@@ -185,11 +208,10 @@ struct Reports(PathBuf);
 
 impl Reports {
     /// None are there yet.
-    fn new(target: &Path) -> Result<Reports> {
-        let folder = target.join("reports");
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        Ok(Reports(folder))
+    fn new(folder: &Path) -> Result<Reports> {
+        let _ = fs::remove_dir_all(folder);
+        fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        Ok(Reports(folder.to_owned()))
     }
 
     fn options(&self) -> String {

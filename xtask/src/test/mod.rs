@@ -4,7 +4,7 @@ pub mod needs;
 mod stage;
 mod stages;
 mod times;
-mod units;
+pub mod units;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,8 +19,6 @@ use crate::beside::Beside;
 use crate::install::BUILT;
 use crate::{Result, workspace};
 use times::Usual;
-
-pub use units::built;
 
 /// Options of `cargo xtask test`.
 #[derive(Args)]

@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -100,49 +100,57 @@ fn executable(line: &str) -> Option<Executable> {
 /// Seconds that an executable took, with its name.
 pub type Times = Vec<(f64, String)>;
 
+/// Does something with each item, as many at a time as there are cores. Returns what failed.
+pub fn for_each<T: Sync>(items: &[T], work: impl Fn(&T) -> Result + Sync) -> Vec<String> {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let next = AtomicUsize::new(0);
+    let failures = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(|| {
+                while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let result = work(item);
+                    let mut failures = failures.lock().unwrap_or_else(PoisonError::into_inner);
+                    failures.extend(result.err());
+                }
+            });
+        }
+    });
+    failures
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Runs executables, as many at a time as there are cores. What one prints is shown only if it fails.
 pub fn run(
     executables: &[Executable],
     equip: impl Fn(&mut Command) + Sync,
     logs: &Path,
 ) -> (Times, Result) {
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    let next = AtomicUsize::new(0);
-    let done = Mutex::new((Times::new(), Vec::new()));
-    let work = |worker: usize| {
-        let log = logs.join(format!("units-{worker}.log"));
-        while let Some(one) = executables.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let began = Instant::now();
-            let result = run_one(one, &equip, &log);
-            let took = began.elapsed().as_secs_f64();
-            let mut done = done.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            done.0.push((took, one.name.clone()));
-            let count = done.0.len();
-            println!(
-                "xtask: {count} of {}: {:.1} s  {}",
-                executables.len(),
-                took,
-                one.name
-            );
-            done.1.extend(result.err());
-        }
-    };
-    thread::scope(|scope| {
-        for worker in 0..cores {
-            let work = &work;
-            scope.spawn(move || work(worker));
-        }
+    let times = Mutex::new(Times::new());
+    let failures = for_each(executables, |one| {
+        let began = Instant::now();
+        let result = run_one(one, &equip, logs);
+        let took = began.elapsed().as_secs_f64();
+        let mut times = times.lock().unwrap_or_else(PoisonError::into_inner);
+        times.push((took, one.name.clone()));
+        println!(
+            "xtask: {} of {}: {took:.1} s  {}",
+            times.len(),
+            executables.len(),
+            one.name
+        );
+        result
     });
-    let (times, failures) = done
-        .into_inner()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let times = times.into_inner().unwrap_or_else(PoisonError::into_inner);
     match failures.is_empty() {
         true => (times, Ok(())),
         false => (times, Err(failures.join("\n"))),
     }
 }
 
-fn run_one(one: &Executable, equip: impl Fn(&mut Command), log: &Path) -> Result {
+fn run_one(one: &Executable, equip: impl Fn(&mut Command), logs: &Path) -> Result {
+    let log = &logs.join(format!("{}.log", one.name.replace('/', "-")));
     let failed = |error: std::io::Error| format!("{}: {error}", log.display());
     let output = File::create(log).map_err(failed)?;
     let errors = output.try_clone().map_err(failed)?;

@@ -105,7 +105,7 @@ fn prefix(optimized: bool) -> Result<PathBuf> {
 fn test_binaries(package: &str) -> Result<Vec<PathBuf>> {
     if crate::install::is_built() {
         // They have been built with the whole workspace; by themselves they would be built again, with other features.
-        return crate::test::built(package);
+        return crate::test::units::built(package);
     }
     let output = workspace::cargo()
         .args(["test", "--no-run", "--message-format=json", "--package"])
