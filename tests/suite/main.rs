@@ -42,6 +42,7 @@ mod selection;
 mod spawning;
 mod sshd;
 mod standard_abi;
+mod strangers;
 mod terminal;
 mod tools;
 mod top;
@@ -156,6 +157,7 @@ fn scenarios() -> Vec<Trial> {
     trials.extend(launchers::trials());
     trials.extend(many::trials());
     trials.extend(spawning::trials());
+    trials.extend(strangers::trials());
     trials
 }
 

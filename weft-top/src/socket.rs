@@ -12,6 +12,8 @@ use crate::message::{self, Message};
 
 /// Addresses that are told to ranks, at most.
 const ADDRESSES: usize = 8;
+/// Datagrams that are taken between two looks at keys and the job: more than the ranks of a large job send.
+const AT_ONCE: usize = 1 << 15;
 /// No datagram of ours is as long.
 const ROOM: usize = 4096;
 
@@ -66,10 +68,13 @@ impl Socket {
         Ok(format!("{} {port} {}", self.token, addresses.join(",")))
     }
 
-    /// All that has come.
+    /// Takes what has come, up to [`AT_ONCE`] datagrams, so that a flood of them does not keep the view from its keys.
     pub fn take(&self, mut with: impl FnMut(Message)) {
         let mut room = [0; ROOM];
-        while let Ok((len, _)) = self.socket.recv_from(&mut room) {
+        for _ in 0..AT_ONCE {
+            let Ok((len, _)) = self.socket.recv_from(&mut room) else {
+                return;
+            };
             if let Some(message) = message::read(&room[..len], &self.token) {
                 with(message);
             }

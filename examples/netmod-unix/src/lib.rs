@@ -4,6 +4,9 @@
 //! room (`EAGAIN`, [`LaneError::Again`](netmod::LaneError)), and says who is gone (`ECONNREFUSED`). Get, put
 //! and atomics are messages, for which everything but their way is in [`netmod_kit::emulation`].
 //!
+//! It is an example also in what it leaves out: every user of the host can send to a socket of an abstract name, and
+//! datagrams are believed without a proof. A transport for use admits its peers by [`netmod_kit::admission`].
+//!
 //! To use it in libmpi, add `netmod-unix` to the dependencies of libmpi and `netmod_unix::NETMOD` to
 //! `mpi-init/src/netmods.rs`. Then `WEFT_NETMOD=unix` chooses it, and its control variable is listed with
 //! the others.

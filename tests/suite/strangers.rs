@@ -1,0 +1,191 @@
+//! Jobs beside a program of another user that connects to everything that listens, and what listens at all.
+//!
+//! Each job has a network namespace of its own with the loopback interface alone, so that the program (`flood.c`) finds
+//! nothing but the job. Descriptors are few: the hard limit is 1,024, as it was on the machines where such a program
+//! ended jobs.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::time::Instant;
+
+use libtest_mimic::Trial;
+use weft_needs::NAMESPACES;
+
+use crate::job::clear;
+use crate::launchers::tool;
+use crate::outcome::Outcome;
+use crate::program::Case;
+use crate::room::Room;
+use crate::{Result, lacks, patience, prefix, timed};
+
+/// The tests.
+pub fn trials() -> Vec<Trial> {
+    let trial = |name: &str, test: fn() -> Result| {
+        let name = format!("strangers/{name}");
+        let left_out = lacks::any(&name, &[&NAMESPACES]);
+        timed(name, true, test).with_ignored_flag(left_out)
+    };
+    vec![
+        trial("tcp-idle/4", || over_tcp("idle")),
+        trial("tcp-hello/4", || over_tcp("hello")),
+        trial("tcp-churn/4", || over_tcp("churn")),
+        trial("agents/4", agents),
+        trial("names/4", names),
+        trial("listeners/4", listeners),
+    ]
+}
+
+/// Runs `job`, words of a shell in which `$MPIEXEC`, `$JOB` and `$FLOOD` are programs, beside `floods` for `seconds`.
+fn beside(floods: &[&str], seconds: u32, job: &str, expected: &Case) -> Result {
+    let prefix = prefix::get()?;
+    let room = Room::new()?;
+    let mut command = room.command("unshare".as_ref());
+    clear(&mut command);
+    command.env("MPIEXEC", prefix.join("bin/mpiexec"));
+    command.env("JOB", tool("besieged")?);
+    command.env("FLOOD", tool("flood")?);
+    let start = |mode: &&str| format!("LD_LIBRARY_PATH= $FLOOD {mode} {seconds} >> flooded &\n");
+    let floods: String = floods.iter().map(start).collect();
+    // The flood's program is of this user's and must be readable for the other one by then: it changes users itself.
+    let script = format!(
+        "ip link set lo up || exit 9\n{floods}ulimit -n 1024\n{job}\ncode=$?\nwait\n\
+         grep -q 'too few' flooded && exit 8\nrm -f flooded\nexit $code"
+    );
+    command.args(["--net", "sh", "-c", &script]);
+    let outcome = Outcome::of(&mut command, patience(90.0))?;
+    outcome.judge(expected, &room.leftovers())
+}
+
+fn output(text: &str) -> Case {
+    Case {
+        stdout: vec![text.to_owned()],
+        ..Case::default()
+    }
+}
+
+fn over_tcp(mode: &str) -> Result {
+    let job = "WEFT_SHM=0 WEFT_NETMOD=tcp $MPIEXEC -timeout 60 -n 4 $JOB 6";
+    beside(&[mode, mode], 10, job, &output("4 ranks: 6"))
+}
+
+/// Agents that are slow to start call while strangers fill the queue of the listener.
+fn agents() -> Result {
+    let job = "printf 'shift\\nsleep 2\\neval \"exec $*\"\\n' > slow\n\
+               $MPIEXEC -timeout 60 -bootstrap rsh -bootstrap-exec sh -bootstrap-exec-args ./slow \
+               -hosts far1:2,far2:2 -n 4 env WEFT_NETMOD=tcp $JOB 2\ncode=$?; rm -f slow; (exit $code)";
+    beside(&["idle", "hello"], 8, job, &output("4 ranks: 6"))
+}
+
+/// Ranks of a node find their table while strangers connect to its name.
+fn names() -> Result {
+    let began = Instant::now();
+    let job = "for i in 1 2 3 4 5; do $MPIEXEC -timeout 20 -n 4 $JOB 0 || exit 7; done";
+    let expected = Case {
+        stdout: vec!["4 ranks: 6".to_owned(); 5],
+        ..Case::default()
+    };
+    beside(&["names", "names"], 8, job, &expected)?;
+    let took = began.elapsed();
+    match took < patience(30.0) {
+        true => Ok(()),
+        false => Err(format!("five starts took {took:?}")),
+    }
+}
+
+/// The rows of the table "What a running job shows" in docs/security.md: job, process, socket, place.
+fn documented() -> Result<BTreeSet<[String; 4]>> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/security.md");
+    let text = fs::read_to_string(&path).map_err(|error| error.to_string())?;
+    let (_, table) = text
+        .split_once("| job | process |")
+        .ok_or("docs/security.md has no table of a running job")?;
+    let rows = table
+        .lines()
+        .skip(2)
+        .take_while(|line| line.starts_with('|'));
+    let row = |line: &str| -> Option<[String; 4]> {
+        let cells = line.trim_matches('|').split('|');
+        let cells: Vec<String> = cells.map(|cell| cell.trim().to_owned()).collect();
+        cells.try_into().ok()
+    };
+    let rows: BTreeSet<[String; 4]> = rows.filter_map(row).collect();
+    match rows.is_empty() {
+        true => Err("the table of docs/security.md has no rows".to_owned()),
+        false => Ok(rows),
+    }
+}
+
+/// The row for a line of `ss -lntuxpH`.
+fn row(job: &str, line: &str) -> Option<[String; 4]> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let socket = *words.first()?;
+    let local = words.get(4)?;
+    let address = local
+        .rsplit_once(':')
+        .map_or(*local, |(address, _)| address);
+    let place = match address.split('%').next()? {
+        "0.0.0.0" | "*" | "[::]" => "all interfaces",
+        "10.98.0.1" => "the job's interface",
+        other => other,
+    };
+    let (_, users) = line.split_once("users:((\"")?;
+    let process = match users.split('"').next()? {
+        "besieged" => "rank",
+        other => other,
+    };
+    Some([job, process, socket, place].map(str::to_owned))
+}
+
+/// What `ss` shows of a running job of each kind is what docs/security.md says.
+fn listeners() -> Result {
+    let jobs = [
+        ("one host", "-n 4 $JOB 4"),
+        ("TCP", "-n 4 env WEFT_SHM=0 WEFT_NETMOD=tcp $JOB 4"),
+        (
+            "several hosts",
+            "-bootstrap fork -iface outside -hosts far1:2,far2:2 -n 4 env WEFT_NETMOD=tcp $JOB 4",
+        ),
+        ("with -top", "-top -n 4 $JOB 4"),
+    ];
+    let prefix = prefix::get()?;
+    let mut found = BTreeSet::new();
+    for (job, words) in jobs {
+        let room = Room::new()?;
+        let mut command = room.command("unshare".as_ref());
+        clear(&mut command);
+        command.env("MPIEXEC", prefix.join("bin/mpiexec"));
+        command.env("JOB", tool("besieged")?);
+        let script = format!(
+            "ip link set lo up && ip link add outside type veth peer name other && ip link set other up && ip link set outside up && \
+             ip addr add 10.98.0.1/24 dev outside || exit 9\n\
+             $MPIEXEC -timeout 60 {words} > out 2> err &\n\
+             sleep 2.5\nss -lntuxpH\nwait $! || cat err >&2\nrm -f out err"
+        );
+        command.args(["--net", "sh", "-c", &script]);
+        let outcome = Outcome::of(&mut command, patience(60.0))?;
+        outcome.judge(
+            &Case {
+                stdout: vec![String::new()],
+                ..Case::default()
+            },
+            &room.leftovers(),
+        )?;
+        let mut rows: BTreeSet<_> = outcome
+            .stdout()
+            .lines()
+            .filter_map(|line| row(job, line))
+            .collect();
+        if rows.is_empty() {
+            rows.insert([job, "none", "", ""].map(str::to_owned));
+        }
+        found.extend(rows);
+    }
+    let documented = documented()?;
+    match found == documented {
+        true => Ok(()),
+        false => Err(format!(
+            "docs/security.md says\n{documented:#?}\nbut ss shows\n{found:#?}"
+        )),
+    }
+}
