@@ -13,7 +13,7 @@ use netmod_kit::admission::{Protocol, Secret, handshake};
 use support::{mpiexec, start};
 
 /// Names the seed of a liar, and makes this program one.
-const SEED: &str = "WEFT_LYING_AGENT";
+const SEED: &str = "LYING_AGENT";
 
 /// SplitMix64.
 struct Random(u64);
