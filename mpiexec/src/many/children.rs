@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use netmod_kit::admission::{Accepted, Admitted, Pending, Secret, Served, descriptors};
+use netmod_kit::admission::{Admitted, Pending, Secret, Served, descriptors};
 
 use super::check::Claims;
 use super::greeting::Greeting;
@@ -210,7 +210,8 @@ impl Children {
     fn accept(&mut self, index: usize) {
         let listeners = &self.listeners;
         let pending = &mut self.pending;
-        while pending.accept(|| listeners.accept(index), |_, _| Ok(())) == Accepted::More {}
+        // What is left shows at the next poll: a flood must not hold up the agents that are there.
+        let _ = pending.accept(|| listeners.accept(index), |_, _| Ok(()));
     }
 
     fn go_on_with_pending(&mut self, slot: usize, events: &mut Vec<Event>) {
