@@ -2,10 +2,12 @@
 
 #![deny(unsafe_code)]
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use netmod::{Peer, VciId};
 
+use super::doubts::Doubts;
 use super::source::ProgressSource;
 use super::{CHECK_EVERY, Process, Source};
 use crate::error::{Class, Error, Result};
@@ -293,5 +295,34 @@ impl Process {
         let end = now();
         let rest = end + CHECK_SHARE * (end - start);
         self.check_due.fetch_max(rest, Ordering::Relaxed);
+    }
+
+    /// The processes that may have ended.
+    pub fn doubts(&self) -> &Arc<Doubts> {
+        &self.doubts
+    }
+
+    /// Returns whether a process is lost, or may be. Costs a look at two words.
+    #[inline]
+    pub fn may_have_losses(&self) -> bool {
+        self.losses() != 0 || self.doubts.any()
+    }
+
+    /// Looks after the processes that may have ended, so that those that have count as lost.
+    #[cold]
+    pub fn settle_doubts(&self) -> Result<()> {
+        let Some(peers) = self.doubts.take() else {
+            return Ok(());
+        };
+        // A transport counts a process as lost that it finds ended twice, with a poll in between for what it has sent.
+        for _ in 0..2 {
+            for vci in self.open_vcis() {
+                if let Some(mut state) = self.vci(vci).ok().and_then(Vci::visit) {
+                    state.check_peers(peers.clone());
+                }
+            }
+            self.poll_all()?;
+        }
+        Ok(())
     }
 }
