@@ -45,8 +45,8 @@ impl Host {
 /// hold ranges.
 pub fn word(text: &str) -> Result<Vec<Host>, String> {
     let (user, rest) = match text.split_once('@') {
-        Some((user, rest)) if !user.is_empty() => (Some(user.to_owned()), rest),
-        Some(_) => return Err(format!("'{text}' has nothing before its '@'")),
+        Some(("", _)) => return Err(format!("'{text}' has nothing before its '@'")),
+        Some((name, rest)) => (Some(user(name)?), rest),
         None => (None, text),
     };
     let (name, slots) = name_and_slots(rest)?;
@@ -88,6 +88,15 @@ pub fn ranks(text: &str) -> Result<usize, String> {
         Ok(n) => Ok(n.min(MOST_SLOTS)),
         Err(_) => Err(format!("'{text}' is no number of ranks")),
     }
+}
+
+/// Reads the name of a user, which is an argument of ssh.
+pub fn user(name: &str) -> Result<String, String> {
+    let is_fine = |c: char| c.is_alphanumeric() || "._-+$\\".contains(c);
+    if name.is_empty() || name.starts_with('-') || !name.chars().all(is_fine) {
+        return Err(format!("'{name}' can't be the name of a user"));
+    }
+    Ok(name.to_owned())
 }
 
 /// A name goes to ssh as a word of its own, so it must not look like an option. Colons are those of addresses.
@@ -164,6 +173,8 @@ mod tests {
             ("@a", "before its '@'"),
             ("-oProxyCommand=x", "can't be the name"),
             ("a;b", "can't be the name"),
+            ("-l@a", "'-l' can't be the name of a user"),
+            ("a#b@c", "'a#b' can't be the name of a user"),
             ("a$(b)", "can't be the name"),
             ("n[1-", "without its"),
             ("a:[1-2]:3", "can't be the name"),

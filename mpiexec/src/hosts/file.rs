@@ -1,7 +1,7 @@
 //! Files of hosts, a host in each line, in the forms of Hydra (`host:4`), Open MPI (`host slots=4
 //! max_slots=8`) and Intel MPI (a host in several lines).
 
-use super::{Host, list, ranks, word};
+use super::{Host, list, ranks, user, word};
 
 /// The hosts of a file; `name` is the file's, for messages.
 pub fn read(name: &str, text: &str) -> Result<Vec<Host>, String> {
@@ -59,9 +59,12 @@ fn set(hosts: &mut [Host], key: &str, value: &str) -> Result<(), String> {
                 }
             }
         }
-        "user" | "username" | "user_name" if !value.is_empty() && !value.starts_with('-') => hosts
-            .iter_mut()
-            .for_each(|host| host.user = Some(value.to_owned())),
+        "user" | "username" | "user_name" => {
+            let user = user(value)?;
+            hosts
+                .iter_mut()
+                .for_each(|host| host.user = Some(user.clone()));
+        }
         "port" => {
             let port = value.parse().ok().filter(|port| *port != 0);
             let port = port.ok_or_else(|| format!("'{value}' is no port"))?;
@@ -123,7 +126,7 @@ mod tests {
             ("a port=0\n", "'0' is no port"),
             ("a what\n", "'what' is unknown"),
             ("-x\n", "can't be the name"),
-            ("a user=-oX\n", "is unknown"),
+            ("a user=-oX\n", "can't be the name of a user"),
         ] {
             let error = read("f", text).expect_err(text);
             assert!(error.contains(part), "{text}: {error}");
