@@ -12,6 +12,8 @@ pub mod abi;
 pub mod convert;
 #[cfg(not(openmpi_abi))]
 pub mod datareps;
+#[cfg(not(openmpi_abi))]
+pub mod descriptors;
 pub mod detach;
 #[cfg(openmpi_abi)]
 pub mod handlers;
@@ -20,8 +22,10 @@ pub mod imports;
 pub mod later;
 #[cfg(pointer_abi)]
 pub mod peers;
+#[cfg(not(openmpi_abi))]
 pub mod picked;
 pub mod predefined;
+#[cfg(not(openmpi_abi))]
 pub mod sections;
 #[cfg(not(openmpi_abi))]
 pub mod sentinels;

@@ -1,201 +1,18 @@
-//! Array descriptors, and what takes the place of array sections that don't lie in one piece
-//! (section 17.1.12): a datatype that describes them, or a copy (of what goes on after the call: `later.rs`).
+//! What takes the place of array sections that don't lie in one piece (section 17.1.12): a datatype that describes
+//! them, or a copy (of what goes on after the call: `later.rs`).
 
-use std::ffi::{c_char, c_int, c_void};
-use std::mem::MaybeUninit;
+use std::ffi::{c_int, c_void};
 
 use crate::abi::{
     MPI_Aint, MPI_BYTE, MPI_Comm, MPI_Count, MPI_DATATYPE_NULL, MPI_Datatype, MPI_ERR_BUFFER,
     MPI_SUCCESS,
 };
 use crate::convert::finish;
+use crate::descriptors::{Dimension, Section};
 use crate::imports as c;
 use crate::picked;
 
-/// The most dimensions of an array.
-const RANKS: usize = 15;
-
-/// `CFI_cdesc_t` (ISO_Fortran_binding.h), without its dimensions, which follow.
-#[repr(C)]
-#[derive(Debug)]
-pub struct Standard {
-    base: *mut c_void,
-    element: usize,
-    version: c_int,
-    rank: i8,
-    attribute: i8,
-    kind: i16,
-    dimensions: [StandardDimension; 0],
-}
-
-/// A dimension of [`Standard`].
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-struct StandardDimension {
-    lower: isize,
-    /// -1 for the last dimension of an array of assumed size.
-    extent: isize,
-    /// Bytes from one element to the next.
-    stride: isize,
-}
-
-impl Standard {
-    /// The size of an element, or the length of a string.
-    pub fn element(&self) -> usize {
-        self.element
-    }
-
-    /// Address and length of a string.
-    pub fn text(&self) -> (*const c_char, usize) {
-        (self.base.cast(), self.element)
-    }
-}
-
-/// The descriptor of gfortran since version 9, without its dimensions, which follow.
-#[repr(C)]
-#[derive(Debug)]
-pub struct Gfortran {
-    base: *mut c_void,
-    offset: isize,
-    element: usize,
-    version: c_int,
-    rank: i8,
-    kind: i8,
-    attribute: i16,
-    span: isize,
-    dimensions: [GfortranDimension; 0],
-}
-
-/// A dimension of [`Gfortran`].
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-struct GfortranDimension {
-    /// In units of the span.
-    stride: isize,
-    lower: isize,
-    upper: isize,
-}
-
-/// A choice buffer.
-#[derive(Clone, Copy, Debug)]
-pub struct Section {
-    /// The address of the first element.
-    pub base: *mut c_void,
-    element: usize,
-    rank: usize,
-    /// The first `rank` are there: to fill in all would cost more than most calls do.
-    dimensions: [MaybeUninit<Dimension>; RANKS],
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Dimension {
-    /// Negative for the last dimension of an array of assumed size.
-    extent: isize,
-    /// Bytes from one element to the next.
-    stride: isize,
-}
-
-const NO_DIMENSION: MaybeUninit<Dimension> = MaybeUninit::uninit();
-
 impl Section {
-    /// What a descriptor of the standard tells.
-    ///
-    /// # Safety
-    /// It is one.
-    #[inline]
-    pub unsafe fn of_standard(descriptor: *const Standard) -> Section {
-        // SAFETY: the caller's contract; `rank` dimensions follow.
-        unsafe {
-            let rank = usize::try_from((*descriptor).rank).unwrap_or(0).min(RANKS);
-            let mut dimensions = [NO_DIMENSION; RANKS];
-            let first = (&raw const (*descriptor).dimensions).cast::<StandardDimension>();
-            for (index, dimension) in dimensions[..rank].iter_mut().enumerate() {
-                let told = first.add(index).read();
-                dimension.write(Dimension {
-                    extent: told.extent,
-                    stride: told.stride,
-                });
-            }
-            Section {
-                base: (*descriptor).base,
-                element: (*descriptor).element,
-                rank,
-                dimensions,
-            }
-        }
-    }
-
-    /// What a descriptor of gfortran tells.
-    ///
-    /// # Safety
-    /// It is one.
-    #[inline]
-    pub unsafe fn of_gfortran(descriptor: *const Gfortran) -> Section {
-        // SAFETY: the caller's contract; `rank` dimensions follow.
-        unsafe {
-            let rank = usize::try_from((*descriptor).rank).unwrap_or(0).min(RANKS);
-            let mut dimensions = [NO_DIMENSION; RANKS];
-            let first = (&raw const (*descriptor).dimensions).cast::<GfortranDimension>();
-            let element = (*descriptor).element;
-            let span = match (*descriptor).span {
-                0 => element as isize,
-                span => span,
-            };
-            for (index, dimension) in dimensions[..rank].iter_mut().enumerate() {
-                let told = first.add(index).read();
-                dimension.write(Dimension {
-                    extent: told.upper - told.lower + 1,
-                    stride: told.stride * span,
-                });
-            }
-            Section {
-                base: (*descriptor).base,
-                element,
-                rank,
-                dimensions,
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn dimensions(&self) -> &[Dimension] {
-        // SAFETY: so many are filled in by who makes one, and there is room for no more.
-        unsafe { std::slice::from_raw_parts(self.dimensions.as_ptr().cast(), self.rank) }
-    }
-
-    /// Whether it lies in one piece.
-    #[inline]
-    pub fn is_contiguous(&self) -> bool {
-        let mut expected = self.element as isize;
-        for dimension in self.dimensions() {
-            if dimension.extent <= 0 {
-                return true;
-            }
-            if dimension.extent != 1 {
-                if dimension.stride != expected {
-                    return false;
-                }
-                expected *= dimension.extent;
-            }
-        }
-        true
-    }
-
-    /// The number of its elements.
-    fn len(&self) -> usize {
-        let extents = self
-            .dimensions()
-            .iter()
-            .map(|one| one.extent.max(0) as usize);
-        extents.product()
-    }
-
-    /// Whether nothing has to take its place. An array that is not there, as ranks other than the root may pass to a
-    /// collective, has dimensions that say nothing.
-    fn is_plain(&self) -> bool {
-        self.base.is_null() || self.is_contiguous() || self.len() == 0
-    }
-
     /// Something that `count` elements of a datatype can be taken from or put to. In a `chunked`
     /// buffer they may be needed several times, for several processes. If it `may_copy`, a copy
     /// will do, from which results go `back`.
@@ -220,6 +37,14 @@ impl Section {
             let state = State::of(datatype);
             if count < 0 || state == State::None {
                 return Ok(Place::plain(self.base, count, datatype));
+            }
+            if self.is_temporary() {
+                return self
+                    .whole(may_copy, back)
+                    .map(|place| place.with(count, datatype));
+            }
+            if let Some(array) = self.with_elements_of(count, datatype) {
+                return array.typed(count, datatype, chunked, may_copy, back);
             }
             let Some((size, unit_type)) = self.unit_of(datatype) else {
                 if !may_copy && state == State::Open {
@@ -271,9 +96,14 @@ impl Section {
             if state == State::None {
                 return Ok(Place::plain(self.base, 0, datatype));
             }
+            if let Some(array) = self.with_elements_of(0, datatype) {
+                return array.strided(datatype, may_copy, back);
+            }
             let level = self.regular_from();
             match self.unit_of(datatype) {
-                Some((size, unit)) if size == self.element && self.inner(level) == 1 => {
+                Some((size, unit))
+                    if size == self.element && self.inner(level) == 1 && !self.is_temporary() =>
+                {
                     let made = self.nested(level, unit, state);
                     Ok(Place::made(self.base, 0, made))
                 }
@@ -320,19 +150,14 @@ impl Section {
         Ok(place)
     }
 
-    /// Calls `visit` with the address of each element, in array element order.
-    ///
-    /// # Safety
-    /// The section is the program's.
-    unsafe fn each(&self, rank: usize, at: *mut u8, visit: &mut impl FnMut(*mut u8)) {
-        let Some(level) = rank.checked_sub(1) else {
-            return visit(at);
-        };
-        let dimension = self.dimensions()[level];
-        for index in 0..dimension.extent {
-            // SAFETY: the caller's contract: within the array.
-            unsafe { self.each(level, at.wrapping_offset(index * dimension.stride), visit) };
-        }
+    /// Returns the array with elements of its dynamic type, if that is what the datatype describes.
+    fn with_elements_of(&self, count: MPI_Count, datatype: MPI_Datatype) -> Option<Section> {
+        let (mut lb, mut extent) = (0, 0);
+        // SAFETY: local variables.
+        let code = unsafe { c::MPI_Type_get_extent(datatype, &raw mut lb, &raw mut extent) };
+        let total = i128::from(count) * extent as i128;
+        self.of_dynamic_type(total, extent as isize)
+            .filter(|_| code == MPI_SUCCESS)
     }
 
     /// A datatype for what elements of a datatype with gaps take out of it.
@@ -650,6 +475,10 @@ impl Drop for Place {
         }
     }
 }
+
+/// Why a buffer is refused that gfortran frees behind the call.
+pub const TEMPORARY: &str = "the array is a temporary copy that gfortran made of a component, a part of a string or an expression, which ends \
+     with the call, but the operation goes on; pass a variable, or an array of elements with a derived datatype";
 
 /// Reports an argument that this library can't pass on, as C functions report wrong ones.
 ///

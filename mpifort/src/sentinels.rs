@@ -10,6 +10,7 @@
 
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
 
 use crate::abi::MPI_F08_status;
 #[cfg(not(standard_abi))]
@@ -133,6 +134,21 @@ extern "C" fn tell_c() {
 #[used]
 #[unsafe(link_section = ".init_array")]
 static TELL_C: extern "C" fn() = tell_c;
+
+/// Whether the program, or a library that was loaded before this one, is linked by our `mpifort`, and so has this
+/// variable itself: no other library's module asks for it.
+pub fn is_linked_by_mpifort() -> bool {
+    let object_of = |address: *mut c_void| {
+        let mut info = MaybeUninit::<libc::Dl_info>::uninit();
+        // SAFETY: any address may be asked for; `info` is filled in if the result is not 0.
+        unsafe {
+            let found = libc::dladdr(address, info.as_mut_ptr()) != 0;
+            found.then(|| info.assume_init().dli_fbase)
+        }
+    };
+    let own = is_linked_by_mpifort as *mut c_void;
+    object_of(weft_errcodes_ignore.at(0)) != object_of(own)
+}
 
 /// Whether it is `MPI_BOTTOM`.
 #[inline(always)]

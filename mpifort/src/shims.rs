@@ -10,9 +10,11 @@
 
 use crate::convert;
 #[cfg(not(openmpi_abi))]
+use crate::descriptors::{Gfortran, Section, Standard};
+#[cfg(not(openmpi_abi))]
 use crate::later;
 #[cfg(not(openmpi_abi))]
-use crate::sections::{Gfortran, Section, Standard, refuse};
+use crate::sections::{TEMPORARY, refuse};
 #[allow(clippy::wildcard_imports, reason = "all types of mpi.h, all functions")]
 use crate::{abi::*, imports::*};
 use std::ffi::{c_char, c_double, c_int, c_void};

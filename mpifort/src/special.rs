@@ -77,9 +77,10 @@ pub unsafe fn file_create_errhandler(
 ///
 /// # Safety
 /// The arguments are as the standard asks.
+#[cfg(not(openmpi_abi))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mpi_sizeof_cdesc(
-    variable: *const crate::sections::Standard,
+    variable: *const crate::descriptors::Standard,
     size: *mut c_int,
     ierror: *mut c_int,
 ) {
@@ -94,9 +95,10 @@ pub unsafe extern "C" fn mpi_sizeof_cdesc(
 ///
 /// # Safety
 /// As for [`mpi_sizeof_cdesc`].
+#[cfg(not(openmpi_abi))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pmpi_sizeof_cdesc(
-    variable: *const crate::sections::Standard,
+    variable: *const crate::descriptors::Standard,
     size: *mut c_int,
     ierror: *mut c_int,
 ) {

@@ -15,12 +15,12 @@ pub fn files(table: &Table) -> [(&'static str, String); 12] {
         ("mpif.h", table.mpif_h()),
         ("mpi_f08_types.f90", table.f08_types()),
         ("mpi.f90", table.mpi_f90()),
-        ("mpi_f08.f90", table.mpi_f08_f90()),
+        ("mpi_f08.F90", table.mpi_f08_f90()),
         ("sentinels.s", table.fortran_sentinels()),
         ("abi/mpif.h", standard.mpif_h()),
         ("abi/mpi_f08_types.f90", standard.f08_types()),
         ("abi/mpi.f90", standard.mpi_f90()),
-        ("abi/mpi_f08.f90", standard.mpi_f08_f90()),
+        ("abi/mpi_f08.F90", standard.mpi_f08_f90()),
         ("abi/sentinels.s", standard.fortran_sentinels()),
     ]
 }

@@ -51,21 +51,23 @@ fn modules_of_the_standard_abi_compile() {
 }
 
 fn modules_compile(name: &str, table: &Table) {
-    if !has("gfortran") {
-        return;
-    }
-    let dir = folder(name);
-    for (name, text) in [
-        ("mpi_f08_types.f90", table.f08_types()),
-        ("mpi.f90", table.mpi_f90()),
-        ("mpi_f08.f90", table.mpi_f08_f90()),
-    ] {
-        fs::write(dir.join(name), text).expect("a source");
-        let mut command = Command::new("gfortran");
-        command
-            .args(["-w", "-Werror", "-c", name])
-            .current_dir(&dir);
-        run(&mut command);
+    for compiler in ["gfortran", "gfortran-11"] {
+        if !has(compiler) {
+            continue;
+        }
+        let dir = folder(&format!("{name}-{compiler}"));
+        for (name, text) in [
+            ("mpi_f08_types.f90", table.f08_types()),
+            ("mpi.f90", table.mpi_f90()),
+            ("mpi_f08.F90", table.mpi_f08_f90()),
+        ] {
+            fs::write(dir.join(name), text).expect("a source");
+            let mut command = Command::new(compiler);
+            command
+                .args(["-w", "-Werror", "-c", name])
+                .current_dir(&dir);
+            run(&mut command);
+        }
     }
 }
 
@@ -125,10 +127,10 @@ fn constants_are_those_of_the_abi() {
         ("mpif.h", table.mpif_h()),
         ("mpi_f08_types.f90", table.f08_types()),
         ("mpi.f90", table.mpi_f90()),
-        ("mpi_f08.f90", table.mpi_f08_f90()),
+        ("mpi_f08.F90", table.mpi_f08_f90()),
     ] {
         fs::write(dir.join(name), text).expect("a source");
-        if name.ends_with("f90") {
+        if name.to_lowercase().ends_with("f90") {
             run(Command::new("gfortran")
                 .args(["-w", "-c", name])
                 .current_dir(&dir));

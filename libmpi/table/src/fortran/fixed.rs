@@ -1,8 +1,34 @@
 //! What module `mpi_f08` has beside constants and routines, which does not follow from the tables.
 
+/// How choice buffers are declared (MPI-5.0 section 19.1.5). The list of names for old versions of gfortran follows.
+pub(super) const F08_MACROS: &str = "\
+! Choice buffers are passed as descriptors of C (CFI_cdesc_t), except with gfortran. It computes their strides from the
+! span of its own descriptors, which is undefined in an array that an assignment has allocated. A procedure of gfortran
+! without a binding label gets its own descriptors.
+#ifdef __GFORTRAN__
+#define BIND_C(label)
+#else
+#define BIND_C(label) bind(C, name=label)
+#endif
+
+! Before version 12 of gfortran its descriptors do not tell temporary copies from arrays with lower bounds of 0. Choice
+! buffers are passed as addresses then, to the procedures that the standard names for that. These dummy arguments are not
+! asynchronous, because a pointer that is could not be passed to them.
+#if !defined(__GFORTRAN__) || __GNUC__ >= 12
+#define BUFFER type(*), dimension(..)
+#define LATER , asynchronous
+#define ANY_RANK(buffer)
+#define SUBARRAYS .true.
+#else
+#define BUFFER type(*), dimension(*)
+#define LATER
+#define ANY_RANK(buffer) !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer
+#define SUBARRAYS .false.
+";
+
 /// Variables whose addresses stand for something.
 pub(super) const F08_VARIABLES: &str = "
-  logical, parameter :: MPI_SUBARRAYS_SUPPORTED = .true.
+  logical, parameter :: MPI_SUBARRAYS_SUPPORTED = SUBARRAYS
   logical, parameter :: MPI_ASYNC_PROTECTS_NONBLOCKING = .true.
 
   integer, bind(C, name='MPIR_F08_MPI_BOTTOM'), asynchronous, target :: MPI_BOTTOM

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::constants::{CALLBACKS, COMMON};
-use super::fixed::{F08_CALLBACKS, F08_VARIABLES};
+use super::fixed::{F08_CALLBACKS, F08_MACROS, F08_VARIABLES};
 use super::{Arg, Pass, Routine, routines};
 use crate::function::{Direction, Kind};
 use crate::{Abi, CType, Table};
@@ -147,9 +147,15 @@ impl Table {
         text
     }
 
-    /// The text of `mpi_f08.f90`.
+    /// Returns the text of `mpi_f08.F90`, which is preprocessed.
     pub fn mpi_f08_f90(&self) -> String {
         let mut text = preamble("Module mpi_f08: handles with types, and array descriptors.");
+        let all = routines(self);
+        text.push_str(F08_MACROS);
+        for name in with_buffers(&all) {
+            let _ = writeln!(text, "#define {name}_f08ts {name}_f08");
+        }
+        text.push_str("#endif\n\n");
         text.push_str(
             "module mpi_f08\n  \
              use, intrinsic :: iso_c_binding, only: c_ptr, c_funptr, c_int, c_char\n  \
@@ -159,7 +165,6 @@ impl Table {
         self.constants_text(&mut text, Module::F08);
         text.push_str(F08_VARIABLES);
         text.push_str(F08_CALLBACKS);
-        let all = routines(self);
         for routine in all.iter().filter(|routine| routine.in_f08()) {
             // The form with large counts has the same generic name, where it is told apart.
             let name = routine.function.name.as_str();
@@ -182,9 +187,9 @@ impl Table {
             let _ = write!(
                 text,
                 "\n  interface {prefix}MPI_F_sync_reg\n    \
-                 subroutine {prefix}MPI_F_sync_reg_f08ts(buf) &\n        \
-                 bind(C, name='{}mpi_f_sync_reg_f08ts_cdesc')\n      \
-                 type(*), dimension(..), asynchronous :: buf\n    \
+                 subroutine {prefix}MPI_F_sync_reg_f08ts(buf) BIND_C('{}mpi_f_sync_reg_f08ts_cdesc')\n      \
+                 ANY_RANK(buf)\n      \
+                 BUFFER LATER :: buf\n    \
                  end subroutine\n  \
                  end interface\n",
                 prefix.to_lowercase()
@@ -212,6 +217,16 @@ impl Table {
             };
         }
     }
+}
+
+/// Returns the names of all procedures of `mpi_f08` with choice buffers, without their suffix.
+fn with_buffers(all: &[Routine<'_>]) -> Vec<String> {
+    let with_buffers = all.iter().filter(|one| one.in_f08() && one.has_buffers());
+    let names = with_buffers.map(|routine| routine.function.name.as_str());
+    let names = names.chain(["MPI_F_sync_reg"]);
+    names
+        .flat_map(|name| [name.to_owned(), format!("P{name}")])
+        .collect()
 }
 
 /// `MPI_Sizeof` is generic in any variable.
@@ -263,7 +278,7 @@ pub fn synopsis(routine: &Routine<'_>, f08: bool) -> String {
     let mut lines: Vec<&str> = Vec::new();
     let mut skips = false;
     for line in text.lines() {
-        let starts = ["import", "implicit", "use,", "!", "end "];
+        let starts = ["import", "implicit", "use,", "!", "ANY_RANK", "end "];
         skips = skips
             || starts
                 .iter()
@@ -275,10 +290,12 @@ pub fn synopsis(routine: &Routine<'_>, f08: bool) -> String {
         skips = skips && line.ends_with('&');
     }
     let mut text = lines.join("\n");
-    if let Some(at) = text.find(" bind(C, name=") {
+    if let Some(at) = text.find("BIND_C('") {
         let end = text[at..].find("')").map_or(text.len(), |end| at + end + 2);
         text.replace_range(at..end, "");
     }
+    text = text.replace(" BUFFER", " type(*), dimension(..)");
+    text = text.replace(" LATER ", ", asynchronous ");
     text.push('\n');
     text
 }
@@ -305,7 +322,8 @@ fn procedure(text: &mut String, routine: &Routine<'_>, name: &str, module: Modul
         format!("    subroutine {name}({})", names.join(", "))
     };
     if by_descriptor {
-        let _ = write!(head, " bind(C, name='{}_cdesc')", name.to_lowercase());
+        // In one word, so that both stay in one line.
+        let _ = write!(head, "BIND_C('{}_cdesc')", name.to_lowercase());
     }
     broken(text, &head);
     let mut lines: Vec<String> = Vec::new();
@@ -374,7 +392,7 @@ fn declaration(
         }
         Pass::Buffer if f08 => {
             let asynchronous = if routine.is_nonblocking() || routine.is_split() || keeps(routine) {
-                ", asynchronous"
+                " LATER"
             } else {
                 ""
             };
@@ -384,9 +402,10 @@ fn declaration(
                 }
                 _ => "",
             };
-            vec![format!(
-                "type(*), dimension(..){intent}{asynchronous} :: {name}"
-            )]
+            vec![
+                format!("ANY_RANK({name})"),
+                format!("BUFFER{intent}{asynchronous} :: {name}"),
+            ]
         }
         Pass::Buffer => vec![
             format!("!GCC$ ATTRIBUTES NO_ARG_CHECK :: {name}"),
@@ -489,7 +508,7 @@ fn declaration(
 }
 
 /// Whether the buffer is used after the call without being told by a request of its own.
-fn keeps(routine: &Routine<'_>) -> bool {
+pub(super) fn keeps(routine: &Routine<'_>) -> bool {
     matches!(
         routine.base_name(),
         "MPI_Buffer_attach"

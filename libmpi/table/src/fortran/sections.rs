@@ -1,9 +1,10 @@
-//! Entry points for `mpi_f08`, whose choice buffers are array descriptors: of the standard
-//! (`CFI_cdesc_t`) for our own module, and gfortran's own for programs that were compiled with
-//! another library's module of the same ABI.
+//! Entry points for `mpi_f08`, whose choice buffers are array descriptors: gfortran's own under the names of the standard
+//! (`mpi_x_f08ts_`, MPI-5.0 section 19.1.5), also for programs that were compiled with another library's module of the
+//! same ABI; and the standard's (`CFI_cdesc_t`), as other compilers pass them.
 
 use std::fmt::Write as _;
 
+use super::interfaces::keeps;
 use super::shims::{parameters, rust_type, symbol};
 use super::{Arg, Pass, Routine};
 use crate::function::Kind;
@@ -110,12 +111,14 @@ fn descriptor_type(arg: &Arg<'_>, descriptor: &str, text: &str) -> String {
 /// Names for the tools' twins.
 pub(super) fn aliases(routine: &Routine<'_>) -> Vec<(String, String)> {
     let lower = routine.function.name.to_lowercase();
-    let own = "_f08ts_cdesc";
-    let mut names = vec![(format!("p{lower}{own}"), format!("{lower}{own}"))];
+    let descriptors = ["_f08ts_", "_f08ts_cdesc"].map(|end| format!("{lower}{end}"));
+    let mut names: Vec<(String, String)> = descriptors
+        .iter()
+        .map(|name| (format!("p{name}"), name.clone()))
+        .collect();
     if !routine.is_large() {
-        let target = format!("{lower}_f08ts_");
-        names.push((format!("p{target}"), target.clone()));
-        names.push((others_profiling(routine, "_f08ts_"), target));
+        let [gfortran, _] = descriptors;
+        names.push((others_profiling(routine, "_f08ts_"), gfortran));
     }
     names
 }
@@ -153,22 +156,19 @@ pub(super) fn shim(text: &mut String, routine: &Routine<'_>) {
         }
         format!("{inner}({})", list.join(", "))
     };
-    // gfortran's own descriptors. No other library's module has large counts under these names.
-    if !routine.is_large() {
-        let _ = writeln!(
-            text,
-            "/// `{upper}` of `mpi_f08`, with descriptors of gfortran.\n\
-             ///\n\
-             /// # Safety\n\
-             /// The arguments are as the standard asks.\n\
-             #[unsafe(no_mangle)]\n\
-             pub unsafe extern \"C\" fn {lower}_f08ts_({}) {{\n    \
-             // SAFETY: as the caller promises.\n    \
-             unsafe {{ {} }}\n}}\n",
-            parameters(routine, |arg| descriptor_type(arg, "Gfortran", "")),
-            call("of_gfortran", false)
-        );
-    }
+    let _ = writeln!(
+        text,
+        "/// `{upper}` of `mpi_f08`, with descriptors of gfortran.\n\
+         ///\n\
+         /// # Safety\n\
+         /// The arguments are as the standard asks.\n\
+         #[unsafe(no_mangle)]\n\
+         pub unsafe extern \"C\" fn {lower}_f08ts_({}) {{\n    \
+         // SAFETY: as the caller promises.\n    \
+         unsafe {{ {} }}\n}}\n",
+        parameters(routine, |arg| descriptor_type(arg, "Gfortran", "")),
+        call("of_gfortran", false)
+    );
     // Descriptors of the standard: strings have one, too.
     let mut list: Vec<String> = routine
         .passed()
@@ -203,6 +203,42 @@ pub(super) fn shim(text: &mut String, routine: &Routine<'_>) {
     text.push_str("    }\n}\n\n");
 }
 
+/// What is to be done about a buffer that ends with the call, if the operation goes on: a copy takes the place of what
+/// is read once, which is made where that of an array with gaps is; others are refused.
+fn later(routine: &Routine<'_>, index: usize) -> String {
+    let name = routine.base_name();
+    let begins = name.starts_with("MPI_File_") && name.ends_with("_begin");
+    if !begins && !routine.is_nonblocking() && !keeps(routine) {
+        return String::new();
+    }
+    let arg = &routine.args[index];
+    let n = rust_name(arg.name());
+    let has_request = routine
+        .args
+        .iter()
+        .any(|arg| arg.param.kind == Kind::Request);
+    let is_read_once = begins || (has_request && !name.ends_with("_init"));
+    let mut text = format!("        let {n} = {n}.of_later();\n");
+    if !is_read_once || arg.param.direction != crate::Direction::In {
+        let _ = writeln!(
+            text,
+            "        if {n}.is_temporary() {{\n            return refuse(ierror, {}, TEMPORARY);\n        }}",
+            comm(routine)
+        );
+    }
+    text
+}
+
+/// The communicator whose error handler is called.
+fn comm(routine: &Routine<'_>) -> String {
+    let mut args = routine.args.iter();
+    let is_one = |arg: &&Arg<'_>| arg.param.kind == Kind::Comm && arg.pass == Pass::Value;
+    args.find(is_one)
+        .map_or("MPI_COMM_WORLD".to_owned(), |arg| {
+            format!("*{}", arg.name())
+        })
+}
+
 /// Passes contiguous buffers on; others get something in their place.
 fn body(text: &mut String, routine: &Routine<'_>) {
     let buffers: Vec<usize> = (0..routine.args.len())
@@ -232,6 +268,9 @@ fn body(text: &mut String, routine: &Routine<'_>) {
         let name = routine.base_name();
         name.starts_with("MPI_File_") && name.ends_with(end)
     };
+    for index in &buffers {
+        text.push_str(&later(routine, *index));
+    }
     // The access of its first half goes on by what that has made of the section.
     if part("_end") {
         let _ = writeln!(
@@ -254,13 +293,7 @@ fn body(text: &mut String, routine: &Routine<'_>) {
         "        if {} {{\n            return {strong}({plain});\n        }}",
         in_one_piece.join(" && ")
     );
-    let comm = routine
-        .args
-        .iter()
-        .find(|arg| arg.param.kind == Kind::Comm && arg.pass == Pass::Value)
-        .map_or("MPI_COMM_WORLD".to_owned(), |arg| {
-            format!("*{}", arg.name())
-        });
+    let comm = comm(routine);
     let request = routine.args.iter().find(|arg| {
         arg.param.kind == Kind::Request && arg.param.direction == crate::Direction::Out
     });

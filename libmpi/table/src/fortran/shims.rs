@@ -112,9 +112,10 @@ impl Table {
                 };
                 let detached = routine.detaches();
                 let whole = !routine.has_buffers() || self.abi == Abi::OpenMpi;
-                if routine.in_f08() && whole {
+                // Choice buffers are addresses for gfortran before version 12.
+                if routine.in_f08() {
                     names.push(format!("{lower}_f08_"));
-                    if prefix == "p" && !routine.is_large() {
+                    if whole && prefix == "p" && !routine.is_large() {
                         names.push(sections::others_profiling(&routine, "_f08_"));
                     }
                 }
@@ -237,6 +238,7 @@ fn predefined_aliases(abi: Abi) -> Vec<(String, String)> {
             format!("{prefix}_"),
             format!("{prefix}__"),
             prefix.to_uppercase(),
+            format!("{prefix}_f08_"),
             format!("{prefix}_f08ts_"),
             format!("{prefix}_f08ts_cdesc"),
         ] {
@@ -297,8 +299,6 @@ const OPENMPI_SIZES: &[(&str, u32)] = &[
 fn openmpi_aliases() -> Vec<(String, String)> {
     let mut aliases = Vec::new();
     for prefix in ["", "p"] {
-        let sync = format!("{prefix}mpi_f_sync_reg_f08_");
-        aliases.push((sync, "weft_nothing".to_owned()));
         for (kind, size) in OPENMPI_SIZES {
             let shapes = (1..=15).map(|rank| format!("r{rank}"));
             for shape in shapes.chain(["scalar".to_owned()]) {
