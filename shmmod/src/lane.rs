@@ -558,13 +558,15 @@ impl Lane for ShmLane {
             if self.watched.contains_key(&peer) {
                 continue;
             }
-            // A peer whose memory can't be opened gets no answers, so waiting for its messages may never end.
-            let opened =
-                locate(&*self.resolver, peer, 0).and_then(|at| open(peer, &at).map(|_| at.pid));
-            match opened {
-                Ok(pid) => {
-                    self.watched.insert(peer, pid);
-                }
+            match locate(&*self.resolver, peer, 0) {
+                // A peer whose memory can't be opened gets no answers, so waiting for its messages may never end. One
+                // that has ended is lost when it is found so again: what it has sent may still lie unread.
+                Ok(at) => match open(peer, &at) {
+                    Err(why) if exists(at.pid) => sink.peer_lost(peer, why),
+                    _ => {
+                        self.watched.insert(peer, at.pid);
+                    }
+                },
                 Err(why) => sink.peer_lost(peer, why),
             }
         }
