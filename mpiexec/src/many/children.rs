@@ -88,6 +88,8 @@ pub struct Children {
     common: Common,
     listeners: Listeners,
     pending: Pending<TcpStream>,
+    /// Children were told that all is over, so that they may leave.
+    has_quit: bool,
     children: Vec<Child>,
     routes: Routes,
     /// Messages and bytes of connections that have ended, to and from the children.
@@ -106,6 +108,7 @@ impl Children {
             common,
             listeners: Listeners::default(),
             pending: Pending::new(PROTOCOL, descriptors::spare_slots().min(UNPROVED), PROVING),
+            has_quit: false,
             children: Vec::new(),
             routes,
             past: [(0, 0); 2],
@@ -277,7 +280,12 @@ impl Children {
         loop {
             match link.next::<Up>() {
                 Ok(Some(message)) => {
-                    if let Err(what) = child.claims.check(&message) {
+                    let is_early = matches!(message, Up::Gone { .. }) && !self.has_quit;
+                    let checked = match is_early {
+                        true => Err("has left before the end of the job".to_owned()),
+                        false => child.claims.check(&message),
+                    };
+                    if let Err(what) = checked {
                         events.push(child.lose(index, &format!("it {what}")));
                         child.link = None;
                         return;
@@ -387,6 +395,7 @@ impl Children {
 
     /// Sends a message to whom it is for.
     pub fn send(&mut self, message: &Down) {
+        self.has_quit |= matches!(message, Down::Quit {});
         match way(message) {
             Way::All => {
                 for child in &mut self.children {
