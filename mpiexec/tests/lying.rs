@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use netmod_kit::admission::{Protocol, Secret, handshake};
+use netmod_kit::admission::{Protocol, Role, Sealed, Secret, handshake};
 use support::{mpiexec, start};
 
 /// Names the seed of a liar, and makes this program one.
@@ -122,14 +122,22 @@ fn lie() {
     let places: Vec<SocketAddr> = words[5].split(',').map(|at| at.parse().unwrap()).collect();
     let mut stream = TcpStream::connect(&places[..]).unwrap();
     let protocol = Protocol::new(*b"WeftAgt\x02", 4);
-    handshake::initiate(&mut stream, &protocol, &host.to_le_bytes(), &secret).unwrap();
-    let mut length = [0; 4];
-    stream.read_exact(&mut length).unwrap();
-    let mut plan = vec![0; u32::from_le_bytes(length) as usize];
-    stream.read_exact(&mut plan).unwrap();
-    assert_eq!(plan[0], 1, "a plan");
+    let keys = handshake::initiate(&mut stream, &protocol, &host.to_le_bytes(), &secret).unwrap();
+    let mut sealed = Sealed::new(&keys, Role::Initiator, 64 << 10);
+    let mut room = [0; 4096];
+    let plan = loop {
+        let bytes = stream.read(&mut room).unwrap();
+        assert!(bytes > 0, "a plan comes first");
+        sealed.push(&room[..bytes]);
+        if let Some(plan) = sealed.next_frame().unwrap() {
+            break plan;
+        }
+    };
+    assert_eq!(plan[4], 1, "a plan");
     for _ in 0..1 + random.below(30) {
-        if stream.write_all(&random.frame()).is_err() {
+        let mut bytes = Vec::new();
+        sealed.seal(&random.frame(), &mut bytes).unwrap();
+        if stream.write_all(&bytes).is_err() {
             break;
         }
     }

@@ -7,7 +7,9 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use netmod_kit::admission::{Admitted, Pending, Secret, Served, descriptors};
+use netmod_kit::admission::{
+    Admitted, Keys as SessionKeys, Pending, Role, Secret, Served, descriptors,
+};
 
 use super::check::Claims;
 use super::greeting::Greeting;
@@ -232,21 +234,27 @@ impl Children {
         if let Served::Admitted(Admitted {
             connection,
             context,
-            ..
+            keys,
         }) = served
             && let Some(child) = of(&context)
         {
-            self.welcome(child, connection, events);
+            self.welcome(child, connection, &keys, events);
         }
     }
 
     /// The child at the other end is ours: it is told what to do.
-    fn welcome(&mut self, index: usize, stream: TcpStream, events: &mut Vec<Event>) {
+    fn welcome(
+        &mut self,
+        index: usize,
+        stream: TcpStream,
+        keys: &SessionKeys,
+        events: &mut Vec<Event>,
+    ) {
         let child = &mut self.children[index];
         if !matches!(child.state, State::Starting(_)) {
             return;
         }
-        match Link::new(stream) {
+        match Link::new(stream, keys, Role::Responder) {
             Ok(mut link) => {
                 link.set_ranks(child.claims.ranks());
                 let plan = Box::new(Plan {

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
 use netmod_kit::admission::handshake;
-use netmod_kit::admission::{Protocol, Secret};
+use netmod_kit::admission::{Keys, Protocol, Role, Sealed, Secret};
 use rustix::net::sockopt;
 
 use super::wire::{Field, Frames, Garbled, frame};
@@ -27,10 +27,20 @@ pub fn host_of(context: &[u8]) -> Option<u32> {
 /// How long the other end's kernel may be silent before the connection counts as broken.
 pub const SILENCE: Duration = Duration::from_secs(3);
 
-/// A connection that both ends are sure of.
-#[derive(Debug)]
+/// Bytes of a message that are encrypted together, at most.
+const SEALED: usize = 64 << 10;
+/// Bytes that are read at once, at most, so that no other end is listened to without end.
+const READ: usize = 1 << 20;
+
+/// A connection that both ends are sure of. What goes over it is encrypted and authenticated: the plan has the ranks'
+/// environment, and the key-value store the secrets of their transports.
 pub struct Link {
     stream: TcpStream,
+    sealed: Sealed,
+    /// Something came that the other end has not sealed.
+    is_forged: bool,
+    /// A message on its way to be encrypted.
+    plain: Vec<u8>,
     out: Vec<u8>,
     written: usize,
     frames: Frames,
@@ -42,8 +52,8 @@ pub struct Link {
 }
 
 impl Link {
-    /// Over a connection that was made.
-    pub fn new(stream: TcpStream) -> io::Result<Link> {
+    /// Over a connection whose ends have proved a secret and have these keys.
+    pub fn new(stream: TcpStream, keys: &Keys, role: Role) -> io::Result<Link> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
         // The kernels watch over it, so a process that gets no processor for a while is not lost.
@@ -54,6 +64,9 @@ impl Link {
         sockopt::set_tcp_user_timeout(&stream, SILENCE.as_millis() as u32)?;
         Ok(Link {
             stream,
+            sealed: Sealed::new(keys, role, SEALED),
+            is_forged: false,
+            plain: Vec::new(),
             out: Vec::new(),
             written: 0,
             frames: Frames::default(),
@@ -97,7 +110,14 @@ impl Link {
             return;
         }
         let before = self.out.len();
-        frame(message, &mut self.out);
+        self.plain.clear();
+        frame(message, &mut self.plain);
+        for part in self.plain.chunks(SEALED) {
+            // No part is longer than allowed.
+            let _ = self.sealed.seal(part, &mut self.out);
+        }
+        // A long message is rare, and not worth its memory.
+        self.plain.shrink_to(SEALED);
         self.sent.0 += 1;
         self.sent.1 += (self.out.len() - before) as u64;
         self.flush();
@@ -137,12 +157,14 @@ impl Link {
     /// Takes in what has come; what is whole is had by [`Link::next`] afterwards.
     pub fn read(&mut self) {
         let mut buffer = [0u8; 64 * 1024];
-        while self.open {
+        let mut most = READ;
+        while self.open && most > 0 {
             match self.stream.read(&mut buffer) {
                 Ok(0) => self.open = false,
                 Ok(n) => {
                     self.got.1 += n as u64;
-                    self.frames.push(&buffer[..n]);
+                    most = most.saturating_sub(n);
+                    self.unseal(&buffer[..n]);
                     if n < buffer.len() {
                         break;
                     }
@@ -154,9 +176,23 @@ impl Link {
         }
     }
 
+    fn unseal(&mut self, bytes: &[u8]) {
+        self.sealed.push(bytes);
+        while !self.is_forged {
+            match self.sealed.next_frame() {
+                Ok(Some(part)) => self.frames.push(&part),
+                Ok(None) => break,
+                Err(_) => self.is_forged = true,
+            }
+        }
+    }
+
     /// The next message that has come.
     pub fn next<T: Field>(&mut self) -> Result<Option<T>, Garbled> {
-        let next = self.frames.next();
+        let next = match self.frames.next() {
+            Ok(None) if self.is_forged => Err(Garbled),
+            next => next,
+        };
         if let Ok(Some(_)) = next {
             self.got.0 += 1;
         }
@@ -165,12 +201,12 @@ impl Link {
 }
 
 /// Makes sure of the parent at the other end, as the agent of `host`.
-pub fn introduce(stream: &mut TcpStream, host: u32, secret: &Secret) -> io::Result<()> {
+pub fn introduce(stream: &mut TcpStream, host: u32, secret: &Secret) -> io::Result<Keys> {
     match handshake::initiate(stream, &PROTOCOL, &context(host), secret) {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             Err(io::Error::other("somebody else answers there"))
         }
-        result => result.map(drop),
+        result => result,
     }
 }
 
@@ -178,12 +214,38 @@ pub fn introduce(stream: &mut TcpStream, host: u32, secret: &Secret) -> io::Resu
 mod tests {
     use super::*;
 
+    fn keys() -> Keys {
+        Keys {
+            to_responder: Secret::from_bytes([1; 32]),
+            to_initiator: Secret::from_bytes([2; 32]),
+        }
+    }
+
+    #[test]
+    fn what_the_other_end_has_not_sealed_is_refused() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let far = listener.accept().unwrap().0;
+        let mut far = Link::new(far, &keys(), Role::Responder).unwrap();
+        let mut bytes = Vec::new();
+        frame(&"plain".to_owned(), &mut bytes);
+        near.write_all(&[&bytes[..], &[0; 40]].concat()).unwrap();
+        let mut got = Ok(None);
+        while got == Ok(None) {
+            far.read();
+            got = far.next::<String>();
+        }
+        assert_eq!(got, Err(Garbled));
+    }
+
     #[test]
     fn messages_cross_a_link() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let far = listener.accept().unwrap().0;
-        let (mut near, mut far) = (Link::new(near).unwrap(), Link::new(far).unwrap());
+        let keys = keys();
+        let mut near = Link::new(near, &keys, Role::Initiator).unwrap();
+        let mut far = Link::new(far, &keys, Role::Responder).unwrap();
         let text = "x".repeat(3 << 20);
         near.send(&text);
         let mut got: Option<String> = None;

@@ -3,6 +3,8 @@
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
+use netmod_kit::admission::{Keys, Role};
+
 use crate::many::greeting::Greeting;
 use crate::many::link::{Link, introduce};
 use crate::many::messages::{Down, Plan};
@@ -21,8 +23,8 @@ const LONGEST: usize = 64 * 1024;
 pub fn parent() -> Result<(Link, Plan), String> {
     let greeting = Greeting::read(&line()?)?;
     let until = Instant::now() + Duration::from_secs(greeting.patience.max(1).into());
-    let stream = call(&greeting, until)?;
-    let mut link = Link::new(stream).map_err(|error| error.to_string())?;
+    let (stream, keys) = call(&greeting, until)?;
+    let mut link = Link::new(stream, &keys, Role::Initiator).map_err(|error| error.to_string())?;
     loop {
         match link.next::<Down>() {
             Ok(Some(Down::Plan { plan })) => return Ok((link, *plan)),
@@ -81,7 +83,7 @@ fn line() -> Result<String, String> {
 }
 
 /// Tries the parent's addresses until one answers that knows the secret.
-fn call(greeting: &Greeting, until: Instant) -> Result<TcpStream, String> {
+fn call(greeting: &Greeting, until: Instant) -> Result<(TcpStream, Keys), String> {
     let mut addresses = greeting.addresses.clone();
     // Where ssh came from is the likeliest to lead back.
     if let Some(from) = caller(|name| std::env::var(name).ok())
@@ -102,11 +104,11 @@ fn call(greeting: &Greeting, until: Instant) -> Result<TcpStream, String> {
                 stream.set_nodelay(true)?;
                 stream.set_read_timeout(Some(ANSWER))?;
                 stream.set_write_timeout(Some(ANSWER))?;
-                introduce(&mut stream, greeting.host, &greeting.secret)?;
-                Ok(stream)
+                let keys = introduce(&mut stream, greeting.host, &greeting.secret)?;
+                Ok((stream, keys))
             };
             match attempt() {
-                Ok(stream) => return Ok(stream),
+                Ok(both) => return Ok(both),
                 Err(error) => {
                     let error: std::io::Error = error;
                     refused.push(format!("{address}: {error}"));
