@@ -14,23 +14,17 @@ use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsRawFd, RawFd};
-use std::time::Duration;
 
 use netmod_kit::admission::handshake::initiate;
 use netmod_kit::admission::{Role, Secret};
 use pmi::port_name::PortName;
 use pmi::wire::{Line, Lines, escape};
 
-use self::access::{GUEST, Greeting, PROTOCOL, SECRET};
+use self::access::{ANSWER, GUEST, Greeting, PORT, PROTOCOL, SECRET};
 use self::channel::Channel;
 use crate::options::Options;
 use crate::program::{NOT_RUNNABLE, Unfit};
 use crate::system;
-
-/// The port of the name server, unless it is told another.
-const PORT: u16 = 6493;
-/// Time that the name server has to answer.
-const ANSWER: Duration = Duration::from_secs(5);
 
 /// Who wants to know something about names.
 #[derive(Clone, Copy)]

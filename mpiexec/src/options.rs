@@ -21,7 +21,6 @@ use crate::debugger;
 use crate::foreign;
 use crate::hosts::{self, Host, MAX_RANKS};
 use crate::label;
-use crate::names::server::Settings as NameServer;
 use crate::profile;
 use crate::spawned::{OFFER, OWN, POOL, PREPUT, SPAWNED, Spawned, USED, read_used};
 use words::{assignment, config};
@@ -50,6 +49,15 @@ pub enum Request {
     Top,
     /// Run a job.
     Run(Box<Options>),
+}
+
+/// A name server to run.
+#[derive(Debug)]
+pub struct NameServer {
+    /// The TCP port, if not the usual one.
+    pub port: Option<u16>,
+    /// The file with the secret.
+    pub secret: Option<OsString>,
 }
 
 /// A job to run.

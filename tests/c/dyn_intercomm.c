@@ -1,7 +1,7 @@
 /* MPI_Intercomm_create with processes that were spawned by one member of the group: being connected is transitive
  * (MPI-5.0 section 11.10.4). All send to all, merge, and use the communicators after what joined them first is freed.
  * ranks: 2 3
- * variants: shm tcp tcp-hosts
+ * variants: shm tcp
  * timeout: 60
  * stdout: all connected
  */

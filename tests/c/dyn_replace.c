@@ -1,7 +1,7 @@
 /* A process dies, the others shrink the communicator, spawn a substitute, merge with it and go on, many times: a loss is
  * no matter to MPI_Comm_spawn on a communicator without the lost process. Descriptors and memory stay level.
  * ranks: 3
- * variants: shm tcp tcp-hosts
+ * variants: shm tcp
  * launcher: -disable-auto-cleanup
  * timeout: 240
  * exit: 137

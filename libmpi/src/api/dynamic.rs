@@ -8,7 +8,7 @@ use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
 use mpi_init::dynamic::join;
 use mpi_init::dynamic::opener::Transports;
-use mpi_init::dynamic::ports::{self, Port, Reach};
+use mpi_init::dynamic::ports::{self, Port};
 use mpi_init::dynamic::socket::Call;
 use mpi_init::text;
 use mpi_objects::comms::CommObject;
@@ -55,7 +55,7 @@ pub unsafe fn open_port(_: Option<&Info>, port_name: *mut c_char) -> Result<()> 
     if port_name.is_null() {
         return Err(null("port_name"));
     }
-    let port = Port::open(runtime.node, Reach::Network)?;
+    let port = Port::open(runtime.node)?;
     let name = port.name(MPI_MAX_PORT_NAME as usize);
     // SAFETY: the caller's contract.
     unsafe { put_port(port_name, &name)? };

@@ -105,7 +105,11 @@ impl Process {
     /// # Errors
     /// Any process of the own job is lost: for what all of them may be needed for.
     #[inline]
-    fn wait_until<T>(&self, vci: VciId, mut done: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    pub fn wait_until<T>(
+        &self,
+        vci: VciId,
+        mut done: impl FnMut() -> Result<Option<T>>,
+    ) -> Result<T> {
         self.wait_despite_loss(vci, || match done()? {
             None => self.first_loss().map_or(Ok(None), Err),
             value => Ok(value),

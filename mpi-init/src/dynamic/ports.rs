@@ -52,6 +52,8 @@ pub struct Port {
     listener: TcpListener,
     secret: Secret,
     name: PortName,
+    /// Whether the launcher may say that nobody will connect.
+    may_end: bool,
     callers: Mutex<Callers>,
 }
 
@@ -123,11 +125,23 @@ fn listen(reach: Reach) -> Result<(TcpListener, Vec<IpAddr>)> {
 }
 
 impl Port {
-    /// Opens a port of this process, on this node.
+    /// Opens a port of this process, on this node (`MPI_Open_port`).
     ///
     /// # Errors
     /// No socket can be opened, or the interfaces that are to be used are not there.
-    pub fn open(node: u64, reach: Reach) -> Result<Port> {
+    pub fn open(node: u64) -> Result<Port> {
+        Port::with(node, Reach::Network, false)
+    }
+
+    /// Opens a port for processes that are to be spawned, whose launcher may say that they have ended.
+    ///
+    /// # Errors
+    /// As [`Port::open`].
+    pub fn open_for_spawn(node: u64, reach: Reach) -> Result<Port> {
+        Port::with(node, reach, true)
+    }
+
+    fn with(node: u64, reach: Reach, may_end: bool) -> Result<Port> {
         let secret = Secret::random().map_err(|error| failed("can't draw a secret", &error))?;
         let (listener, addresses) = listen(reach)?;
         let at = listener.local_addr();
@@ -141,6 +155,7 @@ impl Port {
                 port: at.port(),
                 addresses,
             },
+            may_end,
             callers: Mutex::new(Callers {
                 pending: Pending::new(PROTOCOL, SLOTS, DUE),
                 proved: VecDeque::new(),
@@ -196,7 +211,11 @@ impl Port {
             is_short,
         } = &mut *callers;
         // Proofs that came while nobody was in `accept` are read before their connections are too old.
-        proved.extend(pending.serve_all(|_| Some(self.secret)));
+        proved.extend(pending.serve_all(|context| match context {
+            [port_name::CLIENT] => Some(self.secret),
+            [port_name::ENDED] if self.may_end => Some(self.secret),
+            _ => None,
+        }));
         pending.look_at_clock(Instant::now());
         if proved.is_empty() {
             let accept = || {
@@ -391,10 +410,13 @@ mod tests {
 
     #[test]
     fn a_port_for_the_own_host_listens_at_its_own_address_only() {
-        let port = Port::open(1, Reach::Host).unwrap();
+        let port = Port::open_for_spawn(1, Reach::Host).unwrap();
         assert!(port.listener.local_addr().unwrap().ip().is_loopback());
         let name = PortName::parse(&port.name(256)).unwrap();
         assert!(name.addresses.iter().all(IpAddr::is_loopback));
-        assert_ne!(name.secret, Port::open(1, Reach::Host).unwrap().name.secret);
+        assert_ne!(
+            name.secret,
+            Port::open_for_spawn(1, Reach::Host).unwrap().name.secret
+        );
     }
 }

@@ -182,7 +182,7 @@ pub fn spawn(
     commands: Vec<Command>,
     port_len: usize,
 ) -> Result<SealedSocket> {
-    let port = Port::open(runtime.node, reach(runtime, &commands))?;
+    let port = Port::open_for_spawn(runtime.node, reach(runtime, &commands))?;
     let spawn = Spawn {
         commands,
         preput: vec![(PARENT.to_owned(), port.name(port_len))],

@@ -6,13 +6,18 @@ use std::io::{self, Read};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::time::Duration;
 
 use netmod_kit::admission::{Protocol, Secret, random};
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::geteuid;
 
-use super::ANSWER;
 use super::channel::Channel;
+
+/// The port of the name server, unless it is told another.
+pub const PORT: u16 = 6493;
+/// Time that both ends have to answer each other.
+pub const ANSWER: Duration = Duration::from_secs(5);
 
 /// The handshake with a name server. Its context says by which secret.
 pub const PROTOCOL: Protocol = Protocol::new(*b"WeftNam\x01", 1);

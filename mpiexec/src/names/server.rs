@@ -15,9 +15,9 @@ use netmod_kit::admission::{Accepted, Admitted, Pending, Role, Secret, Served, d
 use pmi::names::{Names, Rights};
 use pmi::wire::Line;
 
-use super::access::{self, GUEST, Greeting, PROTOCOL, SECRET};
+use super::access::{self, ANSWER, GUEST, Greeting, PORT, PROTOCOL, SECRET};
 use super::channel::Channel;
-use super::{ANSWER, PORT};
+use crate::options::NameServer;
 use crate::system;
 
 /// Unproved connections, at most.
@@ -28,15 +28,6 @@ const GUESTS: usize = 64;
 const IDLE: Duration = Duration::from_secs(30);
 /// Time until the next try if a connection can't be taken in.
 const PAUSE: Duration = Duration::from_millis(100);
-
-/// What the command line says of the server.
-#[derive(Debug, Default)]
-pub struct Settings {
-    /// The TCP port, if not the usual one.
-    pub port: Option<u16>,
-    /// The file with the secret.
-    pub secret: Option<std::ffi::OsString>,
-}
 
 /// A client.
 struct Client {
@@ -68,7 +59,7 @@ struct Server {
 }
 
 /// Runs the server.
-pub fn serve(settings: &Settings) -> ExitCode {
+pub fn serve(settings: &NameServer) -> ExitCode {
     let error = match Server::open(settings) {
         Ok(mut server) => loop {
             server.turn();
@@ -80,7 +71,7 @@ pub fn serve(settings: &Settings) -> ExitCode {
 }
 
 impl Server {
-    fn open(settings: &Settings) -> Result<Server, String> {
+    fn open(settings: &NameServer) -> Result<Server, String> {
         let secret = settings
             .secret
             .as_deref()
