@@ -94,6 +94,11 @@ pub fn raise(error: Error, function: &'static str, on: On, args: &[(&'static str
     {
         // Programs call again and again what fails at once: they are to hear, and to tell, of a revocation meanwhile.
         let _ = runtime.process.poll_all();
+        if let On::Win(win) = on
+            && let Ok(object) = wins::get(win)
+        {
+            object.window.losses_are_raised(&runtime.process);
+        }
     }
     let handler = match (error.origin(), on) {
         (Some(_), On::Comm(comm)) => of_owner(comm),

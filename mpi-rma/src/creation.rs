@@ -228,6 +228,7 @@ impl Window {
             outbox,
             fences: AtomicU32::new(0),
             syncs: AtomicU32::new(0),
+            raised_losses: AtomicU32::new(0),
             attached: Arc::default(),
             name: parking_lot::Mutex::default(),
             _probe: probe,

@@ -31,7 +31,8 @@ impl Window {
         Ok(())
     }
 
-    /// Fails if a target's process is lost, or without a target that of any member: what was stored there, or sent, is lost.
+    /// Fails if a target's process is lost: what was stored there, or sent, is lost. Without a target, fails if that of any
+    /// target in an epoch is, unless that was raised on the window or known before its epoch: others go on with the window.
     #[inline(always)]
     fn check_living(&self, process: &Process, target: Option<u32>) -> Result<()> {
         match process.may_have_losses() {
@@ -47,9 +48,20 @@ impl Window {
         let members = self.comm.local();
         let lost = match target {
             Some(rank) => process.loss_among(|peer| peer == members.peer(rank)),
-            None => process.loss_among(|peer| members.peers().any(|member| member == peer)),
+            None if process.losses() <= self.raised_losses.load(Ordering::Relaxed) => None,
+            None => process.loss_among(|peer| {
+                let rank = members.rank_of(peer);
+                rank.is_some_and(|rank| self.is_locked(rank as i32))
+            }),
         };
         lost.map_or(Ok(()), Err)
+    }
+
+    /// The losses that are known so far are not raised again by calls that complete the accesses to several targets.
+    #[cold]
+    pub fn losses_are_raised(&self, process: &Process) {
+        self.raised_losses
+            .store(process.losses(), Ordering::Relaxed);
     }
 
     /// Opens or closes an epoch between two fences (`MPI_Win_fence`).
@@ -254,8 +266,11 @@ impl Window {
             (Way::Messages, _) => self.lock_late(process, self.rank(), false),
             _ => self.control()?.lock_all(process, self.comm.vci()),
         };
-        if locked.is_err() {
-            self.epochs.all.fetch_and(!LOCK_ALL, Ordering::Relaxed);
+        match &locked {
+            Ok(()) => self.losses_are_raised(process),
+            Err(_) => {
+                self.epochs.all.fetch_and(!LOCK_ALL, Ordering::Relaxed);
+            }
         }
         locked
     }
@@ -283,8 +298,12 @@ impl Window {
     /// # Errors
     /// A member is lost. The epoch is over all the same.
     pub fn unlock_all(&self, process: &Process) -> Result<()> {
-        self.give_all_locks(process)?;
-        self.check_living(process, None)
+        // While all targets are still in the epoch.
+        let living = match self.epochs.all() & LOCK_ALL {
+            0 => Ok(()),
+            _ => self.check_living(process, None),
+        };
+        self.give_all_locks(process).and(living)
     }
 
     fn give_all_locks(&self, process: &Process) -> Result<()> {

@@ -80,6 +80,8 @@ pub struct Window {
     pub(crate) fences: AtomicU32,
     /// Calls of `MPI_Win_sync`.
     pub(crate) syncs: AtomicU32,
+    /// How many losses were known when one was last raised on this window, or all its targets were locked.
+    pub(crate) raised_losses: AtomicU32,
     pub(crate) attached: Arc<Mutex<Attached>>,
     pub(crate) name: Mutex<String>,
     /// What the way was chosen by: read by others, to find out whether they can.
@@ -377,6 +379,7 @@ mod tests {
             syncs: AtomicU32::new(0),
             attached: Arc::default(),
             name: Mutex::default(),
+            raised_losses: AtomicU32::new(0),
             _watching: None,
             _probe: Box::default(),
             memory: Memory::default(),

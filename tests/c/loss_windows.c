@@ -18,6 +18,8 @@
  * case: lock
  * case: flush-all
  * case: unlock-all
+ * case: unlock-all-late
+ * case: flush-all-late
  * case: created
  */
 #include "fails.h"
@@ -54,6 +56,15 @@ int main(int argc, char **argv) {
         raise(SIGKILL);
     }
     double began = MPI_Wtime();
+    if (strstr(what, "late") != NULL) {
+        /* What it has put so far may be lost. */
+        nap(1);
+        code = strcmp(what, "unlock-all-late") == 0 ? MPI_Win_unlock_all(win) : MPI_Win_flush_all(win);
+        CHECK_EQ(class_of(code), MPIX_ERR_PROC_FAILED);
+        if (strcmp(what, "unlock-all-late") == 0) {
+            OK(MPI_Win_lock_all(0, win));
+        }
+    }
     while (code == MPI_SUCCESS && MPI_Wtime() - began < 10) {
         if (strcmp(what, "lock") == 0) {
             code = MPI_Win_lock(MPI_LOCK_SHARED, LOST, 0, win);
@@ -98,12 +109,14 @@ int main(int argc, char **argv) {
     if (strcmp(what, "lock") != 0 && strcmp(what, "unlock-all") != 0) {
         /* Who did not look at the first error gets it again. */
         FAILS(MPI_Win_flush(LOST, win), MPIX_ERR_PROC_FAILED);
-        FAILS(MPI_Win_flush_all(win), MPIX_ERR_PROC_FAILED);
         FAILS(MPI_Put(&one, 1, MPI_LONG, LOST, 1, 1, MPI_LONG, win), MPIX_ERR_PROC_FAILED);
         /* What is done with others goes on. */
         OK(MPI_Put(&one, 1, MPI_LONG, 1 - rank, 2, 1, MPI_LONG, win));
         OK(MPI_Win_flush(1 - rank, win));
-        FAILS(MPI_Win_unlock_all(win), MPIX_ERR_PROC_FAILED);
+        OK(MPI_Win_flush_all(win));
+        OK(MPI_Win_unlock_all(win));
+        OK(MPI_Win_lock_all(0, win));
+        OK(MPI_Win_unlock_all(win));
     }
     OK(MPI_Type_free(&strided));
     OK(MPI_Finalize());
