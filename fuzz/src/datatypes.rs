@@ -168,7 +168,8 @@ fn carry(datatype: &Datatype, count: usize, input: &mut Input) {
         let cut = usize::from(input.byte());
         packed.truncate(external.saturating_sub(cut % 9));
         // SAFETY: as above; there is not more data.
-        unsafe { datatype.unpack_external_part(base, &packed) };
+        let taken = unsafe { datatype.unpack_external_part(base, &packed) };
+        assert!(taken.is_err() || taken.is_ok_and(|bytes| bytes <= size));
     }
 }
 

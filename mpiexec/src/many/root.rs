@@ -394,8 +394,12 @@ impl Root {
                     crate::output::message(&mut self.output.sinks[1], &text);
                 }
                 for (rank, pid) in ranks.into_iter().zip(pids) {
-                    self.ranks[rank].pid = Some(pid);
-                    self.running += 1;
+                    let state = &mut self.ranks[rank];
+                    // An agent may have given its host up before: nothing more is heard of such ranks.
+                    if state.ending.is_none() {
+                        state.pid = Some(pid);
+                        self.running += 1;
+                    }
                 }
                 self.tell_debuggers();
             }

@@ -22,7 +22,9 @@ pub fn devices() -> Vec<String> {
             std::env::var_os("WEFT_TEST_VERBS").is_none(),
             "there is no RDMA device"
         );
-        eprintln!("skipped: no RDMA device (run by `cargo xtask test --full` in a virtual machine)");
+        eprintln!(
+            "skipped: no RDMA device (run by `cargo xtask test --full` in a virtual machine)"
+        );
     }
     devices
 }

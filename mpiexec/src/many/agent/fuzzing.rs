@@ -4,10 +4,12 @@ use std::cell::RefCell;
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
+use netmod_kit::admission::{Keys, Role, Secret};
 use rustix::net::sockopt;
 
 use super::Agent;
 use crate::guardian::Guardian;
+use crate::many::check::check_plan;
 use crate::many::link::Link;
 use crate::many::messages::Down;
 use crate::many::wire::Frames;
@@ -24,6 +26,9 @@ pub fn parent(bytes: &[u8]) {
     let Ok(Some(Down::Plan { mut plan })) = frames.next::<Down>() else {
         return;
     };
+    if check_plan(&plan).is_err() {
+        return;
+    }
     plan.hosts.truncate(1);
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let near = TcpStream::connect(listener.local_addr().expect("a port"));
@@ -33,7 +38,11 @@ pub fn parent(bytes: &[u8]) {
     let _far = listener.accept().expect("a connection");
     let guardian = GUARDIAN.take();
     let guardian = || guardian.map_or_else(Guardian::start, Ok);
-    let link = Link::new(near).expect("a connection");
+    let keys = Keys {
+        to_responder: Secret::from_bytes([1; 32]),
+        to_initiator: Secret::from_bytes([2; 32]),
+    };
+    let link = Link::new(near, &keys, Role::Initiator).expect("a connection");
     let Ok((mut agent, _)) = Agent::of(link, *plan, guardian) else {
         return;
     };

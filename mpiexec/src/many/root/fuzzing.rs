@@ -5,15 +5,15 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 
 use super::{Fence, Root, setup};
-use crate::many::messages::{Down, Up};
+use crate::many::check::Claims;
+use crate::many::messages::{Boot, Down, Member, Up};
 use crate::many::plan;
 use crate::many::wire::{Field, Frames, frame};
 use crate::options::{Request, parse};
 use crate::output::Sink;
 
-/// The job: two agents, three hosts, five ranks.
+/// The job: three agents with a host each, five ranks.
 const LINE: &[&str] = &["-bootstrap", "fork", "-hosts", "a:2,b:2,c:1", "-n", "5"];
-const CHILDREN: usize = 2;
 
 /// Options of the job, of which the input's first byte chooses.
 const CHOICES: &[&[&str]] = &[
@@ -23,7 +23,24 @@ const CHOICES: &[&[&str]] = &[
     &["-s", "all"],
 ];
 
-/// Has the root of a job handle the messages of two agents, in turn. The agents have proved the job's secret, but the
+/// An agent, as the root's connection to it is.
+struct Agent {
+    hosts: Vec<u32>,
+    claims: Claims,
+    is_lost: bool,
+}
+
+impl Agent {
+    fn of((branch, _): (Vec<Member>, Boot)) -> Agent {
+        Agent {
+            hosts: branch.iter().map(|member| member.number).collect(),
+            claims: Claims::new(&branch),
+            is_lost: false,
+        }
+    }
+}
+
+/// Has the root of a job handle the messages of its agents, in turn. The agents have proved the job's secret, but the
 /// root must survive a host that is out of order.
 pub fn agents(bytes: &[u8]) {
     let Some((&choice, bytes)) = bytes.split_first() else {
@@ -39,10 +56,10 @@ pub fn agents(bytes: &[u8]) {
     let placement = plan::plan(&mut options, &crate::fuzzing::Around::default());
     let placement = placement.expect("hosts").expect("agents");
     let mut setup = setup::setup(&options, &placement).expect("a setup");
-    setup.branches.clear();
+    let mut agents: Vec<Agent> = setup.branches.drain(..).map(Agent::of).collect();
     let mut root = Root::of(&options, &placement, setup).expect("a root");
     // No agent is started, so messages to agents are dropped.
-    root.fence = Fence::new(false, CHILDREN);
+    root.fence = Fence::new(false, agents.len());
     let nowhere = File::options()
         .write(true)
         .open("/dev/null")
@@ -50,18 +67,30 @@ pub fn agents(bytes: &[u8]) {
     root.output.sinks = [0, 1].map(|_| Sink::new(nowhere.as_raw_fd()));
     let mut frames = Frames::default();
     frames.push(bytes);
-    let mut child = usize::from(choice >> 6) % CHILDREN;
+    let mut turn = usize::from(choice >> 6) % agents.len();
     while let Ok(Some(message)) = frames.next::<Up>() {
         // A spawned job would be started.
         let spawns = matches!(&message, Up::Line { line, .. } if line.0.windows(4).any(|word| word == b"mcmd"));
         if spawns {
             continue;
         }
-        root.hear(child, message);
+        // An agent that may say this says it; if there is none, the one whose turn it is lies and is lost.
+        let all = (turn..agents.len()).chain(0..turn);
+        let all: Vec<usize> = all.filter(|child| !agents[*child].is_lost).collect();
+        let mut speakers = all.iter().copied();
+        match speakers.find(|child| agents[*child].claims.check(&message).is_ok()) {
+            Some(child) => root.hear(child, message),
+            None => {
+                let Some(&child) = all.first() else { break };
+                agents[child].is_lost = true;
+                root.lose_hosts(&agents[child].hosts, "it lies".to_owned());
+                root.leave_fence(child);
+            }
+        }
         root.look_for_deadlock();
         root.look_at_clock();
         let _ = root.is_over();
-        child = (child + 1) % CHILDREN;
+        turn = (turn + 1) % agents.len();
     }
     let _ = root.tell_end(&options);
     root.signals.give_back();
