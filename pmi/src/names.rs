@@ -201,7 +201,7 @@ mod tests {
             format!("service=s port={long}"),
         ] {
             let said = answer(&mut names, &format!("cmd=publish_name {line}"), Rights::All);
-            assert!(said.contains("too long"), "{said}");
+            assert!(said.contains("too\\ long"), "{said}");
         }
         for number in 0..=MAX_NAMES {
             let line = format!("cmd=publish_name service={number} port=p");
