@@ -549,8 +549,10 @@ fn attempt(
         let other = transports
             .iter()
             .find(|transport| transport.name() != "shm");
+        // (Who has named another transport knows.)
         if let Some(other) = other
             && missing
+            && settings.netmod == Choice::Auto
             && speaks_for_node(pmi)
         {
             eprintln!(

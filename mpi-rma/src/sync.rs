@@ -48,6 +48,8 @@ impl Window {
         let members = self.comm.local();
         let lost = match target {
             Some(rank) => process.loss_among(|peer| peer == members.peer(rank)),
+            // What was sent to targets is asked for one by one, and fails by itself.
+            None if self.way == Way::Messages => None,
             None if process.losses() <= self.raised_losses.load(Ordering::Relaxed) => None,
             None => process.loss_among(|peer| {
                 let rank = members.rank_of(peer);
