@@ -48,8 +48,6 @@ impl Window {
         let members = self.comm.local();
         let lost = match target {
             Some(rank) => process.loss_among(|peer| peer == members.peer(rank)),
-            // What was sent to targets is asked for one by one, and fails by itself.
-            None if self.way == Way::Messages => None,
             None if process.losses() <= self.raised_losses.load(Ordering::Relaxed) => None,
             None => process.loss_among(|peer| {
                 let rank = members.rank_of(peer);
@@ -300,9 +298,10 @@ impl Window {
     /// # Errors
     /// A member is lost. The epoch is over all the same.
     pub fn unlock_all(&self, process: &Process) -> Result<()> {
-        // While all targets are still in the epoch.
+        // While all targets are still in the epoch. By messages each that was accessed is asked, and fails by itself.
         let living = match self.epochs.all() & LOCK_ALL {
             0 => Ok(()),
+            _ if self.way == Way::Messages => Ok(()),
             _ => self.check_living(process, None),
         };
         self.give_all_locks(process).and(living)
