@@ -8,12 +8,8 @@ use std::process::Command;
 use std::{env, fs};
 
 fn main() {
-    // Two of the three packages have this file above their folder; one that is missing would be built every time.
-    for path in ["build.rs", "../build.rs"] {
-        if fs::exists(path).unwrap_or(false) {
-            println!("cargo::rerun-if-changed={path}");
-        }
-    }
+    // `CC` is all that the script waits for a change of: a file named here would be looked for in each package's folder.
+    println!("cargo::rerun-if-env-changed=CC");
     println!("cargo::rustc-check-cfg=cfg(standard_abi, openmpi_abi, pointer_abi)");
     let table = mpi_table::Table::load().unwrap_or_else(|error| panic!("libmpi/table/{error}"));
     let package = env::var("CARGO_PKG_NAME").unwrap_or_default();
@@ -79,7 +75,6 @@ fn main() {
         status.is_ok_and(|status| status.success()),
         "a C compiler is needed to link; set CC to one"
     );
-    println!("cargo::rerun-if-env-changed=CC");
     println!("cargo::rustc-cdylib-link-arg=-L{}", out.display());
     println!("cargo::rustc-cdylib-link-arg=-Wl,--no-as-needed,-l:{needed}");
     // As for libmpi: of the linkers only lld takes a second version script.
