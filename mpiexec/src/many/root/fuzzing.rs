@@ -123,3 +123,18 @@ pub fn frames(bytes: &[u8]) {
     read::<Up>(bytes);
     read::<Down>(bytes);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_that_were_given_up_start_no_ranks() {
+        let mut bytes = vec![0];
+        let (hosts, text) = (vec![0], "gone".to_owned());
+        frame(&Up::Lost { hosts, text }, &mut bytes);
+        let (host, pids, notes) = (0, vec![11, 12], Vec::new());
+        frame(&Up::Started { host, pids, notes }, &mut bytes);
+        agents(&bytes);
+    }
+}
