@@ -3,6 +3,7 @@
  * object; and nothing that a handler of the program's has dealt with, which is called once.
  * ranks: 1 2
  * variants: shm
+ * throws: yes
  */
 #include <mpi.h>
 

@@ -76,7 +76,7 @@ pub fn report(arguments: &Arguments, conclusion: &Conclusion) {
     }
     if conclusion.num_ignored > 0 {
         println!(
-            "{} did not run, for lack of something or since `cargo xtask rdma-test` runs them",
+            "{} did not run, for lack of something or since `cargo xtask rdma-test` or a later stage runs them",
             conclusion.num_ignored
         );
     }

@@ -173,6 +173,7 @@ fn trial(program: &Arc<Program>, case: usize, variant: Variant, ranks: usize) ->
         needs.extend(variant.needs());
     }
     let elsewhere = variant.is_elsewhere() && !only_compile;
+    let elsewhere = elsewhere || program.throws && prefix::unwinds();
     let left_out = elsewhere || lacks::any(&name, &needs);
     let program = program.clone();
     timed(name, program.alone, move || {

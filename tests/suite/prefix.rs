@@ -20,6 +20,11 @@ pub fn target() -> Result<PathBuf> {
         .ok_or_else(|| "run the tests by `cargo test`: they lie in no target folder".into())
 }
 
+/// Whether the library under test unwinds: the one that `cargo xtask test` has built for development.
+pub fn unwinds() -> bool {
+    env::var_os(BUILT).is_some() && env::var_os("WEFT_TEST_PREFIX").is_none()
+}
+
 /// Where Weft is installed for these tests; installs it on the first call. Cargo builds only what
 /// is not up to date.
 pub fn get() -> Result<&'static Path> {

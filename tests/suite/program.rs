@@ -14,6 +14,8 @@
 //!  * env: NAME=VALUE              for the ranks
 //!  * launcher: -option            for our launcher
 //!  * timeout: 20                  seconds
+//!  * throws: yes                  exceptions pass through the library, which is built not to unwind by itself:
+//!  *                              `cargo xtask test` runs it with the optimized libraries
 //!  * alone: yes                   nothing else runs at the same time
 //!  * needs: NAME                  of the machine, a name of weft-needs
 //!  * cflags: -pthread
@@ -65,6 +67,7 @@ pub struct Program {
     pub timeout: f64,
     pub alone: bool,
     needs: Vec<&'static Need>,
+    pub throws: bool,
     cflags: Vec<String>,
     compiler: Option<String>,
     builds: Vec<(String, Vec<String>)>,
@@ -129,6 +132,7 @@ impl Program {
             timeout: 20.0,
             alone: false,
             needs: Vec::new(),
+            throws: false,
             cflags: Vec::new(),
             compiler: None,
             builds: Vec::new(),
@@ -209,6 +213,7 @@ impl Program {
             timeout: self.timeout,
             alone: self.alone,
             needs: self.needs.clone(),
+            throws: self.throws,
             launcher: self.launcher.clone(),
             cflags: self.cflags.clone(),
             compiler: self.compiler.clone(),
@@ -256,6 +261,7 @@ impl Program {
                 let need = weft_needs::ALL.iter().find(|need| need.name == value);
                 self.needs.push(need.ok_or("not a name of weft-needs")?);
             }
+            "throws" => self.throws = value == "yes",
             "launcher" => self.launcher.extend(words.map(String::from)),
             "cflags" => self.cflags.extend(words.map(String::from)),
             "compiler" => self.compiler = Some(value.into()),

@@ -113,6 +113,23 @@ pub struct Counted {
     pub work: PathBuf,
 }
 
+/// Installs what is built for development, with the optimized libraries in place of the others, in a folder of this name.
+pub fn optimized(name: &str) -> Result<PathBuf> {
+    let target = workspace::target()?;
+    let prefix = target.join(name);
+    install::run(&prefix, true)?;
+    libraries()?;
+    for (built, installed) in [
+        ("libmpi.so", "libmpi.so.12"),
+        ("libmpi_abi.so", "libmpi_abi.so.1"),
+    ] {
+        let library = prefix.join("lib").join(installed);
+        let copied = fs::copy(target.join("release").join(built), &library);
+        copied.map_err(|error| format!("{}: {error}", library.display()))?;
+    }
+    Ok(prefix)
+}
+
 /// The smallest counts of this source tree by name.
 fn counts() -> Result<BTreeMap<String, f64>> {
     libraries()?;

@@ -177,6 +177,14 @@ const SUITE: &str = "tests suite";
 
 fn programs(run: &mut Run) -> Result {
     let what = "running MPI programs on several ranks";
+    let mut command = suite(run)?;
+    let result = workspace::run_within(&mut command, what, workspace::TESTS);
+    run.take_times();
+    result
+}
+
+/// The command that runs all programs of this run.
+fn suite(run: &Run) -> Result<Command> {
     let suite = run.units.iter().find(|one| one.name == SUITE);
     let mut command = suite
         .ok_or("the suite of programs was not built")?
@@ -187,14 +195,16 @@ fn programs(run: &mut Run) -> Result {
         PATIENCE,
         env::var(PATIENCE).unwrap_or(SUITE_PATIENCE.into()),
     );
-    let result = workspace::run_within(&mut command, what, workspace::TESTS);
-    run.take_times();
-    result
+    Ok(command)
 }
 
-/// Checks what is installed: link-time optimization must not lose symbols that only assembler mentions.
+/// Programs through whose library exceptions pass, which those built here for development would not let through.
+const THROWING: &str = "cxx_errors/";
+
+/// Checks what is installed: link-time optimization must not lose symbols that only assembler mentions, and exceptions
+/// of C++ must pass.
 fn symbols(run: &mut Run) -> Result {
-    instructions::libraries()?;
+    let prefix = instructions::optimized("optimized-prefix")?;
     let library = workspace::target()?.join("release/libmpi.so");
     let symbols = run
         .units
@@ -207,7 +217,15 @@ fn symbols(run: &mut Run) -> Result {
     let equip = |command: &mut Command| {
         command.env("WEFT_TEST_LIBRARY", &library);
     };
-    units::run(&symbols, equip, &run.folder).1
+    units::run(&symbols, equip, &run.folder).1?;
+    let mut command = suite(run)?;
+    command
+        .env("WEFT_TEST_PREFIX", prefix)
+        .env("WEFT_TEST_NAMES", THROWING);
+    let what = "running programs with exceptions";
+    let result = workspace::run_within(&mut command, what, workspace::TESTS);
+    run.take_times();
+    result
 }
 
 fn count(run: &mut Run) -> Result {

@@ -8,7 +8,6 @@
 //! Of the programs in `tests/c` those run that name a variant with RDMA devices (`verbs`, `verbs-hosts`,
 //! `ofi-verbs`, `ucx-verbs`); `WEFT_TEST_ALL_VERBS=1` makes it all.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -85,19 +84,11 @@ pub fn run(filter: Option<&str>) -> Result {
 
 /// Where Weft is installed for them.
 fn prefix(optimized: bool) -> Result<PathBuf> {
-    let target = workspace::target()?;
-    let prefix = target.join(if optimized {
-        "rdma-prefix"
-    } else {
-        "test-prefix"
-    });
-    crate::install::run(&prefix, true)?;
     if optimized {
-        crate::instructions::libraries()?;
-        let library = prefix.join("lib/libmpi.so.12");
-        let copied = fs::copy(target.join("release/libmpi.so"), &library);
-        copied.map_err(|error| format!("{}: {error}", library.display()))?;
+        return crate::instructions::optimized("rdma-prefix");
     }
+    let prefix = workspace::target()?.join("test-prefix");
+    crate::install::run(&prefix, true)?;
     Ok(prefix)
 }
 
