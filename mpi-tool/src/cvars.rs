@@ -1,6 +1,7 @@
 //! Control variables: those of [`mpi_init::settings`].
 
 use std::ffi::c_int;
+use std::sync::OnceLock;
 
 use mpi_init::settings::{self, Variable};
 use mpi_objects::predefined::{MPI_CHAR, MPI_Datatype, MPI_INT};
@@ -96,7 +97,8 @@ pub trait Cvar {
     /// The type of its elements.
     fn datatype(&self) -> MPI_Datatype;
 
-    /// Who must change it together; read-only from `MPI_Init` on, which reads the variables for good.
+    /// Who must change it together. Read-only if the first query of any variable comes after `MPI_Init`, which reads the
+    /// variables for good; the answer never changes (MPI-5.0 section 15.3.6).
     fn scope(&self) -> Scope;
 
     /// What the interface says of it.
@@ -142,7 +144,8 @@ impl Cvar for Variable {
     }
 
     fn scope(&self) -> Scope {
-        if settings::are_chosen() {
+        static CAME_LATE: OnceLock<bool> = OnceLock::new();
+        if *CAME_LATE.get_or_init(settings::are_chosen) {
             Scope::ReadOnly
         } else if self.help.contains("same on all ranks") {
             Scope::AllEq
