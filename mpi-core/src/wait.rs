@@ -53,7 +53,7 @@ pub struct WaitPolicy {
 const FIRST_CHECK: u32 = 8;
 
 /// How long a waiter spins on a contended core: a quarter of the shortest slice, so that most of it is
-/// left when the waiter is woken (docs/performance.md#among-programs-that-compute).
+/// left when the waiter is woken (docs/performance.md#among-busy-sessions).
 pub(crate) const SPIN_CONTENDED: Duration = Duration::from_micros(150);
 
 /// A spinning waiter reads the clock after each of this many fruitless polls.
