@@ -15,7 +15,6 @@ pub mod attributes;
 pub mod binding;
 pub mod class_texts;
 pub mod codes;
-pub mod counts;
 pub mod data;
 mod datareps;
 pub mod debugger;
@@ -33,6 +32,8 @@ mod tool_calls;
 mod tool_codes;
 pub mod version;
 pub mod win_values;
+
+pub(crate) use mpi_objects::counts;
 
 /// The exported functions: `PMPI_X`, with `MPI_X` as weak aliases.
 #[allow(

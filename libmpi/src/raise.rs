@@ -84,7 +84,7 @@ pub fn raise(error: Error, function: &'static str, on: On, args: &[(&'static str
             Some(file) => On::File(file),
             None => On::Comm(owner as MPI_Comm),
         });
-    let error = with_cause(error);
+    let error = fatal::with_cause(error);
     let class = class_code(error.class());
     events::tell(events::ERROR, [class, 0, 0]);
     if matches!(
@@ -146,36 +146,10 @@ pub fn take_thrown() -> bool {
 /// A code for an error that a status tells of: the function that began the operation is not known
 /// any more.
 pub fn code(error: &Error) -> c_int {
-    let error = with_cause(error.clone());
+    let error = fatal::with_cause(error.clone());
     match error.class() {
         Class::User(code) => code,
         class => codes::remember(class_code(class), || summary(&error, "")),
-    }
-}
-
-/// The error, of class [`Class::ProcAborted`] if the process that is lost was ended by `MPI_Abort`: the launcher is asked.
-#[cold]
-fn with_cause(error: Error) -> Error {
-    if error.class() != Class::ProcFailed {
-        return error;
-    }
-    // What is said of a loss begins with whose it is.
-    let (_, rest) = error.detail().split_once("process ").unwrap_or_default();
-    let (peer, rest) = rest.split_once(' ').unwrap_or_default();
-    let is_loss = rest.starts_with("is lost: ") || rest.starts_with("of the job is lost: ");
-    let peer = Some(peer)
-        .filter(|_| is_loss)
-        .and_then(|peer| peer.parse().ok());
-    match peer.filter(|peer| fatal::is_aborted(*peer)) {
-        Some(peer) => {
-            let detail = format!("process {peer} was ended by MPI_Abort on a communicator of it");
-            let aborted = Error::new(Class::ProcAborted, detail);
-            match error.origin() {
-                Some(owner) => aborted.on(owner),
-                None => aborted,
-            }
-        }
-        None => error,
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use mpi_core::comm::Comm;
 use mpi_core::group::Group;
+use mpi_core::{Class, Error};
 
 use crate::library::LIBRARY;
 
@@ -73,4 +74,30 @@ fn end(code: c_int, ranks: Option<&Vec<u32>>) -> ! {
     // SAFETY: ends the process at once: handlers of the program that expect a working MPI don't
     // run.
     unsafe { libc::_exit(code) }
+}
+
+/// The error, of class [`Class::ProcAborted`] if the process that is lost was ended by `MPI_Abort`: the launcher is asked.
+#[cold]
+pub fn with_cause(error: Error) -> Error {
+    if error.class() != Class::ProcFailed {
+        return error;
+    }
+    // What is said of a loss begins with whose it is.
+    let (_, rest) = error.detail().split_once("process ").unwrap_or_default();
+    let (peer, rest) = rest.split_once(' ').unwrap_or_default();
+    let is_loss = rest.starts_with("is lost: ") || rest.starts_with("of the job is lost: ");
+    let peer = Some(peer)
+        .filter(|_| is_loss)
+        .and_then(|peer| peer.parse().ok());
+    match peer.filter(|peer| is_aborted(*peer)) {
+        Some(peer) => {
+            let detail = format!("process {peer} was ended by MPI_Abort on a communicator of it");
+            let aborted = Error::new(Class::ProcAborted, detail);
+            match error.origin() {
+                Some(owner) => aborted.on(owner),
+                None => aborted,
+            }
+        }
+        None => error,
+    }
 }

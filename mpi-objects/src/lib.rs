@@ -9,6 +9,7 @@ pub mod attribute_value;
 pub mod bsend;
 pub mod colors;
 pub mod comms;
+pub mod counts;
 pub mod datareps;
 pub mod departed;
 pub mod destructors;

@@ -18,7 +18,7 @@ fn variant(name: &str, single_copy: bool) -> Variant {
     variant.effort.process_messages = 20_000;
     variant.effort.rounds = 4000;
     variant.told = Told::Asked;
-    variant.advice = "WEFT_SHM=0";
+    variant.advice = "has ended without MPI_Finalize";
     variant.lacking(
         &[
             "everything_works_between_two_namespaces",

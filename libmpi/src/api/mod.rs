@@ -95,31 +95,7 @@ pub mod world;
 use std::ffi::c_int;
 
 use mpi_core::{Class, Error, Result};
-
-/// Writes a result to where the program wants it; `name` is the parameter's.
-///
-/// # Errors
-/// [`Class::Arg`] when the program gave NULL.
-///
-/// # Safety
-/// Another pointer than NULL is valid for a write.
-pub(crate) unsafe fn put<T>(out: *mut T, name: &str, value: T) -> Result<()> {
-    if out.is_null() {
-        return Err(null(name));
-    }
-    // SAFETY: not NULL, and then valid by the contract of this function.
-    unsafe { out.write(value) };
-    Ok(())
-}
-
-/// The error for an address that must not be NULL.
-#[cold]
-pub(crate) fn null(name: &str) -> Error {
-    Error::new(
-        Class::Arg,
-        format!("{name} is NULL; it must be the address of a variable"),
-    )
-}
+pub(crate) use mpi_objects::counts::{null, put};
 
 /// The length of an array argument.
 ///

@@ -31,7 +31,7 @@ const FLOORS: &[&[&str]] = &[
         "weft-check",
         "weft-mqs",
     ],
-    &["xtask", "weft-tests"],
+    &["xtask", "weft-tests", "weft-fuzz"],
 ];
 
 /// The floor of a crate.

@@ -9,8 +9,11 @@ use std::ffi::c_int;
 use mpi_coll::Ints;
 use mpi_core::{Class, Error, Result};
 
-use crate::abi::{MPI_Count, MPI_UNDEFINED};
-use crate::api::{null, put};
+/// A large count, as `MPI_Count`.
+type Count = i64;
+
+/// `MPI_UNDEFINED`.
+const UNDEFINED: c_int = -32766;
 
 /// An array of integers that is read.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +21,7 @@ pub enum IntArray {
     /// Of a function with ints.
     Int(*const c_int),
     /// Of a function with large counts.
-    Large(*const MPI_Count),
+    Large(*const Count),
 }
 
 impl IntArray {
@@ -59,7 +62,7 @@ pub enum IntOut {
     /// Of a function with ints.
     Int(*mut c_int),
     /// Of a function with large counts.
-    Large(*mut MPI_Count),
+    Large(*mut Count),
 }
 
 impl IntOut {
@@ -72,10 +75,10 @@ impl IntOut {
     }
 
     /// The largest integer that fits.
-    pub fn largest(self) -> MPI_Count {
+    pub fn largest(self) -> Count {
         match self {
             IntOut::Int(_) => c_int::MAX.into(),
-            IntOut::Large(_) => MPI_Count::MAX,
+            IntOut::Large(_) => Count::MAX,
         }
     }
 
@@ -83,7 +86,7 @@ impl IntOut {
     ///
     /// # Safety
     /// Another pointer than NULL is valid.
-    pub unsafe fn get(self, name: &str) -> Result<MPI_Count> {
+    pub unsafe fn get(self, name: &str) -> Result<Count> {
         if self.is_null() {
             return Err(null(name));
         }
@@ -107,11 +110,11 @@ impl IntOut {
             match self {
                 IntOut::Int(place) => {
                     let value = value.and_then(|value| value.try_into().ok());
-                    put(place, name, value.unwrap_or(MPI_UNDEFINED))
+                    put(place, name, value.unwrap_or(UNDEFINED))
                 }
                 IntOut::Large(place) => {
                     let value = value.and_then(|value| value.try_into().ok());
-                    put(place, name, value.unwrap_or(MPI_UNDEFINED.into()))
+                    put(place, name, value.unwrap_or(UNDEFINED.into()))
                 }
             }
         }
@@ -121,7 +124,7 @@ impl IntOut {
     ///
     /// # Safety
     /// Another pointer than NULL is valid.
-    pub unsafe fn put(self, name: &str, value: MPI_Count, what: &str) -> Result<()> {
+    pub unsafe fn put(self, name: &str, value: Count, what: &str) -> Result<()> {
         // SAFETY: by the contract of this function.
         unsafe {
             match self {
@@ -135,8 +138,31 @@ impl IntOut {
     }
 }
 
+/// Writes a result to where the program wants it.
+///
+/// # Safety
+/// Another pointer than NULL is valid.
+pub unsafe fn put<T>(out: *mut T, name: &str, value: T) -> Result<()> {
+    if out.is_null() {
+        return Err(null(name));
+    }
+    // SAFETY: not NULL, and then valid by the contract of this function.
+    unsafe { out.write(value) };
+    Ok(())
+}
+
+/// The error for an address that must not be NULL.
 #[cold]
-pub(crate) fn too_large(value: MPI_Count, what: &str) -> Error {
+pub fn null(name: &str) -> Error {
+    Error::new(
+        Class::Arg,
+        format!("{name} is NULL; it must be the address of a variable"),
+    )
+}
+
+/// The error for a number that a result of type int can't hold; `what` says what it is.
+#[cold]
+pub fn too_large(value: Count, what: &str) -> Error {
     Error::new(
         Class::Count,
         format!(
@@ -160,14 +186,14 @@ mod tests {
                 narrow.put_defined("count", Some(value)).unwrap();
                 wide.put_defined("count", Some(value)).unwrap();
                 let fits = value <= c_int::MAX as usize;
-                assert_eq!(int, if fits { value as c_int } else { MPI_UNDEFINED });
-                assert_eq!(large, value as MPI_Count);
-                let value = value as MPI_Count;
+                assert_eq!(int, if fits { value as c_int } else { UNDEFINED });
+                assert_eq!(large, value as Count);
+                let value = value as Count;
                 assert_eq!(narrow.put("size", value, "the size").is_ok(), fits);
                 assert!(wide.put("size", value, "the size").is_ok());
             }
             wide.put_defined("count", None).unwrap();
-            assert_eq!(large, MPI_UNDEFINED.into());
+            assert_eq!(large, UNDEFINED.into());
             assert!(IntOut::Int(std::ptr::null_mut()).get("size").is_err());
         }
     }
