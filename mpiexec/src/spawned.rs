@@ -125,9 +125,8 @@ fn tell_end(preput: &[(String, String)], why: &str) {
 fn tell_end_at(at: SocketAddr, secret: &Secret, text: &[u8]) -> io::Result<()> {
     const PROTOCOL: Protocol = Protocol::new(port_name::LABEL, 1);
     let mut stream = TcpStream::connect_timeout(&at, ANSWER)?;
-    stream.set_read_timeout(Some(PROOF))?;
-    stream.set_write_timeout(Some(PROOF))?;
-    let keys = handshake::initiate(&mut stream, &PROTOCOL, &[port_name::ENDED], secret)?;
+    let context = [port_name::ENDED];
+    let keys = handshake::initiate_within(&stream, PROOF, &PROTOCOL, &context, secret)?;
     let mut frame = Vec::new();
     let mut sealed = Sealed::new(&keys, Role::Initiator, port_name::MAX_TEXT);
     sealed.seal(text, &mut frame).map_err(io::Error::other)?;

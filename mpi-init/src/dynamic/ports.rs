@@ -265,9 +265,11 @@ pub fn connect(
 ) -> Result<SealedSocket> {
     let wrong = |why: String| Error::new(Class::Port, why);
     let name = PortName::parse(name).ok_or_else(|| {
+        // What is behind a slash may be the secret of a port whose name was cut off, or has a blank behind it.
+        let (begin, end) = name.split_once('/').map_or((name, ""), |(begin, _)| (begin, "/..."));
         wrong(format!(
-            "'{}' is not the name of a port; take it as MPI_Open_port or MPI_Lookup_name gave it",
-            name.escape_debug()
+            "'{}{end}' is not the name of a port; take it as MPI_Open_port or MPI_Lookup_name gave it",
+            begin.escape_debug()
         ))
     })?;
     let secret = name.secret.as_deref().and_then(Secret::from_hex);

@@ -200,9 +200,14 @@ impl Link {
     }
 }
 
-/// Makes sure of the parent at the other end, as the agent of `host`.
-pub fn introduce(stream: &mut TcpStream, host: u32, secret: &Secret) -> io::Result<Keys> {
-    match handshake::initiate(stream, &PROTOCOL, &context(host), secret) {
+/// Makes sure of the parent at the other end, as the agent of `host`, within `time`.
+pub fn introduce(
+    stream: &TcpStream,
+    time: Duration,
+    host: u32,
+    secret: &Secret,
+) -> io::Result<Keys> {
+    match handshake::initiate_within(stream, time, &PROTOCOL, &context(host), secret) {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             Err(io::Error::other("somebody else answers there"))
         }

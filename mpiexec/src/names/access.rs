@@ -9,7 +9,8 @@ use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::Duration;
 
 use netmod_kit::admission::{Protocol, Secret, random};
-use rustix::net::sockopt::socket_peercred;
+use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 use rustix::process::geteuid;
 
 use super::channel::Channel;
@@ -99,9 +100,24 @@ pub fn listen() -> io::Result<(UnixListener, String)> {
     Ok((listener, name))
 }
 
+/// Connects to a socket, which may be anybody's: it is not waited for without end.
+fn connect(name: &str) -> io::Result<UnixStream> {
+    let name = SocketAddrUnix::new_abstract_name(name.as_bytes())?;
+    let socket = socket_with(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    // Bounds the wait for room in the listener's queue, too.
+    set_socket_timeout(&socket, Timeout::Send, Some(ANSWER))?;
+    rustix::net::connect(&socket, &name)?;
+    Ok(UnixStream::from(socket))
+}
+
 /// Connects to the socket of a name server, if that is a process of the same user on the same host.
 pub fn call_own(name: &str) -> Option<Channel> {
-    let stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(name).ok()?).ok()?;
+    let stream = connect(name).ok()?;
     stream.set_read_timeout(Some(ANSWER)).ok()?;
     stream.set_write_timeout(Some(ANSWER)).ok()?;
     is_own(&stream).then(|| Channel::own(stream))

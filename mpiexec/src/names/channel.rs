@@ -4,10 +4,13 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
+use std::time::Instant;
 
 use netmod_kit::admission::{Keys, Role, Sealed};
 use pmi::names::MAX_LENGTH;
 use pmi::wire::Lines;
+
+use super::access::ANSWER;
 
 /// Bytes of a line, at most: two names and what is around them.
 const MAX_LINE: usize = 2 * MAX_LENGTH + 256;
@@ -61,6 +64,10 @@ impl Channel {
                 let bytes = stream.read(&mut buffer)?;
                 sealed.push(&buffer[..bytes]);
                 while let Some(line) = sealed.next_frame().map_err(io::Error::other)? {
+                    // It would be two for whoever it is passed on to.
+                    if line.contains(&b'\n') {
+                        return Err(io::Error::other("a frame has more than a line"));
+                    }
                     take(&line);
                 }
                 Ok(bytes > 0)
@@ -79,14 +86,18 @@ impl Channel {
         }
     }
 
-    /// Sends a line and waits for one, as long as the socket's time-outs allow.
+    /// Sends a line and waits for one, a little longer than the socket's time-outs at most.
     ///
     /// # Errors
     /// The other end is gone or does not answer.
     pub fn ask(&mut self, line: &[u8]) -> io::Result<Vec<u8>> {
         self.send(line)?;
         let mut answer = None;
+        let end = Instant::now() + ANSWER;
         while answer.is_none() {
+            if Instant::now() >= end {
+                return Err(ErrorKind::TimedOut.into());
+            }
             if !self.receive(|line| answer = Some(line.to_vec()))? {
                 break;
             }

@@ -231,7 +231,10 @@ impl Server {
         {
             let rights = match context == [SECRET] {
                 true => Rights::All,
-                false => Rights::LookUp,
+                false => {
+                    self.pending.disregard_proof();
+                    Rights::LookUp
+                }
             };
             self.add(Channel::sealed(connection, &keys, Role::Responder), rights);
         }

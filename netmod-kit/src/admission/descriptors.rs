@@ -35,9 +35,9 @@ pub fn is_among_last(fd: RawFd) -> bool {
     u64::try_from(fd).is_ok_and(|fd| fd >= limit - limit / 16)
 }
 
-/// Number of slots for unproved connections that leaves most of the descriptors to the program: an eighth of the hard
-/// limit, from 16 to 1,024.
+/// Number of slots for unproved connections that leaves most of the descriptors to the program: an eighth of the soft
+/// limit, from 16 to 1,024. Strangers alone must not bring about that it is raised.
 pub fn spare_slots() -> usize {
-    let most = getrlimit(Resource::Nofile).maximum;
+    let most = getrlimit(Resource::Nofile).current;
     most.map_or(1024, |most| (most / 8).clamp(16, 1024) as usize)
 }

@@ -8,6 +8,8 @@
 
 use std::fmt;
 use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
 
 use super::secret::{Secret, random};
 
@@ -218,6 +220,59 @@ pub fn initiate(
     let (proof, keys) = initiator.answer(&challenge)?;
     stream.write_all(&proof)?;
     Ok(keys)
+}
+
+/// Carries out the initiator's part over a TCP stream within `time`, however slowly the other end sends. Both time-outs of
+/// the stream are `time` afterwards.
+///
+/// # Errors
+/// As [`initiate`]; the time is over.
+pub fn initiate_within(
+    stream: &TcpStream,
+    time: Duration,
+    protocol: &Protocol,
+    context: &[u8],
+    secret: &Secret,
+) -> io::Result<Keys> {
+    let end = Instant::now() + time;
+    let keys = initiate(&mut Within { stream, end }, protocol, context, secret)?;
+    stream.set_read_timeout(Some(time))?;
+    stream.set_write_timeout(Some(time))?;
+    Ok(keys)
+}
+
+/// A stream whose reads and writes are to be over at the same moment.
+struct Within<'a> {
+    stream: &'a TcpStream,
+    end: Instant,
+}
+
+impl Within<'_> {
+    fn left(&self) -> io::Result<Duration> {
+        let left = self.end.saturating_duration_since(Instant::now());
+        match left.is_zero() {
+            true => Err(io::ErrorKind::TimedOut.into()),
+            false => Ok(left),
+        }
+    }
+}
+
+impl Read for Within<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(Some(self.left()?))?;
+        self.stream.read(buffer)
+    }
+}
+
+impl Write for Within<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.set_write_timeout(Some(self.left()?))?;
+        self.stream.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
 }
 
 #[cfg(test)]

@@ -190,6 +190,11 @@ impl<C: Read + Write + AsFd> Pending<C> {
         oldest.is_some()
     }
 
+    /// Takes back what the last proof has earned: everybody knows its secret, so that it says nothing of the caller.
+    pub fn disregard_proof(&mut self) {
+        self.grace = (self.grace / 2).max(SHORTEST_GRACE);
+    }
+
     fn remove(&mut self, at: usize) -> Option<Box<Slot<C>>> {
         let (_, slot) = self.slots.get_mut(at)?.take()?;
         self.count -= 1;

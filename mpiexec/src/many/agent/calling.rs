@@ -100,11 +100,9 @@ fn call(greeting: &Greeting, until: Instant) -> Result<(TcpStream, Keys), String
         refused = Vec::new();
         for address in &addresses {
             let attempt = || {
-                let mut stream = TcpStream::connect_timeout(address, ATTEMPT)?;
+                let stream = TcpStream::connect_timeout(address, ATTEMPT)?;
                 stream.set_nodelay(true)?;
-                stream.set_read_timeout(Some(ANSWER))?;
-                stream.set_write_timeout(Some(ANSWER))?;
-                let keys = introduce(&mut stream, greeting.host, &greeting.secret)?;
+                let keys = introduce(&stream, ANSWER, greeting.host, &greeting.secret)?;
                 Ok((stream, keys))
             };
             match attempt() {
