@@ -42,8 +42,8 @@ use crate::abi::{
     MPI_Session, MPI_Status, MPI_UNDEFINED, MPI_Win,
 };
 use crate::api::null;
-use crate::counts::{IntOut, too_large};
 use crate::{ops, status};
+use mpi_objects::counts::{IntOut, too_large};
 
 /// What the table says that a parameter is; handles are all integers, so their types don't.
 pub mod kind {

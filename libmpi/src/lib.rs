@@ -33,8 +33,6 @@ mod tool_codes;
 pub mod version;
 pub mod win_values;
 
-pub(crate) use mpi_objects::counts;
-
 /// The exported functions: `PMPI_X`, with `MPI_X` as weak aliases.
 #[allow(
     unused_unsafe,
@@ -47,10 +45,10 @@ mod shims {
     #[allow(clippy::wildcard_imports, reason = "all types and constants of mpi.h")]
     use crate::abi::*;
     use crate::args::{given, kind};
-    use crate::counts::{IntArray, IntOut};
     #[cfg(pointer_abi)]
     use crate::outward::{self, Outward, OutwardFile};
     use crate::raise::{Arg, On, raise};
+    use mpi_objects::counts::{IntArray, IntOut};
     use std::ffi::{c_char, c_double, c_int, c_void};
 
     include!(concat!(env!("OUT_DIR"), "/shims.rs"));

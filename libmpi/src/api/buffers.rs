@@ -15,7 +15,7 @@ use super::{null, put};
 use crate::abi::{MPI_BSEND_OVERHEAD, MPI_BUFFER_AUTOMATIC};
 use crate::abi::{MPI_Comm, MPI_Count, MPI_Request, MPI_Session};
 use crate::args::LiveComm;
-use crate::counts::IntOut;
+use mpi_objects::counts::IntOut;
 
 /// The buffer of a communicator's own; an empty one if it has none.
 fn of_comm(comm: MPI_Comm) -> Result<Arc<Buffered>> {

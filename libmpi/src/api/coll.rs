@@ -21,7 +21,7 @@ use crate::abi::{
     MPI_BYTE, MPI_Comm, MPI_Count, MPI_Datatype, MPI_IN_PLACE, MPI_Info, MPI_PROC_NULL, MPI_ROOT,
     MPI_Request,
 };
-use crate::counts::IntArray;
+use mpi_objects::counts::IntArray;
 
 /// What to do with a call.
 #[derive(Clone, Copy)]

@@ -12,7 +12,7 @@ use super::coll::{
 };
 use super::coll_again::{again, bcast_again, gather_again, scatter_again};
 use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request};
-use crate::counts::IntArray;
+use mpi_objects::counts::IntArray;
 
 /// After a call whose blocks are all of this datatype, and which may come again: the handle of a predefined one always
 /// means the same.

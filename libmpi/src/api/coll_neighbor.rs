@@ -9,7 +9,7 @@ use mpi_core::Result;
 
 use super::coll::{Blocks, How, Site, TypeList, demand_blocks_apart, demand_buffer};
 use crate::abi::{MPI_Aint, MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request};
-use crate::counts::IntArray;
+use mpi_objects::counts::IntArray;
 
 const PLACE: &str = "in a neighbourhood collective";
 

@@ -16,8 +16,8 @@ use super::coll_equal;
 use crate::abi::{
     MPI_Comm, MPI_Count, MPI_Datatype, MPI_IN_PLACE, MPI_Op, MPI_Request, MPIX_EQUAL,
 };
-use crate::counts::IntArray;
 use crate::ops;
+use mpi_objects::counts::IntArray;
 
 const BUFFERS: &str = "sendbuf and recvbuf";
 

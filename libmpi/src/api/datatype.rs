@@ -12,7 +12,7 @@ use mpi_objects::types::{self, TypeObject};
 use super::null;
 use crate::abi::{self, MPI_Aint, MPI_Count, MPI_DATATYPE_NULL, MPI_Datatype};
 use crate::args::Out;
-use crate::counts::IntArray;
+use mpi_objects::counts::IntArray;
 
 /// The datatype behind a handle.
 fn datatype(handle: MPI_Datatype) -> Result<&'static Datatype> {

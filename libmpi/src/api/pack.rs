@@ -9,7 +9,7 @@ use mpi_objects::types;
 
 use super::{null, put};
 use crate::abi::{MPI_Aint, MPI_Comm, MPI_Count, MPI_Datatype};
-use crate::counts::IntOut;
+use mpi_objects::counts::IntOut;
 
 /// The length of a pack buffer.
 fn length(name: &str, value: i64) -> Result<usize> {

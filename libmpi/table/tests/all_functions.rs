@@ -75,8 +75,8 @@ fn shims_of_all_functions_compile() {
          pub enum Text {{}} pub enum Callback {{}} }} \
          pub unsafe fn given<K, R, T: From<R>>(raw: R, _: &'static str) -> Result<T, crate::mpi_core::Error> \
          {{ Ok(raw.into()) }} }}\n\
-         mod api {{ pub mod all {{ use std::ffi::*; use crate::abi::*; use crate::counts::*;\n{}}} }}\n\
-         mod shims {{ use std::ffi::*; use crate::abi::*; use crate::args::{{given, kind}}; use crate::counts::*; use crate::raise::{{Arg, On, raise}}; use crate::mpi_core;\n\
+         mod api {{ pub mod all {{ use std::ffi::*; use crate::abi::*; use mpi_objects::counts::*;\n{}}} }}\n\
+         mod shims {{ use std::ffi::*; use crate::abi::*; use crate::args::{{given, kind}}; use mpi_objects::counts::*; use crate::raise::{{Arg, On, raise}}; use crate::mpi_core;\n\
          {}}}\n",
         table.rust_constants(),
         implementations(&table),
