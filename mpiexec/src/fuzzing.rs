@@ -1,4 +1,4 @@
-//! Entry points of the fuzz targets. No part of the interface.
+//! Entry points of the fuzz targets; not part of the interface.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};

@@ -1,4 +1,4 @@
-//! Published names (`MPI_Publish_name`): the way from a job to whoever keeps them.
+//! Published names (`MPI_Publish_name`): the connection from a job to the launcher or server that keeps them.
 //!
 //! The launcher of a job keeps the names of its ranks. A spawned job asks the launcher of the job that spawned it. With
 //! `-nameserver` they are kept by a server ([`server`]) that jobs of several users and hosts may share. Every client gets
@@ -42,7 +42,7 @@ pub struct Upstream {
     waiting: VecDeque<Asker>,
 }
 
-/// The way there.
+/// The connection to the launcher or server that keeps the names.
 enum Way {
     /// The launcher of the job that spawned this one.
     Parent(RawFd, Lines),
@@ -55,20 +55,20 @@ enum Way {
 /// A name server that knows nothing of this job: it is called anew for each question.
 struct Guest {
     places: Vec<SocketAddr>,
-    /// What is missing for more.
+    /// The error text of all requests but lookups: what the job lacks for them.
     missing: String,
 }
 
-/// What has become of a question.
+/// The outcome of [`Upstream::ask`].
 pub enum Asked {
-    /// The answer will come.
+    /// The server will answer later.
     Sent,
-    /// This is the answer.
+    /// The server has answered.
     Answered(Vec<u8>),
 }
 
 impl Upstream {
-    /// As the command line says; `None` if names are kept here.
+    /// Connects as the command line says. Returns `None` if this launcher keeps the names itself.
     pub fn of(options: &Options) -> Result<Option<Upstream>, Unfit> {
         let way = if let Some(name) = &options.name_server {
             let unfit = |why| Unfit {
@@ -87,7 +87,7 @@ impl Upstream {
         }))
     }
 
-    /// Where answers come from, unless they come at once.
+    /// Returns the descriptor from which answers are read. Returns `None` if they come at once.
     pub fn descriptor(&self) -> Option<RawFd> {
         match &self.way {
             Way::Parent(fd, _) => Some(*fd),
@@ -96,7 +96,7 @@ impl Upstream {
         }
     }
 
-    /// Asks; the line has its newline.
+    /// Sends a request. `line` ends with a newline.
     pub fn ask(&mut self, asker: Asker, line: &[u8]) -> Asked {
         // Questions are short, and each waits for its answer.
         let asked = match &mut self.way {
@@ -149,7 +149,7 @@ pub fn lost(line: Option<&[u8]>) -> Vec<u8> {
     refusal(line, "the name server is gone")
 }
 
-/// The answer to a question that can't be carried out.
+/// Returns the answer to a request that fails.
 fn refusal(line: Option<&[u8]>, why: &str) -> Vec<u8> {
     let command = line.map(|line| Line::parse(line).command().to_vec());
     let result = match command.as_deref() {
@@ -166,7 +166,7 @@ fn refusal(line: Option<&[u8]>, why: &str) -> Vec<u8> {
     .concat()
 }
 
-/// Connects to the first place that answers.
+/// Connects to the first address that answers.
 fn call(places: &[SocketAddr]) -> io::Result<TcpStream> {
     let mut result = Err(io::Error::other("it has no address"));
     for place in places {
@@ -190,10 +190,10 @@ fn prove(places: &[SocketAddr], context: u8, secret: &Secret) -> io::Result<Chan
     Ok(Channel::sealed(stream, &keys, Role::Initiator))
 }
 
-/// Finds the name server and the best way to it.
+/// Connects to the name server with the most rights that this job can prove.
 ///
 /// # Errors
-/// The rest of a sentence about it.
+/// The failure, as a predicate whose subject is the server.
 fn find(name: &str, file: Option<&OsStr>) -> Result<Way, String> {
     let unreachable = |error: io::Error| {
         format!("can't be reached: {error}; start it there with 'mpiexec -name-server'")
@@ -207,13 +207,13 @@ fn find(name: &str, file: Option<&OsStr>) -> Result<Way, String> {
     let file = file
         .transpose()
         .map_err(|why| format!("can't be asked: {why}"))?;
-    // Guests are many, perhaps, and make way for each other: who can do without being one does.
+    // Guests may be many and are dropped oldest first: a client with the secret proves it without being a guest.
     if let Some((_, secret)) = &file
         && let Ok(channel) = prove(&places, SECRET, secret)
     {
         return Ok(Way::Trusted(channel));
     }
-    // What a server says of itself is believed only as far as it can be proved.
+    // The greeting is unproved: it only decides which proof to try.
     let mut guest = prove(&places, GUEST.0, &GUEST.1).map_err(unreachable)?;
     let greeting = guest.ask(Greeting::QUESTION).map_err(unreachable)?;
     let greeting = Greeting::parse(&greeting)
@@ -249,7 +249,7 @@ fn find(name: &str, file: Option<&OsStr>) -> Result<Way, String> {
 }
 
 impl Guest {
-    /// The answer to a question.
+    /// Returns the answer to a request.
     fn ask(&self, line: &[u8]) -> Vec<u8> {
         if Line::parse(line).command() != b"lookup_name" {
             return refusal(Some(line), &self.missing);
@@ -260,7 +260,7 @@ impl Guest {
         };
         let port = Line::parse(&answer).text("port");
         match port.as_deref().and_then(PortName::parse) {
-            // The server has proved nothing: were there a secret it could be anybody's.
+            // The server has proved nothing, so a secret in its answer could be an attacker's.
             Some(port) => {
                 let port = port.without_secret().to_text(usize::MAX);
                 format!("cmd=lookup_result rc=0 info=ok port={port}\n").into_bytes()

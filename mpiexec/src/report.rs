@@ -133,12 +133,12 @@ pub fn signal_hint(number: i32) -> &'static str {
         _ => "",
     }
 }
-/// What happened if a rank ends because it has lost another, after that one, or one like it, has left without a word.
+/// Describes the end of a rank that has lost another rank, after a rank exited without `MPI_Finalize`.
 pub fn after_deserter(name: &str, text: &str) -> String {
     format!("{name} exited with code 0 without calling MPI_Finalize, and {text}")
 }
 
-/// The others of so many ranks that one has aborted, in words.
+/// Names the other ranks of a communicator of `ranks` ranks on which one called `MPI_Abort`.
 pub fn ended_with(ranks: usize) -> String {
     match ranks {
         0 | 1 => "no other rank".to_string(),

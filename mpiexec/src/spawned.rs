@@ -23,9 +23,9 @@ use crate::system;
 pub use offspring::{Offspring, Whose};
 pub use pool::{read_used, show, slots};
 
-/// The option that says so, always the first and the only one on the command line, which every user can read. Two
-/// descriptors follow: a socket from which all other options come and on which this program answers whether the job has
-/// been started, and where names are published; -1 for none.
+/// The option of a spawned job's launcher: the only one on the command line, which every user can read. Two descriptors
+/// follow: a socket, from which the launcher reads all other options and on which it answers whether the job was
+/// started; and the descriptor for published names, or -1.
 pub const SPAWNED: &str = "spawned-by";
 /// A key and a value that the job's key-value space has from the beginning.
 pub const PREPUT: &str = "preput";
@@ -41,7 +41,7 @@ pub const USED: &str = "spawn-used";
 const PARENT: &str = "weft-parent";
 /// Time that an address has to answer.
 const ANSWER: Duration = Duration::from_millis(200);
-/// Time that the process that waits for a spawned job has to prove that it does.
+/// Time that the process waiting for a spawned job has to prove the port's secret.
 const PROOF: Duration = Duration::from_secs(10);
 
 /// What a spawned job has been told.
@@ -96,8 +96,8 @@ impl Spawned {
     }
 }
 
-/// Tells the process that waits for the processes of a job with these keys to connect that there are none any more. If
-/// they have connected, nobody listens.
+/// Reports the end of a spawned job with these keys to the process that waits for its connection. Fails silently if the
+/// job has connected: the port is closed then.
 fn tell_end(preput: &[(String, String)], why: &str) {
     let port = preput.iter().find(|one| one.0 == PARENT);
     let Some(port) = port.and_then(|(_, port)| PortName::parse(port)) else {
@@ -110,7 +110,7 @@ fn tell_end(preput: &[(String, String)], why: &str) {
     let most = text.len().min(port_name::MAX_TEXT);
     let cut = (0..=most).rfind(|at| text.is_char_boundary(*at));
     let text = &text.as_bytes()[..cut.unwrap_or(0)];
-    // Who waits may be on another host, where the loopback addresses are this one's.
+    // The waiting process may be on another host, where a loopback address reaches that host only.
     let mut addresses = port.addresses;
     addresses.sort_by_key(|address| !address.is_loopback());
     for address in addresses {
@@ -177,6 +177,6 @@ pub fn whole_line(args: &[OsString]) -> Result<Cow<'_, [OsString]>, String> {
     }
     let words = words::decode(&bytes);
     let words =
-        words.ok_or("the spawned job's options are incomplete; who spawned it has ended")?;
+        words.ok_or("the spawned job's options are incomplete; the spawning process has ended")?;
     Ok([args, &words].concat().into())
 }

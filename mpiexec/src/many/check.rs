@@ -1,12 +1,12 @@
-//! What an agent may say of hosts and ranks, and what it may be told: checked where messages come in, so that numbers
-//! can be used as indices afterwards.
+//! Checks of the hosts and ranks in an agent's messages, and of the plan that an agent gets. They run where messages
+//! arrive, so that all later code can use the numbers as indices.
 //!
 //! An agent has proved a secret, but its host may be broken or in other hands. It must not end `mpiexec`, or speak for
 //! ranks of other hosts.
 
 use super::messages::{Plan, Up};
 
-/// The hosts and ranks that a child, with the agents below it, may speak of.
+/// The hosts and ranks of a child and of the agents below it: its messages may name no others.
 #[derive(Debug, Default)]
 pub struct Claims {
     /// In order of their numbers.
@@ -28,7 +28,7 @@ const PIDS: std::ops::RangeInclusive<u32> = 1..=i32::MAX as u32;
 const RANKS: u32 = 1 << 24;
 
 impl Claims {
-    /// Of the agent of the first member, with the others below it.
+    /// Returns the claims of the first member's agent, with the other members below it.
     pub fn new(branch: &[super::messages::Member]) -> Claims {
         let mut hosts: Vec<Host> = branch
             .iter()
@@ -70,7 +70,7 @@ impl Claims {
     /// Checks every number of a message.
     ///
     /// # Errors
-    /// What the agent does, as the end of a sentence about it.
+    /// The violation, as a predicate whose subject is the agent.
     pub fn check(&mut self, message: &Up) -> Result<(), String> {
         match message {
             Up::Started { host, pids, notes } => {
@@ -101,7 +101,7 @@ impl Claims {
                 match is_known && stage <= 2 {
                     true => Ok(()),
                     false => Err(format!(
-                        "says that rank {rank} has ended in a way that there is not ({how}, {stage})"
+                        "says that rank {rank} has ended with an impossible status ({how}, {stage})"
                     )),
                 }
             }),
@@ -129,7 +129,7 @@ impl Claims {
 /// Checks every number of a plan, before an agent follows it.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The plan is wrong; the text says how.
 pub fn check_plan(plan: &Plan) -> Result<(), String> {
     let common = &plan.common;
     let size = common.size;
@@ -149,7 +149,7 @@ pub fn check_plan(plan: &Plan) -> Result<(), String> {
         return wrong(format!("of {size} ranks with commands for {counted}"));
     }
     if common.sections.iter().any(|part| part.command.is_empty()) {
-        return wrong("with a command of no words".to_owned());
+        return wrong("with an empty command".to_owned());
     }
     let mut ranks: Vec<u32> = plan
         .hosts
@@ -168,7 +168,7 @@ pub fn check_plan(plan: &Plan) -> Result<(), String> {
         list.dedup();
     }
     if (ranks.len(), hosts.len()) != (all, several) {
-        return wrong("in which a rank or a host comes twice".to_owned());
+        return wrong("that has a rank or a host twice".to_owned());
     }
     Ok(())
 }

@@ -80,7 +80,7 @@ struct Child {
 
 /// Time for a connection to prove the secret of a child.
 const PROVING: Duration = Duration::from_secs(10);
-/// Unproved connections at the same time, at most.
+/// Most unproved connections at the same time.
 const UNPROVED: usize = 256;
 /// How much of what a command says is kept.
 const TAIL: usize = 2048;
@@ -90,7 +90,7 @@ pub struct Children {
     common: Common,
     listeners: Listeners,
     pending: Pending<TcpStream>,
-    /// Children were told that all is over, so that they may leave.
+    /// Whether the children have got the message that ends them, after which they may leave.
     has_quit: bool,
     children: Vec<Child>,
     routes: Routes,
@@ -308,10 +308,7 @@ impl Children {
                 }
                 Ok(None) => break,
                 Err(_) => {
-                    events.push(child.lose(
-                        index,
-                        "it sent something that is no message, or is too long",
-                    ));
+                    events.push(child.lose(index, "it sent a malformed or too long message"));
                     child.link = None;
                     return;
                 }

@@ -29,17 +29,17 @@ pub const SILENCE: Duration = Duration::from_secs(3);
 
 /// Bytes of a message that are encrypted together, at most.
 const SEALED: usize = 64 << 10;
-/// Bytes that are read at once, at most, so that no other end is listened to without end.
+/// Most bytes read at once, so that no connection is read without end.
 const READ: usize = 1 << 20;
 
-/// A connection that both ends are sure of. What goes over it is encrypted and authenticated: the plan has the ranks'
-/// environment, and the key-value store the secrets of their transports.
+/// A connection whose ends have proved a secret to each other. All data is encrypted and authenticated: the plan has
+/// the ranks' environment, and the key-value store the secrets of their transports.
 pub struct Link {
     stream: TcpStream,
     sealed: Sealed,
-    /// Something came that the other end has not sealed.
+    /// The other end did not seal the received bytes.
     is_forged: bool,
-    /// A message on its way to be encrypted.
+    /// The part of a message that is still to be encrypted.
     plain: Vec<u8>,
     out: Vec<u8>,
     written: usize,
@@ -209,7 +209,7 @@ pub fn introduce(
 ) -> io::Result<Keys> {
     match handshake::initiate_within(stream, time, &PROTOCOL, &context(host), secret) {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            Err(io::Error::other("somebody else answers there"))
+            Err(io::Error::other("another program answers there"))
         }
         result => result,
     }

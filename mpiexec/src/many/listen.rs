@@ -1,4 +1,4 @@
-//! Where agents call: sockets at the addresses that the job uses, and at no others.
+//! Listening sockets for agents, only at the addresses that the job uses.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
@@ -17,9 +17,9 @@ pub struct Listeners {
 }
 
 impl Listeners {
-    /// Listens for agents: `here` on this host, `elsewhere` on other hosts. An interface that `-iface` names is the
-    /// only one that is listened on. Otherwise agents of this host are listened for on the loopback interface, and
-    /// those of others, who may come by any network, on all.
+    /// Listens for `here` agents on this host and `elsewhere` agents on other hosts. With `-iface` only that interface
+    /// is used. Otherwise the loopback interface serves if all agents are on this host; agents of other hosts may come
+    /// by any network, so all interfaces listen.
     ///
     /// # Errors
     /// There is no such interface, or no free port in the allowed range.
@@ -31,7 +31,7 @@ impl Listeners {
             let addresses: Vec<IpAddr> = of.map(|(_, address)| *address).collect();
             if addresses.is_empty() {
                 return Err(io::Error::other(format!(
-                    "there is no interface '{interface}' with an address; -iface names one that all hosts have"
+                    "no interface '{interface}' has an address; give -iface one that all hosts have"
                 )));
             }
             for address in addresses {
@@ -44,14 +44,14 @@ impl Listeners {
             let place = listeners.add(&loops)?;
             listeners.here.push(place);
         } else {
-            // With IPv6 switched off there is the other only.
+            // With IPv6 switched off only the IPv4 address works.
             let any = [Ipv6Addr::UNSPECIFIED.into(), Ipv4Addr::UNSPECIFIED.into()];
             let port = listeners.add(&any)?.port();
             let at = |address: IpAddr| SocketAddr::new(address, port);
             if here > 0 {
                 listeners.here.push(at(Ipv4Addr::LOCALHOST.into()));
             }
-            // The loop leads to others only where all are on one machine.
+            // Loopback addresses reach other hosts only if all of these are on one machine.
             let is_alone = all.iter().all(|(_, address)| address.is_loopback());
             let outside = all.iter().map(|(_, address)| *address);
             let outside = outside.filter(|address| is_alone || !address.is_loopback());
@@ -105,7 +105,7 @@ fn listen(addresses: &[IpAddr]) -> io::Result<TcpListener> {
         }
         None => 0..=0,
     };
-    let mut last = io::Error::other("there is no port in the range");
+    let mut last = io::Error::other("the range has no port");
     for port in ports {
         let places = addresses.iter();
         let places: Vec<SocketAddr> = places.map(|ip| SocketAddr::new(*ip, port)).collect();

@@ -1,4 +1,4 @@
-//! Who may publish names and get the secrets of ports: the two ways to prove it.
+//! Proofs of the right to publish names and get the secrets of ports: a secret in a file, or the same user and host.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -15,9 +15,9 @@ use rustix::process::geteuid;
 
 use super::channel::Channel;
 
-/// The port of the name server, unless it is told another.
+/// The default TCP port of the name server.
 pub const PORT: u16 = 6493;
-/// Time that both ends have to answer each other.
+/// Time that each end has to answer.
 pub const ANSWER: Duration = Duration::from_secs(5);
 
 /// The handshake with a name server. Its context says by which secret.
@@ -49,7 +49,7 @@ pub fn read_secret(path: &OsStr) -> Result<Secret, String> {
         };
         wrong(format!("can't be read: {error}{hint}"))
     };
-    // A pipe would be waited for.
+    // Without it, opening a pipe would block.
     if !fs::metadata(path).map_err(failed)?.is_file() {
         return Err(wrong("is no regular file".to_owned()));
     }
@@ -82,13 +82,13 @@ pub fn read_secret(path: &OsStr) -> Result<Secret, String> {
     Ok(Secret::derive(purpose, text))
 }
 
-/// Whether the other end of a socket is a process of the same user.
+/// Returns whether the other end of a socket is a process of the same user.
 pub fn is_own(stream: &UnixStream) -> bool {
     socket_peercred(stream).is_ok_and(|peer| peer.uid == geteuid())
 }
 
-/// Opens a socket for processes of this host under a name that nobody can have taken, which is returned too. Other users
-/// can connect, so [`is_own`] is to be asked.
+/// Opens a socket for processes of this host, and returns it with its random name. Other users can connect, so the
+/// caller must check [`is_own`].
 ///
 /// # Errors
 /// No socket can be opened.
@@ -123,27 +123,27 @@ pub fn call_own(name: &str) -> Option<Channel> {
     is_own(&stream).then(|| Channel::own(stream))
 }
 
-/// What a server says of itself.
+/// A name server's description of itself.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Greeting {
     /// The socket for processes of its user on its host.
     pub socket: Option<String>,
-    /// Whether it has the secret of a file.
+    /// Whether the server was started with `-name-server-secret`.
     pub has_secret: bool,
 }
 
 impl Greeting {
-    /// The question for it.
+    /// The request for a greeting.
     pub const QUESTION: &[u8] = b"cmd=weft_names\n";
 
-    /// As a line with its newline.
+    /// Returns the greeting as a line with its newline.
     pub fn to_line(&self) -> Vec<u8> {
         let socket = self.socket.as_deref().unwrap_or("-");
         let secret = u8::from(self.has_secret);
         format!("cmd=weft_names_result rc=0 socket={socket} secret={secret}\n").into_bytes()
     }
 
-    /// Reads such a line. A socket that is none of a name server is left out: the line proves nothing.
+    /// Parses a greeting, which proves nothing: a socket whose name is not a name server's is ignored.
     pub fn parse(line: &[u8]) -> Option<Greeting> {
         let line = pmi::wire::Line::parse(line);
         if line.command() != b"weft_names_result" {

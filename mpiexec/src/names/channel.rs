@@ -14,10 +14,10 @@ use super::access::ANSWER;
 
 /// Bytes of a line, at most: two names and what is around them.
 const MAX_LINE: usize = 2 * MAX_LENGTH + 256;
-/// Bytes that are read at once.
+/// Most bytes read at once.
 const BUFFER: usize = 8 << 10;
 
-/// A connection over which lines go.
+/// A connection that carries lines.
 pub enum Channel {
     /// Between hosts or users: a line is a frame.
     Sealed(TcpStream, Box<Sealed>),

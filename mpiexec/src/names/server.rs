@@ -1,6 +1,6 @@
 //! The name server: keeps names for the jobs of several launchers, until it is ended.
 //!
-//! What anybody can make it spend is bounded: unproved connections have slots ([`Pending`]), guests have slots and a
+//! Resources that strangers can use are bounded: unproved connections have slots ([`Pending`]), guests have slots and a
 //! time, a connection's turn is one read, and a client that doesn't read its answers is dropped.
 
 use std::ffi::OsStr;
@@ -24,7 +24,7 @@ use crate::system;
 const SLOTS: usize = 64;
 /// Clients that have proved nothing, at most.
 const GUESTS: usize = 64;
-/// Time for which one that has proved nothing is kept without a question.
+/// Time for which a client that has proved nothing may stay idle.
 const IDLE: Duration = Duration::from_secs(30);
 /// Time until the next try if a connection can't be taken in.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -33,7 +33,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 struct Client {
     channel: Channel,
     rights: Rights,
-    /// When it has last asked something.
+    /// The time of its last request.
     since: Instant,
 }
 
@@ -101,7 +101,7 @@ impl Server {
         })
     }
 
-    /// Waits for something, and carries it out.
+    /// Waits for an event, and handles it.
     fn turn(&mut self) {
         let mut entries: Vec<libc::pollfd> = Vec::new();
         let mut whose = Vec::new();
@@ -248,7 +248,7 @@ impl Server {
         });
     }
 
-    /// Answers what a client asks. Returns whether it is still there.
+    /// Answers a client's requests. Returns whether the client is still connected.
     fn hear(&mut self, number: usize) -> bool {
         let Some(client) = self.clients.get_mut(number) else {
             return true;
@@ -274,7 +274,7 @@ impl Server {
         open && understood && answered.is_ok()
     }
 
-    /// Drops what has taken too long, and guests that are too many.
+    /// Drops connections past their deadline, and surplus guests.
     fn look_at_clock(&mut self) {
         let now = Instant::now();
         self.pending.look_at_clock(now);
