@@ -166,7 +166,7 @@ pub struct Choices {
     reduce: Option<Reduce>,
     allreduce: Option<Allreduce>,
     reduce_scatter: Option<ReduceScatter>,
-    /// Which of the scans were asked to go by messages, for which there is one algorithm.
+    /// Scans that the settings send by messages, for which there is one algorithm.
     by_messages: u16,
     nodes: Option<bool>,
     slots: Option<bool>,
@@ -285,7 +285,7 @@ pub const NAMES: &[(&str, &[&str])] = &[
 ];
 
 impl Choices {
-    /// Asks for an algorithm by the names in [`NAMES`], with `-` or `_`, or with `auto` for the tables again.
+    /// Selects an algorithm by the names in [`NAMES`], with `-` or `_`; `auto` returns to the tables.
     ///
     /// # Errors
     /// `MPI_ERR_ARG` when there is no such collective, algorithm or parameter, naming those that

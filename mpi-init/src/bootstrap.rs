@@ -347,7 +347,11 @@ pub fn start(
         Some(started) => Ok(started),
         None => {
             let started = attempt(pmi, settings, threaded, version, Round::Second)?;
-            started.ok_or_else(|| OpenError("internal error: a third start".into()))
+            started.ok_or_else(|| {
+                OpenError(
+                    "internal error: the second exchange of addresses asks for a third".into(),
+                )
+            })
         }
     }
 }
@@ -515,7 +519,7 @@ fn attempt(
                 settings.rma_passive,
             )),
     };
-    // Whether all ranks rely on shared memory, and there is no other way.
+    // Whether all ranks rely on shared memory, without another transport.
     let relies = all_here && settings.netmod == Choice::Auto && round == Round::First;
     let lacks = Cell::new(false);
     let introduce = |transports: &[Arc<dyn Transport>]| {
@@ -549,7 +553,7 @@ fn attempt(
         let other = transports
             .iter()
             .find(|transport| transport.name() != "shm");
-        // (Who has named another transport knows.)
+        // (A user who has named the transport needs no message.)
         if let Some(other) = other
             && missing
             && settings.netmod == Choice::Auto

@@ -71,8 +71,8 @@ pub enum Begun {
     Told(UnixStream),
 }
 
-/// What a member says when it connects: its rank, and a descriptor of its own by which the maker tries whether it may open
-/// what the member has open.
+/// A member's first message: its rank, and one of its descriptors, by which the maker tests whether it may open the
+/// member's descriptors.
 struct Hello {
     rank: Peer,
     pid: u32,
@@ -111,7 +111,7 @@ impl Hello {
         }
     }
 
-    /// Whether this process may open what the member has open.
+    /// Returns whether this process may open the member's descriptors.
     fn is_reachable(&self) -> bool {
         self.inode != 0 && socket_inode(&self.pid.to_string(), self.fd) == Some(self.inode)
     }
@@ -141,7 +141,7 @@ fn connect(name: &SocketAddr) -> rustix::io::Result<UnixStream> {
     Ok(UnixStream::from(socket))
 }
 
-/// Bytes of a table for so many processes: a slot each, and a mark each that says who is a member.
+/// Returns the bytes of a table for `size` processes: a slot each, and a mark each whether the process is a member.
 fn length(size: usize) -> Option<usize> {
     size.checked_mul(SLOT + 1)
 }
@@ -234,8 +234,9 @@ impl Begun {
     }
 }
 
-/// Tells all who have connected of the table, and notes them as its members. They have connected before the fence, so nobody
-/// is waited for but those who open it. If one can't, or its descriptors can't be opened from here, there is no table.
+/// Sends the table's key to all ranks that have connected, and notes them as members. They have connected before the
+/// fence, so the maker only waits for their answers. If a rank can't open the table, or this process can't open the
+/// rank's descriptors, there is no table.
 fn tell(
     listener: &UnixListener,
     piece: Box<dyn SharedSegment>,
@@ -258,7 +259,7 @@ fn tell(
         let Ok((mut stream, _)) = listener.accept() else {
             break;
         };
-        // Ranks have said hello before the fence, and are of the same user.
+        // Ranks have sent their hello before the fence, and run as the same user.
         let mut hello = [0; Hello::SIZE];
         let is_ready = stream.set_nonblocking(true).is_ok() && scheduling::is_own(&stream);
         if is_ready && stream.read_exact(&mut hello).is_ok() {

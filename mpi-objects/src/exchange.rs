@@ -73,7 +73,7 @@ impl Halves {
         }
         let is_lost = |id: RequestId| process.request(id).is_some_and(Request::is_lost);
         match (receive, self.send.as_ref().map(Sending::id)) {
-            // An error of an end is none of the program's: the loss is raised.
+            // An error of ending the receive is dropped: the program gets the loss.
             (Some(id), Some(send)) if is_lost(send) => {
                 let over = loan::try_end(process, id).unwrap_or(true);
                 self.receive = (!over).then_some(id);

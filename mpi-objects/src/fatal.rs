@@ -30,12 +30,12 @@ pub fn abort(code: c_int) -> ! {
     end(code, None)
 }
 
-/// As [`abort`]; where the launcher is to have others survive, only the processes of a communicator end (MPI-5.0 section
-/// 11.4.2).
+/// Ends the processes of a communicator with `code`, or the whole job if the launcher ends jobs that lose a process
+/// (MPI-5.0 section 11.4.2).
 pub fn abort_on(comm: &Comm, code: c_int) -> ! {
     let size = LIBRARY.launcher.get().map_or(0, |launcher| launcher.size());
     let remote = comm.remote().into_iter().flat_map(Group::peers);
-    // Those of other jobs have numbers beyond.
+    // Processes of other jobs have larger numbers.
     let peers = comm
         .local()
         .peers()
@@ -50,7 +50,7 @@ pub fn abort_on(comm: &Comm, code: c_int) -> ! {
     )
 }
 
-/// Whether a process of the job was ended by `MPI_Abort`, as far as the launcher says.
+/// Asks the launcher whether `MPI_Abort` ended a process of the job. Returns false if the launcher can't say.
 pub fn is_aborted(rank: u32) -> bool {
     let launcher = LIBRARY.launcher.get().filter(|one| rank < one.size());
     launcher.is_some_and(|launcher| launcher.is_aborted(rank).unwrap_or(false))
@@ -76,13 +76,13 @@ fn end(code: c_int, ranks: Option<&Vec<u32>>) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// The error, of class [`Class::ProcAborted`] if the process that is lost was ended by `MPI_Abort`: the launcher is asked.
+/// Changes the class of a loss to [`Class::ProcAborted`] if the launcher says that `MPI_Abort` ended the process.
 #[cold]
 pub fn with_cause(error: Error) -> Error {
     if error.class() != Class::ProcFailed {
         return error;
     }
-    // What is said of a loss begins with whose it is.
+    // The text of a loss begins with the process.
     let (_, rest) = error.detail().split_once("process ").unwrap_or_default();
     let (peer, rest) = rest.split_once(' ').unwrap_or_default();
     let is_loss = rest.starts_with("is lost: ") || rest.starts_with("of the job is lost: ");
@@ -91,7 +91,8 @@ pub fn with_cause(error: Error) -> Error {
         .and_then(|peer| peer.parse().ok());
     match peer.filter(|peer| is_aborted(*peer)) {
         Some(peer) => {
-            let detail = format!("process {peer} was ended by MPI_Abort on a communicator of it");
+            let detail =
+                format!("process {peer} was ended by MPI_Abort on one of its communicators");
             let aborted = Error::new(Class::ProcAborted, detail);
             match error.origin() {
                 Some(owner) => aborted.on(owner),

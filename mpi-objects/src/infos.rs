@@ -21,8 +21,8 @@ pub fn set_env(size: u32, thread_level: ThreadLevel) {
         .get_or_init(|| Info::environment(&start(Vec::new(), Some(size), thread_level)));
 }
 
-/// Makes an object with what `MPI_INFO_ENV` has, perhaps before `MPI_Init`: then with what that would
-/// put there (MPI-5.0 chapter 10). `words` are the program and its arguments, if it says them.
+/// Makes an object with the values of `MPI_INFO_ENV`. Before `MPI_Init` these are the values that `MPI_Init` would
+/// set (MPI-5.0 chapter 10). `words` are the program and its arguments, if the program passes them.
 pub fn environment(words: Vec<Vec<u8>>) -> Info {
     let known = LIBRARY.env_info.get();
     let size = LIBRARY.rank_and_size.get().map(|(_, size)| *size as u32);
@@ -34,7 +34,7 @@ pub fn environment(words: Vec<Vec<u8>>) -> Info {
     ))
 }
 
-/// The number of processes in the job as the launcher's variables say it, before it is talked to.
+/// Returns the number of processes from the launcher's variables, before the first message to the launcher.
 fn launched_size() -> Option<u32> {
     match pmi::detect(settings::environment).ok()? {
         Launch::Socket { size, .. } => Some(size),

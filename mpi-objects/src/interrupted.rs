@@ -18,7 +18,7 @@ pub fn check(runtime: &Runtime, all: &[Named]) -> Result<()> {
     found.map_or(Ok(()), Err)
 }
 
-/// Returns whether one of some requests has failed by a loss, so that those beside it may never complete.
+/// Returns whether a loss has failed one of the requests, so that the others may never complete.
 #[cold]
 pub fn any_lost(runtime: &Runtime, all: &[Named]) -> bool {
     let is_lost = |named: &Named| {

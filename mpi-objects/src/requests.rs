@@ -342,7 +342,7 @@ impl Runtime {
     /// Waits until some generalized requests are complete.
     fn wait_for_generalized(&self, all: &[Named]) -> Result<()> {
         let by_function = self.wait_class(all).is_some();
-        // What completes them is the program's: losses of processes don't matter.
+        // The program itself completes generalized requests, so losses of processes don't matter.
         self.process.wait_despite_loss(0, || {
             let pending = || all.iter().filter(|named| !self.is_complete(**named));
             if by_function && pending().next().is_some() {

@@ -578,7 +578,7 @@ fn checked_further(count: MPI_Count, datatype: MPI_Datatype) -> Result<(usize, &
     Ok((count, &object.datatype))
 }
 
-/// [`buffer`] of a message to or from a rank; there is none of `MPI_PROC_NULL`, for which nothing is moved.
+/// Returns the [`buffer`] of a message to or from a rank, or an empty one for `MPI_PROC_NULL` (`rank` is `None`).
 ///
 /// # Errors
 /// Of class `Count` for a negative count, `Type` for a datatype that doesn't exist or is not committed, unless
@@ -606,7 +606,7 @@ pub unsafe fn buffer_for<Rank>(
     }
 }
 
-/// Checks what is looked at of a message that goes to nobody: its count and datatype.
+/// Checks the count and datatype of a message to or from `MPI_PROC_NULL`.
 ///
 /// # Errors
 /// Those of [`checked`].

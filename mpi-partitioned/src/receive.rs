@@ -339,7 +339,7 @@ impl PartitionedReceive {
                     unsafe { self.data.elements(whole) }.write(range.start, data);
                 }
             }
-            // That there is too much was said before.
+            // The error for too much data was raised before.
             _ if !announced.fits && error.as_ref().is_none_or(is_truncation) => {}
             error => {
                 let mut failed = self.failed.lock();

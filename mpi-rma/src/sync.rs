@@ -31,8 +31,9 @@ impl Window {
         Ok(())
     }
 
-    /// Fails if a target's process is lost: what was stored there, or sent, is lost. Without a target, fails if that of any
-    /// target in an epoch is, unless that was raised on the window or known before its epoch: others go on with the window.
+    /// Fails if a target's process is lost, and its accesses with it. Without a target, fails if the process of any
+    /// target in an epoch is lost, unless the loss was raised on the window or known before the epoch: accesses to
+    /// other targets go on.
     #[inline(always)]
     fn check_living(&self, process: &Process, target: Option<u32>) -> Result<()> {
         match process.may_have_losses() {
@@ -57,7 +58,7 @@ impl Window {
         lost.map_or(Ok(()), Err)
     }
 
-    /// The losses that are known so far are not raised again by calls that complete the accesses to several targets.
+    /// Marks all known losses as raised: calls that complete the accesses to several targets do not raise them again.
     #[cold]
     pub fn losses_are_raised(&self, process: &Process) {
         self.raised_losses

@@ -1,10 +1,10 @@
 //! Notices the end of processes whose memory windows have mapped.
 //!
 //! Accesses to mapped memory are loads and stores: they succeed whether the target's process lives or not, and make no
-//! progress by which its end would be found. So a thread sleeps until one of these processes ends; then it has the short
-//! ways of accesses give up (`forget`) and raises a doubt, which the next access or synchronization settles. Nothing is
-//! added to the short ways. Where processes can't be watched (an old kernel, no descriptors left), a loss is found by the
-//! calls that wait.
+//! progress by which its end would be found. So a thread sleeps until one of these processes ends. It then disables
+//! the fast path of accesses (`forget`) and adds the process to the doubts, which the next access or synchronization
+//! settles. The fast path gets no further checks. If a process can't be watched (an old kernel, no descriptors left),
+//! only the calls that wait find its loss.
 
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -21,7 +21,7 @@ pub(crate) struct Watch(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
-    /// Has all accesses go the long way.
+    /// Disables the fast path of all accesses.
     forget: OnceLock<fn()>,
     state: Mutex<State>,
 }
@@ -42,14 +42,14 @@ struct Watched {
     windows: usize,
 }
 
-/// The members of a window are watched as long as this is there.
+/// Keeps the members of a window watched until it is dropped.
 pub(crate) struct Watching {
     shared: Arc<Shared>,
     peers: Vec<Peer>,
 }
 
 impl Watch {
-    /// Sets what is called, once a process has ended, by a thread of its own.
+    /// Sets the function that the watching thread calls after a process has ended.
     pub fn on_end(&self, forget: fn()) {
         let _ = self.0.forget.set(forget);
     }
@@ -93,7 +93,7 @@ impl Watch {
 }
 
 impl State {
-    /// Has the thread look at the list anew. Starts it if there is none.
+    /// Has the thread read the list again. Starts the thread if there is none.
     fn ring(&mut self, shared: &Arc<Shared>, doubts: &Arc<Doubts>) {
         if self.bell.is_none() {
             let Ok((bell, ear)) = UnixStream::pair() else {
@@ -132,7 +132,7 @@ impl Drop for Watch {
     }
 }
 
-/// Starts a thread that takes none of the program's signals.
+/// Starts a thread with all signals blocked, so that the program's own threads get them.
 fn start(run: impl FnOnce() + Send + 'static) -> Option<()> {
     const STACK: usize = 128 << 10;
     let named = std::thread::Builder::new().name("weft-watch".into());

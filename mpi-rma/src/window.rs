@@ -80,7 +80,7 @@ pub struct Window {
     pub(crate) fences: AtomicU32,
     /// Calls of `MPI_Win_sync`.
     pub(crate) syncs: AtomicU32,
-    /// How many losses were known when one was last raised on this window, or all its targets were locked.
+    /// Number of losses known when one was last raised on this window, or all its targets were locked.
     pub(crate) raised_losses: AtomicU32,
     pub(crate) attached: Arc<Mutex<Attached>>,
     pub(crate) name: Mutex<String>,

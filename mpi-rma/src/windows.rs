@@ -85,8 +85,8 @@ impl Windows {
         }
     }
 
-    /// Sets what has the short ways of accesses give up. A thread of the windows' own calls it when a process has ended whose
-    /// memory they have mapped.
+    /// Sets the function that disables the fast path of accesses. The watching thread calls it when a process has ended
+    /// whose memory a window has mapped.
     pub fn on_end(&self, forget: fn()) {
         self.watch.on_end(forget);
     }

@@ -30,7 +30,7 @@ pub enum Value {
     Text(String),
 }
 
-/// Whether a variable can be written, and who must do so together.
+/// Whether a variable can be written, and which processes must do so together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// `MPI_T_SCOPE_READONLY`.
@@ -97,8 +97,8 @@ pub trait Cvar {
     /// The type of its elements.
     fn datatype(&self) -> MPI_Datatype;
 
-    /// Who must change it together. Read-only if the first query of any variable comes after `MPI_Init`, which reads the
-    /// variables for good; the answer never changes (MPI-5.0 section 15.3.6).
+    /// Returns which processes must change it together. Read-only if the first query of any variable comes after
+    /// `MPI_Init`, which reads the variables once; the answer never changes (MPI-5.0 section 15.3.6).
     fn scope(&self) -> Scope;
 
     /// What the interface says of it.

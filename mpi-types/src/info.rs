@@ -48,7 +48,7 @@ impl Pair {
     }
 }
 
-/// What `MPI_INFO_ENV` tells about the start of the program (MPI-5.0 11.2.1).
+/// The values of `MPI_INFO_ENV`, which describe the start of the program (MPI-5.0 11.2.1).
 ///
 /// `None` leaves a key out.
 #[derive(Clone, Default, Debug)]

@@ -7,13 +7,13 @@ pub mod list;
 pub mod place;
 pub mod rankfile;
 
-/// Hosts in one list at most: more are taken for a slip.
+/// Most hosts in one list; a longer list counts as a mistake.
 pub const MOST_HOSTS: usize = 65_536;
 
-/// Ranks of a job at most: more are taken for a slip.
+/// Most ranks of a job; a larger number counts as a mistake.
 pub const MAX_RANKS: usize = 65_536;
 
-/// Slots of a host at most. Larger numbers mean as much as this one, and sums of slots don't overflow.
+/// Most slots of a host. Larger numbers are cut to this one, so that sums of slots don't overflow.
 pub const MOST_SLOTS: usize = 1 << 30;
 
 /// A host as somebody has named it.

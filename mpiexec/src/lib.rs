@@ -46,7 +46,7 @@ use options::Request;
 /// The exit code for mistakes on the command line.
 const USAGE: u8 = 2;
 
-/// Does what the command line says; the result is the exit code.
+/// Runs the command line and returns the exit code.
 pub fn main() -> ExitCode {
     let args: Vec<_> = std::env::args_os().skip(1).collect();
     if args.first().is_some_and(|first| first == many::OPTION) {
@@ -72,7 +72,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Prints to standard output; a reader that has left is none of our business.
+/// Prints to standard output. Ignores a reader that has closed it.
 fn print(text: &str) -> ExitCode {
     use std::io::Write;
     match std::io::stdout().write_all(text.as_bytes()) {

@@ -83,7 +83,7 @@ pub struct Options {
     pub spawned: Option<Spawned>,
     /// Where names are published, if not here: `HOST` or `HOST:PORT`.
     pub name_server: Option<String>,
-    /// The file with the secret that the name server has, too.
+    /// The file with the secret of the name server.
     pub name_server_secret: Option<OsString>,
     /// Which hosts, and how to start there.
     pub many: Many,
@@ -253,10 +253,7 @@ pub fn parse(
     }
 
     if job.name_server_secret.is_some() && job.name_server.is_none() {
-        return Err(
-            "option -name-server-secret goes with -nameserver HOST, or with -name-server"
-                .to_owned(),
-        );
+        return Err("option -name-server-secret needs -nameserver HOST or -name-server".to_owned());
     }
     profile::refuse_both(&everywhere.set, job.top)?;
     for (index, draft) in drafts.into_iter().enumerate() {

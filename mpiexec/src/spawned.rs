@@ -110,7 +110,7 @@ fn tell_end(preput: &[(String, String)], why: &str) {
     let most = text.len().min(port_name::MAX_TEXT);
     let cut = (0..=most).rfind(|at| text.is_char_boundary(*at));
     let text = &text.as_bytes()[..cut.unwrap_or(0)];
-    // The waiting process may be on another host, where a loopback address reaches that host only.
+    // If the waiting process is on another host, no program behind a loopback address proves the secret.
     let mut addresses = port.addresses;
     addresses.sort_by_key(|address| !address.is_loopback());
     for address in addresses {

@@ -1,4 +1,4 @@
-//! The name server: who may do what, and what strangers can make it spend.
+//! The name server: the rights of its clients, and the resources that strangers can use.
 
 mod support;
 
@@ -32,7 +32,7 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// Starts one that may have so many descriptors.
+    /// Starts a server that may open `descriptors` files.
     fn start(descriptors: u32, args: &[&str]) -> Server {
         let script = format!("ulimit -n {descriptors}; exec \"$0\" \"$@\"");
         let own = mpiexec();
@@ -114,7 +114,7 @@ fn publish(service: &str) -> String {
 const LOOK_UP: &str = "cmd=lookup_name service=a";
 const UNPUBLISH: &str = "cmd=unpublish_name service=a";
 
-/// The jobs of one user on one host need no options; another user gets addresses only, and is told what is missing.
+/// Jobs of one user on one host need no options. Another user gets addresses only, and errors that name the option.
 #[test]
 fn strangers_get_addresses_and_change_nothing() {
     let dir = tempfile::tempdir().unwrap();
@@ -182,7 +182,7 @@ fn strangers_get_addresses_and_change_nothing() {
 
 const PROTOCOL: Protocol = Protocol::new(*b"WeftNam\x01", 1);
 
-/// With the same secret, users meet; with none or another one they are told what is missing.
+/// Users with the same secret can connect. Without it, or with another one, an error says what is missing.
 #[test]
 fn a_secret_joins_users() {
     let dir = tempfile::tempdir().unwrap();
@@ -245,7 +245,7 @@ fn a_secret_joins_users() {
     );
 }
 
-/// Idle connections, garbage, a line without end and guests that read nothing cost little and hold up nobody.
+/// Idle connections, garbage, an endless line and guests that read nothing cost little and delay no other client.
 #[test]
 fn strangers_hold_up_nobody() {
     let dir = tempfile::tempdir().unwrap();
@@ -297,7 +297,7 @@ fn strangers_hold_up_nobody() {
     drop(strangers);
 }
 
-/// More and longer names than are kept are refused; what is kept is small.
+/// The server refuses too many and too long names, and stays small.
 #[test]
 fn names_are_bounded() {
     let dir = tempfile::tempdir().unwrap();

@@ -120,10 +120,10 @@ pub(crate) struct Dimension {
 const NO_DIMENSION: MaybeUninit<Dimension> = MaybeUninit::uninit();
 
 impl Section {
-    /// What a descriptor of the standard tells.
+    /// Reads a descriptor of the standard.
     ///
     /// # Safety
-    /// It is one.
+    /// The argument points to such a descriptor.
     #[inline]
     pub unsafe fn of_standard(descriptor: *const Standard) -> Section {
         // SAFETY: the caller's contract; `rank` dimensions follow.
@@ -150,10 +150,10 @@ impl Section {
         }
     }
 
-    /// What a descriptor of gfortran tells.
+    /// Reads a descriptor of gfortran.
     ///
     /// # Safety
-    /// It is one.
+    /// The argument points to such a descriptor.
     #[inline]
     pub unsafe fn of_gfortran(descriptor: *const Gfortran) -> Section {
         // SAFETY: the caller's contract; `rank` dimensions follow.
@@ -217,11 +217,11 @@ impl Section {
 
     #[inline(always)]
     pub(crate) fn dimensions(&self) -> &[Dimension] {
-        // SAFETY: so many are filled in by who makes one, and there is room for no more.
+        // SAFETY: every constructor fills in the first `rank` dimensions, and `rank` is at most `RANKS`.
         unsafe { std::slice::from_raw_parts(self.dimensions.as_ptr().cast(), self.rank) }
     }
 
-    /// Whether it lies in one piece, and stays as long as it is needed.
+    /// Returns whether the buffer is contiguous and outlives its operation.
     #[inline]
     pub fn is_contiguous(&self) -> bool {
         let mut expected = self.element as isize;
@@ -248,8 +248,8 @@ impl Section {
         extents.product()
     }
 
-    /// Whether nothing has to take its place. An array that is not there, as ranks other than the root may pass to a
-    /// collective, has dimensions that say nothing.
+    /// Returns whether the buffer can be used as it is. An absent array, as ranks other than the root may pass to a
+    /// collective, has meaningless dimensions.
     pub(crate) fn is_plain(&self) -> bool {
         self.base.is_null() || self.is_contiguous() || self.len() == 0
     }

@@ -47,8 +47,7 @@ pub(crate) struct Attempt {
     pub nobody: bool,
     /// In this round somebody was connected to who said nothing in time.
     pub silent: bool,
-    /// A connection was closed from the other end before a challenge came: an unproved connection makes way for newer
-    /// ones.
+    /// The other end closed a connection before it sent a challenge: it drops unproved connections for newer ones.
     pub was_dropped: bool,
     pub rounds: u32,
     pub began: Instant,

@@ -333,14 +333,14 @@ impl TcpLane {
                 Ok(epoll::add(epoll, stream, data, EventFlags::IN)?)
             },
         );
-        // Descriptors are short, and none of them is a stranger's.
+        // Descriptors are short, and no unproved connection has one.
         if accepted == Accepted::Short && self.pending.is_empty() {
             self.park_one();
         }
     }
 
-    /// The other end has accepted our call, and given up its own, if that crossed ours: its proof may be there, to be
-    /// read when the connection that it was meant to be has been closed again.
+    /// Drops the peer's own, crossing connection after the peer has accepted ours. A proof that has arrived there must
+    /// not be read after the accepted connection has closed.
     fn drop_crossed(&mut self, index: u32) {
         let endpoint = &self.endpoints[index as usize];
         let (from, stream) = ((endpoint.peer, endpoint.vci), endpoint.stream);
@@ -350,7 +350,7 @@ impl TcpLane {
         });
     }
 
-    /// An unproved connection has said something, or has ended.
+    /// Serves an unproved connection that has data to read, or has ended.
     pub(crate) fn go_on_with_pending(&mut self, slot: u32) {
         let own = (self.me(), self.vci);
         let secret = self.shared.secret;

@@ -298,7 +298,7 @@ fn frame(input: &mut Bytes, bytes: &mut Vec<u8>) {
     bytes[before..before + 4].copy_from_slice(&total.to_ne_bytes());
 }
 
-/// Reads frames of a process that has proved itself, with operations towards it under way.
+/// Reads frames of a process that has proved the secret, while operations to it are pending.
 pub fn peer(bytes: &[u8]) {
     let mut input = Bytes(bytes);
     let mut victim = Victim::new(1 + input.byte() % 3);

@@ -1,5 +1,4 @@
-//! What the two ends of a new connection say: the context of the [handshake](netmod_kit::admission::handshake), and the
-//! verdict.
+//! Messages of a new connection: the context of the [handshake](netmod_kit::admission::handshake), and the verdict.
 //!
 //! Each process has a secret, which its address record carries: only a process that can read the launcher's key-value
 //! store knows it. The caller names both ends; then both prove that they know the secret of the called process.
@@ -44,7 +43,7 @@ impl Call {
         bytes
     }
 
-    /// Reads a context. Returns `None` if it is none.
+    /// Parses a context. Returns `None` if the bytes are no context.
     pub(crate) fn from_context(bytes: &[u8]) -> Option<Call> {
         let bytes: &[u8; CONTEXT] = bytes.try_into().ok()?;
         let long = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|i| bytes[at + i]));

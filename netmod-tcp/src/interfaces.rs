@@ -106,7 +106,7 @@ fn is_bridge(name: &str) -> bool {
 /// `WEFT_TCP_INTERFACE`, names, or of all but bridges to containers.
 ///
 /// # Errors
-/// The value can't be understood, or names what is not there.
+/// The value can't be understood, or names an interface that does not exist.
 pub fn addresses(chosen: Option<&str>) -> Result<Vec<IpAddr>, OpenError> {
     let all = all().unwrap_or_default();
     let Some(chosen) = chosen else {

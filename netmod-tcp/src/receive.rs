@@ -571,7 +571,8 @@ impl TcpLane {
                 if let Some(Act::Shared { .. } | Act::Flush { .. }) =
                     self.ops.get(cookie, peer).map(|op| &op.act)
                 {
-                    return self.misunderstood(index, "a refusal of what cannot be refused");
+                    return self
+                        .misunderstood(index, "a refusal of a request that cannot be refused");
                 }
                 if let Some(op) = self.ops.take(cookie, peer) {
                     if let Act::Get { whole: 1.., .. } = op.act {

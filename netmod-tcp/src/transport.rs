@@ -39,7 +39,8 @@ impl TcpTransport {
             interfaces::all().map_err(|error| failed("the interfaces can't be listed", error))?;
         let (interfaces, left_out) = interfaces::choose(&all, &config.interfaces)
             .map_err(|error| OpenError(format!("tcp: {error}")))?;
-        let secret = Secret::random().map_err(|error| failed("no random numbers", error))?;
+        let secret = Secret::random()
+            .map_err(|error| failed("the kernel gives no random numbers", error))?;
         let congestion = Congestion::new(&config.congestion)?;
         let shared = Shared {
             config,

@@ -213,7 +213,9 @@ fn run(command: &Command) -> Result<()> {
             return Ok(());
         }
         Command::Line => {
-            let time = compare::round_trip().ok_or_else(|| Error::new("there is but one core"))?;
+            let time = compare::round_trip().ok_or_else(|| {
+                Error::new("the machine has one core only; a cache line needs two")
+            })?;
             output::say(&time.to_string());
             return Ok(());
         }

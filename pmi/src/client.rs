@@ -331,8 +331,8 @@ impl Client {
         self.link.abort(code, message)
     }
 
-    /// Asks the launcher to end some ranks, in order, with exit code `code`. A launcher that can't end single ranks, or is not
-    /// to have the others go on, ends the job. The caller then exits.
+    /// Asks the launcher to end some ranks, in ascending order, with exit code `code`. A launcher that can't end single
+    /// ranks, or ends jobs that lose a rank, ends the job. The caller then exits.
     pub fn abort_some(&self, code: i32, ranks: &[u32]) -> Result<(), PmiError> {
         let text = crate::ranks::to_text(ranks);
         match text.len() > self.limits.value / 2 {
@@ -341,7 +341,7 @@ impl Client {
         }
     }
 
-    /// Whether a rank was ended by [`Client::abort_some`], as far as the launcher says.
+    /// Asks the launcher whether [`Client::abort_some`] ended a rank.
     pub fn is_aborted(&self, rank: u32) -> Result<bool, PmiError> {
         self.link.is_aborted(rank)
     }

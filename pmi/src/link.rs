@@ -47,7 +47,7 @@ pub(crate) trait Link: Debug + Send + Sync {
     }
     /// Asks for the end of the job; doesn't wait for other threads' exchanges.
     fn abort(&self, code: i32, message: &str) -> Result<(), PmiError>;
-    /// As [`Link::abort`], of some ranks only, as a list of [`crate::ranks`]. A launcher that can't ends the job.
+    /// Asks the launcher to end some ranks, a list of [`crate::ranks`]. A launcher that can't do this ends the job.
     fn abort_some(&self, code: i32, _ranks: &str) -> Result<(), PmiError> {
         self.abort(code, "")
     }

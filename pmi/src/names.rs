@@ -5,23 +5,23 @@ use std::collections::BTreeMap;
 use crate::port_name::PortName;
 use crate::wire::{Line, escape};
 
-/// The key under which a launcher that knows this host only says which network it is in. Processes in the same one reach
-/// all processes that they spawn by the loopback interface.
+/// The key of the launcher's network namespace, set if the launcher knows this host only. Processes in the same
+/// namespace reach all processes that they spawn over the loopback interface.
 pub const NETWORK: &str = "weft-network";
 
-/// The name of the network namespace that this process is in; `None` if the system doesn't say.
+/// Returns the name of this process's network namespace, or `None` if the system doesn't show it.
 pub fn network() -> Option<String> {
     let name = std::fs::read_link("/proc/self/ns/net").ok()?;
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     Some(format!("{}/{}", boot.trim(), name.to_str()?))
 }
 
-/// Names that are kept, at most.
+/// Most names that a server keeps.
 pub const MAX_NAMES: usize = 4096;
 /// Bytes of a service's name, and of a port's, at most, with their escapes.
 pub const MAX_LENGTH: usize = 2048;
 
-/// What an asker may do.
+/// The rights of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rights {
     /// Look names up without the secrets of their ports.
@@ -42,7 +42,7 @@ pub fn is_about_names(line: &Line) -> bool {
     [&b"publish_name"[..], b"unpublish_name", b"lookup_name"].contains(&line.command())
 }
 
-/// A port's name for those who may not connect. Returns `None` if it can't be said which part of it is secret.
+/// Returns a port's name for clients that may not connect. Returns `None` if its secret part can't be identified.
 fn without_secret(port: &[u8]) -> Option<Vec<u8>> {
     let name = PortName::parse(std::str::from_utf8(port).ok()?)?;
     Some(name.without_secret().to_text(usize::MAX).into_bytes())
@@ -59,7 +59,7 @@ fn refused(command: &str, why: &str) -> Vec<u8> {
 }
 
 impl Names {
-    /// The answer to a line about names, its newline included; `None` to any other.
+    /// Returns the answer to a line about names, with its newline. Returns `None` for any other line.
     pub fn answer(&mut self, line: &Line, rights: Rights) -> Option<Vec<u8>> {
         let service = line.raw("service").unwrap_or_default();
         let (result, done) = match line.command() {
@@ -130,7 +130,7 @@ impl Names {
 }
 
 const NOT_FOUND: &str = "the service is not published";
-const NOT_ALLOWED: &str = "this job has not proved that it may do that";
+const NOT_ALLOWED: &str = "this job has proved neither the name server's secret nor its user";
 
 #[cfg(test)]
 mod tests {

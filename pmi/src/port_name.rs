@@ -17,9 +17,9 @@ const DIGITS: usize = 64;
 pub const LABEL: [u8; 8] = *b"WeftPrt\x01";
 /// The context of a client that wants to be accepted.
 pub const CLIENT: u8 = b'c';
-/// The context of a launcher that says, in one frame, why the spawned job that was to connect has ended.
+/// The context of a launcher that sends one frame: the reason why a spawned job has ended before it connected.
 pub const ENDED: u8 = b'e';
-/// Bytes of such a text, at most.
+/// Most bytes of the text in that frame.
 pub const MAX_TEXT: usize = 900;
 
 /// A port's name, taken apart.

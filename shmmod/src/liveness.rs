@@ -1,4 +1,4 @@
-//! Whether the processes of peers live.
+//! Checks whether the processes of peers live.
 
 use netmod::Peer;
 

@@ -1,5 +1,5 @@
-/* Whom a spawned job is to connect to is a secret: no command line, which every user of the host can read, and no
- * environment has it while the job runs.
+/* The port's name that a spawned job gets is secret. While the job runs no command line, which every user of the
+ * host can read, and no environment has it.
  * ranks: 1
  * variants: shm tcp single
  * timeout: 40

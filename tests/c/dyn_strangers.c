@@ -106,7 +106,7 @@ static void flood(int pid) {
         int ports[16], count = listeners(pid, ports, 16);
         for (int i = 0; count > 0 && i < 20; i++) {
             int *place = &open[(20 * turn + i) % FLOOD];
-            /* Whoever gets a challenge answers it with anything. */
+            /* A connection with a challenge gets a wrong answer. */
             char challenge[64];
             if (*place >= 0 && recv(*place, challenge, sizeof challenge, MSG_DONTWAIT) > 0) {
                 send(*place, challenge + 32, 32, MSG_NOSIGNAL);

@@ -64,7 +64,7 @@ int main(int argc, char **argv) {
             nap(1);
             code = unlocks ? MPI_Win_unlock_all(win) : MPI_Win_flush_all(win);
         }
-        /* Networks tell of a loss in their own time. */
+        /* Networks report a loss with a delay. */
         while (code == MPI_SUCCESS && !unlocks && MPI_Wtime() - began < 8) {
             code = MPI_Win_flush_all(win);
         }
@@ -115,13 +115,13 @@ int main(int argc, char **argv) {
     }
     CHECK_EQ(class_of(code), MPIX_ERR_PROC_FAILED);
     if (strcmp(what, "lock") != 0 && strcmp(what, "unlock-all") != 0) {
-        /* Who did not look at the first error gets it again. */
+        /* A rank that ignored the first error gets it again. */
         FAILS(MPI_Win_flush(LOST, win), MPIX_ERR_PROC_FAILED);
         FAILS(MPI_Put(&one, 1, MPI_LONG, LOST, 1, 1, MPI_LONG, win), MPIX_ERR_PROC_FAILED);
-        /* What is done with others goes on. */
+        /* Accesses to other ranks go on. */
         OK(MPI_Put(&one, 1, MPI_LONG, 1 - rank, 2, 1, MPI_LONG, win));
         OK(MPI_Win_flush(1 - rank, win));
-        /* It has been raised, and may be again where the lost one is to give its lock back. */
+        /* The loss has been raised; returning the lock of the lost rank may raise it again. */
         code = MPI_Win_unlock_all(win);
         CHECK(code == MPI_SUCCESS || class_of(code) == MPIX_ERR_PROC_FAILED);
     }

@@ -333,7 +333,7 @@ fn names() -> Result {
                 .stdout(Stdio::piped())
                 .spawn()
                 .map_err(|error| error.to_string())?;
-            // Who has no secret finds the port, and hears what is missing.
+            // A job without the secret finds the port, and its error says what is missing.
             let mut without = command(&cluster, &plain, &["connect", "a service"])?;
             let refused = Outcome::of(&mut without, patience(70.0))?;
             let lacks = ["the port's name has no secret", "-name-server-secret FILE"];

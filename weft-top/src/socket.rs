@@ -12,7 +12,7 @@ use crate::message::{self, Message};
 
 /// Addresses that are told to ranks, at most.
 const ADDRESSES: usize = 8;
-/// Datagrams that are taken between two looks at keys and the job: more than the ranks of a large job send.
+/// Datagrams taken between two checks of keys and the job: more than the ranks of a large job send.
 const AT_ONCE: usize = 1 << 15;
 /// No datagram of ours is as long.
 const ROOM: usize = 4096;
@@ -68,7 +68,7 @@ impl Socket {
         Ok(format!("{} {port} {}", self.token, addresses.join(",")))
     }
 
-    /// Takes what has come, up to [`AT_ONCE`] datagrams, so that a flood of them does not keep the view from its keys.
+    /// Takes up to [`AT_ONCE`] datagrams that have arrived, so that a flood of them does not block the keys.
     pub fn take(&self, mut with: impl FnMut(Message)) {
         let mut room = [0; ROOM];
         for _ in 0..AT_ONCE {

@@ -49,7 +49,7 @@ const GRACE: Duration = Duration::from_secs(60);
 /// Lines of a failed target's output that are shown.
 const SHOWN: usize = 60;
 
-/// Tells whether libFuzzer and the sanitizer work on this machine.
+/// Returns whether libFuzzer and the sanitizer work on this machine.
 pub fn is_possible() -> bool {
     cfg!(all(
         any(target_arch = "x86_64", target_arch = "aarch64"),
@@ -57,7 +57,7 @@ pub fn is_possible() -> bool {
     ))
 }
 
-/// Builds the programs and runs every target for so many seconds.
+/// Builds the programs and runs every target for `seconds`.
 pub fn run_all(seconds: u32) -> Result {
     run(&Options {
         target: None,

@@ -57,7 +57,7 @@ const TESTS: &[&str] = &[
 /// The one simulation that has threads.
 const SIMULATED: &str = "drain_sends_what_waits_for_room";
 
-/// The feature that the tests of transports bring to what all of this is built on.
+/// The feature that the tests of transports enable in the crates below them.
 const SHARED: [&str; 2] = ["--features", "netmod-kit/conformance"];
 
 /// Whether it can be used here.

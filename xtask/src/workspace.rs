@@ -62,7 +62,7 @@ fn run_showing(
     result.map_err(|error| error + &failing::said(&failing))
 }
 
-/// Runs a command in silence; after `limit` it is killed with all that it has started, and has failed.
+/// Runs a command without showing its output. After `limit` it is killed with all that it has started, and fails.
 pub fn end_within(command: &mut Command, what: &str, limit: Duration) -> Result {
     let child = spawn(command, what)?;
     wait(child, command, what, limit)

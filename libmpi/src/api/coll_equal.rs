@@ -50,7 +50,7 @@ pub(super) unsafe fn allreduce(
 /// `MPI_Reduce`.
 ///
 /// # Safety
-/// As for [`allreduce`], at the root.
+/// The contract of [`allreduce`], whose `recvbuf` only the root needs.
 pub(super) unsafe fn reduce(
     how: How,
     sendbuf: *const c_void,
@@ -79,7 +79,7 @@ pub(super) unsafe fn reduce(
     Ok(())
 }
 
-/// Whether this rank's data is that of rank 0, as an int.
+/// Returns whether this rank's data equals that of rank 0, as an int.
 ///
 /// # Safety
 /// The data is as MPI demands of a send buffer.
@@ -91,7 +91,7 @@ unsafe fn is_first(
     comm: MPI_Comm,
 ) -> Result<c_int> {
     if !matches!(how, How::Wait) {
-        let why = "op is MPIX_EQUAL, which is for MPI_Reduce and MPI_Allreduce; use MPI_LAND of what was compared";
+        let why = "op is MPIX_EQUAL, which only MPI_Reduce and MPI_Allreduce take; compare first and use MPI_LAND";
         return Err(Error::new(Class::Op, why));
     }
     intra_only(&runtime()?.comm(comm)?.comm)?;

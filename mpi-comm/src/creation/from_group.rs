@@ -21,7 +21,7 @@ use mpi_core::group::Group;
 use mpi_core::process::Process;
 use mpi_core::process::notes::Awaited;
 
-/// How long members wait for the first one before they say so.
+/// How long members wait for the first one before they print a message.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Words of the program's string that travel with a call, for members that have given another one.
@@ -109,15 +109,15 @@ fn to_words(text: &[u8]) -> [u64; TEXT] {
     })
 }
 
-/// The string that the message of another call tells of.
+/// Returns the string in the message of another call.
 fn text_of(message: &[u8]) -> Option<String> {
     let text = message.get(16..16 + 8 * TEXT)?;
     let end = text.iter().position(|byte| *byte == 0);
     Some(String::from_utf8_lossy(&text[..end.unwrap_or(text.len())]).into_owned())
 }
 
-/// Waits until the call's message has come, or a member is lost. Members with another string wait for ever: after a while
-/// this one says for what it waits, and which strings others have given.
+/// Waits until the call's message has come, or a member is lost. Members with another string would wait forever, so
+/// after a while this rank prints its own string and those of other members.
 fn await_first(process: &Process, meeting: &Comm, name: &Name, text: &[u8]) -> Result<()> {
     let group = meeting.local();
     let (vci, first, began) = (meeting.vci(), group.peer(0), process.clock().now());
@@ -150,7 +150,7 @@ fn await_first(process: &Process, meeting: &Comm, name: &Name, text: &[u8]) -> R
                 group.size(),
             );
         }
-        // Whoever receives the message finds out what that means for it.
+        // The receive that follows raises the loss, if it affects the call.
         Ok(is_lost.map(|_| ()))
     })?;
     drop(note);

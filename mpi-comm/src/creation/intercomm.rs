@@ -33,7 +33,7 @@ impl Bridge<'_> {
     }
 }
 
-/// What the leaders of two groups have sent each other, as all members of both know it.
+/// The groups that two leaders have exchanged, as all members of both know them.
 pub(crate) struct Introduction {
     /// The contexts that the two offer, the own group's first.
     contexts: [u64; 2],
@@ -42,7 +42,7 @@ pub(crate) struct Introduction {
     theirs: Vec<Identity>,
 }
 
-/// Has the leaders tell each other their groups. `bridge` is for the own group's leader.
+/// Exchanges the groups between the leaders. `bridge` is for the own group's leader.
 ///
 /// # Errors
 /// All members of the group fail if the leader does.
@@ -101,7 +101,7 @@ impl Introduction {
         self.leaders[0] < self.leaders[1]
     }
 
-    /// Whether all members of both groups are of one job, and so know each other. The same on all of them.
+    /// Returns whether all members of both groups are of one job, and so know each other. All members agree.
     pub(crate) fn is_within_job(&self, process: &Process, local: &Comm) -> bool {
         let job = self.leaders[0].job;
         let foreign = process.foreign();
@@ -142,15 +142,19 @@ impl Introduction {
     }
 }
 
-/// What a process is called among connected jobs.
+/// Returns the name of a process among connected jobs.
 fn name_of(process: &Process, peer: u32) -> [u64; 2] {
     let Identity { job, rank } = process.foreign().identity(peer);
     [job, rank.into()]
 }
 
 fn identity([job, rank]: &[u64; 2]) -> Result<Identity> {
-    let rank = u32::try_from(*rank)
-        .map_err(|_| Error::new(Class::Intern, "no process has such a number"))?;
+    let rank = u32::try_from(*rank).map_err(|_| {
+        Error::new(
+            Class::Intern,
+            "internal error: the other leader sent an impossible rank",
+        )
+    })?;
     Ok(Identity { job: *job, rank })
 }
 

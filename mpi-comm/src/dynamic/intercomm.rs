@@ -1,5 +1,5 @@
-//! `MPI_Intercomm_create` of groups with members of several jobs (MPI-5.0 section 7.6.2), who need not have met: being
-//! connected is transitive (section 11.10.4).
+//! `MPI_Intercomm_create` of groups with members of several jobs (MPI-5.0 section 7.6.2). The members need not have
+//! met: being connected is transitive (section 11.10.4).
 
 use super::{Link, Opener, meet};
 use crate::creation::intercomm::introduce;

@@ -49,7 +49,7 @@ mod kernel {
         assert!(!refused, "membarrier was granted and is refused now");
     }
 
-    /// A number that tells the calling thread from all others that are alive: a multiple of 64, and not 0.
+    /// Returns the calling thread's number, unique among live threads: a multiple of 64, and not 0.
     #[inline(always)]
     pub fn this_thread() -> usize {
         let number = thread_number();

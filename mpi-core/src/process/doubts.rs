@@ -1,12 +1,12 @@
-//! Processes that may have ended: noted by a thread that must make no calls on the process, looked after by the next call
-//! that asks.
+//! Processes that may have ended. A thread that cannot call the process adds them; the next call that needs to know
+//! checks them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netmod::Peer;
 use parking_lot::Mutex;
 
-/// Peers to be looked after.
+/// Peers to check.
 #[derive(Default)]
 pub struct Doubts {
     any: AtomicBool,
@@ -14,19 +14,19 @@ pub struct Doubts {
 }
 
 impl Doubts {
-    /// Has the next call that asks look after a peer.
+    /// Adds a peer, which the next call that needs to know checks.
     pub fn raise(&self, peer: Peer) {
         self.peers.lock().push(peer);
         self.any.store(true, Ordering::Release);
     }
 
-    /// Whether there are some. Costs a look at a word.
+    /// Returns whether there are peers to check, by one relaxed load.
     #[inline]
     pub(crate) fn any(&self) -> bool {
         self.any.load(Ordering::Relaxed)
     }
 
-    /// Takes them, if there are some.
+    /// Takes all peers. Returns `None` if there are none.
     #[cold]
     pub(crate) fn take(&self) -> Option<Vec<Peer>> {
         let any = self.any.swap(false, Ordering::Acquire);

@@ -308,7 +308,7 @@ impl Process {
         self.losses() != 0 || self.doubts.any()
     }
 
-    /// Looks after the processes that may have ended, so that those that have count as lost.
+    /// Checks the processes that may have ended, so that ended ones count as lost.
     #[cold]
     pub fn settle_doubts(&self) -> Result<()> {
         let Some(peers) = self.doubts.take() else {

@@ -40,7 +40,7 @@ pub enum Awaited {
     Fence,
     /// That the first member of a group makes a communicator of it.
     Creation {
-        /// Its process.
+        /// The process of the first member.
         first: Peer,
     },
     /// Others in a collective.

@@ -62,7 +62,7 @@ impl Process {
         text
     }
 
-    /// The messages that lie unexpected on a VCI in a context: tags and data, as far as that has come.
+    /// Returns the unexpected messages of a context on a VCI: tags, and the data that has arrived.
     #[cold]
     pub fn unexpected_in(
         &self,

@@ -103,7 +103,7 @@ impl Process {
     /// on all others).
     ///
     /// # Errors
-    /// Any process of the own job is lost: for what all of them may be needed for.
+    /// Any process of the own job is lost, since the condition may need all of them.
     #[inline]
     pub fn wait_until<T>(
         &self,
@@ -214,8 +214,8 @@ impl Process {
         }
     }
 
-    /// Waits until `done` yields a value, for what other processes of the node bring about by stores, which wake nobody
-    /// up: naps are short, the longer the longer it takes.
+    /// Waits until `done` yields a value that depends on stores of other processes of the node. Stores wake no sleeper,
+    /// so naps are short, and grow with the time waited.
     #[inline]
     pub fn wait_for_stores<T>(
         &self,
@@ -359,7 +359,7 @@ impl Process {
         }
     }
 
-    /// Yields the core, unless that would cost a slice. Returns whether it did.
+    /// Yields the core, unless other programs would take it for a slice. Returns whether it did.
     fn yield_core(&self) -> bool {
         let contended = !self.is_oversubscribed() && wait::is_core_contended();
         !contended && self.yields.give_up_core(self.clock())

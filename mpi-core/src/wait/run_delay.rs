@@ -1,4 +1,4 @@
-//! Whether other programs keep this thread from its core.
+//! Detection of other programs that compete for this thread's core.
 //!
 //! The kernel adds up how long a thread was ready to run and had no core: its run delay. A thread that
 //! spins on a contended core uses up its slice, and then waits for a turn of all others. A thread that
@@ -57,7 +57,7 @@ impl Reading {
     }
 }
 
-/// What the kernel has counted of a thread.
+/// The kernel's counters of a thread's times.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Times {
     running: Duration,

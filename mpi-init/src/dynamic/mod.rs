@@ -10,7 +10,7 @@ use mpi_core::process::foreign::Identity;
 use netmod_kit::admission;
 use pmi::Client;
 
-/// A number that no other process draws. No secret depends on it: without random numbers the time must do.
+/// Draws a number that no other process draws. No secret depends on it: without random numbers it is made of the time.
 fn random() -> [u8; 16] {
     admission::random().unwrap_or_else(|_| {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);

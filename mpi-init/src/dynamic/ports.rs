@@ -1,9 +1,9 @@
-//! Ports (MPI-5.0 section 11.4): listening sockets that admit those who prove the secret in the port's name.
+//! Ports (MPI-5.0 section 11.4): listening sockets that admit clients with the secret in the port's name.
 //!
-//! Both ends prove the secret by challenge and response (`netmod_kit::admission`); what they send each other then is
-//! sealed, since it has the secrets of transports. Connections that prove nothing occupy a bounded number of slots. They
-//! are looked after while the process is in `MPI_Comm_accept`, so a client whose connection makes way for others, or finds
-//! no room in the kernel's queue, tries again for a while.
+//! Both ends prove the secret by challenge and response (`netmod_kit::admission`). Their messages are then sealed: they
+//! have the secrets of transports. Connections that prove nothing occupy a bounded number of slots. Only
+//! `MPI_Comm_accept` serves connections, so a client whose connection is dropped for a newer one, or finds no space in
+//! the kernel's queue, tries again for a while.
 
 use std::collections::VecDeque;
 use std::io;
@@ -38,7 +38,7 @@ const TRIES: Duration = Duration::from_secs(20);
 /// Time for which a client waits to be accepted if its Info doesn't say.
 const ACCEPTED: Duration = Duration::from_secs(180);
 
-/// From where a port can be reached.
+/// The networks from which a port can be reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reach {
     /// From this host.
@@ -91,7 +91,7 @@ fn listen_at(address: IpAddr) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
-/// Listens where `reach` says. Returns the addresses for the port's name too, those of other hosts first.
+/// Listens on the networks of `reach`. Also returns the addresses for the port's name, loopback addresses last.
 fn listen(reach: Reach) -> Result<(TcpListener, Vec<IpAddr>)> {
     let failed = |error: io::Error| failed("can't listen on a socket", &error);
     let here = IpAddr::from(Ipv4Addr::LOCALHOST);
@@ -136,7 +136,7 @@ impl Port {
     /// Opens a port for processes that are to be spawned, whose launcher may say that they have ended.
     ///
     /// # Errors
-    /// As [`Port::open`].
+    /// No socket can be opened, or an interface that is to be used does not exist.
     pub fn open_for_spawn(node: u64, reach: Reach) -> Result<Port> {
         Port::with(node, reach, true)
     }
@@ -210,7 +210,7 @@ impl Port {
             proved,
             is_short,
         } = &mut *callers;
-        // Proofs that came while nobody was in `accept` are read before their connections are too old.
+        // Proofs that arrived outside of `accept` are read before their connections are too old.
         proved.extend(pending.serve_all(|context| match context {
             [port_name::CLIENT] => Some(self.secret),
             [port_name::ENDED] if self.may_end => Some(self.secret),
@@ -229,7 +229,7 @@ impl Port {
         proved.pop_front()
     }
 
-    /// What to wait for.
+    /// Lists the descriptors and events to poll for.
     fn descriptors(&self) -> Vec<(RawFd, i16)> {
         let callers = self.callers.lock();
         let pending = callers.pending.descriptors();
@@ -252,11 +252,11 @@ pub fn time_to_accept(info: Option<&Info>) -> Result<Duration> {
     Ok(seconds.map_or(ACCEPTED, Duration::from_secs))
 }
 
-/// Connects to the port of this name, and waits until it is accepted, if told so at most for a time.
+/// Connects to the port of this name, and waits until it is accepted, at most for `within` if that is given.
 ///
 /// # Errors
-/// `MPI_ERR_PORT`: the name is none of a port or has no secret, nobody listens there any more, or nobody has accepted in
-/// that time.
+/// `MPI_ERR_PORT`: the text is not a port's name or has no secret, the port is closed, or its process has not accepted
+/// the client in that time.
 pub fn connect(
     call: Call<'_>,
     name: &str,
@@ -268,7 +268,7 @@ pub fn connect(
         // What is behind a slash may be the secret of a port whose name was cut off, or has a blank behind it.
         let (begin, end) = name.split_once('/').map_or((name, ""), |(begin, _)| (begin, "/..."));
         wrong(format!(
-            "'{}{end}' is not the name of a port; take it as MPI_Open_port or MPI_Lookup_name gave it",
+            "'{}{end}' is not the name of a port; pass the text of MPI_Open_port or MPI_Lookup_name unchanged",
             begin.escape_debug()
         ))
     })?;
@@ -303,7 +303,7 @@ pub fn connect(
         let is_over = client.end.is_some_and(|end| Instant::now() >= end);
         if !may_succeed || is_over || began.elapsed() > TRIES {
             return Err(wrong(format!(
-                "the port can't be reached ({}); is it still open, and does the process live that opened it?",
+                "the port can't be reached ({}); check that it is open and that its process is alive",
                 reasons.join("; ")
             )));
         }
@@ -320,13 +320,13 @@ fn in_order(name: &PortName, node: u64) -> Vec<IpAddr> {
     let mut addresses = name.addresses.clone();
     match name.node == node {
         true => addresses.sort_by_key(|address| !address.is_loopback()),
-        // There it would be another host's.
+        // From another node a loopback address would reach a port of that node.
         false => addresses.retain(|address| !address.is_loopback()),
     }
     addresses
 }
 
-/// One that wants to be accepted.
+/// A client that waits to be accepted.
 struct Client<'a> {
     call: Call<'a>,
     secret: Secret,
@@ -336,7 +336,7 @@ struct Client<'a> {
 /// Why a client was not accepted at an address.
 struct Failure {
     why: String,
-    /// Whether another attempt would come to the same.
+    /// Whether another attempt would fail alike.
     is_final: bool,
 }
 

@@ -217,16 +217,16 @@ impl Socket {
     }
 }
 
-/// What is to be received.
+/// The bytes that a call is to receive.
 trait Input {
-    /// Bytes to receive at most; 0: no more.
+    /// Most bytes to receive next; 0 if the input is complete.
     fn wanted(&self) -> usize;
 
     /// Takes bytes that were received.
     fn take(&mut self, bytes: &[u8]) -> Result<()>;
 }
 
-/// A number of bytes, and none of those behind.
+/// Receives a number of bytes, and none behind these.
 struct Exactly {
     got: Vec<u8>,
     wanted: usize,
@@ -275,7 +275,7 @@ impl Input for Frame<'_> {
 
 #[cold]
 fn broken(error: Broken) -> Error {
-    let why = format!("the connection between the two jobs is disturbed: {error}");
+    let why = format!("the connection between the two jobs is corrupt: {error}");
     Error::new(Class::Other, why)
 }
 
@@ -297,7 +297,7 @@ impl SealedSocket {
     /// Sends a frame, if there is one, and receives one if `wants`, at most until a moment.
     ///
     /// # Errors
-    /// As [`Socket::send_and_receive_by`].
+    /// The other side is gone; a member of the call's communicator is lost; the received bytes are not sealed by it.
     pub fn trade(
         &mut self,
         call: Call<'_>,
@@ -333,7 +333,7 @@ impl Link for Socket {
         let theirs = self.send_and_receive(call, &len, 8)?;
         let theirs = theirs.try_into().map_or(u64::MAX, u64::from_le_bytes);
         if theirs > LONGEST {
-            let why = "the other end of the socket sends something else than MPI_Comm_join does";
+            let why = "the other end of the socket is not in MPI_Comm_join";
             return Err(Error::new(Class::Other, why));
         }
         self.send_and_receive(call, own, theirs as usize)

@@ -208,14 +208,14 @@ pub fn spawn(
     })
 }
 
-/// From where a port for processes that are to be spawned must be reachable.
+/// Returns the networks from which spawned processes must reach the port.
 fn reach(runtime: &Runtime, commands: &[Command]) -> Reach {
     let keys = ["host", "hosts", "hostfile", "add-host", "add-hostfile"];
     let names_hosts = |one: &Command| keys.iter().any(|key| one.info(key).is_some());
     if commands.iter().any(names_hosts) {
         return Reach::Network;
     }
-    // What was started without a launcher starts one here.
+    // A process without a launcher starts one on its own host.
     let stays = || {
         let network = runtime.pmi.preput(names::NETWORK).ok()??;
         Some(network == names::network()?)

@@ -60,7 +60,7 @@ impl Served {
         self.service.advance(process, 0, true)
     }
 
-    /// Tells whether the margins are as they were.
+    /// Returns whether the margins are unchanged.
     pub fn is_sound(&self) -> bool {
         let (low, rest) = self.memory.split_at(MARGIN);
         let (_, high) = rest.split_at(WINDOW);
@@ -68,7 +68,7 @@ impl Served {
     }
 }
 
-/// Tells whether a request's answer would be longer than [`LONGEST_ANSWER`].
+/// Returns whether a request's answer would be longer than [`LONGEST_ANSWER`].
 pub fn is_too_long(bytes: &[u8]) -> bool {
     let Some(request) = Request::parse(bytes) else {
         return false;

@@ -104,7 +104,7 @@ impl Agent {
         Ok(agent)
     }
 
-    /// An agent whose ranks are not started, and what came of starting those below it.
+    /// An agent before its ranks are started, and the events of starting the agents below it.
     fn of(
         parent: Link,
         plan: Plan,

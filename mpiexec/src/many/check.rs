@@ -76,11 +76,15 @@ impl Claims {
             Up::Started { host, pids, notes } => {
                 let known = self.host(*host)?;
                 if std::mem::replace(&mut known.has_started, true) {
-                    return Err(format!("says a second time that host number {host} has started"));
+                    return Err(format!(
+                        "says a second time that host number {host} has started"
+                    ));
                 }
                 let (ranks, count) = (known.ranks, pids.len().max(notes.len()));
                 if count > ranks {
-                    return Err(format!("has started {count} ranks on a host that has {ranks}"));
+                    return Err(format!(
+                        "has started {count} ranks on a host that has {ranks}"
+                    ));
                 }
                 match pids.iter().find(|pid| !PIDS.contains(pid)) {
                     Some(pid) => Err(format!("has started a rank as process {pid}")),
@@ -118,9 +122,7 @@ impl Claims {
                 )),
             },
             Up::Spoken { host } | Up::Trouble { host, .. } => self.host(*host).map(drop),
-            Up::Lost { hosts, .. } => hosts
-                .iter()
-                .try_for_each(|&host| self.host(host).map(drop)),
+            Up::Lost { hosts, .. } => hosts.iter().try_for_each(|&host| self.host(host).map(drop)),
             Up::Fence { .. } | Up::Left {} | Up::Gone { .. } => Ok(()),
         }
     }

@@ -52,11 +52,11 @@ fields! {
     }
 }
 
-/// Longest text: what a command said last, or the reason of an abort, which came in a PMI line of 1 MiB at most.
+/// Longest text: the last output of a command, or the reason of an abort, which came in a PMI line of at most 1 MiB.
 const TEXT: usize = 4 << 20;
 /// Bytes that a rank puts into the key-value store between two fences, at most.
 const PUT: usize = 1 << 20;
-/// A number or a few.
+/// Most bytes of a frame with a few numbers.
 const SHORT: usize = 64;
 
 impl Down {

@@ -382,7 +382,7 @@ impl Root {
         }
     }
 
-    /// Takes in what a child says, whose numbers were checked ([`super::check`]).
+    /// Handles a child's message, whose numbers were checked ([`super::check`]).
     fn hear(&mut self, child: usize, message: Up) {
         match message {
             Up::Started { host, pids, notes } => {

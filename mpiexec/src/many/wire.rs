@@ -151,10 +151,10 @@ macro_rules! fields {
 }
 pub(crate) use fields;
 
-/// A longer frame is nobody's of ours, whatever its kind.
+/// Longest frame of any kind; no process of Weft sends a longer one.
 pub const LONGEST: usize = 1 << 30;
 
-/// Ranks that a message is about, as long as nothing else is known.
+/// Ranks that a message is about, until the number is known.
 const MANY: usize = 1 << 24;
 
 /// Appends `message` as a frame.

@@ -22,9 +22,9 @@ pub const ANSWER: Duration = Duration::from_secs(5);
 
 /// The handshake with a name server. Its context says by which secret.
 pub const PROTOCOL: Protocol = Protocol::new(*b"WeftNam\x01", 1);
-/// The context of those who prove the secret of `-name-server-secret`.
+/// The context of launchers that prove the secret of `-name-server-secret`.
 pub const SECRET: u8 = b's';
-/// The context and the secret of those who prove nothing: everybody knows it.
+/// The context and the secret, which is public, of launchers without another one.
 pub const GUEST: (u8, Secret) = (b'g', Secret::from_bytes([0; Secret::LENGTH]));
 
 /// Bytes of a file with a secret, at least and at most.
@@ -42,14 +42,14 @@ pub fn read_secret(path: &OsStr) -> Result<Secret, String> {
     let failed = |error: io::Error| {
         let hint = match error.kind() {
             io::ErrorKind::NotFound => format!(
-                "; make it by '(umask 077; head -c 32 /dev/urandom | base64 > {name})', and copy it to all who are \
-                 to meet"
+                "; make it by '(umask 077; head -c 32 /dev/urandom | base64 > {name})', and copy it to all users \
+                 of the server"
             ),
             _ => String::new(),
         };
         wrong(format!("can't be read: {error}{hint}"))
     };
-    // Without it, opening a pipe would block.
+    // Checked before opening the file, since opening a pipe would block.
     if !fs::metadata(path).map_err(failed)?.is_file() {
         return Err(wrong("is no regular file".to_owned()));
     }

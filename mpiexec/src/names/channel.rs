@@ -12,7 +12,7 @@ use pmi::wire::Lines;
 
 use super::access::ANSWER;
 
-/// Bytes of a line, at most: two names and what is around them.
+/// Most bytes of a line: two names, a command and its keywords.
 const MAX_LINE: usize = 2 * MAX_LENGTH + 256;
 /// Most bytes read at once.
 const BUFFER: usize = 8 << 10;
@@ -52,11 +52,11 @@ impl Channel {
         }
     }
 
-    /// Reads once, and hands out the lines that are whole then, without their newlines. Returns whether the connection is
+    /// Reads once, and calls `take` with each complete line, without its newline. Returns whether the connection is
     /// open.
     ///
     /// # Errors
-    /// Reading fails, as when there is nothing; the other end sends what is no line.
+    /// Reading fails (`WouldBlock` if nothing has arrived), or the other end sent a forged frame or too long a line.
     pub fn receive(&mut self, mut take: impl FnMut(&[u8])) -> io::Result<bool> {
         let mut buffer = [0; BUFFER];
         match self {

@@ -1,10 +1,10 @@
 //! Mutual proof of a secret by challenge and response, without I/O.
 //!
-//! The initiator (the end that connected) sends a hello: the protocol's label, a context that says what it wants, and a
+//! The initiator (the end that connected) sends a hello: the protocol's label, a context that names its purpose, and a
 //! nonce. The responder (the end that accepted) looks up the secret that belongs to the context and answers with a
 //! challenge: its own nonce and its proof. The initiator checks that and sends its proof. Proofs are keyed hashes over the
-//! role, the hello and the responder's nonce, so that a proof of one role, connection, context or protocol is worth
-//! nothing in another.
+//! role, the hello and the responder's nonce, so that a proof of one role, connection, context or protocol is
+//! invalid in another.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -94,7 +94,7 @@ const INITIATES: &[u8; 12] = b"initiates   ";
 const TO_RESPONDER: &[u8; 12] = b"to responder";
 const TO_INITIATOR: &[u8; 12] = b"to initiator";
 
-/// What both ends hash: the hello, and the responder's nonce.
+/// The input of all hashes but the responder's nonce: the secret and the hello.
 #[derive(Clone)]
 struct Transcript {
     secret: Secret,
@@ -128,7 +128,7 @@ impl Transcript {
     }
 }
 
-/// The end that connected, waiting for a challenge.
+/// The end that connected and waits for a challenge.
 pub struct Initiator {
     transcript: Transcript,
 }
@@ -137,7 +137,7 @@ impl Initiator {
     /// Begins a handshake. Returns the hello to send too.
     ///
     /// # Errors
-    /// As [`random`].
+    /// The kernel gives no random numbers.
     ///
     /// # Panics
     /// `context` has another length than the protocol says.
@@ -168,7 +168,7 @@ impl Initiator {
     }
 }
 
-/// The end that accepted, waiting for a proof.
+/// The end that accepted and waits for a proof.
 pub struct Responder {
     transcript: Transcript,
     nonce: [u8; NONCE],
@@ -178,7 +178,7 @@ impl Responder {
     /// Answers a hello that [`Protocol::read_hello`] has accepted. Returns the challenge to send too.
     ///
     /// # Errors
-    /// As [`random`].
+    /// The kernel gives no random numbers.
     ///
     /// # Panics
     /// The hello is longer than [`MAX_HELLO`].

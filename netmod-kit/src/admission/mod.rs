@@ -6,7 +6,7 @@
 //!   both ends make each proof good for one connection only. Both ends get session keys.
 //! - [`Sealed`]: encrypted and authenticated frames under the session keys, for protocols that carry secrets.
 //! - [`Pending`]: the connections of a listener that have proved nothing yet. They occupy a bounded number of slots for
-//!   a bounded time, and the oldest makes way when slots or descriptors are short.
+//!   a bounded time, and the oldest is dropped when slots or descriptors are short.
 //! - [`descriptors`]: the limit on open files.
 //!
 //! ```text

@@ -1,10 +1,10 @@
 //! The connections of a listener that have proved nothing yet.
 //!
-//! Anybody who can reach a listener can fill its slots, so that an unproved connection must cost little and must never
-//! stand in the way of one that will prove itself. Slots are few, each has a deadline, and a newcomer takes the slot of
-//! the oldest. How old that one must be adapts: a burst of the listener's own clients, which may wait for a processor,
-//! gets a second each; connections that are dropped without a proof shorten this time by an eighth each, and each proof
-//! doubles it. A flood is therefore drained as fast as it comes in, instead of filling the kernel's queue.
+//! Any user of the network can fill a listener's slots, so an unproved connection must cost little and must never block
+//! one that will prove the secret. Slots are few, each has a deadline, and a newcomer takes the slot of the oldest. The
+//! age that the oldest must have (the grace) adapts: a burst of the listener's own clients, which may wait for a
+//! processor, gets a second each; connections that are dropped without a proof shorten this time by an eighth each, and
+//! each proof doubles it. A flood is therefore drained as fast as it comes in, instead of filling the kernel's queue.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -14,7 +14,7 @@ use super::descriptors;
 use super::handshake::{Keys, MAX_HELLO, PROOF, Protocol, Responder};
 use super::secret::Secret;
 
-/// How old the oldest connection must be to make way for a newcomer, at most.
+/// Longest grace: the age from which the oldest connection is dropped for a newcomer.
 const LONGEST_GRACE: Duration = Duration::from_secs(1);
 /// From this age on a proof doubles the grace; below it a connection is dropped at once.
 const SHORTEST_GRACE: Duration = Duration::from_micros(100);
@@ -48,9 +48,9 @@ pub enum Accepted {
 /// The outcome of [`Pending::serve`].
 #[derive(Debug)]
 pub enum Served<C> {
-    /// The connection has not said enough yet, or the slot is free.
+    /// More bytes must arrive first, or the slot is free.
     Waiting,
-    /// The connection was dropped: it was closed, or said something wrong.
+    /// The connection was dropped: the other end closed it, or sent a wrong hello or proof.
     Dropped,
     /// The connection has proved the secret and has left its slot.
     Admitted(Admitted<C>),
@@ -59,10 +59,10 @@ pub enum Served<C> {
 /// An unproved connection.
 struct Slot<C> {
     connection: C,
-    /// What it has said of the hello, or of the proof.
+    /// The received part of the hello, or of the proof.
     buffer: [u8; MAX_HELLO],
     filled: usize,
-    /// Its context and the challenge, once it has said hello.
+    /// The context and the challenge, once the hello has arrived.
     asked: Option<(Vec<u8>, Responder)>,
 }
 
@@ -281,7 +281,7 @@ impl<C: Read + Write + AsFd> Pending<C> {
             .map_or(now, |(since, _)| since + self.deadline);
     }
 
-    /// Drops connections that have said hello with such a context.
+    /// Drops connections whose hello has a matching context.
     pub fn drop_where(&mut self, mut unwanted: impl FnMut(&[u8]) -> bool) {
         self.drop_those(|_, slot| {
             let asked = slot.asked.as_ref();
@@ -296,7 +296,7 @@ impl<C: Read + Write + AsFd> Pending<C> {
         }
     }
 
-    /// Drops all.
+    /// Drops all connections.
     pub fn clear(&mut self) {
         self.drop_those(|_, _| true);
     }

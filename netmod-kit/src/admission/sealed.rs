@@ -26,12 +26,12 @@ pub enum Role {
     Responder,
 }
 
-/// What has come was not sealed by the other end, or is longer than allowed. The connection must be closed.
+/// A received frame was not sealed by the other end, or is longer than allowed. The connection must be closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Broken {
     /// The frame says that it is longer than the maximum.
     TooLong,
-    /// The frame was changed, left out, repeated or made by somebody else.
+    /// The frame was changed, left out, repeated or forged.
     Forged,
 }
 

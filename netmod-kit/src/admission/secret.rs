@@ -31,7 +31,7 @@ impl Secret {
     /// Draws a new secret.
     ///
     /// # Errors
-    /// As [`random`].
+    /// The kernel gives no random numbers.
     pub fn random() -> io::Result<Secret> {
         random().map(Secret)
     }

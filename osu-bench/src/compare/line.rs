@@ -46,7 +46,7 @@ impl LineRange {
     }
 }
 
-/// How far the first two cores are from each other, by what a line takes between them.
+/// Distance of the first two cores, by the round-trip time of a cache line between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Distance {
     /// They share a cache.

@@ -17,7 +17,7 @@ pub struct Cell {
     pub bench: Name,
     /// Bytes; 0 where the benchmark has no sizes.
     pub size: usize,
-    /// How far the cores were; `None` if that was not looked at, or there is but one.
+    /// Distance of the cores; `None` if it was not measured, or there is one core only.
     pub distance: Option<Distance>,
     /// Whether values of several distances are among these, since no distance has values of all sides. They are shown, and
     /// compared with nothing.
@@ -33,8 +33,8 @@ pub type Placed = (Option<Distance>, f64);
 const FEWEST: usize = 3;
 
 impl Cell {
-    /// Splits what was measured of a benchmark and size by the distance of the cores: first the distance that each side has
-    /// most values of, then others of which each side has enough. Values of one distance are never compared with those of another.
+    /// Splits the values of a benchmark and size by the distance of the cores: first the distance with most values of
+    /// each side, then others with enough values. Values of different distances are never compared.
     pub fn split(bench: Name, size: usize, sides: &[Vec<Placed>]) -> Vec<Cell> {
         let distances: BTreeSet<_> = sides
             .iter()

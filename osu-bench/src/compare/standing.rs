@@ -6,7 +6,7 @@ use crate::stats::Summary;
 /// By how much one has to be better than the other to be called so.
 pub const MARGIN: f64 = 1.05;
 
-/// By how much one is worse at most if it is called equal, however much runs differ.
+/// Largest ratio at which a slower library still counts as equal, however much runs differ.
 pub const MOST: f64 = 1.1;
 
 /// What the ratio to the best of the others comes to.
@@ -21,7 +21,7 @@ pub enum Standing {
 }
 
 impl Standing {
-    /// What a ratio comes to; `is_apart`: the quartiles of both have nothing in common.
+    /// Classifies a ratio. `is_apart` says that the quartiles of both libraries do not overlap.
     fn of(ratio: f64, is_apart: bool) -> Self {
         match is_apart {
             true if ratio >= MARGIN => Self::Ahead,
@@ -52,7 +52,8 @@ pub struct Against {
     pub standing: Standing,
 }
 
-/// Where the first library is among the others; `None` if one of both has no values, or if the cores were not equally far.
+/// Compares the first library with the best of the others. Returns `None` if there are no values of either, or if the
+/// distance of the cores differed.
 pub fn against(report: &Report, cell: &Cell) -> Option<Against> {
     if cell.is_mixed {
         return None;

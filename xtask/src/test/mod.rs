@@ -63,7 +63,7 @@ impl Kind {
 /// What the table of slow programs shows.
 const SLOWEST: usize = 30;
 
-/// A run and what has come of it so far.
+/// A run and its results so far.
 pub struct Run {
     kind: Kind,
     failures: Vec<String>,
@@ -108,7 +108,8 @@ impl Run {
         }
     }
 
-    /// Notes that a part of the run was impossible here. Fails if this is the full run and `need` may not be skipped.
+    /// Notes that a part of the run is impossible on this machine. Fails if this is the full run and `need` may not be
+    /// skipped.
     fn leave_out(&mut self, need: &str, why: &str) -> Result {
         self.leave_out_if(weft_needs::is_optional(need), need, why)
     }

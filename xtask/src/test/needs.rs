@@ -1,4 +1,4 @@
-//! What runs need of the machine: looked for before they begin.
+//! Checks, before a run begins, what it needs of the machine.
 
 use std::process::{Command, Stdio};
 
@@ -59,7 +59,7 @@ pub fn prepare() -> Result<Vec<String>> {
     }
     packages::run()?;
     let mut lacking = Vec::new();
-    // Why it can't be had says more than that it isn't there.
+    // The error of the build explains more than the missing program.
     let prrte = packages::prrte().err();
     for need in weft_needs::ALL {
         let said = match (need.name, &prrte) {

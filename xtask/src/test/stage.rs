@@ -27,10 +27,10 @@ pub struct Done {
     has_failed: bool,
 }
 
-/// Before so many seconds of stages are done the pace of a run says nothing.
+/// Seconds of finished stages before which the pace of a run is no estimate.
 const PACE_AFTER: f64 = 30.0;
 
-/// Seconds that are left: the usual ones of what is to come, by the pace of what is done.
+/// Estimates the seconds left: the usual times of the stages to come, scaled by the pace of the finished ones.
 fn left(done: &[Done], usual: &Usual, run: &str, to_come: &[Stage]) -> f64 {
     let to_come = to_come.iter().filter_map(|stage| usual.of(run, stage.name));
     let known = || {

@@ -1,4 +1,4 @@
-//! The files of a crate use one another one way, but for small circles.
+//! Checks that the files of a crate use one another without cycles, except small ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! What lies above what: crates by cargo's graph, folders and files of a crate by what their code names. And how large
-//! they are.
+//! Checks the order of crates by cargo's graph, that of a crate's folders and files by the paths in their code, and
+//! their sizes.
 
 mod circles;
 mod crates;

@@ -166,10 +166,10 @@ impl Crate {
         Some([base.as_slice(), path].concat())
     }
 
-    /// The module of the file that a path leads to: that of its longest part that is a module, behind what is handed on.
+    /// Returns the module whose file defines a path: its longest prefix that is a module, with re-exports resolved.
     pub fn file_of(&self, here: &Module, path: &[String]) -> Option<Module> {
         let mut full = self.absolute(here, path)?;
-        // Names that are handed on, at most through so many modules.
+        // Follows re-exports through a bounded number of modules.
         for _ in 0..8 {
             let next = (0..full.len()).find_map(|n| {
                 let target = self.handed_on.get(&(full[..n].to_vec(), full[n].clone()))?;

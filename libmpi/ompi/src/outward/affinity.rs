@@ -1,4 +1,4 @@
-//! `OMPI_Affinity_str`, an extension of Open MPI's: for banners of programs, which cores a process keeps to.
+//! `OMPI_Affinity_str`, an extension of Open MPI: the cores of a process as text, for banners of programs.
 
 use std::ffi::{c_char, c_int};
 
@@ -11,7 +11,7 @@ const ROOM: usize = 1024;
 fn allowed() -> Vec<usize> {
     // SAFETY: a set of CPUs is bits, for which zeros are a value.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: the set is as large as is said; 0 is this thread.
+    // SAFETY: the size passed is that of `set`; 0 is this thread.
     if unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) } != 0 {
         return Vec::new();
     }
@@ -51,8 +51,8 @@ unsafe fn put(place: *mut c_char, text: &str) {
     }
 }
 
-/// Says to which CPUs the launcher has bound this process, to which it is bound now, and which there are. The format,
-/// of which Open MPI has two, makes no difference.
+/// Writes the CPUs to which the launcher has bound this process, its current ones, and all. Both formats of Open MPI
+/// give the same text.
 ///
 /// # Safety
 /// Each of the last three is NULL or valid for 1024 bytes.

@@ -50,7 +50,7 @@ pub(crate) fn check_send(
     Ok((comm, rank))
 }
 
-/// As [`check_send`], for requests that are started later: the communicator may be revoked.
+/// Checks the arguments of a send request that is started later: unlike [`check_send`], on revoked communicators, too.
 #[inline(always)]
 pub(crate) fn check_dest(
     runtime: &Runtime,
@@ -89,7 +89,7 @@ pub(crate) fn check_source(
     Ok((comm, source, tag))
 }
 
-/// As [`check_source`], for requests that are started later: the communicator may be revoked.
+/// Checks the arguments of a receive that is started later: unlike [`check_source`], on revoked communicators, too.
 #[inline(always)]
 pub(crate) fn check_origin(
     runtime: &Runtime,

@@ -1,4 +1,4 @@
-//! Messages of agents to the root, for the fuzz targets alone.
+//! Messages of agents to the root, for the fuzz targets only.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -23,7 +23,7 @@ const CHOICES: &[&[&str]] = &[
     &["-s", "all"],
 ];
 
-/// An agent, as the root's connection to it is.
+/// An agent as seen by the root's connection to it.
 struct Agent {
     hosts: Vec<u32>,
     claims: Claims,
