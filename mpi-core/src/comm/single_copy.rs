@@ -5,7 +5,6 @@ use netmod::LaneError;
 use crate::comm::Comm;
 use crate::error::{Class, Error, Result};
 use crate::process::Process;
-use crate::pt2pt::engine::Address;
 
 /// Copies `len` bytes between `local` and the memory of a member of this node at `address`.
 ///
@@ -25,10 +24,7 @@ pub unsafe fn copy(
     address: u64,
 ) -> Result<()> {
     let vci = comm.copying_vci();
-    let to = Address {
-        peer: comm.local().peer(rank),
-        vci,
-    };
+    let to = comm.rma_address(rank, vci);
     let mut state = process.lock_vci(vci)?;
     // SAFETY: the caller's promise.
     unsafe { state.copy_local(to, write, local, len, address) }.map_err(|error| {
