@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use netmod::WakeUp;
+use smallvec::SmallVec;
 
 mod clock;
 mod run_delay;
@@ -48,6 +49,9 @@ pub struct WaitPolicy {
     /// own sleeps instead.
     pub yield_useless: bool,
 }
+
+/// A list of wake-ups, or of something for each. Short ones need no memory of the heap: a waiter sleeps often.
+pub(crate) type WakeUpList<T> = SmallVec<[T; 8]>;
 
 /// So many fruitless polls before a thread looks whether it is one of too many.
 const FIRST_CHECK: u32 = 8;
@@ -301,7 +305,7 @@ pub(crate) fn sleep(
         events: libc::POLLIN,
         revents: 0,
     };
-    let mut fds: Vec<libc::pollfd> = wake_ups
+    let mut fds: WakeUpList<libc::pollfd> = wake_ups
         .iter()
         .filter_map(|wake_up| match wake_up {
             WakeUp::Fd(fd) => Some(poll(*fd)),
@@ -311,7 +315,7 @@ pub(crate) fn sleep(
     let silent = wake_ups
         .iter()
         .any(|wake_up| matches!(wake_up, WakeUp::None));
-    let mut words: Vec<*const AtomicU32> = futexes.collect();
+    let mut words: WakeUpList<*const AtomicU32> = futexes.collect();
     // The two kinds of wake-up cannot be waited for together: look at both, often.
     if silent || (!words.is_empty() && !fds.is_empty()) {
         clock.sleep(silent_nap);
@@ -362,7 +366,7 @@ fn futex_wait_any(words: &[*const AtomicU32], nap: Duration) -> bool {
         flags: SIZE_32,
         reserved: 0,
     };
-    let waits: Vec<Wait> = words.iter().map(wait).collect();
+    let waits: WakeUpList<Wait> = words.iter().map(wait).collect();
     let mut until = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
@@ -398,7 +402,7 @@ fn futex_wait(word: *const AtomicU32, nap: Duration) {
 }
 
 /// Returns whether all descriptors are open.
-fn poll_fds(mut fds: Vec<libc::pollfd>, nap: Duration) -> bool {
+fn poll_fds(mut fds: WakeUpList<libc::pollfd>, nap: Duration) -> bool {
     let millis = nap.as_nanos().div_ceil(1_000_000) as libc::c_int;
     // SAFETY: the array is valid and as long as said.
     unsafe {

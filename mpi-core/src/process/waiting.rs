@@ -10,7 +10,7 @@ use netmod::VciId;
 use super::{Process, Vcis, loan};
 use crate::error::{Class, Error, Result};
 use crate::pt2pt::request::{Request, RequestId, Status};
-use crate::wait::{self, Backoff, Step, Waiting};
+use crate::wait::{self, Backoff, Step, Waiting, WakeUpList};
 
 impl Process {
     /// Waits for a request and frees it.
@@ -492,9 +492,9 @@ impl Process {
         }
         let closings = || self.foreign().closings.load(Ordering::SeqCst);
         let closed_before = closings();
-        let mut wake_ups = Vec::with_capacity(self.transports.len());
+        let mut wake_ups = WakeUpList::new();
         let mut quiet = true;
-        let mut armed = Vec::new();
+        let mut armed = WakeUpList::new();
         // A transport may make progress when it is asked to wake somebody: VCIs on their own get none.
         let alone = self.wait.global_every == 0;
         for number in self.open_vcis().filter(|one| !alone || *one == vci) {

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::pt2pt::engine::{Action, Address, Counters, Engine};
 use crate::pt2pt::mailbox::{Inbox, Mailbox};
 use crate::pt2pt::request::{Records, RequestTable};
-use crate::wait::Backoff;
+use crate::wait::{Backoff, WakeUpList};
 use pulls::{Pull, Push};
 use queues::Queues;
 
@@ -314,7 +314,7 @@ impl VciState {
     }
 
     /// Announces sleep to all lanes and collects their wake-ups. `None`: something has arrived.
-    pub fn arm(&mut self, wake_ups: &mut Vec<WakeUp>) -> Option<()> {
+    pub fn arm(&mut self, wake_ups: &mut WakeUpList<WakeUp>) -> Option<()> {
         if self.waiting.has_actions() || self.pulls_need_polling() {
             return None; // only polling finds out that there is room
         }
