@@ -81,6 +81,21 @@ impl CommObject {
         }
     }
 
+    /// Makes the streams of a duplicate, in the contexts of its communicator, before it has a handle.
+    pub fn inherit_streams(&self, parent: &CommObject) {
+        if let Some(streams) = parent.streams.get() {
+            let _ = self.streams.set(streams.same_in(self.comm.context()));
+        }
+    }
+
+    /// Sets its handle.
+    pub fn set_handle(&self, handle: MPI_Comm) {
+        self.comm.set_owner(handle as u32);
+        if let Some(streams) = self.streams.get() {
+            streams.ways.set_owner(handle as u32);
+        }
+    }
+
     /// The memory for its buffered sends (MPI-4.1 section 3.6): its own, or that of its session, or of
     /// the process.
     pub fn buffered<'a>(&'a self, process: &'a Buffered) -> &'a Buffered {

@@ -336,7 +336,7 @@ impl Runtime {
     /// Gives a communicator a handle.
     pub fn add_object(&self, object: Arc<CommObject>) -> Result<MPI_Comm> {
         let handle = self.comms.insert(object.clone()).ok_or_else(all_in_use)?;
-        object.comm.set_owner(handle as u32);
+        object.set_handle(handle);
         self.present(object)?;
         Ok(handle)
     }

@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use mpi_comm::creation::streams::{Stream, Ways};
+use mpi_core::comm::ContextId;
 use mpi_core::{Class, Error, Process, Result};
 use parking_lot::Mutex;
 
@@ -35,10 +36,18 @@ struct ProgressThread {
 pub struct CommStreams {
     /// Their handles.
     pub handles: Vec<MPIX_Stream>,
-    /// The streams themselves.
-    pub streams: Vec<Option<Arc<Stream>>>,
-    /// The ways from them to the others'.
+    /// The ways from them to the others', which keep the streams.
     pub ways: Ways,
+}
+
+impl CommStreams {
+    /// Makes those of a duplicate, whose block of contexts begins with `context`.
+    pub fn same_in(&self, context: ContextId) -> CommStreams {
+        CommStreams {
+            handles: self.handles.clone(),
+            ways: self.ways.same_in(context),
+        }
+    }
 }
 
 #[cold]

@@ -73,11 +73,9 @@ static void access_(MPI_Win win, MPI_Comm comm, long *mine, int me) {
 static void refuse(MPI_Comm comm, int me) {
     MPI_Comm none;
     MPI_Group group;
-    MPI_Request request;
     int dims[] = {1}, periods[] = {0};
     OK(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
     FAILS(MPI_Comm_split(comm, 0, me, &none), MPI_ERR_COMM);
-    FAILS(MPI_Comm_idup(comm, &none, &request), MPI_ERR_COMM);
     FAILS(MPI_Comm_group(comm, &group), MPI_ERR_COMM);
     FAILS(MPI_Cart_create(comm, 1, dims, periods, 0, &none), MPI_ERR_COMM);
     FAILS(MPIX_Comm_create_endpoints(comm, 1, MPI_INFO_NULL, &none), MPI_ERR_COMM);

@@ -1,6 +1,7 @@
 //! Communicators (chapter 6).
 
 use std::ffi::{CStr, c_char, c_int};
+use std::sync::Arc;
 
 use mpi_comm::creation::Choice;
 use mpi_comm::dynamic::intercomm::{Bridge, create_intercomm};
@@ -154,17 +155,15 @@ fn duplicate(
 ) -> Result<MPI_Comm> {
     // Callbacks of attributes may free either.
     let parent = &runtime.comm_arc(parent.handle())?;
-    let handle = match parent.streams.get() {
-        Some(streams) => super::stream::duplicate(runtime, parent, streams)?,
-        None => {
-            let make = match asks {
-                true => mpi_comm::creation::dup_comm,
-                false => mpi_comm::creation::dup_comm_apart,
-            };
-            let copy = make(&runtime.process, &parent.comm)?;
-            runtime.add_comm(copy, Some(parent))?
-        }
+    let make = match asks {
+        true => mpi_comm::creation::dup_comm,
+        false => mpi_comm::creation::dup_comm_apart,
     };
+    let copy = make(&runtime.process, &parent.comm)?;
+    let object = CommObject::new(copy, MPI_COMM_NULL);
+    object.inherit(parent);
+    object.inherit_streams(parent);
+    let handle = runtime.add_object(Arc::new(object))?;
     let copy = &runtime.comm_arc(handle)?;
     // Hints first: members agree on them, whatever callbacks say of attributes.
     let made = hints(copy).and_then(|()| copy.become_copy_of(parent));
@@ -214,6 +213,7 @@ unsafe fn idup(
     let object = |copy| {
         let object = CommObject::new(copy, MPI_COMM_NULL);
         object.inherit(&parent);
+        object.inherit_streams(&parent);
         match hints {
             None => object.copy_hints(&runtime.process, &parent),
             Some(info) => object.take_hints_alone(&runtime.process, info),
@@ -224,7 +224,12 @@ unsafe fn idup(
         &runtime.process,
         parent.clone(),
         object,
-        mpi_comm::failure::look_again,
+        |process, copy, context| {
+            if let Some(streams) = copy.streams.get() {
+                streams.ways.learn_contexts(context);
+            }
+            mpi_comm::failure::look_again(process);
+        },
     )?;
     let handle = runtime.add_object(copy.clone())?;
     if let Err(error) = copy.become_copy_of(&parent) {

@@ -62,28 +62,11 @@ fn create(runtime: &Runtime, parent: MPI_Comm, handles: Vec<MPIX_Stream>) -> Res
         .iter()
         .map(|handle| runtime.streams.get(*handle))
         .collect::<Result<_>>()?;
-    of(runtime, parent, handles, streams)
-}
-
-fn of(
-    runtime: &Runtime,
-    parent: &CommObject,
-    handles: Vec<MPIX_Stream>,
-    streams: Vec<Option<Arc<Stream>>>,
-) -> Result<MPI_Comm> {
     let (comm, ways) = streams::create(&runtime.process, &parent.comm, &streams)?;
     let object = CommObject::new(comm, MPI_COMM_NULL);
     object.inherit(parent);
-    let object = Arc::new(object);
-    let handle = runtime.add_object(object.clone())?;
-    ways.set_owner(handle as u32);
-    let kept = CommStreams {
-        handles,
-        streams,
-        ways,
-    };
-    let _ = object.streams.set(kept);
-    Ok(handle)
+    let _ = object.streams.set(CommStreams { handles, ways });
+    runtime.add_object(Arc::new(object))
 }
 
 /// `MPIX_Stream_comm_create`: a communicator in which this process sends and receives by its stream.
@@ -355,13 +338,4 @@ pub unsafe fn stream_irecv(
     };
     request.set(requests::handle(Some(id)));
     Ok(())
-}
-
-/// Duplicates a communicator with streams: the copy has the same.
-pub(super) fn duplicate(
-    runtime: &Runtime,
-    parent: &CommObject,
-    had: &CommStreams,
-) -> Result<MPI_Comm> {
-    of(runtime, parent, had.handles.clone(), had.streams.clone())
 }

@@ -2,8 +2,9 @@
 //!
 //! They are no part of MPI-3.1; "rankpoints" is another name. Each endpoint is a rank as any other:
 //! it has a VCI of the process and receives in a context of its own, so that messages to one are
-//! never found by another, even if they share a VCI. All members know of each rank the process, the
-//! VCI and the context.
+//! never found by another, even if they share a VCI. All members know of each rank the process and the
+//! VCI. Rank 0 chooses a block of contexts, as many as the largest process has ranks: rank `n` of each
+//! process receives in context `n` of the block. A duplicate therefore takes a new block and nothing else.
 
 use std::sync::Arc;
 
@@ -20,9 +21,6 @@ use mpi_core::vci::pool::{self, Taken};
 
 /// The most endpoints that a process can have in one communicator.
 pub const MAX_ENDPOINTS: u32 = 1 << 16;
-
-/// Bytes of a point in what members tell each other.
-const POINT: usize = 10;
 
 /// Makes a communicator in which this process has `count` ranks, one after the other, as members
 /// of the process before; all members of the intracommunicator `comm` call it, each with a count
@@ -55,44 +53,32 @@ pub fn create_endpoints(process: &Process, comm: &Comm, count: u32) -> Result<Ve
     }
     let map = endpoint_vcis(process, count as usize);
     let vcis = map.as_ref().map_or(&[0][..], |map| map.vcis());
-    let mut told = Vec::new();
-    for i in 0..count as usize {
-        told.extend(process.new_context().to_bits().to_le_bytes());
-        told.extend(vcis[i % vcis.len()].to_le_bytes());
-    }
-    // The address of VCI 0 is known.
-    let others: Vec<VciId> = vcis.iter().copied().filter(|vci| *vci != 0).collect();
-    told.extend(vcis::addresses(process, comm, &others));
-    let all =
-        crate::creation::vcis::gather_all_bytes(process, comm, Some(&told))?.unwrap_or_default();
+    let own = vcis.iter().copied().cycle().take(count as usize);
+    let own: Vec<VciId> = own.collect();
+    let counts = counts.iter().map(|told| told[0] as u32);
+    let counts: Vec<u32> = counts.collect();
+    let contexts = counts.iter().copied().max().unwrap_or(1);
+    let (context, all) = gather_vcis(process, comm, &own, &counts, contexts)?;
     let mut list = Vec::new();
     let mut first = 0;
-    for (rank, (mut told, [count])) in all.iter().map(Vec::as_slice).zip(&counts).enumerate() {
+    for (rank, vcis) in all.iter().enumerate() {
         let peer = comm.local().peer(rank as u32);
         if rank as u32 == comm.rank() {
             first = list.len() as u32;
         }
-        for _ in 0..*count {
-            let (point, rest) = take_point(peer, told).ok_or_else(broken)?;
-            list.push(point);
-            told = rest;
-        }
-        while let Some((vci, transport, address)) = vcis::next_address(&mut told) {
-            process.learn(peer, vci, transport, address);
-        }
-    }
-    if list.len() as u64 != total {
-        return Err(broken());
+        let numbered = vcis.iter().zip(0..=u16::MAX);
+        list.extend(numbered.map(|(&vci, number)| Point { peer, vci, number }));
     }
     let peers: Vec<Peer> = list.iter().map(|point| point.peer).collect();
     let group = Group::of_points(&peers);
     let points = Arc::new(Points {
         list: list.into(),
         one_each: false,
+        contexts,
         _kept: map.map(|map| Arc::new(map) as _),
     });
     Ok((first..first + count)
-        .map(|rank| Comm::endpoint(points.clone(), group.clone(), rank))
+        .map(|rank| Comm::endpoint(points.clone(), group.clone(), context, rank))
         .collect())
 }
 
@@ -111,39 +97,58 @@ fn endpoint_vcis(process: &Process, count: usize) -> Option<VciMap> {
     VciMap::new(Spread::Thread, vcis, process.users(), false)
 }
 
-/// Duplicates a communicator with endpoints; each of them calls it.
-pub(crate) fn dup_endpoint(process: &Process, comm: &Comm, points: &Arc<Points>) -> Result<Comm> {
-    let contexts =
-        crate::collective::gather_all_u64(process, comm, [process.new_context().to_bits()])?;
-    let list = points.list.iter().zip(&contexts);
-    let list = list.map(|(point, [context])| Point {
-        context: ContextId::from_bits(*context),
-        ..*point
-    });
-    let points = Arc::new(Points {
-        list: list.collect(),
-        one_each: points.one_each,
-        _kept: points._kept.clone(),
-    });
-    Ok(Comm::endpoint(points, comm.local().clone(), comm.rank()))
-}
-
-pub(super) fn take_point(peer: Peer, bytes: &[u8]) -> Option<(Point, &[u8])> {
-    let (point, rest) = bytes.split_first_chunk::<POINT>()?;
-    let (context, vci) = point.split_first_chunk::<8>()?;
-    let point = Point {
-        peer,
-        vci: VciId::from_le_bytes([vci[0], vci[1]]),
-        context: ContextId::from_bits(u64::from_le_bytes(*context)),
+/// Gathers the VCIs of all members, `counts` of each, learns their addresses, and agrees on a block of contexts.
+///
+/// # Errors
+/// A member is lost, or has sent fewer VCIs than it announced.
+pub(super) fn gather_vcis(
+    process: &Process,
+    comm: &Comm,
+    own: &[VciId],
+    counts: &[u32],
+    contexts: u32,
+) -> Result<(ContextId, Vec<Vec<VciId>>)> {
+    let context = match comm.rank() {
+        0 => process.new_contexts(contexts).to_bits(),
+        _ => 0,
     };
-    Some((point, rest))
+    let mut bytes = context.to_le_bytes().to_vec();
+    bytes.extend(own.iter().flat_map(|vci| vci.to_le_bytes()));
+    // The address of VCI 0 is known.
+    let mut others: Vec<VciId> = own.iter().copied().filter(|vci| *vci != 0).collect();
+    others.sort_unstable();
+    others.dedup();
+    bytes.extend(vcis::addresses(process, comm, &others));
+    let all = vcis::gather_all_bytes(process, comm, Some(&bytes))?.unwrap_or_default();
+    let mut block = None;
+    let mut lists = Vec::with_capacity(counts.len());
+    for (rank, (bytes, count)) in all.iter().zip(counts).enumerate() {
+        let (context, list, mut rest) = read_vcis(bytes, *count).ok_or_else(|| {
+            let why = format!("internal error: rank {rank} sent fewer VCIs than it announced");
+            Error::new(Class::Intern, why)
+        })?;
+        block.get_or_insert(context);
+        lists.push(list);
+        let peer = comm.local().peer(rank as u32);
+        while let Some((vci, transport, address)) = vcis::next_address(&mut rest) {
+            process.learn(peer, vci, transport, address);
+        }
+    }
+    let block = block.ok_or_else(|| {
+        let why = "internal error: no member sent its VCIs";
+        Error::new(Class::Intern, why)
+    })?;
+    Ok((block, lists))
 }
 
-fn broken() -> Error {
-    Error::new(
-        Class::Intern,
-        "a member told less of its endpoints than it announced",
-    )
+/// Splits the message of a member into a context, VCIs and addresses.
+fn read_vcis(bytes: &[u8], count: u32) -> Option<(ContextId, Vec<VciId>, &[u8])> {
+    let (context, rest) = bytes.split_first_chunk::<8>()?;
+    let (list, rest) = rest.split_at_checked(count as usize * size_of::<VciId>())?;
+    let (list, _) = list.as_chunks();
+    let list = list.iter().map(|vci| VciId::from_le_bytes(*vci)).collect();
+    let context = ContextId::from_bits(u64::from_le_bytes(*context));
+    Some((context, list, rest))
 }
 
 #[cfg(test)]
@@ -151,15 +156,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn points_are_read_to_the_end_and_no_further() {
+    fn vcis_are_read_to_the_end_and_no_further() {
         let mut bytes = ContextId::new(3, 9).to_bits().to_le_bytes().to_vec();
-        bytes.extend(7u16.to_le_bytes());
+        bytes.extend([7, 0, 1, 2]);
         bytes.push(1);
-        let (point, rest) = take_point(5, &bytes).unwrap();
-        assert_eq!((point.peer, point.vci), (5, 7));
-        assert_eq!(point.context, ContextId::new(3, 9));
-        assert_eq!(rest, [1]);
-        assert!(take_point(5, &bytes[..POINT - 1]).is_none());
+        let (context, vcis, rest) = read_vcis(&bytes, 2).unwrap();
+        assert_eq!(context, ContextId::new(3, 9));
+        assert_eq!((&vcis[..], rest), (&[7, 0x201][..], &[1][..]));
+        assert!(read_vcis(&bytes, 3).is_none());
+        assert!(read_vcis(&bytes[..7], 0).is_none());
     }
 
     #[test]

@@ -178,9 +178,6 @@ pub fn dup_comm(process: &Process, comm: &Comm) -> Result<Comm> {
 }
 
 fn dup(process: &Process, comm: &Comm, wish: u64) -> Result<Comm> {
-    if let Some(points) = comm.points() {
-        return crate::creation::endpoints::dup_endpoint(process, comm, points);
-    }
     let mut told = [offer(process, comm), wish];
     let buffers = Buffers {
         send: std::ptr::null(),
@@ -199,16 +196,15 @@ fn dup(process: &Process, comm: &Comm, wish: u64) -> Result<Comm> {
 }
 
 /// Starts to duplicate a communicator (`MPI_Comm_idup`); the copy can be used once the request is complete. `object` makes of
-/// it what the program gets; `known` is called when its context is, before that.
+/// it what the program gets. `known` is called before the request completes, with that and the first of its contexts.
 pub fn start_dup_comm<T: AsRef<Comm> + Send + Sync + 'static>(
     process: &Process,
     holder: Holder,
     object: impl FnOnce(Comm) -> T,
-    known: fn(&Process),
+    known: fn(&Process, &T, ContextId),
 ) -> Result<(Arc<T>, RequestId)> {
     let original = holder.clone();
     let comm: &Comm = (*original).as_ref();
-    comm.check_plain("MPI_Comm_idup")?;
     let copy = comm.same_in(ContextId::UNKNOWN);
     // To agree on others would have to wait.
     copy.share_vcis_of(comm);
@@ -222,10 +218,9 @@ pub fn start_dup_comm<T: AsRef<Comm> + Send + Sync + 'static>(
     };
     let copy = object.clone();
     let then = move |process: &Process| {
-        let copy: &Comm = (*copy).as_ref();
-        copy.context_to_be()
-            .store(told.load(Ordering::Relaxed), Ordering::Release);
-        known(process);
+        let context = ContextId::from_bits(told.load(Ordering::Relaxed));
+        (*copy).as_ref().learn_context(context);
+        known(process, &copy, context);
     };
     // SAFETY: the schedule reads or writes the 8 bytes, which `then` keeps alive, and reads when that is done.
     let request = unsafe {
@@ -256,10 +251,10 @@ fn leads(comm: &Comm) -> bool {
     comm.rank() == 0 && comm.is_first()
 }
 
-/// A context if this process leads.
+/// The first of as many contexts as a duplicate of `comm` needs, if this process leads.
 fn offer(process: &Process, comm: &Comm) -> u64 {
     if leads(comm) {
-        process.new_context().to_bits()
+        process.new_contexts(comm.contexts()).to_bits()
     } else {
         0
     }

@@ -3,17 +3,18 @@
 //!
 //! They are an extension of MPICH (`MPIX_Stream_create` …). A communicator with streams is one with
 //! endpoints, of which each process has one: its rank's messages arrive at the VCI of its stream. Where
-//! a process has several streams there are *planes*: in plane `n` each rank is at its `n`-th stream, in a
-//! context of its own, so that a receive at one stream never finds what was sent to another.
+//! a process has several streams there are *planes*: in plane `n` each rank is at its `n`-th stream, in
+//! context `n` of the communicator's block, so that a receive at one stream never finds what was sent to
+//! another.
 
 use std::any::Any;
 use std::sync::Arc;
 
 use netmod::VciId;
 
-use crate::creation::vcis;
-use mpi_core::comm::Comm;
+use crate::creation::endpoints::{MAX_ENDPOINTS, gather_vcis};
 use mpi_core::comm::points::{Point, Points};
+use mpi_core::comm::{Comm, ContextId};
 use mpi_core::error::{Class, Error, Result};
 use mpi_core::process::Process;
 use mpi_core::vci::pool::Users;
@@ -80,6 +81,33 @@ impl Ways {
         self.comms.get(place).filter(|_| from < self.own)
     }
 
+    /// The comms with the number of their planes.
+    fn by_plane(&self) -> impl Iterator<Item = (u32, &Comm)> {
+        self.comms
+            .chunks(self.own.max(1))
+            .zip(0..)
+            .flat_map(|(comms, plane)| comms.iter().map(move |comm| (plane, comm)))
+    }
+
+    /// Makes those of a duplicate, whose block of contexts begins with `context`.
+    pub fn same_in(&self, context: ContextId) -> Ways {
+        let comms = self.by_plane();
+        Ways {
+            counts: self.counts.clone(),
+            comms: comms
+                .map(|(plane, comm)| comm.same_in(context.plus(plane)))
+                .collect(),
+            own: self.own,
+        }
+    }
+
+    /// Sets the contexts of [`Ways::same_in`] where they were not known yet ([`ContextId::UNKNOWN`]).
+    pub fn learn_contexts(&self, context: ContextId) {
+        for (plane, comm) in self.by_plane() {
+            comm.learn_context(context.plus(plane));
+        }
+    }
+
     /// Sets what requests give back as their owner.
     pub fn set_owner(&self, owner: u32) {
         for comm in &self.comms {
@@ -113,68 +141,43 @@ pub fn create(
     let own = vcis.len();
     let told = crate::collective::gather_all_u64(process, comm, [own as u64])?;
     let counts: Box<[u32]> = told.iter().map(|told| told[0] as u32).collect();
-    // A member without streams has a place for what names none.
-    let most = counts.iter().copied().max().unwrap_or(0).max(1) as usize;
-    let planes = gather_points(process, comm, &vcis, most)?;
+    // A member without streams has a point in the first plane for what names none.
+    let planes = counts.iter().copied().max().unwrap_or(0).max(1);
+    if planes > MAX_ENDPOINTS {
+        let why = format!("internal error: a member announced {planes} streams");
+        return Err(Error::new(Class::Intern, why));
+    }
+    let (context, all) = gather_vcis(process, comm, &vcis, &counts, planes)?;
     let kept: Arc<dyn Any + Send + Sync> = Arc::new(streams.to_vec());
-    let planes: Vec<Arc<Points>> = planes
-        .into_iter()
-        .map(|list| {
-            Arc::new(Points {
-                list: list.into(),
-                one_each: true,
-                _kept: Some(kept.clone()),
-            })
+    let points = |plane: u32| {
+        let vci = |list: &Vec<VciId>| list.get(plane as usize).copied().unwrap_or(0);
+        let point = |(peer, list)| Point {
+            peer,
+            vci: vci(list),
+            number: 0,
+        };
+        Arc::new(Points {
+            list: comm.local().peers().zip(&all).map(point).collect(),
+            one_each: true,
+            contexts: planes,
+            _kept: Some(kept.clone()),
         })
+    };
+    let planes: Vec<(ContextId, Arc<Points>)> = (0..planes)
+        .map(|plane| (context.plus(plane), points(plane)))
         .collect();
     let (group, rank) = (comm.local(), comm.rank());
-    let from = |points: &Arc<Points>, vci: VciId| {
-        Comm::endpoint_from(points.clone(), group.clone(), rank, vci)
+    let from = |(context, points): &(ContextId, Arc<Points>), vci: VciId| {
+        Comm::endpoint_from(points.clone(), group.clone(), *context, rank, vci)
     };
     let first = from(&planes[0], vcis.first().copied().unwrap_or(0));
     let ways = planes
         .iter()
-        .flat_map(|points| vcis.iter().map(move |vci| from(points, *vci)));
+        .flat_map(|plane| vcis.iter().map(move |vci| from(plane, *vci)));
     let ways = Ways {
         counts,
         comms: ways.collect(),
         own,
     };
     Ok((first, ways))
-}
-
-/// Where all ranks are, in each plane.
-fn gather_points(
-    process: &Process,
-    comm: &Comm,
-    vcis: &[VciId],
-    planes: usize,
-) -> Result<Vec<Vec<Point>>> {
-    let mut told = Vec::new();
-    for plane in 0..planes {
-        told.extend(process.new_context().to_bits().to_le_bytes());
-        told.extend(vcis.get(plane).copied().unwrap_or(0).to_le_bytes());
-    }
-    // The address of VCI 0 is known.
-    let mut others: Vec<VciId> = vcis.iter().copied().filter(|vci| *vci != 0).collect();
-    others.sort_unstable();
-    others.dedup();
-    told.extend(vcis::addresses(process, comm, &others));
-    let all = vcis::gather_all_bytes(process, comm, Some(&told))?.unwrap_or_default();
-    let mut lists = vec![Vec::new(); planes];
-    for (rank, mut told) in all.iter().map(Vec::as_slice).enumerate() {
-        let peer = comm.local().peer(rank as u32);
-        for list in &mut lists {
-            let (point, rest) = super::endpoints::take_point(peer, told).ok_or_else(|| {
-                let why = "a member told less of its streams than it announced";
-                Error::new(Class::Intern, why)
-            })?;
-            list.push(point);
-            told = rest;
-        }
-        while let Some((vci, transport, address)) = vcis::next_address(&mut told) {
-            process.learn(peer, vci, transport, address);
-        }
-    }
-    Ok(lists)
 }

@@ -23,7 +23,7 @@ pub use self::pt2pt::{receive_by, send_by, try_matched_probe_by};
 pub use self::revoked::revoke;
 use crate::comm::attachment::Attachment;
 use crate::comm::automatic::Automatic;
-use crate::comm::points::Points;
+use crate::comm::points::{Endpoint, Points};
 use crate::comm::vci_map::{VciMap, Wishes};
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
@@ -109,8 +109,8 @@ pub struct Comm {
     map: OnceLock<Arc<VciMap>>,
     /// The one that it has without hints.
     automatic: Automatic,
-    /// Where the ranks are, if this is one of several in this process, and its VCI.
-    points: Option<(Arc<Points>, [VciId; 1])>,
+    /// Set if its ranks are endpoints, or receive by streams.
+    endpoint: Option<Endpoint>,
     /// Given to requests, so that the caller finds the communicator they belong to.
     owner: AtomicU32,
     /// Collective operations begun, by which their messages are told apart.
@@ -153,7 +153,7 @@ impl Comm {
             used: AtomicU8::new(UNUSED),
             map: OnceLock::new(),
             automatic: Automatic::default(),
-            points: None,
+            endpoint: None,
             owner: AtomicU32::new(0),
             collectives: AtomicU32::new(0),
             persistent: AtomicU32::new(0),
@@ -177,18 +177,9 @@ impl Comm {
         }
     }
 
-    /// Makes it the rank of an endpoint.
-    pub(crate) fn with_points(self, points: Arc<Points>, vci: VciId) -> Comm {
-        Comm {
-            vci: AtomicU16::new(vci),
-            points: Some((points, [vci])),
-            ..self
-        }
-    }
-
     /// Where its ranks are, if it has endpoints.
     pub fn points(&self) -> Option<&Arc<Points>> {
-        self.points.as_ref().map(|(points, _)| points)
+        self.endpoint.as_ref().map(|endpoint| &endpoint.points)
     }
 
     /// Gives it a virtual topology (chapter 7).
@@ -221,8 +212,12 @@ impl Comm {
         &self.automatic
     }
 
-    /// A communicator of the same groups with the same topology in another context.
+    /// A communicator of the same groups with the same topology in another context, or in a block of contexts
+    /// ([`Comm::contexts`]) that begins with it.
     pub fn same_in(&self, context: ContextId) -> Comm {
+        if let Some(endpoint) = &self.endpoint {
+            return endpoint.duplicate(self, context);
+        }
         let automatic = Automatic::default();
         automatic.inherit(&self.automatic);
         Comm {
@@ -235,10 +230,11 @@ impl Comm {
         }
     }
 
-    /// The place for the context of a communicator that was made before it was known
-    /// ([`ContextId::UNKNOWN`]).
-    pub fn context_to_be(&self) -> &AtomicU64 {
-        &self.context
+    /// Sets the context of [`Comm::same_in`] where that was not known yet ([`ContextId::UNKNOWN`]).
+    pub fn learn_context(&self, context: ContextId) {
+        let number = self.endpoint.as_ref().map_or(0, |own| own.number);
+        let own = context.plus(number.into());
+        self.context.store(own.0, Ordering::Release);
     }
 
     /// The local group of an intercommunicator as an intracommunicator, for the library's own
@@ -376,7 +372,7 @@ impl Comm {
         let used = self.used.load(Ordering::Relaxed) == USED;
         let one = used && self.map.get().is_none_or(|map| map.is_one());
         // Endpoints have no VCI in common with their peers.
-        let same = self.points.is_none();
+        let same = self.endpoint.is_none();
         let unpromised = self.promises.load(Ordering::Relaxed) == 0;
         let vci = self.map.get().map_or(self.vci(), |map| map.first());
         let state = |fast| if fast { vci.into() } else { SLOW_PATH };
@@ -424,8 +420,8 @@ impl Comm {
         match self.map.get() {
             Some(map) if map.is_by_thread() => map.vcis(),
             Some(map) => &map.vcis()[..1],
-            None => match &self.points {
-                Some((_, own)) => own,
+            None => match &self.endpoint {
+                Some(endpoint) => &endpoint.vci,
                 None => &[0],
             },
         }
@@ -486,9 +482,9 @@ impl Comm {
     /// The VCI of a rank where none were agreed on.
     #[inline]
     fn vci_of(&self, rank: u32) -> VciId {
-        match &self.points {
+        match &self.endpoint {
             None => self.vci(),
-            Some((points, _)) => points.get(rank).vci,
+            Some(endpoint) => endpoint.points.get(rank).vci,
         }
     }
 
@@ -574,12 +570,13 @@ impl Comm {
 
     #[inline(always)]
     fn to(&self, rank: u32, tag: i32, purpose: Purpose) -> Destination {
-        if let Some((points, _)) = &self.points {
-            let point = points.get(rank);
+        if let Some(endpoint) = &self.endpoint {
+            let point = endpoint.points.get(rank);
+            let context = self.context().moved(endpoint.number, point.number);
             return Destination {
                 peer: point.peer,
                 vci: point.vci,
-                context: point.context.of(purpose),
+                context: context.of(purpose),
                 rank: self.rank as i32,
                 tag,
                 owner: self.owner.load(Ordering::Relaxed),
@@ -632,7 +629,7 @@ impl Comm {
     fn plain_vci(&self, purpose: Purpose, own: &AtomicU32) -> u32 {
         match purpose {
             Purpose::PointToPoint => own.load(Ordering::Relaxed),
-            _ if self.points.is_some() => SLOW_PATH,
+            _ if self.endpoint.is_some() => SLOW_PATH,
             _ => self.vci().into(),
         }
     }

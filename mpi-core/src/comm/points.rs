@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU16;
 
 use netmod::{Peer, VciId};
 
@@ -16,16 +17,19 @@ pub struct Point {
     pub peer: Peer,
     /// The VCI at which it receives.
     pub vci: VciId,
-    /// The context in which it receives.
-    pub context: ContextId,
+    /// Counts the ranks of the process from 0. Each receives in a context of its own: the one of this number in the
+    /// communicator's block.
+    pub number: u16,
 }
 
-/// The ranks of a communicator with endpoints, and what this process's share.
+/// The ranks of a communicator with endpoints or streams, which its duplicates share.
 pub struct Points {
     /// By rank.
     pub list: Box<[Point]>,
     /// Whether each process has one rank, at its stream.
     pub one_each: bool,
+    /// Contexts in the block of such a communicator.
+    pub contexts: u32,
     /// This process's VCIs, kept for as long as one of its endpoints is there.
     pub _kept: Option<Arc<dyn Any + Send + Sync>>,
 }
@@ -38,20 +42,57 @@ impl Points {
     }
 }
 
+/// What a communicator knows of its own rank as an endpoint.
+pub(super) struct Endpoint {
+    pub points: Arc<Points>,
+    /// The VCI from which it sends.
+    pub vci: [VciId; 1],
+    /// [`Point::number`] of its rank.
+    pub number: u16,
+}
+
+impl Endpoint {
+    /// Makes a communicator like `comm`, whose endpoint this is, in another block of contexts.
+    #[cold]
+    pub fn duplicate(&self, comm: &Comm, context: ContextId) -> Comm {
+        let (points, group) = (self.points.clone(), comm.local().clone());
+        Comm::endpoint_from(points, group, context, comm.rank(), self.vci[0])
+    }
+}
+
 impl Comm {
-    /// The rank of an endpoint of this process.
-    pub fn endpoint(points: Arc<Points>, group: Group, rank: u32) -> Comm {
+    /// The rank of an endpoint of this process, in the block of contexts that begins with `context`.
+    pub fn endpoint(points: Arc<Points>, group: Group, context: ContextId, rank: u32) -> Comm {
         let vci = points.get(rank).vci;
-        Comm::endpoint_from(points, group, rank, vci)
+        Comm::endpoint_from(points, group, context, rank, vci)
     }
 
     /// The same, which sends from another VCI than the one where messages to it arrive. To receive by, it
     /// must be the same.
-    pub fn endpoint_from(points: Arc<Points>, group: Group, rank: u32, vci: VciId) -> Comm {
-        let own = points.get(rank);
-        let comm = Comm::new(own.context, group, rank).with_points(points, vci);
+    pub fn endpoint_from(
+        points: Arc<Points>,
+        group: Group,
+        context: ContextId,
+        rank: u32,
+        vci: VciId,
+    ) -> Comm {
+        let number = points.get(rank).number;
+        let comm = Comm {
+            vci: AtomicU16::new(vci),
+            endpoint: Some(Endpoint {
+                points,
+                vci: [vci],
+                number,
+            }),
+            ..Comm::new(context.plus(number.into()), group, rank)
+        };
         comm.mark_used();
         comm
+    }
+
+    /// Returns how many contexts a duplicate needs.
+    pub fn contexts(&self) -> u32 {
+        self.points().map_or(1, |points| points.contexts)
     }
 
     /// Refuses to speak of groups where a process has several ranks.
@@ -86,7 +127,7 @@ impl Comm {
             Class::Comm,
             format!(
                 "the communicator has endpoints or streams, of which {function} can't make others; take \
-                 the communicator that it was made of (MPI_Comm_dup works)"
+                 the communicator that it was made of (MPI_Comm_dup and MPI_Comm_idup work)"
             ),
         ))
     }

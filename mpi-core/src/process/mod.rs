@@ -124,7 +124,7 @@ pub struct Process {
     /// The node of each process; empty if that is unknown or the same for all.
     nodes: Box<[u32]>,
     shared_memory: Option<Arc<dyn SharedMemory>>,
-    /// Contexts that this process has led since the start.
+    /// Count of the context that this process leads next.
     next_context: AtomicU32,
     /// Set (by a signal handler, say) to have the next waiter print what it waits for.
     report_wanted: AtomicBool,
@@ -218,7 +218,7 @@ impl Process {
                 false => Box::default(),
             },
             shared_memory: config.shared_memory,
-            next_context: AtomicU32::new(0),
+            next_context: AtomicU32::new(ContextId::FIRST),
             report_wanted: AtomicBool::new(false),
             stillness: config.watch.map(Stillness::new),
             notes: Notes::default(),
@@ -256,11 +256,19 @@ impl Process {
 
     /// A context that nobody else has: this process leads its use. (0 and 1 are never given.)
     pub fn new_context(&self) -> ContextId {
-        let count = self.next_context.fetch_add(1, Ordering::Relaxed);
-        // After a quarter of a billion, numbers of communicators long gone come again, but never these two.
+        self.new_contexts(1)
+    }
+
+    /// Leads `number` contexts that follow one another, and returns the first ([`ContextId::plus`]).
+    pub fn new_contexts(&self, number: u32) -> ContextId {
+        let begin = |next| ContextId::begin_block(next, number);
+        let take = |next| Some(begin(next) + number);
+        let (Ok(next) | Err(next)) =
+            self.next_context
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
         // Among connected jobs, numbers of processes say nothing.
         let leader = self.foreign.mark_in_use().unwrap_or(self.me);
-        ContextId::new(leader, 2 + count % (ContextId::COUNTS - 1))
+        ContextId::new(leader, begin(next))
     }
 
     /// The processes of other jobs.

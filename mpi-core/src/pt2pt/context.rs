@@ -57,8 +57,33 @@ impl ContextId {
         ContextId(self.0 | 1 << 31)
     }
 
-    /// Of a communicator whose context is still to be told.
-    pub const UNKNOWN: ContextId = ContextId(!((1 << PURPOSE) - 1));
+    /// Stands for the contexts of a communicator until it learns them. No process leads it, nor those that follow it.
+    pub const UNKNOWN: ContextId = ContextId(!0 << 31);
+
+    /// The first count that [`ContextId::begin_block`] gives: 0 and 1 are those of MPI_COMM_WORLD and MPI_COMM_SELF.
+    pub(crate) const FIRST: u32 = 2;
+
+    /// Returns the count at which a block of `number` contexts begins if `next` follows the last block. After a quarter of
+    /// a billion the first counts come again, whose communicators are long gone.
+    pub(crate) fn begin_block(next: u32, number: u32) -> u32 {
+        match next + number > ContextId::COUNTS + 1 {
+            true => ContextId::FIRST,
+            false => next,
+        }
+    }
+
+    /// Returns context `number` of the block that begins with this one ([`Process::new_contexts`]).
+    ///
+    /// [`Process::new_contexts`]: crate::Process::new_contexts
+    pub fn plus(self, number: u32) -> ContextId {
+        ContextId(self.0 + (u64::from(number) << PURPOSE))
+    }
+
+    /// Returns context `to` of a block whose context `from` this is.
+    #[inline]
+    pub(crate) fn moved(self, from: u16, to: u16) -> ContextId {
+        ContextId(self.0 - (u64::from(from) << PURPOSE) + (u64::from(to) << PURPOSE))
+    }
 
     /// As a number to be sent to others.
     pub fn to_bits(self) -> u64 {
@@ -94,5 +119,25 @@ mod tests {
         assert_eq!(ContextId::from_bits(a.to_bits()), a);
         assert_ne!(a.within(), a);
         assert_eq!(ContextId::new(1, ContextId::COUNTS + 3), a, "counts wrap");
+    }
+
+    #[test]
+    fn blocks_end_before_the_last_count() {
+        let last = ContextId::COUNTS;
+        assert_eq!(ContextId::begin_block(40, 8), 40);
+        assert_eq!(ContextId::begin_block(last, 1), last);
+        assert_eq!(ContextId::begin_block(last - 7, 8), last - 7);
+        assert_eq!(ContextId::begin_block(last - 6, 8), ContextId::FIRST);
+        assert_eq!(ContextId::begin_block(last + 1, 1), ContextId::FIRST);
+    }
+
+    #[test]
+    fn contexts_of_a_block_follow_one_another() {
+        let first = ContextId::new(7, 40);
+        assert_eq!(first.plus(5), ContextId::new(7, 45));
+        assert_eq!(first.plus(5).moved(5, 2), ContextId::new(7, 42));
+        assert_eq!(first.plus(5).moved(5, u16::MAX), first.plus(65535));
+        let unknown = ContextId::UNKNOWN.plus(3).moved(3, u16::MAX);
+        assert_eq!(unknown.to_bits() >> 32, u64::from(u32::MAX), "leads none");
     }
 }
