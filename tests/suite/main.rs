@@ -116,9 +116,11 @@ fn trials() -> Result<Vec<Trial>> {
             "standard_abi.rs, checks.rs or openmpi.rs names programs that aren't there: {unknown:?}"
         ));
     }
-    let twins = [standard_abi::twins(&programs), openmpi::twins(&programs)];
-    programs.extend(twins.into_iter().flatten());
-    programs.extend(checked);
+    if !selection::is_short() {
+        let twins = [standard_abi::twins(&programs), openmpi::twins(&programs)];
+        programs.extend(twins.into_iter().flatten());
+        programs.extend(checked);
+    }
     // Those that need the machine for themselves come last: each waits for the others that still run.
     programs.sort_by_key(|program| program.alone);
     for program in programs {

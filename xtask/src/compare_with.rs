@@ -105,12 +105,12 @@ fn other(folder: &Path, commit: &str) -> Result<Side> {
     let own = folder.join(&hash[..12.min(hash.len())]);
     let (tree, prefix, built) = (own.join("tree"), own.join("prefix"), own.join("built"));
     if !built.exists() {
-        // A worktree whose folder was removed is forgotten first.
-        git(&["worktree", "prune"])?;
         if !tree.join("Cargo.toml").exists() {
+            // By force also if git knows the worktree and its folder was removed.
             git(&[
                 "worktree",
                 "add",
+                "--force",
                 "--detach",
                 &tree.display().to_string(),
                 &hash,
