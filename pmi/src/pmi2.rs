@@ -143,7 +143,10 @@ impl Link for Pmi2 {
     }
 
     fn fence(&self) -> Result<(), PmiError> {
-        self.ask("kvs-fence", &[]).map(drop)
+        self.ask("kvs-fence", &[])?;
+        // A server may answer before all processes have come to the fence, as Hydra's does. Only questions wait for them,
+        // that for a key which nobody has put until the last one.
+        self.get(0, "weft-fence").map(drop)
     }
 
     fn publish(&self, service: &str, port: &str) -> Result<(), PmiError> {

@@ -217,6 +217,8 @@ fn reach(runtime: &Runtime, commands: &[Command]) -> Reach {
     }
     // A process without a launcher starts one on its own host.
     let stays = || {
+        // Set by our own launcher. Hydra ends a job that asks by PMI-2 for what it does not keep.
+        settings::raw("WEFT_APP_SIZE")?;
         let network = runtime.pmi.preput(names::NETWORK).ok()??;
         Some(network == names::network()?)
     };
