@@ -47,7 +47,6 @@ const TESTS: &[&str] = &[
     "network",
     "peer_memory",
     "pipes",
-    "rooms",
     "threads",
     "transport",
     "vcis",
