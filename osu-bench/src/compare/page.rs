@@ -128,11 +128,13 @@ fn one(text: &mut String, report: &Report, bench: Name) {
         .filter(|cell| cell.bench == bench && report.is_main(cell))
         .collect();
     let name = escape(&bench.text());
+    let distance = cells.first().map(|cell| report.distance_of(cell));
     let _ = writeln!(
         text,
-        "<div class='one'><h3>{name} <small>{}, {}</small></h3>",
+        "<div class='one'><h3>{name} <small>{}, {}{}</small></h3>",
         bench.explanation(),
-        unit.text()
+        unit.text(),
+        distance.unwrap_or_default()
     );
     match bench.has_sizes() {
         true => by_size(text, report, &cells, &name, unit),

@@ -241,10 +241,23 @@ impl Report {
         distances
     }
 
-    /// Whether a row belongs to the distance that most rows have, which pictures show. Rows without values do.
+    /// Whether a row belongs to the distance at which its benchmark has most rows, which its picture shows. Of two with as
+    /// many rows, that of most rows of all benchmarks. Rows without values always belong.
     pub(super) fn is_main(&self, cell: &Cell) -> bool {
+        let rows_at = |distance: Option<Distance>| {
+            let of_bench = self.cells.iter().filter(|other| other.bench == cell.bench);
+            of_bench
+                .filter(|other| other.distance == distance && !other.values.concat().is_empty())
+                .count()
+        };
         let distances = self.distances();
-        !distances[1.min(distances.len())..].contains(&cell.distance)
+        // The last of several maxima is taken.
+        let main = distances
+            .iter()
+            .rev()
+            .copied()
+            .max_by_key(|&distance| rows_at(distance));
+        cell.values.concat().is_empty() || main.is_none_or(|main| main == cell.distance)
     }
 
     /// What a row says of the distance of the cores, if there are rows of several.
@@ -627,6 +640,23 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("- 1 runs do not count"), "{text}");
+    }
+
+    #[test]
+    fn a_benchmark_without_rows_at_the_usual_distance_is_in_pictures() {
+        let mut report = report();
+        for cell in &mut report.cells {
+            cell.distance = Some(Distance::Far);
+        }
+        let shown = |report: &Report| -> Vec<bool> {
+            let cells = report.cells.iter();
+            cells.map(|cell| report.is_main(cell)).collect()
+        };
+        report.cells[2].distance = Some(Distance::Near);
+        assert_eq!(shown(&report), [true; 3]);
+        // Of two distances of one benchmark, that of most rows of all.
+        report.cells[1].bench = Name::Barrier;
+        assert_eq!(shown(&report), [true, true, false]);
     }
 
     #[test]

@@ -280,7 +280,14 @@ fn measured(text: &mut String, report: &Report, command: &str) {
 
 fn picture(report: &Report, bench: Name) -> Option<String> {
     let unit = bench.unit()?.text();
-    let title = format!("{}: {}", bench.text(), bench.explanation());
+    let distance = cells(report, bench).find(|cell| report.is_main(cell));
+    let distance = distance.map(|cell| report.distance_of(cell));
+    let title = format!(
+        "{}: {}{}",
+        bench.text(),
+        bench.explanation(),
+        distance.unwrap_or_default()
+    );
     let summary = |cell: &Cell, place: usize| Summary::of(cell.values.get(place)?);
     if !bench.has_sizes() {
         let cell = cells(report, bench).find(|cell| report.is_main(cell))?;
