@@ -8,18 +8,18 @@
 
 // Included as files, since weft-top as a dependency would bring its terminal library, which takes a minute to build.
 #[allow(dead_code, missing_docs, reason = "files of a program")]
-#[path = "../../weft-top/src/board.rs"]
+#[path = "../../tools/weft-top/src/board.rs"]
 mod board;
 pub mod datatypes;
 pub mod engine;
 mod input;
 #[allow(dead_code, missing_docs, reason = "files of a program")]
-#[path = "../../weft-top/src/message.rs"]
+#[path = "../../tools/weft-top/src/message.rs"]
 mod message;
 pub mod pmi;
 pub mod settings;
 #[allow(dead_code, missing_docs, reason = "files of a program")]
-#[path = "../../weft-top/src/text.rs"]
+#[path = "../../tools/weft-top/src/text.rs"]
 mod text;
 pub mod top;
 pub mod window;

@@ -8,7 +8,7 @@ use mpi_core::process::Watch;
 use parking_lot::Mutex;
 use pmi::Client;
 
-/// How often to say it; the launcher's patience (`mpiexec/src/standstill.rs`) is a few times as long.
+/// How often to say it; the launcher's patience (`tools/mpiexec/src/standstill.rs`) is a few times as long.
 const EVERY: Duration = Duration::from_millis(500);
 
 /// Tells the launcher.

@@ -2,7 +2,7 @@
 //!
 //! Each thread notes the call that it is in with a few plain stores. A thread of this library's own reads that
 //! and sends one datagram to the addresses in `WEFT_TOP`; it never calls MPI. Datagrams that are lost don't
-//! matter: the next says it all again. `weft-top/src/message.rs` reads them.
+//! matter: the next says it all again. `tools/weft-top/src/message.rs` reads them.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

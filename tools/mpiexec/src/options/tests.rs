@@ -174,7 +174,7 @@ fn time_limits() {
 
 /// What the manual's headings of options name.
 fn manual() -> Vec<String> {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/mpiexec.1");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/mpiexec.1");
     let manual = std::fs::read_to_string(file).unwrap().replace("\\-", "-");
     let options = manual.split(".SH OPTIONS FOR A SECTION").nth(1).unwrap();
     let options = options.split(".SH ENVIRONMENT").next().unwrap();
@@ -352,7 +352,7 @@ fn pages_and_the_short_help_name_no_option_that_nobody_knows() {
         // Of another program's command line.
         assert!(is_known(&name) || name == "mpi", "-h names -{name}");
     }
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let pages = std::fs::read_dir(format!("{root}/docs")).unwrap();
     let pages = pages.map(|entry| entry.unwrap().path());
     let pages = pages.filter(|path| path.extension().is_some_and(|ending| ending == "md"));

@@ -1,4 +1,4 @@
-//! A datagram: what a rank says of itself (`weft-profile/src/watch.rs` sends them).
+//! A datagram: what a rank says of itself (`tools/weft-profile/src/watch.rs` sends them).
 
 /// What a process is doing.
 #[derive(Clone, Debug, PartialEq, Eq)]

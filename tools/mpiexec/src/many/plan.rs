@@ -366,7 +366,7 @@ mod tests {
         let odd = [("HYDRA_LAUNCH_EXTRA_ARGS", "-o 'a")];
         let error = read("-hosts x a", &odd).unwrap_err();
         assert!(error.contains("HYDRA_LAUNCH_EXTRA_ARGS"), "{error}");
-        let manual = include_str!("../../../docs/mpiexec.1").replace("\\-", "-");
+        let manual = include_str!("../../../../docs/mpiexec.1").replace("\\-", "-");
         for name in variables::names() {
             assert!(manual.contains(name), "{name} is not in the manual");
         }

@@ -48,7 +48,7 @@ impl Random {
         out.extend(count.to_le_bytes());
         (0..count).for_each(|_| out.extend(self.number().to_le_bytes()));
     }
-    /// A frame as `mpiexec/src/many/messages.rs` has them; now and then it is none.
+    /// A frame as `tools/mpiexec/src/many/messages.rs` has them; now and then it is none.
     fn frame(&mut self) -> Vec<u8> {
         let kind = 1 + self.below(16) as u8;
         let mut body = vec![kind];
