@@ -6,7 +6,7 @@ use std::{env, fs};
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    let table = mpi_table::Table::load().unwrap_or_else(|error| panic!("libmpi/table/{error}"));
+    let table = mpi_table::Table::load().unwrap_or_else(|error| panic!("mpi-table/{error}"));
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let write = |name: &str, text: String| -> PathBuf {
         let path = out.join(name);
@@ -14,7 +14,7 @@ fn main() {
         path
     };
     let constants = table.library_constants(mpi_table::Abi::Mpich);
-    let wrong = |error| panic!("libmpi/table/{error}");
+    let wrong = |error| panic!("mpi-table/{error}");
     write("constants.rs", constants.unwrap_or_else(wrong));
     write("outward.rs", table.outward(mpi_table::Abi::Mpich));
     write("shims.rs", table.shims());

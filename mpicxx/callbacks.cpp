@@ -2,7 +2,7 @@
  * function here, which makes objects of handles. */
 #include "call.h"
 
-/* What libmpi has for companions (libmpi/table/functions.mpi). */
+/* What libmpi has for companions (mpi-table/functions.mpi). */
 typedef int CopyProxy(MPI_Comm_copy_attr_function *copy, int handle, int keyval, void *extra_state,
     int form, void *value, void **copied, int *flag);
 typedef int DeleteProxy(MPI_Comm_delete_attr_function *remove, int handle, int keyval, int form,

@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-/* What libmpi has for companions (libmpi/table/functions.mpi). */
+/* What libmpi has for companions (mpi-table/functions.mpi). */
 extern "C" {
 int MPII_Missing(const char *function);
 int MPII_Thrown();

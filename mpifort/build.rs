@@ -11,14 +11,14 @@ fn main() {
     // `CC` is all that the script waits for a change of: a file named here would be looked for in each package's folder.
     println!("cargo::rerun-if-env-changed=CC");
     println!("cargo::rustc-check-cfg=cfg(standard_abi, openmpi_abi, pointer_abi)");
-    let table = mpi_table::Table::load().unwrap_or_else(|error| panic!("libmpi/table/{error}"));
+    let table = mpi_table::Table::load().unwrap_or_else(|error| panic!("mpi-table/{error}"));
     let package = env::var("CARGO_PKG_NAME").unwrap_or_default();
     let (table, imports, own, needed) = match package.as_str() {
         "libmpifort-abi" => {
             println!("cargo::rustc-cfg=standard_abi");
             println!("cargo::rustc-cfg=pointer_abi");
             let imports = table.fortran_standard_imports();
-            let imports = imports.unwrap_or_else(|error| panic!("libmpi/table/{error}"));
+            let imports = imports.unwrap_or_else(|error| panic!("mpi-table/{error}"));
             let names = ("libmpifort_abi.so.1", "libmpi_abi.so.1");
             (table.for_standard_fortran(), imports, names.0, names.1)
         }
@@ -26,7 +26,7 @@ fn main() {
             println!("cargo::rustc-cfg=openmpi_abi");
             println!("cargo::rustc-cfg=pointer_abi");
             let imports = table.fortran_openmpi_imports();
-            let imports = imports.unwrap_or_else(|error| panic!("libmpi/table/{error}"));
+            let imports = imports.unwrap_or_else(|error| panic!("mpi-table/{error}"));
             let names = ("libmpi_mpifh.so.40", "libmpi.so.40");
             (table.for_openmpi_fortran(), imports, names.0, names.1)
         }

@@ -1,4 +1,4 @@
-//! Types and constants of `mpi.h`, generated from `libmpi/table/constants.mpi`.
+//! Types and constants of `mpi.h`, generated from `mpi-table/constants.mpi`.
 //!
 //! Handles, which are the same in all ABIs here, are those of [`mpi_objects::predefined`].
 

@@ -4,7 +4,7 @@
 //!
 //! Here are no MPI semantics: handles become references to the objects of `mpi-objects`, arguments are checked, `mpi-core` does
 //! the work, and a `Result` becomes an error handler call. The exported functions ("shims") are
-//! generated from `libmpi/table/functions.mpi`; each calls the function of [`api`] that the table
+//! generated from `mpi-table/functions.mpi`; each calls the function of [`api`] that the table
 //! names. [`raise`] is what happens when that returns an error.
 
 pub mod abi;

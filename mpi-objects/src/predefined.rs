@@ -1,5 +1,5 @@
 //! Handles as the library has them: integers, but for files and the tool information interface, and the predefined ones, generated
-//! from `libmpi/table/constants.mpi`.
+//! from `mpi-table/constants.mpi`.
 //!
 //! They are those of the MPICH ABI. A library of another ABI turns what programs see into these, and back, at its border.
 

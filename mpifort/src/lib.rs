@@ -2,7 +2,7 @@
 //! `mpi_f08`, with the names, common blocks and conventions that gfortran's programs expect of
 //! libraries of the MPICH ABI.
 //!
-//! Entry points are generated from `libmpi/table/functions.mpi`. Each converts its arguments and calls
+//! Entry points are generated from `mpi-table/functions.mpi`. Each converts its arguments and calls
 //! the C function `MPI_X` of `libmpi.so.12`, so that a tool that replaces that sees Fortran programs,
 //! too. Package `libmpifort-abi` is made of this source a second time: `libmpifort_abi.so.1`, over
 //! `libmpi_abi.so.1`; package `libmpifort-ompi` a third time: `libmpi_mpifh.so.40`, over `libmpi.so.40`.

@@ -67,7 +67,7 @@ fn is_number(name: &str, ctype: &CType) -> bool {
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    let table = Table::load().unwrap_or_else(|error| panic!("libmpi/table/{error}"));
+    let table = Table::load().unwrap_or_else(|error| panic!("mpi-table/{error}"));
     let mut text = String::new();
     let mut functions = String::new();
     let mut index = 0;

@@ -132,7 +132,7 @@ fn watched(function: &Function, index: usize, whom: &str) -> (String, String) {
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    let table = Table::load().unwrap_or_else(|error| panic!("libmpi/table/{error}"));
+    let table = Table::load().unwrap_or_else(|error| panic!("mpi-table/{error}"));
     let mut text = String::new();
     let mut names = Vec::new();
     let mut facts = Vec::new();

@@ -26,7 +26,7 @@ const ROUNDS: [u32; 2] = [1000, 3000];
 pub fn counts(counted: &Counted) -> Result<Vec<(String, f64)>> {
     let (lib, work) = (&counted.libraries, &counted.work);
     let failed = |error: std::io::Error| format!("{}: {error}", work.display());
-    let table = Table::load().map_err(|error| format!("libmpi/table/{error}"))?;
+    let table = Table::load().map_err(|error| format!("mpi-table/{error}"))?;
     for (name, text) in [
         ("mpich", table.header()),
         ("standard", table.standard_header()),

@@ -53,5 +53,5 @@ pub fn coverage() -> Result {
 }
 
 fn load() -> Result<Table> {
-    Table::load().map_err(|error| format!("libmpi/table/{error}"))
+    Table::load().map_err(|error| format!("mpi-table/{error}"))
 }

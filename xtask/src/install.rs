@@ -57,7 +57,7 @@ pub fn run_as(prefix: &Path, told: &Path, dev: bool) -> Result {
     for tool in ["libweft_profile.so", "libweft_check.so", "libweft_mqs.so"] {
         tree.copy(&built.join(tool), &format!("lib/{tool}"), 0o755)?;
     }
-    let table = Table::load().map_err(|error| format!("libmpi/table/{error}"))?;
+    let table = Table::load().map_err(|error| format!("mpi-table/{error}"))?;
     for (name, text) in headers::files(&table) {
         tree.write(&text, &format!("include/{name}"), 0o644)?;
     }

@@ -19,7 +19,7 @@ const ROUNDS: [u32; 2] = [320, 1600];
 pub fn counts(counted: &Counted) -> Result<Vec<(String, f64)>> {
     let (lib, work) = (&counted.libraries, &counted.work);
     let failed = |error: std::io::Error| format!("{}: {error}", work.display());
-    let table = Table::load().map_err(|error| format!("libmpi/table/{error}"))?;
+    let table = Table::load().map_err(|error| format!("mpi-table/{error}"))?;
     let include = work.join("mpich");
     std::fs::create_dir_all(&include).map_err(failed)?;
     std::fs::write(include.join("mpi.h"), table.header()).map_err(failed)?;

@@ -1,5 +1,5 @@
 //! What the exported functions do: one Rust function for each, named in
-//! `libmpi/table/functions.mpi`.
+//! `mpi-table/functions.mpi`.
 //!
 //! The functions take the arguments of the C prototype: as they are, or as the objects behind handles and the
 //! places for results that the shims have made of them ([`args`](crate::args)), which are checked already. A

@@ -156,7 +156,7 @@ fn compile(compiler: &str, options: &[&str], file: &str, text: &str) {
             // For mpicxx.h, which mpi.h includes.
             &[
                 "-c",
-                concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../../include"),
+                concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../include"),
             ]
         })
         .arg(&source)

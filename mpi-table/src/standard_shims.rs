@@ -291,7 +291,7 @@ impl Table {
         let lacks = |what: &str| {
             let (name, function) = (&param.name, &function.name);
             Err(format!(
-                "functions.mpi: {function}: libmpi/table/src/standard_shims.rs has no rule for `{}` \
+                "functions.mpi: {function}: mpi-table/src/standard_shims.rs has no rule for `{}` \
                  ({:?}, {what}); add one",
                 ctype.to_c(name),
                 param.kind,
