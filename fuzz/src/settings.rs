@@ -1,7 +1,7 @@
 //! Control variables, tables in files, hints, and the strings of Info objects.
 
-use mpi_coll::costs::Measured;
-use mpi_coll::{Choices, Situation};
+use mpi_sched::costs::Measured;
+use mpi_sched::{Choices, Situation};
 use mpi_types::info::{Info, MAX_KEY, MAX_VALUE};
 use netmod_kit::variables::{Reader, parse_number};
 

@@ -4,8 +4,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::collections::VecDeque;
 
-use mpi_coll::run::Flag;
-use mpi_coll::{
+use mpi_sched::run::Flag;
+use mpi_sched::{
     Allreduce, Barrier, Bcast, Part, Port, Progress, Put, Run, Slots, Team, allreduce, barrier,
     bcast, slots,
 };
@@ -99,7 +99,7 @@ fn small_collectives_do_not_allocate() {
                 size: 13,
                 room: 1024,
                 depth: 4,
-                direct: mpi_coll::slots::Direct::Possible,
+                direct: mpi_sched::slots::Direct::Possible,
                 several: false,
                 crowded: false,
             };

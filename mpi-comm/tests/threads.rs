@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread;
 
 use common::{Book, Watchdog, process};
-use mpi_coll::{Barrier, Team};
+use mpi_sched::{Barrier, Team};
 use mpi_comm::collective::Buffers;
 use mpi_core::comm::{Comm, ContextId};
 use mpi_core::group::Group;
@@ -50,7 +50,7 @@ fn collectives(process: &Process, comm: &Arc<Comm>, thread: u32) {
                 Buffers::NONE,
                 |schedule| {
                     let team = Team::all(comm.rank(), comm.size());
-                    mpi_coll::barrier(schedule, team, Barrier::Dissemination);
+                    mpi_sched::barrier(schedule, team, Barrier::Dissemination);
                 },
             )
         };

@@ -1,7 +1,7 @@
 //! The hints that this library understands (section 6.4.4): all others are dropped, so that a
 //! program sees by `MPI_Comm_get_info` what it got.
 
-use mpi_coll::Choices;
+use mpi_sched::Choices;
 use mpi_core::comm::Comm;
 use mpi_core::comm::vci_map::{TagBits, Wishes};
 use mpi_core::info::{Entry, Info};

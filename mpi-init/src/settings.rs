@@ -385,7 +385,7 @@ pub struct Settings {
     pub netmod: Choice,
     pub coll: Option<String>,
     pub coll_table: Option<String>,
-    pub coll_costs: Option<mpi_coll::model::Parameters>,
+    pub coll_costs: Option<mpi_sched::model::Parameters>,
     pub coll_costs_file: Option<String>,
     pub coll_print: bool,
     pub coll_node: Option<u32>,

@@ -3,7 +3,7 @@
 
 #![allow(unsafe_code, reason = "collectives take addresses")]
 
-use mpi_coll::Part;
+use mpi_sched::Part;
 use mpi_comm::collective::{self, Buffers, Call, Root};
 use mpi_core::Process;
 use mpi_core::comm::Comm;

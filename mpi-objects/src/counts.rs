@@ -6,7 +6,7 @@
 
 use std::ffi::c_int;
 
-use mpi_coll::Ints;
+use mpi_sched::Ints;
 use mpi_core::{Class, Error, Result};
 
 /// A large count, as `MPI_Count`.

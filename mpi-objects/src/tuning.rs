@@ -88,7 +88,7 @@ mod tests {
         "libmpi",
         "mpicxx",
         "mpi-core",
-        "mpi-coll",
+        "mpi-sched",
         "mpi-comm",
         "mpi-init",
         "mpi-objects",

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use std::{env, fs};
 
 use clap::Args;
-use mpi_coll::costs::{Measured, Network, Quick, usual_file};
-use mpi_coll::model::{FAST, GUESSED, Parameters, THESIS};
-use mpi_coll::rdma::{DEGREES, Way};
-use mpi_coll::virtual_time;
+use mpi_sched::costs::{Measured, Network, Quick, usual_file};
+use mpi_sched::model::{FAST, GUESSED, Parameters, THESIS};
+use mpi_sched::rdma::{DEGREES, Way};
+use mpi_sched::virtual_time;
 
 use crate::error::{Error, Result};
 use crate::find::this_program;

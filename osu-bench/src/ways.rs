@@ -1,9 +1,9 @@
 //! `degrees --of`: the ways of a collective by writes, and by messages, in virtual time.
 
-use mpi_coll::costs::{Network, Quick};
-use mpi_coll::model::Parameters;
-use mpi_coll::rdma::{self, Collect, DEGREES, Reach, Rise, Spread, Trade, Way};
-use mpi_coll::{Choices, Layout, Part, Schedule, Situation, Team, virtual_time};
+use mpi_sched::costs::{Network, Quick};
+use mpi_sched::model::Parameters;
+use mpi_sched::rdma::{self, Collect, DEGREES, Reach, Rise, Spread, Trade, Way};
+use mpi_sched::{Choices, Layout, Part, Schedule, Situation, Team, virtual_time};
 use mpi_types::datatype::{Datatype, Predefined};
 use mpi_types::op::{Op, PredefinedOp};
 
@@ -164,15 +164,15 @@ impl Case<'_> {
         let team = Team::all(rank, self.ranks);
         let (whole, blocks) = (Some(part), Layout::Uniform(part));
         match self.collective {
-            "bcast" => mpi_coll::bcast(schedule, team, 0, part, choices.bcast(&at)),
-            "reduce" => mpi_coll::reduce(schedule, team, 0, false, part, op, choices.reduce(&at)),
+            "bcast" => mpi_sched::bcast(schedule, team, 0, part, choices.bcast(&at)),
+            "reduce" => mpi_sched::reduce(schedule, team, 0, false, part, op, choices.reduce(&at)),
             "allgather" => {
-                mpi_coll::allgather(schedule, team, whole, blocks, choices.allgather(&at));
+                mpi_sched::allgather(schedule, team, whole, blocks, choices.allgather(&at));
             }
             "alltoall" => {
-                mpi_coll::alltoall(schedule, team, Some(blocks), blocks, choices.alltoall(&at));
+                mpi_sched::alltoall(schedule, team, Some(blocks), blocks, choices.alltoall(&at));
             }
-            _ => mpi_coll::allreduce(schedule, team, false, part, op, choices.allreduce(&at)),
+            _ => mpi_sched::allreduce(schedule, team, false, part, op, choices.allreduce(&at)),
         }
     }
 
@@ -263,7 +263,7 @@ pub fn table(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mpi_coll::model::{FAST, GUESSED};
+    use mpi_sched::model::{FAST, GUESSED};
 
     #[test]
     fn what_is_taken_is_nearly_the_best_by_writes() {

@@ -5,7 +5,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use mpi_coll::{Ints, Layout, Part};
+use mpi_sched::{Ints, Layout, Part};
 use mpi_comm::collective::persistent::PersistentCollective;
 use mpi_comm::collective::{Buffers, Call, Root, quick};
 use mpi_core::datatype::Datatype;

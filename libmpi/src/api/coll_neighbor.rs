@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use mpi_coll::Layout;
+use mpi_sched::Layout;
 use mpi_comm::collective::Call;
 use mpi_comm::topo;
 use mpi_core::Result;

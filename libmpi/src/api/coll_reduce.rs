@@ -3,7 +3,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use mpi_coll::{Layout, Part};
+use mpi_sched::{Layout, Part};
 use mpi_comm::collective::quick::{self, Label};
 use mpi_comm::collective::{Call, Root};
 use mpi_core::Result;

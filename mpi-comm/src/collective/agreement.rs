@@ -2,7 +2,7 @@
 //! waiting or with wrong data.
 
 use super::call::{Call, Root, total};
-use mpi_coll::{Layout, Part};
+use mpi_sched::{Layout, Part};
 use mpi_core::comm::Purpose;
 use mpi_core::error::{Class, Error};
 

@@ -83,7 +83,7 @@ pub fn barrier(process: &Process, comm: &Comm) -> Result<()> {
 pub fn greatest_u64(process: &Process, comm: &Comm, data: &mut [u64]) -> Result<()> {
     let greatest = &process.source::<Collectives>().greatest;
     let word = Datatype::predefined(mpi_core::datatype::Predefined::Uint64T);
-    let part = mpi_coll::Part {
+    let part = mpi_sched::Part {
         count: data.len(),
         datatype: &word,
     };

@@ -3,7 +3,7 @@
 use super::agreement::CallSignature;
 use super::buffers::Message;
 use super::call::{Call, Root};
-use mpi_coll::{Layout, Part, Run};
+use mpi_sched::{Layout, Part, Run};
 use mpi_core::datatype::Datatype;
 use mpi_core::op::Op;
 

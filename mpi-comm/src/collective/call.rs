@@ -2,8 +2,8 @@
 
 use super::site::{Site, leaders};
 use super::writes::barrier_by_writes;
-use mpi_coll::nodes::{Between, Ways};
-use mpi_coll::{
+use mpi_sched::nodes::{Between, Ways};
+use mpi_sched::{
     self, Choices, Inter, Layout, Neighbors, Part, Rooted, Schedule, Situation, Team, inter, slots,
 };
 use mpi_core::op::Op;
@@ -302,9 +302,9 @@ impl Call<'_> {
                     let ways = site.ways("barrier", 0, (), |reach, network| {
                         barrier_by_writes(choices, reach, network)
                     });
-                    mpi_coll::nodes::barrier(schedule, nodes, ways);
+                    mpi_sched::nodes::barrier(schedule, nodes, ways);
                 }
-                _ => mpi_coll::barrier(schedule, team, choices.barrier(&plain(0))),
+                _ => mpi_sched::barrier(schedule, team, choices.barrier(&plain(0))),
             },
             Call::Bcast { root, part } => {
                 let situation = plain(part.bytes());
@@ -315,9 +315,9 @@ impl Call<'_> {
                             let situation = leaders(reach, part.bytes());
                             choices.bcast_by_writes(&situation, reach, network)
                         });
-                        mpi_coll::nodes::bcast(schedule, nodes, root as u32, part, ways);
+                        mpi_sched::nodes::bcast(schedule, nodes, root as u32, part, ways);
                     }
-                    _ => mpi_coll::bcast(schedule, team, root, part, choices.bcast(&situation)),
+                    _ => mpi_sched::bcast(schedule, team, root, part, choices.bcast(&situation)),
                 }
             }
             Call::Gather {
@@ -332,7 +332,7 @@ impl Call<'_> {
                     true => Rooted::Linear,
                     false => choices.gather(&plain(bytes)),
                 };
-                mpi_coll::gather(schedule, team, number(root), send, recv, algorithm);
+                mpi_sched::gather(schedule, team, number(root), send, recv, algorithm);
             }
             Call::Scatter {
                 root,
@@ -346,7 +346,7 @@ impl Call<'_> {
                     true => Rooted::Linear,
                     false => choices.scatter(&plain(bytes)),
                 };
-                mpi_coll::scatter(schedule, team, number(root), send, recv, algorithm);
+                mpi_sched::scatter(schedule, team, number(root), send, recv, algorithm);
             }
             Call::Allgather { send, recv } => {
                 let situation = plain(total(&recv, size));
@@ -361,9 +361,9 @@ impl Call<'_> {
                             let situation = leaders(reach, bytes);
                             choices.allgather_by_writes(&situation, block, reach, network)
                         });
-                        mpi_coll::nodes::allgather(schedule, nodes, send, part, ways);
+                        mpi_sched::nodes::allgather(schedule, nodes, send, part, ways);
                     }
-                    _ => mpi_coll::allgather(schedule, team, send, recv, algorithm),
+                    _ => mpi_sched::allgather(schedule, team, send, recv, algorithm),
                 }
             }
             Call::Alltoall { send, recv } => {
@@ -372,7 +372,7 @@ impl Call<'_> {
                     _ => 0,
                 };
                 let algorithm = choices.alltoall(&plain(bytes));
-                mpi_coll::alltoall(schedule, team, send, recv, algorithm);
+                mpi_sched::alltoall(schedule, team, send, recv, algorithm);
             }
             Call::Reduce {
                 root,
@@ -395,9 +395,9 @@ impl Call<'_> {
                             choices.reduce_by_writes(&situation, root, reach, network)
                         });
                         let root = (root as u32, in_place);
-                        mpi_coll::nodes::reduce(schedule, nodes, root, part, op, ways);
+                        mpi_sched::nodes::reduce(schedule, nodes, root, part, op, ways);
                     }
-                    _ => mpi_coll::reduce(schedule, team, root, in_place, part, op, algorithm),
+                    _ => mpi_sched::reduce(schedule, team, root, in_place, part, op, algorithm),
                 }
             }
             Call::Allreduce { in_place, part, op } => {
@@ -424,9 +424,9 @@ impl Call<'_> {
                                 between: Between::Messages(algorithm),
                             },
                         };
-                        mpi_coll::nodes::allreduce(schedule, nodes, in_place, part, op, ways);
+                        mpi_sched::nodes::allreduce(schedule, nodes, in_place, part, op, ways);
                     }
-                    _ => mpi_coll::allreduce(schedule, team, in_place, part, op, algorithm),
+                    _ => mpi_sched::allreduce(schedule, team, in_place, part, op, algorithm),
                 }
             }
             Call::ReduceScatter {
@@ -436,25 +436,25 @@ impl Call<'_> {
             } => {
                 let situation = situation(total(&blocks, size), op.is_commutative());
                 let algorithm = choices.reduce_scatter(&situation);
-                mpi_coll::reduce_scatter(schedule, team, in_place, blocks, op, algorithm);
+                mpi_sched::reduce_scatter(schedule, team, in_place, blocks, op, algorithm);
             }
-            Call::Scan { in_place, part, op } => mpi_coll::scan(schedule, team, in_place, part, op),
+            Call::Scan { in_place, part, op } => mpi_sched::scan(schedule, team, in_place, part, op),
             Call::Exscan { in_place, part, op } => {
-                mpi_coll::exscan(schedule, team, in_place, part, op)
+                mpi_sched::exscan(schedule, team, in_place, part, op)
             }
             Call::NeighborAllgather {
                 neighbors,
                 send,
                 recv,
             } => {
-                mpi_coll::neighbor_allgather(schedule, neighbors, send, recv);
+                mpi_sched::neighbor_allgather(schedule, neighbors, send, recv);
             }
             Call::NeighborAlltoall {
                 neighbors,
                 send,
                 recv,
             } => {
-                mpi_coll::neighbor_alltoall(schedule, neighbors, send, recv);
+                mpi_sched::neighbor_alltoall(schedule, neighbors, send, recv);
             }
         }
     }
@@ -497,8 +497,8 @@ impl Call<'_> {
                     commutes: true,
                 };
                 let window = match choices.alltoall(&situation) {
-                    mpi_coll::Alltoall::Pairwise { window } => window,
-                    mpi_coll::Alltoall::Bruck => 1,
+                    mpi_sched::Alltoall::Pairwise { window } => window,
+                    mpi_sched::Alltoall::Bruck => 1,
                 };
                 inter::alltoall(schedule, groups, send, recv, window);
             }

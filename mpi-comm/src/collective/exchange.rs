@@ -12,7 +12,7 @@ use mpi_core::process::Process;
 /// Sends `data` of member 0 of an intracommunicator to all.
 pub fn broadcast_u64(process: &Process, comm: &Comm, data: &mut [u64]) -> Result<()> {
     let bytes = Datatype::predefined(mpi_core::datatype::Predefined::Byte);
-    let part = mpi_coll::Part {
+    let part = mpi_sched::Part {
         count: size_of_val(data),
         datatype: &bytes,
     };
@@ -67,7 +67,7 @@ fn gather_all<const N: usize>(
         .ok_or_else(|| Error::new(Class::Intern, "rank beyond the communicator's size"))?;
     *slot = own;
     let bytes = Datatype::predefined(mpi_core::datatype::Predefined::Byte);
-    let part = mpi_coll::Part {
+    let part = mpi_sched::Part {
         count: size_of::<[u64; N]>(),
         datatype: &bytes,
     };
@@ -75,7 +75,7 @@ fn gather_all<const N: usize>(
         send: std::ptr::null(),
         recv: all.as_mut_ptr().cast(),
     };
-    let recv = mpi_coll::Layout::Uniform(part);
+    let recv = mpi_sched::Layout::Uniform(part);
     // SAFETY: the call reads and writes `size` blocks of `all`, which lives until the end.
     unsafe {
         call_with(

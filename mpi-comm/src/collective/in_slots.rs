@@ -1,7 +1,7 @@
 //! Which collective calls go by slots that all ranks of a node see, and how.
 
 use super::call::{Call, Root, total};
-use mpi_coll::{Choices, Layout, Part, Schedule, Situation, Slots, slots};
+use mpi_sched::{Choices, Layout, Part, Schedule, Situation, Slots, slots};
 
 /// Slots that the data of a nonblocking collective may fill.
 const PIECES: usize = 4;

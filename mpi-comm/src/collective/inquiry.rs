@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use super::agreement::{CallSignature, ENDED};
 use super::buffers::Message;
 use super::found::is_before;
-use mpi_coll::Run;
+use mpi_sched::Run;
 use mpi_core::comm::{Comm, Purpose};
 use mpi_core::error::{Class, Error, Result};
 use mpi_core::process::Process;

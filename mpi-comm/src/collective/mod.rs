@@ -1,6 +1,6 @@
 //! Collective operations on communicators: schedules run over the process's own messages and over slots.
 //!
-//! What an algorithm does is the crate `mpi-coll`, which knows neither processes nor communicators. This
+//! What an algorithm does is the crate `mpi-sched`, which knows neither processes nor communicators. This
 //! room says which of its schedules a call takes on a communicator ([`call`](Call)), keeps them, and runs
 //! them: a blocking call to its end (`blocking`, `run`), a nonblocking one as others make progress
 //! (`started`). A run goes by messages, by slots that the ranks of a node share, or by slots that ranks

@@ -19,11 +19,11 @@ use parking_lot::Mutex;
 use super::share::Share;
 use super::site::Written;
 use super::words::{self, FLAG};
-use mpi_coll::costs::Network;
-use mpi_coll::rdma::Pace;
-use mpi_coll::run::has_come;
-use mpi_coll::schedule::{Course, FREE, FREED};
-use mpi_coll::{Put, Reach};
+use mpi_sched::costs::Network;
+use mpi_sched::rdma::Pace;
+use mpi_sched::run::has_come;
+use mpi_sched::schedule::{Course, FREE, FREED};
+use mpi_sched::{Put, Reach};
 use mpi_core::comm::Comm;
 use mpi_core::error::Result;
 use mpi_core::process::Process;
@@ -106,7 +106,7 @@ impl Drop for Memory {
     }
 }
 
-// SAFETY: peers write to the memory and this process reads it by the rules of `mpi_coll::rdma`, whichever
+// SAFETY: peers write to the memory and this process reads it by the rules of `mpi_sched::rdma`, whichever
 // threads do it; the program sees to it that collectives on a communicator are called one after the
 // other (section 5.12).
 unsafe impl Send for NetworkSlots {}
@@ -245,7 +245,7 @@ impl NetworkSlots {
             }
             for (i, value) in come.into_iter().enumerate().take(count) {
                 self.word_at(at + 8 * i).store(0, Ordering::Relaxed);
-                let to = data + mpi_coll::schedule::slot_offset(len) as usize + 4 * i;
+                let to = data + mpi_sched::schedule::slot_offset(len) as usize + 4 * i;
                 // SAFETY: within the slot, whose line behind the words has room for all data in words;
                 // aligned, and nobody else writes there in this phase.
                 unsafe { self.memory.base.add(to).cast::<u32>().write(value) };
@@ -310,7 +310,7 @@ impl NetworkSlots {
             peer: comm.local().peer(to),
             vci: comm.vci(),
         };
-        let data_at = at + SIGNAL_LINE + mpi_coll::schedule::slot_offset(data.len()) as usize;
+        let data_at = at + SIGNAL_LINE + mpi_sched::schedule::slot_offset(data.len()) as usize;
         let (data_at, words_at) = (place(data_at), place(at));
         let words = &words[..count];
         match process.signal(comm.vci(), address, before, data_at, words, words_at)? {

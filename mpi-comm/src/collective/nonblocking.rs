@@ -1,13 +1,13 @@
 //! The slots of a communicator for nonblocking collectives, several of which are under way together: one
-//! more piece of the memory that its members share, by the rules of `mpi_coll::slots` for such.
+//! more piece of the memory that its members share, by the rules of `mpi_sched::slots` for such.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use netmod::SharedSegment;
 
 use super::agreement::CallSignature;
-use mpi_coll::Slots;
-use mpi_coll::run::{Flag, has_come};
+use mpi_sched::Slots;
+use mpi_sched::run::{Flag, has_come};
 use mpi_core::lock::Guarded;
 
 /// Slots of each rank; a power of two, so that their places go on where numbers wrap.
@@ -46,7 +46,7 @@ struct Ended {
 }
 
 // SAFETY: the memory is mapped as long as the slots are there, and is written and read by the rules of
-// `mpi_coll::slots`, whichever threads do it: a slot is written by the one run that has its number.
+// `mpi_sched::slots`, whichever threads do it: a slot is written by the one run that has its number.
 unsafe impl Send for NonblockingSlots {}
 // SAFETY: as above.
 unsafe impl Sync for NonblockingSlots {}

@@ -25,7 +25,7 @@ use super::setup;
 use super::share::{PERSISTENT_WITH_SLOTS, Share};
 use super::shared::{DEPTHS, Ring, SharedSlots};
 use super::state::CommState;
-use mpi_coll::{Progress, Slots};
+use mpi_sched::{Progress, Slots};
 use mpi_core::comm::{Comm, Purpose};
 use mpi_core::error::{Class, Error, Result};
 use mpi_core::lock::Guarded;

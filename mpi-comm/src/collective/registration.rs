@@ -10,7 +10,7 @@ use super::inquiry::Inquiries;
 use super::network::AwaitedPeers;
 use super::one_copy::Copying;
 use crate::arenas::Arenas;
-use mpi_coll::Choices;
+use mpi_sched::Choices;
 use mpi_core::op::Op;
 use mpi_core::process::Process;
 use mpi_core::process::source::{COLLECTIVES, ProgressSource, Source};

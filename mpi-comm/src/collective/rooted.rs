@@ -10,7 +10,7 @@ use super::call::{Call, Root};
 use super::quick::{Parcel, Parcels};
 use super::state::CommState;
 use super::straight::{MOST, NodeCall};
-use mpi_coll::{Layout, Part};
+use mpi_sched::{Layout, Part};
 use mpi_core::comm::Comm;
 use mpi_core::error::Result;
 use mpi_core::process::Process;

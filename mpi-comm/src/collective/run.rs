@@ -13,7 +13,7 @@ use super::progress_note::ProgressNote;
 use super::registration::Collectives;
 use super::shared::SharedSlots;
 use super::state::CommState;
-use mpi_coll::{Progress, Schedule, rdma};
+use mpi_sched::{Progress, Schedule, rdma};
 use mpi_core::comm::{Comm, Purpose};
 use mpi_core::error::Result;
 use mpi_core::process::Process;

@@ -9,7 +9,7 @@ use super::run::run;
 use super::shared::SharedSlots;
 use super::site::Site;
 use super::state::CommState;
-use mpi_coll::Schedule;
+use mpi_sched::Schedule;
 use mpi_core::comm::{Comm, Purpose};
 use mpi_core::error::Result;
 use mpi_core::process::Process;

@@ -15,9 +15,9 @@ use super::found::{broken_by, found_by, is_before, read_found};
 use super::nearness::Nearness;
 use super::share::Share;
 use super::slot_flag::{self, PieceFlag, SlotFlag};
-use mpi_coll::Slots;
-use mpi_coll::run::{Flag, has_come};
-use mpi_coll::slots::Direct;
+use mpi_sched::Slots;
+use mpi_sched::run::{Flag, has_come};
+use mpi_sched::slots::Direct;
 use mpi_core::error::{Error, Result};
 
 mod places;
@@ -77,7 +77,7 @@ pub(crate) struct SharedSlots {
 }
 
 // SAFETY: the memory is mapped as long as the slots are there, and is written and read by the rules of
-// `mpi_coll::slots`, whichever threads do it; the program sees to it that collectives on a communicator
+// `mpi_sched::slots`, whichever threads do it; the program sees to it that collectives on a communicator
 // are called one after the other (section 5.12).
 unsafe impl Send for SharedSlots {}
 // SAFETY: as above.

@@ -2,9 +2,9 @@
 
 #![deny(unsafe_code)]
 
-use mpi_coll::costs::Network;
-use mpi_coll::nodes::{Between, Ways};
-use mpi_coll::{Choices, Nodes, Reach, Situation, Slots};
+use mpi_sched::costs::Network;
+use mpi_sched::nodes::{Between, Ways};
+use mpi_sched::{Choices, Nodes, Reach, Situation, Slots};
 use mpi_core::comm::Comm;
 
 /// Slots that are written to over a network.

@@ -10,7 +10,7 @@ use super::port::{CommPort, NoSlots, NonblockingPort};
 use super::rounds::Rounds;
 use super::run::give_up;
 use super::state::CommState;
-use mpi_coll::{Progress, Schedule};
+use mpi_sched::{Progress, Schedule};
 use mpi_core::comm::{Comm, Purpose};
 use mpi_core::error::{Error, Result};
 use mpi_core::lock::Guarded;

@@ -4,7 +4,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use mpi_coll::{Choices, Nodes, Slots};
+use mpi_sched::{Choices, Nodes, Slots};
 
 use super::agreement::CallSignature;
 use super::cache::{CommRun, Shape};

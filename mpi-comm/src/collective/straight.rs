@@ -10,7 +10,7 @@ use super::port::{CommPort, NoSlots};
 use super::progress_note::ProgressNote;
 use super::shared::SharedSlots;
 use super::state::CommState;
-use mpi_coll::{Layout, Neighbors, Port};
+use mpi_sched::{Layout, Neighbors, Port};
 use mpi_core::RequestId;
 use mpi_core::comm::{Comm, Purpose, take_soon, try_send_plain};
 use mpi_core::error::Result;

@@ -4,9 +4,9 @@
 
 use super::call::{Call, Root, total};
 use super::site::{Site, Written, leaders};
-use mpi_coll::costs::Network;
-use mpi_coll::rdma::{self, Collect, Rise, Spread, Trade, Way};
-use mpi_coll::{Choices, Layout, Nodes, Reach, Schedule, Situation, slots};
+use mpi_sched::costs::Network;
+use mpi_sched::rdma::{self, Collect, Rise, Spread, Trade, Way};
+use mpi_sched::{Choices, Layout, Nodes, Reach, Schedule, Situation, slots};
 
 /// How a call goes by writes.
 enum How {
@@ -152,7 +152,7 @@ impl Call<'_> {
                 Some(nodes),
             ) => {
                 let count = part.count * nodes.largest();
-                let recv = Layout::Uniform(mpi_coll::Part { count, ..part });
+                let recv = Layout::Uniform(mpi_sched::Part { count, ..part });
                 scaled = Call::Allgather { send, recv };
                 &scaled
             }

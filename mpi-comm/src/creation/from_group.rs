@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::intercomm::{Bridge, introduce};
 use super::tell_team;
-use mpi_coll::Team;
+use mpi_sched::Team;
 use mpi_core::comm::{Comm, ContextId, Purpose};
 use mpi_core::error::{Class, Error, Result};
 use mpi_core::group::Group;

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use self::automatic::{Led, settle, settle_new, wish, wish_of_part};
 use crate::collective::{Buffers, Holder};
-use mpi_coll::{Block, Buf, Part, Schedule, Team};
+use mpi_sched::{Block, Buf, Part, Schedule, Team};
 use mpi_core::comm::{Comm, ContextId, Purpose};
 use mpi_core::datatype::{Datatype, Predefined};
 use mpi_core::error::{Class, Error, Result};
@@ -78,7 +78,7 @@ fn tell_team(
     // SAFETY: the schedule reads or writes the bytes of `data`, which is borrowed exclusively.
     unsafe {
         crate::collective::collective_for(process, comm, purpose, tag, buffers, |schedule| {
-            mpi_coll::bcast(schedule, team, root, part, mpi_coll::Bcast::Binomial);
+            mpi_sched::bcast(schedule, team, root, part, mpi_sched::Bcast::Binomial);
         })
     }
 }
@@ -499,7 +499,7 @@ fn tell_words(schedule: &mut Schedule, comm: &Comm, words: usize) {
             schedule.wait_for(step);
         }
     }
-    mpi_coll::bcast(schedule, team, 0, part, mpi_coll::Bcast::Binomial);
+    mpi_sched::bcast(schedule, team, 0, part, mpi_sched::Bcast::Binomial);
 }
 
 /// The members of one color.

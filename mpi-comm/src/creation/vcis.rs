@@ -6,7 +6,7 @@ use std::sync::Arc;
 use netmod::{Transport, VciId};
 
 use crate::collective::{Buffers, Call};
-use mpi_coll::Layout;
+use mpi_sched::Layout;
 use mpi_core::comm::Comm;
 use mpi_core::comm::vci_map::{Plan, VciMap, Wishes};
 use mpi_core::datatype::{Datatype, Predefined};
@@ -185,7 +185,7 @@ pub(crate) fn gather_all_bytes(
     all[start..start + own.len()].copy_from_slice(own);
     if longest > 0 {
         let bytes = Datatype::predefined(Predefined::Byte);
-        let recv = Layout::Uniform(mpi_coll::Part {
+        let recv = Layout::Uniform(mpi_sched::Part {
             count: longest,
             datatype: &bytes,
         });

@@ -8,7 +8,7 @@ use super::{
 use crate::collective::Buffers;
 use crate::creation::Choice;
 use crate::creation::automatic::{self, Led};
-use mpi_coll::{Block, Buf, Layout, Part, Team};
+use mpi_sched::{Block, Buf, Layout, Part, Team};
 use mpi_core::comm::{Comm, ContextId};
 use mpi_core::datatype::{Datatype, Predefined};
 use mpi_core::group::Group;
@@ -312,7 +312,7 @@ fn exchange_counts(process: &Process, comm: &Comm, counts: &[u64]) -> Result<Vec
     unsafe {
         crate::collective::collective(process, comm, buffers, |schedule| {
             let (send, recv) = (Layout::Uniform(part), Layout::Uniform(part));
-            mpi_coll::alltoall(schedule, team, Some(send), recv, mpi_coll::Alltoall::Bruck);
+            mpi_sched::alltoall(schedule, team, Some(send), recv, mpi_sched::Alltoall::Bruck);
         })?;
     }
     Ok(told)

@@ -21,7 +21,7 @@ pub use reorder::reorder;
 
 use std::sync::{Arc, OnceLock};
 
-use mpi_coll::Neighbors;
+use mpi_sched::Neighbors;
 
 use mpi_core::comm::Comm;
 use mpi_core::{Class, Error, PROC_NULL, Result};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mpi_coll::{Allreduce, Barrier, Bcast, Part, Team};
+use mpi_sched::{Allreduce, Barrier, Bcast, Part, Team};
 use mpi_comm::collective::Buffers;
 use mpi_core::RequestId;
 use mpi_core::comm::{Comm, ContextId};
@@ -99,10 +99,10 @@ impl Collectives<'_> {
                 self.comms[rank].clone(),
                 buffers,
                 |schedule| match what {
-                    What::Barrier(how) => mpi_coll::barrier(schedule, team, how),
-                    What::Bcast(root, how) => mpi_coll::bcast(schedule, team, root, data, how),
+                    What::Barrier(how) => mpi_sched::barrier(schedule, team, how),
+                    What::Bcast(root, how) => mpi_sched::bcast(schedule, team, root, data, how),
                     What::Allreduce(how, in_place) => {
-                        mpi_coll::allreduce(schedule, team, in_place, data, &self.sum, how);
+                        mpi_sched::allreduce(schedule, team, in_place, data, &self.sum, how);
                     }
                 },
             )
@@ -221,7 +221,7 @@ fn probing_makes_progress_on_collectives() {
                     comms[rank].clone(),
                     Buffers::NONE,
                     |schedule| {
-                        mpi_coll::barrier(schedule, team, Barrier::Dissemination);
+                        mpi_sched::barrier(schedule, team, Barrier::Dissemination);
                     },
                 )
             }

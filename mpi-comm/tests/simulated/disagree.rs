@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mpi_coll::{Layout, Part};
+use mpi_sched::{Layout, Part};
 use mpi_comm::collective::{Buffers, Call, Root, started};
 use mpi_core::comm::{Comm, ContextId};
 use mpi_core::datatype::{Datatype, Predefined};

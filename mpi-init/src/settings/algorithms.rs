@@ -1,6 +1,6 @@
 //! What `WEFT_COLL` and `WEFT_COLL_TABLE` ask for.
 
-use mpi_coll::Choices;
+use mpi_sched::Choices;
 
 /// The algorithms that `WEFT_COLL` asks for.
 pub fn choices(text: Option<&str>) -> Result<Choices, String> {

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use mpi_coll::costs::{Measured, usual_file};
+use mpi_sched::costs::{Measured, usual_file};
 
 /// What was found, and where.
 #[derive(Clone, PartialEq, Debug)]
@@ -80,7 +80,7 @@ fn read(asked: Option<&str>) -> (Measured, Source) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mpi_coll::model::FAST;
+    use mpi_sched::model::FAST;
 
     #[test]
     fn what_cannot_be_used_is_said() {

@@ -79,7 +79,7 @@ const LONGEST: &[&str] = &[
     "netmod-ofi conformance",
     "xtask install",
     "mpi-rma",
-    "mpi-coll",
+    "mpi-sched",
     "mpiexec ending",
     "netmod-tcp conformance",
     "mpi-comm simulated",

@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn documentation_with_examples_is_found() {
         let found = documented().unwrap();
-        assert!(found.contains(&"mpi-coll".to_owned()), "{found:?}");
+        assert!(found.contains(&"mpi-sched".to_owned()), "{found:?}");
         assert!(!found.contains(&"xtask".to_owned()), "{found:?}");
     }
 }

@@ -5,7 +5,7 @@ use super::packages;
 /// From the ground up. Crates of one floor do not use each other.
 const FLOORS: &[&[&str]] = &[
     &["netmod", "mpi-types", "pmi", "mpi-table", "weft-needs"],
-    &["netmod-kit", "mpi-coll", "netmod-sim"],
+    &["netmod-kit", "mpi-sched", "netmod-sim"],
     &[
         "shmmod",
         "netmod-tcp",

@@ -1,5 +1,5 @@
 //! Barriers and short collectives between ranks of a node, when calls come again: the one phase of their
-//! schedule (`mpi_coll::slots`), gone through without the schedule. Ranks that go through the schedule, because
+//! schedule (`mpi_sched::slots`), gone through without the schedule. Ranks that go through the schedule, because
 //! theirs is the first such call, or because their data has gaps, notice no difference.
 //!
 //! The program's calls come here first ([`barrier`], [`allreduce`] and so on), with handles as they are, and go on to the

@@ -1,7 +1,7 @@
 //! Short data that goes as it is: broadcast, gather, scatter, allgather, alltoall.
 
-use mpi_coll::schedule::slot_offset;
-use mpi_coll::{Layout, Part, slots};
+use mpi_sched::schedule::slot_offset;
+use mpi_sched::{Layout, Part, slots};
 
 use super::super::agreement::CallSignature;
 use super::super::call::{Call, Root};

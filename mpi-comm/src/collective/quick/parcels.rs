@@ -4,8 +4,8 @@
 use super::super::agreement::CallSignature;
 use super::super::shared::SharedSlots;
 use super::phase::{Phase, ShortWay};
-use mpi_coll::Part;
-use mpi_coll::slots::can_scatter;
+use mpi_sched::Part;
+use mpi_sched::slots::can_scatter;
 use mpi_core::comm::Comm;
 use mpi_core::error::{Class, Error, Result};
 use mpi_core::process::Process;

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use mpi_coll::run::Flag;
+use mpi_sched::run::Flag;
 
 use super::super::agreement::CallSignature;
 use super::super::found::Doubt;

@@ -132,7 +132,7 @@ mod tests {
         });
         let signature = CallSignature::from_word(7);
         let up = |slots: &SharedSlots, of: u32, number: u64| {
-            use mpi_coll::run::Flag;
+            use mpi_sched::run::Flag;
             while !matches!(slots.is_up(of, number, 100, Some(signature)), Flag::Up) {
                 std::thread::yield_now();
             }

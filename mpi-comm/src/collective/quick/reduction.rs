@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use mpi_coll::Part;
-use mpi_coll::schedule::slot_offset;
+use mpi_sched::Part;
+use mpi_sched::schedule::slot_offset;
 
 use super::super::agreement::CallSignature;
 use super::super::call::{Call, Root};

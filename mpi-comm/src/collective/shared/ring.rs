@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::super::slot_flag::PieceFlag;
-use mpi_coll::run::has_come;
+use mpi_sched::run::has_come;
 
 /// Slots of each rank, at least and at most; powers of two.
 pub(in crate::collective) const DEPTHS: (u32, u32) = (4, 64);

@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use mpi_types::Result;
-//! use mpi_coll::{Barrier, Port, Progress, Run, Team, barrier};
+//! use mpi_sched::{Barrier, Port, Progress, Run, Team, barrier};
 //!
 //! /// A blocking barrier; `poll` makes messages move.
 //! fn wait_for_all<P: Port>(
