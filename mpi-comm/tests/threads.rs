@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::thread;
 
 use common::{Book, Watchdog, process};
-use mpi_sched::{Barrier, Team};
-use mpi_comm::collective::Buffers;
+use mpi_coll::Buffers;
 use mpi_core::comm::{Comm, ContextId};
 use mpi_core::group::Group;
 use mpi_core::process::Process;
+use mpi_sched::{Barrier, Team};
 
 const THREADS: u32 = 4;
 
@@ -44,26 +44,21 @@ fn collectives(process: &Process, comm: &Arc<Comm>, thread: u32) {
         let value = |rank: u64| [rank * 1000 + round, u64::from(thread)];
         // SAFETY: a barrier has no data.
         let barrier = unsafe {
-            mpi_comm::collective::started::start_collective(
-                process,
-                comm.clone(),
-                Buffers::NONE,
-                |schedule| {
-                    let team = Team::all(comm.rank(), comm.size());
-                    mpi_sched::barrier(schedule, team, Barrier::Dissemination);
-                },
-            )
+            mpi_coll::started::start_collective(process, comm.clone(), Buffers::NONE, |schedule| {
+                let team = Team::all(comm.rank(), comm.size());
+                mpi_sched::barrier(schedule, team, Barrier::Dissemination);
+            })
         };
-        let all = mpi_comm::collective::gather_all_u64(process, comm, value(rank)).unwrap();
+        let all = mpi_coll::gather_all_u64(process, comm, value(rank)).unwrap();
         assert!((0..).zip(&all).all(|(rank, got)| *got == value(rank)));
         let mut data = if rank == 0 {
             [round; 200]
         } else {
             [u64::MAX; 200]
         };
-        mpi_comm::collective::broadcast_u64(process, comm, &mut data).unwrap();
+        mpi_coll::broadcast_u64(process, comm, &mut data).unwrap();
         assert_eq!(data, [round; 200]);
         assert_eq!(process.wait(barrier.unwrap()).unwrap().1, None);
-        mpi_comm::collective::barrier(process, comm).unwrap();
+        mpi_coll::barrier(process, comm).unwrap();
     }
 }

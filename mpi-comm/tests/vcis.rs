@@ -210,7 +210,7 @@ fn threads_with_tags_of_their_own_use_vcis_of_their_own() {
                     let sent = process.counters(vci).unwrap().eager_sent;
                     assert!(sent >= u64::from(ROUNDS), "VCI {vci} sent {sent}");
                 }
-                mpi_comm::collective::barrier(process, &comm).unwrap();
+                mpi_coll::barrier(process, &comm).unwrap();
                 process.drain().unwrap();
             });
         }
@@ -254,7 +254,7 @@ fn go_around(process: &Process, comm: &Comm) {
         (left as i32, left)
     );
     sent.unwrap().map(|sent| process.wait(sent).unwrap());
-    mpi_comm::collective::barrier(process, comm).unwrap();
+    mpi_coll::barrier(process, comm).unwrap();
 }
 
 /// Makes communicators of communicators as the seed says, uses each and frees some. Returns the VCIs of those of

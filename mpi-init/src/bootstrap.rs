@@ -10,7 +10,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use mpi_comm::collective::Collectives;
+use mpi_coll::Collectives;
 use mpi_comm::failure::Failures;
 use mpi_core::process::source::Sources;
 use mpi_core::process::{Config, OneAtATime, Process, Router, Scheduling, Threads, Watch};

@@ -1,12 +1,12 @@
 //! The hints that this library understands (section 6.4.4): all others are dropped, so that a
 //! program sees by `MPI_Comm_get_info` what it got.
 
-use mpi_sched::Choices;
 use mpi_core::comm::Comm;
 use mpi_core::comm::vci_map::{TagBits, Wishes};
 use mpi_core::info::{Entry, Info};
 use mpi_core::{Process, Result};
 use mpi_rma::{Promise, Window};
+use mpi_sched::Choices;
 
 /// Whether a value is one that the hint can have.
 type Check = fn(&[u8]) -> bool;
@@ -289,9 +289,9 @@ impl Hints {
         let wishes = self.wishes();
         self.keep_in_force(comm.vci_hints(&wishes));
         if let Some(choices) = self.get("weft_coll", |value| {
-            choices(mpi_comm::collective::choices(process).clone(), value)
+            choices(mpi_coll::choices(process).clone(), value)
         }) {
-            mpi_comm::collective::set_comm_choices(comm, Some(choices));
+            mpi_coll::set_comm_choices(comm, Some(choices));
         }
         comm.set_promises(wishes.no_any_tag, wishes.no_any_source);
         let (no_any_tag, no_any_source) = comm.promises();

@@ -3,10 +3,10 @@
 
 #![allow(unsafe_code, reason = "collectives take addresses")]
 
-use mpi_sched::Part;
-use mpi_comm::collective::{self, Buffers, Call, Root};
+use mpi_coll::{Buffers, Call, Root};
 use mpi_core::Process;
 use mpi_core::comm::Comm;
+use mpi_sched::Part;
 use mpi_types::datatype::{Datatype, Predefined};
 use mpi_types::{Class, Error, Result};
 
@@ -30,7 +30,7 @@ pub(crate) fn broadcast(process: &Process, comm: &Comm, root: u32, data: &mut [u
         recv: data.as_mut_ptr(),
     };
     // SAFETY: the call reads or writes the bytes of `data`, which is borrowed exclusively.
-    unsafe { collective::call(process, comm, buffers, &call) }
+    unsafe { mpi_coll::call(process, comm, buffers, &call) }
 }
 
 /// What a member tells of its result: 0 if it has one, or the class of its error and which member it is. The
@@ -72,7 +72,7 @@ pub(crate) fn agree<T>(process: &Process, comm: &Comm, own: Result<T>) -> Result
         return own;
     }
     let mut told = [word(comm, &own)];
-    let done = collective::greatest_u64(process, comm, &mut told);
+    let done = mpi_coll::greatest_u64(process, comm, &mut told);
     outcome(process, comm, own, done.map(|()| told[0]))
 }
 
@@ -132,7 +132,7 @@ pub(crate) fn same_and<T>(
         }
     }
     told.extend_from_slice(greatest);
-    let done = collective::greatest_u64(process, comm, &mut told);
+    let done = mpi_coll::greatest_u64(process, comm, &mut told);
     let (value, _) = outcome(process, comm, own, done.map(|()| told[0]))?;
     let (ones, rest) = told[1..].split_at(words);
     let (complements, found) = rest.split_at(words);

@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use mpi_comm::collective;
 use mpi_core::Process;
 use mpi_core::comm::Comm;
 use mpi_types::Result;
@@ -18,7 +17,7 @@ pub(crate) fn settle(process: &Process, comm: &Comm, hints: &mut Hints) -> Resul
         return Ok(());
     }
     let mut told = told(hints);
-    collective::broadcast_u64(process, comm, &mut told)?;
+    mpi_coll::broadcast_u64(process, comm, &mut told)?;
     take(hints, told);
     Ok(())
 }

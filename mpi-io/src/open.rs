@@ -7,8 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
-use mpi_comm::arenas::{KeyWords, key_words};
-use mpi_comm::collective;
+use mpi_coll::slots::arenas::{KeyWords, key_words};
 use mpi_core::Process;
 use mpi_core::comm::Comm;
 use mpi_core::info::Info;
@@ -87,7 +86,7 @@ impl File {
         if let Ok(Some(storage)) = &first {
             made = may_share(process, &comm).then(|| {
                 let len = words_len(comm.size() as usize);
-                collective::arenas(process).make(process, len, len)
+                mpi_coll::arenas(process).make(process, len, len)
             });
             shared.key = key_words(made.as_ref());
             shared.end = match amode.append {
@@ -104,7 +103,7 @@ impl File {
         let words = match may_share(process, &comm) {
             true => {
                 let len = words_len(comm.size() as usize);
-                let found = collective::arenas(process).find(process, made, shared.key, len);
+                let found = mpi_coll::arenas(process).find(process, made, shared.key, len);
                 found.ok().map(|piece| Arc::new(Words(piece)))
             }
             false => None,
@@ -113,7 +112,7 @@ impl File {
         let all_share = agreed.as_ref().is_ok_and(|(_, all_share)| *all_share);
         if let (Some(words), false) = (&words, all_share) {
             // All know that they don't use them.
-            collective::arenas(process).give_back(&words.0, usize::MAX);
+            mpi_coll::arenas(process).give_back(&words.0, usize::MAX);
         }
         let (storage, _) = agreed?;
         let pointer = match comm.size() {
@@ -129,7 +128,7 @@ impl File {
         }
         if amode.append {
             // Nobody moves the pointer before it is there.
-            collective::barrier(process, &comm)?;
+            mpi_coll::barrier(process, &comm)?;
         }
         let (me, members) = (comm.rank() as usize, comm.size() as usize);
         let words: Option<Arc<dyn SharedSegment>> = match pointer.words() {
@@ -189,7 +188,7 @@ impl File {
         };
         arrived?;
         if let Some(words) = self.pointer().words() {
-            collective::arenas(process).give_back(&words.0, usize::MAX);
+            mpi_coll::arenas(process).give_back(&words.0, usize::MAX);
         }
         if shared.amode.delete_on_close {
             // Who returns finds the file gone.
@@ -240,7 +239,7 @@ impl Beginning {
         told[..12].copy_from_slice(&domains::told(hints));
         told[12..16].copy_from_slice(&self.key);
         told[16..].copy_from_slice(&[self.end, self.unique, agree::word(comm, &first)]);
-        let done = collective::broadcast_u64(process, comm, &mut told);
+        let done = mpi_coll::broadcast_u64(process, comm, &mut told);
         let first = agree::outcome(process, comm, first, done.map(|()| told[18]))?;
         let [alike @ .., a, b, c, d, end, unique, _] = told;
         domains::take(hints, alike);
@@ -266,7 +265,7 @@ fn agree_on_one_file(
     let (device, file) = identity.unwrap_or((0, 0));
     let word = agree::word(comm, &storage);
     let own = [node, device, file, u64::from(shares), word];
-    let all = collective::gather_all_u64(process, comm, own);
+    let all = mpi_coll::gather_all_u64(process, comm, own);
     let words = all
         .as_ref()
         .map(|all| all.iter().map(|one| one[4]).max().unwrap_or(0));

@@ -1,6 +1,6 @@
 //! The memory that the members of a file on one node share: some words at once, and much more when it is first needed.
 //!
-//! The words come from what processes keep for such purposes ([`mpi_comm::arenas`]), so that a file that is opened costs no
+//! The words come from what processes keep for such purposes ([`mpi_coll::slots::arenas`]), so that a file that is opened costs no
 //! memory of its own. Most files need no more. Who is the first to need the rest makes it, and tells the others by the words.
 
 #![allow(unsafe_code, reason = "words in memory that processes share")]
@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use mpi_comm::arenas::Piece;
+use mpi_coll::slots::arenas::Piece;
 use netmod::{OpenError, RemoteKey, SharedMemory, SharedSegment};
 
 use crate::writers::is_gone;

@@ -11,7 +11,6 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 
-use mpi_comm::collective;
 use mpi_core::comm::Comm;
 use mpi_core::{Buffer, Process};
 use mpi_types::Result;
@@ -75,7 +74,7 @@ impl<'a> Talk<'a> {
     /// Collects what each member contributes, by rank.
     pub async fn gather<const N: usize>(&self, own: [u64; N]) -> Result<Vec<[u64; N]>> {
         if self.waits {
-            return self.with(|process| collective::gather_all_u64(process, self.comm, own));
+            return self.with(|process| mpi_coll::gather_all_u64(process, self.comm, own));
         }
         let (me, size) = (self.comm.rank() as usize, self.comm.size() as usize);
         // Those of the ranks behind this one, which doubles in number with each round.
@@ -106,7 +105,7 @@ impl<'a> Talk<'a> {
         if self.waits {
             let mut told = [number];
             let comm = self.comm;
-            self.with(|process| collective::broadcast_u64(process, comm, &mut told))?;
+            self.with(|process| mpi_coll::broadcast_u64(process, comm, &mut told))?;
             return Ok(told[0]);
         }
         Ok(self.gather([number]).await?[0][0])

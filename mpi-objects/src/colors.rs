@@ -54,7 +54,7 @@ pub fn unguided(runtime: &Runtime, comm: &Comm) -> Result<Option<(u64, &'static 
             own[index] = number(runtime, index, instance);
         }
     }
-    let all = mpi_comm::collective::gather_all_u64(&runtime.process, comm, own)?;
+    let all = mpi_coll::gather_all_u64(&runtime.process, comm, own)?;
     let divides = |kind: &usize| {
         let first = all[0][*kind];
         all.iter().any(|one| one[*kind] != first)

@@ -6,8 +6,8 @@
 
 use std::ffi::c_int;
 
-use mpi_sched::Ints;
 use mpi_core::{Class, Error, Result};
+use mpi_sched::Ints;
 
 /// A large count, as `MPI_Count`.
 type Count = i64;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mpi_comm::collective::Holder;
+use mpi_coll::Holder;
 use mpi_comm::failure::{Failures, Registry};
 use mpi_core::comm::ContextId;
 

@@ -323,7 +323,7 @@ fn take_down(runtime: &Runtime) -> Result<()> {
     let has_sessions = || LIBRARY.users.lock().sessions > 0;
     let drain = || runtime.process.drain_unless(has_sessions);
     // All processes together, whoever has sessions open.
-    let together = mpi_comm::collective::barrier(&runtime.process, &runtime.world.comm)
+    let together = mpi_coll::barrier(&runtime.process, &runtime.world.comm)
         .and_then(|()| drain())
         .and_then(|()| leave_together(runtime));
     // With a process lost, or the world revoked, there is no leaving together: what can be cleaned up is.

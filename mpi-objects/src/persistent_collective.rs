@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mpi_comm::collective::persistent::PersistentCollective;
+use mpi_coll::persistent::PersistentCollective;
 use mpi_core::process::Vcis;
 use mpi_core::{Class, Error, Process, Result, Status};
 

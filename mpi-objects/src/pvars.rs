@@ -116,7 +116,7 @@ pub const VARIABLES: &[Variable] = &[
         class: Class::Counter,
         category: "transports",
         help: "Blocking collectives over several nodes that went by shared slots within this one.",
-        read: |runtime| mpi_comm::collective::by_node(&runtime.process),
+        read: |runtime| mpi_coll::by_node(&runtime.process),
     },
     Variable {
         name: "collective_writes",

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, Ordering};
 use std::thread::{JoinHandle, ThreadId};
 
-use mpi_comm::collective::Holder;
+use mpi_coll::Holder;
 use mpi_core::comm::{Comm, ContextId};
 use mpi_core::group::Group;
 use mpi_core::{Class, Error, MatchedMessage, Process, Result};

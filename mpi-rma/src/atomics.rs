@@ -60,7 +60,7 @@ impl Service {
         let own = if self.keys.on { able() } else { None };
         let name = own.map_or(0, |own| own.1);
         let mut told = [u64::from(own.is_none()), name, !name];
-        mpi_comm::collective::greatest_u64(process, &self.comm, &mut told)?;
+        mpi_coll::greatest_u64(process, &self.comm, &mut told)?;
         let (Some((way, name, like)), 0, true) = (own, told[0], told[1] == !told[2]) else {
             return Ok(());
         };

@@ -19,7 +19,7 @@ use crate::target_requests::{self, ServedSlot};
 use crate::window::Hints;
 use crate::window::{Flavor, Memory, Way, Window};
 use crate::windows::{self, Windows};
-use mpi_comm::arenas::key_words;
+use mpi_coll::slots::arenas::key_words;
 use mpi_core::comm::Comm;
 use mpi_core::process::Process;
 use mpi_types::error::{Class, Error, Result};
@@ -136,7 +136,7 @@ impl Window {
         let mut told = [
             bytes, !bytes, step, !step, !near, lacks, promise, !promise, needed,
         ];
-        mpi_comm::collective::greatest_u64(process, &comm, &mut told)?;
+        mpi_coll::greatest_u64(process, &comm, &mut told)?;
         let plan = Plan {
             process,
             comm: &comm,
@@ -254,7 +254,7 @@ impl Window {
         // Nobody may be asked for something before it serves, nor free its probe too early. Where nobody is
         // asked by messages, members have told each other last of all what they are able to.
         if window.way == Way::Messages {
-            mpi_comm::collective::barrier(process, &window.comm)?;
+            mpi_coll::barrier(process, &window.comm)?;
         }
         Ok(window)
     }
@@ -298,13 +298,13 @@ impl Plan<'_> {
         // Where a piece is for control blocks alone, or small however much each has, it can be made before the members' sizes
         // are known, and all are told of it together with these.
         let early = self.room_at_once(count).filter(|_| count > 1);
-        let arenas = mpi_comm::collective::arenas(process);
+        let arenas = mpi_coll::arenas(process);
         let made = match early {
             Some(room) if me == 0 => Some(arenas.make(process, room, room)),
             _ => None,
         };
         let key = key_words(made.as_ref());
-        let told = mpi_comm::collective::gather_all_u64(
+        let told = mpi_coll::gather_all_u64(
             process,
             comm,
             [
@@ -351,7 +351,7 @@ impl Plan<'_> {
                 && (0..count)
                     .all(|rank| arenas.can_copy(process, comm, rank as u32, told[rank][3]));
             let able = [u64::from(piece.is_some()), u64::from(single_copy)];
-            let able = mpi_comm::collective::gather_all_u64(process, comm, able)?;
+            let able = mpi_coll::gather_all_u64(process, comm, able)?;
             let all = |what: usize| able.iter().all(|member| member[what] != 0);
             // Nobody need find the piece any more: nothing of it is left when the processes end.
             if let Some(piece) = &piece {
@@ -437,7 +437,7 @@ impl Plan<'_> {
         let (Some(own), Some(shared)) = (self.piece, process.shared_memory()) else {
             return Ok(None);
         };
-        let told = mpi_comm::collective::gather_all_u64(process, comm, own.words())?;
+        let told = mpi_coll::gather_all_u64(process, comm, own.words())?;
         let mut mapped = Vec::with_capacity(told.len());
         for (rank, words) in told.into_iter().enumerate() {
             let PieceLocation { key, len, offset } = PieceLocation::of(words);
@@ -450,7 +450,7 @@ impl Plan<'_> {
         }
         let lacks = u64::from(mapped.len() < comm.size() as usize);
         let mut lacking = [lacks];
-        mpi_comm::collective::greatest_u64(process, comm, &mut lacking)?;
+        mpi_coll::greatest_u64(process, comm, &mut lacking)?;
         Ok((lacking[0] == 0).then_some(mapped))
     }
 
@@ -461,7 +461,7 @@ impl Plan<'_> {
             true => None,
             false => {
                 let own = [self.size as u64, self.unit as u64];
-                Some(mpi_comm::collective::gather_all_u64(process, comm, own)?)
+                Some(mpi_coll::gather_all_u64(process, comm, own)?)
             }
         };
         let mut memory = Memory::default();
@@ -563,7 +563,7 @@ impl Plan<'_> {
     /// How the members on this process's node are reached: all directly, or none.
     fn reach_node(&self, node: &Comm, memory: &mut Memory) -> Result<Box<[(u32, Reach)]>> {
         let Plan { process, comm, .. } = *self;
-        let told = mpi_comm::collective::gather_all_u64(
+        let told = mpi_coll::gather_all_u64(
             process,
             node,
             [
@@ -584,11 +584,11 @@ impl Plan<'_> {
             piece = share::share(process, node, (&parts.at, parts.total), waits)?.ok();
             able &= piece.is_some();
         } else {
-            let arenas = mpi_comm::collective::arenas(process);
+            let arenas = mpi_coll::arenas(process);
             able &= (0..told.len())
                 .all(|rank| arenas.can_copy(process, node, rank as u32, told[rank][2]));
         }
-        let able = mpi_comm::collective::gather_all_u64(process, node, [u64::from(able)])?;
+        let able = mpi_coll::gather_all_u64(process, node, [u64::from(able)])?;
         if let Some(piece) = &piece {
             piece.settle();
         }
@@ -630,7 +630,7 @@ impl Plan<'_> {
             None => (0, None),
         };
         let mut told = [found];
-        mpi_comm::collective::broadcast_u64(self.process, comm, &mut told)?;
+        mpi_coll::broadcast_u64(self.process, comm, &mut told)?;
         if told[0] == LACKS {
             let why = lack.map(|error| error.0);
             let why = why.unwrap_or_else(|| "there is not enough for all members".to_string());
@@ -659,7 +659,7 @@ impl Plan<'_> {
     /// Whether all members have memory.
     fn agree(&self, fine: bool) -> Result<()> {
         let mut lacking = [u64::from(!fine)];
-        mpi_comm::collective::greatest_u64(self.process, self.comm, &mut lacking)?;
+        mpi_coll::greatest_u64(self.process, self.comm, &mut lacking)?;
         if lacking[0] == 0 {
             return Ok(());
         }

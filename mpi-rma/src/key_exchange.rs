@@ -26,7 +26,7 @@ impl Service {
             Some((_, transport)) => self.expose(process, word(transport.name())),
             None => Told::default(),
         };
-        let told = mpi_comm::collective::gather_all_u64(process, &self.comm, told)?;
+        let told = mpi_coll::gather_all_u64(process, &self.comm, told)?;
         if !self.keys.on {
             return Ok(());
         }

@@ -87,7 +87,7 @@ impl Service {
         let own = self.prepare_passive(process);
         let name = own.as_ref().map_or(0, |own| own.name);
         let mut told = [u64::from(own.is_none()), name, !name];
-        mpi_comm::collective::greatest_u64(process, &self.comm, &mut told)?;
+        mpi_coll::greatest_u64(process, &self.comm, &mut told)?;
         let (Some(passive), 0, true) = (own, told[0], told[1] == !told[2]) else {
             return Ok(());
         };
@@ -97,7 +97,7 @@ impl Service {
         if size > FEW {
             return Ok(());
         }
-        let told = mpi_comm::collective::gather_all_u64(process, &self.comm, own.told())?;
+        let told = mpi_coll::gather_all_u64(process, &self.comm, own.told())?;
         let records = (0..).zip(told.into_iter().map(Record::of));
         passive.records.write().extend(records);
         // Where connections are made at first contact, that takes both processors: here and now, by all.

@@ -1,7 +1,7 @@
 //! Pieces of shared memory that windows are made of: the first member of a node makes one, the others open it.
 
-use mpi_comm::arenas::{Arenas, Made, Piece, key_words};
-use mpi_comm::collective::arenas;
+use mpi_coll::arenas;
+use mpi_coll::slots::arenas::{Arenas, Made, Piece, key_words};
 use mpi_core::comm::Comm;
 use mpi_core::process::Process;
 use mpi_types::error::Result;
@@ -20,7 +20,7 @@ pub(crate) fn share(
     let mut key = key_words(made.as_ref());
     // Also without shared memory, which nobody has then, since all were set up alike: who waits for a key must
     // get one.
-    mpi_comm::collective::broadcast_u64(process, comm, &mut key)?;
+    mpi_coll::broadcast_u64(process, comm, &mut key)?;
     Ok(arenas(process)
         .find(process, made, key, total)
         .and_then(|piece| {

@@ -102,7 +102,7 @@ impl Window {
         }
         self.flush_dirty(process)?;
         full_fence();
-        mpi_comm::collective::barrier(process, &self.comm)?;
+        mpi_coll::barrier(process, &self.comm)?;
         full_fence();
         Ok(())
     }

@@ -19,7 +19,7 @@ use crate::promise::Promise;
 use crate::service::Service;
 use crate::watch::Watching;
 use crate::{serve, target_requests, windows};
-use mpi_comm::arenas::Piece;
+use mpi_coll::slots::arenas::Piece;
 use mpi_core::comm::Comm;
 use mpi_core::comm::vci_map::Wishes;
 use mpi_core::group::Group;
@@ -127,7 +127,7 @@ impl Window {
         if let Some(service) = &self.service {
             // What this process has under way must be complete at its targets.
             self.flush_dirty(process)?;
-            mpi_comm::collective::barrier(process, &self.comm)?;
+            mpi_coll::barrier(process, &self.comm)?;
             service.wait_for(process, self.comm.vci(), None, || {
                 for lane in service.lanes.iter().skip(1) {
                     process.poll(lane.vci)?;
@@ -142,14 +142,14 @@ impl Window {
             windows::remove_slot(process, self.base, control);
         }
         // Invariant: memory goes only after all are done with it.
-        mpi_comm::collective::barrier(process, &self.comm)?;
+        mpi_coll::barrier(process, &self.comm)?;
         if let Some(service) = &self.service {
             service.withdraw();
         }
         if let Some(piece) = &self.memory.piece {
             let control = self.control.as_ref().filter(|control| control.has_rings());
             let used = control.map_or(usize::MAX, Control::used);
-            mpi_comm::collective::arenas(process).give_back(piece, used);
+            mpi_coll::arenas(process).give_back(piece, used);
         }
         Ok(())
     }

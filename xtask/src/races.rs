@@ -127,6 +127,7 @@ pub fn run(seconds: u32) -> Result<Option<Lacking>> {
     };
     let packages = [
         "mpi-core",
+        "mpi-coll",
         "mpi-comm",
         "mpi-partitioned",
         "mpi-rma",

@@ -5,9 +5,8 @@
 
 use std::ffi::{c_int, c_void};
 
-use mpi_sched::{Ints, Layout, Part};
-use mpi_comm::collective::persistent::PersistentCollective;
-use mpi_comm::collective::{Buffers, Call, Root, quick};
+use mpi_coll::persistent::PersistentCollective;
+use mpi_coll::{Buffers, Call, Root, quick};
 use mpi_core::datatype::Datatype;
 use mpi_core::{Class, Error, Result};
 use mpi_objects::comms::CommObject;
@@ -15,6 +14,7 @@ use mpi_objects::persistent_collective::Repeated;
 use mpi_objects::request_object::Object;
 use mpi_objects::runtime::{Runtime, running, runtime};
 use mpi_objects::{infos, requests, types};
+use mpi_sched::{Ints, Layout, Part};
 
 use super::null;
 use crate::abi::{
@@ -175,16 +175,13 @@ impl Site<'_> {
         let process = &self.runtime.process;
         match self.how {
             // SAFETY: the caller's contract.
-            How::Wait => unsafe {
-                mpi_comm::collective::call(process, &self.object.comm, buffers, call)
-            },
+            How::Wait => unsafe { mpi_coll::call(process, &self.object.comm, buffers, call) },
             How::Start(request) => {
                 let holder = self.runtime.comm_arc(self.handle)?;
                 // SAFETY: the caller's contract, which for a nonblocking function extends to the
                 // completion of the request; `new` found `request` not to be NULL.
                 unsafe {
-                    let id =
-                        mpi_comm::collective::started::start_call(process, holder, buffers, call)?;
+                    let id = mpi_coll::started::start_call(process, holder, buffers, call)?;
                     request.write(requests::handle(Some(id)));
                 }
                 Ok(())

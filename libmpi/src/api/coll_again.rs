@@ -1,9 +1,9 @@
-//! The short ways of collectives that move data, when calls come again (`mpi_comm::collective::quick`): what has to be
+//! The short ways of collectives that move data, when calls come again (`mpi_coll::quick`): what has to be
 //! looked at before.
 
 use std::ffi::{c_int, c_void};
 
-use mpi_comm::collective::quick;
+use mpi_coll::quick;
 use mpi_core::Result;
 use mpi_core::comm::Comm;
 use mpi_core::process::Process;

@@ -3,7 +3,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use mpi_comm::collective::{Call, Root, quick};
+use mpi_coll::{Call, Root, quick};
 use mpi_core::Result;
 use mpi_objects::types;
 

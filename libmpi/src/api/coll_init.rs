@@ -3,7 +3,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use mpi_comm::collective::Call;
+use mpi_coll::Call;
 use mpi_core::Result;
 
 use super::coll::{Blocks, How, Site};

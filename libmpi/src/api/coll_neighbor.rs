@@ -2,10 +2,10 @@
 
 use std::ffi::c_void;
 
-use mpi_sched::Layout;
-use mpi_comm::collective::Call;
+use mpi_coll::Call;
 use mpi_comm::topo;
 use mpi_core::Result;
+use mpi_sched::Layout;
 
 use super::coll::{Blocks, How, Site, TypeList, demand_blocks_apart, demand_buffer};
 use crate::abi::{MPI_Aint, MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request};

@@ -3,13 +3,13 @@
 
 use std::ffi::{c_int, c_void};
 
-use mpi_sched::{Layout, Part};
-use mpi_comm::collective::quick::{self, Label};
-use mpi_comm::collective::{Call, Root};
+use mpi_coll::quick::{self, Label};
+use mpi_coll::{Call, Root};
 use mpi_core::Result;
 use mpi_core::op::Op;
 use mpi_objects::runtime::running;
 use mpi_objects::types;
+use mpi_sched::{Layout, Part};
 
 use super::coll::{self, How, Site, demand_apart, demand_buffer, part};
 use super::coll_equal;

@@ -3,7 +3,7 @@
 
 use std::ffi::c_int;
 
-use mpi_comm::collective::Holder;
+use mpi_coll::Holder;
 use mpi_comm::failure;
 use mpi_core::{Class, Error, Result};
 use mpi_objects::runtime::runtime;

@@ -39,7 +39,7 @@ pub fn create_endpoints(process: &Process, comm: &Comm, count: u32) -> Result<Ve
              intracommunicators only",
         ));
     }
-    let counts = crate::collective::gather_all_u64(process, comm, [u64::from(count)])?;
+    let counts = mpi_coll::gather_all_u64(process, comm, [u64::from(count)])?;
     let total: u64 = counts.iter().map(|told| told[0]).sum();
     let fits = |told: &[u64; 1]| told[0] <= u64::from(MAX_ENDPOINTS);
     if total == 0 || total > i32::MAX as u64 || !counts.iter().all(fits) {

@@ -14,12 +14,12 @@ use std::time::Duration;
 
 use super::intercomm::{Bridge, introduce};
 use super::tell_team;
-use mpi_sched::Team;
 use mpi_core::comm::{Comm, ContextId, Purpose};
 use mpi_core::error::{Class, Error, Result};
 use mpi_core::group::Group;
 use mpi_core::process::Process;
 use mpi_core::process::notes::Awaited;
+use mpi_sched::Team;
 
 /// How long members wait for the first one before they print a message.
 const PATIENCE: Duration = Duration::from_secs(10);

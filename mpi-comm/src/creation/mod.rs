@@ -17,14 +17,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use self::automatic::{Led, settle, settle_new, wish, wish_of_part};
-use crate::collective::{Buffers, Holder};
-use mpi_sched::{Block, Buf, Part, Schedule, Team};
+use mpi_coll::{Buffers, Holder};
 use mpi_core::comm::{Comm, ContextId, Purpose};
 use mpi_core::datatype::{Datatype, Predefined};
 use mpi_core::error::{Class, Error, Result};
 use mpi_core::group::Group;
 use mpi_core::process::Process;
 use mpi_core::pt2pt::request::RequestId;
+use mpi_sched::{Block, Buf, Part, Schedule, Team};
 
 /// Lengths beyond this don't come from a process that keeps to the protocol.
 const MAX_WORDS: u64 = 1 << 32;
@@ -77,7 +77,7 @@ fn tell_team(
     };
     // SAFETY: the schedule reads or writes the bytes of `data`, which is borrowed exclusively.
     unsafe {
-        crate::collective::collective_for(process, comm, purpose, tag, buffers, |schedule| {
+        mpi_coll::collective_for(process, comm, purpose, tag, buffers, |schedule| {
             mpi_sched::bcast(schedule, team, root, part, mpi_sched::Bcast::Binomial);
         })
     }
@@ -138,7 +138,7 @@ fn trade_words(
     let into = Block::bytes(Buf::Recv, 0, size_of_val(theirs));
     // SAFETY: the blocks are the two slices, and `theirs` is borrowed exclusively.
     unsafe {
-        crate::collective::collective_for(process, comm, purpose, tag, buffers, |schedule| {
+        mpi_coll::collective_for(process, comm, purpose, tag, buffers, |schedule| {
             schedule.exchange(number, into, number, out);
         })
     }
@@ -185,7 +185,7 @@ fn dup(process: &Process, comm: &Comm, wish: u64) -> Result<Comm> {
     };
     // SAFETY: the schedule reads or writes the bytes of `told`.
     unsafe {
-        crate::collective::collective(process, comm, buffers, |schedule| {
+        mpi_coll::collective(process, comm, buffers, |schedule| {
             tell_words(schedule, comm, told.len())
         })?
     };
@@ -224,7 +224,7 @@ pub fn start_dup_comm<T: AsRef<Comm> + Send + Sync + 'static>(
     };
     // SAFETY: the schedule reads or writes the 8 bytes, which `then` keeps alive, and reads when that is done.
     let request = unsafe {
-        crate::collective::started::start_collective_then(
+        mpi_coll::started::start_collective_then(
             process,
             holder,
             buffers,
@@ -273,7 +273,7 @@ pub fn split_comm(process: &Process, comm: &Comm, choice: Choice) -> Result<Opti
         wish(process, comm),
     ];
     let Some(remote) = comm.remote() else {
-        let all = crate::collective::gather_all_u64(process, comm, own)?;
+        let all = mpi_coll::gather_all_u64(process, comm, own)?;
         // Also those who get no communicator are asked for their VCI.
         let vci = settle(process, comm, all.first().map_or(0, |first| first[3]))?;
         let Some(color) = choice.color else {
@@ -285,7 +285,7 @@ pub fn split_comm(process: &Process, comm: &Comm, choice: Choice) -> Result<Opti
         let made = Comm::new(context, group, place);
         return Led { context, vci }.apply(process, comm, made).map(Some);
     };
-    let all = crate::collective::gather_all_u64(process, &comm.within(), own)?;
+    let all = mpi_coll::gather_all_u64(process, &comm.within(), own)?;
     let theirs = trade_groups(process, comm, all.as_flattened())?;
     let (theirs, _) = theirs.as_chunks::<4>();
     if theirs.len() != remote.size() as usize {
@@ -474,10 +474,10 @@ pub fn settle_comm(process: &Process, comm: &Comm) -> Result<()> {
     })?;
     if comm.remote().is_some() {
         // All of this group, then both leaders, then all of this group again.
-        crate::collective::gather_all_u64(process, &comm.within(), [0])?;
+        mpi_coll::gather_all_u64(process, &comm.within(), [0])?;
         trade_groups(process, comm, &[]).map(drop)
     } else {
-        crate::collective::gather_all_u64(process, comm, [0]).map(drop)
+        mpi_coll::gather_all_u64(process, comm, [0]).map(drop)
     }
 }
 

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use netmod::{Transport, VciId};
 
-use crate::collective::{Buffers, Call};
-use mpi_sched::Layout;
+use mpi_coll::{Buffers, Call};
 use mpi_core::comm::Comm;
 use mpi_core::comm::vci_map::{Plan, VciMap, Wishes};
 use mpi_core::datatype::{Datatype, Predefined};
 use mpi_core::error::{Class, Error, Result};
 use mpi_core::process::{CriticalSections, Process};
 use mpi_core::vci::pool::{MASK_WORDS, MAX_VCIS, Taken, choose};
+use mpi_sched::Layout;
 
 /// Addresses longer than this, all together, don't come from a member that keeps to the protocol.
 const MAX_BLOB: u64 = 1 << 24;
@@ -66,7 +66,7 @@ pub fn agree_on_vcis(process: &Process, comm: &Comm, wishes: &Wishes) -> Result<
     wishes.lockless |= all_lockless && !wishes.window;
     let digest = wishes.digest();
     let own = [digest, process.pool() as u64, u64::from(comm.is_used())];
-    let all = crate::collective::gather_all_u64(process, comm, own)?;
+    let all = mpi_coll::gather_all_u64(process, comm, own)?;
     let same = all.iter().all(|told| told[0] == digest && told[2] == 0);
     let pool = all.iter().map(|told| told[1]).min().unwrap_or(1);
     let pool = (pool as usize).clamp(1, MAX_VCIS);
@@ -100,7 +100,7 @@ fn try_vcis(
     let (spread, vcis) = match plan {
         Plan::These(spread, vcis) => (*spread, vcis.clone()),
         Plan::Some(spread, count) => {
-            let all = crate::collective::gather_all_u64(process, comm, used_vcis(process))?;
+            let all = mpi_coll::gather_all_u64(process, comm, used_vcis(process))?;
             let mut taken = Taken::default();
             for told in &all {
                 let (used, rest) = told.split_at(MASK_WORDS);
@@ -170,7 +170,7 @@ pub(crate) fn gather_all_bytes(
     own: Option<&[u8]>,
 ) -> Result<Option<Vec<Vec<u8>>>> {
     let len = own.map_or(u64::MAX, |own| own.len() as u64);
-    let lens = crate::collective::gather_all_u64(process, comm, [len])?;
+    let lens = mpi_coll::gather_all_u64(process, comm, [len])?;
     let longest = lens.iter().map(|len| len[0]).max().unwrap_or(0);
     let Some(own) = own.filter(|_| longest != u64::MAX) else {
         return Ok(None);
@@ -195,7 +195,7 @@ pub(crate) fn gather_all_bytes(
         };
         // SAFETY: the call reads and writes a block of `longest` bytes of `all` for each member.
         unsafe {
-            crate::collective::call(
+            mpi_coll::call(
                 process,
                 comm,
                 buffers,

@@ -144,7 +144,7 @@ impl Side<'_> {
         let foreign = self.process.foreign();
         let own = foreign.identity(self.process.me());
         let words = [own.job, own.rank.into(), node, foreign.mark().into()];
-        let all = crate::collective::gather_all_u64(self.process, self.comm, words)?;
+        let all = mpi_coll::gather_all_u64(self.process, self.comm, words)?;
         Ok(all.iter().map(member).collect())
     }
 

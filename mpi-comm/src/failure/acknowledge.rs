@@ -4,7 +4,7 @@ use netmod::Peer;
 use parking_lot::Mutex;
 
 use super::{Failures, check, members};
-use crate::collective::Holder;
+use mpi_coll::Holder;
 use mpi_core::comm::Comm;
 use mpi_core::error::{Error, Result};
 use mpi_core::group::Group;

@@ -11,7 +11,7 @@ use super::acknowledge::CommFailures;
 use super::agreement::{Agreement, Contribution, Decision, Message};
 use super::set::Set;
 use super::{Failures, Key, Todo, check, members};
-use crate::collective::Holder;
+use mpi_coll::Holder;
 use mpi_core::comm::{Comm, ContextId};
 use mpi_core::error::{Class, Error, Result};
 use mpi_core::group::Group;

@@ -24,7 +24,7 @@ use self::agree::Running;
 pub use self::agree::{Agreed, Shrunk, agree, shrink, start_agree, start_shrink};
 use self::agreement::{Message, answer_late, is_early};
 use self::words::{Parts, REVOKE, Read};
-use crate::collective::Holder;
+use mpi_coll::Holder;
 use mpi_core::comm::{Comm, ContextId, Purpose};
 use mpi_core::error::{Class, Error, Result};
 use mpi_core::process::Process;

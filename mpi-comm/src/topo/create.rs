@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, HashMap};
 use super::{
     Cart, DistGraph, Edge, Graph, Link, Topology, attach, reorder, reorder_graph, topology,
 };
-use crate::collective::Buffers;
 use crate::creation::Choice;
 use crate::creation::automatic::{self, Led};
-use mpi_sched::{Block, Buf, Layout, Part, Team};
+use mpi_coll::Buffers;
 use mpi_core::comm::{Comm, ContextId};
 use mpi_core::datatype::{Datatype, Predefined};
 use mpi_core::group::Group;
 use mpi_core::process::Process;
 use mpi_core::{Class, Error, Result};
+use mpi_sched::{Block, Buf, Layout, Part, Team};
 
 /// Words that tell of an edge.
 const WORDS: usize = 2;
@@ -52,7 +52,7 @@ fn nodes_and_choice(
 ) -> Result<(Vec<u32>, Led)> {
     let context = process.new_context().to_bits();
     let own = [node, context, automatic::wish(process, comm)];
-    let told = crate::collective::gather_all_u64(process, comm, own)?;
+    let told = mpi_coll::gather_all_u64(process, comm, own)?;
     let Some([_, context, word]) = told.first() else {
         return Err(Error::new(Class::Intern, "a communicator without members"));
     };
@@ -165,7 +165,7 @@ pub fn create_dist_graph(
 fn place(process: &Process, comm: &Comm, graph: &DistGraph, nodes: &[u32]) -> Result<Vec<u32>> {
     let own = graph.edges_from(comm.rank());
     let words: Vec<u64> = own.flat_map(words_of).collect();
-    let lengths = crate::collective::gather_all_u64(process, comm, [words.len() as u64])?;
+    let lengths = mpi_coll::gather_all_u64(process, comm, [words.len() as u64])?;
     let lengths: Vec<usize> = match comm.rank() {
         0 => lengths.iter().map(|[length]| *length as usize).collect(),
         _ => Vec::new(),
@@ -177,7 +177,7 @@ fn place(process: &Process, comm: &Comm, graph: &DistGraph, nodes: &[u32]) -> Re
         let found = reorder_graph(&links, nodes);
         new_ranks = found.into_iter().map(u64::from).collect();
     }
-    crate::collective::broadcast_u64(process, comm, &mut new_ranks)?;
+    mpi_coll::broadcast_u64(process, comm, &mut new_ranks)?;
     Ok(new_ranks.into_iter().map(|rank| rank as u32).collect())
 }
 
@@ -189,11 +189,10 @@ fn hand_over(
     new_ranks: &[u32],
 ) -> Result<DistGraph> {
     let words = graph.to_words();
-    let mut lengths: Vec<usize> =
-        crate::collective::gather_all_u64(process, comm, [words.len() as u64])?
-            .iter()
-            .map(|[length]| *length as usize)
-            .collect();
+    let mut lengths: Vec<usize> = mpi_coll::gather_all_u64(process, comm, [words.len() as u64])?
+        .iter()
+        .map(|[length]| *length as usize)
+        .collect();
     let me = comm.rank();
     let place = new_ranks[me as usize];
     let heir = new_ranks.iter().position(|rank| *rank == me);
@@ -275,7 +274,7 @@ fn exchange(
     let word = size_of::<u64>();
     // SAFETY: the blocks divide both lists, which live until the end.
     unsafe {
-        crate::collective::collective(process, comm, buffers, |schedule| {
+        mpi_coll::collective(process, comm, buffers, |schedule| {
             let first = schedule.here();
             let mut offset = 0;
             for (from, length) in lengths.iter().enumerate().filter(|(_, len)| **len > 0) {
@@ -310,7 +309,7 @@ fn exchange_counts(process: &Process, comm: &Comm, counts: &[u64]) -> Result<Vec
     let team = Team::all(comm.rank(), comm.size());
     // SAFETY: both lists have a block for each rank and live until the end.
     unsafe {
-        crate::collective::collective(process, comm, buffers, |schedule| {
+        mpi_coll::collective(process, comm, buffers, |schedule| {
             let (send, recv) = (Layout::Uniform(part), Layout::Uniform(part));
             mpi_sched::alltoall(schedule, team, Some(send), recv, mpi_sched::Alltoall::Bruck);
         })?;

@@ -142,7 +142,7 @@ fn run_atomics(seed: u64, ranks: u32, rounds: usize, network: SimConfig, other: 
                         assert_eq!(found[..expected.len()], expected);
                     }
                 }
-                mpi_comm::collective::barrier(&process, &comm).unwrap();
+                mpi_coll::barrier(&process, &comm).unwrap();
                 // All draw numbers from one word.
                 let word = Datatype::predefined(Predefined::Uint64T);
                 let (mut one, mut drawn, mut last) = (1u64, [0u64; 4], None);
@@ -174,7 +174,7 @@ fn run_atomics(seed: u64, ranks: u32, rounds: usize, network: SimConfig, other: 
                     }
                 }
                 window.unlock_all(&process).unwrap();
-                mpi_comm::collective::barrier(&process, &comm).unwrap();
+                mpi_coll::barrier(&process, &comm).unwrap();
                 // SAFETY: all have unlocked; the memory holds so many elements.
                 let now =
                     unsafe { std::slice::from_raw_parts(window.base().cast::<u64>(), 16).to_vec() };

@@ -254,7 +254,7 @@ fn run_on(
                 if rank < 2 * RANKS {
                     work(&process, &window, model, &mut rng);
                 }
-                mpi_comm::collective::barrier(&process, &comm).unwrap();
+                mpi_coll::barrier(&process, &comm).unwrap();
                 // SAFETY: all have unlocked; the memory holds so many elements.
                 let now = unsafe {
                     std::slice::from_raw_parts(window.base().cast::<u64>(), ELEMENTS).to_vec()
@@ -441,7 +441,7 @@ fn two_with(
                     unsafe { Window::new(&process, &comm, Flavor::Allocated, 4096, 1, hints) };
                 let window = window.unwrap();
                 // The others' last messages are taken in.
-                mpi_comm::collective::barrier(&process, &comm).unwrap();
+                mpi_coll::barrier(&process, &comm).unwrap();
                 ready.wait();
                 if rank == 0 {
                     first(sim, &process, &window);

@@ -231,7 +231,7 @@ fn however_long_a_target_computes_nobody_is_held_up() {
                 .into_iter()
                 .enumerate()
             {
-                mpi_comm::collective::barrier(process, comm).unwrap();
+                mpi_coll::barrier(process, comm).unwrap();
                 if process.me() == 1 {
                     // It computes so long, and as long as the other needs: no call of the library.
                     computes.store(round as u64 + 1, Ordering::Release);
@@ -340,7 +340,7 @@ fn locks_exclude_and_what_is_counted_under_them_adds_up() {
                         }
                     }
                 }
-                mpi_comm::collective::barrier(process, comm).unwrap();
+                mpi_coll::barrier(process, comm).unwrap();
                 let me = process.me();
                 window.lock(process, me, false, false).unwrap();
                 let found = word(process, window, (me, 8), None);
@@ -526,13 +526,13 @@ fn many_members_count_each_other() {
                         window.unlock_all(process).unwrap();
                     }
                 }
-                mpi_comm::collective::barrier(process, comm).unwrap();
+                mpi_coll::barrier(process, comm).unwrap();
                 // SAFETY: nobody changes it any more.
                 let now = unsafe { window.base().add(8).cast::<i64>().read() };
                 let third = ranks / 3;
                 let is_target = process.me() % third == 0 && process.me() / third < 3;
                 assert_eq!(now, if is_target { 12 } else { 0 });
-                mpi_comm::collective::barrier(process, comm).unwrap();
+                mpi_coll::barrier(process, comm).unwrap();
             },
         );
     }

@@ -64,7 +64,7 @@ fn accumulates_of_all_kinds_of_elements_are_atomic() {
                     }
                 }
                 window.unlock_all(process).unwrap();
-                mpi_comm::collective::barrier(process, comm).unwrap();
+                mpi_coll::barrier(process, comm).unwrap();
                 // SAFETY: nobody changes it any more.
                 let now = unsafe { std::slice::from_raw_parts(window.base(), 40).to_vec() };
                 assert_eq!((now[0], &now[3..5]), (10, &[10, 0][..]));
@@ -76,7 +76,7 @@ fn accumulates_of_all_kinds_of_elements_are_atomic() {
                 if process.me() == 1 {
                     assert_eq!(now[32], 30);
                 }
-                mpi_comm::collective::barrier(process, comm).unwrap();
+                mpi_coll::barrier(process, comm).unwrap();
             },
         );
     }
@@ -102,7 +102,7 @@ fn counters_lose_nothing_and_give_every_value_once() {
                 }
             }
             window.unlock_all(process).unwrap();
-            mpi_comm::collective::barrier(process, comm).unwrap();
+            mpi_coll::barrier(process, comm).unwrap();
             window.lock(process, 0, false, false).unwrap();
             let bits = [(0, 8), (0, 24)].map(|at| word(process, window, at, None) as u64);
             assert_eq!(f64::from_bits(bits[0]), f64::from(RANKS * TIMES));
@@ -172,7 +172,7 @@ fn accumulates_of_an_origin_are_carried_out_in_its_order() {
                     }
                 }
                 window.unlock_all(process).unwrap();
-                mpi_comm::collective::barrier(process, comm).unwrap();
+                mpi_coll::barrier(process, comm).unwrap();
                 for (target, model) in (0..).zip(&model) {
                     window.lock(process, target, false, false).unwrap();
                     for at in (0..32).step_by(8) {
@@ -214,7 +214,7 @@ fn an_accumulate_is_one_trip_where_the_network_keeps_order() {
                 }
                 window.unlock_all(process).unwrap();
             }
-            mpi_comm::collective::barrier(process, comm).unwrap();
+            mpi_coll::barrier(process, comm).unwrap();
         });
         // The other's thread may move the clock, too: some take longer.
         let times = times.into_inner().unwrap();
@@ -268,6 +268,6 @@ fn under_an_exclusive_lock_long_accumulates_see_short_ones_before_them() {
             }
             window.unlock(process, 1).unwrap();
         }
-        mpi_comm::collective::barrier(process, comm).unwrap();
+        mpi_coll::barrier(process, comm).unwrap();
     });
 }

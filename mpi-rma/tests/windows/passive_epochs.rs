@@ -56,7 +56,7 @@ fn targets_that_have_posted_need_not_act_until_all_origins_are_done() {
                         assert_eq!(now, i64::from(1000 * round + other));
                     }
                 }
-                mpi_comm::collective::barrier(process, comm).unwrap();
+                mpi_coll::barrier(process, comm).unwrap();
             },
         );
     }
@@ -110,7 +110,7 @@ fn attached_memory_is_found_by_whoever_was_told_of_it() {
                         unsafe { Window::new(&process, &comm, Flavor::Dynamic, 0, 1, &hints) };
                     let window = window.unwrap();
                     assert!(window.is_passive());
-                    let meet = || mpi_comm::collective::barrier(&process, &comm).unwrap();
+                    let meet = || mpi_coll::barrier(&process, &comm).unwrap();
                     let mut rng = Rng::new(seed * 100 + u64::from(rank));
                     let mut memory = vec![0i64; 600];
                     let base = memory.as_mut_ptr().cast::<u8>();

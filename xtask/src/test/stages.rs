@@ -82,7 +82,7 @@ const LONGEST: &[&str] = &[
     "mpi-sched",
     "mpiexec ending",
     "netmod-tcp conformance",
-    "mpi-comm simulated",
+    "mpi-coll simulated",
     "mpi-types",
 ];
 

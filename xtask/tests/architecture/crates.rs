@@ -15,6 +15,7 @@ const FLOORS: &[&[&str]] = &[
         "netmod-unix",
         "mpi-core",
     ],
+    &["mpi-coll"],
     &["mpi-comm", "mpi-partitioned"],
     &["mpi-rma", "mpi-io"],
     &["mpi-init"],

@@ -16,16 +16,8 @@ const FLOORS: &[(&str, usize, &[&str])] = &[
     ),
     (
         "mpi-comm",
-        30,
-        &[
-            "sync",
-            "arenas",
-            "collective",
-            "creation",
-            "dynamic",
-            "failure",
-            "topo",
-        ],
+        10,
+        &["creation", "dynamic", "failure", "topo"],
     ),
 ];
 

@@ -1,0 +1,205 @@
+//! What all members of a call must say alike: programs in which they don't are told so, rather than left
+//! waiting or with wrong data.
+
+use crate::plan::call::{Call, Root, total};
+use mpi_core::comm::Purpose;
+use mpi_core::error::{Class, Error};
+use mpi_sched::{Layout, Part};
+
+/// Which collective a call is, with which root, in how many phases of slots, and about how many bytes:
+/// those of a vector, of one block where all have the same, or of all blocks where all know them.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct CallSignature(u64);
+
+/// Names by number; 0 is for what is not compared.
+const NAMES: [&str; 17] = [
+    "",
+    "barrier",
+    "bcast",
+    "gather",
+    "scatter",
+    "allgather",
+    "alltoall",
+    "reduce",
+    "allreduce",
+    "reduce_scatter",
+    "scan",
+    "exscan",
+    "neighbor_allgather",
+    "neighbor_alltoall",
+    "gatherv",
+    "scatterv",
+    "alltoallv or alltoallw",
+];
+
+/// What follows from a disagreement that leaves ranks in different phases.
+pub(crate) const ENDED: &str = ". The communicator can't be used for collectives any more";
+
+/// Bits of the number of bytes.
+const BYTES: u32 = 36;
+/// Bits of the number of phases.
+const PHASES: u32 = 10;
+/// Bits of the root, and a few more ranks than have slots.
+const ROOT: u32 = 13;
+/// Bits of which collective it is.
+const KIND: u32 = 5;
+const _: () = assert!(NAMES.len() <= 1 << KIND && KIND + ROOT + PHASES + BYTES <= u64::BITS);
+
+impl CallSignature {
+    /// Those of a call on a communicator of so many ranks with slots, that goes in so many phases.
+    pub fn of(call: &Call<'_>, ranks: usize, phases: u32) -> CallSignature {
+        let part = |part: Option<Part<'_>>, layout: Option<Layout<'_>>| {
+            let own = part.map(|part| part.bytes());
+            own.or(layout.map(|layout| layout.bytes(0))).unwrap_or(0)
+        };
+        let (kind, root, bytes) = match *call {
+            Call::Nothing => return CallSignature(0),
+            Call::Barrier => (1, None, 0),
+            Call::Bcast { root, part } => (2, Some(root), part.bytes()),
+            Call::Gather {
+                varying: true,
+                root,
+                ..
+            } => (14, Some(root), 0),
+            Call::Scatter {
+                varying: true,
+                root,
+                ..
+            } => (15, Some(root), 0),
+            Call::Gather {
+                root, send, recv, ..
+            } => (3, Some(root), part(send, recv)),
+            Call::Scatter {
+                root, send, recv, ..
+            } => (4, Some(root), part(recv, send)),
+            Call::Allgather { recv, .. } => (5, None, total(&recv, ranks)),
+            Call::Alltoall {
+                recv: Layout::Uniform(part),
+                ..
+            } => (6, None, part.bytes()),
+            Call::Alltoall { .. } => (16, None, 0),
+            Call::Reduce { root, part, .. } => (7, Some(root), part.bytes()),
+            Call::Allreduce { part, .. } => (8, None, part.bytes()),
+            Call::ReduceScatter { blocks, .. } => (9, None, total(&blocks, ranks)),
+            Call::Scan { part, .. } => (10, None, part.bytes()),
+            Call::Exscan { part, .. } => (11, None, part.bytes()),
+            Call::NeighborAllgather { .. } => (12, None, 0),
+            Call::NeighborAlltoall { .. } => (13, None, 0),
+        };
+        let root = match root {
+            Some(Root::Rank(rank)) => (u64::from(rank) + 1) & ((1 << ROOT) - 1),
+            Some(Root::This | Root::Other) | None => 0,
+        };
+        let bytes = bytes as u64 & ((1 << BYTES) - 1);
+        let phases = u64::from(phases) & ((1 << PHASES) - 1);
+        CallSignature(((kind << ROOT | root) << PHASES | phases) << BYTES | bytes)
+    }
+
+    /// The same for ranks that go through so many phases together.
+    pub fn in_phases(self, phases: u32) -> CallSignature {
+        const MASK: u64 = (1 << PHASES) - 1;
+        CallSignature(self.0 & !(MASK << BYTES) | (u64::from(phases) & MASK) << BYTES)
+    }
+
+    /// The same without a root, for [`CallSignature::at_root`].
+    pub fn without_root(self) -> CallSignature {
+        const MASK: u64 = (1 << ROOT) - 1;
+        CallSignature(self.0 & !(MASK << (BYTES + PHASES)))
+    }
+
+    /// The same with this root, of one without; among ranks that share slots, so that they have room.
+    #[inline(always)]
+    pub fn at_root(self, root: u32) -> CallSignature {
+        debug_assert!(root + 1 < 1 << ROOT);
+        CallSignature(self.0 | (u64::from(root) + 1) << (BYTES + PHASES))
+    }
+
+    /// Whether there is nothing to compare.
+    #[inline]
+    pub fn is_none(self) -> bool {
+        self.0 == 0
+    }
+
+    /// For what the messages of a blocking call are, and by which tag, among ranks that say what they call: by one that
+    /// says all of the signature, unless it says more than which collective with which root. Then nobody takes another
+    /// call's message, and who got its data needn't ask what the others call.
+    #[inline]
+    pub fn address(self, number: u32) -> (Purpose, u32) {
+        const FREE: u32 = 31 - KIND - ROOT;
+        let short = (self.0 >> (BYTES + PHASES)) as u32;
+        match u64::from(short) << (BYTES + PHASES) == self.0 && short != 0 {
+            true => {
+                let turn = number & ((1 << FREE) - 1);
+                (Purpose::SignedCollective, turn << (KIND + ROOT) | short)
+            }
+            false => (Purpose::Collective, number),
+        }
+    }
+
+    /// As a word to be shown to others.
+    #[inline]
+    pub fn word(self) -> u64 {
+        self.0
+    }
+
+    /// From such a word.
+    pub fn from_word(word: u64) -> CallSignature {
+        CallSignature(word)
+    }
+
+    /// So short that there is room beside it in a word; different ones are hardly ever the same.
+    #[inline(always)]
+    pub fn mark(self) -> u32 {
+        (self.0 as u32) ^ ((self.0 >> 32) as u32).wrapping_mul(0x9e37_79b1)
+    }
+
+    fn name(self) -> &'static str {
+        let kind = self.0 >> (BYTES + PHASES + ROOT);
+        NAMES.get(kind as usize).copied().unwrap_or("collective")
+    }
+
+    fn root(self) -> Option<u64> {
+        ((self.0 >> (BYTES + PHASES)) & ((1 << ROOT) - 1)).checked_sub(1)
+    }
+
+    /// The bytes that it says.
+    pub fn bytes(self) -> u64 {
+        self.0 & ((1 << BYTES) - 1)
+    }
+
+    /// Whether calls that differ in their bytes only go through the same phases nevertheless.
+    pub fn keeps_step_with(self, other: CallSignature) -> bool {
+        self.0 >> BYTES == other.0 >> BYTES
+    }
+
+    /// The error where rank `of` has said something else; whether it is the `end` of collectives on the
+    /// communicator.
+    #[cold]
+    pub fn disagreement(self, of: u32, theirs: CallSignature, end: bool) -> Error {
+        let say = |signature: CallSignature| {
+            let mut text = format!("{} of {} bytes", signature.name(), signature.bytes());
+            if let Some(root) = signature.root() {
+                text += &format!(" with root {root}");
+            }
+            text
+        };
+        let (class, what) = if self.name() != theirs.name() {
+            (Class::Other, "which collective this is")
+        } else if self.root() != theirs.root() {
+            (Class::Root, "the root")
+        } else {
+            (Class::Truncate, "the amount of data")
+        };
+        Error::new(
+            class,
+            format!(
+                "rank {of} and this rank disagree on {what}: {} there, {} here; all ranks of a communicator \
+                 must call the same collectives in the same order, with the same root and with counts and \
+                 datatypes that describe the same data{}",
+                say(theirs),
+                say(self),
+                if end { ENDED } else { "" },
+            ),
+        )
+    }
+}

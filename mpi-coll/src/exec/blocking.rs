@@ -1,0 +1,101 @@
+//! Blocking collective calls.
+
+use crate::exec::buffers::Buffers;
+use crate::exec::quick;
+use crate::exec::rooted;
+use crate::exec::straight;
+use crate::plan::call::Call;
+use crate::plan::registration::Collectives;
+use crate::plan::scheduled::call_with;
+use crate::plan::state::CommState;
+use crate::slots::copying::find_out_after;
+use crate::slots::setup::make_slots;
+use mpi_core::comm::Comm;
+use mpi_core::datatype::Datatype;
+use mpi_core::error::Result;
+use mpi_core::op::{Op, PredefinedOp};
+use mpi_core::process::Process;
+
+/// Carries out a collective call.
+///
+/// # Safety
+/// The buffers are valid for what the call reads and writes by its arguments.
+pub unsafe fn call(
+    process: &Process,
+    comm: &Comm,
+    buffers: Buffers,
+    call: &Call<'_>,
+) -> Result<()> {
+    let state = CommState::of(comm);
+    if comm.remote().is_none() && call.moves_nothing(comm.size() as usize) {
+        return pass(process, comm, state, call);
+    }
+    if state.is_time_for_slots(comm) {
+        make_slots(process, comm, state)?;
+    }
+    // SAFETY: as for this function.
+    if let Some(done) = unsafe { quick::call(process, comm, state, buffers, call) } {
+        return done;
+    }
+    // SAFETY: as for this function.
+    if let Some(done) = unsafe { rooted::call(process, comm, state, buffers, call) } {
+        return done;
+    }
+    // SAFETY: as for this function.
+    if let Some(done) = unsafe { straight::call(process, comm, state, buffers, call) } {
+        return done;
+    }
+    // SAFETY: as for this function.
+    unsafe { call_with(process, comm, state, buffers, call, true)? };
+    find_out_after(process, comm, state, call)
+}
+
+/// Goes by a call in which nobody gives or gets anything: says which it is, for others who have called something else and wait
+/// for this rank, and waits for nobody.
+fn pass(process: &Process, comm: &Comm, state: &CommState, call: &Call<'_>) -> Result<()> {
+    let tag = comm.next_collective();
+    let signature = CommState::signature(comm, call, 0);
+    if signature.is_none() {
+        return Ok(());
+    }
+    match state.shared_slots() {
+        Some(shared) => {
+            shared.check(tag)?;
+            shared.say(tag, signature);
+        }
+        None => {
+            let notes = state.notes(process, comm);
+            notes.check()?;
+            notes.say(process, tag, signature);
+            notes.end(tag);
+        }
+    }
+    Ok(())
+}
+
+/// Waits until all members of a communicator have called it (section 5.3).
+pub fn barrier(process: &Process, comm: &Comm) -> Result<()> {
+    // SAFETY: a barrier has no data.
+    unsafe { call(process, comm, Buffers::NONE, &Call::Barrier) }
+}
+
+/// Replaces each number by the greatest of all members of an intracommunicator.
+pub fn greatest_u64(process: &Process, comm: &Comm, data: &mut [u64]) -> Result<()> {
+    let greatest = &process.source::<Collectives>().greatest;
+    let word = Datatype::predefined(mpi_core::datatype::Predefined::Uint64T);
+    let part = mpi_sched::Part {
+        count: data.len(),
+        datatype: &word,
+    };
+    let buffers = Buffers {
+        send: std::ptr::null(),
+        recv: data.as_mut_ptr().cast(),
+    };
+    let call = Call::Allreduce {
+        in_place: true,
+        part,
+        op: greatest.get_or_init(|| Op::predefined(PredefinedOp::Max)),
+    };
+    // SAFETY: the call reads and writes `data`, which is borrowed exclusively.
+    unsafe { self::call(process, comm, buffers, &call) }
+}

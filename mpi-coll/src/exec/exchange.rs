@@ -1,0 +1,91 @@
+//! What the library itself has the members of a communicator tell each other.
+
+use crate::exec::buffers::Buffers;
+use crate::plan::call::{Call, Root};
+use crate::plan::scheduled::call_with;
+use crate::plan::state::CommState;
+use mpi_core::comm::Comm;
+use mpi_core::datatype::Datatype;
+use mpi_core::error::{Class, Error, Result};
+use mpi_core::process::Process;
+
+/// Sends `data` of member 0 of an intracommunicator to all.
+pub fn broadcast_u64(process: &Process, comm: &Comm, data: &mut [u64]) -> Result<()> {
+    let bytes = Datatype::predefined(mpi_core::datatype::Predefined::Byte);
+    let part = mpi_sched::Part {
+        count: size_of_val(data),
+        datatype: &bytes,
+    };
+    let buffers = Buffers {
+        send: std::ptr::null(),
+        recv: data.as_mut_ptr().cast(),
+    };
+    // SAFETY: the call reads or writes the bytes of `data`, which is borrowed exclusively.
+    unsafe {
+        call_with(
+            process,
+            comm,
+            CommState::of(comm),
+            buffers,
+            &Call::Bcast {
+                root: Root::Rank(0),
+                part,
+            },
+            false,
+        )
+    }
+}
+
+/// Collects what each member of an intracommunicator contributes, by rank.
+pub fn gather_all_u64<const N: usize>(
+    process: &Process,
+    comm: &Comm,
+    own: [u64; N],
+) -> Result<Vec<[u64; N]>> {
+    gather_all(process, comm, own, false)
+}
+
+/// The same by the slots of a communicator that has some, as a call of the program's goes: where a member calls something
+/// else meanwhile both are told so.
+pub(crate) fn gather_all_u64_in_slots<const N: usize>(
+    process: &Process,
+    comm: &Comm,
+    own: [u64; N],
+) -> Result<Vec<[u64; N]>> {
+    gather_all(process, comm, own, true)
+}
+
+fn gather_all<const N: usize>(
+    process: &Process,
+    comm: &Comm,
+    own: [u64; N],
+    by_slots: bool,
+) -> Result<Vec<[u64; N]>> {
+    let mut all = vec![[0; N]; comm.size() as usize];
+    let slot = all
+        .get_mut(comm.rank() as usize)
+        .ok_or_else(|| Error::new(Class::Intern, "rank beyond the communicator's size"))?;
+    *slot = own;
+    let bytes = Datatype::predefined(mpi_core::datatype::Predefined::Byte);
+    let part = mpi_sched::Part {
+        count: size_of::<[u64; N]>(),
+        datatype: &bytes,
+    };
+    let buffers = Buffers {
+        send: std::ptr::null(),
+        recv: all.as_mut_ptr().cast(),
+    };
+    let recv = mpi_sched::Layout::Uniform(part);
+    // SAFETY: the call reads and writes `size` blocks of `all`, which lives until the end.
+    unsafe {
+        call_with(
+            process,
+            comm,
+            CommState::of(comm),
+            buffers,
+            &Call::Allgather { send: None, recv },
+            by_slots,
+        )?
+    };
+    Ok(all)
+}

@@ -1,0 +1,359 @@
+//! Nonblocking collectives: started by a call, carried on by whoever makes progress, in any order.
+
+use crate::agreement::inquiry::{Inquiry, Waiter};
+use crate::agreement::mismatch_word::Doubt;
+use crate::agreement::signature::CallSignature;
+use crate::exec::buffers::{Buffers, Holder};
+use crate::exec::port::{CommPort, NoSlots, NonblockingPort};
+use crate::exec::rounds::Rounds;
+use crate::exec::run::give_up;
+use crate::plan::cache::CommRun;
+use crate::plan::call::Call;
+use crate::plan::state::CommState;
+use mpi_core::comm::{Comm, Purpose};
+use mpi_core::error::{Error, Result};
+use mpi_core::lock::Guarded;
+use mpi_core::process::Process;
+use mpi_core::process::source::{NONBLOCKING_COLLECTIVES, ProgressSource, Source, Work};
+use mpi_core::pt2pt::request::{RequestId, Status};
+use mpi_sched::{Progress, Schedule};
+
+/// A nonblocking collective under way.
+struct Active {
+    /// None once it is done.
+    run: Option<Box<CommRun>>,
+    comm: Holder,
+    request: RequestId,
+    /// The number of its first phase, if it goes by slots.
+    number: Option<u64>,
+    /// Its number among the communicator's collectives.
+    tag: u32,
+    /// Counts how often it was looked at in vain.
+    doubt: Doubt,
+    /// What it asks others, if it goes by messages.
+    inquiry: Option<Inquiry>,
+    /// Why it was given up. Its request is complete when the buffers are the program's again.
+    failed: Option<Error>,
+    then: Option<Then>,
+}
+
+/// What is done once, when a collective has succeeded, before its request is complete. It must not make progress.
+pub type Then = Box<dyn FnOnce(&Process) + Send>;
+
+/// The nonblocking collectives of a process, as a source of progress.
+#[derive(Default)]
+struct Nonblocking {
+    runs: Guarded<Vec<Active>>,
+    rounds: Rounds,
+}
+
+impl Nonblocking {
+    /// Tells those who don't have the lock what is under way.
+    fn tell(process: &Process, runs: &[Active]) {
+        process.set_work::<Nonblocking>(Work {
+            any: !runs.is_empty(),
+            stores: runs.iter().any(|active| active.number.is_some()),
+        });
+    }
+}
+
+impl Source for Nonblocking {
+    const PLACE: usize = NONBLOCKING_COLLECTIVES;
+
+    fn new(_process: &Process) -> Self {
+        Nonblocking::default()
+    }
+}
+
+impl ProgressSource for Nonblocking {
+    fn attached(&self, process: &Process) {
+        if !process.is_threaded() {
+            // SAFETY: calls don't overlap then, as VCIs count on too.
+            unsafe { self.runs.set_alone() };
+        }
+    }
+
+    /// Takes all as far as they go. Returns whether one was completed, and that is enough for this round.
+    fn advance_by_stores(&self, process: &Process) -> Result<bool> {
+        Ok(advance_all(process)? && self.rounds.is_enough())
+    }
+
+    fn advance(&self, process: &Process) -> Result<bool> {
+        advance_all(process)
+    }
+}
+
+/// Starts a collective that progress completes, by messages. The builder is called once and sees the
+/// cleared schedule; buffers must be as it was told.
+///
+/// # Safety
+/// The buffers are valid for what the schedule reads and writes until the request is complete.
+pub unsafe fn start_collective(
+    process: &Process,
+    holder: Holder,
+    buffers: Buffers,
+    build: impl FnOnce(&mut Schedule),
+) -> Result<RequestId> {
+    // SAFETY: as for this function.
+    unsafe { start_collective_then(process, holder, buffers, build, None) }
+}
+
+/// [`start_collective`], and what is to be done when it has succeeded.
+///
+/// # Safety
+/// As there.
+pub unsafe fn start_collective_then(
+    process: &Process,
+    holder: Holder,
+    buffers: Buffers,
+    build: impl FnOnce(&mut Schedule),
+    then: Option<Then>,
+) -> Result<RequestId> {
+    let state = CommState::of((*holder).as_ref());
+    let mut kept = state.take_run(None);
+    kept.remember(None);
+    kept.signature = CallSignature::default();
+    build(kept.run.rebuild());
+    // SAFETY: as for this function.
+    unsafe { start_run(process, holder, buffers, kept, then) }
+}
+
+/// Starts a collective call that progress completes. What `call` borrows is needed no longer.
+///
+/// # Safety
+/// The buffers are valid for what the call reads and writes until the request is complete.
+pub unsafe fn start_call(
+    process: &Process,
+    holder: Holder,
+    buffers: Buffers,
+    call: &Call<'_>,
+) -> Result<RequestId> {
+    let comm: &Comm = (*holder).as_ref();
+    let state = CommState::of(comm);
+    state.count_start();
+    let shape = call.shape().map(|shape| shape.started());
+    let mut kept = state.take_run(shape.as_ref());
+    if !shape.as_ref().is_some_and(|shape| kept.fits(shape)) {
+        kept.remember(shape.as_ref());
+        build_started(process, comm, state, call, kept.run.rebuild());
+        kept.signature = CommState::signature(comm, call, kept.run.schedule().phases());
+    }
+    // SAFETY: as for this function.
+    unsafe { start_run(process, holder, buffers, kept, None) }
+}
+
+/// Builds a nonblocking call: by slots if it has phases for it, as all members find alike.
+fn build_started(
+    process: &Process,
+    comm: &Comm,
+    state: &CommState,
+    call: &Call<'_>,
+    schedule: &mut Schedule,
+) {
+    let own = state.choices();
+    let site = |slots| state.site(process, comm, slots, own.as_deref());
+    if let Some(nonblocking) = state.nonblocking_slots() {
+        call.build(&site(Some(nonblocking.slots)), schedule);
+        if schedule.phases() <= nonblocking.most_phases() {
+            return;
+        }
+        schedule.clear();
+    }
+    call.build(&site(None), schedule);
+}
+
+/// Starts a schedule, and goes as far as it can.
+///
+/// # Safety
+/// As for [`start_collective`].
+unsafe fn start_run(
+    process: &Process,
+    holder: Holder,
+    buffers: Buffers,
+    mut kept: Box<CommRun>,
+    then: Option<Then>,
+) -> Result<RequestId> {
+    let comm: &Comm = (*holder).as_ref();
+    comm.begin_use()?;
+    let state = CommState::of(comm);
+    let request = process.start_outside(comm.vci(), comm.owner())?;
+    let tag = comm.next_collective();
+    let run = &mut kept.run;
+    let phases = run.schedule().phases();
+    let number = match state.nonblocking_slots() {
+        Some(nonblocking) if phases > 0 => Some(nonblocking.take(phases)),
+        _ => None,
+    };
+    run.set_number(number.unwrap_or(0));
+    let shared = state.shared_slots().filter(|_| !kept.signature.is_none());
+    let mut inquiry = None;
+    if let Some(shared) = shared {
+        shared.say(tag, kept.signature);
+    } else if !kept.signature.is_none() {
+        let notes = state.notes(process, comm);
+        if let Err(error) = notes.check() {
+            process.fail(request, error)?;
+            return Ok(request);
+        }
+        notes.say(process, tag, kept.signature);
+        inquiry = Some(Inquiry::new(process));
+    }
+    // SAFETY: as for this function.
+    if let Err(error) = unsafe { run.start(buffers.send, buffers.recv, tag) } {
+        process.fail(request, error)?;
+        return Ok(request);
+    }
+    let mut active = Active {
+        run: Some(kept),
+        comm: holder,
+        request,
+        number,
+        tag,
+        doubt: Doubt::new(process),
+        inquiry,
+        failed: None,
+        then,
+    };
+    if !advance(process, &mut active, false)? {
+        let mut runs = process.source::<Nonblocking>().runs.lock();
+        runs.push(active);
+        Nonblocking::tell(process, &runs);
+    }
+    Ok(request)
+}
+
+/// Takes a collective as far as it goes, by slots only as far as it `looks` for what others have put
+/// there. Returns whether it is done.
+fn advance(process: &Process, active: &mut Active, looks: bool) -> Result<bool> {
+    let comm: &Comm = (*active.comm).as_ref();
+    let Some(kept) = &mut active.run else {
+        return Ok(true);
+    };
+    if active.failed.is_some() {
+        return end_failed(process, active);
+    }
+    let state = CommState::of(comm);
+    let shared = state.shared_slots().filter(|_| !kept.signature.is_none());
+    let nonblocking = state
+        .nonblocking_slots()
+        .filter(|_| active.number.is_some());
+    let purpose = Purpose::Collective;
+    let progress = match (comm.trouble(process), nonblocking, shared) {
+        (Some(error), _, _) => Err(error),
+        (None, Some(nonblocking), Some(shared)) => kept.run.advance(&mut CommPort {
+            process,
+            comm,
+            purpose,
+            slots: NonblockingPort {
+                nonblocking,
+                shared,
+                looks,
+                tag: active.tag,
+                signature: kept.signature,
+            },
+        }),
+        (None, ..) => kept.run.advance(&mut CommPort {
+            process,
+            comm,
+            purpose,
+            slots: NoSlots,
+        }),
+    };
+    let progress = match (progress, shared) {
+        (Ok(Progress::Pending), Some(shared)) if looks => shared
+            .check_agreement(active.tag, kept.signature, active.doubt.is_due(process))
+            .map(|()| Progress::Pending),
+        // Whose data came has said what it is, which messages don't.
+        (Ok(Progress::Done), Some(shared)) if active.number.is_none() => shared
+            .compare(active.tag, kept.signature)
+            .map(|()| Progress::Done),
+        (progress, _) => progress,
+    };
+    let progress = match (progress, &mut active.inquiry) {
+        (Ok(Progress::Pending), Some(inquiry)) if looks => {
+            let waiter = Waiter {
+                process,
+                comm,
+                notes: state.notes(process, comm),
+                tag: active.tag,
+                signature: kept.signature,
+                is_end: state.network_slots().is_some(),
+            };
+            inquiry.look(&waiter, &kept.run).map(|()| Progress::Pending)
+        }
+        (progress, _) => progress,
+    };
+    if matches!(progress, Ok(Progress::Pending)) {
+        return Ok(false);
+    }
+    let progress = match progress {
+        Err(error) if kept.run.is_running() => {
+            active.failed = Some(error);
+            return end_failed(process, active);
+        }
+        progress => progress,
+    };
+    if active.inquiry.is_some() {
+        state.notes(process, comm).end(active.tag);
+    }
+    if let Some(run) = active.run.take() {
+        if let (Some(nonblocking), Some(number)) = (nonblocking, active.number) {
+            nonblocking.end(number, run.run.schedule().phases());
+        }
+        state.give_run(run);
+    }
+    match progress {
+        Err(error) => process.fail(active.request, error)?,
+        Ok(_) => {
+            if let Some(then) = active.then.take() {
+                then(process);
+            }
+            process.complete(active.request, Status::EMPTY, None)?;
+        }
+    }
+    Ok(true)
+}
+
+/// Ends the messages of a collective that was given up, as far as they go. Returns whether it is over.
+#[cold]
+fn end_failed(process: &Process, active: &mut Active) -> Result<bool> {
+    if let Some(kept) = &mut active.run
+        && !give_up(process, kept)?
+    {
+        return Ok(false);
+    }
+    // Its slots are not said to be free: others may not be through with them.
+    if let (Some(run), Some(error)) = (active.run.take(), active.failed.take()) {
+        let comm: &Comm = (*active.comm).as_ref();
+        let state = CommState::of(comm);
+        if active.inquiry.is_some() {
+            state.notes(process, comm).end(active.tag);
+        }
+        state.give_run(run);
+        process.fail(active.request, error)?;
+    }
+    Ok(true)
+}
+
+#[cold]
+fn advance_all(process: &Process) -> Result<bool> {
+    // Whoever holds the lock is at it; user functions that call MPI come here again.
+    let Some(mut guard) = process.source::<Nonblocking>().runs.try_lock() else {
+        return Ok(false);
+    };
+    let mut runs = std::mem::take(&mut *guard);
+    let mut result = Ok(false);
+    runs.retain_mut(|active| {
+        let advanced = advance(process, active, true);
+        let stays = matches!(advanced, Ok(false));
+        match (&mut result, advanced) {
+            (Ok(any), Ok(done)) => *any |= done,
+            (_, Err(error)) => result = Err(error),
+            (Err(_), Ok(_)) => {}
+        }
+        stays
+    });
+    *guard = runs;
+    Nonblocking::tell(process, &guard);
+    result
+}

@@ -1,0 +1,488 @@
+//! Persistent collectives (MPI-4.1 section 6.13): made once, then started again and again.
+//!
+//! The `_init` call may wait for all members, so everything that they must agree on is settled there: that
+//! they mean the same collective, its schedule, the tag of its messages, and slots of its own in memory that
+//! they share. What is left for each start is to run the schedule.
+//!
+//! Invariant: members may start theirs in different orders. Each has a tag and slots that no other uses, and
+//! its own runs come one after the other, as blocking collectives of a communicator do; so these slots are of
+//! the kind that blocking ones have.
+
+use std::fmt::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
+use crate::agreement::signature::CallSignature;
+use crate::exec::buffers::{Buffers, Holder};
+use crate::exec::exchange::gather_all_u64;
+use crate::exec::port::{CommPort, NoSlots, SharedPort};
+use crate::exec::rounds::Rounds;
+use crate::exec::run::give_up;
+use crate::plan::cache::CommRun;
+use crate::plan::call::Call;
+use crate::plan::registration::Collectives;
+use crate::plan::state::CommState;
+use crate::slots::setup;
+use crate::slots::share::{PERSISTENT_WITH_SLOTS, Share};
+use crate::slots::shared::{DEPTHS, Ring, SharedSlots};
+use mpi_core::comm::{Comm, Purpose};
+use mpi_core::error::{Class, Error, Result};
+use mpi_core::lock::Guarded;
+use mpi_core::process::Process;
+use mpi_core::process::source::{PERSISTENT_COLLECTIVES, ProgressSource, Source, Work};
+use mpi_sched::{Progress, Slots};
+use netmod::VciId;
+
+/// Nothing is under way.
+const IDLE: u8 = 0;
+/// A run is under way.
+const ACTIVE: u8 = 1;
+/// It is complete, and the program has not taken note.
+const DONE: u8 = 2;
+/// It is being started: nobody is to carry it on yet.
+const STARTING: u8 = 3;
+
+/// The least room of a slot: what schedules keep beside data must fit, too.
+const LEAST_ROOM: usize = 1024;
+
+/// A persistent collective of one member.
+pub struct PersistentCollective {
+    holder: Holder,
+    buffers: Buffers,
+    /// That of its messages, in each of its runs.
+    tag: u32,
+    /// Its own.
+    slots: Option<Box<SharedSlots>>,
+    state: AtomicU8,
+    /// Whether those that make progress know it.
+    listed: AtomicBool,
+    inner: Guarded<Inner>,
+}
+
+struct Inner {
+    kept: CommRun,
+    /// Why the run was given up, until its buffers are the program's again.
+    given_up: Option<Error>,
+    /// How the last run ended.
+    error: Option<Error>,
+}
+
+// SAFETY: the buffers are memory that the program lends to the library from each start to the completion; which
+// thread works on it makes no difference, and one does at a time.
+unsafe impl Send for PersistentCollective {}
+// SAFETY: as above; everything else is `Sync`.
+unsafe impl Sync for PersistentCollective {}
+
+impl PersistentCollective {
+    /// Makes one of a call, together with all other members. What `call` borrows is needed no longer.
+    ///
+    /// # Errors
+    /// Members disagree about the call, or one is lost.
+    ///
+    /// # Safety
+    /// The buffers are valid for what the call reads and writes, from each start to the completion that follows.
+    pub unsafe fn new(
+        process: &Process,
+        holder: Holder,
+        buffers: Buffers,
+        call: &Call<'_>,
+    ) -> Result<Arc<PersistentCollective>> {
+        let comm: &Comm = (*holder).as_ref();
+        comm.begin_use()?;
+        let state = CommState::of(comm);
+        let mut kept = CommRun::default();
+        let slots = make_slots(process, comm, state, call, &mut kept)?;
+        if slots.is_none() {
+            kept.run.rebuild();
+            build(process, comm, state, call, None, &mut kept);
+        }
+        let made = PersistentCollective {
+            tag: comm.next_persistent(),
+            holder,
+            buffers,
+            slots: slots.map(Box::new),
+            state: AtomicU8::new(IDLE),
+            listed: AtomicBool::new(false),
+            inner: Guarded::new(Inner {
+                kept,
+                given_up: None,
+                error: None,
+            }),
+        };
+        if !process.is_threaded() {
+            // SAFETY: below MPI_THREAD_MULTIPLE calls don't overlap.
+            unsafe { made.inner.set_alone() };
+        }
+        Ok(Arc::new(made))
+    }
+
+    /// The communicator's owner, for errors.
+    pub fn owner(&self) -> u32 {
+        self.comm().owner()
+    }
+
+    /// The VCI of its messages.
+    pub fn vci(&self) -> VciId {
+        self.comm().vci()
+    }
+
+    /// Whether nothing is under way. While another thread starts it, nothing is yet.
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        matches!(self.state.load(Ordering::Acquire), IDLE | STARTING)
+    }
+
+    /// Whether a run is under way, as others see it.
+    #[inline]
+    pub fn is_active(&self) -> bool {
+        self.state.load(Ordering::Acquire) == ACTIVE
+    }
+
+    fn comm(&self) -> &Comm {
+        (*self.holder).as_ref()
+    }
+
+    /// Starts it, and goes as far as it can.
+    ///
+    /// # Errors
+    /// [`Class::Request`] if it is active; there is no memory.
+    pub fn start(self: &Arc<Self>, process: &Process) -> Result<()> {
+        let begun =
+            self.state
+                .compare_exchange(IDLE, STARTING, Ordering::Acquire, Ordering::Relaxed);
+        if begun.is_err() {
+            return Err(Error::new(
+                Class::Request,
+                "the persistent collective is active; complete it (MPI_Wait, MPI_Test) before it is started \
+                 again",
+            ));
+        }
+        let mut inner = self.inner.lock();
+        if let Some(slots) = &self.slots {
+            let number = slots.take(inner.kept.run.schedule().phases());
+            inner.kept.run.set_number(number);
+        }
+        let Buffers { send, recv } = self.buffers;
+        // SAFETY: promised to `new`; a run is started only if none is under way.
+        if let Err(error) = unsafe { inner.kept.run.start(send, recv, self.tag) } {
+            self.state.store(IDLE, Ordering::Release);
+            return Err(error);
+        }
+        self.state.store(ACTIVE, Ordering::SeqCst);
+        // What others have put there is looked for by who waits: mostly nothing is there yet.
+        self.advance(process, &mut inner, 0)?;
+        drop(inner);
+        if self.is_active() && !self.listed.load(Ordering::SeqCst) {
+            self.enlist(process);
+        }
+        Ok(())
+    }
+
+    /// Has those that make progress carry it on.
+    #[inline(never)]
+    fn enlist(self: &Arc<Self>, process: &Process) {
+        let mut list = process.source::<Persistent>().list.lock();
+        if !self.listed.swap(true, Ordering::Relaxed) {
+            list.push(self.clone());
+        }
+        Persistent::tell(process, &list);
+    }
+
+    /// Those that make progress needn't look at it any more.
+    pub fn retire(self: &Arc<Self>, process: &Process) {
+        if self.listed.load(Ordering::Relaxed) {
+            let mut list = process.source::<Persistent>().list.lock();
+            self.listed.store(false, Ordering::SeqCst);
+            list.retain(|one| !Arc::ptr_eq(one, self));
+            Persistent::tell(process, &list);
+        }
+    }
+
+    /// Waits until it is complete.
+    ///
+    /// # Errors
+    /// Those of making progress; that of the collective is told when it is taken.
+    #[inline]
+    pub fn wait(&self, process: &Process) -> Result<()> {
+        let comm = self.comm();
+        let Some(slots) = &self.slots else {
+            return process
+                .wait_despite_loss(comm.vci(), || Ok(self.look(process, 0)?.then_some(())));
+        };
+        let crowded = process.is_oversubscribed();
+        let looks = process.looks_between();
+        process.wait_for_stores(comm.vci(), || {
+            loop {
+                if self.look(process, looks)? {
+                    return Ok(Some(()));
+                }
+                let spins = || {
+                    let inner = self.inner.try_lock()?;
+                    let (ranks, number) = inner.kept.run.awaited()?;
+                    drop(inner);
+                    Some(slots.spin_unless_needed(ranks, number))
+                };
+                if !crowded || spins() != Some(true) {
+                    return Ok(None);
+                }
+            }
+        })
+    }
+
+    /// Whether it is complete, or idle; goes on if it is neither.
+    #[inline]
+    fn look(&self, process: &Process, looks: u32) -> Result<bool> {
+        if !self.is_active() {
+            return Ok(true);
+        }
+        if let Some(mut inner) = self.inner.try_lock() {
+            self.advance(process, &mut inner, looks)?;
+        }
+        Ok(!self.is_active())
+    }
+
+    /// Takes note that it is complete: it is idle then. Returns its error.
+    #[inline]
+    pub fn take(&self) -> Option<Error> {
+        let done = self
+            .state
+            .compare_exchange(DONE, IDLE, Ordering::AcqRel, Ordering::Relaxed);
+        match done {
+            Ok(_) => self.inner.lock().error.take(),
+            Err(_) => None,
+        }
+    }
+
+    /// Goes as far as it can, and `looks` so often for each flag.
+    #[inline]
+    fn advance(&self, process: &Process, inner: &mut Inner, looks: u32) -> Result<()> {
+        if !self.is_active() {
+            return Ok(());
+        }
+        if inner.given_up.is_some() {
+            return self.end(process, inner);
+        }
+        let (comm, purpose) = (self.comm(), Purpose::Collective);
+        let progress = match (comm.trouble(process), &self.slots) {
+            (Some(error), _) => Err(error),
+            (None, Some(shared)) => inner.kept.run.advance(&mut CommPort {
+                process,
+                comm,
+                purpose,
+                slots: {
+                    let known = CommState::of(comm).shared_slots().unwrap_or(shared);
+                    SharedPort::new(shared, looks, self.tag, inner.kept.signature)
+                        .with_nearness_of(known)
+                },
+            }),
+            (None, None) => inner.kept.run.advance(&mut CommPort {
+                process,
+                comm,
+                purpose,
+                slots: NoSlots,
+            }),
+        };
+        match progress {
+            Ok(Progress::Pending) => Ok(()),
+            Ok(Progress::Done) => {
+                self.complete(process);
+                Ok(())
+            }
+            Err(error) if inner.kept.run.is_running() => {
+                inner.given_up = Some(error);
+                self.end(process, inner)
+            }
+            Err(error) => {
+                inner.error = Some(error);
+                self.complete(process);
+                Ok(())
+            }
+        }
+    }
+
+    #[inline]
+    fn complete(&self, process: &Process) {
+        self.state.store(DONE, Ordering::Release);
+        process.notify();
+    }
+
+    /// Ends the messages of a run that was given up, as far as they go.
+    #[cold]
+    fn end(&self, process: &Process, inner: &mut Inner) -> Result<()> {
+        if give_up(process, &mut inner.kept)? {
+            inner.error = inner.given_up.take();
+            self.complete(process);
+        }
+        Ok(())
+    }
+}
+
+/// Builds the schedule of a call, with slots or without.
+fn build(
+    process: &Process,
+    comm: &Comm,
+    state: &CommState,
+    call: &Call<'_>,
+    slots: Option<Slots>,
+    kept: &mut CommRun,
+) {
+    let own = state.choices();
+    let site = state.site(process, comm, slots, own.as_deref());
+    call.build(&site, kept.run.rebuild());
+}
+
+/// Slots for a call, and its schedule over them; none where it goes by messages. All members of an
+/// intracommunicator call this together.
+fn make_slots(
+    process: &Process,
+    comm: &Comm,
+    state: &CommState,
+    call: &Call<'_>,
+    kept: &mut CommRun,
+) -> Result<Option<SharedSlots>> {
+    if comm.remote().is_some() || comm.size() < 2 {
+        return Ok(None);
+    }
+    if !state.has_tried_slots() {
+        setup::make_slots(process, comm, state)?;
+    }
+    let Some(shared) = state.shared_slots() else {
+        return Ok(None);
+    };
+    let most = shared.slots.room;
+    let size = comm.size() as usize;
+    let signature = CallSignature::of(call, size, 0);
+    let blocks = match call {
+        Call::Scatter { .. } | Call::Alltoall { .. } => size,
+        _ => 1,
+    };
+    let wanted = (signature.bytes() as usize).saturating_mul(blocks);
+    let room = wanted
+        .next_multiple_of(64)
+        .clamp(LEAST_ROOM.min(most), most);
+    let depth = DEPTHS.0;
+    let slots = Slots {
+        room,
+        depth,
+        ..shared.view()
+    };
+    build(process, comm, state, call, Some(slots), kept);
+    let phases = kept.run.schedule().phases();
+    kept.signature = CallSignature::of(call, size, phases);
+    let with_slots = &process.source::<Collectives>().persistent_with_slots;
+    let share = Share::take_of(with_slots, PERSISTENT_WITH_SLOTS).filter(|_| phases > 0);
+    let own = [kept.signature.word(), u64::from(share.is_some())];
+    let told = gather_all_u64(process, comm, own)?;
+    if let Some(of) = told.iter().position(|member| member[0] != told[0][0]) {
+        // All are told, whoever of them is alone with what it says.
+        let of = match told[0][0] == own[0] {
+            true => of,
+            false => 0,
+        };
+        let theirs = CallSignature::from_word(told[of][0]);
+        let error = match theirs == kept.signature {
+            true => others_disagree(of),
+            false => kept.signature.disagreement(of as u32, theirs, false),
+        };
+        return Err(error);
+    }
+    if told.iter().any(|member| member[1] == 0) {
+        return Ok(None);
+    }
+    let ring = Ring {
+        room,
+        depth,
+        places: depth,
+    };
+    setup::persistent(process, comm, shared, ring, share)
+}
+
+#[cold]
+fn others_disagree(of: usize) -> Error {
+    Error::new(
+        Class::Other,
+        format!("ranks 0 and {of} disagree on which persistent collective this is"),
+    )
+}
+
+/// The persistent collectives of a process of which some are under way, as a source of progress.
+#[derive(Default)]
+struct Persistent {
+    list: Guarded<Vec<Arc<PersistentCollective>>>,
+    rounds: Rounds,
+}
+
+impl Persistent {
+    /// Tells those who don't have the lock what is under way.
+    fn tell(process: &Process, list: &[Arc<PersistentCollective>]) {
+        process.set_work::<Persistent>(Work {
+            any: !list.is_empty(),
+            stores: list.iter().any(|one| one.slots.is_some()),
+        });
+    }
+
+    /// Takes all that are under way as far as they go, and forgets those that are not. Returns whether one
+    /// was completed.
+    #[cold]
+    fn advance_all(&self, process: &Process) -> Result<bool> {
+        // Whoever holds the lock is at it; user functions that call MPI come here again.
+        let Some(mut list) = self.list.try_lock() else {
+            return Ok(false);
+        };
+        let (mut any, mut failed) = (false, None);
+        list.retain(|one| {
+            if one.is_active() {
+                match one.look(process, 1) {
+                    Ok(false) => return true,
+                    Ok(true) => any = true,
+                    Err(error) => {
+                        failed = Some(error);
+                        return true;
+                    }
+                }
+            }
+            one.listed.store(false, Ordering::SeqCst);
+            // Another thread may have started it meanwhile, and seen that it was listed.
+            one.state.load(Ordering::SeqCst) == ACTIVE && !one.listed.swap(true, Ordering::SeqCst)
+        });
+        Persistent::tell(process, &list);
+        failed.map_or(Ok(any), Err)
+    }
+}
+
+impl Source for Persistent {
+    const PLACE: usize = PERSISTENT_COLLECTIVES;
+
+    fn new(_process: &Process) -> Self {
+        Persistent::default()
+    }
+}
+
+impl ProgressSource for Persistent {
+    fn attached(&self, process: &Process) {
+        if !process.is_threaded() {
+            // SAFETY: calls don't overlap then, as VCIs count on too.
+            unsafe { self.list.set_alone() };
+        }
+    }
+
+    /// Takes all as far as they go. Returns whether one was completed, and that is enough for this round.
+    fn advance_by_stores(&self, process: &Process) -> Result<bool> {
+        Ok(self.advance_all(process)? && self.rounds.is_enough())
+    }
+
+    fn advance(&self, process: &Process) -> Result<bool> {
+        self.advance_all(process)
+    }
+
+    fn report(&self, text: &mut String) {
+        let Some(list) = self.list.try_lock() else {
+            return;
+        };
+        for one in list.iter().filter(|one| one.is_active()) {
+            if let Some(inner) = one.inner.try_lock() {
+                let _ = writeln!(text, "  persistent collective: {:?}", inner.kept.run);
+            }
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Which collective calls go by slots that all ranks of a node see, and how.
+
+use crate::plan::call::{Call, Root, total};
+use mpi_sched::{Choices, Layout, Part, Schedule, Situation, Slots, slots};
+
+/// Slots that the data of a nonblocking collective may fill.
+const PIECES: usize = 4;
+
+/// Ranks that may read the same long data at the same time.
+pub(crate) const DIRECT: usize = 8;
+
+impl Call<'_> {
+    /// Whether a call that goes in one phase is done by each rank that takes the result alone, and not up a tree.
+    pub(crate) fn is_flat(&self, slots: Slots) -> bool {
+        match self {
+            Call::Reduce { part, .. } => slots::is_small(slots, part.bytes()),
+            _ => true,
+        }
+    }
+
+    /// By slots that all ranks see, if that is how the call is best done; otherwise nothing is built.
+    pub(crate) fn in_slots(
+        &self,
+        slots: Slots,
+        choices: &Choices,
+        schedule: &mut Schedule,
+    ) -> bool {
+        let size = slots.size as usize;
+        let at = |bytes: usize| Situation {
+            ranks: size,
+            per_node: size,
+            bytes,
+            commutes: true,
+        };
+        // Of those under way together each is to leave slots for others.
+        let most = match slots.several {
+            true => PIECES * slots.room,
+            false => usize::MAX,
+        };
+        let wanted = |collective: &str, bytes: usize| {
+            bytes <= most
+                && choices.in_slots(collective, &at(bytes))
+                && !(slots.crowded && choices.is_long_in_a_crowd(collective, &at(bytes)))
+                && !choices.is_for_a_message(collective, &at(bytes), slots.direct)
+        };
+        let ways =
+            |collective: &str, bytes: usize| choices.slot_ways(collective, &at(bytes), slots);
+        let number = |root: Root| match root {
+            Root::Rank(rank) => rank,
+            Root::This | Root::Other => slots.rank,
+        };
+        let asks = |collective: &str, bytes: usize| choices.asks_for_direct(collective, &at(bytes));
+        // Long data is read where it is, unless it is asked for otherwise.
+        let direct = |collective: &str, bytes: usize| {
+            let is_same = matches!(collective, "bcast" | "allgather");
+            slots.direct != slots::Direct::No
+                && (!is_same || size <= DIRECT || asks(collective, bytes))
+                && bytes > 0
+                && choices.goes_direct(collective, &at(bytes), slots)
+        };
+        let by_shares = |collective: &str, bytes: usize| {
+            direct(collective, bytes) && (size > 2 || asks(collective, bytes))
+        };
+        match *self {
+            Call::Bcast { root, part } if direct("bcast", part.bytes()) => {
+                slots::bcast_direct(schedule, slots, number(root), part);
+            }
+            Call::Allgather {
+                send,
+                recv: Layout::Uniform(part),
+            } if direct("allgather", part.bytes() * size) => {
+                slots::allgather_direct(schedule, slots, send, part);
+            }
+            Call::Alltoall {
+                send: Some(Layout::Uniform(send)),
+                recv: Layout::Uniform(recv),
+            } if direct("alltoall", recv.bytes()) => {
+                slots::alltoall_direct(schedule, slots, send, recv);
+            }
+            Call::Barrier if wanted("barrier", 0) => slots::barrier(schedule, slots),
+            Call::Bcast { root, part } if wanted("bcast", part.bytes()) => {
+                slots::bcast(schedule, slots, number(root), part);
+            }
+            Call::Gather {
+                root,
+                send,
+                recv,
+                varying: false,
+            } => {
+                let own = send.map(|part| part.bytes());
+                let bytes = own.or(recv.map(|layout| layout.bytes(0))).unwrap_or(0);
+                if !wanted("gather", bytes) {
+                    return false;
+                }
+                slots::gather(schedule, slots, number(root), send, recv);
+            }
+            Call::Scatter {
+                root,
+                send,
+                recv,
+                varying: false,
+            } => {
+                let own = recv.map(|part| part.bytes());
+                let bytes = own.or(send.map(|layout| layout.bytes(0))).unwrap_or(0);
+                let send = match send {
+                    Some(Layout::Uniform(part)) => Some(part),
+                    _ => None,
+                };
+                if !slots::can_scatter(slots) || !wanted("scatter", bytes) {
+                    return false;
+                }
+                slots::scatter(schedule, slots, number(root), send, recv);
+            }
+            Call::Allgather { send, recv } if wanted("allgather", total(&recv, size)) => {
+                slots::allgather(schedule, slots, send, recv);
+            }
+            Call::Alltoall { send, recv } => {
+                let Layout::Uniform(part) = recv else {
+                    return false;
+                };
+                let send = match send {
+                    None => None,
+                    Some(Layout::Uniform(part)) => Some(part),
+                    Some(_) => return false,
+                };
+                if !slots::can_scatter(slots) || !wanted("alltoall", part.bytes()) {
+                    return false;
+                }
+                slots::alltoall(schedule, slots, send, part);
+            }
+            Call::Reduce {
+                root,
+                in_place,
+                part,
+                op,
+            } if slots::can_reduce_direct(slots, &part, op) && direct("reduce", part.bytes()) => {
+                slots::reduce_direct(schedule, slots, number(root), in_place, part, op);
+            }
+            Call::Reduce {
+                root,
+                in_place,
+                part,
+                op,
+            } if slots::can_reduce(&part) && by_shares("reduce", part.bytes()) => {
+                let piece = ways("reduce", part.bytes()).reduce_piece;
+                let how = (number(root), in_place);
+                slots::reduce_direct_by_shares(schedule, slots, how, part, op, piece);
+            }
+            Call::Allreduce { in_place, part, op }
+                if slots::can_reduce(&part) && by_shares("allreduce", part.bytes()) =>
+            {
+                let piece = ways("allreduce", part.bytes()).allreduce_piece;
+                slots::allreduce_direct(schedule, slots, in_place, part, op, piece);
+            }
+            Call::Reduce {
+                root,
+                in_place,
+                part,
+                op,
+            } if slots::can_reduce(&part) && wanted("reduce", part.bytes()) => {
+                let root = number(root);
+                match ways("reduce", part.bytes()).tree {
+                    Some(tree) => {
+                        let how = (root, in_place);
+                        slots::reduce_by_tree(schedule, slots, how, part, op, tree);
+                    }
+                    None => slots::reduce(schedule, slots, root, in_place, part, op),
+                }
+            }
+            Call::Allreduce { in_place, part, op }
+                if (slots::can_reduce(&part) || slots::can_reduce_with_gaps(slots, &part))
+                    && wanted("allreduce", part.bytes()) =>
+            {
+                slots::allreduce(schedule, slots, in_place, part, op);
+            }
+            Call::Reduce {
+                root,
+                in_place,
+                part,
+                op,
+            } if slots::can_reduce_with_gaps(slots, &part) && wanted("reduce", part.bytes()) => {
+                slots::reduce(schedule, slots, number(root), in_place, part, op);
+            }
+            Call::ReduceScatter {
+                in_place,
+                blocks,
+                op,
+            } => {
+                let (datatype, count) = (blocks.datatype(0), 1);
+                let bytes = total(&blocks, size);
+                if !slots::can_reduce(&Part { count, datatype })
+                    || bytes > slots.room
+                    || !wanted("reduce-scatter", bytes)
+                {
+                    return false;
+                }
+                slots::reduce_scatter(schedule, slots, in_place, blocks, op);
+            }
+            Call::Scan { in_place, part, op }
+                if slots::can_reduce(&part)
+                    && part.bytes() <= slots.room.min(4096)
+                    && wanted("scan", part.bytes()) =>
+            {
+                slots::scan(schedule, slots, in_place, part, op, false);
+            }
+            Call::Exscan { in_place, part, op }
+                if slots::can_reduce(&part)
+                    && part.bytes() <= slots.room.min(4096)
+                    && wanted("exscan", part.bytes()) =>
+            {
+                slots::scan(schedule, slots, in_place, part, op, true);
+            }
+            _ => return false,
+        }
+        true
+    }
+}

@@ -1,0 +1,10 @@
+//! What a collective call does on a communicator: its schedule, its executor, and what is kept for the next call.
+
+pub(crate) mod cache;
+pub(crate) mod call;
+pub(crate) mod call_context;
+pub(crate) mod in_slots;
+pub(crate) mod registration;
+pub(crate) mod scheduled;
+pub(crate) mod state;
+pub(crate) mod writes;

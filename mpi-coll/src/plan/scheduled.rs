@@ -1,0 +1,92 @@
+//! Finding or building the schedule of a call, and running it.
+
+use crate::agreement::signature::CallSignature;
+use crate::exec::buffers::Buffers;
+use crate::exec::run::run;
+use crate::plan::call::Call;
+use crate::plan::call_context::Site;
+use crate::plan::registration::Collectives;
+use crate::plan::state::CommState;
+use crate::slots::network::NetworkSlots;
+use crate::slots::shared::SharedSlots;
+use mpi_core::comm::{Comm, Purpose};
+use mpi_core::error::Result;
+use mpi_core::process::Process;
+use mpi_sched::Schedule;
+
+/// Carries out a collective call, with slots or without.
+///
+/// # Safety
+/// As for [`call`](crate::plan::call).
+#[inline]
+pub(crate) unsafe fn call_with(
+    process: &Process,
+    comm: &Comm,
+    state: &CommState,
+    buffers: Buffers,
+    call: &Call<'_>,
+    by_slots: bool,
+) -> Result<()> {
+    let (slots, reach, node) = match by_slots {
+        true => (
+            state.shared_slots().map(SharedSlots::view),
+            state.network_slots().map(NetworkSlots::written),
+            state.node_slots().map(|node| node.slots),
+        ),
+        false => (None, None, None),
+    };
+    // With and without differ; those that are kept are what calls of programs come to.
+    let shape = call.shape().filter(|_| {
+        by_slots
+            || (state.shared_slots().is_none()
+                && state.network_slots().is_none()
+                && state.node_slots().is_none())
+    });
+    let mut kept = state.take_run(shape.as_ref());
+    if !shape.as_ref().is_some_and(|shape| kept.fits(shape)) {
+        kept.remember(shape.as_ref());
+        let own = state.choices();
+        let mut site = state.site(process, comm, slots, own.as_deref());
+        (site.reach, site.node) = (reach, node);
+        call.build(&site, kept.run.rebuild());
+        kept.signature = match by_slots {
+            // Only leaders of nodes go through phases where they alone write.
+            true if site.slots.is_none() && site.all_reach().is_none() => {
+                CommState::signature(comm, call, 0)
+            }
+            true => CommState::signature(comm, call, kept.run.schedule().phases()),
+            false => CallSignature::default(),
+        };
+        if process.source::<Collectives>().tells && comm.rank() == 0 {
+            describe_choice(call, &site, kept.run.schedule());
+        }
+    }
+    if by_slots
+        && kept.run.schedule().phases() == 1
+        && let Some(shared) = state.shared_slots()
+        && call.is_flat(shared.slots)
+    {
+        let ranks = shared.slots.size;
+        state.quick.note(call, kept.signature, ranks);
+    }
+    let tag = comm.next_collective();
+    // SAFETY: as for this function.
+    unsafe {
+        run(
+            process,
+            comm,
+            state,
+            Purpose::Collective,
+            tag,
+            buffers,
+            kept,
+        )
+    }
+}
+
+#[cold]
+fn describe_choice(call: &Call<'_>, site: &Site<'_>, schedule: &Schedule) {
+    if let Some(text) = call.describe(site, schedule) {
+        eprintln!("Weft: {text}");
+    }
+}

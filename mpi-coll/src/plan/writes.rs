@@ -1,0 +1,204 @@
+//! Calls by writes to slots over a network.
+
+#![deny(unsafe_code)]
+
+use crate::plan::call::{Call, Root, total};
+use crate::plan::call_context::{Site, Written, leaders};
+use mpi_sched::costs::Network;
+use mpi_sched::rdma::{self, Collect, Rise, Spread, Trade, Way};
+use mpi_sched::{Choices, Layout, Nodes, Reach, Schedule, Situation, slots};
+
+/// How a call goes by writes.
+enum How {
+    Barrier,
+    Bcast(Spread),
+    Reduce(Rise),
+    Allreduce(Way),
+    Allgather(Collect),
+    Alltoall(Trade),
+}
+
+/// Whether a barrier goes by writes.
+pub(crate) fn barrier_by_writes(choices: &Choices, reach: &Reach, network: &Network) -> Option<()> {
+    choices
+        .by_writes("barrier", &leaders(reach, 0), &network.quick)
+        .then_some(())
+}
+
+impl Call<'_> {
+    /// Whether this call can go by nodes at all, if what is short does.
+    pub(crate) fn goes_by_nodes(&self, nodes: &Nodes) -> bool {
+        match self {
+            Call::Barrier | Call::Bcast { .. } => true,
+            Call::Allgather {
+                recv: Layout::Uniform(_),
+                ..
+            } => nodes.are_alike(),
+            Call::Allreduce { op, .. } => op.is_commutative() || nodes.in_order(),
+            // A leader who is not the root has its sum where only data without gaps is known to have room.
+            Call::Reduce { part, op, .. } => {
+                slots::can_reduce(part) && (op.is_commutative() || nodes.in_order())
+            }
+            _ => false,
+        }
+    }
+
+    /// How it is best done by writes, if so; between leaders of nodes what these have to do.
+    fn way(&self, Written { reach, network }: &Written, choices: &Choices) -> Option<How> {
+        let at = |bytes: usize, commutes: bool| Situation {
+            commutes,
+            ..leaders(reach, bytes)
+        };
+        match *self {
+            Call::Barrier => barrier_by_writes(choices, reach, network).map(|()| How::Barrier),
+            Call::Bcast { part, .. } => choices
+                .bcast_by_writes(&at(part.bytes(), true), reach, network)
+                .map(How::Bcast),
+            Call::Reduce { root, part, op, .. } if slots::can_reduce(&part) => {
+                let situation = at(part.bytes(), op.is_commutative());
+                choices
+                    .reduce_by_writes(&situation, number(root, reach), reach, network)
+                    .map(How::Reduce)
+            }
+            Call::Allreduce { part, op, .. } if slots::can_reduce(&part) => choices
+                .allreduce_by_writes(&at(part.bytes(), op.is_commutative()), reach, network)
+                .map(How::Allreduce),
+            Call::Allgather {
+                recv: recv @ Layout::Uniform(part),
+                ..
+            } => {
+                let situation = at(total(&recv, reach.size as usize), true);
+                choices
+                    .allgather_by_writes(&situation, part.bytes(), reach, network)
+                    .map(How::Allgather)
+            }
+            Call::Alltoall {
+                send: None | Some(Layout::Uniform(_)),
+                recv: Layout::Uniform(part),
+            } => choices
+                .alltoall_by_writes(&at(part.bytes(), true), reach, network)
+                .map(How::Alltoall),
+            _ => None,
+        }
+    }
+
+    /// By writes to slots over a network, if that is how the call is best done; otherwise nothing is
+    /// built.
+    pub(crate) fn by_writes(
+        &self,
+        written: &Written,
+        choices: &Choices,
+        schedule: &mut Schedule,
+    ) -> bool {
+        let Some(how) = self.way(written, choices) else {
+            return false;
+        };
+        let reach = written.reach;
+        match (*self, how) {
+            (_, How::Barrier) => rdma::barrier(schedule, reach, rdma::Signals::Dissemination),
+            (Call::Bcast { root, part }, How::Bcast(how)) => {
+                rdma::bcast_by(schedule, reach, number(root, &reach), part, how);
+            }
+            (
+                Call::Reduce {
+                    root,
+                    in_place,
+                    part,
+                    op,
+                },
+                How::Reduce(how),
+            ) => {
+                let root = (number(root, &reach), in_place);
+                rdma::reduce_by(schedule, reach, root, part, op, how);
+            }
+            (Call::Allreduce { in_place, part, op }, How::Allreduce(way)) => {
+                rdma::allreduce_by(schedule, reach, in_place, part, op, way);
+            }
+            (
+                Call::Allgather {
+                    send,
+                    recv: Layout::Uniform(part),
+                },
+                How::Allgather(how),
+            ) => rdma::allgather_by(schedule, reach, send, part, how),
+            (
+                Call::Alltoall {
+                    send,
+                    recv: Layout::Uniform(part),
+                },
+                How::Alltoall(how),
+            ) => {
+                let send = match send {
+                    Some(Layout::Uniform(send)) => Some(send),
+                    _ => None,
+                };
+                rdma::alltoall_by(schedule, reach, send, part, how);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// The way by writes that was taken, for people.
+    pub(crate) fn describe_writes(&self, site: &Site<'_>, written: &Written) -> String {
+        // What leaders of nodes have to do is said by the communicator's call, but for these two.
+        let scaled;
+        let call = match (*self, site.nodes.filter(|_| site.all_reach().is_none())) {
+            (
+                Call::Allgather {
+                    send,
+                    recv: Layout::Uniform(part),
+                },
+                Some(nodes),
+            ) => {
+                let count = part.count * nodes.largest();
+                let recv = Layout::Uniform(mpi_sched::Part { count, ..part });
+                scaled = Call::Allgather { send, recv };
+                &scaled
+            }
+            (
+                Call::Reduce {
+                    root: Root::Rank(root),
+                    in_place,
+                    part,
+                    op,
+                },
+                Some(nodes),
+            ) => {
+                let root = Root::Rank(nodes.node_of(root));
+                scaled = Call::Reduce {
+                    root,
+                    in_place,
+                    part,
+                    op,
+                };
+                &scaled
+            }
+            _ => self,
+        };
+        match call.way(written, site.choices) {
+            Some(How::Bcast(how)) => format!("rdma ({})", said(&how)),
+            Some(How::Reduce(Rise::Tree(k))) => format!("rdma (tree:{k})"),
+            Some(How::Reduce(how)) => format!("rdma ({})", said(&how)),
+            Some(How::Allreduce(Way::Tree { up, down })) => {
+                format!("rdma (tree:{up}, down by {down})")
+            }
+            Some(How::Allreduce(how)) => format!("rdma ({})", said(&how)),
+            Some(How::Allgather(how)) => format!("rdma ({})", said(&how)),
+            Some(How::Alltoall(how)) => format!("rdma ({})", said(&how)),
+            Some(How::Barrier) | None => "rdma".to_string(),
+        }
+    }
+}
+
+fn said(how: &dyn std::fmt::Debug) -> String {
+    format!("{how:?}").to_lowercase()
+}
+
+/// A root's number among those that have slots.
+fn number(root: Root, reach: &Reach) -> u32 {
+    match root {
+        Root::Rank(rank) => rank,
+        Root::This | Root::Other => reach.rank,
+    }
+}

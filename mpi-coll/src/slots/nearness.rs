@@ -1,0 +1,268 @@
+//! How far the other ranks of a node are: whether the data that this rank puts into slots had better go past the
+//! caches, or overwrite whole lines unread where the processor can.
+//!
+//! Cores that share a cache hand each other lines by it. Between others each line is fetched from the cache of the core
+//! that wrote it, which takes longer than from memory and goes by fewer lines at once. What decides is the
+//! time of one load of a line that another rank has just written, against that of a load from memory. Both are
+//! measured here alone, so it does not matter who is late; they are measured now and then, as the system
+//! moves ranks and virtual machines about. Ranks needn't agree.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+/// Bytes from which on stores to a far slot are others than to a near one.
+pub(crate) const LEAST: usize = 2 << 10;
+/// The ranks are looked at with one in so many calls that store so much.
+const EVERY: u32 = 32;
+/// Looks that are remembered.
+const LOOKS: u32 = 7;
+/// So many of them say that the others are far; so many, that they are not. In between all stays as it is.
+const FAR: u32 = 5;
+const NEAR: u32 = 2;
+
+/// A line of memory that nobody else uses.
+#[repr(align(64))]
+#[derive(Default)]
+struct Line(AtomicU64);
+
+/// What is known of it.
+#[derive(Default)]
+pub(crate) struct Nearness {
+    far: AtomicBool,
+    /// Calls that stored much.
+    calls: AtomicU32,
+    /// The latest looks, a bit each that is set for "far", the latest lowest.
+    looks: AtomicU32,
+    /// Ticks of a load from the own cache, and from memory: the least of late.
+    hit: AtomicU32,
+    miss: AtomicU32,
+    own: Line,
+}
+
+impl Nearness {
+    /// Whether stores had better go past the caches.
+    #[inline]
+    pub fn is_far(&self) -> bool {
+        self.far.load(Ordering::Relaxed)
+    }
+
+    /// Counts a call that stored much; a number for the look that it is time for.
+    #[inline]
+    pub fn is_time(&self) -> Option<u32> {
+        let calls = self.calls.load(Ordering::Relaxed).wrapping_add(1);
+        self.calls.store(calls, Ordering::Relaxed);
+        // Those at the beginning count as well.
+        (calls <= LOOKS || calls.is_multiple_of(EVERY)).then_some(calls / EVERY + calls % EVERY)
+    }
+
+    /// Looks at a line that another rank has written since this one last read it, if its upper half is `number`; of
+    /// any other it is not known when it was written. `beside` is in the same page, so that the time is not that of
+    /// finding the page.
+    #[cfg(target_arch = "x86_64")]
+    #[cold]
+    pub fn look(&self, line: &AtomicU64, beside: &AtomicU64, number: u32) {
+        beside.load(Ordering::Relaxed);
+        let peer = ticks_of_load(line);
+        if (line.load(Ordering::Relaxed) >> 32) as u32 != number {
+            return;
+        }
+        let own = &self.own.0;
+        own.load(Ordering::Relaxed);
+        // SAFETY: flushes a line of this process's from the caches; its content stays.
+        unsafe {
+            std::arch::x86_64::_mm_clflush((&raw const *own).cast());
+            std::arch::x86_64::_mm_mfence();
+        }
+        let miss = ticks_of_load(own);
+        self.note(peer, ticks_of_load(own), miss);
+    }
+
+    /// Nothing is known of this processor's stores.
+    #[cfg(not(target_arch = "x86_64"))]
+    pub fn look(&self, _line: &AtomicU64, _beside: &AtomicU64, _number: u32) {}
+
+    /// Takes note of how long loads took: of a line of another rank's, of one in the own cache, and from memory.
+    #[cfg(any(target_arch = "x86_64", test))]
+    fn note(&self, peer: u32, hit: u32, miss: u32) {
+        let [hit, miss] = [(&self.hit, hit), (&self.miss, miss)].map(|(least, now)| {
+            // What disturbs makes loads longer only. The least is forgotten by and by.
+            let before = least.load(Ordering::Relaxed);
+            let kept = match before {
+                0 => now,
+                _ => now.min(before + before.div_ceil(16)),
+            };
+            least.store(kept, Ordering::Relaxed);
+            kept
+        });
+        let memory = miss.saturating_sub(hit);
+        let line = peer.saturating_sub(hit);
+        // Longer than any line takes: something came in between.
+        if memory == 0 || line / 8 > memory {
+            return;
+        }
+        let is_far = u64::from(line) * 4 > u64::from(memory) * 3;
+        let looks =
+            (self.looks.load(Ordering::Relaxed) << 1 | u32::from(is_far)) & ((1 << LOOKS) - 1);
+        self.looks.store(looks, Ordering::Relaxed);
+        match looks.count_ones() {
+            FAR.. => self.far.store(true, Ordering::Relaxed),
+            ..=NEAR => self.far.store(false, Ordering::Relaxed),
+            _ => {}
+        }
+    }
+}
+
+/// How long a load takes.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn ticks_of_load(word: &AtomicU64) -> u32 {
+    use std::arch::x86_64::{_mm_lfence, _rdtsc};
+    // SAFETY: reads a counter; the fences keep the load between both.
+    let before = unsafe {
+        _mm_lfence();
+        let before = _rdtsc();
+        _mm_lfence();
+        before
+    };
+    std::hint::black_box(word.load(Ordering::Relaxed));
+    // SAFETY: as above.
+    let after = unsafe {
+        _mm_lfence();
+        _rdtsc()
+    };
+    after.wrapping_sub(before).min(u64::from(u32::MAX)) as u32
+}
+
+/// Copies to a slot, which is `far` from its readers or not.
+///
+/// # Safety
+/// As for [`netmod_kit::copy`].
+#[inline(always)]
+pub(crate) unsafe fn store(far: bool, from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: as for this function.
+    unsafe {
+        match len < LEAST {
+            true => netmod_kit::copy(from, to, len),
+            false => store_long(far, from, to, len),
+        }
+    }
+}
+
+/// # Safety
+/// As for [`store`].
+#[inline(never)]
+unsafe fn store_long(far: bool, from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: as for this function.
+    unsafe {
+        match far {
+            true => netmod_kit::copy_to_far(from, to, len),
+            false => netmod_kit::copy_to_others(from, to, len),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What loads take on a processor, in ticks: from the own cache, a near one, a far one, memory.
+    const HIT: u32 = 70;
+    const CLOSE: u32 = 145;
+    const DISTANT: u32 = 350;
+    const MISS: u32 = 300;
+
+    #[test]
+    fn ranks_are_near_until_most_looks_say_otherwise() {
+        let nearness = Nearness::default();
+        for _ in 0..FAR - 1 {
+            nearness.note(DISTANT, HIT, MISS);
+            assert!(!nearness.is_far());
+        }
+        nearness.note(DISTANT, HIT, MISS);
+        assert!(nearness.is_far());
+        for _ in 0..FAR - 1 {
+            nearness.note(CLOSE, HIT, MISS);
+            assert!(nearness.is_far());
+        }
+        nearness.note(CLOSE, HIT, MISS);
+        assert!(!nearness.is_far());
+    }
+
+    #[test]
+    fn single_looks_that_were_disturbed_change_nothing() {
+        let nearness = Nearness::default();
+        for i in 0..1000 {
+            // A slow memory, a slow hit, an interrupt.
+            match i % 10 {
+                2 => nearness.note(CLOSE, HIT, 9 * MISS),
+                4 => nearness.note(DISTANT + 50, 2 * HIT, MISS),
+                7 => nearness.note(40_000, HIT, MISS),
+                9 => nearness.note(DISTANT, HIT, MISS),
+                _ => nearness.note(CLOSE, HIT, MISS),
+            }
+            assert!(!nearness.is_far(), "{i}");
+        }
+        for _ in 0..LOOKS {
+            nearness.note(DISTANT, HIT, MISS);
+        }
+        for i in 0..1000 {
+            match i % 10 {
+                2 => nearness.note(DISTANT, HIT, 9 * MISS),
+                7 => nearness.note(40_000, HIT, MISS),
+                9 => nearness.note(CLOSE, HIT, MISS),
+                _ => nearness.note(DISTANT, HIT, MISS),
+            }
+            assert!(nearness.is_far(), "{i}");
+        }
+    }
+
+    #[test]
+    fn another_clock_or_memory_is_learnt() {
+        let nearness = Nearness::default();
+        for _ in 0..LOOKS {
+            nearness.note(CLOSE, HIT, MISS);
+        }
+        // Three times the ticks for all: what was near would be far by the old measure.
+        for i in 0..200 {
+            nearness.note(3 * CLOSE, 3 * HIT, 3 * MISS);
+            assert!(i < 50 || !nearness.is_far(), "{i}");
+        }
+    }
+
+    #[test]
+    fn it_is_looked_often_at_first_and_seldom_later() {
+        let nearness = Nearness::default();
+        let calls = 100 * EVERY;
+        let looks = (0..calls).filter(|_| nearness.is_time().is_some()).count();
+        assert_eq!(looks, 100 + LOOKS as usize);
+        let numbers: Vec<u32> = (0..5 * EVERY).filter_map(|_| nearness.is_time()).collect();
+        assert!(
+            numbers.windows(2).all(|pair| pair[1] == pair[0] + 1),
+            "{numbers:?}"
+        );
+    }
+
+    #[test]
+    fn data_is_stored_whole_either_way() {
+        let from: Vec<u8> = (0..2 * LEAST).map(|i| (i % 251) as u8 + 1).collect();
+        for (far, at) in [(true, 0), (true, 5), (false, 0)] {
+            for len in [0, 8, LEAST - 1, LEAST, LEAST + 77] {
+                let mut to = vec![0; 2 * LEAST];
+                // SAFETY: both are long enough and apart.
+                unsafe { store(far, from.as_ptr(), to.as_mut_ptr().add(at), len) };
+                assert_eq!(&to[at..at + len], &from[..len]);
+                assert!(to[at + len..].iter().all(|&byte| byte == 0));
+            }
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn an_own_line_is_near() {
+        let nearness = Nearness::default();
+        let (line, beside) = (AtomicU64::new(5 << 32), AtomicU64::new(2));
+        for _ in 0..100 {
+            nearness.look(&line, &beside, 5);
+        }
+        assert!(!nearness.is_far());
+    }
+}

@@ -1,0 +1,490 @@
+//! Making the slots of a communicator, which all its members do together.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use netmod::{OpenError, RemoteKey, SharedMemory, SharedSegment, Signals, Transport};
+use parking_lot::Mutex;
+
+use crate::exec::exchange::{broadcast_u64, gather_all_u64};
+use crate::nonblocking::in_slots::NonblockingSlots;
+use crate::plan::registration::{Collectives, choices};
+use crate::plan::state::CommState;
+use crate::slots::network::{self, AwaitedPeers, Memory, NetworkSlots, SIGNAL_LINE};
+use crate::slots::share::Share;
+use crate::slots::shared::{self, Ring, SharedSlots};
+use mpi_core::comm::{Comm, single_copy};
+use mpi_core::error::Result;
+use mpi_core::process::Process;
+use mpi_sched::costs::{COLLECTIVES, Network, Quick};
+use mpi_sched::model::{GUESSED, NUMBERS, Parameters};
+use mpi_sched::rdma::{self, Pace};
+use mpi_sched::slots::Direct;
+use mpi_sched::{Choices, Nodes, Reach};
+
+/// Gives a communicator the slots for which it is time.
+#[cold]
+pub(crate) fn make_slots(process: &Process, comm: &Comm, state: &CommState) -> Result<()> {
+    if !process.is_threaded() {
+        // SAFETY: below MPI_THREAD_MULTIPLE the program's calls don't overlap (section 12.4.3), and no
+        // thread of the library's own makes progress then.
+        unsafe { state.set_alone() };
+    }
+    if !state.has_tried_slots() {
+        let shared = shared(process, comm)?;
+        let (remote, node) = match shared {
+            Some(_) => (None, None),
+            None => network(process, comm, state)?,
+        };
+        state.set_network_slots(remote, node);
+        state.set_shared_slots(shared);
+    }
+    if state.is_time_for_nonblocking_slots() {
+        let nonblocking = match state.shared_slots() {
+            Some(shared) => nonblocking(process, comm, shared)?,
+            None => None,
+        };
+        state.set_nonblocking_slots(nonblocking);
+    }
+    Ok(())
+}
+
+/// Memory that all members of an intracommunicator of one node see, `own` bytes for each, by rank. All call
+/// this; those who could not have it get none.
+fn common_piece(
+    process: &Process,
+    comm: &Comm,
+    memory: &dyn SharedMemory,
+    own: usize,
+) -> Result<Option<Box<dyn SharedSegment>>> {
+    let (rank, total) = (comm.rank(), own * comm.size() as usize);
+    let mut made = None;
+    let mut key = [0; 4];
+    if rank == 0
+        && let Ok(piece) = memory.create(total)
+    {
+        let RemoteKey { address, words } = piece.key();
+        key = [1, address, words[0], words[1]];
+        made = Some(piece);
+    }
+    broadcast_u64(process, comm, &mut key)?;
+    if made.is_none() && key[0] != 0 {
+        let key = RemoteKey {
+            address: key[1],
+            words: [key[2], key[3]],
+        };
+        made = memory.open(&key, total).ok();
+    }
+    Ok(made.filter(|piece| take(memory, &**piece, rank, own, total).is_ok()))
+}
+
+/// Takes memory for the `own` bytes of rank `rank` of a piece of `total` bytes: when they are touched, where a lack of it
+/// is then no other than that of any memory. (To take all of it at once costs a microsecond per page, and many
+/// communicators come to use the first pages of their slots only.)
+fn take(
+    memory: &dyn SharedMemory,
+    piece: &dyn SharedSegment,
+    rank: u32,
+    own: usize,
+    total: usize,
+) -> std::result::Result<(), OpenError> {
+    match memory.may_wait(total)? {
+        true => Ok(()),
+        false => piece.reserve(own * rank as usize, own),
+    }
+}
+
+/// Makes the slots of an intracommunicator, all of whose members call this. None where they can't
+/// all share memory, on all of them.
+fn shared(process: &Process, comm: &Comm) -> Result<Option<SharedSlots>> {
+    let (rank, size) = (comm.rank(), comm.size());
+    let mut peers = (0..size).map(|rank| comm.local().peer(rank));
+    let local = peers.all(|peer| peer == process.me() || process.is_local(peer));
+    let memory = process.shared_memory();
+    let share = Share::take(&process.source::<Collectives>().with_slots);
+    let able = local && memory.is_some() && (2..=shared::RANKS).contains(&size) && share.is_some();
+    // Read by others, to find out whether they can read this process's memory.
+    let probe = Box::new(AtomicU64::new(0));
+    let probe_at = (&raw const *probe).expose_provenance() as u64;
+    let told = gather_all_u64(process, comm, [u64::from(able), probe_at])?;
+    let probes: Vec<u64> = told.iter().map(|member| member[1]).collect();
+    let (Some(memory), Some(share), true) = (memory, share, told.iter().all(|able| able[0] != 0))
+    else {
+        return Ok(None);
+    };
+    let ring = Ring::of(size);
+    let piece = common_piece(process, comm, &**memory, ring.bytes())?;
+    let mut shared = piece.map(|piece| SharedSlots::over(piece, rank, size, ring, share));
+    let direct = (0..size).all(|of| single_copy::can_copy(process, comm, of, probes[of as usize]));
+    let crowded = process.is_oversubscribed();
+    let [direct, crowded] = [direct, crowded].map(u64::from);
+    let told = gather_all_u64(process, comm, [shared.is_some().into(), direct, crowded])?;
+    if let Some(shared) = &mut shared {
+        let direct = match told.iter().all(|ready| ready[1] != 0) {
+            true => Direct::Possible,
+            false => Direct::No,
+        };
+        shared.settle(direct, told.iter().any(|ready| ready[2] != 0));
+    }
+    Ok(shared.filter(|_| told.iter().all(|ready| ready[0] != 0)))
+}
+
+/// Makes slots for one persistent collective of an intracommunicator that has slots for blocking ones: of
+/// so much room, and so many of each rank. All members call this; none where not all can have
+/// them, on all of them.
+pub(crate) fn persistent(
+    process: &Process,
+    comm: &Comm,
+    shared: &SharedSlots,
+    ring: Ring,
+    share: Option<Share>,
+) -> Result<Option<SharedSlots>> {
+    let Some(memory) = process.shared_memory() else {
+        return Ok(None); // nobody would have slots
+    };
+    let piece = common_piece(process, comm, &**memory, ring.bytes())?;
+    let mut own = match (piece, share) {
+        (Some(piece), Some(share)) => {
+            let (rank, size) = (comm.rank(), comm.size());
+            Some(SharedSlots::over(piece, rank, size, ring, share))
+        }
+        _ => None,
+    };
+    let told = gather_all_u64(process, comm, [u64::from(own.is_some())])?;
+    if let Some(own) = &mut own {
+        own.settle(shared.view().direct, shared.slots.crowded);
+    }
+    Ok(own.filter(|_| told.iter().all(|ready| ready[0] != 0)))
+}
+
+/// Makes the slots of an intracommunicator that has slots for blocking collectives. All members call
+/// this; none where not all can have them, on all of them.
+fn nonblocking(
+    process: &Process,
+    comm: &Comm,
+    shared: &SharedSlots,
+) -> Result<Option<NonblockingSlots>> {
+    let Some(memory) = process.shared_memory() else {
+        return Ok(None); // nobody would have slots
+    };
+    let piece = common_piece(
+        process,
+        comm,
+        &**memory,
+        NonblockingSlots::bytes_of_rank(comm.size()),
+    )?;
+    let nonblocking =
+        piece.map(|piece| NonblockingSlots::over(piece, shared.slots, !process.is_threaded()));
+    let told = gather_all_u64(process, comm, [u64::from(nonblocking.is_some())])?;
+    if let Some(nonblocking) = &nonblocking {
+        nonblocking.settle();
+    }
+    Ok(nonblocking.filter(|_| told.iter().all(|ready| ready[0] != 0)))
+}
+
+/// Makes the slots of an intracommunicator on several nodes, all of whose members call this: of all of them, if
+/// they can write to each other's memory over one network, or of those that lead nodes, and those that the ranks
+/// of each node share beside them. None on those that have none.
+fn network(
+    process: &Process,
+    comm: &Comm,
+    state: &CommState,
+) -> Result<(Option<NetworkSlots>, Option<SharedSlots>)> {
+    let own = state.choices();
+    let choices = own.as_deref().unwrap_or(choices(process));
+    let writes = choices.wants_writes(true);
+    if writes {
+        let all = Writers {
+            number: Some(comm.rank()),
+            count: comm.size(),
+            ranks: None,
+        };
+        let slots = writers_slots(process, comm, choices, &all)?;
+        if slots.is_some() {
+            return Ok((slots, None));
+        }
+    }
+    let nodes = find_nodes(process, comm)?;
+    if nodes.largest() == 1 {
+        state.set_apart();
+    }
+    if nodes.largest() == 1 || nodes.count() == 1 {
+        return Ok((None, None)); // on all ranks
+    }
+    let nodes = state.set_nodes(nodes);
+    let node = match choices.wants_slots() {
+        true => node_slots(process, comm, nodes)?,
+        false => None, // on all ranks
+    };
+    if !writes {
+        return Ok((None, node)); // nobody does
+    }
+    let leaders = Writers {
+        number: nodes.leaders().map(|leaders| leaders.rank as u32),
+        count: nodes.count() as u32,
+        ranks: Some(nodes.leader_ranks()),
+    };
+    Ok((writers_slots(process, comm, choices, &leaders)?, node))
+}
+
+/// Makes the slots of each node's ranks, which all members of the communicator call. None where those of a node
+/// can't all have them, on all of that node.
+fn node_slots(process: &Process, comm: &Comm, nodes: &Nodes) -> Result<Option<SharedSlots>> {
+    let node = nodes.node();
+    let (place, size) = (node.rank as u32, node.size() as u32);
+    let possible = (2..=shared::RANKS).contains(&size) && comm.points().is_none();
+    let memory = process.shared_memory().filter(|_| possible);
+    let share = Share::take(&process.source::<Collectives>().with_slots);
+    let ring = Ring::of(size);
+    let own = ring.bytes();
+    let total = own * size as usize;
+    let mut made = None;
+    let mut key = [0; 4];
+    if let (0, Some(memory)) = (place, memory)
+        && let Ok(piece) = memory.create(total)
+    {
+        let RemoteKey { address, words } = piece.key();
+        key = [1, address, words[0], words[1]];
+        made = Some(piece);
+    }
+    let keys = gather_all_u64(process, comm, key)?;
+    let [is_made, address, words @ ..] = keys[node.peer(0) as usize];
+    if let (None, 1, Some(memory)) = (&made, is_made, memory) {
+        made = memory.open(&RemoteKey { address, words }, total).ok();
+    }
+    let ready = made.filter(|piece| {
+        memory.is_some_and(|memory| take(&**memory, &**piece, place, own, total).is_ok())
+    });
+    let mut slots = match (ready, share) {
+        (Some(piece), Some(share)) => {
+            let mut slots = SharedSlots::over(piece, place, size, ring, share);
+            slots.set_names((0..node.size()).map(|place| node.peer(place)).collect());
+            Some(slots)
+        }
+        _ => None,
+    };
+    let told = gather_all_u64(process, comm, [u64::from(slots.is_some())])?;
+    if let Some(slots) = &mut slots {
+        slots.settle(Direct::No, false);
+    }
+    let all = (0..node.size()).all(|place| told[node.peer(place) as usize][0] != 0);
+    Ok(slots.filter(|_| all))
+}
+
+/// Which ranks share nodes, as they find it themselves: launchers don't always tell.
+fn find_nodes(process: &Process, comm: &Comm) -> Result<Nodes> {
+    let is_here = |rank: &u32| {
+        let peer = comm.local().peer(*rank);
+        peer == process.me() || process.is_local(peer)
+    };
+    let first = (0..comm.size()).find(is_here).unwrap_or(comm.rank());
+    let firsts = gather_all_u64(process, comm, [u64::from(first)])?;
+    let node_of: Vec<u32> = firsts.iter().map(|first| first[0] as u32).collect();
+    Ok(Nodes::new(comm.rank(), &node_of))
+}
+
+/// Ranks of a communicator that are to write to each other's memory.
+struct Writers<'a> {
+    /// This rank's number among them, if it is one.
+    number: Option<u32>,
+    count: u32,
+    /// Which they are, if not all.
+    ranks: Option<&'a [u32]>,
+}
+
+impl Writers<'_> {
+    fn rank(&self, number: u32) -> u32 {
+        match self.ranks {
+            None => number,
+            Some(ranks) => ranks[number as usize],
+        }
+    }
+}
+
+/// What one of them has made ready.
+struct Ready {
+    transport: Arc<dyn Transport>,
+    signals: Signals,
+    memory: Memory,
+    exposed: RemoteKey,
+    share: Share,
+}
+
+/// A transport by which this rank can write to all others, and what it says of its writes.
+type Way = (Arc<dyn Transport>, Signals);
+
+fn way(process: &Process, comm: &Comm, writers: &Writers<'_>) -> Option<Way> {
+    let number = writers.number?;
+    let others = (0..writers.count).filter(|other| *other != number);
+    let peers = others.map(|other| comm.local().peer(writers.rank(other)));
+    let transport = process.common_transport(peers)?;
+    let signals = transport.limits().signals?;
+    Some((transport, signals))
+}
+
+/// Makes ready what this rank needs, if it can.
+fn make_ready(
+    process: &Process,
+    comm: &Comm,
+    (transport, signals): Way,
+    writers: &Writers<'_>,
+) -> Option<(Ready, Reach)> {
+    let number = writers.number?;
+    let share = Share::take(&process.source::<Collectives>().with_slots);
+    let reach = Reach {
+        rank: number,
+        size: writers.count,
+        room: signals.max_data.min(network::ROOM) & !63,
+        depth: network::DEPTH,
+    };
+    let possible = (2..=network::RANKS).contains(&reach.size)
+        && comm.points().is_none()
+        && reach.room >= network::ROOM_LEAST;
+    let (share, true) = (share?, possible) else {
+        return None;
+    };
+    let memory = Memory::new(reach.memory())?;
+    // SAFETY: withdrawn before the memory is freed, when the slots are dropped.
+    let exposed = unsafe { transport.expose(memory.base, reach.memory()) }.ok()?;
+    let ready = Ready {
+        transport,
+        signals,
+        memory,
+        exposed,
+        share,
+    };
+    Some((ready, reach))
+}
+
+/// Makes slots of these ranks. All members of the communicator call this; none where not all of these ranks
+/// can have them, on all of them.
+fn writers_slots(
+    process: &Process,
+    comm: &Comm,
+    choices: &Choices,
+    writers: &Writers<'_>,
+) -> Result<Option<NetworkSlots>> {
+    // Before anything is made: memory for it has to be cleared.
+    let way = way(process, comm, writers);
+    let known = way
+        .as_ref()
+        .map(|(transport, signals)| choices.network(transport.name(), signals.faster_up_to));
+    let network = network_of_first(process, comm, known)?;
+    if !choices.wants_writes(network.quick.is_any()) {
+        return Ok(None); // on all ranks
+    }
+    let made = way.and_then(|way| make_ready(process, comm, way, writers));
+    let own = match &made {
+        Some((ready, reach)) => {
+            let quick = ready.signals.faster_up_to;
+            let name = ready.transport.name().bytes().fold(
+                reach.room as u64 ^ quick.map_or(0, |quick| quick as u64 + 1),
+                |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()),
+            );
+            let key = &ready.exposed;
+            [name.max(1), key.address, key.words[0], key.words[1]]
+        }
+        None => [0; 4],
+    };
+    let told = gather_all_u64(process, comm, own).map(|told| {
+        let of = |number| told[writers.rank(number) as usize];
+        (0..writers.count).map(of).collect::<Vec<[u64; 4]>>()
+    });
+    let all_can = |told: &Vec<[u64; 4]>| {
+        let name = told[0][0];
+        name != 0 && told.iter().all(|member| member[0] == name)
+    };
+    if !told.as_ref().is_ok_and(all_can)
+        && let Some((ready, _)) = &made
+    {
+        ready.transport.withdraw(&ready.exposed);
+    }
+    let told = told?;
+    if !all_can(&told) {
+        return Ok(None);
+    }
+    let ready =
+        |(ready, reach)| ready_slots(process, comm, writers, (ready, reach), network, &told);
+    let slots = made.map(ready);
+    // Nobody writes before all are ready.
+    gather_all_u64(process, comm, [0])?;
+    Ok(slots)
+}
+
+/// What the first rank knows about the network, so that all choose alike: files of hosts may differ. The first rank
+/// leads its node.
+fn network_of_first(process: &Process, comm: &Comm, known: Option<Network>) -> Result<Network> {
+    let Network { costs, quick } = known.unwrap_or(Network {
+        costs: GUESSED,
+        quick: Quick::all(None),
+    });
+    let mut words = [0; COLLECTIVES.len() + NUMBERS];
+    let (limits, times) = words.split_at_mut(COLLECTIVES.len());
+    limits.copy_from_slice(&quick.to_words());
+    for (word, number) in times.iter_mut().zip(costs.to_numbers()) {
+        *word = number.to_bits();
+    }
+    broadcast_u64(process, comm, &mut words)?;
+    let mut limits = [0; COLLECTIVES.len()];
+    limits.copy_from_slice(&words[..COLLECTIVES.len()]);
+    let mut times = [0.0; NUMBERS];
+    for (number, word) in times.iter_mut().zip(&words[COLLECTIVES.len()..]) {
+        *number = f64::from_bits(*word);
+    }
+    Ok(Network {
+        costs: Parameters::from_numbers(times),
+        quick: Quick::from_words(limits),
+    })
+}
+
+/// The slots of a rank that has heard from all the others.
+fn ready_slots(
+    process: &Process,
+    comm: &Comm,
+    writers: &Writers<'_>,
+    (ready, reach): (Ready, Reach),
+    network: Network,
+    told: &[[u64; 4]],
+) -> NetworkSlots {
+    let key = |number: u32| {
+        let [_, address, words @ ..] = told[number as usize];
+        (number, RemoteKey { address, words })
+    };
+    let keys = rdma::written_to(reach).into_iter().map(key);
+    let neighbours = reach.neighbours().into_iter();
+    let awaited = Arc::new(AwaitedPeers {
+        vci: comm.vci(),
+        peers: neighbours
+            .map(|number| comm.local().peer(writers.rank(number)))
+            .collect(),
+        waits: AtomicBool::new(false),
+    });
+    let slots = NetworkSlots {
+        reach,
+        network,
+        memory: ready.memory,
+        keys: keys.collect(),
+        leaders: writers.ranks.map(Box::from),
+        transport: ready.transport,
+        exposed: ready.exposed,
+        unaided: ready.signals.passive_target,
+        pace: Mutex::new(Pace::new(network::FIRST)),
+        freed: AtomicU64::new(network::FIRST - 1),
+        awaited,
+        _share: ready.share,
+    };
+    // Flags of barriers begin with a number that nobody waits for.
+    for slot in 0..(reach.memory() / SIGNAL_LINE) {
+        let at = slot * SIGNAL_LINE;
+        if slots.is_flag_place(at) {
+            slots
+                .word_at(at)
+                .store(network::FIRST - 1, Ordering::Relaxed);
+        }
+    }
+    let awaited_peers = &process.source::<Collectives>().awaited_peers;
+    let mut awaited_peers = awaited_peers.lock();
+    awaited_peers.retain(|awaited| Arc::strong_count(awaited) > 1);
+    awaited_peers.push(slots.awaited.clone());
+    slots
+}

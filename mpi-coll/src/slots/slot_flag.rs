@@ -1,0 +1,221 @@
+//! The flag of a shared slot: what says that the slot's data is there, and of which call.
+
+use crate::agreement::signature::CallSignature;
+use crate::sync::{AtomicU64, Ordering};
+
+/// What a slot begins with. The flag is the number of a phase, cut to 32 bits, over the mark of the call's
+/// signature.
+#[repr(C)]
+pub(crate) struct SlotFlag {
+    flag: AtomicU64,
+    signature: AtomicU64,
+}
+
+impl SlotFlag {
+    /// The flag of phase `number`, of no call; for who has the slot before others look at it.
+    pub fn reset(&self, number: u64) {
+        let none = word(number, CallSignature::default());
+        self.flag.store(none, Ordering::Release);
+    }
+
+    /// Says that the slot's data is that of phase `number` of a call with this signature. The slot may be written
+    /// again when all have raised their flags of the phase after the one in which they have read it.
+    #[inline(always)]
+    pub fn raise(&self, number: u64, signature: CallSignature) {
+        self.raise_to(word(number, signature), signature);
+    }
+
+    /// As [`SlotFlag::raise`], for who has the flag's word already.
+    #[inline(always)]
+    pub fn raise_to(&self, word: u64, signature: CallSignature) {
+        self.signature.store(signature.word(), Ordering::Relaxed);
+        // Release: who sees the flag sees data and signature, too.
+        self.flag.store(word, Ordering::Release);
+    }
+
+    /// Whether the flag is this word: that of a phase of such a call, and of none after it.
+    #[inline(always)]
+    pub fn is(&self, word: u64) -> bool {
+        self.flag.load(Ordering::Acquire) == word
+    }
+
+    /// By how many phases the flag is ahead of phase `number`, and if by none, the mark under it; `None`: not
+    /// there yet.
+    #[inline(always)]
+    pub fn look(&self, number: u64) -> Option<(u64, u64)> {
+        let ahead = self.flag.load(Ordering::Acquire).wrapping_sub(number << 32);
+        (ahead as i64 >= 0).then_some((ahead >> 32, ahead))
+    }
+
+    /// Whether the flag has come to a phase, for who goes on to wait for it by [`SlotFlag::look`].
+    #[inline(always)]
+    pub fn has_come_to(&self, number: u64) -> bool {
+        let flag = self.flag.load(Ordering::Relaxed);
+        flag.wrapping_sub(number << 32) as i64 >= 0
+    }
+
+    /// The signature of the call whose flag was seen.
+    pub fn signature(&self) -> CallSignature {
+        CallSignature::from_word(self.signature.load(Ordering::Relaxed))
+    }
+}
+
+/// What says that a piece of a slot's data is there, before the slot's flag says that all is: alone in its cache line. It
+/// tells no calls from each other; the flag does.
+#[repr(C, align(64))]
+pub(crate) struct PieceFlag(AtomicU64);
+
+/// No phase has this number, so that nobody need set the flags before others look at them.
+const NO_PHASE: u64 = 1 << 63;
+
+impl PieceFlag {
+    /// Says that the piece is that of phase `number`: of all 64 bits, since the flag is not set in each phase.
+    #[inline(always)]
+    pub fn raise(&self, number: u64) {
+        // Release: who sees the flag sees the data.
+        self.0.store(number ^ NO_PHASE, Ordering::Release);
+    }
+
+    #[inline(always)]
+    pub fn is(&self, number: u64) -> bool {
+        self.0.load(Ordering::Acquire) == number ^ NO_PHASE
+    }
+}
+
+/// A number over the mark of a signature.
+#[inline(always)]
+pub(crate) fn word(number: u64, signature: CallSignature) -> u64 {
+    number << 32 | u64::from(signature.mark())
+}
+
+/// Run with `RUSTFLAGS="--cfg loom" cargo test -p mpi-coll --lib loom_tests`.
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    use super::*;
+
+    /// Slots of a rank: every phase takes the next, as a ring.
+    const DEPTH: u64 = 2;
+    /// Numbers that wrap on the way, in 32 bits and in 64.
+    const FIRST: u64 = u64::MAX - 1;
+    const PHASES: u64 = 4;
+
+    struct Slot {
+        flag: SlotFlag,
+        data: UnsafeCell<u64>,
+        piece: PieceFlag,
+        first: UnsafeCell<u64>,
+    }
+
+    // SAFETY: data is written and read as flags allow, which loom checks.
+    unsafe impl Sync for Slot {}
+    // SAFETY: as above.
+    unsafe impl Send for Slot {}
+
+    fn slot() -> Slot {
+        let flag = SlotFlag {
+            flag: AtomicU64::new(0),
+            signature: AtomicU64::new(0),
+        };
+        flag.reset(FIRST.wrapping_sub(1));
+        Slot {
+            flag,
+            data: UnsafeCell::new(0),
+            piece: PieceFlag(AtomicU64::new(0)),
+            first: UnsafeCell::new(0),
+        }
+    }
+
+    /// A rank in an exchange with another: it writes its slot, and reads the other's.
+    fn exchange(own: &[Slot], other: &[Slot]) {
+        let signature = CallSignature::from_word(7);
+        for phase in 0..PHASES {
+            let number = FIRST.wrapping_add(phase);
+            let place = (number % DEPTH) as usize;
+            // SAFETY: the other has raised the flag of the phase before, so it has read what was here.
+            own[place].data.with_mut(|data| unsafe { *data = number });
+            own[place].flag.raise(number, signature);
+            let (ahead, mark) = loop {
+                match other[place].flag.look(number) {
+                    Some(found) => break found,
+                    None => thread::yield_now(),
+                }
+            };
+            // A slot isn't written again before this rank has read it.
+            assert_eq!((ahead, mark), (0, u64::from(signature.mark())));
+            assert_eq!(other[place].flag.signature().word(), signature.word());
+            // SAFETY: its flag is up.
+            let found = other[place].data.with(|data| unsafe { *data });
+            assert_eq!(found, number);
+        }
+    }
+
+    #[test]
+    fn a_flag_that_is_up_shows_the_data_of_its_phase() {
+        loom::model(|| {
+            let slots = Arc::new([[slot(), slot()], [slot(), slot()]]);
+            let theirs = slots.clone();
+            let thread = thread::spawn(move || exchange(&theirs[1], &theirs[0]));
+            exchange(&slots[0], &slots[1]);
+            thread.join().unwrap();
+        });
+    }
+
+    /// A rank gives, phase after phase, and tells of the first piece ahead in every other phase; it waits for the flag of the
+    /// phase before.
+    fn give(own: &[Slot], other: &[Slot]) {
+        let signature = CallSignature::from_word(7);
+        for phase in 0..PHASES {
+            let number = FIRST.wrapping_add(phase);
+            let before = number.wrapping_sub(1);
+            while other[(before % DEPTH) as usize].flag.look(before).is_none() {
+                thread::yield_now();
+            }
+            let slot = &own[(number % DEPTH) as usize];
+            // SAFETY (of both): the other has raised the flag of the phase before, so it has read what was here.
+            // SAFETY: see above.
+            slot.first.with_mut(|first| unsafe { *first = number });
+            if phase % 2 == 0 {
+                slot.piece.raise(number);
+            }
+            // SAFETY: see above.
+            slot.data.with_mut(|data| unsafe { *data = number });
+            slot.flag.raise(number, signature);
+        }
+    }
+
+    /// The other takes, the first piece as soon as it is told of it.
+    fn take(own: &[Slot], other: &[Slot]) {
+        let signature = CallSignature::from_word(7);
+        for phase in 0..PHASES {
+            let number = FIRST.wrapping_add(phase);
+            let slot = &other[(number % DEPTH) as usize];
+            // SAFETY: called when a flag is up that says so.
+            let first = || slot.first.with(|first| unsafe { *first });
+            if slot.piece.is(number) {
+                assert_eq!(first(), number);
+            }
+            while slot.flag.look(number).is_none() {
+                thread::yield_now();
+            }
+            // SAFETY: its flag is up.
+            let data = slot.data.with(|data| unsafe { *data });
+            assert_eq!((first(), data), (number, number));
+            own[(number % DEPTH) as usize].flag.raise(number, signature);
+        }
+    }
+
+    #[test]
+    fn a_piece_that_is_told_of_is_there() {
+        loom::model(|| {
+            let slots = Arc::new([[slot(), slot()], [slot(), slot()]]);
+            let theirs = slots.clone();
+            let thread = thread::spawn(move || take(&theirs[1], &theirs[0]));
+            give(&slots[0], &slots[1]);
+            thread.join().unwrap();
+        });
+    }
+}
