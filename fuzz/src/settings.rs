@@ -10,7 +10,7 @@ use crate::Input;
 /// Parses `WEFT_COLL`, a table of algorithms and a file of costs, and checks that written costs come back.
 pub fn algorithms(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
-    let _ = mpi_init::settings::choices(Some(&text));
+    let _ = mpi_runtime::settings::choices(Some(&text));
     let mut choices = Choices::default();
     if choices.read_table(&text).is_ok() {
         for ranks in [1, 2, 7, 1 << 20] {
@@ -56,11 +56,13 @@ pub fn transports(bytes: &[u8]) {
 
 /// Checks a value as that of every hint, and converts it as a string of C.
 pub fn hints(bytes: &[u8]) {
-    mpi_init::fuzzing::hint(bytes);
-    let text = mpi_init::text::of(bytes);
-    assert_eq!(mpi_init::text::bytes(&text), bytes);
+    mpi_runtime::settings::hints::fuzzing::hint(bytes);
+    let text = mpi_runtime::settings::text::of(bytes);
+    assert_eq!(mpi_runtime::settings::text::bytes(&text), bytes);
     for room in [0, 1, 2, 7, 100] {
-        let short = mpi_init::text::bytes(&mpi_init::text::beginning(bytes, room));
+        let short = mpi_runtime::settings::text::bytes(&mpi_runtime::settings::text::beginning(
+            bytes, room,
+        ));
         assert!(short.len() <= room && bytes.starts_with(&short));
     }
 }

@@ -1,6 +1,6 @@
 //! Types and constants of `mpi.h`, generated from `mpi-table/constants.mpi`.
 //!
-//! Handles, which are the same in all ABIs here, are those of [`mpi_objects::predefined`].
+//! Handles, which are the same in all ABIs here, are those of [`mpi_runtime::handles::predefined`].
 
 #![allow(
     non_camel_case_types,
@@ -14,6 +14,6 @@ use std::ffi::c_char;
 use std::ffi::{c_double, c_int, c_long, c_void};
 
 use crate::outward::{Outward, OutwardFile};
-pub use mpi_objects::predefined::*;
+pub use mpi_runtime::handles::predefined::*;
 
 include!(concat!(env!("OUT_DIR"), "/constants.rs"));

@@ -5,7 +5,7 @@
 use std::ffi::CStr;
 
 use mpi_core::{Class, Error, Result};
-use mpi_init::loaded::is_loaded;
+use mpi_runtime::bootstrap::loaded::is_loaded;
 
 /// The names of this library and of the others, with their ABIs.
 #[cfg(not(pointer_abi))]

@@ -28,14 +28,18 @@ use mpi_core::group::Group;
 use mpi_core::info::Info;
 use mpi_core::op::Op;
 use mpi_core::{Class, Error, Result, Status};
-use mpi_objects::comms::CommObject;
-use mpi_objects::files::{self, FileObject};
-use mpi_objects::handler::Attached;
-use mpi_objects::runtime::{Runtime, invalid_argument, runtime};
-use mpi_objects::session_object::SessionObject;
-use mpi_objects::type_object::TypeObject;
-use mpi_objects::wins::{self, WinObject};
-use mpi_objects::{errhandler, groups, infos, sessions, types};
+use mpi_runtime::handles::comms::CommObject;
+use mpi_runtime::handles::errhandler;
+use mpi_runtime::handles::files::{self, FileObject};
+use mpi_runtime::handles::groups;
+use mpi_runtime::handles::handler::Attached;
+use mpi_runtime::handles::infos;
+use mpi_runtime::handles::session_object::SessionObject;
+use mpi_runtime::handles::sessions;
+use mpi_runtime::handles::type_object::TypeObject;
+use mpi_runtime::handles::types;
+use mpi_runtime::handles::wins::{self, WinObject};
+use mpi_runtime::lifecycle::runtime::{Runtime, invalid_argument, runtime};
 
 use crate::abi::{
     MPI_Comm, MPI_Count, MPI_Datatype, MPI_Errhandler, MPI_File, MPI_Group, MPI_Info, MPI_Op,
@@ -43,7 +47,7 @@ use crate::abi::{
 };
 use crate::api::null;
 use crate::{ops, status};
-use mpi_objects::counts::{IntOut, too_large};
+use mpi_runtime::handles::counts::{IntOut, too_large};
 
 /// What the table says that a parameter is; handles are all integers, so their types don't.
 pub mod kind {

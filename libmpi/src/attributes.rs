@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use mpi_core::attr::{CopyFn, DeleteFn, Keyval};
 use mpi_core::{Class, Error, Result};
-use mpi_objects::handles::{Type, predefined_index};
+use mpi_runtime::handles::{Type, predefined_index};
 use parking_lot::Mutex;
 
 use crate::abi::{
@@ -18,7 +18,7 @@ use crate::keyval::Key;
 pub use crate::keyval::{CopyProxy, DeleteProxy, Kind};
 use crate::library::LIBRARY;
 use crate::outward::Outward;
-pub use mpi_objects::attribute_value::{Form, Store, Value};
+pub use mpi_runtime::handles::attribute_value::{Form, Store, Value};
 
 /// The handle of a key, which goes with the key.
 struct Given(Arc<AtomicI32>);

@@ -1,7 +1,7 @@
 //! What the runtime is told of this library when it is brought up.
 
-use mpi_objects::runtime::Binding;
-use mpi_tool::events;
+use mpi_runtime::lifecycle::runtime::Binding;
+use mpi_runtime::tool::events;
 
 use crate::abi::{MPI_BSEND_OVERHEAD, MPI_IN_PLACE};
 use crate::{apart, debugger, version};
@@ -12,7 +12,7 @@ pub const BINDING: Binding = Binding {
     bsend_overhead: MPI_BSEND_OVERHEAD as usize,
     is_in_place: |address| address == MPI_IN_PLACE.cast_const(),
     check: apart::check,
-    wants_locks: mpi_tool::wants_locks,
+    wants_locks: mpi_runtime::tool::wants_locks,
     up: debugger::tell,
     down: debugger::forget,
     on_comm: |elements| events::tell(events::COMM, elements),

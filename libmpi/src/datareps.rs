@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use mpi_core::datatype::Datatype;
 use mpi_core::{Class, Error, Result};
 use mpi_io::Conversions;
-use mpi_objects::types;
+use mpi_runtime::handles::types;
 
 use crate::abi::{
     MPI_Aint, MPI_Count, MPI_DATATYPE_NULL, MPI_Datarep_conversion_function,

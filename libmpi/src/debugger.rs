@@ -11,8 +11,8 @@ use std::ptr::{self, null_mut};
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
 
 use mpi_core::places::Places;
-use mpi_objects::comms::CommObject;
-use mpi_objects::runtime::Runtime;
+use mpi_runtime::handles::comms::CommObject;
+use mpi_runtime::lifecycle::runtime::Runtime;
 
 /// A name, as long as its text or filled up by zeroes, and its number.
 #[repr(C)]

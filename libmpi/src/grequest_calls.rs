@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use mpi_core::{Class, Error, Result, Status};
-use mpi_objects::grequests::UserRequest;
+use mpi_runtime::requests::grequests::UserRequest;
 
 use crate::abi::{
     MPI_Grequest_cancel_function, MPI_Grequest_free_function, MPI_Grequest_query_function,

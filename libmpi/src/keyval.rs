@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::{Arc, OnceLock};
 
 use mpi_core::attr::{Keyval, WeakKeyval};
-use mpi_objects::attribute_value::Value;
+use mpi_runtime::handles::attribute_value::Value;
 use parking_lot::Mutex;
 
 use crate::abi::{MPI_Comm_copy_attr_function, MPI_Comm_delete_attr_function};

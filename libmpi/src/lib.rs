@@ -2,7 +2,7 @@
 //! `libmpi-abi`, with `cfg(standard_abi)`, for `libmpi_abi.so.1`, the standard ABI of MPI-5.0; by `libmpi-ompi`, with
 //! `cfg(openmpi_abi)`, for `libmpi.so.40`, the ABI of Open MPI. Both have `cfg(pointer_abi)`: handles are pointers there.
 //!
-//! Here are no MPI semantics: handles become references to the objects of `mpi-objects`, arguments are checked, `mpi-core` does
+//! Here are no MPI semantics: handles become references to the objects of `mpi-runtime`, arguments are checked, `mpi-core` does
 //! the work, and a `Result` becomes an error handler call. The exported functions ("shims") are
 //! generated from `mpi-table/functions.mpi`; each calls the function of [`api`] that the table
 //! names. [`raise`] is what happens when that returns an error.
@@ -48,7 +48,7 @@ mod shims {
     #[cfg(pointer_abi)]
     use crate::outward::{self, Outward, OutwardFile};
     use crate::raise::{Arg, On, raise};
-    use mpi_objects::counts::{IntArray, IntOut};
+    use mpi_runtime::handles::counts::{IntArray, IntOut};
     use std::ffi::{c_char, c_double, c_int, c_void};
 
     include!(concat!(env!("OUT_DIR"), "/shims.rs"));

@@ -1,7 +1,7 @@
 //! What the library of an ABI keeps for as long as it is loaded, beside what all ABIs have
-//! ([`mpi_objects::library`]): what has functions of the program's in it, or numbers of the ABI.
+//! ([`mpi_runtime::lifecycle::library`]): what has functions of the program's in it, or numbers of the ABI.
 //!
-//! The tool interface keeps its state by itself ([`mpi_tool`]).
+//! The tool interface keeps its state by itself ([`mpi_runtime::tool`]).
 //!
 //! Here are the places; what is done with their contents stands in the module of each.
 
@@ -11,8 +11,8 @@ use std::sync::{Arc, OnceLock};
 
 use mpi_core::TAG_UB;
 use mpi_core::op::Op;
-use mpi_objects::destructors::Kept;
-use mpi_objects::handles::{HandleTable, Type};
+use mpi_runtime::handles::destructors::Kept;
+use mpi_runtime::handles::{HandleTable, Type};
 use parking_lot::Mutex;
 
 use crate::abi::{

@@ -7,9 +7,9 @@ use std::sync::{Arc, OnceLock};
 use mpi_core::datatype::Datatype;
 use mpi_core::op::{Op, PredefinedOp, Reduce};
 use mpi_core::{Class, Error, Result};
-use mpi_objects::destructors::Kept;
-use mpi_objects::handles::{Type, predefined_index};
-use mpi_objects::types;
+use mpi_runtime::handles::destructors::Kept;
+use mpi_runtime::handles::types;
+use mpi_runtime::handles::{Type, predefined_index};
 
 use crate::abi::{self, MPI_Count, MPI_Datatype, MPI_OP_NULL, MPI_Op, MPI_User_function};
 pub use crate::library::OpProxy as Proxy;

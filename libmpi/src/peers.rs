@@ -3,7 +3,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use mpi_objects::runtime::running;
+use mpi_runtime::lifecycle::runtime::running;
 
 use crate::abi::{MPI_Comm, MPI_IN_PLACE};
 

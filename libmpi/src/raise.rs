@@ -8,12 +8,16 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use mpi_core::{Class, Error};
-use mpi_objects::handler::{self, Callback, Caller, Function, Handler};
-use mpi_objects::identity::Identity;
-use mpi_objects::runtime::runtime;
-use mpi_objects::wins::WinObject;
-use mpi_objects::{errhandler, fatal, files, sessions, wins};
-use mpi_tool::events;
+use mpi_runtime::handles::errhandler;
+use mpi_runtime::handles::files;
+use mpi_runtime::handles::handler::{self, Callback, Caller, Function, Handler};
+use mpi_runtime::handles::sessions;
+use mpi_runtime::handles::wins;
+use mpi_runtime::handles::wins::WinObject;
+use mpi_runtime::lifecycle::fatal;
+use mpi_runtime::lifecycle::identity::Identity;
+use mpi_runtime::lifecycle::runtime::runtime;
+use mpi_runtime::tool::events;
 
 use crate::abi::{
     self, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_BOTTOM, MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_WORLD,

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use mpi_objects::thread_level::ThreadLevel;
+use mpi_runtime::lifecycle::thread_level::ThreadLevel;
 
 use crate::abi::{
     MPI_THREAD_FUNNELED, MPI_THREAD_MULTIPLE, MPI_THREAD_SERIALIZED, MPI_THREAD_SINGLE,

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use mpi_tool::events::{Instance, Listener};
+use mpi_runtime::tool::events::{Instance, Listener};
 
 use crate::abi::{
     MPI_T_CB_REQUIRE_NONE, MPI_T_event_cb_function, MPI_T_event_free_cb_function,

@@ -2,11 +2,12 @@
 
 use std::ffi::c_int;
 
-use mpi_objects::pvars::Class;
-use mpi_tool::categories::Verbosity;
-use mpi_tool::cvars::Scope;
-use mpi_tool::events::Safety;
-use mpi_tool::{Error, Result};
+use mpi_runtime::tool::Error;
+use mpi_runtime::tool::Result;
+use mpi_runtime::tool::categories::Verbosity;
+use mpi_runtime::tool::cvars::Scope;
+use mpi_runtime::tool::events::Safety;
+use mpi_runtime::tool::pvars::Class;
 
 use crate::abi;
 

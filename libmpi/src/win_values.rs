@@ -2,8 +2,8 @@
 
 use std::ffi::{c_int, c_void};
 
-use mpi_objects::wins::{Values, WinObject};
 use mpi_rma::{Flavor, Window};
+use mpi_runtime::handles::wins::{Values, WinObject};
 
 use crate::abi::{
     MPI_Aint, MPI_UNDEFINED, MPI_WIN_BASE, MPI_WIN_CREATE_FLAVOR, MPI_WIN_DISP_UNIT,

@@ -13,7 +13,7 @@
 //!
 //! This crate stands above `mpi-core`: its messages are ordinary ones, which go in a context of their own
 //! ([`Purpose::Partitioned`](mpi_core::comm::Purpose)). Receives whose sends have not been announced yet register with the
-//! process as a source of progress. Handles, and which requests are active, belong to `mpi-objects`.
+//! process as a source of progress. Handles, and which requests are active, belong to `mpi-runtime`.
 
 mod progress;
 mod receive;

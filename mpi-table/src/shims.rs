@@ -11,7 +11,7 @@ impl Table {
     ///
     /// It expects the types and constants of [`Table::rust_constants`], `std::ffi::*`, `mpi_core`,
     /// `crate::args::{given, kind}`,
-    /// `mpi_objects::counts::{IntArray, IntOut}` and `crate::raise::{Arg, On, raise}` in scope. The alias of a function stands in the module
+    /// `mpi_runtime::handles::counts::{IntArray, IntOut}` and `crate::raise::{Arg, On, raise}` in scope. The alias of a function stands in the module
     /// of the function, because the assembler can give another name only to a symbol that it
     /// sees.
     pub fn shims(&self) -> String {

@@ -66,17 +66,17 @@ fn shims_of_all_functions_compile() {
          Long(c_long), Rank(c_int), Tag(c_int), Handle(&'static str, c_int), \
          Text(*const c_char) }}\n\
          pub fn raise(_: crate::mpi_core::Error, _: &str, _: On, _: &[(&str, Arg)]) -> c_int {{ 0 }} }}\n\
-         mod mpi_objects {{ pub mod counts {{ use std::ffi::*; \
+         mod mpi_runtime {{ pub mod handles {{ pub mod counts {{ use std::ffi::*; \
          pub enum IntArray {{ Int(*const c_int), Large(*const c_long) }} \
-         pub enum IntOut {{ Int(*mut c_int), Large(*mut c_long) }} }} }}\n\
+         pub enum IntOut {{ Int(*mut c_int), Large(*mut c_long) }} }} }} }}\n\
          mod args {{ pub mod kind {{ pub enum Comm {{}} pub enum Group {{}} pub enum Win {{}} \
          pub enum File {{}} pub enum Session {{}} pub enum Datatype {{}} pub enum Op {{}} \
          pub enum Errhandler {{}} pub enum Info {{}} pub enum Place {{}} pub enum Variable {{}} \
          pub enum Text {{}} pub enum Callback {{}} }} \
          pub unsafe fn given<K, R, T: From<R>>(raw: R, _: &'static str) -> Result<T, crate::mpi_core::Error> \
          {{ Ok(raw.into()) }} }}\n\
-         mod api {{ pub mod all {{ use std::ffi::*; use crate::abi::*; use crate::mpi_objects::counts::*;\n{}}} }}\n\
-         mod shims {{ use std::ffi::*; use crate::abi::*; use crate::args::{{given, kind}}; use crate::mpi_objects::counts::*; use crate::raise::{{Arg, On, raise}}; use crate::mpi_core;\n\
+         mod api {{ pub mod all {{ use std::ffi::*; use crate::abi::*; use crate::mpi_runtime::handles::counts::*;\n{}}} }}\n\
+         mod shims {{ use std::ffi::*; use crate::abi::*; use crate::args::{{given, kind}}; use crate::mpi_runtime::handles::counts::*; use crate::raise::{{Arg, On, raise}}; use crate::mpi_core;\n\
          {}}}\n",
         table.rust_constants(),
         implementations(&table),

@@ -8,7 +8,7 @@
 //! datagrams are believed without a proof. A transport for use admits its peers by [`netmod_kit::admission`].
 //!
 //! To use it in libmpi, add `netmod-unix` to the dependencies of libmpi and `netmod_unix::NETMOD` to
-//! `mpi-init/src/netmods.rs`. Then `WEFT_NETMOD=unix` chooses it, and its control variable is listed with
+//! `mpi-runtime/src/bootstrap/netmods.rs`. Then `WEFT_NETMOD=unix` chooses it, and its control variable is listed with
 //! the others.
 
 mod lane;

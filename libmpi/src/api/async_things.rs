@@ -4,8 +4,8 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 use mpi_core::{Class, Error, Result};
-use mpi_objects::polling::{Function, Outcome, Polling, Task};
-use mpi_objects::runtime::{Runtime, running, runtime};
+use mpi_runtime::lifecycle::runtime::{Runtime, running, runtime};
+use mpi_runtime::mpix::polling::{Function, Outcome, Polling, Task};
 use parking_lot::Mutex;
 
 use crate::abi::{

@@ -4,8 +4,8 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use mpi_core::Result;
-use mpi_objects::runtime::{Runtime, runtime};
-use mpi_objects::types;
+use mpi_runtime::handles::types;
+use mpi_runtime::lifecycle::runtime::{Runtime, runtime};
 
 use crate::abi::{
     MPI_APPNUM, MPI_Comm, MPI_Comm_copy_attr_function, MPI_Comm_delete_attr_function, MPI_Datatype,

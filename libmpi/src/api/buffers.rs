@@ -5,17 +5,18 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 use mpi_core::{Class, Result};
-use mpi_objects::bsend::Buffered;
-use mpi_objects::flushing::{Flushing, Owner};
-use mpi_objects::request_object::Object;
-use mpi_objects::runtime::{demand_memory, runtime};
-use mpi_objects::{requests, sessions};
+use mpi_runtime::handles::sessions;
+use mpi_runtime::lifecycle::runtime::{demand_memory, runtime};
+use mpi_runtime::requests;
+use mpi_runtime::requests::bsend::Buffered;
+use mpi_runtime::requests::flush::{Flushing, Owner};
+use mpi_runtime::requests::object::Object;
 
 use super::{null, put};
 use crate::abi::{MPI_BSEND_OVERHEAD, MPI_BUFFER_AUTOMATIC};
 use crate::abi::{MPI_Comm, MPI_Count, MPI_Request, MPI_Session};
 use crate::args::LiveComm;
-use mpi_objects::counts::IntOut;
+use mpi_runtime::handles::counts::IntOut;
 
 /// The buffer of a communicator's own; an empty one if it has none.
 fn of_comm(comm: MPI_Comm) -> Result<Arc<Buffered>> {

@@ -9,11 +9,13 @@ use mpi_coll::persistent::PersistentCollective;
 use mpi_coll::{Buffers, Call, Root, quick};
 use mpi_core::datatype::Datatype;
 use mpi_core::{Class, Error, Result};
-use mpi_objects::comms::CommObject;
-use mpi_objects::persistent_collective::Repeated;
-use mpi_objects::request_object::Object;
-use mpi_objects::runtime::{Runtime, running, runtime};
-use mpi_objects::{infos, requests, types};
+use mpi_runtime::handles::comms::CommObject;
+use mpi_runtime::handles::infos;
+use mpi_runtime::handles::types;
+use mpi_runtime::lifecycle::runtime::{Runtime, running, runtime};
+use mpi_runtime::requests;
+use mpi_runtime::requests::object::Object;
+use mpi_runtime::requests::persistent_collective::Repeated;
 use mpi_sched::{Ints, Layout, Part};
 
 use super::null;
@@ -21,7 +23,7 @@ use crate::abi::{
     MPI_BYTE, MPI_Comm, MPI_Count, MPI_Datatype, MPI_IN_PLACE, MPI_Info, MPI_PROC_NULL, MPI_ROOT,
     MPI_Request,
 };
-use mpi_objects::counts::IntArray;
+use mpi_runtime::handles::counts::IntArray;
 
 /// What to do with a call.
 #[derive(Clone, Copy)]

@@ -7,7 +7,7 @@ use mpi_coll::quick;
 use mpi_core::Result;
 use mpi_core::comm::Comm;
 use mpi_core::process::Process;
-use mpi_objects::runtime::running;
+use mpi_runtime::lifecycle::runtime::running;
 
 use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_IN_PLACE};
 

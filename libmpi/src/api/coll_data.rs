@@ -5,14 +5,14 @@ use std::ffi::{c_int, c_void};
 
 use mpi_coll::{Call, Root, quick};
 use mpi_core::Result;
-use mpi_objects::types;
+use mpi_runtime::handles::types;
 
 use super::coll::{
     Blocks, How, Site, TypeList, demand_blocks_apart, demand_buffer, demand_own_apart,
 };
 use super::coll_again::{again, bcast_again, gather_again, scatter_again};
 use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request};
-use mpi_objects::counts::IntArray;
+use mpi_runtime::handles::counts::IntArray;
 
 /// After a call whose blocks are all of this datatype, and which may come again: the handle of a predefined one always
 /// means the same.

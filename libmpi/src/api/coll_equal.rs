@@ -6,8 +6,8 @@
 use std::ffi::{c_int, c_void};
 
 use mpi_core::{Class, Error, Result};
-use mpi_objects::runtime::runtime;
-use mpi_objects::types;
+use mpi_runtime::handles::types;
+use mpi_runtime::lifecycle::runtime::runtime;
 
 use super::coll::{How, demand_buffer};
 use super::coll_data::bcast_as;

@@ -9,7 +9,7 @@ use mpi_core::Result;
 use super::coll::{Blocks, How, Site};
 use super::{coll_data, coll_neighbor, coll_reduce};
 use crate::abi::{MPI_Aint, MPI_Comm, MPI_Count, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request};
-use mpi_objects::counts::IntArray;
+use mpi_runtime::handles::counts::IntArray;
 
 /// `MPI_Barrier_init` (MPI-4.1 section 6.13).
 pub unsafe fn barrier_init(

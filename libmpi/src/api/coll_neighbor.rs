@@ -9,7 +9,7 @@ use mpi_sched::Layout;
 
 use super::coll::{Blocks, How, Site, TypeList, demand_blocks_apart, demand_buffer};
 use crate::abi::{MPI_Aint, MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request};
-use mpi_objects::counts::IntArray;
+use mpi_runtime::handles::counts::IntArray;
 
 const PLACE: &str = "in a neighbourhood collective";
 

@@ -7,8 +7,8 @@ use mpi_coll::quick::{self, Label};
 use mpi_coll::{Call, Root};
 use mpi_core::Result;
 use mpi_core::op::Op;
-use mpi_objects::runtime::running;
-use mpi_objects::types;
+use mpi_runtime::handles::types;
+use mpi_runtime::lifecycle::runtime::running;
 use mpi_sched::{Layout, Part};
 
 use super::coll::{self, How, Site, demand_apart, demand_buffer, part};
@@ -17,7 +17,7 @@ use crate::abi::{
     MPI_Comm, MPI_Count, MPI_Datatype, MPI_IN_PLACE, MPI_Op, MPI_Request, MPIX_EQUAL,
 };
 use crate::ops;
-use mpi_objects::counts::IntArray;
+use mpi_runtime::handles::counts::IntArray;
 
 const BUFFERS: &str = "sendbuf and recvbuf";
 
@@ -237,7 +237,7 @@ pub unsafe fn reduce_local(
     datatype: MPI_Datatype,
     op: MPI_Op,
 ) -> Result<()> {
-    mpi_objects::runtime::runtime()?;
+    mpi_runtime::lifecycle::runtime::runtime()?;
     demand_buffer("inbuf", inbuf, "in a local reduction")?;
     demand_buffer("inoutbuf", inoutbuf, "in a local reduction")?;
     let part = part("in", inbuf, count, datatype)?;

@@ -10,11 +10,13 @@ use mpi_core::comm::Comm;
 use mpi_core::group::Group;
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
-use mpi_init::dynamic::opener::Transports;
-use mpi_init::text;
-use mpi_objects::comms::CommObject;
-use mpi_objects::runtime::{Runtime, invalid_comm, invalid_named, runtime};
-use mpi_objects::{destructors, groups, requests};
+use mpi_runtime::dynamic::opener::Transports;
+use mpi_runtime::handles::comms::CommObject;
+use mpi_runtime::handles::destructors;
+use mpi_runtime::handles::groups;
+use mpi_runtime::lifecycle::runtime::{Runtime, invalid_comm, invalid_named, runtime};
+use mpi_runtime::requests;
+use mpi_runtime::settings::text;
 
 use super::env::put_text;
 use super::group::comparison;
@@ -318,7 +320,7 @@ pub fn comm_free(comm: &mut MPI_Comm) -> Result<()> {
 pub fn comm_disconnect(comm: &mut MPI_Comm) -> Result<()> {
     let runtime = runtime()?;
     let object = freeable(runtime, *comm)?;
-    let members = mpi_objects::dynamic::members(&object.comm);
+    let members = mpi_runtime::dynamic::members(&object.comm);
     let settled = mpi_comm::creation::settle_comm(&runtime.process, &object.comm);
     if let Err(error) = &settled
         && !matches!(error.class(), Class::ProcFailed | Class::Revoked)

@@ -4,9 +4,12 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 use mpi_core::{Class, Error, Result};
-use mpi_objects::handler::{Caller, Proxy};
-use mpi_objects::runtime::runtime;
-use mpi_objects::{errhandler, requests, types, wins};
+use mpi_runtime::handles::errhandler;
+use mpi_runtime::handles::handler::{Caller, Proxy};
+use mpi_runtime::handles::types;
+use mpi_runtime::handles::wins;
+use mpi_runtime::lifecycle::runtime::runtime;
+use mpi_runtime::requests;
 
 use super::attr::{self, tell};
 use crate::abi::{

@@ -6,13 +6,13 @@ use std::slice;
 
 use mpi_core::datatype::{Constructor, Datatype, Distribution, Marker, Order, TypeClass};
 use mpi_core::{Class, Error, Result};
-use mpi_objects::library::F90;
-use mpi_objects::types::{self, TypeObject};
+use mpi_runtime::handles::types::{self, TypeObject};
+use mpi_runtime::lifecycle::library::F90;
 
 use super::null;
 use crate::abi::{self, MPI_Aint, MPI_Count, MPI_DATATYPE_NULL, MPI_Datatype};
 use crate::args::Out;
-use mpi_objects::counts::IntArray;
+use mpi_runtime::handles::counts::IntArray;
 
 /// The datatype behind a handle.
 fn datatype(handle: MPI_Datatype) -> Result<&'static Datatype> {

@@ -5,8 +5,8 @@ use std::ptr;
 
 use mpi_core::datatype::{Combiner, Datatype, Envelope, Numbers};
 use mpi_core::{Class, Error, Result};
-use mpi_init::text;
-use mpi_objects::types;
+use mpi_runtime::handles::types;
+use mpi_runtime::settings::text;
 
 use super::datatype::handle_of;
 use super::env::put_text;

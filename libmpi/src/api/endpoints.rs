@@ -7,12 +7,12 @@ use mpi_comm::creation::endpoints::MAX_ENDPOINTS;
 use mpi_core::comm::Comm;
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
-use mpi_init::hints::Hints;
-use mpi_objects::comms::CommObject;
-use mpi_objects::runtime::{Runtime, runtime};
-use mpi_objects::thread_level::ThreadLevel;
-use mpi_objects::wins::{self, WinObject};
 use mpi_rma::{Flavor, Window};
+use mpi_runtime::handles::comms::CommObject;
+use mpi_runtime::handles::wins::{self, WinObject};
+use mpi_runtime::lifecycle::runtime::{Runtime, runtime};
+use mpi_runtime::lifecycle::thread_level::ThreadLevel;
+use mpi_runtime::settings::hints::Hints;
 
 use super::null;
 use crate::abi::{MPI_Aint, MPI_Comm, MPI_Win};

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_double, c_int, c_void};
 use std::ptr;
 
 use mpi_core::Result;
-use mpi_init::text;
+use mpi_runtime::settings::text;
 
 use super::null;
 use crate::abi::{MPI_Aint, MPI_SUBVERSION, MPI_VERSION};

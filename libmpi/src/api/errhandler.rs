@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use mpi_core::{Class, Error, Result};
-use mpi_objects::destructors::{self, Kept};
-use mpi_objects::errhandler;
-use mpi_objects::handler::{Attached, Callback, Function, Handler};
+use mpi_runtime::handles::destructors::{self, Kept};
+use mpi_runtime::handles::errhandler;
+use mpi_runtime::handles::handler::{Attached, Callback, Function, Handler};
 
 use crate::abi::{
     MPI_COMM_SELF, MPI_Comm_errhandler_function, MPI_ERRHANDLER_NULL, MPI_Errhandler,

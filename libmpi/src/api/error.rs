@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char, c_int};
 
 use mpi_core::{Class, Error, Result};
-use mpi_init::text;
+use mpi_runtime::settings::text;
 
 use super::env::put_text;
 use crate::args::Out;

@@ -6,8 +6,9 @@ use std::ffi::c_int;
 use mpi_coll::Holder;
 use mpi_comm::failure;
 use mpi_core::{Class, Error, Result};
-use mpi_objects::runtime::runtime;
-use mpi_objects::{groups, requests};
+use mpi_runtime::handles::groups;
+use mpi_runtime::lifecycle::runtime::runtime;
+use mpi_runtime::requests;
 
 use super::{null, put};
 use crate::abi::{MPI_COMM_NULL, MPI_Comm, MPI_Group, MPI_Request};

@@ -4,9 +4,10 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use mpi_core::{Class, Error, Result};
-use mpi_objects::grequests::Generalized;
-use mpi_objects::runtime::runtime;
-use mpi_objects::{polled_requests, requests};
+use mpi_runtime::lifecycle::runtime::runtime;
+use mpi_runtime::requests;
+use mpi_runtime::requests::grequests::Generalized;
+use mpi_runtime::requests::polled;
 
 use super::null;
 use crate::abi::{
@@ -73,7 +74,7 @@ pub(super) unsafe fn start(
 ) -> Result<()> {
     // SAFETY: the caller's contract.
     let calls = unsafe { Calls::new(callbacks, extra_state, class) };
-    polled_requests::start(Generalized::new(Box::new(calls)), |handle| {
+    polled::start(Generalized::new(Box::new(calls)), |handle| {
         // SAFETY: the caller's contract.
         unsafe { request.write(handle) };
     })

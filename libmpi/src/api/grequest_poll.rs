@@ -8,7 +8,7 @@
 use std::ffi::{c_int, c_void};
 
 use mpi_core::{Class, Error, Result};
-use mpi_objects::runtime::runtime;
+use mpi_runtime::lifecycle::runtime::runtime;
 
 use super::grequest::{callbacks, own_class, start};
 use super::null;

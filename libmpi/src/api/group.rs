@@ -4,8 +4,8 @@ use std::ffi::c_int;
 
 use mpi_core::Result;
 use mpi_core::group::{Comparison, Group};
-use mpi_objects::groups;
-use mpi_objects::runtime::runtime;
+use mpi_runtime::handles::groups;
+use mpi_runtime::lifecycle::runtime::runtime;
 
 use super::{list, list_mut};
 use crate::abi::{

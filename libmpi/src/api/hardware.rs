@@ -6,10 +6,10 @@ use std::ptr;
 use mpi_core::comm::Comm;
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
-use mpi_init::hardware::resources;
-use mpi_objects::colors::{by_pset, guided, unguided};
-use mpi_objects::infos;
-use mpi_objects::runtime::Runtime;
+use mpi_runtime::bootstrap::hardware::resources;
+use mpi_runtime::handles::infos;
+use mpi_runtime::handles::split_colors::{by_pset, guided, unguided};
+use mpi_runtime::lifecycle::runtime::Runtime;
 
 use super::info;
 use crate::abi::{

@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char, c_int};
 
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
-use mpi_objects::infos;
+use mpi_runtime::handles::infos;
 
 use super::null;
 use crate::abi::{MPI_INFO_NULL, MPI_Info, MPI_MAX_INFO_KEY};

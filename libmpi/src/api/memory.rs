@@ -4,8 +4,8 @@ use std::ffi::c_void;
 
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
-use mpi_objects::memory;
-use mpi_objects::runtime::runtime;
+use mpi_runtime::handles::memory;
+use mpi_runtime::lifecycle::runtime::runtime;
 
 use super::null;
 use crate::abi::MPI_Aint;

@@ -95,7 +95,7 @@ pub mod world;
 use std::ffi::c_int;
 
 use mpi_core::{Class, Error, Result};
-pub(crate) use mpi_objects::counts::{null, put};
+pub(crate) use mpi_runtime::handles::counts::{null, put};
 
 /// The length of an array argument.
 ///

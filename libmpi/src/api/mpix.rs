@@ -4,8 +4,8 @@ use std::ffi::{c_int, c_void};
 
 use mpi_core::datatype::Datatype;
 use mpi_core::{Class, Error, Result};
-use mpi_objects::infos;
-use mpi_objects::runtime::running;
+use mpi_runtime::handles::infos;
+use mpi_runtime::lifecycle::runtime::running;
 
 use super::null;
 use crate::abi::{

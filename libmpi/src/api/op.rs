@@ -3,8 +3,8 @@
 use std::ffi::{c_int, c_void};
 
 use mpi_core::Result;
-use mpi_objects::destructors::{self, Kept};
-use mpi_objects::runtime::runtime;
+use mpi_runtime::handles::destructors::{self, Kept};
+use mpi_runtime::lifecycle::runtime::runtime;
 
 use crate::abi::{
     MPI_OP_NULL, MPI_Op, MPI_User_function, MPI_User_function_c, MPIX_Destructor_function,

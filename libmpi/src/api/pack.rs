@@ -4,12 +4,12 @@ use std::ffi::{CStr, c_char, c_void};
 use std::slice;
 
 use mpi_core::{Class, Error, Result};
-use mpi_objects::runtime::{demand_memory, runtime};
-use mpi_objects::types;
+use mpi_runtime::handles::types;
+use mpi_runtime::lifecycle::runtime::{demand_memory, runtime};
 
 use super::{null, put};
 use crate::abi::{MPI_Aint, MPI_Comm, MPI_Count, MPI_Datatype};
-use mpi_objects::counts::IntOut;
+use mpi_runtime::handles::counts::IntOut;
 
 /// The length of a pack buffer.
 fn length(name: &str, value: i64) -> Result<usize> {

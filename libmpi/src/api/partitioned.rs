@@ -4,11 +4,13 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::AtomicBool;
 
 use mpi_core::{ANY_SOURCE, ANY_TAG, Class, Error, Result};
-use mpi_objects::partitioned::{Nothing, Partitioned};
-use mpi_objects::request_object::Object;
-use mpi_objects::runtime::runtime;
-use mpi_objects::{infos, requests, types};
 use mpi_partitioned::{PartitionedReceive, PartitionedSend, Partitions};
+use mpi_runtime::handles::infos;
+use mpi_runtime::handles::types;
+use mpi_runtime::lifecycle::runtime::runtime;
+use mpi_runtime::requests;
+use mpi_runtime::requests::object::Object;
+use mpi_runtime::requests::partitioned::{Nothing, Partitioned};
 
 use super::null;
 use super::pt2pt::check::{bad_tag, check_send};

@@ -4,10 +4,12 @@ use std::ffi::{c_int, c_void};
 
 use mpi_core::Result;
 use mpi_core::process::Mode;
-use mpi_objects::persistent::{Persistent, What};
-use mpi_objects::request_object::Object;
-use mpi_objects::runtime::runtime;
-use mpi_objects::{requests, starting, types};
+use mpi_runtime::handles::types;
+use mpi_runtime::lifecycle::runtime::runtime;
+use mpi_runtime::requests;
+use mpi_runtime::requests::object::Object;
+use mpi_runtime::requests::persistent::{Persistent, What};
+use mpi_runtime::requests::start;
 
 use super::null;
 use super::pt2pt::check::{check_dest, check_origin};
@@ -149,12 +151,12 @@ pub unsafe fn start(request: *mut MPI_Request) -> Result<()> {
     let Some(request) = (unsafe { request.as_ref() }) else {
         return Err(null("request"));
     };
-    starting::start(runtime, *request)
+    start::start(runtime, *request)
 }
 
 /// `MPI_Startall`. None is started if one of them can be seen to be wrong.
 pub unsafe fn startall(count: c_int, array_of_requests: *mut MPI_Request) -> Result<()> {
     let runtime = runtime()?;
     // SAFETY: the caller's contract.
-    starting::start_all(runtime, unsafe { array(count, array_of_requests)? })
+    start::start_all(runtime, unsafe { array(count, array_of_requests)? })
 }

@@ -3,14 +3,14 @@
 use std::ffi::c_int;
 
 use mpi_core::{Class, Error, Request, Result, Status};
-use mpi_objects::interrupted;
-use mpi_objects::own_request::Ended;
-use mpi_objects::request_any::{self, Look, LookAtAll, look, look_at_all};
-use mpi_objects::request_lists::{
+use mpi_runtime::lifecycle::runtime::{Runtime, running, runtime};
+use mpi_runtime::requests::any::{self, Look, LookAtAll, look, look_at_all};
+use mpi_runtime::requests::interrupted;
+use mpi_runtime::requests::lists::{
     all_idle, any_complete, is_complete_after_poll, is_done, is_other_done, name_all, wait_for_any,
 };
-use mpi_objects::requests::{Named, READY};
-use mpi_objects::runtime::{Runtime, running, runtime};
+use mpi_runtime::requests::own_request::Ended;
+use mpi_runtime::requests::{Named, READY};
 
 use super::null;
 use crate::abi::{
@@ -205,7 +205,7 @@ pub unsafe fn waitany(
     let requests = unsafe { array(count, array_of_requests)? };
     let found = match look(runtime, requests) {
         Look::Complete(found, named) => Some((found, named)),
-        Look::Pending(vcis) => match request_any::wait(runtime, requests, &vcis) {
+        Look::Pending(vcis) => match any::wait(runtime, requests, &vcis) {
             Ok(found) => Some(found),
             Err(error) => return Err(interrupted_any(runtime, requests, &index, error)),
         },
@@ -245,7 +245,7 @@ pub unsafe fn testany(
         Look::Complete(found, named) => (Some((found, named)), true),
         // Where nothing has happened nothing is complete that was not.
         Look::Pending(vcis) => match runtime.process.poll_among(&vcis)? {
-            true => (request_any::complete_now(runtime, requests), true),
+            true => (any::complete_now(runtime, requests), true),
             false => (None, true),
         },
         Look::Idle | Look::Other => (None, false),

@@ -3,12 +3,12 @@
 use std::ffi::c_int;
 
 use mpi_core::Result;
-use mpi_objects::request_any::{self, Look, look};
-use mpi_objects::request_lists::{
+use mpi_runtime::lifecycle::runtime::{Runtime, runtime};
+use mpi_runtime::requests::Named;
+use mpi_runtime::requests::any::{self, Look, look};
+use mpi_runtime::requests::lists::{
     all_idle, any_complete, is_complete_after_poll, name_all, some_ended, wait_for_any,
 };
-use mpi_objects::requests::Named;
-use mpi_objects::runtime::{Runtime, runtime};
 
 use super::null;
 use super::request::{array, conclude_many};
@@ -88,7 +88,7 @@ pub unsafe fn testsome(
         && let Look::Pending(vcis) = look(runtime, requests)
     {
         let moved = runtime.process.poll_among(&vcis)?;
-        if !moved || request_any::complete_now(runtime, requests).is_none() {
+        if !moved || any::complete_now(runtime, requests).is_none() {
             runtime.process.yield_after_test();
             outcount.set(0);
             return Ok(());

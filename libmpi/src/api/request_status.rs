@@ -3,11 +3,11 @@
 use std::ffi::c_int;
 
 use mpi_core::{Class, Error, Result};
-use mpi_objects::request_lists::{
+use mpi_runtime::lifecycle::runtime::{Runtime, runtime};
+use mpi_runtime::requests::Named;
+use mpi_runtime::requests::lists::{
     all_idle, any_complete, is_complete_after_poll, name_all, some_complete,
 };
-use mpi_objects::requests::Named;
-use mpi_objects::runtime::{Runtime, runtime};
 
 use super::null;
 use crate::abi::{MPI_Request, MPI_Status, MPI_UNDEFINED};

@@ -6,13 +6,18 @@ use std::sync::Arc;
 
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
-use mpi_init::hints::MEMORY_KINDS;
-use mpi_objects::bsend::Buffered;
-use mpi_objects::handler::{Attached, Callback, Function, Handler};
-use mpi_objects::runtime::runtime;
-use mpi_objects::session_object::SessionObject;
-use mpi_objects::thread_level::ThreadLevel;
-use mpi_objects::{destructors, errhandler, groups, init, psets, sessions};
+use mpi_runtime::handles::destructors;
+use mpi_runtime::handles::errhandler;
+use mpi_runtime::handles::groups;
+use mpi_runtime::handles::handler::{Attached, Callback, Function, Handler};
+use mpi_runtime::handles::session_object::SessionObject;
+use mpi_runtime::handles::sessions;
+use mpi_runtime::lifecycle::init;
+use mpi_runtime::lifecycle::psets;
+use mpi_runtime::lifecycle::runtime::runtime;
+use mpi_runtime::lifecycle::thread_level::ThreadLevel;
+use mpi_runtime::requests::bsend::Buffered;
+use mpi_runtime::settings::hints::MEMORY_KINDS;
 use parking_lot::Mutex;
 
 use super::info::{give, write};

@@ -8,10 +8,11 @@ use mpi_core::comm::Comm;
 use mpi_core::group::Group;
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
-use mpi_objects::comms::CommObject;
-use mpi_objects::handler::{Attached, Handler};
-use mpi_objects::runtime::{self, Phase, Runtime};
-use mpi_objects::{groups, sessions};
+use mpi_runtime::handles::comms::CommObject;
+use mpi_runtime::handles::groups;
+use mpi_runtime::handles::handler::{Attached, Handler};
+use mpi_runtime::handles::sessions;
+use mpi_runtime::lifecycle::runtime::{self, Phase, Runtime};
 
 use super::pt2pt::check::bad_rank;
 use crate::abi::{MPI_COMM_NULL, MPI_Comm, MPI_Group, MPI_MAX_STRINGTAG_LEN};

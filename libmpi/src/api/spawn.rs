@@ -6,10 +6,10 @@ use std::os::unix::ffi::OsStringExt;
 use mpi_comm::dynamic::tell_result;
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
-use mpi_init::text;
-use mpi_objects::dynamic::spawn;
-use mpi_objects::infos;
-use mpi_objects::runtime::{Runtime, runtime};
+use mpi_runtime::dynamic::spawn;
+use mpi_runtime::handles::infos;
+use mpi_runtime::lifecycle::runtime::{Runtime, runtime};
+use mpi_runtime::settings::text;
 use pmi::Command;
 
 use super::dynamic::{connect_groups, group_and_root, put_port, string};

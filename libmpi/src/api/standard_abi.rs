@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
-use mpi_objects::infos;
+use mpi_runtime::handles::infos;
 
 use super::info::give;
 use super::{convert, null, put};

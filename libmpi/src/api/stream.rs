@@ -8,11 +8,13 @@ use mpi_comm::creation::streams::{self, Stream};
 use mpi_core::comm::{Comm, Purpose};
 use mpi_core::process::Mode;
 use mpi_core::{ANY_SOURCE, Class, Error, RequestId, Result, Status};
-use mpi_objects::comms::CommObject;
-use mpi_objects::runtime::{Runtime, runtime};
-use mpi_objects::streams::CommStreams;
-use mpi_objects::thread_level::ThreadLevel;
-use mpi_objects::{infos, requests, types};
+use mpi_runtime::handles::comms::CommObject;
+use mpi_runtime::handles::infos;
+use mpi_runtime::handles::types;
+use mpi_runtime::lifecycle::runtime::{Runtime, runtime};
+use mpi_runtime::lifecycle::thread_level::ThreadLevel;
+use mpi_runtime::mpix::streams::CommStreams;
+use mpi_runtime::requests;
 
 use super::pt2pt::check::{check_send, check_source};
 use super::{null, put};

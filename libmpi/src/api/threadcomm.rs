@@ -4,7 +4,7 @@
 use std::ffi::c_int;
 
 use mpi_core::{Class, Error, Result};
-use mpi_objects::runtime::runtime;
+use mpi_runtime::lifecycle::runtime::runtime;
 
 use super::comm::comm_free;
 use super::endpoints::count_of;

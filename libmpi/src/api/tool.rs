@@ -4,12 +4,16 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 
-use mpi_init::settings;
-use mpi_objects::pvars;
-use mpi_tool::categories::{self, Category, Verbosity};
-use mpi_tool::cvars::{Cvar, Handle, Value, enumerated, enumeration};
-use mpi_tool::outputs::{name_of, put, tell, tell_text};
-use mpi_tool::{Error, Select, at, named, tool};
+use mpi_runtime::settings;
+use mpi_runtime::tool::Error;
+use mpi_runtime::tool::Select;
+use mpi_runtime::tool::at;
+use mpi_runtime::tool::categories::{self, Category, Verbosity};
+use mpi_runtime::tool::cvars::{Cvar, Handle, Value, enumerated, enumeration};
+use mpi_runtime::tool::named;
+use mpi_runtime::tool::outputs::{name_of, put, tell, tell_text};
+use mpi_runtime::tool::pvars;
+use mpi_runtime::tool::tool;
 
 use crate::abi::{
     MPI_Datatype, MPI_T_BIND_NO_OBJECT, MPI_T_ENUM_NULL, MPI_T_cvar_handle, MPI_T_enum,
@@ -26,7 +30,7 @@ pub unsafe fn init_thread(required: c_int, provided: *mut c_int) -> c_int {
             return Err(Error::Invalid);
         }
         let threaded = required == MPI_THREAD_MULTIPLE;
-        let level = if mpi_tool::init(threaded)? == threaded {
+        let level = if mpi_runtime::tool::init(threaded)? == threaded {
             required
         } else {
             MPI_THREAD_SERIALIZED
@@ -39,7 +43,7 @@ pub unsafe fn init_thread(required: c_int, provided: *mut c_int) -> c_int {
 
 /// `MPI_T_finalize` (section 14.3.4).
 pub fn finalize() -> c_int {
-    code(mpi_tool::finalize())
+    code(mpi_runtime::tool::finalize())
 }
 
 /// `MPI_T_enum_get_info` (section 14.3.5).

@@ -5,12 +5,15 @@ use std::ptr;
 use std::sync::Arc;
 
 use mpi_core::info::Info;
-use mpi_objects::infos;
-use mpi_tool::categories::{self, Category, Verbosity};
-use mpi_tool::events::{self, EVENTS, Event, Farewell, Instance, Listener};
-use mpi_tool::outputs::{put, tell, tell_text};
-use mpi_tool::sources::{self, SOURCES};
-use mpi_tool::{Error, Result, at, tool};
+use mpi_runtime::handles::infos;
+use mpi_runtime::tool::Error;
+use mpi_runtime::tool::Result;
+use mpi_runtime::tool::at;
+use mpi_runtime::tool::categories::{self, Category, Verbosity};
+use mpi_runtime::tool::events::{self, EVENTS, Event, Farewell, Instance, Listener};
+use mpi_runtime::tool::outputs::{put, tell, tell_text};
+use mpi_runtime::tool::sources::{self, SOURCES};
+use mpi_runtime::tool::tool;
 
 use super::tool::{index, members, number};
 use crate::abi::{

@@ -6,8 +6,8 @@ use mpi_comm::topo::{self, Cart, DistGraph, Graph, Topology, Weights};
 use mpi_core::comm::Comm;
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
-use mpi_objects::comms::CommObject;
-use mpi_objects::runtime::{Runtime, runtime};
+use mpi_runtime::handles::comms::CommObject;
+use mpi_runtime::lifecycle::runtime::{Runtime, runtime};
 
 use super::comm::{give, give_with_info, intra_only};
 use super::{list, list_mut};

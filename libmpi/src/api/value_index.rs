@@ -1,7 +1,7 @@
 //! Pairs of a value and an index, for `MPI_MINLOC` and `MPI_MAXLOC` (MPI-4.1 section 6.9.4).
 
 use mpi_core::Result;
-use mpi_objects::types;
+use mpi_runtime::handles::types;
 
 use crate::abi::{self, MPI_Datatype};
 use crate::args::Out;

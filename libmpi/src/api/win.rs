@@ -6,13 +6,16 @@ use std::sync::atomic::Ordering;
 
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
-use mpi_init::hints::Hints;
-use mpi_init::text;
-use mpi_objects::handler::{Attached, Callback, Function, Handler};
-use mpi_objects::runtime::{demand_memory, runtime};
-use mpi_objects::wins::{self, WinObject};
-use mpi_objects::{destructors, errhandler, groups, infos};
 use mpi_rma::{Flavor, Window};
+use mpi_runtime::handles::destructors;
+use mpi_runtime::handles::errhandler;
+use mpi_runtime::handles::groups;
+use mpi_runtime::handles::handler::{Attached, Callback, Function, Handler};
+use mpi_runtime::handles::infos;
+use mpi_runtime::handles::wins::{self, WinObject};
+use mpi_runtime::lifecycle::runtime::{demand_memory, runtime};
+use mpi_runtime::settings::hints::Hints;
+use mpi_runtime::settings::text;
 
 use super::env::put_text;
 use super::{attr, null, put};

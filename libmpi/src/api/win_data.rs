@@ -5,9 +5,11 @@ use std::ffi::{c_int, c_void};
 use mpi_core::datatype::{Datatype, Group};
 use mpi_core::op::PredefinedOp;
 use mpi_core::{Class, Error, RequestId, Result};
-use mpi_objects::runtime::{Runtime, runtime};
-use mpi_objects::{requests, types, wins};
 use mpi_rma::{Form, Origin, Target, Window};
+use mpi_runtime::handles::types;
+use mpi_runtime::handles::wins;
+use mpi_runtime::lifecycle::runtime::{Runtime, runtime};
+use mpi_runtime::requests;
 
 use super::win::check_rank;
 use super::win_one::{change_any, swap_any};

@@ -3,8 +3,9 @@
 
 use std::ffi::{c_int, c_void};
 
-use mpi_objects::{types, wins};
 use mpi_rma::{Change, Window, Word};
+use mpi_runtime::handles::types;
+use mpi_runtime::handles::wins;
 
 use crate::abi::{MPI_Aint, MPI_Datatype, MPI_NO_OP, MPI_Op, MPI_REPLACE, MPI_Win};
 use crate::ops;

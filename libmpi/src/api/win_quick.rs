@@ -4,8 +4,10 @@
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-use mpi_objects::{requests, types, wins};
 use mpi_rma::{Change, Window, Word, copy_overlapping};
+use mpi_runtime::handles::types;
+use mpi_runtime::handles::wins;
+use mpi_runtime::requests;
 
 use crate::abi::{
     MPI_Aint, MPI_BAND, MPI_BOR, MPI_BXOR, MPI_DOUBLE, MPI_Datatype, MPI_LOCK_EXCLUSIVE,

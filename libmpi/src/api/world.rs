@@ -3,10 +3,13 @@
 use std::ffi::{c_char, c_int};
 
 use mpi_core::{Class, Error, Result};
-use mpi_init::text;
-use mpi_objects::runtime::{Phase, Runtime, phase, runtime};
-use mpi_objects::thread_level::ThreadLevel;
-use mpi_objects::{destructors, fatal, identity, init};
+use mpi_runtime::handles::destructors;
+use mpi_runtime::lifecycle::fatal;
+use mpi_runtime::lifecycle::identity;
+use mpi_runtime::lifecycle::init;
+use mpi_runtime::lifecycle::runtime::{Phase, Runtime, phase, runtime};
+use mpi_runtime::lifecycle::thread_level::ThreadLevel;
+use mpi_runtime::settings::text;
 
 use super::env::put_text;
 use crate::abi::{MPI_Comm, MPI_MAX_PROCESSOR_NAME};

@@ -18,9 +18,7 @@ const FLOORS: &[&[&str]] = &[
     &["mpi-coll"],
     &["mpi-comm", "mpi-partitioned"],
     &["mpi-rma", "mpi-io"],
-    &["mpi-init"],
-    &["mpi-objects"],
-    &["mpi-tool"],
+    &["mpi-runtime"],
     &["libmpi", "libmpi-abi", "libmpi-ompi"],
     &["mpifort", "libmpifort-abi", "libmpifort-ompi", "weft-pmpi"],
     &[

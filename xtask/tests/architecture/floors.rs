@@ -14,11 +14,7 @@ const FLOORS: &[(&str, usize, &[&str])] = &[
             "comm",
         ],
     ),
-    (
-        "mpi-comm",
-        10,
-        &["creation", "dynamic", "failure", "topo"],
-    ),
+    ("mpi-comm", 10, &["creation", "dynamic", "failure", "topo"]),
 ];
 
 /// Uses of a folder above, and how many uses there are between folders.

@@ -9,7 +9,7 @@
 
 use std::ffi::{CStr, c_int, c_void};
 
-use mpi_objects::fatal;
+use mpi_runtime::lifecycle::fatal;
 
 use super::Outward;
 use crate::abi::{MPI_COMM_NULL, MPI_Datatype, MPI_Op, MPI_User_function};

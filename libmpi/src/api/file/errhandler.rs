@@ -7,10 +7,11 @@ use std::ffi::c_int;
 use std::mem::transmute;
 
 use mpi_core::{Class, Error, Result};
-use mpi_objects::destructors;
-use mpi_objects::handler::{Attached, Callback, Function, Handler};
-use mpi_objects::runtime::runtime;
-use mpi_objects::{errhandler, files};
+use mpi_runtime::handles::destructors;
+use mpi_runtime::handles::errhandler;
+use mpi_runtime::handles::files;
+use mpi_runtime::handles::handler::{Attached, Callback, Function, Handler};
+use mpi_runtime::lifecycle::runtime::runtime;
 
 use crate::abi::{MPI_Errhandler, MPI_FILE_NULL, MPI_File, MPI_File_errhandler_function};
 use crate::args::Out;

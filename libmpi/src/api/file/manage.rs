@@ -7,11 +7,13 @@ use std::sync::Arc;
 
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
-use mpi_init::hints::MEMORY_KINDS;
 use mpi_io::{Amode, File, Opening};
-use mpi_objects::files::{self, FileObject};
-use mpi_objects::runtime::runtime;
-use mpi_objects::{destructors, groups, infos};
+use mpi_runtime::handles::destructors;
+use mpi_runtime::handles::files::{self, FileObject};
+use mpi_runtime::handles::groups;
+use mpi_runtime::handles::infos;
+use mpi_runtime::lifecycle::runtime::runtime;
+use mpi_runtime::settings::hints::MEMORY_KINDS;
 use parking_lot::Mutex;
 
 use super::super::null;

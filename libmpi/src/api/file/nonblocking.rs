@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use mpi_core::Result;
 use mpi_io::{At, Direction};
-use mpi_objects::files;
+use mpi_runtime::handles::files;
 
 use super::{data, give};
 use crate::abi::{MPI_Count, MPI_Datatype, MPI_Offset, MPI_Request};

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use mpi_core::datatype::Datatype;
 use mpi_core::{Class, Error, Result};
-use mpi_init::text;
-use mpi_objects::runtime::runtime;
-use mpi_objects::{datareps, infos, types};
+use mpi_runtime::handles::datareps;
+use mpi_runtime::handles::infos;
+use mpi_runtime::handles::types;
+use mpi_runtime::lifecycle::runtime::runtime;
+use mpi_runtime::settings::text;
 
 use super::super::datatype::handle_of;
 use super::super::null;

@@ -3,8 +3,8 @@
 use std::ffi::{c_int, c_void};
 
 use mpi_core::Result;
-use mpi_objects::requests::READY;
-use mpi_objects::runtime::runtime;
+use mpi_runtime::lifecycle::runtime::runtime;
+use mpi_runtime::requests::READY;
 
 use super::send::outgoing;
 use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request};

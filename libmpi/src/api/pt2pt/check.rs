@@ -3,8 +3,8 @@
 use std::ffi::c_int;
 
 use mpi_core::{ANY_SOURCE, ANY_TAG, Class, Error, Result, TAG_UB};
-use mpi_objects::comms::CommObject;
-use mpi_objects::runtime::Runtime;
+use mpi_runtime::handles::comms::CommObject;
+use mpi_runtime::lifecycle::runtime::Runtime;
 
 use crate::abi::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_Comm, MPI_PROC_NULL};
 

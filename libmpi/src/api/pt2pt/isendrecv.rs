@@ -6,11 +6,12 @@ use mpi_core::comm::Purpose;
 use mpi_core::process::Mode;
 use mpi_core::process::loan::Loan;
 use mpi_core::{Buffer, Result};
-use mpi_objects::comms::CommObject;
-use mpi_objects::exchange::{Exchange, Sending};
-use mpi_objects::request_object::Object;
-use mpi_objects::runtime::{Runtime, runtime};
-use mpi_objects::{requests, types};
+use mpi_runtime::handles::comms::CommObject;
+use mpi_runtime::handles::types;
+use mpi_runtime::lifecycle::runtime::{Runtime, runtime};
+use mpi_runtime::requests;
+use mpi_runtime::requests::object::Object;
+use mpi_runtime::requests::sendrecv::{Exchange, Sending};
 
 use super::check::check_source;
 use super::recv::null_receive;

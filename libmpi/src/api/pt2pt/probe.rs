@@ -3,8 +3,8 @@
 use std::ffi::c_int;
 
 use mpi_core::{Result, Status};
-use mpi_objects::messages;
-use mpi_objects::runtime::runtime;
+use mpi_runtime::handles::messages;
+use mpi_runtime::lifecycle::runtime::runtime;
 
 use super::check::check_source;
 use crate::abi::{MPI_Comm, MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL, MPI_Message, MPI_Status};

@@ -6,9 +6,11 @@ use std::ffi::{c_int, c_void};
 use mpi_core::comm::Purpose::{self, PointToPoint};
 use mpi_core::comm::{take_plain, take_soon};
 use mpi_core::{RequestId, Result, Status};
-use mpi_objects::comms::CommObject;
-use mpi_objects::runtime::{Runtime, running, runtime};
-use mpi_objects::{messages, requests, types};
+use mpi_runtime::handles::comms::CommObject;
+use mpi_runtime::handles::messages;
+use mpi_runtime::handles::types;
+use mpi_runtime::lifecycle::runtime::{Runtime, running, runtime};
+use mpi_runtime::requests;
 
 use super::check::check_source;
 use crate::abi::{

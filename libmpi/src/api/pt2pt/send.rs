@@ -6,10 +6,10 @@ use mpi_core::comm::Purpose::{self, PointToPoint};
 use mpi_core::comm::{Sent, try_send_plain};
 use mpi_core::process::Mode;
 use mpi_core::{Buffer, Error, RequestId, Result};
-use mpi_objects::comms::CommObject;
-use mpi_objects::requests::{self, READY};
-use mpi_objects::runtime::{Runtime, running, runtime};
-use mpi_objects::types;
+use mpi_runtime::handles::comms::CommObject;
+use mpi_runtime::handles::types;
+use mpi_runtime::lifecycle::runtime::{Runtime, running, runtime};
+use mpi_runtime::requests::{self, READY};
 
 use super::check::check_send;
 use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request, MPI_SUCCESS};

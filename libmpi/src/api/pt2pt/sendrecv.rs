@@ -5,8 +5,8 @@ use std::ffi::{c_int, c_void};
 use mpi_core::comm::Purpose;
 use mpi_core::process::Mode;
 use mpi_core::{Buffer, Class, Error, RequestId, Result, Status};
-use mpi_objects::runtime::{Runtime, runtime};
-use mpi_objects::types;
+use mpi_runtime::handles::types;
+use mpi_runtime::lifecycle::runtime::{Runtime, runtime};
 
 use super::check::check_source;
 use super::recv::{receive_from, receive_plain};

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use mpi_core::Result;
 use mpi_core::datatype::Datatype;
-use mpi_objects::runtime::runtime;
+use mpi_runtime::lifecycle::runtime::runtime;
 
 use crate::abi::{MPI_Request, MPI_Status};
 use crate::args::{Out, OutInt};

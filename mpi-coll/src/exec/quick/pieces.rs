@@ -106,9 +106,9 @@ unsafe fn take(
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use super::*;
     use crate::agreement::signature::CallSignature;
     use crate::slots::shared::{DEPTHS, Ring, tests::two};
-    use super::*;
 
     const ROOM: usize = 4 * PIECE;
     const CALLS: u64 = 20_000;

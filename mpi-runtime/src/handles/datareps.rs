@@ -1,0 +1,52 @@
+//! Data representations that the program has registered, by name (section 13.5.3).
+
+use std::sync::Arc;
+
+use crate::settings::text;
+use mpi_core::{Class, Error, Result};
+use mpi_io::{Conversions, Representation};
+
+use crate::lifecycle::library::{Datarep, LIBRARY};
+
+/// Registers one.
+///
+/// # Errors
+/// `MPI_ERR_DUP_DATAREP` if there is one of this name.
+pub fn register(name: &[u8], functions: Arc<dyn Conversions>) -> Result<()> {
+    let text = text::of(name);
+    let mut all = LIBRARY.datareps.lock();
+    if Representation::predefined(name).is_some() || all.iter().any(|one| one.name == text) {
+        let why = format!("there is a data representation \"{text}\" already; choose another name");
+        return Err(Error::new(Class::DupDatarep, why));
+    }
+    all.push(Datarep {
+        name: text,
+        functions,
+    });
+    Ok(())
+}
+
+/// The representation of a name.
+///
+/// # Errors
+/// `MPI_ERR_UNSUPPORTED_DATAREP` if there is none.
+pub fn find(name: &[u8]) -> Result<Representation> {
+    if let Some(predefined) = Representation::predefined(name) {
+        return Ok(predefined);
+    }
+    let text = text::of(name);
+    let all = LIBRARY.datareps.lock();
+    match all.iter().find(|one| one.name == text) {
+        Some(one) => Ok(Representation::User(
+            one.name.clone(),
+            one.functions.clone(),
+        )),
+        None => Err(Error::new(
+            Class::UnsupportedDatarep,
+            format!(
+                "there is no data representation \"{text}\"; there are native, internal, external32 and \
+                 those registered by MPI_Register_datarep"
+            ),
+        )),
+    }
+}

@@ -1,0 +1,81 @@
+//! Files by handle.
+//!
+//! The ABI's `MPI_File` is a pointer that programs never follow. Its bits are those of a handle of the
+//! other kind, so that wrong ones are found out alike.
+
+use std::sync::Arc;
+
+use mpi_core::{Class, Error, Result};
+use mpi_io::File;
+use parking_lot::Mutex;
+
+use crate::handles::handler::Attached;
+use crate::handles::predefined::{MPI_FILE_NULL, MPI_File};
+use crate::handles::{HandleTable, Type, made_index};
+
+/// A file that has a handle.
+pub struct FileObject {
+    /// The file.
+    pub file: Arc<File>,
+    /// Its error handler.
+    pub errhandler: Mutex<Attached>,
+}
+
+static MADE: HandleTable<FileObject> = HandleTable::new(Type::File);
+
+/// The number behind the pointer; 0, which is no handle, for one that can't be a handle.
+fn number(handle: MPI_File) -> i32 {
+    u32::try_from(handle.addr()).unwrap_or(0) as i32
+}
+
+/// The pointer with a number.
+fn pointer(number: i32) -> MPI_File {
+    std::ptr::without_provenance_mut(number as u32 as usize)
+}
+
+/// The file behind a handle.
+pub fn get(handle: MPI_File) -> Result<&'static FileObject> {
+    MADE.get(number(handle)).ok_or_else(|| invalid(handle))
+}
+
+/// As [`get`], to be kept over callbacks, which may close the file.
+pub fn hold(handle: MPI_File) -> Result<Arc<FileObject>> {
+    MADE.get_arc(number(handle)).ok_or_else(|| invalid(handle))
+}
+
+/// A handle for a file.
+pub fn insert(object: FileObject) -> Result<MPI_File> {
+    let number = MADE.insert(Arc::new(object)).ok_or_else(|| {
+        Error::new(
+            Class::NoMem,
+            "all 67,108,864 file handles are in use; close some",
+        )
+    })?;
+    Ok(pointer(number))
+}
+
+/// Takes a file out.
+pub fn remove(handle: MPI_File) -> Result<Arc<FileObject>> {
+    MADE.remove(number(handle)).ok_or_else(|| invalid(handle))
+}
+
+/// What requests on a file give back as their owner.
+pub fn owner(handle: MPI_File) -> u32 {
+    number(handle) as u32
+}
+
+/// The file that an owner of a request is, if it is one.
+pub fn of_owner(owner: u32) -> Option<MPI_File> {
+    let number = owner as i32;
+    made_index(number, Type::File).map(|_| pointer(number))
+}
+
+#[cold]
+fn invalid(handle: MPI_File) -> Error {
+    let what = if handle == MPI_FILE_NULL {
+        "fh is MPI_FILE_NULL".to_string()
+    } else {
+        format!("{handle:p} is not an open file; it was never opened, or has been closed")
+    };
+    Error::new(Class::File, what)
+}

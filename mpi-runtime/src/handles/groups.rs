@@ -1,0 +1,106 @@
+//! Groups by handle.
+
+use std::ffi::c_int;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use mpi_core::group::Group;
+use mpi_core::{Class, Error, Result};
+
+use crate::handles::predefined::{MPI_GROUP_EMPTY, MPI_GROUP_NULL, MPI_Group, MPI_Session};
+use crate::lifecycle::library::LIBRARY;
+
+/// The group behind a handle.
+pub fn get(handle: MPI_Group) -> Result<&'static Group> {
+    get_named(handle, "group")
+}
+
+/// As [`get`], of the parameter `name`.
+#[inline(always)]
+pub fn get_named(handle: MPI_Group, name: &str) -> Result<&'static Group> {
+    match LIBRARY.groups.get_early(handle) {
+        Some(group) => Ok(group),
+        None => late(handle, name),
+    }
+}
+
+#[inline(never)]
+fn late(handle: MPI_Group, name: &str) -> Result<&'static Group> {
+    match LIBRARY.groups.get(handle) {
+        Some(group) => Ok(group),
+        None if handle == MPI_GROUP_EMPTY => Ok(LIBRARY.empty_group.get_or_init(Group::empty)),
+        None => Err(invalid(handle, name)),
+    }
+}
+
+/// A handle for a group, to be freed by the program; `MPI_GROUP_EMPTY` for an empty one.
+pub fn insert(group: Group) -> Result<MPI_Group> {
+    if group.size() == 0 {
+        return Ok(MPI_GROUP_EMPTY);
+    }
+    LIBRARY.groups.insert(Arc::new(group)).ok_or_else(|| {
+        Error::new(
+            Class::NoMem,
+            "all 67,108,864 group handles are in use; free some",
+        )
+    })
+}
+
+/// As [`insert`], for a group that comes from a session.
+pub fn insert_of(group: Group, session: MPI_Session) -> Result<MPI_Group> {
+    let handle = insert(group)?;
+    if handle == MPI_GROUP_EMPTY {
+        return Ok(handle);
+    }
+    LIBRARY.group_sessions.lock().insert(handle, session);
+    // Release: who has got the handle finds this set.
+    LIBRARY.has_group_sessions.store(true, Ordering::Release);
+    Ok(handle)
+}
+
+/// A handle for a group that is made of another, and comes from the same session.
+pub fn insert_from(group: Group, origin: MPI_Group) -> Result<MPI_Group> {
+    match session_of(origin) {
+        Some(session) => insert_of(group, session),
+        None => insert(group),
+    }
+}
+
+/// The session that a group comes from.
+pub fn session_of(handle: MPI_Group) -> Option<MPI_Session> {
+    if !has_sessions() {
+        return None;
+    }
+    LIBRARY.group_sessions.lock().get(&handle).copied()
+}
+
+/// Whether a group has ever come from a session.
+#[inline]
+fn has_sessions() -> bool {
+    LIBRARY.has_group_sessions.load(Ordering::Acquire)
+}
+
+/// Frees a handle. `MPI_GROUP_EMPTY`, which constructors may return, stays.
+pub fn remove(handle: MPI_Group) -> Result<()> {
+    if handle == MPI_GROUP_EMPTY {
+        return Ok(());
+    }
+    if has_sessions() {
+        LIBRARY.group_sessions.lock().remove(&handle);
+    }
+    LIBRARY
+        .groups
+        .remove(handle)
+        .map(drop)
+        .ok_or_else(|| invalid(handle, "group"))
+}
+
+#[cold]
+fn invalid(handle: c_int, name: &str) -> Error {
+    let what = if handle == MPI_GROUP_NULL {
+        format!("{name} is MPI_GROUP_NULL")
+    } else {
+        format!("group {handle:#x} does not exist; it was never made, or has been freed")
+    };
+    Error::new(Class::Group, what)
+}

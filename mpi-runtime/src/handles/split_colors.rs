@@ -1,0 +1,65 @@
+//! By what communicators are divided that are split by resources or process sets (MPI-4.1 section 7.4.2): processes with
+//! the same number, the color, come together; those without one get no communicator.
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+
+use crate::bootstrap::hardware::{KINDS, SHARED_MEMORY, resources};
+use mpi_core::Result;
+use mpi_core::comm::Comm;
+
+use crate::lifecycle::runtime::Runtime;
+
+/// Tells instances of a kind apart across nodes.
+fn number(runtime: &Runtime, kind: usize, instance: u64) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (runtime.node, kind, instance).hash(&mut hasher);
+    hasher.finish() >> 1
+}
+
+/// By the instance of this kind of resource that this process keeps to.
+pub fn guided(runtime: &Runtime, kind: &str) -> Option<u64> {
+    if kind == SHARED_MEMORY {
+        return Some(runtime.node >> 1);
+    }
+    let index = KINDS.iter().position(|name| *name == kind)?;
+    let instance = resources()[index].instance?;
+    Some(number(runtime, index, instance))
+}
+
+/// All processes of a set come together; others get nothing.
+pub fn by_pset(runtime: &Runtime, pset: &str) -> Option<u64> {
+    match pset {
+        "mpi://WORLD" => Some(0),
+        "mpi://SELF" => Some(runtime.process.me().into()),
+        "mpix://SHARED_MEMORY" => Some(runtime.node >> 1),
+        other => {
+            let me = runtime.world.comm.rank();
+            let sets = runtime.pmi.psets().ok()?;
+            let set = sets.iter().find(|set| set.name == other)?;
+            set.ranks.contains(&me).then_some(0)
+        }
+    }
+}
+
+/// By the coarsest kind of resource that divides the communicator at all; and its name.
+///
+/// # Errors
+/// Those of messages.
+pub fn unguided(runtime: &Runtime, comm: &Comm) -> Result<Option<(u64, &'static str)>> {
+    const NONE: u64 = u64::MAX;
+    let mut own = [NONE; KINDS.len()];
+    for (index, resource) in resources().iter().enumerate() {
+        if let Some(instance) = resource.instance {
+            own[index] = number(runtime, index, instance);
+        }
+    }
+    let all = mpi_coll::gather_all_u64(&runtime.process, comm, own)?;
+    let divides = |kind: &usize| {
+        let first = all[0][*kind];
+        all.iter().any(|one| one[*kind] != first)
+    };
+    let chosen = (0..KINDS.len()).find(divides);
+    let own = chosen.map(|kind| (own[kind], KINDS[kind]));
+    Ok(own.filter(|(color, _)| *color != NONE))
+}

@@ -1,0 +1,675 @@
+//! Datatypes by handle, and user buffers made of them.
+
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+
+use mpi_core::datatype::{Constructor, Datatype, Predefined};
+use mpi_core::{Buffer, Class, Error, Result};
+
+use crate::handles::predefined::{self, MPI_Count, MPI_DATATYPE_NULL, MPI_Datatype};
+pub use crate::handles::type_object::TypeObject;
+use crate::handles::{HandleTable, Type, predefined_index};
+use crate::lifecycle::library::{F90, LIBRARY};
+use crate::lifecycle::runtime::demand_memory;
+
+/// Handles of the predefined datatypes.
+pub const PREDEFINED: &[(MPI_Datatype, Predefined)] = &[
+    (predefined::MPI_CHAR, Predefined::Char),
+    (predefined::MPI_WCHAR, Predefined::Wchar),
+    (predefined::MPI_CHARACTER, Predefined::Character),
+    (predefined::MPI_SIGNED_CHAR, Predefined::SignedChar),
+    (predefined::MPI_INT8_T, Predefined::Int8T),
+    (predefined::MPI_SHORT, Predefined::Short),
+    (predefined::MPI_INT16_T, Predefined::Int16T),
+    (predefined::MPI_INT, Predefined::Int),
+    (predefined::MPI_INT32_T, Predefined::Int32T),
+    (predefined::MPI_LONG, Predefined::Long),
+    (predefined::MPI_LONG_LONG_INT, Predefined::LongLong),
+    (predefined::MPI_INT64_T, Predefined::Int64T),
+    (predefined::MPI_UNSIGNED_CHAR, Predefined::UnsignedChar),
+    (predefined::MPI_UINT8_T, Predefined::Uint8T),
+    (predefined::MPI_UNSIGNED_SHORT, Predefined::UnsignedShort),
+    (predefined::MPI_UINT16_T, Predefined::Uint16T),
+    (predefined::MPI_UNSIGNED, Predefined::Unsigned),
+    (predefined::MPI_UINT32_T, Predefined::Uint32T),
+    (predefined::MPI_UNSIGNED_LONG, Predefined::UnsignedLong),
+    (
+        predefined::MPI_UNSIGNED_LONG_LONG,
+        Predefined::UnsignedLongLong,
+    ),
+    (predefined::MPI_UINT64_T, Predefined::Uint64T),
+    (predefined::MPI_INTEGER, Predefined::Integer),
+    (predefined::MPI_INTEGER4, Predefined::Integer4),
+    (predefined::MPI_INTEGER1, Predefined::Integer1),
+    (predefined::MPI_INTEGER2, Predefined::Integer2),
+    (predefined::MPI_INTEGER8, Predefined::Integer8),
+    (predefined::MPI_AINT, Predefined::Aint),
+    (predefined::MPI_OFFSET, Predefined::Offset),
+    (predefined::MPI_COUNT, Predefined::Count),
+    (predefined::MPI_FLOAT, Predefined::Float),
+    (predefined::MPI_REAL, Predefined::Real),
+    (predefined::MPI_REAL4, Predefined::Real4),
+    (predefined::MPI_DOUBLE, Predefined::Double),
+    (
+        predefined::MPI_DOUBLE_PRECISION,
+        Predefined::DoublePrecision,
+    ),
+    (predefined::MPI_REAL8, Predefined::Real8),
+    (predefined::MPI_LONG_DOUBLE, Predefined::LongDouble),
+    (predefined::MPI_REAL16, Predefined::Real16),
+    (predefined::MPI_C_BOOL, Predefined::CBool),
+    (predefined::MPI_CXX_BOOL, Predefined::CxxBool),
+    (predefined::MPI_LOGICAL, Predefined::Logical),
+    (predefined::MPI_C_FLOAT_COMPLEX, Predefined::CFloatComplex),
+    (
+        predefined::MPI_CXX_FLOAT_COMPLEX,
+        Predefined::CxxFloatComplex,
+    ),
+    (predefined::MPI_COMPLEX, Predefined::Complex),
+    (predefined::MPI_COMPLEX8, Predefined::Complex8),
+    (predefined::MPI_C_DOUBLE_COMPLEX, Predefined::CDoubleComplex),
+    (
+        predefined::MPI_CXX_DOUBLE_COMPLEX,
+        Predefined::CxxDoubleComplex,
+    ),
+    (predefined::MPI_DOUBLE_COMPLEX, Predefined::DoubleComplex),
+    (predefined::MPI_COMPLEX16, Predefined::Complex16),
+    (
+        predefined::MPI_C_LONG_DOUBLE_COMPLEX,
+        Predefined::CLongDoubleComplex,
+    ),
+    (
+        predefined::MPI_CXX_LONG_DOUBLE_COMPLEX,
+        Predefined::CxxLongDoubleComplex,
+    ),
+    (predefined::MPI_COMPLEX32, Predefined::Complex32),
+    (predefined::MPI_BYTE, Predefined::Byte),
+    (predefined::MPI_PACKED, Predefined::Packed),
+    (predefined::MPI_FLOAT_INT, Predefined::FloatInt),
+    (predefined::MPI_DOUBLE_INT, Predefined::DoubleInt),
+    (predefined::MPI_LONG_INT, Predefined::LongInt),
+    (predefined::MPI_2INT, Predefined::TwoInt),
+    (predefined::MPI_SHORT_INT, Predefined::ShortInt),
+    (predefined::MPI_LONG_DOUBLE_INT, Predefined::LongDoubleInt),
+    (predefined::MPI_2REAL, Predefined::TwoReal),
+    (
+        predefined::MPI_2DOUBLE_PRECISION,
+        Predefined::TwoDoublePrecision,
+    ),
+    (predefined::MPI_2INTEGER, Predefined::TwoInteger),
+    (predefined::MPI_INTEGER16, Predefined::Integer16),
+    (predefined::MPI_REAL2, Predefined::Real2),
+    (predefined::MPI_COMPLEX4, Predefined::Complex4),
+    (predefined::MPI_LOGICAL1, Predefined::Logical1),
+    (predefined::MPI_LOGICAL2, Predefined::Logical2),
+    (predefined::MPI_LOGICAL4, Predefined::Logical4),
+    (predefined::MPI_LOGICAL8, Predefined::Logical8),
+    (predefined::MPI_LOGICAL16, Predefined::Logical16),
+    (predefined::MPIX_C_FLOAT16, Predefined::CFloat16),
+    (predefined::MPIX_BFLOAT16, Predefined::Bfloat16),
+];
+
+/// Number of predefined datatypes whose handles look as if made at run time (pairs with gaps): they
+/// take the first places of the table.
+const PAIRS: u32 = 5;
+
+/// How long an element is, by the low byte of a predefined handle; 0 for handles that don't exist
+/// and for types with gaps.
+const GAPLESS: [u8; 256] = {
+    let mut sizes = [0; 256];
+    let mut row = 0;
+    while row < PREDEFINED.len() {
+        let handle = PREDEFINED[row].0 as u32;
+        if handle >> 26 == 0x13 {
+            sizes[(handle & 0xff) as usize] = (handle >> 8) as u8;
+        }
+        row += 1;
+    }
+    sizes
+};
+
+/// The same for integers of 1, 2, 4 or 8 bytes, which all operations of the processor's are for.
+const INTEGERS: [u8; 256] = {
+    use Predefined as P;
+    let mut sizes = [0; 256];
+    let mut row = 0;
+    while row < PREDEFINED.len() {
+        let handle = PREDEFINED[row].0 as u32;
+        let is_integer = matches!(
+            PREDEFINED[row].1,
+            P::Char
+                | P::SignedChar
+                | P::UnsignedChar
+                | P::Short
+                | P::UnsignedShort
+                | P::Int
+                | P::Unsigned
+                | P::Long
+                | P::UnsignedLong
+                | P::LongLong
+                | P::UnsignedLongLong
+                | P::Int8T
+                | P::Int16T
+                | P::Int32T
+                | P::Int64T
+                | P::Uint8T
+                | P::Uint16T
+                | P::Uint32T
+                | P::Uint64T
+                | P::Integer
+                | P::Integer1
+                | P::Integer2
+                | P::Integer4
+                | P::Integer8
+                | P::Aint
+                | P::Offset
+                | P::Count
+        );
+        if is_integer && handle >> 26 == 0x13 {
+            sizes[(handle & 0xff) as usize] = (handle >> 8) as u8;
+        }
+        row += 1;
+    }
+    sizes
+};
+
+/// The same for bytes and logicals of 1, 2, 4 or 8 bytes, which can be compared and swapped as well.
+const COMPARABLE: [u8; 256] = {
+    use Predefined as P;
+    let mut sizes = [0; 256];
+    let mut row = 0;
+    while row < PREDEFINED.len() {
+        let handle = PREDEFINED[row].0 as u32;
+        let is_comparable = matches!(
+            PREDEFINED[row].1,
+            P::Byte
+                | P::CBool
+                | P::CxxBool
+                | P::Logical
+                | P::Logical1
+                | P::Logical2
+                | P::Logical4
+                | P::Logical8
+        );
+        if is_comparable && handle >> 26 == 0x13 {
+            sizes[(handle & 0xff) as usize] = (handle >> 8) as u8;
+        }
+        row += 1;
+    }
+    sizes
+};
+
+/// The length of an element without gaps; `None` for all datatypes but predefined ones.
+pub fn gapless_len(datatype: MPI_Datatype) -> Option<usize> {
+    len_in(&GAPLESS_HANDLES, datatype)
+}
+
+/// The length of a byte or logical that the processor compares and swaps at once; `None` for all other datatypes.
+pub fn comparable_len(datatype: MPI_Datatype) -> Option<usize> {
+    len_in(&COMPARABLE_HANDLES, datatype)
+}
+
+/// The length of an integer that the processor changes at once; `None` for all other datatypes.
+#[inline(always)]
+pub fn integer_len(datatype: MPI_Datatype) -> Option<usize> {
+    len_in(&INTEGER_HANDLES, datatype)
+}
+
+/// The handles of which `sizes` tells a length, by their low bytes; elsewhere what no handle with that
+/// low byte is.
+const fn exact_handles(sizes: &[u8; 256]) -> [u32; 256] {
+    let mut handles = [0; 256];
+    let mut low = 0;
+    while low < 256 {
+        handles[low] = match sizes[low] {
+            0 => !(low as u32),
+            size => 0x4c00_0000 | (size as u32) << 8 | low as u32,
+        };
+        low += 1;
+    }
+    handles
+}
+
+static GAPLESS_HANDLES: [u32; 256] = exact_handles(&GAPLESS);
+static INTEGER_HANDLES: [u32; 256] = exact_handles(&INTEGERS);
+static COMPARABLE_HANDLES: [u32; 256] = exact_handles(&COMPARABLE);
+
+/// The length that stands in a handle, if it is exactly that of the table.
+#[inline(always)]
+fn len_in(handles: &[u32; 256], datatype: MPI_Datatype) -> Option<usize> {
+    let right = handles[(datatype & 0xff) as usize] == datatype as u32;
+    right.then_some((datatype >> 8 & 0xff) as usize)
+}
+
+/// Objects of the predefined handles, by their low byte.
+fn predefined_objects() -> Vec<Option<TypeObject>> {
+    let mut objects: Vec<Option<TypeObject>> = (0..256).map(|_| None).collect();
+    for &(handle, predefined) in PREDEFINED {
+        if predefined_index(handle, Type::Datatype).is_some() {
+            let object = TypeObject::new(Datatype::predefined(predefined));
+            objects[(handle & 0xff) as usize] = Some(object);
+        }
+    }
+    objects[(predefined::MPI_LB & 0xff) as usize] = Some(TypeObject::new(Datatype::lower_bound()));
+    objects[(predefined::MPI_UB & 0xff) as usize] = Some(TypeObject::new(Datatype::upper_bound()));
+    objects
+}
+
+/// Datatypes made at run time, and before them the pairs with gaps.
+fn first_objects() -> HandleTable<TypeObject> {
+    let table = HandleTable::new(Type::Datatype);
+    let pairs = PREDEFINED.iter().filter(|(handle, _)| *handle < 0);
+    let mut pairs: Vec<_> = pairs.collect();
+    pairs.sort_by_key(|(handle, _)| *handle);
+    debug_assert_eq!(pairs.len(), PAIRS as usize);
+    for (handle, predefined) in pairs {
+        let object = TypeObject::new(Datatype::predefined(*predefined));
+        let given = table.insert(Arc::new(object));
+        debug_assert_eq!(given, Some(*handle));
+    }
+    table
+}
+
+/// The datatypes that have a handle, but for those that [`predefined_objects`] makes.
+#[inline(always)]
+fn made() -> &'static HandleTable<TypeObject> {
+    LIBRARY.datatypes.get_or_init(first_objects)
+}
+
+/// Makes the predefined datatypes, before threads come that would meet over who does.
+pub fn prepare() {
+    LIBRARY.predefined_datatypes.get_or_init(predefined_objects);
+    made();
+}
+
+/// Whether a handle is predefined and so can't be freed.
+pub fn is_predefined(handle: MPI_Datatype) -> bool {
+    let first = predefined::MPI_FLOAT_INT;
+    predefined_index(handle, Type::Datatype).is_some()
+        || (first..first + PAIRS as c_int).contains(&handle)
+}
+
+/// The datatype behind a handle.
+pub fn object(handle: MPI_Datatype) -> Result<&'static TypeObject> {
+    object_named(handle, "datatype")
+}
+
+/// As [`object`], of the parameter `name`.
+#[inline(always)]
+pub fn object_named(handle: MPI_Datatype, name: &str) -> Result<&'static TypeObject> {
+    match early(handle) {
+        Some(object) => Ok(object),
+        None => late(handle, name),
+    }
+}
+
+/// The datatypes that most programs use, in the fewest instructions.
+#[inline(always)]
+fn early(handle: MPI_Datatype) -> Option<&'static TypeObject> {
+    if handle as u32 >> 26 == 0x13 {
+        let all = LIBRARY.predefined_datatypes.get()?;
+        return all[(handle & 0xff) as usize]
+            .as_ref()
+            .filter(|_| exact(handle));
+    }
+    LIBRARY.datatypes.get()?.get_early(handle)
+}
+
+#[inline(never)]
+fn late(handle: MPI_Datatype, name: &str) -> Result<&'static TypeObject> {
+    let found = if handle as u32 >> 26 == 0x13 {
+        let object = LIBRARY.predefined_datatypes.get_or_init(predefined_objects)
+            [(handle & 0xff) as usize]
+            .as_ref();
+        object.filter(|_| exact(handle))
+    } else {
+        made().get(handle)
+    };
+    found.ok_or_else(|| invalid_named(handle, name))
+}
+
+/// Keeps what is behind a handle alive over callbacks, which may free it.
+pub fn hold(handle: MPI_Datatype) -> Option<Arc<TypeObject>> {
+    made().get_arc(handle)
+}
+
+/// Whether a handle with the type bits of a predefined one is one in all its bits.
+#[inline(always)]
+fn exact(handle: MPI_Datatype) -> bool {
+    static SIZES: [u8; 256] = GAPLESS;
+    let low = (handle & 0xff) as usize;
+    handle as u32 & 0x03ff_ff00 == u32::from(SIZES[low]) << 8
+}
+
+/// A handle for a datatype made at run time.
+pub fn insert(object: TypeObject) -> Result<MPI_Datatype> {
+    made().insert(Arc::new(object)).ok_or_else(|| {
+        Error::new(
+            Class::NoMem,
+            "all 67,108,864 datatype handles are in use; free some",
+        )
+    })
+}
+
+/// Calls `call`, a function of the program's, with a handle of the datatype: `likely` if it is one; else another that the
+/// program has; else, when the program has freed them all, one for the time of the call. Until it returns no other datatype
+/// gets that handle, whoever frees it meanwhile.
+///
+/// # Errors
+/// There is no handle left to be had; then nothing is called.
+pub fn with_handle<T>(
+    datatype: &Datatype,
+    likely: MPI_Datatype,
+    call: impl FnOnce(MPI_Datatype) -> T,
+) -> Result<T> {
+    let is_it = |object: &TypeObject| object.datatype.same(datatype);
+    if predefined_index(likely, Type::Datatype).is_some() && object(likely).is_ok_and(is_it) {
+        return Ok(call(likely));
+    }
+    let begin = |object: &TypeObject| is_it(object) && object.begin_use();
+    let handle = if made().is(likely, begin) {
+        likely
+    } else if let Constructor::Named(predefined) = *datatype.constructor()
+        && let Some((handle, _)) = PREDEFINED.iter().find(|row| row.1 == predefined)
+    {
+        // Those of Fortran's parameterised types have handles of their own.
+        return Ok(call(*handle));
+    } else if let Some(handle) = made().find(begin) {
+        handle
+    } else {
+        let object = TypeObject::new(datatype.clone());
+        // It goes when the function has returned.
+        let _ = object.begin_use() && object.free();
+        insert(object)?
+    };
+    let done = call(handle);
+    made().is(handle, TypeObject::end_use);
+    take_if_over(handle);
+    Ok(done)
+}
+
+/// Takes a handle that is free and of no use any more out of the table.
+fn take_if_over(handle: MPI_Datatype) {
+    drop(made().remove_if(handle, TypeObject::is_over));
+}
+
+/// Gives a duplicate the attributes that the copy callbacks want it to have.
+pub fn copy_attributes(from: MPI_Datatype, to: MPI_Datatype) -> Result<()> {
+    let _held = (hold(from), hold(to));
+    object(from)?
+        .attributes
+        .copy_all(&from, &object(to)?.attributes, &to)
+}
+
+/// Frees a handle, after the attributes' delete callbacks. The datatype lives on where it is used, and the handle until
+/// functions of the program have returned that have got it by [`with_handle`].
+pub fn remove(handle: MPI_Datatype) -> Result<Arc<TypeObject>> {
+    if is_predefined(handle) {
+        return Err(Error::new(
+            Class::Type,
+            "a predefined datatype cannot be freed",
+        ));
+    }
+    if let Some(gone) = made().remove_if(handle, TypeObject::is_unused) {
+        return Ok(gone);
+    }
+    let object = hold(handle).ok_or_else(|| invalid(handle))?;
+    object.attributes.delete_all(&handle)?;
+    // A callback may have freed it already, and even have made another with its number.
+    let frees = |still: &TypeObject| std::ptr::eq(still, &raw const *object) && still.free();
+    if !made().is(handle, frees) {
+        return Err(invalid(handle));
+    }
+    take_if_over(handle);
+    Ok(object)
+}
+
+impl F90 {
+    fn make(self) -> Result<Datatype> {
+        match self {
+            F90::Real(p, r) => Datatype::f90_real(p, r),
+            F90::Complex(p, r) => Datatype::f90_complex(p, r),
+            F90::Integer(r) => Datatype::f90_integer(r),
+        }
+    }
+
+    /// The handle of such a type, the same each time.
+    pub fn handle(self) -> Result<MPI_Datatype> {
+        let mut known = LIBRARY.fortran_types.lock();
+        if let Some((_, handle)) = known.iter().find(|(f90, _)| *f90 == self) {
+            return Ok(*handle);
+        }
+        let handle = insert(TypeObject::new(self.make()?))?;
+        known.push((self, handle));
+        Ok(handle)
+    }
+}
+
+#[cold]
+fn invalid(handle: MPI_Datatype) -> Error {
+    invalid_named(handle, "datatype")
+}
+
+#[cold]
+fn invalid_named(handle: MPI_Datatype, name: &str) -> Error {
+    let what = if handle == MPI_DATATYPE_NULL {
+        format!("{name} is MPI_DATATYPE_NULL")
+    } else {
+        format!("datatype {handle:#x} does not exist; it was never made, or has been freed")
+    };
+    Error::new(Class::Type, what)
+}
+
+/// Whether an address is neither NULL nor `MPI_IN_PLACE`, which is -1 in one ABI and 1 in the others: one comparison finds
+/// all three. What else it finds is worth a second look, too.
+#[inline(always)]
+pub fn may_be_data(address: *const c_void) -> bool {
+    address.addr() as isize > 1
+}
+
+/// Length of the data if it needs no second look: some elements, without gaps, of a predefined type.
+#[inline(always)]
+pub fn plain_len(buf: *const c_void, count: c_int, datatype: MPI_Datatype) -> Option<usize> {
+    // Before the look at the table: two conditions that follow each other are computed both, and then put together.
+    if !may_be_data(buf) {
+        return None;
+    }
+    let size = len_in(&GAPLESS_HANDLES, datatype)?;
+    (count > 0).then(|| count as usize * size)
+}
+
+/// As [`plain_len`] of messages, which may be without data; then `buf` may be NULL.
+#[inline(always)]
+pub fn message_len(buf: *const c_void, count: c_int, datatype: MPI_Datatype) -> Option<usize> {
+    if !may_be_data(buf) {
+        return empty_len(buf, count, datatype);
+    }
+    let size = len_in(&GAPLESS_HANDLES, datatype)?;
+    (count >= 0).then(|| count as usize * size)
+}
+
+/// [`message_len`] of those without data, whose place is NULL as a rule.
+#[cold]
+#[inline(never)]
+fn empty_len(buf: *const c_void, count: c_int, datatype: MPI_Datatype) -> Option<usize> {
+    len_in(&GAPLESS_HANDLES, datatype)?;
+    (buf.is_null() && count == 0).then_some(0)
+}
+
+/// As [`message_len`], of a count that a function with ints has widened, or of a large one: more than an int
+/// counts is worth a second look.
+#[inline(always)]
+pub fn message_len_large(
+    buf: *const c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+) -> Option<usize> {
+    message_len(buf, c_int::try_from(count).ok()?, datatype)
+}
+
+/// The buffer that a program passes as `buf, count, datatype`.
+///
+/// # Errors
+/// Of class `Count` for a negative count, `Type` for a datatype that doesn't exist or is not
+/// committed, `Buffer` for NULL or `MPI_IN_PLACE` with data.
+///
+/// # Safety
+/// As for [`Buffer::typed`].
+#[inline]
+pub unsafe fn buffer(
+    buf: *const c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+) -> Result<Buffer> {
+    match message_len_large(buf, count, datatype) {
+        // SAFETY: as for this function.
+        Some(len) => Ok(unsafe { Buffer::bytes(buf.cast_mut().cast(), len) }),
+        // SAFETY: as for this function.
+        None => unsafe { buffer_checked(buf, count, datatype) },
+    }
+}
+
+/// # Safety
+/// As for [`buffer`].
+#[inline(never)]
+unsafe fn buffer_checked(
+    buf: *const c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+) -> Result<Buffer> {
+    let (count, datatype) = checked(count, datatype)?;
+    check_address(buf, count, datatype)?;
+    // SAFETY: as for `buffer`.
+    Ok(unsafe { Buffer::typed(buf.cast_mut().cast(), count, datatype) })
+}
+
+/// Checks a count and a datatype that are to be communicated.
+#[inline]
+pub fn checked(count: MPI_Count, datatype: MPI_Datatype) -> Result<(usize, &'static Datatype)> {
+    // Of predefined types without gaps no more than an int counts is too much.
+    if len_in(&GAPLESS_HANDLES, datatype).is_some()
+        && let Ok(some) = u32::try_from(count)
+        && let Some(object) = early(datatype)
+    {
+        return Ok((some as usize, &object.datatype));
+    }
+    checked_further(count, datatype)
+}
+
+#[inline(never)]
+fn checked_further(count: MPI_Count, datatype: MPI_Datatype) -> Result<(usize, &'static Datatype)> {
+    let Ok(count) = usize::try_from(count) else {
+        return Err(Error::new(
+            Class::Count,
+            format!("count is {count}; it must be 0 or more"),
+        ));
+    };
+    let object = object(datatype)?;
+    if !object.datatype.is_committed() {
+        return Err(Error::new(
+            Class::Type,
+            format!(
+                "datatype {datatype:#x} ({}) is not committed; call MPI_Type_commit first",
+                object.datatype
+            ),
+        ));
+    }
+    object.datatype.total(count, 1)?;
+    Ok((count, &object.datatype))
+}
+
+/// Returns the [`buffer`] of a message to or from a rank, or an empty one for `MPI_PROC_NULL` (`rank` is `None`).
+///
+/// # Errors
+/// Of class `Count` for a negative count, `Type` for a datatype that doesn't exist or is not committed, unless
+/// there are no elements of `MPI_DATATYPE_NULL`; `Buffer` for NULL or `MPI_IN_PLACE` with data for a rank.
+///
+/// # Safety
+/// As for [`Buffer::typed`].
+#[inline(always)]
+pub unsafe fn buffer_for<Rank>(
+    rank: Option<Rank>,
+    buf: *const c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+) -> Result<Buffer> {
+    if rank.is_none() {
+        check_nobody(count, datatype)?;
+        return Ok(Buffer::EMPTY);
+    }
+    match message_len_large(buf, count, datatype) {
+        // SAFETY: as for this function.
+        Some(len) => Ok(unsafe { Buffer::bytes(buf.cast_mut().cast(), len) }),
+        None if is_untyped(count, datatype) => Ok(Buffer::EMPTY),
+        // SAFETY: as for this function.
+        None => unsafe { buffer_checked(buf, count, datatype) },
+    }
+}
+
+/// Checks the count and datatype of a message to or from `MPI_PROC_NULL`.
+///
+/// # Errors
+/// Those of [`checked`].
+#[inline]
+pub fn check_nobody(count: MPI_Count, datatype: MPI_Datatype) -> Result<()> {
+    match is_untyped(count, datatype) {
+        true => Ok(()),
+        false => checked(count.min(0), datatype).map(drop),
+    }
+}
+
+/// Whether a message has no elements and, as MPICH lets it, no datatype.
+pub fn is_untyped(count: MPI_Count, datatype: MPI_Datatype) -> bool {
+    count == 0 && datatype == MPI_DATATYPE_NULL
+}
+
+/// Refuses `MPI_IN_PLACE` for data, and NULL unless its addresses are absolute (`MPI_BOTTOM`).
+pub fn check_address(buf: *const c_void, count: usize, datatype: &Datatype) -> Result<()> {
+    if may_be_data(buf) || count == 0 || datatype.size() == 0 {
+        return Ok(());
+    }
+    demand_memory("the buffer", buf, Class::Buffer)?;
+    if buf.is_null() && datatype.true_lb() == 0 {
+        return Err(Error::new(
+            Class::Buffer,
+            format!(
+                "the buffer is NULL, but {count} elements of {} bytes are to be moved",
+                datatype.size()
+            ),
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_predefined_handle_finds_its_type_and_no_other_does() {
+        for &(handle, predefined) in PREDEFINED {
+            let object = object(handle).unwrap_or_else(|error| panic!("{handle:#x}: {error:?}"));
+            assert_eq!(object.datatype.as_predefined(), Some(predefined));
+            assert!(is_predefined(handle));
+            if handle > 0 {
+                assert_eq!(object.datatype.size(), (handle >> 8 & 0xff) as usize);
+            }
+            assert!(remove(handle).is_err());
+        }
+        for wrong in [
+            0,
+            1,
+            -1,
+            MPI_DATATYPE_NULL,
+            predefined::MPI_INT + 0x100,
+            0x4c00_00ff,
+            predefined::MPI_SUM,
+        ] {
+            assert_eq!(
+                object(wrong).err().map(|e| e.class()),
+                Some(Class::Type),
+                "{wrong:#x}"
+            );
+        }
+    }
+}

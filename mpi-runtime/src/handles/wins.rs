@@ -1,0 +1,146 @@
+//! Windows by handle.
+
+use std::ffi::c_int;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use crate::settings::hints::Hints;
+use mpi_core::process::foreign::Uses;
+use mpi_core::{Class, Error, Result};
+use mpi_rma::Window;
+use parking_lot::Mutex;
+
+use crate::handles::attribute_value::Store;
+use crate::handles::handler::{Attached, FATAL};
+use crate::handles::predefined::{MPI_Aint, MPI_WIN_NULL, MPI_Win};
+use crate::handles::{self, HandleTable, Type};
+
+/// A window that has a handle.
+pub struct WinObject {
+    /// The window.
+    pub window: Window,
+    /// Its error handler.
+    pub errhandler: Mutex<Attached>,
+    /// Whether the program has set it.
+    pub handler_chosen: AtomicBool,
+    /// Its attributes, but for the predefined ones.
+    pub attributes: Store,
+    /// Its hints, as far as they are understood.
+    pub hints: Mutex<Hints>,
+    /// The values of its predefined attributes, but for the base.
+    pub values: Values,
+    /// Members of other jobs stay connected as long as it lives.
+    uses: OnceLock<Uses>,
+}
+
+/// The values of a window's predefined attributes (section 11.2.6), in the ABI's numbers. Programs get their addresses.
+#[derive(Clone, Copy, Debug)]
+pub struct Values {
+    /// `MPI_WIN_SIZE`.
+    pub size: MPI_Aint,
+    /// `MPI_WIN_DISP_UNIT`.
+    pub unit: c_int,
+    /// `MPI_WIN_CREATE_FLAVOR`.
+    pub flavor: c_int,
+    /// `MPI_WIN_MODEL`.
+    pub model: c_int,
+}
+
+static MADE: HandleTable<WinObject> = HandleTable::new(Type::Win);
+
+impl WinObject {
+    /// With the initial error handler (section 8.3).
+    pub fn new(window: Window, hints: Hints, values: Values) -> WinObject {
+        WinObject {
+            errhandler: Mutex::new(FATAL),
+            handler_chosen: AtomicBool::new(false),
+            attributes: Store::new(),
+            hints: Mutex::new(hints),
+            values,
+            uses: OnceLock::new(),
+            window,
+        }
+    }
+}
+
+/// The window behind a handle.
+#[inline(always)]
+pub fn get(handle: MPI_Win) -> Result<&'static WinObject> {
+    MADE.get(handle).ok_or_else(|| invalid(handle))
+}
+
+/// As [`get`], to be kept over callbacks, which may free the window.
+pub fn hold(handle: MPI_Win) -> Result<Arc<WinObject>> {
+    MADE.get_arc(handle).ok_or_else(|| invalid(handle))
+}
+
+/// The windows whose handles come first, as [`quick`] finds them.
+static FIRST: [AtomicPtr<Window>; 4096] = [const { AtomicPtr::new(ptr::null_mut()) }; 4096];
+
+#[inline(always)]
+fn first(handle: MPI_Win) -> Option<&'static AtomicPtr<Window>> {
+    let index = (handle as u32).wrapping_sub(handles::made(Type::Win, 0) as u32);
+    FIRST.get(index as usize)
+}
+
+/// The window behind a handle if it is one of those, without a word about why there is none.
+/// MPI is up if there is one.
+#[inline(always)]
+pub fn quick(handle: MPI_Win) -> Option<&'static Window> {
+    // SAFETY: there from `insert` to `remove`, which frees it; a program that uses a window meanwhile
+    // is wrong.
+    unsafe { first(handle)?.load(Ordering::Acquire).as_ref() }
+}
+
+/// Has [`quick`] find nothing any more, so that calls after `MPI_Finalize` go the long way, which
+/// says what is wrong with them.
+pub fn forget() {
+    for place in &FIRST {
+        place.store(ptr::null_mut(), Ordering::Release);
+    }
+}
+
+/// A handle for a window.
+pub fn insert(object: WinObject) -> Result<MPI_Win> {
+    if let Some(runtime) = crate::lifecycle::runtime::running() {
+        let foreign = runtime.process.foreign();
+        let window = &object.window;
+        if let Ok(group) = window.group() {
+            let uses = foreign.use_peers(window.owner(), group.peers());
+            let _ = object.uses.set(uses);
+        }
+    }
+    let object = Arc::new(object);
+    let handle = MADE.insert(object.clone()).ok_or_else(|| {
+        Error::new(
+            Class::NoMem,
+            "all 67,108,864 window handles are in use; free some",
+        )
+    })?;
+    if let Some(place) = first(handle) {
+        place.store((&raw const object.window).cast_mut(), Ordering::Release);
+    }
+    Ok(handle)
+}
+
+/// Takes a window out.
+pub fn remove(handle: MPI_Win) -> Result<Arc<WinObject>> {
+    let removed = MADE.remove(handle).ok_or_else(|| invalid(handle))?;
+    if let Some(place) = first(handle) {
+        // Unless its handle has been given to another already.
+        let own = (&raw const removed.window).cast_mut();
+        let _ = place.compare_exchange(own, ptr::null_mut(), Ordering::AcqRel, Ordering::Relaxed);
+    }
+    Ok(removed)
+}
+
+#[cold]
+fn invalid(handle: MPI_Win) -> Error {
+    let what = if handle == MPI_WIN_NULL {
+        "win is MPI_WIN_NULL".to_string()
+    } else {
+        format!("window {handle:#x} does not exist; it was never made, or has been freed")
+    };
+    Error::new(Class::Win, what)
+}

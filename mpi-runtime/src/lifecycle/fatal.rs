@@ -1,0 +1,104 @@
+//! The end of the job by an error.
+
+use std::ffi::c_int;
+use std::io::Write as _;
+use std::sync::Arc;
+
+use mpi_core::comm::Comm;
+use mpi_core::group::Group;
+use mpi_core::{Class, Error};
+
+use crate::lifecycle::library::LIBRARY;
+
+/// Whom to tell when this process ends the job; the first call counts.
+pub fn set_launcher(launcher: Arc<pmi::Client>) {
+    let _ = LIBRARY.launcher.set(launcher);
+}
+
+unsafe extern "C" {
+    static stdout: *mut libc::FILE;
+}
+
+/// Writes `text` to standard error in one piece, so that lines of several ranks don't mix.
+pub fn complain(text: &str) {
+    // Nobody is left to be told when standard error is closed.
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// Ends the job with `code`: tells the launcher, which ends the other processes.
+pub fn abort(code: c_int) -> ! {
+    end(code, None)
+}
+
+/// Ends the processes of a communicator with `code`, or the whole job if the launcher ends jobs that lose a process
+/// (MPI-5.0 section 11.4.2).
+pub fn abort_on(comm: &Comm, code: c_int) -> ! {
+    let size = LIBRARY.launcher.get().map_or(0, |launcher| launcher.size());
+    let remote = comm.remote().into_iter().flat_map(Group::peers);
+    // Processes of other jobs have larger numbers.
+    let peers = comm
+        .local()
+        .peers()
+        .chain(remote)
+        .filter(|peer| *peer < size);
+    let mut ranks: Vec<u32> = peers.collect();
+    ranks.sort_unstable();
+    ranks.dedup();
+    end(
+        code,
+        Some(&ranks).filter(|ranks| ranks.len() < size as usize),
+    )
+}
+
+/// Asks the launcher whether `MPI_Abort` ended a process of the job. Returns false if the launcher can't say.
+pub fn is_aborted(rank: u32) -> bool {
+    let launcher = LIBRARY.launcher.get().filter(|one| rank < one.size());
+    launcher.is_some_and(|launcher| launcher.is_aborted(rank).unwrap_or(false))
+}
+
+fn end(code: c_int, ranks: Option<&Vec<u32>>) -> ! {
+    // SAFETY: `stdout` is the C library's own variable and always valid; what the program printed
+    // shall not get lost.
+    unsafe { libc::fflush(stdout) };
+    let code = match code & 0xff {
+        0 => 1,
+        code => code,
+    };
+    if let Some(launcher) = LIBRARY.launcher.get() {
+        // A launcher that can't be told sees this process end without MPI_Finalize.
+        let _ = match ranks {
+            Some(ranks) => launcher.abort_some(code, ranks),
+            None => launcher.abort(code, ""),
+        };
+    }
+    // SAFETY: ends the process at once: handlers of the program that expect a working MPI don't
+    // run.
+    unsafe { libc::_exit(code) }
+}
+
+/// Changes the class of a loss to [`Class::ProcAborted`] if the launcher says that `MPI_Abort` ended the process.
+#[cold]
+pub fn with_cause(error: Error) -> Error {
+    if error.class() != Class::ProcFailed {
+        return error;
+    }
+    // The text of a loss begins with the process.
+    let (_, rest) = error.detail().split_once("process ").unwrap_or_default();
+    let (peer, rest) = rest.split_once(' ').unwrap_or_default();
+    let is_loss = rest.starts_with("is lost: ") || rest.starts_with("of the job is lost: ");
+    let peer = Some(peer)
+        .filter(|_| is_loss)
+        .and_then(|peer| peer.parse().ok());
+    match peer.filter(|peer| is_aborted(*peer)) {
+        Some(peer) => {
+            let detail =
+                format!("process {peer} was ended by MPI_Abort on one of its communicators");
+            let aborted = Error::new(Class::ProcAborted, detail);
+            match error.origin() {
+                Some(owner) => aborted.on(owner),
+                None => aborted,
+            }
+        }
+        None => error,
+    }
+}

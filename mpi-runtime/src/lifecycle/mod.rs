@@ -1,0 +1,12 @@
+//! The process between `MPI_Init` and `MPI_Finalize`: bringing MPI up and down, and the end of the job by an error.
+
+mod failures;
+pub mod fatal;
+pub mod identity;
+pub mod init;
+pub mod library;
+pub mod progress_thread;
+pub mod psets;
+pub mod runtime;
+pub mod thread_level;
+pub mod wait_report;

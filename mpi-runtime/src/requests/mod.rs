@@ -1,0 +1,597 @@
+//! Requests by handle.
+//!
+//! A request handle is one of four things: null; *ready*, the one handle of all operations that were
+//! complete when they were started; an operation of the process, by its number; or one of the ABI's
+//! own kinds (persistent and generalized requests), in the upper half of the numbers.
+
+pub mod any;
+pub mod bsend;
+pub mod flush;
+pub mod grequests;
+pub mod interrupted;
+pub mod lists;
+pub mod object;
+pub mod own_request;
+pub mod partitioned;
+pub mod persistent;
+pub mod persistent_collective;
+pub mod polled;
+pub mod sendrecv;
+pub mod start;
+
+use std::ffi::c_int;
+use std::sync::Arc;
+
+use mpi_core::process::Vcis;
+use mpi_core::{Class, Error, Request, RequestId, Result, Status};
+
+use crate::handles::predefined::{MPI_REQUEST_NULL, MPI_Request};
+use crate::handles::{HandleTable, Type, made, made_index};
+use crate::lifecycle::runtime::{Runtime, running, runtime};
+use crate::mpix::polling;
+use crate::requests::grequests::Generalized;
+use crate::requests::object::Object;
+use crate::requests::own_request::Ended;
+use crate::requests::persistent::Active;
+
+/// The handle of operations that were complete when they were started.
+pub const READY: MPI_Request = 0x6c00_0000;
+
+/// The handle of an operation that may have been complete when it was started.
+#[inline(always)]
+pub fn handle(started: Option<RequestId>) -> MPI_Request {
+    match started {
+        Some(id) => made(Type::Request, id.index()),
+        None => READY,
+    }
+}
+
+/// Set in the numbers of the ABI's own kinds.
+const OWN: MPI_Request = RequestId::LIMIT as MPI_Request;
+
+/// Whether a handle can only be that of one of the ABI's own kinds.
+#[inline(always)]
+pub fn is_own(handle: MPI_Request) -> bool {
+    handle & !(OWN - 1) == made(Type::Request, RequestId::LIMIT)
+}
+
+/// Requests of the ABI's own kinds, by their handles without [`OWN`], while MPI is up.
+fn objects() -> Option<&'static HandleTable<Object>> {
+    running().map(|runtime| &runtime.requests)
+}
+
+/// The generalized request behind a handle.
+pub fn generalized(handle: MPI_Request) -> Option<&'static Generalized> {
+    match object(handle)? {
+        Object::Generalized(generalized) => Some(generalized),
+        Object::Persistent(_) | Object::Other(_) => None,
+    }
+}
+
+/// A handle for a request of one of the ABI's own kinds.
+pub fn insert(object: Object) -> Result<MPI_Request> {
+    insert_arc(Arc::new(object))
+}
+
+/// The same for one that is kept elsewhere, too.
+pub fn insert_arc(object: Arc<Object>) -> Result<MPI_Request> {
+    let full = || {
+        Error::new(
+            Class::NoMem,
+            "all 33,554,432 persistent and generalized requests are in use; free some",
+        )
+    };
+    let objects = &runtime()?.requests;
+    let handle = objects.insert(object).ok_or_else(full)?;
+    if handle & OWN != 0 {
+        objects.remove(handle);
+        return Err(full());
+    }
+    Ok(handle | OWN)
+}
+
+/// The request behind a handle, if it is one of these.
+#[inline]
+pub fn object(handle: MPI_Request) -> Option<&'static Object> {
+    if handle & OWN == 0 {
+        return None;
+    }
+    objects()?.get(handle & !OWN)
+}
+
+/// As [`object`], to be kept: callbacks of the program may free the handle.
+fn object_arc(handle: MPI_Request) -> Option<Arc<Object>> {
+    objects()?.get_arc(handle & !OWN)
+}
+
+/// What a handle names.
+#[derive(Clone, Copy)]
+pub enum Named {
+    /// Nothing.
+    Null,
+    /// A complete operation without a result.
+    Ready,
+    /// An operation of the process.
+    Operation(RequestId),
+    /// A request of the ABI's own kinds, by its handle.
+    Own(MPI_Request),
+}
+
+impl Named {
+    /// The operation of the process that completes it, if there is one.
+    #[inline]
+    pub(crate) fn operation(self) -> Option<RequestId> {
+        match self {
+            Named::Operation(id) => Some(id),
+            Named::Own(handle) => match object(handle)? {
+                Object::Persistent(persistent) => persistent.operation(),
+                Object::Generalized(_) | Object::Other(_) => None,
+            },
+            Named::Null | Named::Ready => None,
+        }
+    }
+
+    /// The generalized request that it is, if it is one.
+    fn generalized(self) -> Option<&'static Generalized> {
+        match self {
+            Named::Own(handle) => generalized(handle),
+            Named::Null | Named::Ready | Named::Operation(_) => None,
+        }
+    }
+
+    /// Whether there is nothing to complete: it is null, or persistent and inactive.
+    #[inline]
+    pub fn is_idle(self) -> bool {
+        match self {
+            Named::Null => true,
+            Named::Ready | Named::Operation(_) => false,
+            Named::Own(handle) => match object(handle) {
+                Some(Object::Persistent(persistent)) => !persistent.is_active(),
+                Some(Object::Other(other)) => other.is_idle(),
+                _ => false,
+            },
+        }
+    }
+
+    /// Whether the handle still names a request when that has completed: persistent ones stay. To be asked before
+    /// the result is taken.
+    #[inline]
+    pub fn stays(self) -> bool {
+        match self {
+            Named::Own(handle) => match object(handle) {
+                Some(Object::Persistent(_)) => true,
+                Some(Object::Other(other)) => other.is_persistent(),
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+}
+
+impl Runtime {
+    /// The operation of the process that a request handle names, if it names one.
+    #[inline(always)]
+    pub fn operation(&self, handle: MPI_Request) -> Option<(RequestId, &Request)> {
+        let id = made_index(handle, Type::Request).and_then(RequestId::from_index)?;
+        let request = self.process.request(id)?;
+        request.is_live().then_some((id, request))
+    }
+
+    /// What a request handle names; an error if that does not exist.
+    #[inline(always)]
+    pub fn named(&self, handle: MPI_Request) -> Result<Named> {
+        if let Some((id, _)) = self.operation(handle) {
+            return Ok(Named::Operation(id));
+        }
+        match handle {
+            MPI_REQUEST_NULL => Ok(Named::Null),
+            READY => Ok(Named::Ready),
+            _ => own(handle),
+        }
+    }
+
+    /// Whether a request is complete. Null and inactive ones are.
+    #[inline]
+    pub fn is_complete(&self, named: Named) -> bool {
+        let id = match named {
+            Named::Null | Named::Ready => return true,
+            Named::Operation(id) => id,
+            Named::Own(handle) => match object(handle) {
+                None => return true,
+                Some(Object::Generalized(request)) => return request.is_complete(),
+                Some(Object::Other(request)) => return request.is_complete(&self.process),
+                Some(Object::Persistent(request)) => match request.operation() {
+                    None => return true,
+                    Some(id) => id,
+                },
+            },
+        };
+        self.process
+            .request(id)
+            .is_none_or(|request| request.is_done())
+    }
+
+    /// Why a receive from any source that is not complete can't be relied on to be: see
+    /// [`Process::interruption`](mpi_core::Process::interruption).
+    #[cold]
+    pub fn interruption(&self, named: Named) -> Option<Error> {
+        self.process.interruption(named.operation()?)
+    }
+
+    /// Whether anything is lost, so that it is to be asked for that.
+    #[inline]
+    pub fn has_losses(&self) -> bool {
+        self.process.losses() != 0
+    }
+
+    /// Takes the result of a complete request and frees it, unless it [stays](Named::stays). One that was inactive when
+    /// it was found complete may have been started by another thread since: then there is no result, and it stays active.
+    #[inline]
+    pub fn take(&self, named: Named) -> Result<Ended> {
+        match named {
+            Named::Null => Ok(Ended::EMPTY),
+            Named::Ready => Ok(Ended {
+                status: Some(Status::EMPTY),
+                error: None,
+            }),
+            Named::Operation(id) => self.take_operation(id),
+            Named::Own(handle) => self.take_own(handle),
+        }
+    }
+
+    /// As [`Runtime::take`], for an operation that ended without error; `None` for all else.
+    #[inline(always)]
+    pub fn take_well(&self, named: Named) -> Option<Status> {
+        match named {
+            Named::Operation(id) => self.process.finish_well(id),
+            _ => None,
+        }
+    }
+
+    fn take_operation(&self, id: RequestId) -> Result<Ended> {
+        let owner = self.process.request(id).map(|request| request.owner());
+        let (status, error) = self.process.finish(id)?;
+        let error = error.map(|error| match owner {
+            Some(owner) => error.on(owner),
+            None => error,
+        });
+        Ok(Ended {
+            status: Some(status),
+            error,
+        })
+    }
+
+    #[inline(never)]
+    fn take_own(&self, handle: MPI_Request) -> Result<Ended> {
+        let Some(found) = object_arc(handle) else {
+            return Ok(Ended::EMPTY);
+        };
+        match &*found {
+            Object::Persistent(persistent) => match persistent.end_complete(|id| {
+                let request = self.process.request(id);
+                request.is_none_or(|request| request.is_done())
+            }) {
+                Active::No => Ok(Ended::EMPTY),
+                Active::Complete(status) => Ok(Ended {
+                    status: Some(status),
+                    error: None,
+                }),
+                Active::Operation(id) => self.take_operation(id),
+            },
+            // The handle is invalid before the callbacks are called: they may use MPI.
+            Object::Generalized(generalized) => {
+                if self.requests.remove(handle & !OWN).is_none() {
+                    return Ok(Ended::EMPTY);
+                }
+                let (status, queried) = generalized.query();
+                let freed = generalized.free();
+                // The last callback's error counts; but none shall be lost.
+                let error = freed.err().or(queried.err());
+                let error = error.or_else(|| generalized.take_failure());
+                Ok(Ended {
+                    status: Some(status),
+                    error,
+                })
+            }
+            Object::Other(other) => {
+                let ended = other.take(&self.process);
+                if !other.is_persistent() {
+                    self.requests.remove(handle & !OWN);
+                }
+                ended
+            }
+        }
+    }
+
+    /// The status of a complete request, which stays as it is; `None` if it is null or inactive.
+    pub fn peek(&self, named: Named) -> Result<Option<Status>> {
+        let status_of = |id| self.process.request(id).and_then(|request| request.peek());
+        Ok(match named {
+            Named::Null => None,
+            Named::Ready => Some(Status::EMPTY),
+            Named::Operation(id) => status_of(id),
+            Named::Own(handle) => match object_arc(handle).as_deref() {
+                None => None,
+                Some(Object::Persistent(persistent)) => match persistent.active() {
+                    Active::No => None,
+                    Active::Complete(status) => Some(status),
+                    // Another thread may have started it since it was found inactive, or completes it meanwhile.
+                    Active::Operation(id) => {
+                        status_of(id).filter(|_| persistent.operation() == Some(id))
+                    }
+                },
+                Some(Object::Generalized(generalized)) => {
+                    let (status, queried) = generalized.query();
+                    queried?;
+                    Some(status)
+                }
+                Some(Object::Other(other)) => other.peek(&self.process),
+            },
+        })
+    }
+
+    /// Waits until a request is complete.
+    #[inline(always)] // counted: tests/instructions.txt
+    pub fn wait_for(&self, named: Named) -> Result<()> {
+        let id = match named {
+            Named::Null | Named::Ready => return Ok(()),
+            Named::Operation(id) => id,
+            Named::Own(handle) => match named.operation() {
+                Some(id) => id,
+                None => {
+                    if let Some(Object::Other(other)) = object(handle) {
+                        return other.wait(&self.process);
+                    }
+                    return self.wait_for_generalized(&[named]);
+                }
+            },
+        };
+        let Some(request) = self.process.request(id) else {
+            return Ok(());
+        };
+        let done = || Ok(request.is_done().then_some(()));
+        self.process
+            .wait_unless(request.vci(), done, || self.process.check_interruption(id))
+    }
+
+    /// Waits until some generalized requests are complete.
+    fn wait_for_generalized(&self, all: &[Named]) -> Result<()> {
+        let by_function = self.wait_class(all).is_some();
+        // The program itself completes generalized requests, so losses of processes don't matter.
+        self.process.wait_despite_loss(0, || {
+            let pending = || all.iter().filter(|named| !self.is_complete(**named));
+            if by_function && pending().next().is_some() {
+                let left: Vec<&Generalized> =
+                    pending().filter_map(|one| one.generalized()).collect();
+                Generalized::wait_for(&left);
+            }
+            Ok(pending().next().is_none().then_some(()))
+        })
+    }
+
+    /// The class of those requests that are not complete, if they are generalized ones of one class which has a function to
+    /// wait for several.
+    fn wait_class(&self, all: &[Named]) -> Option<u64> {
+        let mut pending = all.iter().filter(|named| !self.is_complete(**named));
+        let class = pending.next()?.generalized()?.wait_class()?;
+        let same = |named: &Named| {
+            let request = named.generalized();
+            request.is_some_and(|request| request.wait_class() == Some(class))
+        };
+        pending.all(same).then_some(class)
+    }
+
+    /// Waits for several requests by the function of their class, if those that are not complete have one.
+    pub fn wait_by_class(&self, handles: &[MPI_Request]) -> Result<()> {
+        let first = handles.first().and_then(|handle| generalized(*handle));
+        // Most have none, and are not named for this.
+        if first.is_none_or(|request| request.wait_class().is_none()) {
+            return Ok(());
+        }
+        let all: Result<Vec<Named>> = handles.iter().map(|handle| self.named(*handle)).collect();
+        match all {
+            Ok(all) if self.wait_class(&all).is_some() => self.wait_for_generalized(&all),
+            // Who completes them tells of errors.
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits for one of several requests of `MPI_Waitall`.
+    ///
+    /// # Errors
+    /// [`Class::ProcFailedPending`] if it is not complete and any process is lost: another one may have failed then.
+    pub fn wait_in_list(&self, named: Named) -> Result<()> {
+        let operation = named.operation().and_then(|id| self.process.request(id));
+        match operation {
+            Some(request) => self.process.wait_in_list(request),
+            None if self.has_losses() && !self.is_complete(named) => {
+                Err(Error::new(Class::ProcFailedPending, "a process is lost"))
+            }
+            None => self.wait_for(named),
+        }
+    }
+
+    /// Calls the poll functions of generalized requests that are tested within such a function, where progress calls none.
+    pub fn poll_within(&self, all: &[Named]) {
+        for named in all {
+            if let Named::Own(handle) = *named
+                && polling::is_inside()
+                && let Some(request) = named.generalized()
+            {
+                poll(handle, request);
+            }
+        }
+    }
+
+    /// Waits for a request of a kind of its own and takes its result, in one go, and whether the handle
+    /// stays; `None` if it is none.
+    #[inline]
+    pub fn complete_other(&self, handle: MPI_Request) -> Option<Result<(Ended, bool)>> {
+        let Some(Object::Other(other)) = object(handle) else {
+            return None;
+        };
+        let persistent = other.is_persistent();
+        let ended = other.complete(&self.process);
+        if !persistent && ended.is_ok() {
+            self.requests.remove(handle & !OWN);
+        }
+        Some(ended.map(|ended| (ended, persistent)))
+    }
+
+    /// The VCIs on which to wait for any of several requests: those of the ones that are not complete.
+    pub fn vcis_of(&self, all: &[Named]) -> Vcis {
+        let mut vcis = Vcis::default();
+        for named in all {
+            if let Named::Own(handle) = *named
+                && let Some(Object::Other(other)) = object(handle)
+            {
+                other.add_vcis(&self.process, &mut vcis);
+            } else if let Some(id) = named.operation()
+                && let Some(request) = self.process.request(id)
+                && !request.is_done()
+            {
+                vcis.add(request.vci());
+            }
+        }
+        vcis
+    }
+
+    /// Refuses the request of a collective, of a one-sided operation or of an access to a file that is under way: it can only be
+    /// completed (sections 5.12, 11.3.5 and 13.4.1).
+    fn demand_message(&self, id: RequestId, what: &str) -> Result<()> {
+        match self.process.is_outside(id)? {
+            false => Ok(()),
+            true => Err(Error::new(
+                Class::Request,
+                format!(
+                    "request is of a nonblocking collective, of a one-sided operation or of an access to \
+                     a file and cannot be {what}; complete it with MPI_Wait or MPI_Test"
+                ),
+            )),
+        }
+    }
+
+    /// Lets go of a request (section 3.7.3): what is active completes, and the rest is freed then.
+    pub fn let_go(&self, named: Named) -> Result<()> {
+        match named {
+            Named::Null => {
+                let why = "request is MPI_REQUEST_NULL; there is nothing to free";
+                Err(Error::new(Class::Request, why))
+            }
+            Named::Ready => Ok(()),
+            Named::Operation(id) => {
+                self.demand_message(id, "freed")?;
+                self.process.detach(id)
+            }
+            Named::Own(handle) => match object_arc(handle).as_deref() {
+                None => Ok(()),
+                Some(Object::Persistent(persistent)) => {
+                    self.requests.remove(handle & !OWN);
+                    match persistent.end() {
+                        Active::Operation(id) => self.process.detach(id),
+                        Active::No | Active::Complete(_) => Ok(()),
+                    }
+                }
+                Some(Object::Generalized(generalized)) => {
+                    if !generalized.let_go() {
+                        return Ok(()); // freed by its completion
+                    }
+                    self.requests.remove(handle & !OWN);
+                    generalized.free()
+                }
+                Some(Object::Other(other)) => {
+                    other.let_go(&self.process)?;
+                    self.requests.remove(handle & !OWN);
+                    Ok(())
+                }
+            },
+        }
+    }
+
+    /// Asks for a request to be cancelled (sections 3.8.4 and 12.2).
+    pub fn cancel(&self, named: Named) -> Result<()> {
+        let nothing = |why| Err(Error::new(Class::Request, why));
+        match named {
+            Named::Null => nothing("request is MPI_REQUEST_NULL; there is nothing to cancel"),
+            Named::Ready => Ok(()),
+            Named::Operation(id) => {
+                self.demand_message(id, "cancelled")?;
+                self.process.cancel(id)
+            }
+            Named::Own(handle) => match object_arc(handle).as_deref() {
+                None => Ok(()),
+                Some(Object::Persistent(persistent)) => match persistent.active() {
+                    Active::No => {
+                        nothing("the persistent request is inactive; there is nothing to cancel")
+                    }
+                    Active::Complete(_) => Ok(()),
+                    Active::Operation(id) => self.process.cancel(id),
+                },
+                Some(Object::Generalized(generalized)) => generalized.cancel(),
+                Some(Object::Other(other)) => other.cancel(&self.process),
+            },
+        }
+    }
+}
+
+/// Calls the poll function of a generalized request. Returns whether anything came of it.
+pub(crate) fn poll(handle: MPI_Request, request: &Generalized) -> bool {
+    let (complete, freed) = request.poll();
+    if freed {
+        if let Some(objects) = objects() {
+            objects.remove(handle & !OWN);
+        }
+        // The program has let go of it: there is nobody to be told.
+        let _ = request.free();
+    }
+    complete || freed
+}
+
+/// `MPI_Grequest_complete` (section 12.2).
+pub fn complete(handle: MPI_Request) -> Result<()> {
+    let found = object_arc(handle).filter(|_| handle & OWN != 0);
+    let Some(Object::Generalized(generalized)) = found.as_deref() else {
+        return Err(match found {
+            Some(_) => Error::new(
+                Class::Request,
+                format!(
+                    "request {handle:#x} is not generalized; only those of MPI_Grequest_start are completed so"
+                ),
+            ),
+            None => invalid(handle),
+        });
+    };
+    let is_let_go = generalized.complete()?;
+    if is_let_go {
+        if let Some(objects) = objects() {
+            objects.remove(handle & !OWN);
+        }
+        return generalized.free();
+    }
+    // Another thread may sleep until it is.
+    if let Some(runtime) = running() {
+        runtime.process.notify();
+    }
+    Ok(())
+}
+
+/// What the handle names if it is one of the ABI's own kinds. One that the program has freed, but
+/// not completed yet, is gone for all purposes but its completion.
+fn own(handle: MPI_Request) -> Result<Named> {
+    match object(handle) {
+        Some(Object::Generalized(generalized)) if generalized.is_gone() => Err(invalid(handle)),
+        Some(_) => Ok(Named::Own(handle)),
+        None => Err(invalid(handle)),
+    }
+}
+
+/// The error for a handle that names no request.
+#[cold]
+pub fn invalid(handle: c_int) -> Error {
+    Error::new(
+        Class::Request,
+        format!(
+            "request {handle:#x} does not exist; it was never started, or is complete and freed"
+        ),
+    )
+}

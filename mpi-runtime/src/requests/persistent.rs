@@ -1,0 +1,178 @@
+//! Persistent requests (section 3.9): the arguments of a communication, checked once, to be started
+//! again and again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use mpi_core::comm::Purpose;
+use mpi_core::process::Mode;
+use mpi_core::{Buffer, Class, Error, Process, RequestId, Result, Status};
+
+use crate::handles::comms::CommObject;
+use crate::requests::bsend::Buffered;
+
+/// What is started.
+#[derive(Clone, Copy, Debug)]
+pub enum What {
+    /// A send to a rank.
+    Send(u32, Mode),
+    /// A buffered send to a rank.
+    Buffered(u32),
+    /// A receive from a rank or any.
+    Receive(i32),
+    /// A send to `MPI_PROC_NULL`.
+    NullSend,
+    /// A receive from `MPI_PROC_NULL`.
+    NullReceive,
+}
+
+/// A persistent request.
+pub struct Persistent {
+    what: What,
+    comm: Arc<CommObject>,
+    buffer: Buffer,
+    tag: i32,
+    /// The number of the active operation, or one of the constants below.
+    state: AtomicU32,
+}
+
+/// Not started.
+const INACTIVE: u32 = u32::MAX;
+/// Being started.
+const STARTING: u32 = u32::MAX - 1;
+/// Started, and complete at once.
+const COMPLETE: u32 = u32::MAX - 2;
+
+/// What a persistent request is at.
+#[derive(Clone, Copy, Debug)]
+pub enum Active {
+    /// Nothing.
+    No,
+    /// An operation that was complete when it was started.
+    Complete(Status),
+    /// An operation of the process.
+    Operation(RequestId),
+}
+
+// SAFETY: the buffer is memory that the program lends to the library whenever it starts the request
+// (section 3.9); which thread does that makes no difference, and everything else is `Sync`.
+unsafe impl Sync for Persistent {}
+
+impl Persistent {
+    /// An inactive one.
+    ///
+    /// # Safety
+    /// The buffer is as a [`Buffer`] asks, from each start to the completion that follows.
+    pub unsafe fn new(what: What, comm: Arc<CommObject>, buffer: Buffer, tag: i32) -> Self {
+        Persistent {
+            what,
+            comm,
+            buffer,
+            tag,
+            state: AtomicU32::new(INACTIVE),
+        }
+    }
+
+    /// Whether it has been started and not completed. While another thread starts it, it is not: who looks at it then does
+    /// so before.
+    pub fn is_active(&self) -> bool {
+        !matches!(self.state.load(Ordering::Acquire), INACTIVE | STARTING)
+    }
+
+    /// The operation that it is at, if that was not complete at once.
+    #[inline]
+    pub fn operation(&self) -> Option<RequestId> {
+        RequestId::from_index(self.state.load(Ordering::Acquire))
+    }
+
+    /// What it is at.
+    pub fn active(&self) -> Active {
+        self.decode(self.state.load(Ordering::Acquire))
+    }
+
+    /// What it was at, if that is complete, as `is_done` says; it is inactive from now on. Nothing if it is not: another
+    /// thread has started it since it was found inactive.
+    pub fn end_complete(&self, is_done: impl FnOnce(RequestId) -> bool) -> Active {
+        let state = self.state.load(Ordering::Acquire);
+        let complete = match RequestId::from_index(state) {
+            Some(id) => is_done(id),
+            None => state == COMPLETE,
+        };
+        let end = |state| {
+            let (order, refused) = (Ordering::AcqRel, Ordering::Relaxed);
+            self.state.compare_exchange(state, INACTIVE, order, refused)
+        };
+        match complete && end(state).is_ok() {
+            true => self.decode(state),
+            false => Active::No,
+        }
+    }
+
+    /// What it was at, complete or not; it is inactive from now on.
+    pub fn end(&self) -> Active {
+        self.decode(self.state.swap(INACTIVE, Ordering::AcqRel))
+    }
+
+    fn decode(&self, state: u32) -> Active {
+        match (RequestId::from_index(state), state) {
+            (Some(id), _) => Active::Operation(id),
+            (None, COMPLETE) => Active::Complete(match self.what {
+                What::NullReceive => Status::PROC_NULL,
+                _ => Status::EMPTY,
+            }),
+            (None, _) => Active::No,
+        }
+    }
+
+    /// Starts it.
+    ///
+    /// # Errors
+    /// [`Class::Request`] if it is active; those of the communication.
+    pub fn start(&self, process: &Process, bsend: &Buffered) -> Result<()> {
+        let begun =
+            self.state
+                .compare_exchange(INACTIVE, STARTING, Ordering::Acquire, Ordering::Relaxed);
+        if begun.is_err() {
+            return Err(self.active_already());
+        }
+        match self.communicate(process, bsend) {
+            Ok(started) => {
+                let state = started.map_or(COMPLETE, RequestId::index);
+                self.state.store(state, Ordering::Release);
+                Ok(())
+            }
+            Err(error) => {
+                self.state.store(INACTIVE, Ordering::Release);
+                Err(error.on(self.comm.comm.owner()))
+            }
+        }
+    }
+
+    /// The error for one that can't be started yet.
+    #[cold]
+    pub fn active_already(&self) -> Error {
+        let why = "the persistent request is active; complete it (MPI_Wait, MPI_Test) before it is \
+                   started again";
+        Error::new(Class::Request, why).on(self.comm.comm.owner())
+    }
+
+    fn communicate(&self, process: &Process, bsend: &Buffered) -> Result<Option<RequestId>> {
+        let (comm, purpose) = (&self.comm.comm, Purpose::PointToPoint);
+        // SAFETY: promised to `new`, and `start` lets only one operation at a time have it.
+        let buffer = unsafe { self.buffer.again() };
+        match self.what {
+            What::Send(rank, mode) => {
+                mpi_core::comm::send_on(process, comm, purpose, buffer, rank, self.tag, mode)
+            }
+            What::Buffered(rank) => self
+                .comm
+                .buffered(bsend)
+                .send(process, comm, &buffer, rank, self.tag)
+                .map(|()| None),
+            What::Receive(rank) => {
+                mpi_core::comm::receive_on(process, comm, purpose, buffer, rank, self.tag).map(Some)
+            }
+            What::NullSend | What::NullReceive => comm.check_revoked().map(|()| None),
+        }
+    }
+}

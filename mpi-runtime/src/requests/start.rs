@@ -1,0 +1,74 @@
+//! Starting persistent requests of all kinds (sections 3.9 and 4.1 of MPI-4.1, 6.13 for collectives).
+
+use mpi_core::{Class, Error, Result};
+
+use crate::handles::predefined::{MPI_REQUEST_NULL, MPI_Request};
+use crate::lifecycle::runtime::Runtime;
+use crate::requests;
+use crate::requests::object::Object;
+use crate::requests::own_request;
+
+/// The persistent request behind a handle, which must be inactive.
+fn startable(runtime: &Runtime, request: MPI_Request) -> Result<&'static Object> {
+    match requests::object(request) {
+        Some(Object::Persistent(persistent)) if persistent.is_active() => {
+            Err(persistent.active_already())
+        }
+        Some(found @ Object::Persistent(_)) => Ok(found),
+        Some(found @ Object::Other(other)) => other.check_start().map(|()| found),
+        _ if request == MPI_REQUEST_NULL => Err(Error::new(
+            Class::Request,
+            "request is MPI_REQUEST_NULL; make one by MPI_Send_init or the like first",
+        )),
+        _ => {
+            runtime.named(request)?;
+            Err(own_request::not_persistent())
+        }
+    }
+}
+
+/// Starts what `startable` has found.
+fn begin(found: &Object, runtime: &Runtime) -> Result<()> {
+    match found {
+        Object::Persistent(persistent) => persistent.start(&runtime.process, &runtime.bsend),
+        Object::Other(other) => other.start(&runtime.process),
+        Object::Generalized(_) => Err(own_request::not_persistent()),
+    }
+}
+
+/// Starts a request.
+///
+/// # Errors
+/// [`Class::Request`] if it doesn't exist, is not persistent or is active; those of the operation.
+pub fn start(runtime: &Runtime, request: MPI_Request) -> Result<()> {
+    if let Some(Object::Other(other)) = requests::object(request) {
+        return other.start(&runtime.process); // finds out by itself whether it can be
+    }
+    begin(startable(runtime, request)?, runtime)
+}
+
+/// Starts all of an array; none if one of them can be seen to be wrong.
+///
+/// # Errors
+/// As for [`start`]; the text says which of them it is.
+pub fn start_all(runtime: &Runtime, all: &[MPI_Request]) -> Result<()> {
+    let place = |index: usize, error: Error| {
+        let told = Error::new(
+            error.class(),
+            format!("array_of_requests[{index}]: {}", error.detail()),
+        );
+        match error.origin() {
+            Some(owner) => told.on(owner),
+            None => told,
+        }
+    };
+    for (index, request) in all.iter().enumerate() {
+        startable(runtime, *request).map_err(|error| place(index, error))?;
+    }
+    for (index, request) in all.iter().enumerate() {
+        startable(runtime, *request)
+            .and_then(|found| begin(found, runtime))
+            .map_err(|error| place(index, error))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,241 @@
+//! Sessions of performance variables and the handles in them (section 14.3.7).
+//!
+//! What a handle tells is its own: starting, stopping or resetting one changes no other, in whatever
+//! session.
+
+use std::collections::BTreeMap;
+
+use crate::tool::pvars::{self, Class, VARIABLES, Variable};
+
+use crate::tool::Error;
+use crate::tool::Result;
+use crate::tool::Tool;
+
+/// A session.
+#[derive(Default)]
+pub struct Session {
+    handles: BTreeMap<usize, Handle>,
+}
+
+/// Which handles of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Select {
+    /// All that it can be done with.
+    All,
+    /// One.
+    One(usize),
+}
+
+struct Handle {
+    variable: &'static Variable,
+    started: bool,
+    /// What has come together; of a peak, its value.
+    value: u64,
+    /// The process's count when `value` was right.
+    base: u64,
+}
+
+impl Handle {
+    /// Brings `value` up to date. Peaks are by [`Tool::harvest`].
+    fn settle(&mut self) {
+        let now = self.variable.now();
+        match self.variable.class {
+            Class::Level => self.value = now,
+            Class::Peak => {}
+            Class::Counter | Class::Sum => {
+                if self.started {
+                    self.value += now.saturating_sub(self.base);
+                }
+                self.base = now;
+            }
+        }
+    }
+
+    fn start(&mut self) {
+        if self.started {
+            return;
+        }
+        self.settle();
+        self.started = true;
+        if self.variable.class == Class::Peak {
+            self.value = self.value.max(self.variable.now());
+        }
+    }
+
+    fn stop(&mut self) {
+        self.settle();
+        self.started = false;
+    }
+
+    fn reset(&mut self) {
+        self.settle();
+        self.value = match self.variable.class {
+            Class::Peak => self.variable.now(),
+            _ => 0,
+        };
+    }
+}
+
+impl Tool {
+    /// Makes a session.
+    pub fn add_session(&mut self) -> usize {
+        let number = self.number();
+        self.sessions.insert(number, Session::default());
+        number
+    }
+
+    /// Ends a session; its handles go with it.
+    ///
+    /// # Errors
+    /// `MPI_T_ERR_INVALID_SESSION`.
+    pub fn remove_session(&mut self, session: usize) -> Result {
+        let removed = self.sessions.remove(&session);
+        removed.map(drop).ok_or(Error::InvalidSession)
+    }
+
+    fn session(&mut self, session: usize) -> Result<&mut Session> {
+        let found = self.sessions.get_mut(&session);
+        found.ok_or(Error::InvalidSession)
+    }
+
+    /// Makes a handle in a session.
+    ///
+    /// # Errors
+    /// `MPI_T_ERR_INVALID_SESSION`.
+    pub fn add_pvar(&mut self, session: usize, variable: &'static Variable) -> Result<usize> {
+        let number = self.number();
+        let handle = Handle {
+            variable,
+            started: variable.class.is_continuous(),
+            value: 0,
+            base: variable.now(),
+        };
+        self.session(session)?.handles.insert(number, handle);
+        Ok(number)
+    }
+
+    /// Frees a handle.
+    ///
+    /// # Errors
+    /// `MPI_T_ERR_INVALID_SESSION`, `MPI_T_ERR_INVALID_HANDLE`.
+    pub fn remove_pvar(&mut self, session: usize, handle: usize) -> Result {
+        let removed = self.session(session)?.handles.remove(&handle);
+        removed.map(drop).ok_or(Error::InvalidHandle)
+    }
+
+    fn pvar(&mut self, session: usize, handle: usize) -> Result<&mut Handle> {
+        let found = self.session(session)?.handles.get_mut(&handle);
+        found.ok_or(Error::InvalidHandle)
+    }
+
+    /// Gives the peak since the last time, of which the process keeps one, to all handles that it
+    /// concerns.
+    fn harvest(&mut self) {
+        let peak = pvars::peak();
+        for session in self.sessions.values_mut() {
+            for handle in session.handles.values_mut() {
+                if handle.started && handle.variable.class == Class::Peak {
+                    handle.value = handle.value.max(peak);
+                }
+            }
+        }
+    }
+
+    /// Does something with one handle, or with all of a session for which that makes sense.
+    fn with(
+        &mut self,
+        session: usize,
+        select: Select,
+        refusal: Error,
+        act: impl Fn(&mut Handle),
+    ) -> Result {
+        match select {
+            Select::One(handle) => {
+                if self.pvar(session, handle)?.variable.class.is_continuous() {
+                    return Err(refusal);
+                }
+                self.harvest();
+                act(self.pvar(session, handle)?);
+            }
+            Select::All => {
+                self.session(session)?;
+                self.harvest();
+                let handles = self.session(session)?.handles.values_mut();
+                let fits = |handle: &&mut Handle| !handle.variable.class.is_continuous();
+                handles.filter(fits).for_each(act);
+            }
+        }
+        Ok(())
+    }
+
+    /// `MPI_T_pvar_start`.
+    ///
+    /// # Errors
+    /// `MPI_T_ERR_PVAR_NO_STARTSTOP` for one handle that is always at work; those of [`Tool::remove_pvar`].
+    pub fn start(&mut self, session: usize, select: Select) -> Result {
+        self.with(session, select, Error::PvarNoStartstop, Handle::start)
+    }
+
+    /// `MPI_T_pvar_stop`.
+    ///
+    /// # Errors
+    /// As for [`Tool::start`].
+    pub fn stop(&mut self, session: usize, select: Select) -> Result {
+        self.with(session, select, Error::PvarNoStartstop, Handle::stop)
+    }
+
+    /// `MPI_T_pvar_reset`.
+    ///
+    /// # Errors
+    /// `MPI_T_ERR_PVAR_NO_WRITE` for one handle that is always at work; those of [`Tool::remove_pvar`].
+    pub fn reset(&mut self, session: usize, select: Select) -> Result {
+        self.with(session, select, Error::PvarNoWrite, Handle::reset)
+    }
+
+    /// `MPI_T_pvar_read`.
+    ///
+    /// # Errors
+    /// Those of [`Tool::remove_pvar`].
+    pub fn read(&mut self, session: usize, handle: usize) -> Result<u64> {
+        self.pvar(session, handle)?;
+        self.harvest();
+        let found = self.pvar(session, handle)?;
+        found.settle();
+        Ok(found.value)
+    }
+
+    /// `MPI_T_pvar_readreset`.
+    ///
+    /// # Errors
+    /// `MPI_T_ERR_PVAR_NO_ATOMIC` for a handle that is always at work; those of [`Tool::remove_pvar`].
+    pub fn read_reset(&mut self, session: usize, handle: usize) -> Result<u64> {
+        if self.pvar(session, handle)?.variable.class.is_continuous() {
+            return Err(Error::PvarNoAtomic);
+        }
+        let value = self.read(session, handle)?;
+        let found = self.pvar(session, handle)?;
+        // What has come since the reading is not lost: counters go on from there.
+        found.value = match found.variable.class {
+            Class::Peak => found.variable.now(),
+            _ => 0,
+        };
+        Ok(value)
+    }
+
+    /// `MPI_T_pvar_write`.
+    ///
+    /// # Errors
+    /// As for [`Tool::reset`].
+    pub fn write(&mut self, session: usize, handle: usize, value: u64) -> Result {
+        let one = Select::One(handle);
+        self.with(session, one, Error::PvarNoWrite, |handle| {
+            handle.settle();
+            handle.value = value;
+        })
+    }
+}
+
+/// The place of a performance variable in the table.
+pub(crate) fn index_of(variable: &Variable) -> Option<usize> {
+    VARIABLES.iter().position(|it| it.name == variable.name)
+}
