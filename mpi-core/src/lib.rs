@@ -3,11 +3,12 @@
 //! Everything hangs off one value, the [`process::Process`], that is passed in; a test can therefore
 //! create thousands of ranks in one operating-system process over a simulated transport. Handles,
 //! integer constants and structs of the C binding belong to the crates on top, and so do what the members of
-//! a communicator do together (`mpi-comm`), partitioned communication (`mpi-partitioned`) and windows (`mpi-rma`).
+//! a communicator do together (`mpi-coll`, `mpi-comm`) and windows (`mpi-rma`).
 
 pub mod comm;
 pub mod group;
 pub mod lock;
+pub mod partitioned;
 pub mod places;
 pub mod process;
 pub mod pt2pt;

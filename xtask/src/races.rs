@@ -129,7 +129,6 @@ pub fn run(seconds: u32) -> Result<Option<Lacking>> {
         "mpi-core",
         "mpi-coll",
         "mpi-comm",
-        "mpi-partitioned",
         "mpi-rma",
         "shmmod",
         "netmod-sim",

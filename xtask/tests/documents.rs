@@ -183,7 +183,8 @@ fn environment_variables_are_documented_and_documented_ones_exist() {
 
 #[test]
 fn hints_are_documented_and_documented_ones_exist() {
-    let hints = fs::read_to_string(root().join("mpi-runtime/src/settings/hints.rs")).expect("hints");
+    let hints =
+        fs::read_to_string(root().join("mpi-runtime/src/settings/hints.rs")).expect("hints");
     let names = words(code("", &hints), "weft_");
     assert!(names.len() >= 6, "{names:?}");
     let all: String = pages().into_values().collect::<Vec<_>>().join("\n");

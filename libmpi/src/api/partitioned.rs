@@ -3,8 +3,8 @@
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::AtomicBool;
 
+use mpi_core::partitioned::{PartitionedReceive, PartitionedSend, Partitions};
 use mpi_core::{ANY_SOURCE, ANY_TAG, Class, Error, Result};
-use mpi_partitioned::{PartitionedReceive, PartitionedSend, Partitions};
 use mpi_runtime::handles::infos;
 use mpi_runtime::handles::types;
 use mpi_runtime::lifecycle::runtime::runtime;

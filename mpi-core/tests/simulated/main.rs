@@ -9,6 +9,7 @@ mod job;
 mod loss;
 mod memory;
 mod model;
+mod partitioned;
 mod program;
 mod protocol;
 mod random;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use mpi_core::comm::Comm;
+use mpi_core::partitioned::{Holder, PartitionedReceive, PartitionedSend};
 use mpi_core::process::Vcis;
 use mpi_core::{Class, Error, Process, Result, Status};
-use mpi_partitioned::{Holder, PartitionedReceive, PartitionedSend};
 
 use crate::requests::own_request::{Ended, OwnRequest};
 

@@ -92,7 +92,6 @@ mod tests {
         "mpi-coll",
         "mpi-comm",
         "mpi-runtime",
-        "mpi-partitioned",
         "mpi-rma",
         "mpi-types",
         "mpifort",

@@ -16,7 +16,7 @@ const FLOORS: &[&[&str]] = &[
         "mpi-core",
     ],
     &["mpi-coll"],
-    &["mpi-comm", "mpi-partitioned"],
+    &["mpi-comm"],
     &["mpi-rma", "mpi-io"],
     &["mpi-runtime"],
     &["libmpi", "libmpi-abi", "libmpi-ompi"],

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-use mpi_core::comm::{Comm, Purpose, send_by};
-use mpi_core::process::loan::Loan;
-use mpi_core::process::{Process, Vcis};
-use mpi_core::pt2pt::request::RequestId;
-use mpi_core::{Class, Error, Result};
+use crate::comm::{Comm, Purpose, send_by};
+use crate::process::loan::Loan;
+use crate::process::{Process, Vcis};
+use crate::pt2pt::request::RequestId;
+use crate::{Class, Error, Result};
 use netmod::VciId;
 use parking_lot::Mutex;
 
-use crate::progress::Progress;
-use crate::waiting::wait_among;
-use crate::{
+use crate::partitioned::progress::Progress;
+use crate::partitioned::waiting::wait_among;
+use crate::partitioned::{
     GROUP, GROUPS_OF_VCI, Holder, LARGE_GROUP, MOST_GROUPS, Partitions, Plan, TAGS, Words, vci_of,
 };
 

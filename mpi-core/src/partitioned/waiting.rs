@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use mpi_core::Result;
-use mpi_core::process::source::{PARTITIONED, ProgressSource, Source, Work};
-use mpi_core::process::{Process, Vcis};
+use crate::Result;
+use crate::process::source::{PARTITIONED, ProgressSource, Source, Work};
+use crate::process::{Process, Vcis};
 use netmod::VciId;
 use parking_lot::Mutex;
 
-use crate::receive::PartitionedReceive;
+use crate::partitioned::receive::PartitionedReceive;
 
 /// The receives of a process that wait for their announcements.
 #[derive(Default)]

@@ -11,8 +11,8 @@
 //! their own, so marking is one atomic instruction; the thread that sets the last bit of a group sends it, by a
 //! VCI that groups far from it don't use, if the communicator has several.
 //!
-//! This crate stands above `mpi-core`: its messages are ordinary ones, which go in a context of their own
-//! ([`Purpose::Partitioned`](mpi_core::comm::Purpose)). Receives whose sends have not been announced yet register with the
+//! This room stands above all others of the crate: its messages are ordinary ones, which go in a context of their own
+//! ([`Purpose::Partitioned`](crate::comm::Purpose)). Receives whose sends have not been announced yet register with the
 //! process as a source of progress. Handles, and which requests are active, belong to `mpi-runtime`.
 
 mod progress;
@@ -23,10 +23,10 @@ mod waiting;
 use std::ops::Range;
 use std::sync::Arc;
 
-use mpi_core::comm::Comm;
-use mpi_core::datatype::Datatype;
-use mpi_core::pt2pt::buffer::Buffer;
-use mpi_core::{Class, Error, Result};
+use crate::comm::Comm;
+use crate::datatype::Datatype;
+use crate::pt2pt::buffer::Buffer;
+use crate::{Class, Error, Result};
 use netmod::VciId;
 
 pub use self::receive::PartitionedReceive;

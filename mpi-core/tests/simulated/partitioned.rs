@@ -1,17 +1,14 @@
 //! Partitioned communication with random delays, over several VCIs whose messages overtake each other; and the
 //! loss of either side in the middle.
 
-#[path = "../../mpi-core/tests/simulated/job.rs"]
-mod job;
-
 use std::sync::Arc;
 
 use mpi_core::comm::vci_map::{Spread, VciMap};
 use mpi_core::comm::{Comm, ContextId};
 use mpi_core::datatype::{Datatype, Predefined};
 use mpi_core::group::Group;
+use mpi_core::partitioned::{PartitionedReceive, PartitionedSend, Partitions};
 use mpi_core::{Class, Error, Process};
-use mpi_partitioned::{PartitionedReceive, PartitionedSend, Partitions};
 use netmod_sim::{Rng, SimConfig};
 
 use crate::job::{Job, Setup, for_seeds, random_network};

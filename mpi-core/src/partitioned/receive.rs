@@ -4,19 +4,19 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use mpi_core::comm::{Comm, Purpose, receive_by};
-use mpi_core::process::loan::Loan;
-use mpi_core::process::{Process, Vcis};
-use mpi_core::pt2pt::buffer::Buffer;
-use mpi_core::pt2pt::request::{Cancelled, RequestId, Status};
-use mpi_core::{Class, Error, Result};
+use crate::comm::{Comm, Purpose, receive_by};
+use crate::process::loan::Loan;
+use crate::process::{Process, Vcis};
+use crate::pt2pt::buffer::Buffer;
+use crate::pt2pt::request::{Cancelled, RequestId, Status};
+use crate::{Class, Error, Result};
 use netmod::VciId;
 use parking_lot::Mutex;
 
-use crate::progress::Progress;
-use crate::send::active;
-use crate::waiting::{Unannounced, wait_among};
-use crate::{Holder, Partitions, Plan, WORDS, Words, vci_of};
+use crate::partitioned::progress::Progress;
+use crate::partitioned::send::active;
+use crate::partitioned::waiting::{Unannounced, wait_among};
+use crate::partitioned::{Holder, Partitions, Plan, WORDS, Words, vci_of};
 
 /// Nothing is under way.
 const IDLE: u8 = 0;
