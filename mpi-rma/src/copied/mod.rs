@@ -1,0 +1,9 @@
+//! Accesses to the program's own memory in another process of the node: copies by the kernel, requests in shared memory.
+
+pub(crate) mod deferred;
+pub(crate) mod inbox;
+pub(crate) mod kernel_copy;
+pub(crate) mod outbox;
+pub(crate) mod request_slot;
+pub(crate) mod rings;
+pub(crate) mod target_requests;

@@ -1,0 +1,611 @@
+//! Synchronisation (section 11.5): how epochs begin and end.
+
+use std::sync::atomic::Ordering;
+
+use crate::copied::deferred::Comes;
+use crate::epochs::{
+    DIRTY, EPOCHS, EXCLUSIVE, FENCE, FenceAssert, LOCK_ALL, LOCK_ALL_UNCHECKED, OF_ALL, SHARED,
+    UNCHECKED, sync_error,
+};
+use crate::locks::control::full_fence;
+use crate::messages::lock_queue::GRANTED;
+use crate::messages::message::{Kind, Layout};
+use crate::messages::service::Service;
+use crate::network::Passive;
+use crate::network::lock_protocol::Wish;
+use crate::window::{Way, Window};
+use mpi_core::process::Process;
+use mpi_core::process::loan::Loan;
+use mpi_core::process::notes::Awaited;
+use mpi_types::error::{Class, Error, Result};
+
+impl Window {
+    /// Checks that `target` may be accessed, and takes its lock where that was put off.
+    #[inline(always)]
+    pub(crate) fn enter(&self, process: &Process, target: u32) -> Result<()> {
+        self.epochs.check(target as usize)?;
+        self.check_living(process, Some(target))?;
+        if self.way == Way::Messages && self.epochs.all() & LOCK_ALL != 0 {
+            self.lock_late(process, target, true)?;
+        }
+        Ok(())
+    }
+
+    /// Fails if a target's process is lost, and its accesses with it. Without a target, fails if the process of any
+    /// target in an epoch is lost, unless the loss was raised on the window or known before the epoch: accesses to
+    /// other targets go on.
+    #[inline(always)]
+    fn check_living(&self, process: &Process, target: Option<u32>) -> Result<()> {
+        match process.may_have_losses() {
+            true => self.find_lost(process, target),
+            false => Ok(()),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_lost(&self, process: &Process, target: Option<u32>) -> Result<()> {
+        process.settle_doubts()?;
+        let members = self.comm.local();
+        let lost = match target {
+            Some(rank) => process.loss_among(|peer| peer == members.peer(rank)),
+            None if process.losses() <= self.raised_losses.load(Ordering::Relaxed) => None,
+            None => process.loss_among(|peer| {
+                let rank = members.rank_of(peer);
+                rank.is_some_and(|rank| self.is_locked(rank as i32))
+            }),
+        };
+        lost.map_or(Ok(()), Err)
+    }
+
+    /// Marks all known losses as raised: calls that complete the accesses to several targets do not raise them again.
+    #[cold]
+    pub fn losses_are_raised(&self, process: &Process) {
+        self.raised_losses
+            .store(process.losses(), Ordering::Relaxed);
+    }
+
+    /// Opens or closes an epoch between two fences (`MPI_Win_fence`).
+    pub fn fence(&self, process: &Process, assert: FenceAssert) -> Result<()> {
+        {
+            let state = self.epochs.state.lock();
+            if self.epochs.locks() > 0 || self.epochs.all() & LOCK_ALL != 0 {
+                return Err(sync_error(
+                    "a target is locked; unlock it before MPI_Win_fence",
+                ));
+            }
+            if state.started.is_some() || state.posted.is_some() {
+                return Err(sync_error(
+                    "an epoch of MPI_Win_start or MPI_Win_post is open; end it before MPI_Win_fence",
+                ));
+            }
+            if assert.no_precede && self.epochs.fence_used.load(Ordering::Relaxed) {
+                return Err(Error::new(
+                    Class::Assert,
+                    "MPI_MODE_NOPRECEDE was given, but something was done since the last fence",
+                ));
+            }
+            self.epochs.fence_used.store(false, Ordering::Relaxed);
+            self.epochs
+                .all
+                .store(if assert.no_succeed { 0 } else { FENCE }, Ordering::Relaxed);
+        }
+        if self.outbox.is_some() {
+            let settled = self.settle(process, None, Comes::Surely);
+            full_fence();
+            let number = self.fences.load(Ordering::Relaxed).wrapping_add(1);
+            self.fences.store(number, Ordering::Relaxed);
+            let (control, vci) = (self.control()?, self.comm.vci());
+            control.fence(process, vci, number)?;
+            full_fence();
+            return settled;
+        }
+        self.flush_dirty(process)?;
+        full_fence();
+        mpi_coll::barrier(process, &self.comm)?;
+        full_fence();
+        Ok(())
+    }
+
+    /// Locks a target (`MPI_Win_lock`).
+    pub fn lock(
+        &self,
+        process: &Process,
+        target: u32,
+        exclusive: bool,
+        unchecked: bool,
+    ) -> Result<()> {
+        let held;
+        {
+            let state = self.epochs.state.lock();
+            if self.epochs.one(target as usize) & (SHARED | EXCLUSIVE) != 0 {
+                return Err(sync_error(format!(
+                    "rank {target} is locked already; call MPI_Win_unlock first"
+                )));
+            }
+            if self.epochs.all() & LOCK_ALL != 0 {
+                return Err(sync_error(
+                    "all targets are locked by MPI_Win_lock_all; call MPI_Win_unlock_all first",
+                ));
+            }
+            if state.started.is_some() {
+                return Err(sync_error(
+                    "an access epoch of MPI_Win_start is open; call MPI_Win_complete first",
+                ));
+            }
+            self.epochs.leave_fence()?;
+            let kind = if exclusive { EXCLUSIVE } else { SHARED };
+            let note = if unchecked { UNCHECKED } else { 0 };
+            self.epochs.targets.change(target, EPOCHS, kind | note);
+            held = self.epochs.locks() > 0;
+            self.epochs.count_locks(1);
+        }
+        if unchecked {
+            return Ok(());
+        }
+        let taken = self.take_lock(process, target, exclusive, held);
+        if taken.is_err() {
+            let _state = self.epochs.state.lock();
+            self.epochs.count_locks(-1);
+            self.epochs.targets.change(target, EPOCHS, 0);
+        }
+        taken
+    }
+
+    /// `held`: this process holds other locks of the window.
+    fn take_lock(&self, process: &Process, target: u32, exclusive: bool, held: bool) -> Result<()> {
+        if let Some(passive) = self.passive() {
+            let wish = wish(exclusive);
+            self.take_remote_lock(process, passive, (target, wish), held)
+        } else if self.service.is_some() {
+            let how = u64::from(exclusive) | u64::from(held) << 1;
+            let what = match self.epochs.all() & LOCK_ALL {
+                0 => Awaited::Lock { target, exclusive },
+                _ => Awaited::LockAll,
+            };
+            let _note = process.note(what, self.comm.vci(), std::iter::empty());
+            match self.request(process, target, Kind::Lock, how)? {
+                GRANTED => Ok(()),
+                dead => Err(self.holder_lost(process, target, dead - 1)),
+            }
+        } else {
+            let (control, vci) = (self.control()?, self.comm.vci());
+            control.lock(process, vci, target as usize, exclusive, held)
+        }
+    }
+
+    #[cold]
+    fn holder_lost(&self, process: &Process, target: u32, dead: u64) -> Error {
+        let rank = u32::try_from(dead).ok().filter(|rank| *rank < self.size());
+        let known = rank.and_then(|rank| self.check_member(process, rank).err());
+        known.unwrap_or_else(|| {
+            Error::new(
+                Class::ProcFailed,
+                format!(
+                    "rank {dead} is lost, which had the lock of rank {target} when this process waited \
+                     for it; the lock is free again"
+                ),
+            )
+        })
+    }
+
+    fn give_lock(&self, process: &Process, target: u32, exclusive: bool) -> Result<()> {
+        if let Some(passive) = self.passive() {
+            // Whatever has become of the target, others need the lock, or the one at home.
+            let flushed = self.flush_one(process, target);
+            let given = self.give_remote_lock(process, passive, (target, wish(exclusive)));
+            flushed.and(given)
+        } else if self.service.is_some() {
+            self.complete_here(process, Some(target), true)?;
+            self.flush_lanes(process, Some(target))?;
+            self.epochs.take_dirty(target);
+            let failed = self.request(process, target, Kind::Unlock, u64::from(exclusive))?;
+            report(target, failed)
+        } else {
+            let settled = self.settle(process, Some(target), Comes::Perhaps);
+            full_fence();
+            self.control()?.unlock(target as usize, exclusive);
+            settled
+        }
+    }
+
+    /// What the window has for doing without its targets' processors, if it does.
+    #[inline]
+    pub(crate) fn passive(&self) -> Option<&Passive> {
+        self.service.as_ref()?.passive()
+    }
+
+    /// Unlocks a target (`MPI_Win_unlock`): all is complete there.
+    pub fn unlock(&self, process: &Process, target: u32) -> Result<()> {
+        let held = {
+            let _state = self.epochs.state.lock();
+            let held = self.epochs.one(target as usize);
+            if held & (SHARED | EXCLUSIVE) == 0 || held & OF_ALL != 0 {
+                return Err(sync_error(format!(
+                    "rank {target} is not locked by MPI_Win_lock; call that first"
+                )));
+            }
+            self.epochs.targets.change(target, EPOCHS, 0);
+            self.epochs.count_locks(-1);
+            held
+        };
+        if held & UNCHECKED != 0 {
+            self.flush_one(process, target)?;
+        } else {
+            self.give_lock(process, target, held & EXCLUSIVE != 0)?;
+        }
+        self.check_living(process, Some(target))
+    }
+
+    /// Locks all targets (`MPI_Win_lock_all`).
+    ///
+    /// Where targets are asked by messages, each but this process itself is asked when it is first
+    /// accessed.
+    pub fn lock_all(&self, process: &Process, unchecked: bool) -> Result<()> {
+        {
+            let state = self.epochs.state.lock();
+            if self.epochs.all() & LOCK_ALL != 0 {
+                return Err(sync_error(
+                    "all targets are locked already; call MPI_Win_unlock_all first",
+                ));
+            }
+            if self.epochs.locks() > 0 || state.started.is_some() {
+                return Err(sync_error(
+                    "an epoch of MPI_Win_lock or MPI_Win_start is open; end it before \
+                     MPI_Win_lock_all",
+                ));
+            }
+            self.epochs.leave_fence()?;
+            let note = if unchecked { LOCK_ALL_UNCHECKED } else { 0 };
+            self.epochs.all.fetch_or(LOCK_ALL | note, Ordering::Relaxed);
+        }
+        if unchecked {
+            return Ok(());
+        }
+        let locked = match (self.way, self.passive()) {
+            (_, Some(passive)) => self.take_remote_lock(process, passive, (0, Wish::All), false),
+            (Way::Messages, _) => self.lock_late(process, self.rank(), false),
+            _ => self.control()?.lock_all(process, self.comm.vci()),
+        };
+        match &locked {
+            Ok(()) => self.losses_are_raised(process),
+            Err(_) => {
+                self.epochs.all.fetch_and(!LOCK_ALL, Ordering::Relaxed);
+            }
+        }
+        locked
+    }
+
+    /// Takes a lock of `MPI_Win_lock_all`'s: the first, or one that was left for later (`held`: others
+    /// are held).
+    fn lock_late(&self, process: &Process, target: u32, held: bool) -> Result<()> {
+        if self.epochs.all() & LOCK_ALL_UNCHECKED != 0 || self.passive().is_some() {
+            return Ok(());
+        }
+        let targets = &self.epochs.targets;
+        if targets.get(target) & OF_ALL == 0 {
+            // Other threads wait here until it is granted.
+            let _one_at_a_time = self.epochs.late.lock();
+            if targets.get(target) & OF_ALL == 0 {
+                self.take_lock(process, target, false, held)?;
+                targets.change(target, 0, OF_ALL | SHARED);
+            }
+        }
+        Ok(())
+    }
+
+    /// Unlocks all targets (`MPI_Win_unlock_all`).
+    ///
+    /// # Errors
+    /// A member is lost. The epoch is over all the same.
+    pub fn unlock_all(&self, process: &Process) -> Result<()> {
+        // While all targets are still in the epoch. By messages each that was accessed is asked, and fails by itself.
+        let living = match self.epochs.all() & LOCK_ALL {
+            0 => Ok(()),
+            _ if self.way == Way::Messages => Ok(()),
+            _ => self.check_living(process, None),
+        };
+        self.give_all_locks(process).and(living)
+    }
+
+    fn give_all_locks(&self, process: &Process) -> Result<()> {
+        let unchecked = {
+            let _state = self.epochs.state.lock();
+            let all = self.epochs.all();
+            if all & LOCK_ALL == 0 {
+                return Err(sync_error(
+                    "the targets are not locked by MPI_Win_lock_all; call that first",
+                ));
+            }
+            let bits = LOCK_ALL | LOCK_ALL_UNCHECKED;
+            self.epochs.all.fetch_and(!bits, Ordering::Relaxed);
+            all & LOCK_ALL_UNCHECKED != 0
+        };
+        if unchecked {
+            return self.flush_dirty(process);
+        }
+        if let Some(passive) = self.passive() {
+            let flushed = self.flush_dirty(process);
+            let given = self.give_remote_lock(process, passive, (0, Wish::All));
+            return flushed.and(given);
+        }
+        if self.way != Way::Messages {
+            let settled = self.settle(process, None, Comes::Perhaps);
+            full_fence();
+            self.control()?.unlock_all();
+            return settled;
+        }
+        // All targets at once; then one after the other has nothing left.
+        let mut result = self.complete_native(process, None, true).map(drop);
+        for target in self.epochs.targets.with(OF_ALL) {
+            self.epochs.targets.change(target, OF_ALL | SHARED, 0);
+            result = result.and(self.give_lock(process, target, false));
+        }
+        result
+    }
+
+    /// Completes everything at a target (`MPI_Win_flush`).
+    #[inline]
+    pub fn flush(&self, process: &Process, target: u32) -> Result<()> {
+        self.epochs.check_passive(target as usize)?;
+        self.flush_one(process, target)?;
+        self.check_living(process, Some(target))
+    }
+
+    #[inline]
+    pub(crate) fn flush_one(&self, process: &Process, target: u32) -> Result<()> {
+        if self.way != Way::Messages {
+            let settled = self.settle(process, Some(target), Comes::Perhaps);
+            full_fence();
+            return settled;
+        }
+        let noted = self.carry_out_noted(process, Some(target));
+        self.flush_sent(process, target).and(noted)
+    }
+
+    /// The same of what is not noted only.
+    #[inline]
+    pub(crate) fn flush_sent(&self, process: &Process, target: u32) -> Result<()> {
+        let waited = self.complete_here(process, Some(target), true)?;
+        self.flush_lanes(process, Some(target))?;
+        let lane = self.service()?.lanes.get(0);
+        if !lane.begin_flush(target, || self.epochs.take_dirty(target)) {
+            return self.let_others_unless(process, waited);
+        }
+        let answered = self.request(process, target, Kind::Flush, 0);
+        lane.end_flush(target);
+        report(target, answered?)
+    }
+
+    /// Completes everything at all targets (`MPI_Win_flush_all`).
+    pub fn flush_all(&self, process: &Process) -> Result<()> {
+        self.epochs.check_any_passive()?;
+        self.flush_dirty(process)?;
+        self.check_living(process, None)
+    }
+
+    /// Completes everything that is under way; asks all targets before it waits for the first.
+    pub(crate) fn flush_dirty(&self, process: &Process) -> Result<()> {
+        if self.way != Way::Messages {
+            let settled = self.settle(process, None, Comes::Perhaps);
+            full_fence();
+            return settled;
+        }
+        let noted = self.carry_out_noted(process, None);
+        self.flush_all_sent(process).and(noted)
+    }
+
+    fn flush_all_sent(&self, process: &Process) -> Result<()> {
+        let waited = self.complete_here(process, None, true)?;
+        self.flush_lanes(process, None)?;
+        let lane = self.service()?.lanes.get(0);
+        let mut targets = self.epochs.targets.with(DIRTY);
+        targets.extend(lane.asked());
+        targets.retain(|target| lane.begin_flush(*target, || self.epochs.take_dirty(*target)));
+        if targets.is_empty() {
+            return self.let_others_unless(process, waited);
+        }
+        self.confirm(process, &[(0, targets)])
+    }
+
+    /// Has targets confirm what was sent to them by some lanes, all of them before it waits for the first.
+    fn confirm(&self, process: &Process, flushes: &[(usize, Vec<u32>)]) -> Result<()> {
+        let service = self.service()?;
+        let (mut answers, mut result) = (Vec::new(), Ok(()));
+        let all = flushes
+            .iter()
+            .flat_map(|(lane, targets)| targets.iter().map(move |target| (*target, *lane)));
+        for to in all.clone() {
+            match self.request_to(process, to, Kind::Flush, 0) {
+                Ok(answer) => answers.push((to.0, answer)),
+                Err(error) => {
+                    result = Err(error);
+                    break;
+                }
+            }
+        }
+        let answered = await_all(service, process, answers);
+        all.for_each(|(target, lane)| service.lanes.get(lane).end_flush(target));
+        answered.and(result)
+    }
+
+    /// [`Window::let_others`], unless progress was made while something was waited for.
+    #[inline]
+    fn let_others_unless(&self, process: &Process, waited: bool) -> Result<()> {
+        match waited {
+            true => Ok(()),
+            false => self.let_others(process),
+        }
+    }
+
+    /// Makes progress where nothing is waited for: who looks at memory that is reached directly until
+    /// another process has changed it must let that come in.
+    #[inline]
+    pub(crate) fn let_others(&self, process: &Process) -> Result<()> {
+        match self.way {
+            Way::Messages => process.poll(self.comm.vci()).map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    /// Completes everything on this side (`MPI_Win_flush_local`): data to be sent was copied.
+    #[inline]
+    pub fn flush_local(&self, process: &Process, target: u32) -> Result<()> {
+        self.epochs.check_passive(target as usize)?;
+        self.settle(process, Some(target), Comes::Perhaps)?;
+        let waited = self.complete_here(process, Some(target), false)?;
+        self.let_others_unless(process, waited)?;
+        self.check_living(process, Some(target))
+    }
+
+    /// The same for all targets (`MPI_Win_flush_local_all`).
+    pub fn flush_local_all(&self, process: &Process) -> Result<()> {
+        self.epochs.check_any_passive()?;
+        self.settle(process, None, Comes::Perhaps)?;
+        let waited = self.complete_here(process, None, false)?;
+        self.let_others_unless(process, waited)?;
+        self.check_living(process, None)
+    }
+
+    /// Makes this process's view of its memory and the others' the same (`MPI_Win_sync`).
+    pub fn sync(&self, process: &Process) -> Result<()> {
+        full_fence();
+        process.poll(self.comm.vci())?;
+        Ok(())
+    }
+
+    /// Completes what has gone to a target, or to all, by the network, on this side and, with `there`, also on
+    /// the other, and waits for answers: also after an error nothing is written to the program's memory any more.
+    /// Returns whether it had to wait, and so has made progress.
+    #[inline]
+    pub(crate) fn complete_here(
+        &self,
+        process: &Process,
+        target: Option<u32>,
+        there: bool,
+    ) -> Result<bool> {
+        let native = self.complete_native(process, target, there);
+        let answers = self.await_answers(process, target);
+        Ok(native? | answers?)
+    }
+
+    /// Waits for the answers of a target, or of all, that are under way now: what other threads go
+    /// on asking for is none of this flush's business. Returns whether it had to wait.
+    #[inline]
+    pub(crate) fn await_answers(&self, process: &Process, target: Option<u32>) -> Result<bool> {
+        let Some(service) = &self.service else {
+            return Ok(false);
+        };
+        let mut waited = false;
+        for lane in service.lanes.iter() {
+            let until = {
+                let origin = lane.origin.lock();
+                if origin.fetches.is_empty() {
+                    continue;
+                }
+                origin.mark()
+            };
+            // Answers of lost processes end with an error.
+            process.wait_despite_loss(lane.vci, || {
+                let over = !lane.origin.lock().awaits(target, until);
+                waited |= !over;
+                Ok(over.then_some(()))
+            })?;
+        }
+        Ok(waited)
+    }
+
+    /// Completes what went by other lanes than the first, which what synchronises is not behind; and
+    /// by that one what came back from the network and is noted nowhere else.
+    #[inline]
+    pub(crate) fn flush_lanes(&self, process: &Process, target: Option<u32>) -> Result<()> {
+        match &self.service {
+            Some(service) if service.lanes.len() > 1 || service.keys.on => {
+                self.flush_other_lanes(process, target)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn flush_other_lanes(&self, process: &Process, target: Option<u32>) -> Result<()> {
+        let lanes = self.service()?.lanes.iter().enumerate();
+        let flushes: Vec<_> = lanes
+            .map(|(number, lane)| (number, lane.begin_flushes(target)))
+            .filter(|(_, targets)| !targets.is_empty())
+            .collect();
+        match flushes.is_empty() {
+            true => Ok(()),
+            false => self.confirm(process, &flushes),
+        }
+    }
+
+    /// Asks `target` for something that it answers by a word, and waits for that.
+    fn request(&self, process: &Process, target: u32, kind: Kind, a: u64) -> Result<u64> {
+        let answer = self.request_to(process, (target, 0), kind, a)?;
+        await_word(self.service()?, process, answer)
+    }
+
+    /// As [`Window::request`] by a lane, and doesn't wait.
+    fn request_to(
+        &self,
+        process: &Process,
+        to: (u32, usize),
+        kind: Kind,
+        a: u64,
+    ) -> Result<Answer> {
+        let service = self.service()?;
+        let tag = service.lanes.get(to.1).tag();
+        let post = |buffer| service.expect(process, to, tag, buffer);
+        let answer = Loan::new(service.word(0), post)?;
+        let message = service.message(kind, tag, [a, 0], Layout::NONE);
+        match service.ask(process, to, message) {
+            Ok(()) => Ok(answer),
+            Err(error) => {
+                answer.end(process)?;
+                Err(error)
+            }
+        }
+    }
+}
+
+fn wish(exclusive: bool) -> Wish {
+    match exclusive {
+        true => Wish::Exclusive,
+        false => Wish::Shared,
+    }
+}
+
+/// A word that a target answers by.
+type Answer = Loan<Vec<u8>>;
+
+fn await_word(service: &Service, process: &Process, answer: Answer) -> Result<u64> {
+    let bytes = answer.wait(process)?;
+    let word = bytes
+        .first_chunk()
+        .map_or(0, |word| u64::from_ne_bytes(*word));
+    service.give_back(bytes);
+    Ok(word)
+}
+
+/// Waits for the answers of several targets, all of them; the first error.
+fn await_all(service: &Service, process: &Process, answers: Vec<(u32, Answer)>) -> Result<()> {
+    let mut result = Ok(());
+    for (target, answer) in answers {
+        let failed = await_word(service, process, answer);
+        result = result.and(failed.and_then(|failed| report(target, failed)));
+    }
+    result
+}
+
+fn report(target: u32, failed: u64) -> Result<()> {
+    if failed == 0 {
+        return Ok(());
+    }
+    Err(Error::new(
+        Class::RmaRange,
+        format!(
+            "{failed} operations on rank {target} went beyond the memory of its window; check \
+             displacements and what is attached there"
+        ),
+    ))
+}

@@ -1,0 +1,235 @@
+//! The words by which atomic operations and vector kernels keep out of each other's way: each side writes its
+//! own before it reads the other's (see [`control`](crate::locks::control)).
+
+use crate::primitives::{AtomicU32, Ordering, one_order};
+
+/// Whether somebody has a member's memory alone.
+#[repr(C)]
+pub(crate) struct Busy {
+    /// By whom, counted from 1.
+    held: AtomicU32,
+    /// How many wait for that.
+    waiting: AtomicU32,
+}
+
+impl Busy {
+    /// Takes the memory for `mine`. `died` is asked whether who has it is dead, with a count of how often it was
+    /// asked.
+    pub fn hold(&self, mine: u32, died: impl Fn(u32, u32) -> bool) -> Held<'_> {
+        let take = |from: u32| {
+            self.held
+                .compare_exchange(from, mine, Ordering::SeqCst, Ordering::Relaxed)
+                .is_ok()
+        };
+        if !take(0) {
+            self.waiting.fetch_add(1, Ordering::Relaxed);
+            let mut tries = 0;
+            loop {
+                let by = self.held.load(Ordering::Relaxed);
+                // Whoever holds it is in the middle of a copy, and needs nobody's progress.
+                if (by == 0 || died(by, tries)) && take(by) {
+                    break;
+                }
+                pause(&mut tries);
+            }
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+        }
+        Held(self)
+    }
+
+    /// Between two pieces of a long accumulate: lets somebody else in who waits.
+    pub fn give_way(&self) {
+        let before = self.waiting.load(Ordering::Relaxed);
+        let mut tries = 0;
+        while tries < 64 && before != 0 && self.waiting.load(Ordering::Relaxed) >= before {
+            pause(&mut tries);
+        }
+    }
+
+    /// The word that [`Acting`] looks at.
+    pub fn word(&self) -> &AtomicU32 {
+        &self.held
+    }
+}
+
+/// A member's memory, had alone.
+pub(crate) struct Held<'a>(&'a Busy);
+
+impl Held<'_> {
+    /// Waits until a member isn't acting; `died` as for [`Busy::hold`].
+    pub fn await_idle(&self, acting: &AtomicU32, died: impl Fn(u32) -> bool) {
+        one_order();
+        let mut tries = 0;
+        // Acquire: what was done is seen here.
+        while acting.load(Ordering::SeqCst) != 0 && !died(tries) {
+            pause(&mut tries);
+        }
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.held.store(0, Ordering::Release);
+    }
+}
+
+/// A member's own word, and whether the memory is busy that it is going to change by atomic operations.
+#[derive(Clone, Copy)]
+pub(crate) struct Acting<'a> {
+    pub mine: &'a AtomicU32,
+    pub busy: &'a AtomicU32,
+    /// Whether several threads of this process may act at once.
+    pub threaded: bool,
+}
+
+impl Acting<'_> {
+    /// Whether atomic operations may go on. Then [`Acting::end`] must follow.
+    #[inline(always)]
+    pub fn begin(self) -> bool {
+        // Added, and not set, for other threads of this process.
+        self.mine.fetch_add(1, Ordering::SeqCst);
+        one_order();
+        if self.busy.load(Ordering::SeqCst) == 0 {
+            return true;
+        }
+        self.end();
+        false
+    }
+
+    #[inline(always)]
+    pub fn end(self) {
+        // Release: who finds no more of them sees what they have done.
+        match self.threaded {
+            true => {
+                self.mine.fetch_sub(1, Ordering::Release);
+            }
+            false => self.mine.store(0, Ordering::Release),
+        }
+    }
+}
+
+/// Lets some time pass.
+fn pause(tries: &mut u32) {
+    *tries += 1;
+    #[cfg(loom)]
+    loom::thread::yield_now();
+    #[cfg(not(loom))]
+    if tries.is_multiple_of(32) {
+        std::thread::yield_now();
+    } else {
+        std::hint::spin_loop();
+    }
+}
+
+/// Run with `RUSTFLAGS="--cfg loom" cargo test -p mpi-rma --lib loom_tests`.
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    use super::*;
+
+    /// A member's memory with its words, and the word of another member.
+    struct Memory {
+        busy: Busy,
+        acting: AtomicU32,
+        data: UnsafeCell<u32>,
+    }
+
+    // SAFETY: the data is reached as the words allow, which loom checks.
+    unsafe impl Sync for Memory {}
+    // SAFETY: as above.
+    unsafe impl Send for Memory {}
+
+    impl Memory {
+        fn new() -> Arc<Memory> {
+            Arc::new(Memory {
+                busy: Busy {
+                    held: AtomicU32::new(0),
+                    waiting: AtomicU32::new(0),
+                },
+                acting: AtomicU32::new(0),
+                data: UnsafeCell::new(0),
+            })
+        }
+
+        fn add(&self) {
+            // SAFETY: who calls it keeps to the words.
+            self.data.with_mut(|data| unsafe { *data += 1 });
+        }
+
+        fn get(&self) -> u32 {
+            // SAFETY: all threads have ended.
+            self.data.with(|data| unsafe { *data })
+        }
+
+        /// As who uses atomic operations: one of them stands for all.
+        fn act(&self, threaded: bool) {
+            let words = Acting {
+                mine: &self.acting,
+                busy: self.busy.word(),
+                threaded,
+            };
+            if words.begin() {
+                self.add();
+                words.end();
+            } else {
+                let _held = self.busy.hold(1, |_, _| false);
+                self.add();
+            }
+        }
+
+        /// As who runs a kernel.
+        fn copy(&self, as_whom: u32) {
+            let held = self.busy.hold(as_whom, |_, _| false);
+            held.await_idle(&self.acting, |_| false);
+            self.add();
+        }
+    }
+
+    #[test]
+    fn atomic_operations_and_kernels_exclude_each_other() {
+        for threaded in [false, true] {
+            loom::model(move || {
+                let memory = Memory::new();
+                let theirs = memory.clone();
+                let thread = thread::spawn(move || theirs.copy(2));
+                memory.act(threaded);
+                memory.act(threaded);
+                thread.join().unwrap();
+                assert_eq!(memory.get(), 3);
+            });
+        }
+    }
+
+    #[test]
+    fn kernels_exclude_each_other() {
+        loom::model(|| {
+            let memory = Memory::new();
+            let theirs = memory.clone();
+            let thread = thread::spawn(move || theirs.copy(2));
+            memory.copy(1);
+            thread.join().unwrap();
+            assert_eq!(memory.get(), 2);
+        });
+    }
+
+    /// The memory of who has died while it had it goes to one of those who find that out.
+    #[test]
+    fn memory_that_a_dead_member_had_goes_to_one() {
+        loom::model(|| {
+            let memory = Memory::new();
+            std::mem::forget(memory.busy.hold(9, |_, _| false));
+            let take = |memory: &Memory, mine: u32| {
+                let _held = memory.busy.hold(mine, |by, _| by == 9);
+                memory.add();
+            };
+            let theirs = memory.clone();
+            let thread = thread::spawn(move || take(&theirs, 2));
+            take(&memory, 1);
+            thread.join().unwrap();
+            assert_eq!(memory.get(), 2);
+        });
+    }
+}

@@ -1,0 +1,235 @@
+//! A lock in shared memory that admits two kinds of users, never both kinds at once, and outlives users
+//! that die, as one member comes to it.
+//!
+//! A lock is one word that counts who is inside and who queues. In the free case entering is one
+//! atomic operation on it, and so is leaving. Who finds it taken queues up; those who come later
+//! queue behind, so that nobody waits for ever.
+//!
+//! Each member also has a record for each lock, which it alone writes: what its share in the word is,
+//! or that it is just changing it. [`lock_repair`](crate::locks::repair) says what they are for.
+
+use std::ops::Range;
+
+use crate::locks::control::{Control, Waiter};
+use crate::locks::word::{
+    FIRSTS, LockMode, LockWord, QUEUE, QUEUED, REPAIR, SECONDS, SPREAD, record,
+};
+use crate::primitives::{AtomicU32, Ordering};
+use mpi_types::error::{Error, Result};
+
+/// How a member waits for a lock.
+pub(crate) trait Wait {
+    /// Waits until `done` says so. In between, now and then, `check` looks whether it still can.
+    fn wait(&self, check: impl FnMut(), done: impl FnMut() -> Result<bool>) -> Result<()>;
+
+    /// The error of who waited for a member that is dead.
+    fn lost(&self, control: &Control, member: usize) -> Error;
+}
+
+impl Wait for Waiter<'_> {
+    fn wait(&self, mut check: impl FnMut(), done: impl FnMut() -> Result<bool>) -> Result<()> {
+        let check = || {
+            check();
+            Ok(())
+        };
+        Waiter::wait(self, check, done)
+    }
+
+    fn lost(&self, control: &Control, member: usize) -> Error {
+        control.lost(self.process, member)
+    }
+}
+
+/// A lock as one member comes to it.
+pub(crate) struct MemberLock<'a> {
+    pub lock: &'a LockWord,
+    pub control: &'a Control,
+    /// Which of this member's records is for this lock, and which of each member's.
+    pub own: usize,
+    pub all: Range<usize>,
+}
+
+impl MemberLock<'_> {
+    #[inline(always)]
+    fn record(&self) -> &AtomicU32 {
+        self.control.record(self.control.me(), self.own)
+    }
+
+    /// Enters. `at_once`: past the queue. That is for those who are inside of another lock already,
+    /// since somebody in this queue may wait for them.
+    ///
+    /// # Errors
+    /// A process died that was inside while this one waited.
+    pub fn enter(&self, waiter: &impl Wait, who: LockMode, at_once: bool) -> Result<()> {
+        match self.enter_now(who, at_once) {
+            Some(_) => Ok(()),
+            None => self.queue(waiter, who, at_once),
+        }
+    }
+
+    /// Enters if nobody is in the way. Returns what the word was before.
+    pub fn enter_now(&self, who: LockMode, at_once: bool) -> Option<u64> {
+        let queue = if at_once { 0 } else { QUEUE };
+        let barred = who.excluded() | queue | REPAIR;
+        let own = self.record();
+        own.store(record::CHANGING, Ordering::Relaxed);
+        let mut inside = self.lock.word.load(Ordering::Relaxed);
+        while inside & barred == 0 {
+            match self.replace(inside, inside + who.one()) {
+                Ok(before) => {
+                    own.store(record::inside(who.one()), Ordering::Release);
+                    return Some(before);
+                }
+                Err(now) => inside = now,
+            }
+        }
+        own.store(0, Ordering::Release);
+        None
+    }
+
+    /// Enters if a member's lock is free of all who exclude this one, of queues and of repairs, and tells whether it did.
+    #[inline(always)]
+    pub fn enter_if_free(&self, who: LockMode) -> bool {
+        let barred = who.excluded() | !(FIRSTS | SECONDS);
+        let inside = self.lock.word.load(Ordering::Relaxed);
+        if inside & barred != 0 {
+            return false;
+        }
+        let own = self.record();
+        own.store(record::CHANGING, Ordering::Relaxed);
+        let (order, refused) = (Ordering::SeqCst, Ordering::Relaxed);
+        let word = &self.lock.word;
+        let entered = word.compare_exchange(inside, inside + who.one(), order, refused);
+        let share = entered.map_or(0, |_| record::inside(who.one()));
+        own.store(share, Ordering::Release);
+        entered.is_ok()
+    }
+
+    /// Acquire pairs with the release in `leave`: who enters sees what those before have done.
+    /// Release: who sees the word sees what this member's record said before. In one order with the looks at other
+    /// locks that follow ([`locks`](crate::locks)).
+    fn replace(&self, old: u64, new: u64) -> std::result::Result<u64, u64> {
+        let (order, refused) = (Ordering::SeqCst, Ordering::Relaxed);
+        self.lock
+            .word
+            .compare_exchange_weak(old, new, order, refused)
+    }
+
+    /// Enters by the queue, or `at_once` when nobody is in the way any more.
+    ///
+    /// # Errors
+    /// As for [`MemberLock::enter`].
+    #[cold]
+    pub fn queue(&self, waiter: &impl Wait, who: LockMode, at_once: bool) -> Result<()> {
+        let (lock, own) = (self.lock, self.record());
+        let fallen = lock.fallen.load(Ordering::Acquire);
+        let repair = || {
+            self.repair_if_needed();
+            if who == LockMode::All {
+                self.control.repair_written();
+            }
+        };
+        let (mut change, mut ticket) = (who.one(), None);
+        if !at_once {
+            // From now on newcomers queue behind.
+            waiter.wait(repair, || {
+                let word = lock.word.load(Ordering::Relaxed);
+                if word & REPAIR != 0 {
+                    // The record says the same all the while, for who looks at it.
+                    return Ok(false);
+                }
+                own.store(record::CHANGING, Ordering::Relaxed);
+                let queues = self.replace(word, word + QUEUED).is_ok();
+                if !queues {
+                    own.store(0, Ordering::Release);
+                }
+                Ok(queues)
+            })?;
+            let number = lock.next.fetch_add(1, Ordering::Relaxed);
+            own.store(record::ticket(record::QUEUES, number), Ordering::Release);
+            change = change.wrapping_sub(QUEUED);
+            ticket = Some(number);
+        }
+        let rests = ticket.map_or(0, |number| record::ticket(record::QUEUES, number));
+        let takes = ticket.map_or(record::CHANGING, |number| {
+            record::ticket(record::TAKING, number)
+        });
+        let mut entered = false;
+        let result = waiter.wait(repair, || {
+            let is_told = || lock.fallen.load(Ordering::Acquire) != fallen;
+            if is_told() {
+                return Err(self.fallen(waiter));
+            }
+            let word = lock.word.load(Ordering::Relaxed);
+            let is_alone = word & QUEUE <= QUEUED;
+            if word & (who.excluded() | REPAIR) != 0
+                || ticket.is_some_and(|number| !is_alone && !self.is_first(number))
+                // The word that was read before must still be there then: who is counted in it may have come and
+                // gone, but not stayed.
+                || who == LockMode::All && word & SPREAD != 0 && self.control.has_writer()
+            {
+                return Ok(false);
+            }
+            own.store(takes, Ordering::Relaxed);
+            if self.replace(word, word.wrapping_add(change)).is_err() {
+                own.store(rests, Ordering::Release);
+                return Ok(false);
+            }
+            own.store(record::inside(who.one()), Ordering::Release);
+            entered = true;
+            // It may have become free by a repair just now.
+            if is_told() {
+                Err(self.fallen(waiter))
+            } else {
+                Ok(true)
+            }
+        });
+        if result.is_err() {
+            match (entered, ticket) {
+                (true, _) => self.leave(who),
+                (false, Some(_)) => self.count_down(QUEUED),
+                (false, None) => {}
+            }
+        }
+        result
+    }
+
+    /// Whether nobody queues with an earlier ticket.
+    fn is_first(&self, number: u32) -> bool {
+        !self.records().any(|(member, record)| {
+            member != self.control.me() && record::is_before(record.load(Ordering::Relaxed), number)
+        })
+    }
+
+    pub(crate) fn records(&self) -> impl Iterator<Item = (usize, &AtomicU32)> {
+        (0..self.control.members()).flat_map(move |member| {
+            let of_member = move |place| (member, self.control.record(member, place));
+            self.all.clone().map(of_member)
+        })
+    }
+
+    /// Whether this member has a share in the word.
+    #[inline(always)]
+    pub fn has_share(&self) -> bool {
+        self.record().load(Ordering::Relaxed) != 0
+    }
+
+    /// Leaves.
+    #[inline(always)]
+    pub fn leave(&self, who: LockMode) {
+        self.count_down(who.one());
+    }
+
+    #[inline(always)]
+    fn count_down(&self, share: u64) {
+        let own = self.record();
+        own.store(record::CHANGING, Ordering::Relaxed);
+        self.lock.word.fetch_sub(share, Ordering::Release);
+        own.store(0, Ordering::Release);
+    }
+
+    fn fallen(&self, waiter: &impl Wait) -> Error {
+        let member = self.lock.fallen.load(Ordering::Acquire) as u32;
+        waiter.lost(self.control, member as usize)
+    }
+}

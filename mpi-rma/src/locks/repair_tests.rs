@@ -1,0 +1,104 @@
+//! A member may die at any instruction: whatever its record says and whether the word has its share,
+//! what is left after a repair is what those who live have.
+
+use super::*;
+use crate::locks::testing::{Memory, ended};
+use crate::locks::word::{FIRST, QUEUED, SECOND};
+
+/// The lock of member 0, of three, as member 0 comes to it; member 2 is dead.
+fn with_dead(test: impl Fn(&MemberLock<'_>)) {
+    let memory = Memory::new(3);
+    let control = memory.control(0);
+    control.set_pid(2, ended());
+    assert!(control.is_dead(2) && !control.is_dead(1));
+    test(&control.lock_of(0));
+}
+
+fn record_of<'a>(lock: &'a MemberLock<'_>, member: usize) -> &'a AtomicU32 {
+    lock.control.record(member, lock.own)
+}
+
+#[test]
+fn what_a_dead_member_had_is_taken_out_wherever_it_died() {
+    let rests = record::ticket(record::QUEUES, 1);
+    let takes = record::ticket(record::TAKING, 1);
+    // Its record, what it had in the word, and whether it had been inside.
+    let deaths = [
+        (record::CHANGING, 0, false),
+        (record::CHANGING, SECOND, true),
+        (record::CHANGING, FIRST, true),
+        (record::CHANGING, QUEUED, false),
+        (record::inside(SECOND), SECOND, true),
+        (record::inside(FIRST), FIRST, true),
+        (rests, QUEUED, false),
+        (takes, QUEUED, false),
+        (takes, SECOND, true),
+    ];
+    // What the living have: nothing, or one queues and one reads.
+    let alive = [
+        (0, 0, 0),
+        (
+            record::ticket(record::QUEUES, 0),
+            record::inside(FIRST),
+            QUEUED + FIRST,
+        ),
+    ];
+    for (dead, share, was_inside) in deaths {
+        for (mine, other, shares) in alive {
+            with_dead(|lock| {
+                record_of(lock, 0).store(mine, Ordering::Relaxed);
+                record_of(lock, 1).store(other, Ordering::Relaxed);
+                record_of(lock, 2).store(dead, Ordering::Relaxed);
+                lock.lock.word.store(shares + share, Ordering::Relaxed);
+                lock.repair_if_needed();
+                let word = lock.lock.word.load(Ordering::Relaxed);
+                assert_eq!(word, shares, "{dead:#x} {share:#x}");
+                assert_eq!(record_of(lock, 2).load(Ordering::Relaxed), 0);
+                let fallen = lock.lock.fallen.load(Ordering::Relaxed);
+                assert_eq!(fallen != 0, was_inside, "{dead:#x} {share:#x}");
+                assert_eq!(lock.lock.repairer.load(Ordering::Relaxed), 0);
+            });
+        }
+    }
+}
+
+#[test]
+fn a_member_that_died_while_it_repaired_is_replaced() {
+    with_dead(|lock| {
+        // It had taken out what was to be taken out, or not.
+        for (word, record) in [
+            (REPAIR | SECOND, record::inside(SECOND)),
+            (REPAIR, 0),
+            (0, 0),
+        ] {
+            record_of(lock, 2).store(record, Ordering::Relaxed);
+            lock.lock.word.store(word, Ordering::Relaxed);
+            lock.lock.repairer.store(3, Ordering::Relaxed);
+            lock.repair_if_needed();
+            assert_eq!(lock.lock.word.load(Ordering::Relaxed), 0);
+            assert_eq!(lock.lock.repairer.load(Ordering::Relaxed), 0);
+        }
+    });
+}
+
+#[test]
+fn nobody_is_taken_out_who_lives() {
+    with_dead(|lock| {
+        record_of(lock, 1).store(record::inside(SECOND), Ordering::Relaxed);
+        lock.lock.word.store(SECOND, Ordering::Relaxed);
+        lock.repair_if_needed();
+        assert_eq!(lock.lock.word.load(Ordering::Relaxed), SECOND);
+        // In the middle of a change: nothing can be told.
+        record_of(lock, 1).store(record::CHANGING, Ordering::Relaxed);
+        lock.lock.word.fetch_or(REPAIR, Ordering::Relaxed);
+        assert!(lock.look().is_none());
+    });
+}
+
+#[test]
+fn tickets_are_in_order_also_where_numbers_begin_again() {
+    let queues = |number: u32| record::ticket(record::QUEUES, number);
+    assert!(record::is_before(queues(5), 6) && !record::is_before(queues(6), 5));
+    assert!(record::is_before(queues(u32::MAX), 0) && !record::is_before(queues(0), u32::MAX));
+    assert!(!record::is_before(record::inside(FIRST), 6) && !record::is_before(0, 6));
+}

@@ -1,0 +1,64 @@
+//! The short ways of `MPI_Win_lock` and `MPI_Win_unlock`: windows in mapped memory, one thread, and nobody in the
+//! way. As in [`fast_path`](crate::mapped::fast_path), each answers whether it was taken.
+//!
+//! With one thread what the process notes of its own epochs are plain loads and stores. What remains is one atomic
+//! operation to enter the lock and one to leave it.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use crate::epochs::{EXCLUSIVE, SHARED};
+use crate::locks::control::{Control, full_fence};
+use crate::window::Window;
+
+impl Window {
+    /// [`Window::lock`], checked.
+    #[inline(always)]
+    pub fn fast_lock(&self, target: i32, exclusive: bool) -> bool {
+        let target = target as u32;
+        let Some((control, note)) = self.own_words(target) else {
+            return false;
+        };
+        // No epoch of another kind is open, and this target isn't locked.
+        if self.epochs.all() != 0
+            || note.load(Ordering::Relaxed) != 0
+            || !control.lock_if_free(target as usize, exclusive)
+        {
+            return false;
+        }
+        let kind = if exclusive { EXCLUSIVE } else { SHARED };
+        note.store(kind, Ordering::Relaxed);
+        self.epochs.count_locks(1);
+        true
+    }
+
+    /// [`Window::unlock`] of what was locked, checked or by [`Window::fast_lock`].
+    #[inline(always)]
+    pub fn fast_unlock(&self, target: i32) -> bool {
+        let target = target as u32;
+        let Some((control, note)) = self.own_words(target) else {
+            return false;
+        };
+        let exclusive = match note.load(Ordering::Relaxed) {
+            SHARED => false,
+            EXCLUSIVE => true,
+            _ => return false,
+        };
+        note.store(0, Ordering::Relaxed);
+        self.epochs.count_locks(-1);
+        // Here leaving the lock orders all loads and stores by itself.
+        if cfg!(not(target_arch = "x86_64")) {
+            full_fence();
+        }
+        control.unlock(target as usize, exclusive);
+        true
+    }
+
+    /// What is changed without regard to other threads, where there are none.
+    #[inline(always)]
+    fn own_words(&self, target: u32) -> Option<(&Control, &AtomicU8)> {
+        if self.fast.threaded || target as usize >= self.fast.targets.len() {
+            return None;
+        }
+        Some((self.control.as_ref()?, self.epochs.targets.note(target)?))
+    }
+}

@@ -1,0 +1,69 @@
+//! What the fast path of accesses needs to know of a window's members.
+
+use crate::locks::control::Control;
+use crate::primitives::AtomicU32;
+use crate::window::members::{Members, Reach};
+use mpi_core::process::Process;
+
+/// A member's memory as the short ways need it.
+pub(crate) struct FastTarget {
+    pub(crate) here: *mut u8,
+    pub(crate) size: u64,
+    pub(crate) unit: i64,
+    /// See [`Acting`](crate::locks::access_guard::Acting); in memory of the window's.
+    pub(crate) busy: *const AtomicU32,
+}
+
+/// What the short ways need; nothing for windows that have none.
+pub(crate) struct FastTargets {
+    pub(crate) targets: Box<[FastTarget]>,
+    pub(crate) acting: *const AtomicU32,
+    pub(crate) threaded: bool,
+}
+
+impl Default for FastTargets {
+    fn default() -> FastTargets {
+        FastTargets {
+            targets: Box::default(),
+            acting: std::ptr::null(),
+            threaded: false,
+        }
+    }
+}
+
+impl FastTargets {
+    /// For a window whose members are all mapped.
+    pub fn new(
+        process: &Process,
+        members: &Members,
+        control: Option<&Control>,
+        me: u32,
+        count: u32,
+    ) -> FastTargets {
+        let Some(control) = control else {
+            return FastTargets::default();
+        };
+        let place = |rank: u32| {
+            let member = members.get(rank);
+            let Reach::Here(here) = member.reach else {
+                return None;
+            };
+            Some(FastTarget {
+                here,
+                size: member.size,
+                unit: member.unit,
+                busy: control.words(rank as usize, me as usize).busy,
+            })
+        };
+        let targets: Option<Box<[FastTarget]>> = (0..count).map(place).collect();
+        FastTargets {
+            targets: targets.unwrap_or_default(),
+            acting: control.words(me as usize, me as usize).mine,
+            threaded: process.is_threaded(),
+        }
+    }
+
+    pub fn bytes(&self) -> usize {
+        size_of_val(&*self.targets)
+    }
+}

@@ -1,0 +1,322 @@
+//! The target's side of windows whose members share no memory: whoever makes progress in this
+//! process carries out what origins ask for.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use netmod::{Peer, VciId};
+
+use crate::messages::lock_queue::Waiter;
+use crate::messages::message::{Kind, Request, zeroed};
+use crate::messages::pending::Sent;
+use crate::messages::service::{Incoming, REQUEST, Service, State};
+use crate::window::keys::{self};
+use crate::window::lanes::Lane;
+use crate::window::registry::Windows;
+use mpi_core::ANY_SOURCE;
+use mpi_core::comm::{Comm, Purpose};
+use mpi_core::process::Process;
+use mpi_core::process::loan::Loan;
+use mpi_core::process::source::ProgressSource;
+use mpi_core::pt2pt::buffer::Buffer;
+use mpi_core::pt2pt::request::{RequestId, Status};
+use mpi_types::error::{Class, Result};
+
+mod data;
+pub mod fuzzing;
+
+impl ProgressSource for Windows {
+    fn advance_on(&self, process: &Process, vci: VciId, moved: bool) -> Result<bool> {
+        // Where no other thread makes progress, nothing has changed for windows since the last look but
+        // what a poll has brought; what that look could not do, and losses, may wait for a later one.
+        if !moved && !self.is_due(process) {
+            return Ok(false);
+        }
+        advance_services(self, process, vci)
+    }
+
+    fn awaited_on(&self, vci: VciId) -> Vec<Peer> {
+        self.holders_on(vci)
+    }
+}
+
+/// Whether a new window is to use the network's remote memory, if there is some. Keys are those of the transports
+/// within a job: where members are of several, all see some that are of others.
+pub(crate) fn uses_remote_memory(process: &Process, comm: &Comm) -> bool {
+    let foreign = process.foreign();
+    let own = |peer| !foreign.is_foreign(peer);
+    let within = !foreign.any() || comm.local().peers().all(own);
+    let only_messages = process.source::<Windows>().only_messages;
+    within && !only_messages && keys::transports(process).next().is_some()
+}
+
+pub(crate) fn serve(process: &Process, service: &Arc<Service>) {
+    for (lane, Lane { vci, .. }) in service.lanes.iter().enumerate() {
+        let served = process.source::<Windows>().of_vci(process, *vci);
+        served.change(|list| list.push((service.clone(), lane)));
+    }
+    process.source::<Windows>().count(process, 1);
+    process.source::<Windows>().signal.window_added();
+}
+
+pub(crate) fn end_service(process: &Process, service: &Arc<Service>) {
+    for Lane { vci, .. } in service.lanes.iter() {
+        let served = process.source::<Windows>().of_vci(process, *vci);
+        served.change(|list| list.retain(|(other, _)| !Arc::ptr_eq(other, service)));
+    }
+    process.source::<Windows>().count(process, -1);
+    process.source::<Windows>().signal.window_removed();
+}
+
+/// Carries out what has arrived for windows on a VCI. Returns whether anything happened.
+pub(crate) fn advance_services(windows: &Windows, process: &Process, vci: VciId) -> Result<bool> {
+    // Whoever holds the lock is at it.
+    let any = windows.serve_slots();
+    let Some(served) = windows.served_on(vci) else {
+        return Ok(any);
+    };
+    let Some(list) = served.list.try_lock() else {
+        return Ok(any);
+    };
+    // Most have nothing to do, and are to cost little however many they are. Whoever has the
+    // VCI's lock is about to look himself.
+    let arrived = process.has_unexpected(vci)?;
+    let mut any = any;
+    let losses = process.losses();
+    for (service, lane) in list.iter() {
+        if service.losses_seen.load(Ordering::Relaxed) != losses {
+            service.free_locks_of_lost(process, losses)?;
+        }
+        if service.lanes.get(*lane).flight.has_back() {
+            any |= service.do_by_messages(process, *lane)?;
+        }
+        if arrived || service.lanes.get(*lane).active.load(Ordering::Acquire) {
+            any |= service.advance(process, *lane, arrived)?;
+        }
+    }
+    Ok(any)
+}
+
+impl Service {
+    /// One round on a lane: requests (if some may have arrived), answers, and what is under way to
+    /// others.
+    fn advance(&self, process: &Process, lane: usize, arrived: bool) -> Result<bool> {
+        let active = &self.lanes.get(lane).active;
+        // Taken back first: what is put under way later than it is looked for sets it again.
+        active.store(false, Ordering::SeqCst);
+        let mut rest = true;
+        let result = self.advance_all(process, lane, arrived, &mut rest);
+        if rest {
+            active.store(true, Ordering::Release);
+        }
+        result
+    }
+
+    /// `rest`: whether something is still under way, or may be.
+    fn advance_all(
+        &self,
+        process: &Process,
+        lane: usize,
+        arrived: bool,
+        rest: &mut bool,
+    ) -> Result<bool> {
+        let mut any = false;
+        let mut quiet = false;
+        if let Some(mut origin) = self.lanes.get(lane).origin.try_lock() {
+            any |= self.settle(process, &mut origin.sends)?;
+            let before = origin.fetches.len();
+            let mut result = Ok(());
+            origin.fetches.retain(|fetch| {
+                if !is_done(process, fetch.id) {
+                    return true;
+                }
+                let ended = process
+                    .finish(fetch.id)
+                    .and_then(|(_, error)| match fetch.outer {
+                        Some(outer) => process.complete(outer, Status::EMPTY, error),
+                        None => error.map_or(Ok(()), Err),
+                    });
+                if let Err(error) = ended {
+                    result = Err(error);
+                }
+                false
+            });
+            result?;
+            any |= origin.fetches.len() != before;
+            quiet = origin.fetches.is_empty() && origin.sends.is_empty();
+        }
+        let Some(mut state) = self.state.try_lock() else {
+            return Ok(any);
+        };
+        any |= self.settle(process, &mut state.answers)?;
+        while arrived && let Some(incoming) = self.accept(process, lane)? {
+            state.incoming[lane].push_back(incoming);
+            any = true;
+        }
+        // Invariant: the requests of an origin that came by one lane are carried out in order.
+        while let Some(first) = state.incoming[lane].front() {
+            if !first.request.is_done(process) {
+                break;
+            }
+            let Some(Incoming {
+                from,
+                request,
+                whole,
+            }) = state.incoming[lane].pop_front()
+            else {
+                break;
+            };
+            let (bytes, error) = request.take(process)?;
+            match error {
+                Some(error) if error.class() == Class::ProcFailed => continue,
+                Some(error) if whole => return Err(error),
+                _ => {}
+            }
+            self.carry_out(process, &mut state, (from, lane), &bytes)?;
+            self.give_back(bytes);
+            any = true;
+        }
+        *rest = !(quiet && state.answers.is_empty() && state.incoming[lane].is_empty());
+        Ok(any)
+    }
+
+    /// Begins to receive the next request, if one has arrived.
+    fn accept(&self, process: &Process, lane: usize) -> Result<Option<Incoming>> {
+        let vci = self.lanes.get(lane).vci;
+        let found = mpi_core::comm::try_matched_probe_by(
+            process,
+            &self.comm,
+            vci,
+            Purpose::Rma,
+            ANY_SOURCE,
+            REQUEST,
+        )?;
+        let Some(matched) = found else {
+            return Ok(None);
+        };
+        // The length is what the sender says. Memory that is not to be had ends its message, not us.
+        let is_member = self.is_member(matched.source(), matched.sender());
+        let room = is_member.then(|| self.zeroed(matched.bytes())).flatten();
+        let whole = room.is_some();
+        let from = matched.source();
+        if !is_member {
+            let id = process.imrecv(matched, Buffer::EMPTY)?;
+            process.detach(id)?;
+            return Ok(None);
+        }
+        let bytes = room.unwrap_or_default();
+        Ok(Some(Incoming {
+            from: from as u32,
+            request: Loan::new(bytes, |buffer| process.imrecv(matched, buffer))?,
+            whole,
+        }))
+    }
+
+    /// So many zeros, of which long ones take no memory before they are written to; `None` if there is no room
+    /// for them.
+    fn zeroed(&self, len: u64) -> Option<Vec<u8>> {
+        const SHORT: usize = 1024;
+        match usize::try_from(len) {
+            Ok(0) => Some(Vec::new()),
+            Ok(len) if len <= SHORT => {
+                let mut bytes = self.memory_for(len);
+                bytes.resize(len, 0);
+                Some(bytes)
+            }
+            _ => zeroed(len),
+        }
+    }
+
+    fn carry_out(
+        &self,
+        process: &Process,
+        state: &mut State,
+        (from, lane): (u32, usize),
+        bytes: &[u8],
+    ) -> Result<()> {
+        let by = (from, lane);
+        let Some(request) = Request::parse(bytes).filter(Request::can_be_answered) else {
+            state.fail(from);
+            return Ok(());
+        };
+        match request.kind {
+            Kind::Put => self.write(state, from, &request),
+            Kind::Get => self.read(process, state, by, &request)?,
+            Kind::Accumulate => self.accumulate(process, state, by, &request)?,
+            Kind::CompareAndSwap => self.compare_and_swap(process, state, by, &request)?,
+            Kind::Flush => self.report(process, state, by, request.tag)?,
+            Kind::Key => {
+                let told = self.expose(process, request.a);
+                let bytes = told.iter().flat_map(|word| word.to_ne_bytes()).collect();
+                self.answer(process, state, by, request.tag, bytes)?;
+            }
+            Kind::Record => {
+                let told = self.own_record();
+                let bytes = told.iter().flat_map(|word| word.to_ne_bytes()).collect();
+                self.answer(process, state, by, request.tag, bytes)?;
+            }
+            Kind::Lock => {
+                let waiter = Waiter {
+                    from: by,
+                    tag: request.tag,
+                    exclusive: request.a & 1 != 0,
+                };
+                if !self.is_lost(process, from) {
+                    state.lock.join(waiter, request.a & 2 != 0);
+                    self.grant(process, state)?;
+                }
+            }
+            Kind::Unlock => {
+                state.lock.leave(from);
+                self.report(process, state, by, request.tag)?;
+                self.grant(process, state)?;
+            }
+            Kind::Post => {
+                *self.posts.lock().entry(from).or_default() += 1;
+            }
+            Kind::Complete => {
+                self.completions.fetch_add(1, Ordering::Release);
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets go of messages that have left. Returns whether there were any. (Of those to lost processes whoever
+    /// waits for their answers is told.)
+    fn settle(&self, process: &Process, sent: &mut Vec<Sent>) -> Result<bool> {
+        let before = sent.len();
+        let mut result = Ok(());
+        let mut next = 0;
+        while let Some(one) = sent.get(next) {
+            if !one.is_done(process) {
+                next += 1;
+                continue;
+            }
+            match sent.swap_remove(next).take(process) {
+                Ok((_, Some(error))) if error.class() == Class::ProcFailed => {}
+                Ok((_, Some(error))) | Err(error) => result = Err(error),
+                Ok((bytes, None)) => self.give_back(bytes),
+            }
+        }
+        result.map(|()| sent.len() != before)
+    }
+
+    /// Answers that everything before is done.
+    fn report(
+        &self,
+        process: &Process,
+        state: &mut State,
+        to: (u32, usize),
+        tag: i32,
+    ) -> Result<()> {
+        let failed = state.failed.remove(&to.0).unwrap_or(0);
+        self.answer(process, state, to, tag, self.word(failed))
+    }
+}
+
+pub(crate) fn is_done(process: &Process, id: RequestId) -> bool {
+    process.request(id).is_none_or(|request| request.is_done())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,199 @@
+//! What requests do with the window's memory.
+//!
+//! Invariant: nothing that a request says is believed. Every run lies in the window, sums do not
+//! overflow, and memory for an answer that is not to be had makes the request fail. What fails is
+//! counted, and told to its origin by the next flush; who waits for data gets none.
+
+use crate::messages::message::Request;
+use crate::messages::service::{Service, State};
+use crate::window::apply::{self, LONGEST_COMPARED, Reduction};
+use mpi_core::process::Process;
+use mpi_core::pt2pt::Address;
+use mpi_types::error::Result;
+use mpi_types::op::PredefinedOp;
+
+impl Service {
+    /// Whether a message that says it is of this rank came from there.
+    pub(super) fn is_member(&self, rank: i32, from: Address) -> bool {
+        let rank = u32::try_from(rank).ok();
+        let known = rank.filter(|rank| *rank < self.comm.size());
+        known.is_some_and(|rank| self.comm.rma_address(rank, from.vci).peer == from.peer)
+    }
+
+    /// Where `len` bytes of the window at `at` are, if they belong to it.
+    fn place(&self, state: &State, at: i64, len: usize) -> Option<*mut u8> {
+        match self.memory {
+            Some((base, size)) => {
+                let at = usize::try_from(at).ok()?;
+                (at.checked_add(len)? <= size).then(|| base.wrapping_add(at))
+            }
+            None => {
+                let at = at as usize;
+                let known = state.attached.covers(at, len);
+                known.then(|| std::ptr::with_exposed_provenance_mut(at))
+            }
+        }
+    }
+
+    /// The bytes of an answer to runs of elements that take so many bytes each, in an answer and in
+    /// the window; `None` if they are not all in the window.
+    fn total(
+        &self,
+        state: &State,
+        request: &Request<'_>,
+        packed: usize,
+        extent: usize,
+    ) -> Option<usize> {
+        let total = request.length()?.checked_mul(packed)?;
+        if total > request.data.len() {
+            // Runs that come to more than there is memory would take for ever to go through.
+            Vec::<u8>::new().try_reserve_exact(total).ok()?;
+        }
+        let there = |(at, count): (i64, usize)| {
+            let len = count.checked_mul(extent)?;
+            self.place(state, at, len).map(drop)
+        };
+        request.runs().try_for_each(there).map(|()| total)
+    }
+
+    /// Carries out [`crate::messages::message::Kind::Put`].
+    pub(super) fn write(&self, state: &mut State, from: u32, request: &Request<'_>) {
+        let mut data = request.data;
+        for (at, len) in request.runs() {
+            let Some((now, rest)) = data.split_at_checked(len) else {
+                return state.fail(from);
+            };
+            data = rest;
+            match self.place(state, at, len) {
+                // SAFETY: within the window's memory; the message is our own.
+                Some(place) => unsafe { netmod_kit::copy(now.as_ptr(), place, len) },
+                None => state.fail(from),
+            }
+        }
+    }
+
+    /// Carries out [`crate::messages::message::Kind::Get`].
+    pub(super) fn read(
+        &self,
+        process: &Process,
+        state: &mut State,
+        by: (u32, usize),
+        request: &Request<'_>,
+    ) -> Result<()> {
+        let total = self.total(state, request, 1, 1);
+        let mut out = self.memory_for(0);
+        if total.is_none_or(|total| out.try_reserve_exact(total).is_err()) {
+            state.fail(by.0);
+            return self.answer(process, state, by, request.tag, Vec::new());
+        }
+        for (at, len) in request.runs() {
+            if let Some(place) = self.place(state, at, len) {
+                // SAFETY: within the window's memory.
+                out.extend_from_slice(unsafe { std::slice::from_raw_parts(place, len) });
+            }
+        }
+        self.answer(process, state, by, request.tag, out)
+    }
+
+    /// Carries out [`crate::messages::message::Kind::Accumulate`].
+    ///
+    /// Invariant (accumulate atomicity): the accumulates of all origins come here one after another, or
+    /// are words that a transport changes while it is polled (see [`crate::network::word`]), at the same time only
+    /// if there are threads.
+    pub(super) fn accumulate(
+        &self,
+        process: &Process,
+        state: &mut State,
+        by: (u32, usize),
+        request: &Request<'_>,
+    ) -> Result<()> {
+        let fetching = request.tag != crate::messages::service::REQUEST;
+        let Some((reduction, mut found)) = self.accumulation(state, request, fetching) else {
+            state.fail(by.0);
+            return match fetching {
+                true => self.answer(process, state, by, request.tag, Vec::new()),
+                false => Ok(()),
+            };
+        };
+        let mut done = 0;
+        for (at, count) in request.runs() {
+            // All are in the window: neither product overflows.
+            let Some(place) = self.place(state, at, count * reduction.extent()) else {
+                continue;
+            };
+            let result = match fetching {
+                true => found[done..].as_mut_ptr(),
+                false => std::ptr::null_mut(),
+            };
+            let input = match reduction.op {
+                PredefinedOp::NoOp => std::ptr::null(),
+                _ => request.data[done..].as_ptr(),
+            };
+            // SAFETY: within the window's memory, which others change under this lock only, or by the
+            // processor's atomics, if there are threads; input and result hold all elements.
+            unsafe {
+                match process.is_threaded() && reduction.is_native(place) {
+                    true => reduction.atomically(place, count, input, result),
+                    false => reduction.plainly(place, count, input, result),
+                }
+            }
+            done += count * reduction.packed();
+        }
+        match fetching {
+            true => self.answer(process, state, by, request.tag, found),
+            false => Ok(()),
+        }
+    }
+
+    /// The operation of an accumulate, and memory for what it finds; `None` if it can't be done.
+    fn accumulation(
+        &self,
+        state: &State,
+        request: &Request<'_>,
+        fetching: bool,
+    ) -> Option<(Reduction, Vec<u8>)> {
+        let reduction = Reduction::from_numbers(request.a, request.b)?;
+        let total = self.total(state, request, reduction.packed(), reduction.extent())?;
+        if reduction.op != PredefinedOp::NoOp && request.data.len() < total {
+            return None;
+        }
+        let found = self.zeroed(if fetching { total as u64 } else { 0 })?;
+        Some((reduction, found))
+    }
+
+    /// Carries out [`crate::messages::message::Kind::CompareAndSwap`].
+    pub(super) fn compare_and_swap(
+        &self,
+        process: &Process,
+        state: &mut State,
+        by: (u32, usize),
+        request: &Request<'_>,
+    ) -> Result<()> {
+        let run = request.runs().next();
+        let found = run.and_then(|(at, size)| {
+            let place = self.place(state, at, size)?;
+            let upper = match size {
+                0..=8 => [0; 2],
+                LONGEST_COMPARED => {
+                    let (halves, _) = request.data.as_chunks::<8>();
+                    [*halves.first()?, *halves.get(1)?].map(u64::from_ne_bytes)
+                }
+                _ => return None,
+            };
+            let whole = |lower: u64, upper: u64| u128::from(lower) | u128::from(upper) << 64;
+            let (compare, new) = (whole(request.a, upper[0]), whole(request.b, upper[1]));
+            let aligned = size <= 8 && place.addr().is_multiple_of(size.max(1));
+            let native = process.is_threaded() && aligned;
+            // SAFETY: within the window's memory, which others change under this lock only, or as in
+            // `accumulate`; it has the size of an integer.
+            let old = unsafe { apply::compare_and_swap(place, compare, new, size, native) };
+            let mut answer = self.memory_for(size);
+            answer.extend_from_slice(&old.to_le_bytes()[..size]);
+            Some(answer)
+        });
+        if found.is_none() {
+            state.fail(by.0);
+        }
+        self.answer(process, state, by, request.tag, found.unwrap_or_default())
+    }
+}

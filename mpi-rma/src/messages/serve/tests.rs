@@ -1,0 +1,325 @@
+//! Requests that nobody of sound mind makes.
+
+use std::sync::Arc;
+
+use netmod::{Header, Lane, LaneError, OpenError, Peer, Sink, Token};
+use netmod_sim::{Get, Rng, SimConfig, Simulation};
+
+use super::*;
+use crate::messages::message::{self, Layout};
+use mpi_core::comm::{Comm, ContextId};
+use mpi_core::group::Group;
+use mpi_core::process::{Config, CriticalSections, Router, Threads};
+use mpi_core::wait::WaitPolicy;
+use mpi_types::datatype::Predefined;
+use mpi_types::op::PredefinedOp;
+
+const MARGIN: usize = 64;
+const WINDOW: usize = 64;
+const POISON: u8 = 0xa5;
+
+/// Kinds of messages, as trailers say them.
+const READY_TO_SEND: u64 = 3;
+const FIN: u64 = 7;
+/// Where the generation begins in a request's name.
+const GENERATION: u32 = 25;
+
+struct OnlyWay;
+
+impl Router for OnlyWay {
+    fn route(&self, _peer: Peer) -> Result<usize, OpenError> {
+        Ok(1)
+    }
+}
+
+/// A target: process 0 of two, with a window between margins.
+struct Target {
+    sim: Simulation,
+    process: Process,
+    service: Service,
+    memory: Box<[u8]>,
+}
+
+impl Target {
+    fn new(dynamic: bool) -> Target {
+        let sim = Simulation::new(
+            1,
+            SimConfig {
+                get: Get::Unsupported,
+                ..SimConfig::default()
+            },
+        );
+        let process = Process::new(Config {
+            me: 0,
+            transports: vec![sim.transport(0)],
+            router: Arc::new(OnlyWay),
+            wait: WaitPolicy::for_share(1, 1),
+            clock: None,
+            watch: None,
+            eager_limit: Some(512),
+            window: 1 << 20,
+            max_vcis: 1,
+            threads: Threads::Many,
+            critical: CriticalSections::default(),
+            request_caches: true,
+            nodes: Vec::new(),
+            shared_memory: None,
+            sources: mpi_core::process::source::Sources::default(),
+        })
+        .unwrap();
+        let comm = Arc::new(Comm::new(ContextId::new(0, 5), Group::identity(2), 0));
+        let mut memory = vec![POISON; WINDOW + 2 * MARGIN].into_boxed_slice();
+        let base = memory[MARGIN..].as_mut_ptr();
+        let fixed = (!dynamic).then_some((base, WINDOW));
+        let service = Service::new(comm, fixed, false, false);
+        if dynamic {
+            service.attach(base.expose_provenance(), WINDOW);
+        }
+        Target {
+            sim,
+            process,
+            service,
+            memory,
+        }
+    }
+
+    /// Where the window begins, as requests say it.
+    fn origin(&self) -> i64 {
+        match self.service.memory {
+            Some(_) => 0,
+            None => self.memory[MARGIN..].as_ptr().addr() as i64,
+        }
+    }
+
+    /// Carries out a request of rank 1. Returns whether it failed.
+    fn ask(&self, bytes: &[u8]) -> bool {
+        let mut state = self.service.state.lock();
+        self.service
+            .carry_out(&self.process, &mut state, (1, 0), bytes)
+            .unwrap();
+        state.failed.remove(&1).is_some()
+    }
+
+    fn is_sound(&self) -> bool {
+        let (low, rest) = self.memory.split_at(MARGIN);
+        let (_, high) = rest.split_at(WINDOW);
+        low.iter().chain(high).all(|byte| *byte == POISON)
+    }
+}
+
+fn index(op: PredefinedOp, element: Predefined) -> [u64; 2] {
+    [op as u64, element as u64]
+}
+
+#[test]
+fn products_that_overflow_are_no_small_numbers() {
+    for dynamic in [false, true] {
+        let target = Target::new(dynamic);
+        let at = target.origin();
+        let sum = index(PredefinedOp::Sum, Predefined::Int64T);
+        let look = index(PredefinedOp::NoOp, Predefined::Int64T);
+        // 8 bytes each: 8 more than 2^64 bytes.
+        let wraps = (1 << 61) + 1;
+        let data = |out: &mut [u8]| out.fill(1);
+        for (tag, words) in [(0, sum), (1, sum), (1, look)] {
+            for runs in [
+                vec![(at, wraps)],
+                vec![(at, 1), (at, usize::MAX / 8)],
+                vec![(at, usize::MAX)],
+                vec![(at - 8, 1)],
+                vec![(at + 64, 1)],
+                vec![(i64::MAX, 1)],
+                vec![(-1, 1)],
+            ] {
+                let bytes = message::encode(
+                    Vec::new(),
+                    Kind::Accumulate,
+                    tag,
+                    words,
+                    Layout::Runs(&runs),
+                    64,
+                    data,
+                );
+                assert!(target.ask(&bytes), "{runs:?}");
+            }
+        }
+        for runs in [
+            vec![(at, usize::MAX), (at, 2)],
+            vec![(at, 1), (at, usize::MAX)],
+            vec![(at, 65)],
+            vec![(-1, 1)],
+        ] {
+            assert!(target.ask(&message::encode(
+                Vec::new(),
+                Kind::Get,
+                1,
+                [0; 2],
+                Layout::Runs(&runs),
+                0,
+                |_| {}
+            )));
+            assert!(target.ask(&message::encode(
+                Vec::new(),
+                Kind::Put,
+                0,
+                [0; 2],
+                Layout::Runs(&runs),
+                64,
+                data
+            )));
+        }
+        // With no receive to answer to, or more than the processor compares.
+        let runs = [(at, 8)];
+        assert!(target.ask(&message::encode(
+            Vec::new(),
+            Kind::Get,
+            0,
+            [0; 2],
+            Layout::Runs(&runs),
+            0,
+            |_| {}
+        )));
+        assert!(target.ask(&message::encode(
+            Vec::new(),
+            Kind::Flush,
+            -7,
+            [0; 2],
+            Layout::NONE,
+            0,
+            |_| {}
+        )));
+        let swap = |runs: &[_]| {
+            message::encode(
+                Vec::new(),
+                Kind::CompareAndSwap,
+                1,
+                [0; 2],
+                Layout::Runs(runs),
+                0,
+                |_| {},
+            )
+        };
+        assert!(target.ask(&swap(&[(at, 9)])) && target.ask(&swap(&[])));
+        assert!(target.is_sound());
+        // And one that is as it should be.
+        assert!(!target.ask(&message::encode(
+            Vec::new(),
+            Kind::Accumulate,
+            1,
+            sum,
+            Layout::Runs(&[(at, 8)]),
+            64,
+            data
+        )));
+    }
+}
+
+#[test]
+fn random_requests_stay_in_the_window() {
+    let start = std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
+    let seeds = match std::env::var("WEFT_TEST_SEED").map(|seed| seed.parse()) {
+        Ok(Ok(seed)) => vec![seed],
+        _ => (0..40).map(|i| start + i).collect(),
+    };
+    for seed in seeds {
+        println!("WEFT_TEST_SEED={seed}");
+        let mut rng = Rng::new(seed);
+        let target = Target::new(rng.chance(50));
+        let kinds = [
+            Kind::Put,
+            Kind::Get,
+            Kind::Accumulate,
+            Kind::CompareAndSwap,
+            Kind::Flush,
+            Kind::Key,
+            Kind::Record,
+            Kind::Post,
+            Kind::Complete,
+        ];
+        for _ in 0..500 {
+            let some = |rng: &mut Rng| match rng.below(4) {
+                0 => rng.below(9),
+                1 => rng.below(70),
+                2 => u64::MAX - rng.below(70),
+                _ => rng.number(),
+            };
+            let runs: Vec<_> = (0..rng.below(5))
+                .map(|_| {
+                    let at = some(&mut rng) as i64;
+                    let near = rng.chance(80);
+                    let at = if near {
+                        at.wrapping_add(target.origin())
+                    } else {
+                        at
+                    };
+                    (at, some(&mut rng) as usize)
+                })
+                .collect();
+            let words = [rng.below(20), rng.below(80)];
+            let tag = rng.pick(&[0, 1, 2, -1, i32::MIN]);
+            let len = rng.index(200);
+            let kind = rng.pick(&kinds);
+            let mut bytes = message::encode(
+                Vec::new(),
+                kind,
+                tag,
+                words,
+                Layout::Runs(&runs),
+                len,
+                |out| out.fill(3),
+            );
+            if rng.chance(10) {
+                bytes.truncate(rng.index(bytes.len()));
+            }
+            if rng.chance(10) && bytes.len() > 40 {
+                bytes[32..40].copy_from_slice(&some(&mut rng).to_ne_bytes());
+            }
+            target.ask(&bytes);
+            assert!(target.is_sound());
+        }
+        while target.sim.step().is_some() {}
+    }
+}
+
+#[derive(Default)]
+struct Kinds(Vec<u64>);
+
+impl Sink for Kinds {
+    fn message(&mut self, _from: Peer, header: &Header, _payload: &[u8]) {
+        self.0.push(header.0[2] & 0xff);
+    }
+    fn complete(&mut self, _token: Token, _result: Result<(), LaneError>) {}
+    fn peer_lost(&mut self, _peer: Peer, _why: String) {}
+}
+
+#[test]
+fn requests_longer_than_memory_and_of_strangers_are_let_go() {
+    let target = Target::new(false);
+    let mut lane = target.sim.transport(1).open_lane(0).unwrap();
+    let context = target.service.comm.context().of(Purpose::Rma);
+    let offer = |lane: &mut Box<dyn Lane>, source, len| {
+        // What matches it, and a trailer of VCI 0; then its length, the sender's request, and no key.
+        let matched = u64::from(source as u32) | u64::from(REQUEST as u32) << 32;
+        let header = Header([context, matched, READY_TO_SEND]);
+        let words: [u64; 5] = [len, 7 | 1 << GENERATION, 0, 0, 0];
+        let offer: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        lane.send(0, 0, &header, &offer).unwrap();
+        while target.sim.step().is_some() {}
+        target.process.poll_all().unwrap();
+        target.service.advance(&target.process, 0, true).unwrap();
+        while target.sim.step().is_some() {}
+        let mut answers = Kinds::default();
+        lane.poll(&mut answers, 64);
+        let failed = target.service.state.lock().failed.remove(&1);
+        (answers.0, failed)
+    };
+    let fin = FIN;
+    for len in [u64::MAX, 1 << 62] {
+        assert_eq!(offer(&mut lane, 1, len), (vec![fin], Some(1)));
+    }
+    // Of a rank that there is not, and of one that is not the sender's.
+    for source in [2, -7, i32::MAX, 0] {
+        assert_eq!(offer(&mut lane, source, 100), (vec![fin], None));
+    }
+    assert!(target.service.is_idle(&target.process));
+}

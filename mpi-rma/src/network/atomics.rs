@@ -1,0 +1,313 @@
+//! Accumulates by the network's atomics, in windows over several nodes whose members have all promised
+//! to do nothing else ([`Promise`]).
+//!
+//! Invariant: all accumulates on such a window are carried out by the network, also those on memory of
+//! the same node and the process's own, since an adapter's atomics need not be atomic towards the
+//! processor's. Only where the transport says that they are ([`netmod::Atomics::coherent`]) are those
+//! on memory that is mapped here the processor's.
+
+use std::sync::atomic::AtomicU64;
+
+use netmod::{AtomicOp, RemoteKey};
+use parking_lot::RwLock;
+
+use crate::messages::message::{Kind, Layout};
+use crate::messages::service::Service;
+use crate::network::capabilities::{Domain, NetworkAtomics};
+use crate::window::Window;
+use crate::window::apply::{self, Reduction};
+use crate::window::buffers::{Form, Origin, Target};
+use crate::window::keys::{Told, key_of, transports, word};
+use crate::window::promise::{AccumulateKind, Promise, WORD};
+use crate::window::registry::Windows;
+use mpi_core::process::Process;
+use mpi_core::process::loan::Loan;
+use mpi_core::pt2pt::operations::{Access, Act, Change, Operands, Runs, refused};
+use mpi_core::pt2pt::request::RequestId;
+use mpi_types::error::{Class, Error, Result};
+use mpi_types::op::PredefinedOp;
+
+/// The most words of an accumulate.
+const WORDS: usize = 8;
+
+/// An accumulate as the network sees it.
+struct Work {
+    op: AtomicOp,
+    words: Runs,
+    operands: Operands,
+    compare: u64,
+}
+
+impl Service {
+    /// Finds out whether the network's atomics are to carry out what all members have promised. All
+    /// members call it, having told each other their keys.
+    pub fn agree_on_atomics(&self, process: &Process, promise: Promise) -> Result<()> {
+        let able = || {
+            let (way, transport) = transports(process).next()?;
+            let like = transport.limits().atomics?;
+            let wanted = match process.source::<Windows>().atomics() {
+                NetworkAtomics::Auto => like.passive_target,
+                NetworkAtomics::Always => true,
+                NetworkAtomics::Never => false,
+            };
+            let (base, len) = self.memory()?;
+            let name = word(transport.name());
+            // Of endpoints, several have one process.
+            let fits = base.addr() % WORD == 0 && !self.comm.has_endpoints();
+            let reached = len == 0 || self.expose(process, name)[0] == name;
+            (wanted && fits && reached).then_some((way, name, like))
+        };
+        let own = if self.keys.on { able() } else { None };
+        let name = own.map_or(0, |own| own.1);
+        let mut told = [u64::from(own.is_none()), name, !name];
+        mpi_coll::greatest_u64(process, &self.comm, &mut told)?;
+        let (Some((way, name, like)), 0, true) = (own, told[0], told[1] == !told[2]) else {
+            return Ok(());
+        };
+        let _ = self.atomics.set(Domain {
+            promise,
+            way,
+            name,
+            like,
+            keys: RwLock::new(self.told_keys(name).collect()),
+        });
+        Ok(())
+    }
+
+    /// The key of a member's memory. In large windows the member is asked for it and waited for.
+    fn atomics_key(&self, process: &Process, domain: &Domain, rank: u32) -> Result<RemoteKey> {
+        if let Some(key) = domain.keys.read().get(&rank) {
+            return Ok(*key);
+        }
+        self.ask_atomics_key(process, domain, rank)
+    }
+
+    #[cold]
+    fn ask_atomics_key(&self, process: &Process, domain: &Domain, rank: u32) -> Result<RemoteKey> {
+        let told = match rank == self.comm.rank() {
+            true => self.expose(process, domain.name),
+            false => {
+                let tag = self.lanes.get(0).tag();
+                let post = |buffer| self.expect(process, (rank, 0), tag, buffer);
+                let told = Loan::new(Box::new(Told::default()), post)?;
+                let asked = [domain.name, 0];
+                let message = self.message(Kind::Key, tag, asked, Layout::NONE);
+                if let Err(error) = self.ask(process, (rank, 0), message) {
+                    told.end(process)?;
+                    return Err(error);
+                }
+                *told.wait(process)?
+            }
+        };
+        if told[0] != domain.name {
+            return Err(Error::new(
+                Class::Intern,
+                format!("rank {rank} does not expose its memory to the network's atomics"),
+            ));
+        }
+        let key = key_of(&told);
+        domain.keys.write().insert(rank, key);
+        Ok(key)
+    }
+}
+
+impl Window {
+    /// What the program has promised of accumulates, if the network carries them out.
+    pub fn promise(&self) -> Option<Promise> {
+        Some(self.domain()?.promise)
+    }
+
+    #[inline]
+    pub(crate) fn domain(&self) -> Option<&Domain> {
+        self.service.as_ref()?.atomics.get()
+    }
+
+    /// [`Window::accumulate`] by the network.
+    ///
+    /// # Safety
+    /// As for that; the place `at` in the target's memory is within it.
+    pub(crate) unsafe fn accumulate_by_network(
+        &self,
+        process: &Process,
+        domain: &Domain,
+        origin: Option<Origin<'_>>,
+        result: Option<Origin<'_>>,
+        (target, at): (&Target<'_>, i64),
+        reduction: &Reduction,
+        form: Form,
+    ) -> Result<Option<RequestId>> {
+        let operation = AccumulateKind::Reduce(reduction.op);
+        let (kind, len) = (reduction.element.kind(), target.len());
+        domain.promise.check(operation, Some(kind), len)?;
+        let op = match reduction.op {
+            PredefinedOp::Sum => AtomicOp::Add,
+            PredefinedOp::Band => AtomicOp::And,
+            PredefinedOp::Bor => AtomicOp::Or,
+            PredefinedOp::Bxor => AtomicOp::Xor,
+            PredefinedOp::Replace => AtomicOp::Swap,
+            // Nothing is promised but what is named above.
+            _ => AtomicOp::Load,
+        };
+        if op == AtomicOp::Load && result.is_none() {
+            return Ok(None);
+        }
+        let words = match target.datatype.as_run(target.count) {
+            Some((skip, WORD)) => Runs::One([((at + skip as i64) as u64, WORD)]),
+            _ => {
+                let runs = apply::runs(target.datatype, target.count, at, reduction);
+                let each = |(at, count): (i64, usize)| {
+                    (0..count).map(move |i| ((at + (i * WORD) as i64) as u64, WORD))
+                };
+                Runs::Many(runs.iter().copied().flat_map(each).collect())
+            }
+        };
+        let operands = match origin {
+            None => Operands::One(0),
+            Some(origin) => {
+                let mut data = [0u8; WORDS * WORD];
+                // SAFETY: the caller's promise; an accumulate has no more words, as was checked.
+                unsafe { origin.pack(&mut data[..len]) };
+                let word = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().unwrap_or_default());
+                let mut all = data[..len].chunks_exact(WORD).map(word);
+                match len {
+                    WORD => Operands::One(all.next().unwrap_or_default()),
+                    _ => Operands::Many(all.collect()),
+                }
+            }
+        };
+        let work = Work {
+            op,
+            words,
+            operands,
+            compare: 0,
+        };
+        // SAFETY: passed on.
+        unsafe { self.change(process, domain, target.rank, work, result, form) }
+    }
+
+    /// [`Window::compare_and_swap`] by the network.
+    ///
+    /// # Safety
+    /// As for that; the element at `at` is within the target's memory.
+    pub(crate) unsafe fn swap_by_network(
+        &self,
+        process: &Process,
+        domain: &Domain,
+        [compare, new]: [u64; 2],
+        result: Origin<'_>,
+        (target, at): (&Target<'_>, i64),
+    ) -> Result<()> {
+        let kind = target.datatype.element().map(|element| element.kind());
+        let promise = &domain.promise;
+        promise.check(AccumulateKind::CompareAndSwap, kind, target.len())?;
+        let work = Work {
+            op: AtomicOp::CompareSwap,
+            words: Runs::One([(at as u64, WORD)]),
+            operands: Operands::One(new),
+            compare,
+        };
+        let form = Form::Plain;
+        // SAFETY: passed on.
+        unsafe { self.change(process, domain, target.rank, work, Some(result), form) }.map(drop)
+    }
+
+    /// # Safety
+    /// The words are within the target's memory; `result` has room for as many, and is not used before
+    /// all is complete.
+    unsafe fn change(
+        &self,
+        process: &Process,
+        domain: &Domain,
+        target: u32,
+        work: Work,
+        result: Option<Origin<'_>>,
+        form: Form,
+    ) -> Result<Option<RequestId>> {
+        let words = work.words.list();
+        for &(at, _) in words {
+            domain.promise.check_place(at as i64)?;
+        }
+        let service = self.service()?;
+        if domain.like.coherent
+            && let Some(here) = self.here(target)
+        {
+            let mut found = [0; WORDS];
+            for (number, (found, &(at, _))) in found.iter_mut().zip(words).enumerate() {
+                let place = here.wrapping_add(at as usize);
+                // SAFETY: within the window's memory and aligned: members' memory begins so, and the
+                // place in it was checked.
+                *found = unsafe { by_processor(place, &work, number) };
+            }
+            if let Some(result) = result {
+                let len = words.len() * WORD;
+                // SAFETY: the words' bytes; the caller's promise for the result.
+                unsafe {
+                    let bytes = std::slice::from_raw_parts(found.as_ptr().cast::<u8>(), len);
+                    let Origin {
+                        base,
+                        count,
+                        datatype,
+                    } = result;
+                    datatype.unpack(base, count, 0, bytes);
+                }
+            }
+            return Ok(None);
+        }
+        let number = service.lanes.accumulate();
+        let lane = service.lanes.get(number);
+        let key = service.atomics_key(process, domain, target)?;
+        let (mut local, mut buffer, mut found) = (std::ptr::null_mut::<u8>(), None, None);
+        if let Some(result) = result {
+            match result.plain() {
+                Some(plain) if plain.addr() % WORD == 0 => local = plain,
+                _ => {
+                    let mut words = vec![0u64; words.len()];
+                    local = words.as_mut_ptr().cast();
+                    found = Some(words);
+                    // SAFETY: the caller's promise.
+                    buffer = Some(unsafe { result.buffer() });
+                }
+            }
+        }
+        if !domain.like.ordered && !service.lanes.are_unordered() && !lane.flight.is_quiet() {
+            // Invariant (section 11.7.2): accumulates of an origin on the same place are carried out in
+            // order. Where the transport keeps none, one is over before the next is issued.
+            let until = lane.flight.mark();
+            service.wait_for(process, lane.vci, Some(target), || {
+                if lane.flight.has_back() {
+                    service.do_by_messages(process, number)?;
+                }
+                Ok((!lane.flight.awaits(until, |member| member == target)).then_some(()))
+            })?;
+        }
+        let mut access = Access::new(
+            (target, service.address(target, number).there),
+            (key, work.words),
+            Act::Change(Change {
+                way: domain.way,
+                op: work.op,
+                operands: work.operands,
+                compare: work.compare,
+                found,
+            }),
+            local,
+            lane.flight.clone(),
+        );
+        access.buffer = buffer;
+        match service.issue(process, access, number, form)? {
+            Ok(request) => Ok(request),
+            Err(_) => Err(refused(target, netmod::LaneError::Unsupported)),
+        }
+    }
+}
+
+/// Carries one word of an accumulate out here. Gives what was there.
+///
+/// # Safety
+/// The place is an aligned word of the window's memory.
+unsafe fn by_processor(place: *mut u8, work: &Work, number: usize) -> u64 {
+    // SAFETY: the caller's promise; it is changed atomically only.
+    let word = unsafe { &*place.cast::<AtomicU64>() };
+    work.op
+        .carry_out(word, work.operands.get(number), work.compare)
+}

@@ -1,0 +1,211 @@
+//! Dynamic windows whose members do without each other's processors.
+//!
+//! What a member has attached, and by which keys that is reached, stands in a table in its exposed memory
+//! ([`crate::window::regions`]). Others keep what they have read of it, and look at the version before each access: one
+//! word more. Attaching and detaching change the version, so that nobody who synchronises as section 11.2.4
+//! asks for uses a key that does not hold any more. Who doesn't may use one that was withdrawn, which
+//! the network refuses: his connection breaks, and no memory is changed.
+
+use std::sync::Arc;
+
+use netmod::RemoteKey;
+
+use crate::network::{Passive, Word};
+use crate::window::buffers::{Form, Origin, Target};
+use crate::window::regions::{Head, Regions, WORDS, Within};
+use crate::window::{Flavor, Window};
+use mpi_core::process::Process;
+use mpi_core::pt2pt::operations::Runs;
+use mpi_core::pt2pt::request::RequestId;
+use mpi_types::error::{Class, Error, Result};
+
+fn to_words(bytes: &[u8]) -> Vec<u64> {
+    let word = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().unwrap_or_default());
+    bytes.chunks_exact(8).map(word).collect()
+}
+
+impl Window {
+    /// Whether this member's own memory is attached memory that it reaches itself.
+    pub(crate) fn is_own_dynamic(&self, rank: u32) -> bool {
+        self.flavor == Flavor::Dynamic && rank == self.rank() && self.passive().is_some()
+    }
+
+    /// Adds memory, or takes it away, where others look at a table.
+    ///
+    /// # Safety
+    /// As for [`Window::attach`].
+    pub(crate) unsafe fn attach_for_all(
+        &self,
+        passive: &Passive,
+        (start, len): (usize, usize),
+    ) -> Result<()> {
+        let transport = passive.transport();
+        // SAFETY: passed on; the block lives as long as the window.
+        unsafe {
+            let place = (start, len);
+            passive
+                .directory
+                .attach(&transport, passive.word(Word::VERSION), place)
+        }
+    }
+
+    /// Where runs of bytes of a target's memory lie, for the network.
+    pub(crate) fn within(
+        &self,
+        process: &Process,
+        target: u32,
+        runs: &[(u64, usize)],
+    ) -> Result<Vec<Within>> {
+        let service = self.service()?;
+        if self.flavor != Flavor::Dynamic {
+            let key = service.record(process, target)?.memory;
+            let runs = runs.to_vec();
+            return Ok(vec![Within {
+                key,
+                start: 0,
+                runs,
+            }]);
+        }
+        let found = self.regions(process, target)?.find(runs);
+        found.ok_or_else(|| {
+            let (at, len) = runs.first().copied().unwrap_or_default();
+            Error::new(
+                Class::RmaRange,
+                format!(
+                    "{len} bytes at address {at:#x} of rank {target}, or what follows them, are not all \
+                     attached there; call MPI_Win_attach, and get addresses by MPI_Get_address"
+                ),
+            )
+        })
+    }
+
+    /// What a member has attached now.
+    fn regions(&self, process: &Process, rank: u32) -> Result<Arc<Regions>> {
+        let service = self.service()?;
+        let block = service.record(process, rank)?.block;
+        let directory = match service.passive() {
+            Some(passive) => &passive.directory,
+            None => return Err(Error::new(Class::Intern, "no table of attached memory")),
+        };
+        let known = directory.known.read().get(&rank).cloned();
+        if let Some(known) = known {
+            let version = self.fetch_words(process, (rank, block), Word::VERSION.0, 1)?;
+            if version[0] == known.version {
+                return Ok(known);
+            }
+        }
+        loop {
+            let words = size_of::<Head>() / 8;
+            let fetch_head = || {
+                let words = self.fetch_words(process, (rank, block), Word::VERSION.0, words)?;
+                Ok::<Head, Error>(words.try_into().unwrap_or_default())
+            };
+            let head = fetch_head()?;
+            let [version, count, address, a, b] = head;
+            if version % 2 == 0 {
+                let key = RemoteKey {
+                    address,
+                    words: [a, b],
+                };
+                let table = match count {
+                    0 => Vec::new(),
+                    count => self.fetch_words(process, (rank, key), 0, count as usize * WORDS)?,
+                };
+                if fetch_head()? == head {
+                    let regions = Arc::new(Regions::new(&head, &table));
+                    directory.known.write().insert(rank, regions.clone());
+                    return Ok(regions);
+                }
+            }
+            process.poll(self.comm.vci())?;
+        }
+    }
+
+    fn fetch_words(
+        &self,
+        process: &Process,
+        (rank, key): (u32, RemoteKey),
+        offset: u64,
+        count: usize,
+    ) -> Result<Vec<u64>> {
+        let within = [Within {
+            key,
+            start: 0,
+            runs: vec![(offset, 8 * count)],
+        }];
+        let (bytes, _) = self.move_far(process, rank, &within, vec![0; 8 * count], false)?;
+        Ok(to_words(&bytes))
+    }
+
+    /// [`Window::move_natively`] in a dynamic window.
+    ///
+    /// # Safety
+    /// As for that.
+    pub(crate) unsafe fn move_attached(
+        &self,
+        process: &Process,
+        origin: &Origin<'_>,
+        target: &Target<'_>,
+        runs: Runs,
+        write: bool,
+        form: Form,
+    ) -> Result<Option<Option<RequestId>>> {
+        let service = self.service()?;
+        if target.rank == self.rank() {
+            // SAFETY: the caller's promise; the memory is attached, as was checked.
+            unsafe { self.move_own(origin, &runs, write) };
+            return Ok(Some(None));
+        }
+        let mut within = self.within(process, target.rank, runs.list())?;
+        if within.len() == 1
+            && let Some(Within { key, start, runs }) = within.pop()
+        {
+            let lane = service.lanes.any();
+            let runs = Runs::Many(runs.into());
+            // SAFETY: passed on.
+            let mut access =
+                unsafe { self.access(service, origin, target, (key, lane), runs, write) };
+            access.shift = start;
+            let issued = service.issue(process, access, lane, form)?;
+            return Ok(issued.ok());
+        }
+        // SAFETY: the caller's promise for the origin.
+        unsafe {
+            let data = match write {
+                true => origin.packed().into_owned(),
+                false => vec![0; origin.len()],
+            };
+            let (data, _) = self.move_far(process, target.rank, &within, data, write)?;
+            if !write {
+                origin.datatype.unpack(origin.base, origin.count, 0, &data);
+            }
+        }
+        Ok(Some(None))
+    }
+
+    /// # Safety
+    /// The runs are attached memory of this process; as for [`Window::put`] and [`Window::get`].
+    unsafe fn move_own(&self, origin: &Origin<'_>, runs: &Runs, write: bool) {
+        let mut data = match write {
+            // SAFETY: the caller's promise.
+            true => unsafe { origin.packed().into_owned() },
+            false => vec![0; origin.len()],
+        };
+        let mut local = data.as_mut_ptr();
+        for &(at, len) in runs.list() {
+            let place: *mut u8 = std::ptr::with_exposed_provenance_mut(at as usize);
+            // SAFETY: the caller's promise; `data` has the bytes of all runs.
+            unsafe {
+                match write {
+                    true => netmod_kit::copy(local, place, len),
+                    false => netmod_kit::copy(place, local, len),
+                }
+            }
+            local = local.wrapping_add(len);
+        }
+        if !write {
+            // SAFETY: the caller's promise.
+            unsafe { origin.datatype.unpack(origin.base, origin.count, 0, &data) };
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! Puts and gets by the network's remote memory, and the completion of these and of atomics.
+//!
+//! Whatever synchronises goes by messages, or by words that the network changes ([`crate::network`]), and only
+//! when the data is at its target: who ends an epoch so has flushed the lanes before.
+
+use std::sync::atomic::Ordering;
+
+use netmod::{LaneError, RemoteKey};
+
+use crate::messages::message::{self, Kind, Layout};
+use crate::messages::service::Service;
+use crate::window::buffers::{Form, Origin, Target};
+use crate::window::keys::{Ends, Far};
+use crate::window::runs::RunList;
+use crate::window::{Flavor, Way, Window};
+use mpi_core::process::Process;
+use mpi_core::pt2pt::buffer::Buffer;
+use mpi_core::pt2pt::operations::{Access, Act, Runs};
+use mpi_core::pt2pt::request::{RequestId, Status};
+use mpi_core::vci::Started;
+use mpi_types::error::Result;
+
+/// So many runs are worth an operation each, however short they are …
+const FEW_RUNS: usize = 4;
+/// … and more, if they are at least so long in the mean: below that a message with all of them costs
+/// less.
+const LONG_RUN: usize = 512;
+
+/// Puts and gets up to this size travel together as messages, where messages do.
+const SMALL: usize = 256;
+
+impl Window {
+    /// Moves data between an origin's buffer and a far target's memory by the network, if it can:
+    /// `at` is the place in the target's memory. `None`: it can't, and nothing was done.
+    ///
+    /// # Safety
+    /// As for [`Window::put`] and [`Window::get`]; the place is within the target's memory.
+    #[inline]
+    pub(crate) unsafe fn move_natively(
+        &self,
+        process: &Process,
+        origin: &Origin<'_>,
+        target: &Target<'_>,
+        at: i64,
+        write: bool,
+        form: Form,
+    ) -> Result<Option<Option<RequestId>>> {
+        let service = self.service()?;
+        if !service.keys.on {
+            return Ok(None);
+        }
+        if self.flavor == Flavor::Dynamic {
+            let Some(runs) = self
+                .native_runs(target, at)
+                .filter(|_| service.passive().is_some())
+            else {
+                return Ok(None);
+            };
+            // SAFETY: passed on.
+            return unsafe { self.move_attached(process, origin, target, runs, write, form) };
+        }
+        let lane = service.lanes.any();
+        let Some(Far { key, few_small, .. }) = service.key(process, target.rank, lane)? else {
+            return Ok(None);
+        };
+        let is_small = few_small && form == Form::Plain && target.len() <= SMALL;
+        if is_small && service.lanes.get(lane).flight.is_burst() {
+            return Ok(None);
+        }
+        if write
+            && form == Form::Plain
+            && let Some(local) = origin.plain()
+            && let Some((skip, len)) = target.datatype.as_run(target.count)
+        {
+            let run = ((at + skip as i64) as u64, len);
+            let flight = &service.lanes.get(lane).flight;
+            let Ends { vci_here, there } = service.address(target.rank, lane);
+            let to = (target.rank, there);
+            // SAFETY: the caller's promise: the memory is lent until the put is complete.
+            let put = unsafe {
+                process.put_at_once(vci_here, to, service.way(), (key, run), local, flight)?
+            };
+            if put {
+                return Ok(Some(None));
+            }
+        }
+        let Some(runs) = self.native_runs(target, at) else {
+            return Ok(None);
+        };
+        // SAFETY: passed on.
+        let access = unsafe { self.access(service, origin, target, (key, lane), runs, write) };
+        match service.issue(process, access, lane, form)? {
+            Ok(request) => Ok(Some(request)),
+            Err(access) => {
+                service.keys.forget(access.target);
+                Ok(None)
+            }
+        }
+    }
+
+    /// The runs of a target's data, if it is worth an operation for each.
+    fn native_runs(&self, target: &Target<'_>, at: i64) -> Option<Runs> {
+        if let Some((skip, len)) = target.datatype.as_run(target.count) {
+            return Some(Runs::One([((at + skip as i64) as u64, len)]));
+        }
+        // The target's processor is not to be needed, whatever that costs.
+        let all = self.passive().is_some();
+        let total = target.count * target.datatype.size();
+        let null = std::ptr::null_mut();
+        let pieces = target.datatype.pieces(null, target.count, 0, usize::MAX);
+        let most = FEW_RUNS.max(total / LONG_RUN);
+        let mut runs = Vec::new();
+        for (piece, len) in pieces {
+            if runs.len() == most && !all {
+                return None;
+            }
+            runs.push((at.wrapping_add(piece.addr() as i64) as u64, len));
+        }
+        Some(Runs::Many(runs.into()))
+    }
+
+    /// # Safety
+    /// As for [`Window::move_natively`].
+    pub(crate) unsafe fn access(
+        &self,
+        service: &Service,
+        origin: &Origin<'_>,
+        target: &Target<'_>,
+        (key, lane): (RemoteKey, usize),
+        runs: Runs,
+        write: bool,
+    ) -> Access {
+        let mut packed = None;
+        let mut buffer = None;
+        let local = match origin.plain() {
+            Some(local) => local,
+            None => {
+                let mut data = vec![0; origin.len()];
+                match write {
+                    // SAFETY: the caller's promise for the origin's buffer.
+                    true => unsafe { origin.pack(&mut data) },
+                    // SAFETY: as above.
+                    false => buffer = Some(unsafe { origin.buffer() }),
+                }
+                packed.insert(data).as_mut_ptr()
+            }
+        };
+        let mut access = Access::new(
+            (target.rank, service.address(target.rank, lane).there),
+            (key, runs),
+            if write { Act::Put } else { Act::Get },
+            local,
+            service.lanes.get(lane).flight.clone(),
+        );
+        access.way = service.way();
+        access.packed = packed;
+        access.buffer = buffer;
+        access
+    }
+
+    /// Completes what has gone to a target by the network, or to all: on this side, and, with
+    /// `there`, also on the other. What other threads go on issuing is none of its business. Returns
+    /// whether it had to wait, and so has made progress.
+    #[inline]
+    pub(crate) fn complete_native(
+        &self,
+        process: &Process,
+        target: Option<u32>,
+        there: bool,
+    ) -> Result<bool> {
+        match &self.service {
+            Some(service) if service.keys.on && self.way == Way::Messages => {
+                service.complete_native(process, target, there)
+            }
+            _ => Ok(false),
+        }
+    }
+}
+
+impl Service {
+    /// Begins an access, as soon as there is room. Gives the request, if one was asked for and it is not
+    /// complete, or the access, if the transport can't do it.
+    pub(crate) fn issue(
+        &self,
+        process: &Process,
+        access: Access,
+        lane: usize,
+        form: Form,
+    ) -> Result<std::result::Result<Option<RequestId>, Access>> {
+        let vci = self.lanes.get(lane).vci;
+        let owner = (form == Form::Request).then(|| self.comm.owner());
+        let target = Some(access.target);
+        let mut access = Some(access);
+        let started = self.wait_for(process, vci, target, || {
+            let Some(now) = access.take() else {
+                return Ok(None);
+            };
+            // SAFETY: the program has lent the origin's buffer until the access is complete, and
+            // the target its memory until the window is freed.
+            match unsafe { process.start_access(vci, now, owner)? } {
+                Started::Full(back) => {
+                    access = Some(back);
+                    Ok(None)
+                }
+                started => Ok(Some(started)),
+            }
+        })?;
+        match started {
+            Started::Done => Ok(Ok(None)),
+            Started::Pending(outer) => Ok(Ok(outer)),
+            Started::Partly(index, outer) => {
+                let all = self.wait_for(process, vci, target, || {
+                    Ok(process.go_on_with_access(vci, index)?.then_some(()))
+                });
+                if let Err(error) = all {
+                    let why = LaneError::lost(0, error.to_string());
+                    process.give_up_access(vci, index, why)?;
+                    return Err(error);
+                }
+                Ok(Ok(outer))
+            }
+            Started::Refused(access) | Started::Full(access) => Ok(Err(access)),
+        }
+    }
+
+    /// What is under way to members that live is over, whatever has become of others: until then the
+    /// network may write what it has fetched to the program's memory.
+    pub(crate) fn complete_native(
+        &self,
+        process: &Process,
+        target: Option<u32>,
+        there: bool,
+    ) -> Result<bool> {
+        let (mut result, mut waited) = (Ok(()), false);
+        // All lanes are asked before the first is waited for.
+        for (number, lane) in self.lanes.iter().enumerate() {
+            lane.flight.end_burst();
+            if !there || lane.flight.is_quiet() {
+                continue;
+            }
+            if let Some(target) = target {
+                if let Some(flush) = lane.flight.begin_flush(target) {
+                    result = result.and(self.start_flush(process, number, target, flush));
+                }
+                continue;
+            }
+            for (target, flush) in lane.flight.begin_flushes() {
+                result = result.and(self.start_flush(process, number, target, flush));
+            }
+        }
+        for (number, lane) in self.lanes.iter().enumerate() {
+            if lane.flight.is_quiet() {
+                continue;
+            }
+            let until = lane.flight.mark();
+            let is_target = |member| target.is_none_or(|target| member == target);
+            let mut seen = None;
+            process.wait_despite_loss(lane.vci, || {
+                if lane.flight.has_back() {
+                    self.do_by_messages(process, number)?;
+                }
+                let now = (lane.flight.ended(), process.losses());
+                if seen.replace(now) == Some(now) {
+                    return Ok(None);
+                }
+                let awaited = |member| is_target(member) && !self.is_lost(process, member);
+                let over = !lane.flight.awaits(until, awaited);
+                waited |= !over;
+                Ok(over.then_some(()))
+            })?;
+            let left = lane.flight.awaits(until, is_target);
+            let lost = || self.loss(process, target);
+            let failed = lane
+                .flight
+                .take_error(target)
+                .or_else(|| left.then(lost).flatten());
+            result = result.and(failed.map_or(Ok(()), Err));
+        }
+        result.map(|()| waited)
+    }
+
+    /// Asks a target to tell when all that went there by a lane is done.
+    fn start_flush(&self, process: &Process, number: usize, target: u32, flush: u64) -> Result<()> {
+        let lane = self.lanes.get(number);
+        let to = self.address(target, number).there;
+        let flushed = self.wait_for(process, lane.vci, Some(target), || {
+            let room = process.start_flush(lane.vci, to, self.way(), &lane.flight, flush)?;
+            Ok(room.then_some(()))
+        });
+        if flushed.is_err() {
+            // Nobody is to wait for what was not begun.
+            lane.flight.end(flush, None);
+        }
+        flushed
+    }
+
+    /// Does by messages what a lane accepted and then could not do. Returns whether there was
+    /// something.
+    #[cold]
+    pub fn do_by_messages(&self, process: &Process, number: usize) -> Result<bool> {
+        let flight = &self.lanes.get(number).flight;
+        let back = flight.take_back();
+        let any = !back.is_empty();
+        for (access, why) in back {
+            if why == LaneError::Unsupported {
+                self.keys.forget(access.target);
+            }
+            let ended = access.number;
+            let asked = self.ask_for_access(process, number, access);
+            // From here on the flush finds it among messages.
+            flight.end(ended, None);
+            asked?;
+        }
+        Ok(any)
+    }
+
+    pub(crate) fn ask_for_access(
+        &self,
+        process: &Process,
+        number: usize,
+        access: Access,
+    ) -> Result<()> {
+        let lane = self.lanes.get(number);
+        let to = (access.target, number);
+        let shift = access.shift;
+        let run = |run: &(u64, usize)| (run.0.wrapping_add(shift) as i64, run.1);
+        let runs = match access.runs.list() {
+            [one] => RunList::One([run(one)]),
+            many => RunList::Many(many.iter().map(run).collect()),
+        };
+        let layout = Layout::Runs(&runs);
+        let len = access.bytes();
+        if matches!(access.act, Act::Put) {
+            // SAFETY: the data is valid until the access is complete, which it is not yet.
+            let data = unsafe { std::slice::from_raw_parts(access.local, len) };
+            let fill = |out: &mut [u8]| out.copy_from_slice(data);
+            let room = self.memory_for(layout.message_len(len));
+            let message = message::encode(room, Kind::Put, 0, [0; 2], layout, len, fill);
+            self.ask(process, to, message)?;
+            lane.mark_dirty(access.target);
+            if let Some(outer) = access.outer {
+                process.complete(outer, Status::EMPTY, None)?;
+            }
+            return Ok(());
+        }
+        let tag = lane.tag();
+        let buffer = match access.buffer {
+            Some(buffer) => buffer,
+            // SAFETY: the program's buffer, lent until the access is complete.
+            None => unsafe { Buffer::bytes(access.local, len) },
+        };
+        let id = self.expect(process, to, tag, buffer)?;
+        self.fetch(to, id, access.outer);
+        let message = self.message(Kind::Get, tag, [0; 2], layout);
+        self.ask(process, to, message)?;
+        lane.active.store(true, Ordering::Release);
+        Ok(())
+    }
+}

@@ -1,0 +1,583 @@
+//! Accumulates (section 11.3.4): reductions into a target's memory, and compare-and-swap.
+
+use crate::copied::deferred::Deferred;
+use crate::copied::request_slot::{self, SmallAccess};
+use crate::locks::control::CHUNK;
+use crate::messages::message::{self, Kind, Layout};
+use crate::window::apply::{self, LONGEST_COMPARED, Reduction};
+use crate::window::buffers::{Form, Origin, Target, same_length};
+use crate::window::members::Reach;
+use crate::window::runs::{self, Run};
+use crate::window::{Way, Window};
+use mpi_core::process::Process;
+use mpi_core::pt2pt::request::RequestId;
+use mpi_types::error::{Class, Error, Result};
+use mpi_types::op::{Op, PredefinedOp};
+
+impl Window {
+    /// Reduces data into a target's memory, and reads what was there if there is a `result`
+    /// (`MPI_Accumulate`, `MPI_Get_accumulate`, `MPI_Fetch_and_op`, and with requests). Without an
+    /// `origin`, for `MPI_NO_OP`, only reads.
+    ///
+    /// # Errors
+    /// As for [`Window::put`]; `MPI_ERR_OP` for an operation that isn't for accumulates on this
+    /// datatype, `MPI_ERR_TYPE` where the two sides' elements differ.
+    ///
+    /// # Safety
+    /// The origin's buffer is readable, and not written to before the data has left it; the
+    /// result's is writable, and not used before the call is complete.
+    #[inline]
+    pub unsafe fn accumulate(
+        &self,
+        process: &Process,
+        origin: Option<Origin<'_>>,
+        result: Option<Origin<'_>>,
+        target: Target<'_>,
+        op: &Op,
+        form: Form,
+    ) -> Result<Option<RequestId>> {
+        let reduction = Reduction::new(op, target.datatype)?;
+        let origin = origin.filter(|_| reduction.op != PredefinedOp::NoOp);
+        let begun = self.begin(process, &target, form)?;
+        if let Some(origin) = &origin {
+            same_length(origin, &target)?;
+        } else if reduction.op != PredefinedOp::NoOp {
+            return Err(Error::new(
+                Class::Op,
+                "without data from the origin the operation must be MPI_NO_OP",
+            ));
+        }
+        if let Some(result) = &result {
+            same_length(result, &target)?;
+        }
+        // No elements are of any type.
+        let Some(at) = begun else {
+            return Ok(None);
+        };
+        for buffer in origin.iter().chain(&result) {
+            same_elements(buffer, &reduction)?;
+        }
+        // SAFETY: the caller's promise for the buffers; the target's data is within its memory.
+        unsafe {
+            if let (Some(start), Some((skip, len))) =
+                (self.here(target.rank), target.datatype.as_run(target.count))
+                && self.way == Way::Mapped
+            {
+                // The short way: one run of elements, and plain buffers.
+                let place = start.wrapping_offset(at as isize + skip);
+                let input = origin.map_or(Some(std::ptr::null_mut()), |origin| origin.plain());
+                let output = result.map_or(Some(std::ptr::null_mut()), |result| result.plain());
+                if let (Some(input), Some(output)) = (input, output)
+                    && reduction.is_native(place)
+                {
+                    let count = len / reduction.packed();
+                    self.reduce_run(&reduction, target.rank, place, count, input, output)?;
+                    return Ok(None);
+                }
+            }
+            if let Some(domain) = self.domain() {
+                let place = (&target, at);
+                return self.accumulate_by_network(
+                    process, domain, origin, result, place, &reduction, form,
+                );
+            }
+            if self.passive().is_some() {
+                let place = (&target, at);
+                self.accumulate_in_turn(process, origin, result, place, &reduction)?;
+                return Ok(None);
+            }
+            if self.way == Way::Messages
+                && let Some(request) = self.accumulate_word(
+                    process,
+                    &origin,
+                    &result,
+                    (&target, at),
+                    &reduction,
+                    form,
+                )?
+            {
+                return Ok(request);
+            }
+            if let (Way::Mapped, Some(start)) = (self.way, self.here(target.rank))
+                && is_scattered(&target, &reduction)
+            {
+                let place = start.wrapping_offset(at as isize);
+                return self
+                    .reduce_scattered(&reduction, &target, place, origin, result)
+                    .map(|()| None);
+            }
+            let runs = apply::runs(target.datatype, target.count, at, &reduction);
+            if self.way == Way::Messages {
+                let numbers = [reduction.op as u64, reduction.element as u64];
+                let len = origin.map_or(0, |origin| origin.len());
+                let service = self.service()?;
+                let mut groups = Vec::new();
+                let layout = match &*runs {
+                    runs @ ([] | [_]) => Layout::Runs(runs),
+                    runs => {
+                        runs.iter().for_each(|run| runs::push(&mut groups, *run));
+                        Layout::Groups(&groups)
+                    }
+                };
+                let encode = |tag| {
+                    let room = service.memory_for(layout.message_len(len));
+                    message::encode(room, Kind::Accumulate, tag, numbers, layout, len, |out| {
+                        if let Some(origin) = &origin {
+                            origin.pack(out);
+                        }
+                    })
+                };
+                let to = (target.rank, service.lanes.accumulate());
+                return match &result {
+                    Some(result) => self.ask_for(process, to, result, form, encode),
+                    None => self.ask(process, to, encode(0), false).map(|()| None),
+                };
+            }
+            let input = origin.as_ref().map(|origin| origin.packed());
+            if self.way == Way::Copied
+                && target.datatype.as_predefined().is_some()
+                && reduction.packed() == reduction.extent()
+                && !matches!(self.members.get(target.rank).reach, Reach::Here(_))
+            {
+                // Small enough to be asked for.
+                let what = SmallAccess::Accumulate(reduction.op, reduction.element as u8);
+                let data = input.as_deref().unwrap_or(&[]);
+                let output = match &result {
+                    None => Some(&mut [][..]),
+                    Some(result) if result.len() <= request_slot::ROOM => result
+                        .plain()
+                        .map(|plain| std::slice::from_raw_parts_mut(plain, result.len())),
+                    Some(_) => None,
+                };
+                if let Some(output) = result.map_or(Some((std::ptr::null_mut(), 0)), |result| {
+                    Some((result.plain()?, result.len()))
+                }) {
+                    let access = Deferred {
+                        what,
+                        at,
+                        input: data,
+                        output,
+                    };
+                    if self.defer(process, &target, access, form)? {
+                        return Ok(None);
+                    }
+                }
+                if let Some(output) = output
+                    && self.ask_by_slot(process, &target, what, at, data, output)
+                {
+                    return Ok(None);
+                }
+            }
+            self.settle_before(process, target.rank)?;
+            let input = input
+                .as_ref()
+                .map_or(std::ptr::null(), |data| data.as_ptr());
+            match result.map(|result| (result, result.plain())) {
+                None => self.reduce(
+                    process,
+                    &reduction,
+                    target.rank,
+                    &runs,
+                    input,
+                    std::ptr::null_mut(),
+                )?,
+                Some((_, Some(output))) => {
+                    self.reduce(process, &reduction, target.rank, &runs, input, output)?;
+                }
+                Some((result, None)) => {
+                    let mut data = vec![0; result.len()];
+                    let output = data.as_mut_ptr();
+                    self.reduce(process, &reduction, target.rank, &runs, input, output)?;
+                    result.datatype.unpack(result.base, result.count, 0, &data);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reduces a run of elements that the processor can change one by one, in mapped memory: few of
+    /// them so, many by a kernel (see [`crate::locks::control`]).
+    ///
+    /// # Safety
+    /// As for [`Reduction::atomically`] and [`Reduction::plainly`], but that others may change the
+    /// elements in the same way.
+    #[inline]
+    unsafe fn reduce_run(
+        &self,
+        reduction: &Reduction,
+        target: u32,
+        place: *mut u8,
+        count: usize,
+        input: *const u8,
+        output: *mut u8,
+    ) -> Result<()> {
+        let control = self.control()?;
+        let (member, me) = (target as usize, self.rank() as usize);
+        // Who wants the memory alone looks at a word of each member.
+        if count <= 8 + self.size() as usize / 2 {
+            // SAFETY: the caller's promise.
+            control.acting(member, me, || unsafe {
+                reduction.atomically(place, count, input, output);
+            });
+            return Ok(());
+        }
+        let piece = (CHUNK / reduction.packed()).max(1);
+        let mut done = 0;
+        while done < count {
+            let now = piece.min(count - done);
+            let skip = done * reduction.packed();
+            let place = place.wrapping_add(skip);
+            let (input, output) = (skipped(input, skip), skipped(output, skip).cast_mut());
+            // SAFETY: the caller's promise; all others are kept away meanwhile.
+            control.all_alone(member, || unsafe {
+                reduction.plainly(place, now, input, output);
+            });
+            done += now;
+            if done < count {
+                control.give_way(member);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reduces elements that lie apart in mapped memory: collected, reduced as one run and put back, while all others are kept
+    /// away.
+    ///
+    /// # Safety
+    /// The caller's promise for [`Window::accumulate`]; the target's data is within its memory, which begins at `place` for
+    /// its displacement.
+    unsafe fn reduce_scattered(
+        &self,
+        reduction: &Reduction,
+        target: &Target<'_>,
+        place: *mut u8,
+        origin: Option<Origin<'_>>,
+        result: Option<Origin<'_>>,
+    ) -> Result<()> {
+        let (control, member) = (self.control()?, target.rank as usize);
+        let size = reduction.packed();
+        let (len, piece) = (target.len(), CHUNK / size * size);
+        let mut elements = vec![0u8; piece.min(len)];
+        // SAFETY: the caller's promise.
+        let input = origin.as_ref().map(|origin| unsafe { origin.packed() });
+        let input = input
+            .as_ref()
+            .map_or(std::ptr::null(), |data| data.as_ptr());
+        let plain = result.map_or(Some(std::ptr::null_mut()), |result| result.plain());
+        let mut before = vec![0u8; if plain.is_none() { len } else { 0 }];
+        let output = plain.unwrap_or(before.as_mut_ptr());
+        let mut done = 0;
+        while done < len {
+            let now = piece.min(len - done);
+            let elements = &mut elements[..now];
+            let (input, output) = (skipped(input, done), skipped(output, done).cast_mut());
+            // SAFETY: the caller's promise; all have as many elements, which lie in the target's memory, and nobody else
+            // changes these meanwhile. Nothing between them is written to.
+            control.all_alone(member, || unsafe {
+                target.datatype.pack(place, target.count, done, elements);
+                reduction.plainly(elements.as_mut_ptr(), now / size, input, output);
+                if reduction.op != PredefinedOp::NoOp {
+                    target.datatype.unpack(place, target.count, done, elements);
+                }
+            });
+            done += now;
+            if done < len {
+                control.give_way(member);
+            }
+        }
+        if let (Some(result), None) = (result, plain) {
+            // SAFETY: the caller's promise.
+            unsafe {
+                result
+                    .datatype
+                    .unpack(result.base, result.count, 0, &before)
+            };
+        }
+        Ok(())
+    }
+
+    /// Reduces runs of elements in memory of this node.
+    ///
+    /// # Safety
+    /// `input` and `output` are NULL or packed data of all elements, which are the target's.
+    unsafe fn reduce(
+        &self,
+        process: &Process,
+        reduction: &Reduction,
+        target: u32,
+        runs: &[Run],
+        input: *const u8,
+        output: *mut u8,
+    ) -> Result<()> {
+        let member = target as usize;
+        match self.members.get(target).reach {
+            Reach::Here(here) if self.way == Way::Mapped => {
+                // SAFETY: the caller's promise.
+                unsafe { self.reduce_mapped(reduction, target, here, runs, input, output) }
+            }
+            Reach::Here(here) => {
+                let mut done = 0;
+                for &(at, count) in runs {
+                    let place = here.wrapping_offset(at as isize);
+                    let (input, output) = (skipped(input, done), skipped(output, done).cast_mut());
+                    // SAFETY: the caller's promise; under the target's lock, as by all others.
+                    self.control()?.alone(member, || unsafe {
+                        reduction.plainly(place, count, input, output);
+                    });
+                    done += count * reduction.packed();
+                }
+                Ok(())
+            }
+            Reach::There(start) => {
+                let mut done = 0;
+                for &(at, count) in runs {
+                    let (input, output) = (skipped(input, done), skipped(output, done).cast_mut());
+                    let address = start.wrapping_add(at as u64);
+                    let len = count * reduction.extent();
+                    let mut elements = vec![0u8; len];
+                    let local = elements.as_mut_ptr();
+                    // SAFETY: the caller's promise; under the target's lock, as by all others.
+                    self.control()?.alone(member, || unsafe {
+                        self.copy_by_kernel(process, target, false, (local, len), address)?;
+                        reduction.plainly(local, count, input, output);
+                        match reduction.op {
+                            PredefinedOp::NoOp => Ok(()),
+                            _ => self.copy_by_kernel(process, target, true, (local, len), address),
+                        }
+                    })?;
+                    done += count * reduction.packed();
+                }
+                Ok(())
+            }
+            Reach::Messages => Err(Error::new(Class::Intern, "the memory is not of this node")),
+        }
+    }
+
+    /// [`Window::reduce`] in mapped memory.
+    ///
+    /// # Safety
+    /// As for that.
+    unsafe fn reduce_mapped(
+        &self,
+        reduction: &Reduction,
+        target: u32,
+        here: *mut u8,
+        runs: &[Run],
+        input: *const u8,
+        output: *mut u8,
+    ) -> Result<()> {
+        /// So many runs are reduced before others are let in.
+        const RUNS: usize = 256;
+        let control = self.control()?;
+        let member = target as usize;
+        let mut done = 0;
+        for some in runs.chunks(RUNS) {
+            let long = some.iter().any(|run| run.1 * reduction.extent() > CHUNK);
+            if some.len() > 8 && !long {
+                // Many short ones: all by the kernel, native or not, with everybody kept away.
+                let mut skip = done;
+                // SAFETY: the caller's promise.
+                control.all_alone(member, || unsafe {
+                    for &(at, count) in some {
+                        let place = here.wrapping_offset(at as isize);
+                        let (input, output) =
+                            (skipped(input, skip), skipped(output, skip).cast_mut());
+                        reduction.plainly(place, count, input, output);
+                        skip += count * reduction.packed();
+                    }
+                });
+                done = skip;
+                control.give_way(member);
+                continue;
+            }
+            for &(at, count) in some {
+                let place = here.wrapping_offset(at as isize);
+                let (input, output) = (skipped(input, done), skipped(output, done).cast_mut());
+                // SAFETY: the caller's promise. What the processor can't do at once is done under
+                // the target's lock, by all.
+                unsafe {
+                    if reduction.is_native(place) {
+                        self.reduce_run(reduction, target, place, count, input, output)?;
+                    } else {
+                        control.alone(member, || {
+                            reduction.plainly(place, count, input, output);
+                        });
+                    }
+                }
+                done += count * reduction.packed();
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares the target's element with `compare`, replaces it by `new` if they are equal, and
+    /// writes to `result` what was there (`MPI_Compare_and_swap`).
+    ///
+    /// # Errors
+    /// As for [`Window::put`].
+    ///
+    /// # Safety
+    /// The buffers hold one element of the target's datatype, which is an integer, a logical or a byte;
+    /// `result` is not used before the call is complete.
+    #[inline]
+    pub unsafe fn compare_and_swap(
+        &self,
+        process: &Process,
+        new: *const u8,
+        compare: *const u8,
+        result: *mut u8,
+        target: Target<'_>,
+    ) -> Result<()> {
+        let Some(at) = self.begin(process, &target, Form::Plain)? else {
+            return Ok(());
+        };
+        let size = target.datatype.size();
+        if size > LONGEST_COMPARED {
+            return Err(Error::new(
+                Class::Type,
+                format!("elements of {size} bytes can't be compared"),
+            ));
+        }
+        let word = |from: *const u8| {
+            let mut bytes = [0; LONGEST_COMPARED];
+            // SAFETY: the caller's promise, and not longer.
+            unsafe { netmod_kit::copy(from, bytes.as_mut_ptr(), size) };
+            u128::from_le_bytes(bytes)
+        };
+        let (new, compare) = (word(new), word(compare));
+        let (rank, me) = (target.rank as usize, self.rank() as usize);
+        let reach = match self.way {
+            // One domain of atomicity, also for those of one node.
+            Way::Messages => Reach::Messages,
+            _ => self.members.get(target.rank).reach,
+        };
+        // SAFETY: the caller's promise; the element is within the target's memory, and is changed
+        // by the processor's atomic operations only, or under the target's lock only.
+        unsafe {
+            let found = match reach {
+                Reach::Here(here) => {
+                    let place = here.wrapping_offset(at as isize);
+                    let control = self.control()?;
+                    if self.way == Way::Mapped && size <= 8 && place.addr() & (size - 1) == 0 {
+                        control.acting(rank, me, || {
+                            apply::compare_and_swap(place, compare, new, size, true)
+                        })
+                    } else {
+                        control.alone(rank, || {
+                            apply::compare_and_swap(place, compare, new, size, false)
+                        })
+                    }
+                }
+                Reach::There(start) => {
+                    let mut both = [0u8; 2 * LONGEST_COMPARED];
+                    both[..LONGEST_COMPARED].copy_from_slice(&compare.to_le_bytes());
+                    both[LONGEST_COMPARED..].copy_from_slice(&new.to_le_bytes());
+                    let mut found = [0u8; LONGEST_COMPARED];
+                    let what = SmallAccess::CompareAndSwap;
+                    let access = Deferred {
+                        what,
+                        at,
+                        input: &both,
+                        output: (result, size),
+                    };
+                    if self.defer(process, &target, access, Form::Plain)? {
+                        return Ok(());
+                    }
+                    if self.ask_by_slot(process, &target, what, at, &both, &mut found) {
+                        netmod_kit::copy(found.as_ptr(), result, size);
+                        return Ok(());
+                    }
+                    let address = start.wrapping_add(at as u64);
+                    let mut bytes = [0u8; LONGEST_COMPARED];
+                    let local = bytes.as_mut_ptr();
+                    let rank = target.rank;
+                    self.control()?.alone(rank as usize, || {
+                        self.copy_by_kernel(process, rank, false, (local, size), address)?;
+                        let found = u128::from_le_bytes(bytes);
+                        if found == compare {
+                            let mut bytes = new.to_le_bytes();
+                            let local = bytes.as_mut_ptr();
+                            self.copy_by_kernel(process, rank, true, (local, size), address)?;
+                        }
+                        Ok::<_, Error>(found)
+                    })?
+                }
+                Reach::Messages => {
+                    let result = Origin {
+                        base: result,
+                        count: 1,
+                        datatype: target.datatype,
+                    };
+                    let lower = [compare as u64, new as u64];
+                    if let Some(domain) = self.domain() {
+                        let (words, place) = (lower, (&target, at));
+                        return self.swap_by_network(process, domain, words, result, place);
+                    }
+                    if self.passive().is_some() {
+                        let (words, place) = ([compare, new], (target.rank, at, size));
+                        let found = self.compare_and_swap_in_turn(process, words, place)?;
+                        let base = result.base;
+                        netmod_kit::copy(found.to_le_bytes().as_ptr(), base, size);
+                        return Ok(());
+                    }
+                    if let Some(done) = self.swap_word(process, lower, result, (&target, at))? {
+                        return Ok(done);
+                    }
+                    let upper = [compare, new].map(|word| (word >> 64) as u64);
+                    let upper: &[u64] = if size > 8 { &upper } else { &[] };
+                    let runs = [(at, size)];
+                    let service = self.service()?;
+                    let to = (target.rank, service.lanes.accumulate());
+                    return self
+                        .ask_for(process, to, &result, Form::Plain, |tag| {
+                            let layout = Layout::Runs(&runs);
+                            let kind = Kind::CompareAndSwap;
+                            service.message_with_words(kind, tag, lower, layout, upper)
+                        })
+                        .map(drop);
+                }
+            };
+            netmod_kit::copy(found.to_le_bytes().as_ptr(), result, size);
+        }
+        Ok(())
+    }
+}
+
+/// Whether a target's elements are many and lie in short runs.
+fn is_scattered(target: &Target<'_>, reduction: &Reduction) -> bool {
+    /// Fewer elements are changed one by one, so that others need not be kept away.
+    const FEW: usize = 8;
+    /// Longer runs are reduced where they are.
+    const SHORT: usize = 512;
+    let size = reduction.packed();
+    let null = std::ptr::null_mut();
+    size == reduction.extent()
+        && target.len() > FEW * size
+        && target.datatype.as_run(target.count).is_none()
+        && target
+            .datatype
+            .pieces(null, target.count, 0, 1)
+            .next()
+            .is_some_and(|(_, len)| len <= SHORT)
+}
+
+/// `done` bytes behind `start`, unless that is NULL.
+fn skipped(start: *const u8, done: usize) -> *const u8 {
+    match start.is_null() {
+        true => start,
+        false => start.wrapping_add(done),
+    }
+}
+
+fn same_elements(origin: &Origin<'_>, reduction: &Reduction) -> Result<()> {
+    match origin.datatype.element() {
+        Some(element) if element.kind() == reduction.element.kind() => Ok(()),
+        _ => Err(Error::new(
+            Class::Type,
+            format!(
+                "the target's elements are {}, but the origin's are not",
+                reduction.element.name()
+            ),
+        )),
+    }
+}

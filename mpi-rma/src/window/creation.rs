@@ -1,0 +1,674 @@
+//! How windows are made: what members tell each other, and whose memory is reached how.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use crate::copied::inbox::Inbox;
+use crate::copied::outbox::Outbox;
+use crate::copied::target_requests::{self, ServedSlot};
+use crate::epochs::Epochs;
+use crate::locks::control::Control;
+use crate::mapped::fast_targets::FastTargets;
+use crate::messages::serve;
+use crate::messages::service::Service;
+use crate::network::service;
+use crate::window::Hints;
+use crate::window::heap::{Heap, PAGE};
+use crate::window::members::{Member, Members, Reach};
+use crate::window::registry::{self, Windows};
+use crate::window::segment;
+use crate::window::shared_memory::PieceLocation;
+use crate::window::{Flavor, Memory, Way, Window};
+use mpi_coll::slots::arenas::key_words;
+use mpi_core::comm::Comm;
+use mpi_core::process::Process;
+use mpi_types::error::{Class, Error, Result};
+use netmod::SharedMemory;
+
+/// Where the parts of a window's piece begin: the control blocks first.
+struct Parts {
+    at: Vec<usize>,
+    total: usize,
+}
+
+impl Parts {
+    fn new(flavor: Flavor, sizes: impl Iterator<Item = u64> + Clone) -> Result<Parts> {
+        Parts::lay(flavor, sizes).ok_or_else(|| {
+            Error::new(
+                Class::Size,
+                "the sizes of the members' memory add up to more than can be addressed",
+            )
+        })
+    }
+
+    fn lay(flavor: Flavor, sizes: impl Iterator<Item = u64> + Clone) -> Option<Parts> {
+        let members = sizes.clone().count();
+        let control = match flavor {
+            Flavor::Created(_) | Flavor::Dynamic => Control::len_with_rings(members),
+            _ => Control::len(members),
+        };
+        let mut next = control.checked_next_multiple_of(PAGE)?;
+        let mut at = Vec::with_capacity(members);
+        for size in sizes {
+            at.push(next);
+            let size = match flavor {
+                Flavor::Created(_) | Flavor::Dynamic => 0,
+                Flavor::Shared { contiguous: true } => usize::try_from(size).ok()?,
+                _ => usize::try_from(size).ok()?.checked_next_multiple_of(PAGE)?,
+            };
+            next = next
+                .checked_add(size)
+                .filter(|next| *next <= isize::MAX as usize)?;
+        }
+        Some(Parts { at, total: next })
+    }
+}
+
+/// A window in the making.
+struct Plan<'a> {
+    process: &'a Process,
+    comm: &'a Comm,
+    flavor: Flavor,
+    size: usize,
+    unit: i64,
+    /// Whether all members have as much memory and the same unit.
+    alike: bool,
+    /// The most memory that a member has, in bytes.
+    most: u64,
+    /// Where a created window's memory is, if all members' lie in memory that others can map.
+    piece: Option<PieceLocation>,
+    /// Memory is to be taken at once.
+    at_once: bool,
+    probe: &'a AtomicU64,
+}
+
+/// What came of it.
+struct Made {
+    way: Way,
+    members: Members,
+    memory: Memory,
+    control: Option<Control>,
+    base: *mut u8,
+    /// The members' process numbers, where all are of one node.
+    pids: Vec<u32>,
+}
+
+impl Window {
+    /// Makes a window of the members of an intracommunicator; all call it. `size` is in bytes. If all
+    /// have the same `wishes` for VCIs and these can be had, the window has them.
+    ///
+    /// Members agree by a reduction, whose result has the same size for any number of them. They
+    /// tell each other more only if they are all of one node, or have different sizes or units.
+    ///
+    /// # Errors
+    /// `MPI_ERR_RMA_SHARED` where memory can't be shared by all members though it must,
+    /// `MPI_ERR_NO_MEM` where there is not enough.
+    ///
+    /// # Safety
+    /// The memory of a window that is [`Flavor::Created`] is valid until the window is dropped.
+    pub unsafe fn new(
+        process: &Process,
+        comm: &Comm,
+        flavor: Flavor,
+        size: usize,
+        unit: i64,
+        hints: &Hints,
+    ) -> Result<Window> {
+        let comm = Arc::new(mpi_comm::creation::dup_comm(process, comm)?);
+        mpi_comm::creation::vcis::agree_on_vcis(process, &comm, &hints.vcis.for_window())?;
+        let probe = Box::new(AtomicU64::new(0));
+        let peers = (0..comm.size()).map(|rank| comm.local().peer(rank));
+        let local = peers
+            .into_iter()
+            .all(|peer| peer == process.me() || process.is_local(peer));
+        let shared = matches!(flavor, Flavor::Shared { .. });
+        // The least of a number is what the greatest of its complement is the complement of.
+        let (bytes, step) = (size as u64, unit as u64);
+        let near = u64::from(local || shared);
+        let piece = match flavor {
+            Flavor::Created(base) => process.source::<Windows>().shared_pieces.locate(base, size),
+            _ => None,
+        };
+        let lacks = u64::from(piece.is_none());
+        let promise = hints.accumulates.map_or(0, |promise| promise.word());
+        let native = serve::uses_remote_memory(process, &comm);
+        let needed = u64::from(!service::is_possible(process, &comm, native));
+        let mut told = [
+            bytes, !bytes, step, !step, !near, lacks, promise, !promise, needed,
+        ];
+        mpi_coll::greatest_u64(process, &comm, &mut told)?;
+        let plan = Plan {
+            process,
+            comm: &comm,
+            flavor,
+            size,
+            unit,
+            alike: told[0] == !told[1] && told[2] == !told[3],
+            most: told[0],
+            piece: piece.filter(|_| told[5] == 0),
+            at_once: hints.memory_at_once,
+            probe: &probe,
+        };
+        let made = match !told[4] {
+            0 => plan.over_nodes()?,
+            _ => plan.on_node(local)?,
+        };
+        let Made {
+            way,
+            members,
+            memory,
+            control,
+            base,
+            pids,
+        } = made;
+        let service = (way == Way::Messages).then(|| {
+            let memory = (flavor != Flavor::Dynamic).then_some((base, size));
+            Arc::new(Service::new(
+                comm.clone(),
+                memory,
+                hints.vcis.unordered,
+                native,
+            ))
+        });
+        if let Some(service) = &service {
+            service.exchange_keys(process)?;
+            // Members that promise different things promise nothing.
+            if let (Some(promise), true) = (hints.accumulates, told[6] == !told[7]) {
+                service.agree_on_atomics(process, promise)?;
+            }
+            serve::serve(process, service);
+            // Last, since members begin to reach each other with it.
+            if told[8] == 0 {
+                service.agree_on_passive(process)?;
+            }
+        }
+        let fast = match (way, flavor) {
+            (Way::Mapped, Flavor::Created(_) | Flavor::Allocated | Flavor::Shared { .. }) => {
+                FastTargets::new(
+                    process,
+                    &members,
+                    control.as_ref(),
+                    comm.rank(),
+                    comm.size(),
+                )
+            }
+            _ => FastTargets::default(),
+        };
+        let watching = (!fast.targets.is_empty()).then(|| {
+            let others = pids
+                .iter()
+                .enumerate()
+                .map(|(rank, pid)| (comm.local().peer(rank as u32), *pid));
+            let others = others.filter(|(peer, _)| *peer != process.me());
+            process
+                .source::<Windows>()
+                .watch
+                .members(process.doubts(), others)
+        });
+        let outbox = control
+            .as_ref()
+            .filter(|control| way == Way::Copied && control.has_rings())
+            .map(|control| Outbox::new(control.members()));
+        let window = Window {
+            flavor,
+            base: match flavor {
+                // In contiguous memory nothing, too, begins where the part before it ends.
+                Flavor::Shared { contiguous } if size == 0 && (!contiguous || told[0] == 0) => {
+                    std::ptr::null_mut()
+                }
+                _ => base,
+            },
+            members,
+            fast,
+            way,
+            control,
+            service,
+            epochs: Epochs::new(comm.size() as usize),
+            hit_rate: target_requests::HitRate::default(),
+            outbox,
+            fences: AtomicU32::new(0),
+            syncs: AtomicU32::new(0),
+            raised_losses: AtomicU32::new(0),
+            attached: Arc::default(),
+            name: parking_lot::Mutex::default(),
+            _probe: probe,
+            _watching: watching,
+            memory,
+            comm,
+        };
+        if let (Way::Copied, Some(control)) = (way, &window.control)
+            && (control.has_rings() || flavor != Flavor::Dynamic)
+        {
+            registry::add_slot(
+                process,
+                ServedSlot {
+                    control: control.clone(),
+                    member: window.comm.rank() as usize,
+                    base: window.base,
+                    size,
+                    attached: (flavor == Flavor::Dynamic).then(|| window.attached.clone()),
+                    inbox: control.has_rings().then(|| Inbox::new(control.members())),
+                },
+            );
+        }
+        // Nobody may be asked for something before it serves, nor free its probe too early. Where nobody is
+        // asked by messages, members have told each other last of all what they are able to.
+        if window.way == Way::Messages {
+            mpi_coll::barrier(process, &window.comm)?;
+        }
+        Ok(window)
+    }
+}
+
+impl Plan<'_> {
+    fn own_base(&self) -> *mut u8 {
+        match self.flavor {
+            Flavor::Created(base) => base,
+            _ => std::ptr::null_mut(),
+        }
+    }
+
+    fn has_own_memory(&self) -> bool {
+        matches!(self.flavor, Flavor::Allocated | Flavor::Shared { .. })
+    }
+
+    /// Bytes for control blocks and the memory of so many members, each of which has as much as the one that has most; nothing
+    /// if that may be more than it is worth to take before it is known how much each has.
+    fn room_at_once(&self, members: usize) -> Option<usize> {
+        /// So many bytes at most: of more, members take their parts themselves, near their cores.
+        const SMALL: usize = 32 << 10;
+        if !self.has_own_memory() {
+            return Some(Control::len_with_rings(members).next_multiple_of(PAGE));
+        }
+        let control = Control::len(members).next_multiple_of(PAGE);
+        let each = usize::try_from(self.most).ok()?;
+        let each = each.checked_next_multiple_of(PAGE)?;
+        let all = each.checked_mul(members)?.checked_add(control)?;
+        (all <= SMALL).then_some(all)
+    }
+
+    fn probe_address(&self) -> u64 {
+        (&raw const *self.probe).expose_provenance() as u64
+    }
+
+    /// A window whose members are all of one node, or are to share memory.
+    fn on_node(&self, local: bool) -> Result<Made> {
+        let Plan { process, comm, .. } = *self;
+        let (me, count) = (comm.rank() as usize, comm.size() as usize);
+        // Where a piece is for control blocks alone, or small however much each has, it can be made before the members' sizes
+        // are known, and all are told of it together with these.
+        let early = self.room_at_once(count).filter(|_| count > 1);
+        let arenas = mpi_coll::arenas(process);
+        let made = match early {
+            Some(room) if me == 0 => Some(arenas.make(process, room, room)),
+            _ => None,
+        };
+        let key = key_words(made.as_ref());
+        let told = mpi_coll::gather_all_u64(
+            process,
+            comm,
+            [
+                self.own_base().expose_provenance() as u64,
+                self.size as u64,
+                self.unit as u64,
+                self.probe_address(),
+                key[0],
+                key[1],
+                key[2],
+                key[3],
+                std::process::id().into(),
+            ],
+        )?;
+        let parts = Parts::new(self.flavor, told.iter().map(|member| member[1]))?;
+        let mut memory = Memory::default();
+        let mapped = self.map_shared_pieces(&mut memory)?;
+        let way;
+        if count == 1 {
+            let heap = Heap::new(parts.total)?;
+            if self.at_once {
+                heap.touch();
+            }
+            memory.heap.push(heap);
+            way = Way::Mapped;
+        } else {
+            let shared = match early {
+                Some(room) => {
+                    let [_, _, _, _, key @ .., _] = told[0];
+                    arenas.find(process, made, key, room)
+                }
+                None => {
+                    let waits = self.may_wait(comm, &parts)?;
+                    segment::share(process, comm, (&parts.at, parts.total), waits)?
+                }
+            };
+            let (piece, why) = match shared {
+                Ok(piece) => (Some(piece), None),
+                Err(error) => (None, Some(error.0)),
+            };
+            let single_copy = local
+                && !self.has_own_memory()
+                && mapped.is_none()
+                && (0..count)
+                    .all(|rank| arenas.can_copy(process, comm, rank as u32, told[rank][3]));
+            let able = [u64::from(piece.is_some()), u64::from(single_copy)];
+            let able = mpi_coll::gather_all_u64(process, comm, able)?;
+            let all = |what: usize| able.iter().all(|member| member[what] != 0);
+            // Nobody need find the piece any more: nothing of it is left when the processes end.
+            if let Some(piece) = &piece {
+                piece.settle();
+            }
+            way = match self.flavor {
+                _ if !all(0) => Way::Messages,
+                Flavor::Allocated | Flavor::Shared { .. } => Way::Mapped,
+                _ if mapped.is_some() => Way::Mapped,
+                _ if all(1) => Way::Copied,
+                _ => Way::Messages,
+            };
+            if matches!(self.flavor, Flavor::Shared { .. }) && way != Way::Mapped {
+                let why = why.unwrap_or_else(|| "another member could not map it".to_string());
+                return Err(Error::new(
+                    Class::RmaShared,
+                    format!(
+                        "the members of the communicator can't share memory: {why}. Make a \
+                         communicator of those that can by MPI_Comm_split_type with \
+                         MPI_COMM_TYPE_SHARED"
+                    ),
+                ));
+            }
+            if way != Way::Messages {
+                memory.piece = piece;
+            }
+        }
+        let start = match (&memory.piece, memory.heap.first()) {
+            (Some(piece), _) => Some(piece.as_ptr()),
+            (None, heap) => heap.map(|heap| heap.0),
+        };
+        let peers: Arc<[_]> = (0..comm.size())
+            .map(|rank| comm.local().peer(rank))
+            .collect();
+        // SAFETY: the beginning of the piece, or of the heap's, is for control blocks, with rings where the rest is not for
+        // memory; both begin zeroed on a page, and are dropped after the window's other parts.
+        let control = start.map(|start| unsafe {
+            let control = Control::at(start, me, peers, process.is_threaded());
+            match self.has_own_memory() {
+                true => control,
+                false => control.with_rings(),
+            }
+        });
+        let base = match (self.has_own_memory(), start) {
+            (false, _) => self.own_base(),
+            (true, Some(start)) => start.wrapping_add(parts.at[me]),
+            (true, None) => self.own_heap(&mut memory)?,
+        };
+        let member = |rank: usize| Member {
+            size: told[rank][1],
+            unit: told[rank][2] as i64,
+            reach: match (way, start) {
+                (Way::Mapped, Some(start)) if self.has_own_memory() => {
+                    Reach::Here(start.wrapping_add(parts.at[rank]))
+                }
+                (Way::Mapped | Way::Copied, _) if rank == me => Reach::Here(base),
+                (Way::Mapped, _) => mapped
+                    .as_ref()
+                    .map_or(Reach::Messages, |mapped| Reach::Here(mapped[rank])),
+                (Way::Copied, _) => Reach::There(told[rank][0]),
+                _ if rank == me && self.flavor != Flavor::Dynamic => Reach::Here(base),
+                _ => Reach::Messages,
+            },
+        };
+        let members = match way {
+            Way::Messages if self.alike => self.far(self.oneself(base)),
+            _ => Members::Each((0..count).map(member).collect()),
+        };
+        Ok(Made {
+            way,
+            members,
+            memory,
+            control,
+            base,
+            pids: told.iter().map(|member| member[8] as u32).collect(),
+        })
+    }
+
+    /// Maps the memory of all members of a created window, if it lies in what they can map. Gives
+    /// where it is here, or nothing to anybody.
+    fn map_shared_pieces(&self, memory: &mut Memory) -> Result<Option<Vec<*mut u8>>> {
+        let Plan { process, comm, .. } = *self;
+        let (Some(own), Some(shared)) = (self.piece, process.shared_memory()) else {
+            return Ok(None);
+        };
+        let told = mpi_coll::gather_all_u64(process, comm, own.words())?;
+        let mut mapped = Vec::with_capacity(told.len());
+        for (rank, words) in told.into_iter().enumerate() {
+            let PieceLocation { key, len, offset } = PieceLocation::of(words);
+            if rank == comm.rank() as usize {
+                mapped.push(self.own_base());
+            } else if let Ok(piece) = shared.open(&key, len as usize) {
+                mapped.push(piece.as_ptr().wrapping_add(offset as usize));
+                memory.mapped.push(piece);
+            }
+        }
+        let lacks = u64::from(mapped.len() < comm.size() as usize);
+        let mut lacking = [lacks];
+        mpi_coll::greatest_u64(process, comm, &mut lacking)?;
+        Ok((lacking[0] == 0).then_some(mapped))
+    }
+
+    /// A window whose members are reached by messages, but for those of this process's node.
+    fn over_nodes(&self) -> Result<Made> {
+        let Plan { process, comm, .. } = *self;
+        let told = match self.alike {
+            true => None,
+            false => {
+                let own = [self.size as u64, self.unit as u64];
+                Some(mpi_coll::gather_all_u64(process, comm, own)?)
+            }
+        };
+        let mut memory = Memory::default();
+        let near = match self.node()? {
+            Some(node) => match self.reach_node(&node, &mut memory) {
+                Err(error) if error.class() == Class::NoMem => {
+                    // Those on other nodes are told.
+                    self.agree(false).err();
+                    return Err(error);
+                }
+                reached => reached?,
+            },
+            None => Box::default(),
+        };
+        let mine = near.iter().find(|one| one.0 == comm.rank());
+        let base = match (self.has_own_memory(), mine) {
+            (false, _) => self.own_base(),
+            (true, Some((_, Reach::Here(here)))) => *here,
+            (true, _) => std::ptr::null_mut(),
+        };
+        // All take part in this, those who have memory already too.
+        let base = match self.has_own_memory() {
+            true if base.is_null() => self.own_heap(&mut memory)?,
+            true => self.agree(true).map(|()| base)?,
+            false => base,
+        };
+        let near = match near.is_empty() {
+            true => self.oneself(base),
+            false => near,
+        };
+        let members = match told {
+            None => self.far(near),
+            Some(told) => {
+                let mut members: Box<[Member]> = told
+                    .iter()
+                    .map(|member| Member {
+                        size: member[0],
+                        unit: member[1] as i64,
+                        reach: Reach::Messages,
+                    })
+                    .collect();
+                for (rank, reach) in near {
+                    members[rank as usize].reach = reach;
+                }
+                Members::Each(members)
+            }
+        };
+        Ok(Made {
+            way: Way::Messages,
+            members,
+            memory,
+            control: None,
+            base,
+            pids: Vec::new(),
+        })
+    }
+
+    /// How this process reaches its own memory in a window that goes by messages.
+    fn oneself(&self, base: *mut u8) -> Box<[(u32, Reach)]> {
+        match self.flavor {
+            Flavor::Dynamic => Box::default(),
+            _ => Box::new([(self.comm.rank(), Reach::Here(base))]),
+        }
+    }
+
+    fn far(&self, near: Box<[(u32, Reach)]>) -> Members {
+        Members::Alike {
+            size: self.size as u64,
+            unit: self.unit,
+            near,
+        }
+    }
+
+    /// A communicator of the members on this process's node, if there are others and it is known.
+    fn node(&self) -> Result<Option<Comm>> {
+        let Plan { process, comm, .. } = *self;
+        /// Where the launcher doesn't tell nodes apart, so many members are asked one by one.
+        const FEW: u32 = 1024;
+        let node = process.node_of(process.me());
+        // (Of endpoints no smaller communicators can be made.)
+        let unknown = node.is_none() && comm.size() > FEW;
+        if self.flavor == Flavor::Dynamic || unknown || comm.check_groups().is_err() {
+            return Ok(None);
+        }
+        let is_near = |rank: &u32| {
+            let peer = comm.local().peer(*rank);
+            match node {
+                Some(_) => process.node_of(peer) == node,
+                None => peer == process.me() || process.is_local(peer),
+            }
+        };
+        let ranks: Vec<u32> = (0..comm.size()).filter(is_near).collect();
+        if ranks.len() < 2 {
+            return Ok(None);
+        }
+        mpi_comm::creation::create_comm_group(process, comm, &comm.local().of_ranks(&ranks), 0)
+    }
+
+    /// How the members on this process's node are reached: all directly, or none.
+    fn reach_node(&self, node: &Comm, memory: &mut Memory) -> Result<Box<[(u32, Reach)]>> {
+        let Plan { process, comm, .. } = *self;
+        let told = mpi_coll::gather_all_u64(
+            process,
+            node,
+            [
+                self.own_base().expose_provenance() as u64,
+                self.size as u64,
+                self.probe_address(),
+            ],
+        )?;
+        let count = node.size();
+        let parts = Parts::new(self.flavor, told.iter().map(|member| member[1]))?;
+        let peers = (0..count).map(|rank| node.local().peer(rank));
+        let mut able = peers
+            .into_iter()
+            .all(|peer| peer == process.me() || process.is_local(peer));
+        let mut piece = None;
+        if self.has_own_memory() {
+            let waits = self.may_wait(node, &parts)?;
+            piece = segment::share(process, node, (&parts.at, parts.total), waits)?.ok();
+            able &= piece.is_some();
+        } else {
+            let arenas = mpi_coll::arenas(process);
+            able &= (0..told.len())
+                .all(|rank| arenas.can_copy(process, node, rank as u32, told[rank][2]));
+        }
+        let able = mpi_coll::gather_all_u64(process, node, [u64::from(able)])?;
+        if let Some(piece) = &piece {
+            piece.settle();
+        }
+        if able.iter().any(|member| member[0] == 0) {
+            return Ok(Box::default());
+        }
+        let start = piece.as_ref().map(|piece| piece.as_ptr());
+        memory.piece = piece;
+        let reach = |place: u32| {
+            let at = place as usize;
+            let reach = match start {
+                Some(start) => Reach::Here(start.wrapping_add(parts.at[at])),
+                None if place == node.rank() => Reach::Here(self.own_base()),
+                None => Reach::There(told[at][0]),
+            };
+            Some((comm.local().rank_of(node.local().peer(place))?, reach))
+        };
+        let mut near: Vec<(u32, Reach)> = (0..count).filter_map(reach).collect();
+        near.sort_unstable_by_key(|one| one.0);
+        Ok(near.into())
+    }
+
+    /// Whether pages of this member's part of a piece may be had when they are touched. All members of
+    /// the node call it; the first, who knows as much as the others, looks how much there is.
+    ///
+    /// # Errors
+    /// `MPI_ERR_NO_MEM`, on all of them, if there is not enough for all parts.
+    fn may_wait(&self, comm: &Comm, parts: &Parts) -> Result<bool> {
+        if !self.has_own_memory() {
+            return Ok(false);
+        }
+        let shared = self.process.shared_memory();
+        let look = |shared: &Arc<dyn SharedMemory>| match shared.may_wait(parts.total) {
+            Ok(waits) => (u64::from(waits), None),
+            Err(error) => (LACKS, Some(error)),
+        };
+        let (found, lack) = match shared.filter(|_| comm.rank() == 0) {
+            Some(shared) => look(shared),
+            None => (0, None),
+        };
+        let mut told = [found];
+        mpi_coll::broadcast_u64(self.process, comm, &mut told)?;
+        if told[0] == LACKS {
+            let why = lack.map(|error| error.0);
+            let why = why.unwrap_or_else(|| "there is not enough for all members".to_string());
+            return Err(Error::new(
+                Class::NoMem,
+                format!("no memory for a window: {why}"),
+            ));
+        }
+        Ok(told[0] != 0 && !self.at_once)
+    }
+
+    /// Memory for this member's part.
+    fn own_heap(&self, memory: &mut Memory) -> Result<*mut u8> {
+        let heap = Heap::new(self.size);
+        if let (Ok(heap), true) = (&heap, self.at_once) {
+            heap.touch();
+        }
+        let agreed = self.agree(heap.is_ok());
+        let heap = heap?;
+        agreed?;
+        let base = heap.0;
+        memory.heap.push(heap);
+        Ok(base)
+    }
+
+    /// Whether all members have memory.
+    fn agree(&self, fine: bool) -> Result<()> {
+        let mut lacking = [u64::from(!fine)];
+        mpi_coll::greatest_u64(self.process, self.comm, &mut lacking)?;
+        if lacking[0] == 0 {
+            return Ok(());
+        }
+        Err(Error::new(
+            Class::NoMem,
+            "another member has not enough memory for its part of the window",
+        ))
+    }
+}
+
+/// What tells the members of a node that there is not enough memory.
+const LACKS: u64 = 2;

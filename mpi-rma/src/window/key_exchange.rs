@@ -1,0 +1,166 @@
+//! How members tell each other the keys of their memory.
+
+use std::sync::Arc;
+
+use netmod::{RemoteKey, Transport};
+
+use crate::messages::message::{Kind, Layout};
+use crate::messages::service::Service;
+use crate::window::keys::{Exposed, Far, Known, Told, key_of, transports, word};
+use mpi_core::process::Process;
+use mpi_core::process::loan::Loan;
+use mpi_types::error::Result;
+
+/// Up to so many members tell each other their keys when a window is made.
+const FEW: u32 = 64;
+
+impl Service {
+    /// Tells the other members of a small window the key of this one's memory, and learns theirs.
+    /// All members call it.
+    pub fn exchange_keys(&self, process: &Process) -> Result<()> {
+        // Invariant: what is asked here is the same for all. Whether there is a transport is not.
+        if self.memory().is_none() || self.comm.size() > FEW {
+            return Ok(());
+        }
+        let told = match transports(process).next() {
+            Some((_, transport)) => self.expose(process, word(transport.name())),
+            None => Told::default(),
+        };
+        let told = mpi_coll::gather_all_u64(process, &self.comm, told)?;
+        if !self.keys.on {
+            return Ok(());
+        }
+        let mut known = self.keys.known.write();
+        for (rank, told) in (0..).zip(told) {
+            known.insert(rank, Known::Told(told));
+        }
+        Ok(())
+    }
+
+    /// The keys on the transport of that name that members have told when the window was made.
+    pub fn told_keys(&self, name: u64) -> impl Iterator<Item = (u32, RemoteKey)> {
+        let known = self.keys.known.read();
+        let told: Vec<(u32, RemoteKey)> = known
+            .iter()
+            .filter_map(|(rank, known)| match known {
+                Known::Told(told) if told[0] == name => Some((*rank, key_of(told))),
+                _ => None,
+            })
+            .collect();
+        told.into_iter()
+    }
+
+    /// The key of this process's memory on the transport of that name, which exposes it from now on.
+    pub fn expose(&self, process: &Process, name: u64) -> Told {
+        let none = Told::default();
+        let Some((base, len)) = self.memory().filter(|memory| memory.1 > 0) else {
+            return none;
+        };
+        if !self.keys.on {
+            return none;
+        }
+        let tell = |key: &RemoteKey| [name, key.address, key.words[0], key.words[1]];
+        let mut exposed = self.keys.exposed.lock();
+        let is = |transport: &Arc<dyn Transport>| word(transport.name()) == name;
+        if let Some(found) = exposed.iter().find(|one| is(&one.transport)) {
+            return found.key.as_ref().map_or(none, tell);
+        }
+        let Some((_, transport)) = transports(process).find(|(_, transport)| is(transport)) else {
+            return none;
+        };
+        // SAFETY: the window's memory is valid until it is freed or dropped, which end the exposure
+        // first. Memory that can't be exposed (there may be a limit) is reached by messages.
+        let key = unsafe { transport.expose(base, len) }.ok();
+        let told = key.as_ref().map_or(none, tell);
+        exposed.push(Exposed {
+            transport: transport.clone(),
+            key,
+        });
+        told
+    }
+
+    /// By which key the network reaches a member's memory from a VCI of this process, if it does and
+    /// that is known yet.
+    pub fn key(&self, process: &Process, rank: u32, lane: usize) -> Result<Option<Far>> {
+        if !self.keys.on || self.memory().is_none() {
+            return Ok(None);
+        }
+        if let Some(Known::By(far)) = self.keys.known.read().get(&rank) {
+            return Ok(Some(*far));
+        }
+        self.find_key(process, rank, lane)
+    }
+
+    #[cold]
+    fn find_key(&self, process: &Process, rank: u32, lane: usize) -> Result<Option<Far>> {
+        if self.passive().is_some() {
+            // Not if it was refused before.
+            if self.keys.known.read().contains_key(&rank) && !self.keys.is_told(rank) {
+                return Ok(None);
+            }
+            let far = Far {
+                key: self.record(process, rank)?.memory,
+                few_small: false,
+                words: None,
+            };
+            self.keys.known.write().insert(rank, Known::By(far));
+            return Ok(Some(far));
+        }
+        let to = self.address(rank, lane);
+        let told = {
+            let mut known = self.keys.known.write();
+            match known.get_mut(&rank) {
+                Some(Known::By(far)) => return Ok(Some(*far)),
+                Some(Known::Not) => return Ok(None),
+                Some(Known::Told(told)) => Some(*told),
+                Some(Known::Asked(asked)) if !asked.is_done(process) => return Ok(None),
+                // What was told is looked at below.
+                Some(asked) => match std::mem::replace(asked, Known::Not) {
+                    Known::Asked(answer) => {
+                        let (told, error) = answer.take(process)?;
+                        if let Some(error) = error {
+                            return Err(error);
+                        }
+                        known.insert(rank, Known::Told(*told));
+                        Some(*told)
+                    }
+                    _ => None,
+                },
+                None => None,
+            }
+        };
+        let way = process.remote_memory(to.vci_here, to.there)?;
+        let (found, far) = match (way, told) {
+            (Some((name, few_small)), Some(told)) if told[0] == word(name) => {
+                let key = key_of(&told);
+                let far = Far {
+                    key,
+                    few_small,
+                    words: crate::network::word::way(process, name),
+                };
+                (Known::By(far), Some(far))
+            }
+            (Some((name, _)), None) => {
+                return self.ask_key(process, rank, word(name)).map(|()| None);
+            }
+            _ => (Known::Not, None),
+        };
+        self.keys.known.write().insert(rank, found);
+        Ok(far)
+    }
+
+    fn ask_key(&self, process: &Process, rank: u32, name: u64) -> Result<()> {
+        let mut known = self.keys.known.write();
+        if known.contains_key(&rank) {
+            // Another thread was faster.
+            return Ok(());
+        }
+        let tag = self.lanes.get(0).tag();
+        let post = |buffer| self.expect(process, (rank, 0), tag, buffer);
+        let told = Loan::new(Box::new(Told::default()), post)?;
+        known.insert(rank, Known::Asked(told));
+        drop(known);
+        let message = self.message(Kind::Key, tag, [name, 0], Layout::NONE);
+        self.ask(process, (rank, 0), message)
+    }
+}

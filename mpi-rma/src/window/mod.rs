@@ -1,0 +1,449 @@
+//! A window: what it consists of, and what can be asked of it.
+
+pub(crate) mod access;
+pub(crate) mod accumulate;
+pub(crate) mod apply;
+pub(crate) mod attached;
+pub(crate) mod buffers;
+pub(crate) mod creation;
+pub(crate) mod directory;
+pub(crate) mod heap;
+pub(crate) mod key_exchange;
+pub(crate) mod keys;
+pub(crate) mod lanes;
+pub(crate) mod members;
+pub(crate) mod peer_watch;
+pub(crate) mod promise;
+pub(crate) mod regions;
+pub(crate) mod registry;
+pub(crate) mod runs;
+pub(crate) mod segment;
+pub(crate) mod shared_alloc;
+pub(crate) mod shared_memory;
+pub(crate) mod targets;
+pub(crate) mod transfer;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use netmod::SharedSegment;
+use parking_lot::Mutex;
+
+use crate::copied::outbox::Outbox;
+use crate::copied::target_requests;
+use crate::epochs::Epochs;
+use crate::locks::control::Control;
+use crate::mapped::fast_targets::FastTargets;
+use crate::messages::serve;
+use crate::messages::service::Service;
+use crate::network::Word;
+use crate::window::attached::Attached;
+use crate::window::heap::Heap;
+use crate::window::keys::Keys;
+use crate::window::members::{Members, Reach};
+use crate::window::peer_watch::Watching;
+use crate::window::promise::Promise;
+use mpi_coll::slots::arenas::Piece;
+use mpi_core::comm::Comm;
+use mpi_core::comm::vci_map::Wishes;
+use mpi_core::group::Group;
+use mpi_core::process::Process;
+use mpi_types::error::{Class, Error, Result};
+
+/// What memory a window is made of (`MPI_WIN_CREATE_FLAVOR`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Flavor {
+    /// The program's (`MPI_Win_create`), at this address.
+    Created(*mut u8),
+    /// The library's (`MPI_Win_allocate`).
+    Allocated,
+    /// The library's, to be used by all members directly (`MPI_Win_allocate_shared`), of one piece
+    /// or each member's on pages of its own.
+    Shared {
+        /// One member's memory follows the other's without a gap.
+        contiguous: bool,
+    },
+    /// What the program attaches later (`MPI_Win_create_dynamic`).
+    Dynamic,
+}
+
+/// What a program's hints say about a window.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Hints {
+    /// Which VCIs it is to use.
+    pub vcis: Wishes,
+    /// The memory that is allocated for it is to be taken at once, and not when it is touched.
+    pub memory_at_once: bool,
+    /// What its accumulates are, so that the network may carry them out.
+    pub accumulates: Option<Promise>,
+}
+
+/// How members reach each other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Way {
+    Mapped,
+    Copied,
+    Messages,
+}
+
+/// A window.
+pub struct Window {
+    pub(crate) comm: Arc<Comm>,
+    pub(crate) flavor: Flavor,
+    pub(crate) base: *mut u8,
+    pub(crate) members: Members,
+    pub(crate) fast: FastTargets,
+    pub(crate) way: Way,
+    pub(crate) control: Option<Control>,
+    pub(crate) service: Option<Arc<Service>>,
+    pub(crate) epochs: Epochs,
+    pub(crate) hit_rate: target_requests::HitRate,
+    /// What is left to others, in windows that have rings for it.
+    pub(crate) outbox: Option<Outbox>,
+    /// How many fences this process has come to, where these have words of their own.
+    pub(crate) fences: AtomicU32,
+    /// Calls of `MPI_Win_sync`.
+    pub(crate) syncs: AtomicU32,
+    /// Number of losses known when one was last raised on this window, or all its targets were locked.
+    pub(crate) raised_losses: AtomicU32,
+    pub(crate) attached: Arc<Mutex<Attached>>,
+    pub(crate) name: Mutex<String>,
+    /// What the way was chosen by: read by others, to find out whether they can.
+    pub(crate) _probe: Box<AtomicU64>,
+    /// Where accesses are loads and stores, the members' processes are watched.
+    pub(crate) _watching: Option<Watching>,
+    /// Last, since the above is in it.
+    pub(crate) memory: Memory,
+}
+
+// SAFETY: the pointers are to the window's memory, which the program has lent for it (section
+// 11.2.1) or which the window owns; who may change it when is for the program to settle by epochs.
+unsafe impl Send for Window {}
+
+// SAFETY: as above; everything else is atomics and locks.
+unsafe impl Sync for Window {}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        // The process may still have the service, if the window was not freed in order.
+        if let Some(service) = &self.service {
+            service.withdraw();
+        }
+    }
+}
+
+/// What a window owns.
+#[derive(Default)]
+pub(crate) struct Memory {
+    pub(crate) piece: Option<Piece>,
+    /// What the program's memory lies in, of other members.
+    pub(crate) mapped: Vec<Box<dyn SharedSegment>>,
+    pub(crate) heap: Vec<Heap>,
+}
+
+impl Window {
+    /// Ends the window; all members call it (`MPI_Win_free`). Drop it afterwards.
+    ///
+    /// # Errors
+    /// `MPI_ERR_RMA_SYNC` within an epoch.
+    pub fn free(&self, process: &Process) -> Result<()> {
+        self.check_free()?;
+        if let Some(service) = &self.service {
+            // What this process has under way must be complete at its targets.
+            self.flush_dirty(process)?;
+            mpi_coll::barrier(process, &self.comm)?;
+            service.wait_for(process, self.comm.vci(), None, || {
+                for lane in service.lanes.iter().skip(1) {
+                    process.poll(lane.vci)?;
+                }
+                Ok(service.is_idle(process).then_some(()))
+            })?;
+            serve::end_service(process, service);
+        }
+        // From here on requests are not taken up, and those who made them have the kernel copy. (When all have come to the
+        // barrier the words may become another window's.)
+        if let (Way::Copied, Some(control)) = (self.way, &self.control) {
+            registry::remove_slot(process, self.base, control);
+        }
+        // Invariant: memory goes only after all are done with it.
+        mpi_coll::barrier(process, &self.comm)?;
+        if let Some(service) = &self.service {
+            service.withdraw();
+        }
+        if let Some(piece) = &self.memory.piece {
+            let control = self.control.as_ref().filter(|control| control.has_rings());
+            let used = control.map_or(usize::MAX, Control::used);
+            mpi_coll::arenas(process).give_back(piece, used);
+        }
+        Ok(())
+    }
+
+    /// Whether it may be freed now.
+    ///
+    /// # Errors
+    /// `MPI_ERR_RMA_SYNC` within an epoch.
+    pub fn check_free(&self) -> Result<()> {
+        self.epochs.check_free()
+    }
+
+    /// The processes of the window (`MPI_Win_get_group`).
+    ///
+    /// # Errors
+    /// `MPI_ERR_COMM` if it has endpoints.
+    pub fn group(&self) -> Result<&Group> {
+        self.comm.check_groups()?;
+        Ok(self.comm.local())
+    }
+
+    /// Of hints about VCIs, those that are in force.
+    pub fn vci_hints(&self, wishes: &Wishes) -> Vec<(&'static str, String)> {
+        self.comm.vci_hints(wishes)
+    }
+
+    /// Whether locks, accumulates and transfers do without targets' processors, by the network alone.
+    pub fn is_passive(&self) -> bool {
+        self.passive().is_some()
+    }
+
+    /// What kind of memory it is made of.
+    pub fn flavor(&self) -> Flavor {
+        self.flavor
+    }
+
+    /// Where this process's memory begins; NULL for a dynamic window, and for none in a shared one.
+    pub fn base(&self) -> *mut u8 {
+        self.base
+    }
+
+    /// What requests of its messages have as owner.
+    pub fn owner(&self) -> u32 {
+        self.comm.owner()
+    }
+
+    /// This process's rank.
+    pub fn rank(&self) -> u32 {
+        self.comm.rank()
+    }
+
+    /// How many members it has.
+    pub fn size(&self) -> u32 {
+        self.comm.size()
+    }
+
+    /// A member's memory in bytes and its unit of displacement.
+    pub fn extent_of(&self, rank: u32) -> (u64, i64) {
+        let member = self.members.get(rank);
+        (member.size, member.unit)
+    }
+
+    /// Returns where a member's memory is here (`MPI_Win_shared_query`, MPI-5.0 12.2.3), with its size and
+    /// unit; without a rank, that of the lowest that has some. Memory that can't be used here has the size 0
+    /// and no address. `None` for dynamic windows.
+    pub fn shared_query(&self, rank: Option<u32>) -> Option<(*mut u8, u64, i64)> {
+        if matches!(self.flavor, Flavor::Dynamic) {
+            return None;
+        }
+        let has_memory = |rank: &u32| self.members.get(*rank).size > 0;
+        let rank = match rank {
+            Some(rank) if rank >= self.size() => return None,
+            Some(rank) => rank,
+            None => (0..self.size()).find(has_memory).unwrap_or(0),
+        };
+        let member = self.members.get(rank);
+        let contiguous = self.flavor == Flavor::Shared { contiguous: true } && !self.base.is_null();
+        Some(match member.reach {
+            Reach::Here(here) if member.size > 0 || contiguous => (here, member.size, member.unit),
+            _ => (std::ptr::null_mut(), 0, member.unit),
+        })
+    }
+
+    /// Adds memory to a dynamic window (`MPI_Win_attach`).
+    ///
+    /// # Errors
+    /// `MPI_ERR_RMA_FLAVOR` for a window that is not dynamic, `MPI_ERR_RMA_ATTACH` for memory that
+    /// overlaps with what is attached.
+    ///
+    /// # Safety
+    /// The memory is valid until it is detached or the window freed.
+    pub unsafe fn attach(&self, base: *mut u8, size: usize) -> Result<()> {
+        self.check_dynamic("MPI_Win_attach")?;
+        let start = base.expose_provenance();
+        let mut attached = self.attached.lock();
+        if let Err((other, len)) = attached.add(start, size) {
+            return Err(Error::new(
+                Class::RmaAttach,
+                format!(
+                    "{size} bytes at {base:p} overlap with {len} bytes at {other:#x}, which are \
+                     attached already; detach them first"
+                ),
+            ));
+        }
+        if let Some(passive) = self.passive() {
+            // SAFETY: passed on.
+            let exposed = unsafe { self.attach_for_all(passive, (start, size)) };
+            if let Err(error) = exposed {
+                attached.remove(start);
+                return Err(error);
+            }
+        }
+        if let Some(service) = &self.service {
+            service.attach(start, size);
+        }
+        Ok(())
+    }
+
+    /// Takes memory that was attached away (`MPI_Win_detach`).
+    ///
+    /// # Errors
+    /// `MPI_ERR_RMA_FLAVOR` for a window that is not dynamic, `MPI_ERR_RMA_ATTACH` for an address
+    /// at which nothing was attached.
+    pub fn detach(&self, base: *const u8) -> Result<()> {
+        self.check_dynamic("MPI_Win_detach")?;
+        let start = base.addr();
+        if !self.attached.lock().remove(start) {
+            return Err(Error::new(
+                Class::RmaAttach,
+                format!("nothing is attached at {base:p}; give the address that was attached"),
+            ));
+        }
+        if let Some(service) = &self.service {
+            service.detach(start);
+        }
+        match self.passive() {
+            Some(passive) => passive.directory.detach(passive.word(Word::VERSION), start),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether all from `low` to `high` is attached here.
+    pub(crate) fn has_attached(&self, low: i64, high: i64) -> bool {
+        let (low, high) = (low as usize, high as usize);
+        low <= high && self.attached.lock().covers(low, high - low)
+    }
+
+    fn check_dynamic(&self, function: &str) -> Result<()> {
+        if self.flavor == Flavor::Dynamic {
+            return Ok(());
+        }
+        Err(Error::new(
+            Class::RmaFlavor,
+            format!("{function} is for windows made by MPI_Win_create_dynamic only"),
+        ))
+    }
+
+    /// Its name (`MPI_Win_get_name`).
+    pub fn name(&self) -> String {
+        self.name.lock().clone()
+    }
+
+    /// Gives it a name.
+    pub fn set_name(&self, new: &str) {
+        new.clone_into(&mut self.name.lock());
+    }
+
+    /// The part of the window that messages serve.
+    pub(crate) fn service(&self) -> Result<&Arc<Service>> {
+        let lacks = || Error::new(Class::Intern, "the window is not served by messages");
+        self.service.as_ref().ok_or_else(lacks)
+    }
+
+    /// Bytes of memory that the window takes in this process beside what it exposes, its
+    /// communicator and what is under way, with `noted` targets in epochs and `known` ones that were
+    /// reached by the network.
+    pub fn footprint(&self, noted: usize, known: usize) -> usize {
+        size_of::<Window>()
+            + self.members.bytes()
+            + self.fast.bytes()
+            + self.epochs.bytes(noted)
+            + self.service.as_ref().map_or(0, |service| {
+                let passive = service.passive();
+                size_of::<Service>()
+                    + Keys::bytes(known)
+                    + passive.map_or(0, |passive| passive.bytes(known))
+            })
+    }
+
+    pub(crate) fn control(&self) -> Result<&Control> {
+        let lacks = || Error::new(Class::Intern, "the window has no control blocks");
+        self.control.as_ref().ok_or_else(lacks)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::window::heap::PAGE;
+    use mpi_core::comm::ContextId;
+
+    /// A window of `size` members as one of them has it, with 64 on its node; `passive`: over a network that
+    /// needs no target's processor.
+    fn window(size: u32, flavor: Flavor, passive: bool) -> Window {
+        let comm = Arc::new(Comm::new(ContextId::new(0, 0), Group::identity(size), 0));
+        let service = Arc::new(Service::new(comm.clone(), None, false, true));
+        if passive {
+            service.pretend_passive();
+        }
+        let near = (0..64).map(|rank| (rank, Reach::Here(std::ptr::null_mut())));
+        Window {
+            flavor,
+            base: std::ptr::null_mut(),
+            members: Members::Alike {
+                size: 1 << 20,
+                unit: 8,
+                near: near.collect(),
+            },
+            fast: FastTargets::default(),
+            way: Way::Messages,
+            control: None,
+            service: Some(service),
+            epochs: Epochs::new(size as usize),
+            hit_rate: target_requests::HitRate::default(),
+            outbox: None,
+            fences: AtomicU32::new(0),
+            syncs: AtomicU32::new(0),
+            attached: Arc::default(),
+            name: Mutex::default(),
+            raised_losses: AtomicU32::new(0),
+            _watching: None,
+            _probe: Box::default(),
+            memory: Memory::default(),
+            comm,
+        }
+    }
+
+    #[test]
+    fn a_window_of_a_million_takes_as_much_memory_as_one_of_thousands() {
+        let flavors = [
+            ("allocated", Flavor::Allocated),
+            ("created", Flavor::Created(std::ptr::null_mut())),
+            ("dynamic", Flavor::Dynamic),
+        ];
+        for ((name, flavor), passive) in flavors
+            .into_iter()
+            .flat_map(|one| [(one, false), (one, true)])
+        {
+            let few = window(1 << 12, flavor, passive).footprint(0, 0);
+            let many = window(1 << 20, flavor, passive);
+            let way = match passive {
+                true => ", over a network that needs no target's processor",
+                false => "",
+            };
+            for noted in [0, 20, 1000] {
+                println!(
+                    "{name} window, 2^20 members alike, 64 of a node, {noted} targets in epochs{way}: \
+                     {} bytes per process, {} if they were reached by the network",
+                    many.footprint(noted, 0),
+                    many.footprint(noted, noted)
+                );
+            }
+            assert_eq!(many.footprint(0, 0), few);
+            // (Of its own words a member has a page.)
+            let most = if passive { 2 * PAGE } else { PAGE };
+            assert!(few < most, "{few}");
+            // Locking all notes nothing per target.
+            assert!(many.footprint(1000, 0) < few + 32 * 1024);
+            let each = if passive { 256 } else { 128 };
+            assert!(many.footprint(0, 1000) < few + each * 1024);
+        }
+    }
+}

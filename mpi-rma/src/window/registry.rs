@@ -1,0 +1,213 @@
+//! The windows of a process that others reach by messages or by requests through shared memory, as a
+//! source of its progress.
+
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use crossbeam_utils::CachePadded;
+use mpi_core::lock::Guarded;
+use netmod::{Peer, VciId};
+use parking_lot::Mutex;
+
+use crate::copied::target_requests::ServedSlot;
+use crate::locks::control::Control;
+use crate::messages::service::Service;
+use crate::messages::service_signal::ServiceSignal;
+use crate::network::PassiveTargets;
+use crate::network::capabilities::NetworkAtomics;
+use crate::window::peer_watch::Watch;
+use crate::window::shared_memory::SharedSegments;
+use mpi_core::process::Process;
+use mpi_core::process::source::{Source, WINDOWS, Work};
+
+/// One in so many polls that brought nothing is followed by a look at all windows.
+const SELDOM: usize = 4;
+
+/// The windows of a process that are served by messages, and the memory that windows are made of.
+pub struct Windows {
+    /// By VCI: who polls one serves what may have arrived there. Made with the first such window.
+    served: OnceLock<Box<[CachePadded<Served>]>>,
+    pub(crate) slots: Mutex<Vec<ServedSlot>>,
+    /// How many there are of these.
+    slot_count: AtomicUsize,
+    /// Polls that brought nothing.
+    idle: AtomicUsize,
+    /// How many there are of all these.
+    count: Mutex<usize>,
+    /// Where the thread that serves windows beside the program's own sleeps.
+    pub(crate) signal: ServiceSignal,
+    /// Remote memory is not to be used: windows go by messages whatever the network can do.
+    pub(crate) only_messages: bool,
+    /// When the network's atomics are to be used for accumulates.
+    atomics: NetworkAtomics,
+    /// When windows are to do without their targets' processors.
+    passive: PassiveTargets,
+    /// Such memory that the program has.
+    pub(crate) shared_pieces: SharedSegments,
+    kernel_copies: AtomicU64,
+    pub(crate) watch: Watch,
+}
+
+/// Windows that have a lane on a VCI, and which of theirs it is.
+#[derive(Default)]
+pub(crate) struct Served {
+    pub(crate) count: AtomicUsize,
+    pub(crate) list: Guarded<Vec<(Arc<Service>, usize)>>,
+}
+
+impl Served {
+    pub(crate) fn change(&self, change: impl FnOnce(&mut Vec<(Arc<Service>, usize)>)) {
+        let mut list = self.list.lock();
+        change(&mut list);
+        self.count.store(list.len(), Ordering::Release);
+    }
+}
+
+impl Windows {
+    /// `only_messages`: remote memory is not to be used, whatever the network can do; `atomics`: when
+    /// its atomics are to be used for accumulates; `passive`: when windows are to do without their targets'
+    /// processors.
+    pub fn new(only_messages: bool, atomics: NetworkAtomics, passive: PassiveTargets) -> Windows {
+        Windows {
+            served: OnceLock::new(),
+            slots: Mutex::default(),
+            slot_count: AtomicUsize::new(0),
+            idle: AtomicUsize::new(0),
+            count: Mutex::default(),
+            signal: ServiceSignal::default(),
+            only_messages,
+            atomics,
+            passive,
+            shared_pieces: SharedSegments::default(),
+            kernel_copies: AtomicU64::new(0),
+            watch: Watch::default(),
+        }
+    }
+
+    /// Sets the function that disables the fast path of accesses. The watching thread calls it when a process has ended
+    /// whose memory a window has mapped.
+    pub fn on_end(&self, forget: fn()) {
+        self.watch.on_end(forget);
+    }
+
+    /// How many copies to and from other processes' windows the kernel has made.
+    pub(crate) fn kernel_copies(&self) -> u64 {
+        self.kernel_copies.load(Ordering::Relaxed)
+    }
+
+    /// It makes one more.
+    pub(crate) fn count_kernel_copy(&self) {
+        self.kernel_copies.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// When the network's atomics are to be used.
+    pub(crate) fn atomics(&self) -> NetworkAtomics {
+        self.atomics
+    }
+
+    /// When windows are to do without their targets' processors.
+    pub(crate) fn passive(&self) -> PassiveTargets {
+        self.passive
+    }
+
+    /// There are so many more, or fewer, things to serve.
+    pub(crate) fn count(&self, process: &Process, more: isize) {
+        let mut count = self.count.lock();
+        *count = count.saturating_add_signed(more);
+        process.set_work::<Windows>(Work {
+            any: *count > 0,
+            stores: false,
+        });
+    }
+
+    /// The processes that others wait for here.
+    #[cold]
+    pub(crate) fn holders_on(&self, vci: VciId) -> Vec<Peer> {
+        let Some(list) = self
+            .served_on(vci)
+            .and_then(|served| served.list.try_lock())
+        else {
+            return Vec::new();
+        };
+        list.iter()
+            .flat_map(|(service, _)| service.holders_awaited())
+            .collect()
+    }
+
+    /// Whether a look is due after a poll that brought nothing.
+    #[inline(always)]
+    pub(crate) fn is_due(&self, process: &Process) -> bool {
+        if process.is_threaded() || self.slot_count.load(Ordering::Relaxed) != 0 {
+            return true;
+        }
+        let idle = self.idle.load(Ordering::Relaxed).wrapping_add(1);
+        self.idle.store(idle, Ordering::Relaxed);
+        idle.is_multiple_of(SELDOM)
+    }
+
+    /// Serves all slots once. Returns whether there was something.
+    #[inline(always)]
+    pub(crate) fn serve_slots(&self) -> bool {
+        if self.slot_count.load(Ordering::Acquire) == 0 {
+            return false;
+        }
+        match self.slots.try_lock() {
+            Some(mut slots) => slots.iter_mut().fold(false, |any, one| any | one.serve()),
+            None => false,
+        }
+    }
+
+    /// The windows that have a lane on a VCI, if there are some.
+    #[inline]
+    pub(crate) fn served_on(&self, vci: VciId) -> Option<&Served> {
+        let served = &self.served.get()?[usize::from(vci)];
+        (served.count.load(Ordering::Acquire) != 0).then_some(served)
+    }
+
+    /// The VCIs that windows have lanes on.
+    pub(crate) fn vcis(&self) -> impl Iterator<Item = VciId> {
+        let pool = self.served.get().map_or(0, |served| served.len());
+        (0..pool as VciId).filter(|vci| self.served_on(*vci).is_some())
+    }
+
+    pub(crate) fn of_vci(&self, process: &Process, vci: VciId) -> &Served {
+        let one = |_| {
+            let served = Served::default();
+            if !process.is_threaded() {
+                // SAFETY: calls don't overlap then, as VCIs count on too.
+                unsafe { served.list.set_alone() };
+            }
+            CachePadded::new(served)
+        };
+        let make = || (0..process.pool()).map(one).collect();
+        &self.served.get_or_init(make)[usize::from(vci)]
+    }
+}
+
+impl Source for Windows {
+    const PLACE: usize = WINDOWS;
+
+    fn new(_process: &Process) -> Self {
+        Windows::new(false, NetworkAtomics::default(), PassiveTargets::default())
+    }
+}
+
+/// Serves a slot from now on.
+pub(crate) fn add_slot(process: &Process, slot: ServedSlot) {
+    let windows = process.source::<Windows>();
+    windows.slots.lock().push(slot);
+    windows.slot_count.fetch_add(1, Ordering::Release);
+    windows.count(process, 1);
+}
+
+/// Serves it no more. Nobody may ask any more.
+pub(crate) fn remove_slot(process: &Process, base: *mut u8, control: &Control) {
+    let mut slots = process.source::<Windows>().slots.lock();
+    let before = slots.len();
+    slots.retain(|other| other.base != base || !other.control.is_same(control));
+    let closed = before - slots.len();
+    let windows = process.source::<Windows>();
+    windows.slot_count.fetch_sub(closed, Ordering::Release);
+    windows.count(process, -(closed as isize));
+}
