@@ -38,7 +38,7 @@ fn free_keyval(kind: Kind, keyval: &mut c_int) -> Result<()> {
 }
 
 /// Writes an attribute's value, if it is set, and whether it is.
-pub(super) fn tell(found: Option<*mut c_void>, value: Out<*mut c_void>, flag: Out<c_int>) {
+pub(crate) fn tell(found: Option<*mut c_void>, value: Out<*mut c_void>, flag: Out<c_int>) {
     flag.set(c_int::from(found.is_some()));
     if let Some(found) = found {
         value.set(found);
@@ -46,7 +46,7 @@ pub(super) fn tell(found: Option<*mut c_void>, value: Out<*mut c_void>, flag: Ou
 }
 
 #[inline(never)]
-pub(super) fn stored(store: &Store, keyval: c_int, kind: Kind) -> Result<Option<*mut c_void>> {
+pub(crate) fn stored(store: &Store, keyval: c_int, kind: Kind) -> Result<Option<*mut c_void>> {
     if let Some(found) = attributes::peek(store, keyval, kind) {
         return Ok(found);
     }
@@ -116,7 +116,7 @@ pub fn comm_get_attr(
 
 /// The value of a predefined attribute (section 8.1.2): the address of an integer, or none where it
 /// is not set. No value for keys that are not predefined.
-pub(super) fn predefined(runtime: &Runtime, keyval: c_int) -> Option<Option<*mut c_void>> {
+pub(crate) fn predefined(runtime: &Runtime, keyval: c_int) -> Option<Option<*mut c_void>> {
     let found = &LIBRARY.world_attributes;
     let value = match keyval {
         MPI_TAG_UB => Some(&found.tag_ub),

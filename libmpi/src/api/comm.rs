@@ -60,7 +60,7 @@ pub fn comm_compare(comm1: LiveComm, comm2: LiveComm, result: Out<c_int>) -> Res
 const _: () =
     assert!(MPI_IDENT < MPI_CONGRUENT && MPI_CONGRUENT < MPI_SIMILAR && MPI_SIMILAR < MPI_UNEQUAL);
 
-pub(super) fn intra_only(comm: &Comm) -> Result<()> {
+pub(crate) fn intra_only(comm: &Comm) -> Result<()> {
     if comm.remote().is_some() {
         let why = "comm is an intercommunicator; this needs an intracommunicator";
         return Err(Error::new(Class::Comm, why));
@@ -76,7 +76,7 @@ fn inter_only(comm: &Comm) -> Result<&Group> {
 }
 
 /// Gives a new communicator to the program: that of members, and null for those who are none.
-pub(super) fn give(
+pub(crate) fn give(
     runtime: &Runtime,
     comm: Option<Comm>,
     parent: &CommObject,
@@ -86,7 +86,7 @@ pub(super) fn give(
 }
 
 /// As [`give`], in calls where members may give hints.
-pub(super) fn give_with_info(
+pub(crate) fn give_with_info(
     runtime: &Runtime,
     comm: Option<Comm>,
     parent: &CommObject,

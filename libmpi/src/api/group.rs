@@ -20,7 +20,7 @@ fn give(group: Group, origin: &LiveGroup, newgroup: Out<MPI_Group>) -> Result<()
 }
 
 /// What a comparison is called in the ABI.
-pub(super) fn comparison(found: Comparison) -> c_int {
+pub(crate) fn comparison(found: Comparison) -> c_int {
     match found {
         Comparison::Ident => MPI_IDENT,
         Comparison::Similar => MPI_SIMILAR,

@@ -39,7 +39,7 @@ pub fn get_hw_resource_info(hw_info: Out<MPI_Info>) -> Result<()> {
 ///
 /// # Errors
 /// [`Class::Arg`] for a split type that does not exist; those of messages.
-pub(super) fn color(
+pub(crate) fn color(
     runtime: &Runtime,
     comm: &Comm,
     split_type: c_int,

@@ -14,7 +14,7 @@ use crate::args::{InfoKey, InfoValue, LiveComm, Out};
 ///
 /// # Safety
 /// `out` has room for both.
-pub(super) unsafe fn write(out: *mut c_char, text: &[u8]) {
+pub(crate) unsafe fn write(out: *mut c_char, text: &[u8]) {
     // SAFETY: the caller's contract; memory of the program doesn't overlap with ours.
     unsafe {
         std::ptr::copy_nonoverlapping(text.as_ptr().cast(), out, text.len());
@@ -23,7 +23,7 @@ pub(super) unsafe fn write(out: *mut c_char, text: &[u8]) {
 }
 
 /// Gives a new info object to the program.
-pub(super) fn give(info: Info, out: Out<MPI_Info>) -> Result<()> {
+pub(crate) fn give(info: Info, out: Out<MPI_Info>) -> Result<()> {
     out.set(infos::insert(info)?);
     Ok(())
 }

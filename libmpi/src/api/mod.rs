@@ -37,60 +37,29 @@
     reason = "the chapter above holds for all of them"
 )]
 
-pub mod async_things;
 pub mod attr;
-pub mod buffers;
 pub mod coll;
-mod coll_again;
-pub mod coll_data;
-mod coll_equal;
-pub mod coll_init;
-pub mod coll_neighbor;
-pub mod coll_reduce;
 pub mod comm;
 pub mod companion;
 pub mod convert;
 pub mod datatype;
-pub mod datatype_info;
 pub mod dynamic;
-pub mod endpoints;
 pub mod env;
 pub mod errhandler;
 pub mod error;
-pub mod failure;
 pub mod file;
-pub mod grequest;
-pub mod grequest_poll;
 pub mod group;
 pub mod hardware;
 pub mod info;
 pub mod memory;
 pub mod mpix;
 pub mod op;
-pub mod pack;
-pub mod partitioned;
-pub mod persistent;
 pub mod pt2pt;
-pub mod request;
-pub mod request_some;
-pub mod request_status;
+pub mod rma;
 pub mod session;
-pub mod session_comm;
-pub mod spawn;
 pub mod standard_abi;
-pub mod status_fields;
-pub mod stream;
-pub mod threadcomm;
 pub mod tool;
-pub mod tool_events;
 pub mod topo;
-pub mod value_index;
-pub mod win;
-pub mod win_data;
-mod win_one;
-mod win_quick;
-pub mod win_sync;
-pub mod world;
 
 use std::ffi::c_int;
 

@@ -11,7 +11,6 @@ use mpi_runtime::handles::types;
 use mpi_runtime::lifecycle::runtime::runtime;
 use mpi_runtime::settings::text;
 
-use super::super::datatype::handle_of;
 use super::super::null;
 use super::manage::datarep_name;
 use crate::abi::{
@@ -19,6 +18,7 @@ use crate::abi::{
     MPI_Datarep_conversion_function_c, MPI_Datarep_extent_function, MPI_Datatype, MPI_Info,
     MPI_Offset,
 };
+use crate::api::datatype::handle_of;
 use crate::args::{LiveFile, Out};
 use crate::datareps::{Conversion, Functions};
 

@@ -8,7 +8,7 @@ use mpi_runtime::requests::READY;
 
 use super::send::outgoing;
 use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request};
-use crate::api::buffers::attach;
+use crate::api::pt2pt::buffers::attach;
 use crate::args::{Out, OutInt};
 
 /// `MPI_Bsend` (section 3.4).

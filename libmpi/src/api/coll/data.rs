@@ -1,0 +1,670 @@
+//! Collectives that move data: broadcast, gather, scatter, allgather, all-to-all (sections 5.4 to
+//! 5.8), and their nonblocking forms (section 5.12).
+
+use std::ffi::{c_int, c_void};
+
+use mpi_coll::{Call, Root, quick};
+use mpi_core::Result;
+use mpi_runtime::handles::types;
+
+use crate::abi::{MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request};
+use crate::api::coll::again::{again, bcast_again, gather_again, scatter_again};
+use crate::api::coll::{
+    Blocks, How, Site, TypeList, demand_blocks_apart, demand_buffer, demand_own_apart,
+};
+use mpi_runtime::handles::counts::IntArray;
+
+/// After a call whose blocks are all of this datatype, and which may come again: the handle of a predefined one always
+/// means the same.
+fn label(site: &Site<'_>, how: How, call: &Call<'_>, datatype: Option<MPI_Datatype>) {
+    if matches!(how, How::Wait)
+        && let Some(datatype) = datatype
+        && types::is_predefined(datatype)
+    {
+        quick::label_movement(&site.object.comm, call, datatype);
+    }
+}
+
+#[inline(never)]
+pub(crate) unsafe fn bcast_as(
+    how: How,
+    buffer: *mut c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    root: c_int,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let site = Site::new(comm, how)?;
+    let root = site.root(root)?;
+    if root == Root::Other {
+        // SAFETY: no buffers.
+        return unsafe { site.run(&Call::Nothing, buffer, buffer) };
+    }
+    demand_buffer("buffer", buffer, "in a broadcast")?;
+    let part = site.part("", buffer, count, datatype)?;
+    let call = Call::Bcast { root, part };
+    // SAFETY: the caller's contract.
+    unsafe { site.run(&call, buffer, buffer)? };
+    label(&site, how, &call, Some(datatype));
+    Ok(())
+}
+
+/// Gather and gatherv.
+#[inline(never)]
+pub(crate) unsafe fn gather_as(
+    how: How,
+    (sendbuf, sendcount, sendtype): (*const c_void, MPI_Count, MPI_Datatype),
+    recvbuf: *mut c_void,
+    recv: Blocks,
+    root: c_int,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let site = Site::new(comm, how)?;
+    let root = site.root(root)?;
+    let (varying, mut list) = (recv.varies(), TypeList::None);
+    let (mut described, equal) = (Some(sendtype), recv.datatype_of_equal());
+    let layout = if site.is_root(root) {
+        described = equal;
+        demand_buffer(
+            "recvbuf",
+            recvbuf,
+            "in a gather; at the root sendbuf can be MPI_IN_PLACE",
+        )?;
+        // SAFETY: the caller's contract: at the root arrays have an element for every rank.
+        Some(unsafe { recv.layout("recv", recvbuf, site.others(), &mut list)? })
+    } else {
+        None
+    };
+    let unused = !site.is_leaf(root) || (layout.is_some() && site.in_place("sendbuf", sendbuf)?);
+    let send = if unused {
+        None
+    } else {
+        demand_buffer("sendbuf", sendbuf, "at other ranks than the root")?;
+        Some(site.part("send", sendbuf, sendcount, sendtype)?)
+    };
+    if let (Some(layout), Some(send)) = (&layout, send) {
+        demand_own_apart(sendbuf, send, recvbuf, layout, site.rank())?;
+    }
+    let call = Call::Gather {
+        root,
+        send,
+        recv: layout,
+        varying,
+    };
+    // SAFETY: the caller's contract.
+    unsafe { site.run(&call, sendbuf, recvbuf)? };
+    label(&site, how, &call, described);
+    Ok(())
+}
+
+/// Scatter and scatterv.
+#[inline(never)]
+pub(crate) unsafe fn scatter_as(
+    how: How,
+    sendbuf: *const c_void,
+    send: Blocks,
+    (recvbuf, recvcount, recvtype): (*mut c_void, MPI_Count, MPI_Datatype),
+    root: c_int,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let site = Site::new(comm, how)?;
+    let root = site.root(root)?;
+    let (varying, mut list) = (send.varies(), TypeList::None);
+    let (mut described, equal) = (Some(recvtype), send.datatype_of_equal());
+    let layout = if site.is_root(root) {
+        described = equal;
+        demand_buffer(
+            "sendbuf",
+            sendbuf,
+            "in a scatter; at the root recvbuf can be MPI_IN_PLACE",
+        )?;
+        // SAFETY: the caller's contract: at the root arrays have an element for every rank.
+        Some(unsafe { send.layout("send", sendbuf, site.others(), &mut list)? })
+    } else {
+        None
+    };
+    let unused = !site.is_leaf(root) || (layout.is_some() && site.in_place("recvbuf", recvbuf)?);
+    let recv = if unused {
+        None
+    } else {
+        demand_buffer("recvbuf", recvbuf, "at other ranks than the root")?;
+        Some(site.part("recv", recvbuf, recvcount, recvtype)?)
+    };
+    if let (Some(layout), Some(recv)) = (&layout, recv) {
+        demand_own_apart(recvbuf, recv, sendbuf, layout, site.rank())?;
+    }
+    let call = Call::Scatter {
+        root,
+        send: layout,
+        recv,
+        varying,
+    };
+    // SAFETY: the caller's contract.
+    unsafe { site.run(&call, sendbuf, recvbuf)? };
+    label(&site, how, &call, described);
+    Ok(())
+}
+
+/// Allgather and allgatherv.
+#[inline(never)]
+pub(crate) unsafe fn allgather_as(
+    how: How,
+    sendbuf: *const c_void,
+    sendcount: MPI_Count,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recv: Blocks,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let site = Site::new(comm, how)?;
+    demand_buffer(
+        "recvbuf",
+        recvbuf,
+        "in an allgather; sendbuf can be MPI_IN_PLACE",
+    )?;
+    let (mut list, equal) = (TypeList::None, recv.datatype_of_equal());
+    // SAFETY: the caller's contract.
+    let recv = unsafe { recv.layout("recv", recvbuf, site.others(), &mut list)? };
+    let send = match site.in_place("sendbuf", sendbuf)? {
+        true => None,
+        false => Some(site.part("send", sendbuf, sendcount, sendtype)?),
+    };
+    if let (Some(send), false) = (send, site.is_inter()) {
+        demand_own_apart(sendbuf, send, recvbuf, &recv, site.rank())?;
+    }
+    let call = Call::Allgather { send, recv };
+    // SAFETY: the caller's contract.
+    unsafe { site.run(&call, sendbuf, recvbuf)? };
+    label(&site, how, &call, equal);
+    Ok(())
+}
+
+/// Alltoall, alltoallv and alltoallw.
+#[inline(never)]
+pub(crate) unsafe fn alltoall_as(
+    how: How,
+    sendbuf: *const c_void,
+    send: Blocks,
+    recvbuf: *mut c_void,
+    recv: Blocks,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let site = Site::new(comm, how)?;
+    demand_buffer(
+        "recvbuf",
+        recvbuf,
+        "in an all-to-all; sendbuf can be MPI_IN_PLACE",
+    )?;
+    let (ranks, mut sent, mut received) = (site.others(), TypeList::None, TypeList::None);
+    let equal = recv.datatype_of_equal();
+    // SAFETY: the caller's contract.
+    let recv = unsafe { recv.layout("recv", recvbuf, ranks, &mut received)? };
+    let send = match site.in_place("sendbuf", sendbuf)? {
+        true => None,
+        false => {
+            // SAFETY: the caller's contract.
+            let send = unsafe { send.layout("send", sendbuf, ranks, &mut sent)? };
+            if sendbuf == recvbuf.cast_const() {
+                demand_blocks_apart(sendbuf, &send, &recv, 0..ranks)?;
+            }
+            Some(send)
+        }
+    };
+    let call = Call::Alltoall { send, recv };
+    // SAFETY: the caller's contract.
+    unsafe { site.run(&call, sendbuf, recvbuf)? };
+    label(&site, how, &call, equal);
+    Ok(())
+}
+
+/// `MPI_Bcast` (section 5.4).
+#[inline(always)]
+pub unsafe fn bcast(
+    buffer: *mut c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    root: c_int,
+    comm: MPI_Comm,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        match bcast_again(buffer, count, datatype, root, comm) {
+            Some(done) => done,
+            None => bcast_as(How::Wait, buffer, count, datatype, root, comm),
+        }
+    }
+}
+
+/// `MPI_Ibcast` (section 5.12.2).
+pub unsafe fn ibcast(
+    buffer: *mut c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    root: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe { bcast_as(How::Start(request), buffer, count, datatype, root, comm) }
+}
+
+/// `MPI_Gather` (section 5.5).
+#[inline(always)]
+pub unsafe fn gather(
+    sendbuf: *const c_void,
+    sendcount: MPI_Count,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcount: MPI_Count,
+    recvtype: MPI_Datatype,
+    root: c_int,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let send = (sendbuf, sendcount, sendtype);
+    let recv = (recvbuf, recvcount, recvtype);
+    // SAFETY: the caller's contract.
+    if let Some(done) = unsafe { gather_again(send, recv, root, comm) } {
+        return done;
+    }
+    let blocks = Blocks::Equal(recvcount, recvtype);
+    // SAFETY: the caller's contract.
+    unsafe { gather_as(How::Wait, send, recvbuf, blocks, root, comm) }
+}
+
+/// `MPI_Igather` (section 5.12.3).
+pub unsafe fn igather(
+    sendbuf: *const c_void,
+    sendcount: MPI_Count,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcount: MPI_Count,
+    recvtype: MPI_Datatype,
+    root: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let recv = Blocks::Equal(recvcount, recvtype);
+    // SAFETY: the caller's contract.
+    unsafe {
+        gather_as(
+            How::Start(request),
+            (sendbuf, sendcount, sendtype),
+            recvbuf,
+            recv,
+            root,
+            comm,
+        )
+    }
+}
+
+/// `MPI_Gatherv` (section 5.5).
+pub unsafe fn gatherv(
+    sendbuf: *const c_void,
+    sendcount: MPI_Count,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: IntArray,
+    displs: IntArray,
+    recvtype: MPI_Datatype,
+    root: c_int,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let recv = Blocks::Varying(recvcounts, displs, recvtype);
+    // SAFETY: the caller's contract.
+    unsafe {
+        gather_as(
+            How::Wait,
+            (sendbuf, sendcount, sendtype),
+            recvbuf,
+            recv,
+            root,
+            comm,
+        )
+    }
+}
+
+/// `MPI_Igatherv` (section 5.12.3).
+pub unsafe fn igatherv(
+    sendbuf: *const c_void,
+    sendcount: MPI_Count,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: IntArray,
+    displs: IntArray,
+    recvtype: MPI_Datatype,
+    root: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let recv = Blocks::Varying(recvcounts, displs, recvtype);
+    // SAFETY: the caller's contract.
+    unsafe {
+        gather_as(
+            How::Start(request),
+            (sendbuf, sendcount, sendtype),
+            recvbuf,
+            recv,
+            root,
+            comm,
+        )
+    }
+}
+
+/// `MPI_Scatter` (section 5.6).
+#[inline(always)]
+pub unsafe fn scatter(
+    sendbuf: *const c_void,
+    sendcount: MPI_Count,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcount: MPI_Count,
+    recvtype: MPI_Datatype,
+    root: c_int,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let send = (sendbuf, sendcount, sendtype);
+    let recv = (recvbuf, recvcount, recvtype);
+    // SAFETY: the caller's contract.
+    if let Some(done) = unsafe { scatter_again(send, recv, root, comm) } {
+        return done;
+    }
+    let blocks = Blocks::Equal(sendcount, sendtype);
+    // SAFETY: the caller's contract.
+    unsafe { scatter_as(How::Wait, sendbuf, blocks, recv, root, comm) }
+}
+
+/// `MPI_Iscatter` (section 5.12.4).
+pub unsafe fn iscatter(
+    sendbuf: *const c_void,
+    sendcount: MPI_Count,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcount: MPI_Count,
+    recvtype: MPI_Datatype,
+    root: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let send = Blocks::Equal(sendcount, sendtype);
+    // SAFETY: the caller's contract.
+    unsafe {
+        scatter_as(
+            How::Start(request),
+            sendbuf,
+            send,
+            (recvbuf, recvcount, recvtype),
+            root,
+            comm,
+        )
+    }
+}
+
+/// `MPI_Scatterv` (section 5.6).
+pub unsafe fn scatterv(
+    sendbuf: *const c_void,
+    sendcounts: IntArray,
+    displs: IntArray,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcount: MPI_Count,
+    recvtype: MPI_Datatype,
+    root: c_int,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let send = Blocks::Varying(sendcounts, displs, sendtype);
+    // SAFETY: the caller's contract.
+    unsafe {
+        scatter_as(
+            How::Wait,
+            sendbuf,
+            send,
+            (recvbuf, recvcount, recvtype),
+            root,
+            comm,
+        )
+    }
+}
+
+/// `MPI_Iscatterv` (section 5.12.4).
+pub unsafe fn iscatterv(
+    sendbuf: *const c_void,
+    sendcounts: IntArray,
+    displs: IntArray,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcount: MPI_Count,
+    recvtype: MPI_Datatype,
+    root: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let send = Blocks::Varying(sendcounts, displs, sendtype);
+    // SAFETY: the caller's contract.
+    unsafe {
+        scatter_as(
+            How::Start(request),
+            sendbuf,
+            send,
+            (recvbuf, recvcount, recvtype),
+            root,
+            comm,
+        )
+    }
+}
+
+/// `MPI_Allgather` (section 5.7).
+#[inline(always)]
+pub unsafe fn allgather(
+    sendbuf: *const c_void,
+    sendcount: MPI_Count,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcount: MPI_Count,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let sides = (
+        (sendbuf, sendcount, sendtype),
+        (recvbuf, recvcount, recvtype),
+    );
+    if let Some((process, comm, send)) = again(sides.0, sides.1, comm)
+        // SAFETY: the caller's contract.
+        && let Some(done) = unsafe {
+            quick::allgather(process, comm, recvtype, recvcount, send, recvbuf.cast())
+        }
+    {
+        return done;
+    }
+    let recv = Blocks::Equal(recvcount, recvtype);
+    // SAFETY: the caller's contract.
+    unsafe { allgather_as(How::Wait, sendbuf, sendcount, sendtype, recvbuf, recv, comm) }
+}
+
+/// `MPI_Iallgather` (section 5.12.5).
+pub unsafe fn iallgather(
+    sendbuf: *const c_void,
+    sendcount: MPI_Count,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcount: MPI_Count,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let recv = Blocks::Equal(recvcount, recvtype);
+    // SAFETY: the caller's contract.
+    unsafe {
+        allgather_as(
+            How::Start(request),
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recv,
+            comm,
+        )
+    }
+}
+
+/// `MPI_Allgatherv` (section 5.7).
+pub unsafe fn allgatherv(
+    sendbuf: *const c_void,
+    sendcount: MPI_Count,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: IntArray,
+    displs: IntArray,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let recv = Blocks::Varying(recvcounts, displs, recvtype);
+    // SAFETY: the caller's contract.
+    unsafe { allgather_as(How::Wait, sendbuf, sendcount, sendtype, recvbuf, recv, comm) }
+}
+
+/// `MPI_Iallgatherv` (section 5.12.5).
+pub unsafe fn iallgatherv(
+    sendbuf: *const c_void,
+    sendcount: MPI_Count,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: IntArray,
+    displs: IntArray,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let recv = Blocks::Varying(recvcounts, displs, recvtype);
+    // SAFETY: the caller's contract.
+    unsafe {
+        allgather_as(
+            How::Start(request),
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recv,
+            comm,
+        )
+    }
+}
+
+/// `MPI_Alltoall` (section 5.8).
+#[inline(always)]
+pub unsafe fn alltoall(
+    sendbuf: *const c_void,
+    sendcount: MPI_Count,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcount: MPI_Count,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let sides = (
+        (sendbuf, sendcount, sendtype),
+        (recvbuf, recvcount, recvtype),
+    );
+    if let Some((process, comm, send)) = again(sides.0, sides.1, comm)
+        // SAFETY: the caller's contract.
+        && let Some(done) = unsafe {
+            quick::alltoall(process, comm, recvtype, recvcount, send, recvbuf.cast())
+        }
+    {
+        return done;
+    }
+    let send = Blocks::Equal(sendcount, sendtype);
+    let recv = Blocks::Equal(recvcount, recvtype);
+    // SAFETY: the caller's contract.
+    unsafe { alltoall_as(How::Wait, sendbuf, send, recvbuf, recv, comm) }
+}
+
+/// `MPI_Ialltoall` (section 5.12.6).
+pub unsafe fn ialltoall(
+    sendbuf: *const c_void,
+    sendcount: MPI_Count,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcount: MPI_Count,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let send = Blocks::Equal(sendcount, sendtype);
+    let recv = Blocks::Equal(recvcount, recvtype);
+    // SAFETY: the caller's contract.
+    unsafe { alltoall_as(How::Start(request), sendbuf, send, recvbuf, recv, comm) }
+}
+
+/// `MPI_Alltoallv` (section 5.8).
+pub unsafe fn alltoallv(
+    sendbuf: *const c_void,
+    sendcounts: IntArray,
+    sdispls: IntArray,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: IntArray,
+    rdispls: IntArray,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let send = Blocks::Varying(sendcounts, sdispls, sendtype);
+    let recv = Blocks::Varying(recvcounts, rdispls, recvtype);
+    // SAFETY: the caller's contract.
+    unsafe { alltoall_as(How::Wait, sendbuf, send, recvbuf, recv, comm) }
+}
+
+/// `MPI_Ialltoallv` (section 5.12.6).
+pub unsafe fn ialltoallv(
+    sendbuf: *const c_void,
+    sendcounts: IntArray,
+    sdispls: IntArray,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: IntArray,
+    rdispls: IntArray,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let send = Blocks::Varying(sendcounts, sdispls, sendtype);
+    let recv = Blocks::Varying(recvcounts, rdispls, recvtype);
+    // SAFETY: the caller's contract.
+    unsafe { alltoall_as(How::Start(request), sendbuf, send, recvbuf, recv, comm) }
+}
+
+/// `MPI_Alltoallw` (section 5.8).
+pub unsafe fn alltoallw(
+    sendbuf: *const c_void,
+    sendcounts: IntArray,
+    sdispls: IntArray,
+    sendtypes: *const MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: IntArray,
+    rdispls: IntArray,
+    recvtypes: *const MPI_Datatype,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let send = Blocks::Typed(sendcounts, sdispls, sendtypes);
+    let recv = Blocks::Typed(recvcounts, rdispls, recvtypes);
+    // SAFETY: the caller's contract.
+    unsafe { alltoall_as(How::Wait, sendbuf, send, recvbuf, recv, comm) }
+}
+
+/// `MPI_Ialltoallw` (section 5.12.6).
+pub unsafe fn ialltoallw(
+    sendbuf: *const c_void,
+    sendcounts: IntArray,
+    sdispls: IntArray,
+    sendtypes: *const MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: IntArray,
+    rdispls: IntArray,
+    recvtypes: *const MPI_Datatype,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let send = Blocks::Typed(sendcounts, sdispls, sendtypes);
+    let recv = Blocks::Typed(recvcounts, rdispls, recvtypes);
+    // SAFETY: the caller's contract.
+    unsafe { alltoall_as(How::Start(request), sendbuf, send, recvbuf, recv, comm) }
+}

@@ -1,0 +1,627 @@
+//! Collective communication (chapter 5): what all families share, and the barrier.
+//!
+//! A blocking function and its nonblocking twin are one: all arguments are checked, which leaves
+//! nothing behind when it fails, and then the call is carried out or started.
+
+pub(crate) mod again;
+pub mod data;
+pub(crate) mod equal;
+pub mod neighbor;
+pub mod persistent;
+pub mod reduce;
+
+use std::ffi::{c_int, c_void};
+
+use mpi_coll::persistent::PersistentCollective;
+use mpi_coll::{Buffers, Call, Root, quick};
+use mpi_core::datatype::Datatype;
+use mpi_core::{Class, Error, Result};
+use mpi_runtime::handles::comms::CommObject;
+use mpi_runtime::handles::infos;
+use mpi_runtime::handles::types;
+use mpi_runtime::lifecycle::runtime::{Runtime, running, runtime};
+use mpi_runtime::requests;
+use mpi_runtime::requests::object::Object;
+use mpi_runtime::requests::persistent_collective::Repeated;
+use mpi_sched::{Ints, Layout, Part};
+
+use super::null;
+use crate::abi::{
+    MPI_BYTE, MPI_Comm, MPI_Count, MPI_Datatype, MPI_IN_PLACE, MPI_Info, MPI_PROC_NULL, MPI_ROOT,
+    MPI_Request,
+};
+use mpi_runtime::handles::counts::IntArray;
+
+/// What to do with a call.
+#[derive(Clone, Copy)]
+pub(crate) enum How {
+    /// Carry it out.
+    Wait,
+    /// Start it, and put the request there.
+    Start(*mut MPI_Request),
+    /// Make a persistent request of it, with these hints, and put that there.
+    Init(MPI_Info, *mut MPI_Request),
+}
+
+/// A communicator and what is to be done on it.
+pub(crate) struct Site<'a> {
+    runtime: &'a Runtime,
+    pub object: &'a CommObject,
+    handle: MPI_Comm,
+    how: How,
+}
+
+impl Site<'_> {
+    /// On `comm`.
+    #[inline]
+    pub fn new(comm: MPI_Comm, how: How) -> Result<Site<'static>> {
+        let runtime = runtime()?;
+        let object = runtime.comm(comm)?;
+        match how {
+            How::Start(request) | How::Init(_, request) if request.is_null() => {
+                return Err(null("request"));
+            }
+            How::Init(info, _) => infos::hints(info).map(drop)?,
+            How::Wait | How::Start(_) => {}
+        }
+        Ok(Site {
+            runtime,
+            object,
+            handle: comm,
+            how,
+        })
+    }
+
+    /// On `comm`, which must be an intracommunicator.
+    pub fn within(comm: MPI_Comm, how: How) -> Result<Site<'static>> {
+        let site = Site::new(comm, how)?;
+        if site.is_inter() {
+            let why = "comm is an intercommunicator; this function is for intracommunicators only";
+            return Err(Error::new(Class::Comm, why));
+        }
+        Ok(site)
+    }
+
+    pub fn is_inter(&self) -> bool {
+        self.object.comm.remote().is_some()
+    }
+
+    /// This rank.
+    pub fn rank(&self) -> usize {
+        self.object.comm.rank() as usize
+    }
+
+    /// How many ranks data is exchanged with: those of the other group of an intercommunicator.
+    pub fn others(&self) -> usize {
+        self.object.comm.others().size() as usize
+    }
+
+    /// The root argument.
+    #[inline]
+    pub fn root(&self, root: c_int) -> Result<Root> {
+        if (root as u32) < self.object.comm.others().size() {
+            return Ok(Root::Rank(root as u32));
+        }
+        match root {
+            MPI_ROOT if self.is_inter() => Ok(Root::This),
+            MPI_PROC_NULL if self.is_inter() => Ok(Root::Other),
+            _ => Err(self.bad_root(root)),
+        }
+    }
+
+    #[cold]
+    fn bad_root(&self, root: c_int) -> Error {
+        let last = self.others() as i64 - 1;
+        let more = if self.is_inter() {
+            " (a rank of the remote group), MPI_ROOT or MPI_PROC_NULL"
+        } else {
+            ""
+        };
+        Error::new(
+            Class::Root,
+            format!("root is {root}; it must be from 0 to {last}{more}"),
+        )
+    }
+
+    /// Whether this process is the root.
+    #[inline]
+    pub fn is_root(&self, root: Root) -> bool {
+        match root {
+            Root::Rank(rank) => rank == self.object.comm.rank() && !self.is_inter(),
+            Root::This => true,
+            Root::Other => false,
+        }
+    }
+
+    /// Whether a process has data of its own to exchange with the root; of an intracommunicator,
+    /// the root has, too.
+    #[inline]
+    pub fn is_leaf(&self, root: Root) -> bool {
+        matches!(root, Root::Rank(_))
+    }
+
+    /// Whether a buffer is in place, where that is allowed on intracommunicators.
+    #[inline]
+    pub fn in_place(&self, name: &str, buf: *const c_void) -> Result<bool> {
+        if buf != MPI_IN_PLACE.cast_const() {
+            return Ok(false);
+        }
+        if self.is_inter() {
+            return Err(not_in_place(name, "on an intercommunicator"));
+        }
+        Ok(true)
+    }
+
+    /// As the function [`part`], of which there may be one for every rank.
+    #[inline]
+    pub fn part(
+        &self,
+        side: &str,
+        buf: *const c_void,
+        count: MPI_Count,
+        datatype: MPI_Datatype,
+    ) -> Result<Part<'static>> {
+        let part = part(side, buf, count, datatype)?;
+        part.datatype.total(part.count, self.others().max(1))?;
+        Ok(part)
+    }
+
+    /// Carries out or starts the call.
+    ///
+    /// # Safety
+    /// The buffers are as the standard asks, for the arguments that were made to `call`.
+    #[inline]
+    pub unsafe fn run(
+        &self,
+        call: &Call<'_>,
+        send: *const c_void,
+        recv: *mut c_void,
+    ) -> Result<()> {
+        let buffers = Buffers {
+            send: send.cast(),
+            recv: recv.cast(),
+        };
+        let process = &self.runtime.process;
+        match self.how {
+            // SAFETY: the caller's contract.
+            How::Wait => unsafe { mpi_coll::call(process, &self.object.comm, buffers, call) },
+            How::Start(request) => {
+                let holder = self.runtime.comm_arc(self.handle)?;
+                // SAFETY: the caller's contract, which for a nonblocking function extends to the
+                // completion of the request; `new` found `request` not to be NULL.
+                unsafe {
+                    let id = mpi_coll::started::start_call(process, holder, buffers, call)?;
+                    request.write(requests::handle(Some(id)));
+                }
+                Ok(())
+            }
+            How::Init(_, request) => {
+                let holder = self.runtime.comm_arc(self.handle)?;
+                // SAFETY: the caller's contract, which for a persistent request extends to all its runs; `new`
+                // found `request` not to be NULL.
+                unsafe {
+                    let made = PersistentCollective::new(process, holder, buffers, call)?;
+                    request.write(requests::insert(Object::Other(Box::new(Repeated(made))))?);
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The error for a buffer that is in place where it can't be.
+#[cold]
+pub(crate) fn not_in_place(name: &str, place: &str) -> Error {
+    Error::new(
+        Class::Buffer,
+        format!("{name} is MPI_IN_PLACE, which is not allowed {place}"),
+    )
+}
+
+/// Refuses a buffer in place.
+#[inline]
+pub(crate) fn demand_buffer(name: &str, buf: *const c_void, place: &str) -> Result<()> {
+    if buf == MPI_IN_PLACE.cast_const() {
+        return Err(not_in_place(name, place));
+    }
+    Ok(())
+}
+
+#[cold]
+fn negative(name: &str, index: Option<usize>, count: MPI_Count) -> Error {
+    let index = index.map_or(String::new(), |index| format!("[{index}]"));
+    Error::new(
+        Class::Count,
+        format!("{name}{index} is {count}; it must be 0 or more"),
+    )
+}
+
+/// Refuses NULL for data.
+#[inline]
+pub(crate) fn address(
+    side: &str,
+    buf: *const c_void,
+    count: usize,
+    datatype: &Datatype,
+) -> Result<()> {
+    match buf.is_null() && count > 0 {
+        true => types::check_address(buf, count, datatype).map_err(|error| match side {
+            "" => error,
+            _ => Error::new(error.class(), format!("{side}buf: {}", error.detail())),
+        }),
+        false => Ok(()),
+    }
+}
+
+/// Refuses NULL for data in blocks, unless their displacements make absolute addresses of it
+/// (`MPI_BOTTOM`, sections 4.1.5 and 7.6).
+fn addresses(side: &str, buf: *const c_void, layout: &Layout<'_>, ranks: usize) -> Result<()> {
+    /// No program on Linux has anything below this address.
+    const FIRST: i64 = 4096;
+    if !buf.is_null() {
+        return Ok(());
+    }
+    let at_null = |rank: &usize| {
+        let datatype = layout.datatype(*rank);
+        let displacement = match layout {
+            Layout::Typed { displs, .. } => displs.get(*rank),
+            Layout::Varying {
+                displs: Some(displs),
+                ..
+            } => displs.get(*rank).saturating_mul(datatype.extent() as i64),
+            _ => 0,
+        };
+        let first = displacement.saturating_add(datatype.true_lb() as i64);
+        layout.bytes(*rank) > 0 && first.abs() < FIRST
+    };
+    match (0..ranks).find(at_null) {
+        None => Ok(()),
+        Some(rank) => {
+            let why = format!(
+                "{side}buf is NULL, but {} bytes are to be moved for rank {rank} of it, and their \
+                 displacement is not an absolute address",
+                layout.bytes(rank)
+            );
+            Err(Error::new(Class::Buffer, why))
+        }
+    }
+}
+
+/// The arguments `buf, count, datatype`; `side` is what their names begin with.
+#[inline]
+pub(crate) fn part(
+    side: &str,
+    buf: *const c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+) -> Result<Part<'static>> {
+    if count < 0 {
+        return Err(negative(&format!("{side}count"), None, count));
+    }
+    let (count, datatype) = types::checked(count, datatype)?;
+    address(side, buf, count, datatype)?;
+    Ok(Part { count, datatype })
+}
+
+/// The arguments that divide a buffer into blocks.
+#[derive(Clone, Copy)]
+pub(crate) enum Blocks {
+    /// Count and datatype of every block.
+    Equal(MPI_Count, MPI_Datatype),
+    /// Counts, displacements in extents, datatype.
+    Varying(IntArray, IntArray, MPI_Datatype),
+    /// Counts, displacements in bytes, datatypes.
+    Typed(IntArray, IntArray, *const MPI_Datatype),
+}
+
+impl Blocks {
+    /// Whether counts are not the same for all blocks.
+    pub fn varies(&self) -> bool {
+        !matches!(self, Blocks::Equal(..))
+    }
+
+    /// The datatype of blocks that all have as many elements.
+    pub fn datatype_of_equal(&self) -> Option<MPI_Datatype> {
+        match *self {
+            Blocks::Equal(_, datatype) => Some(datatype),
+            _ => None,
+        }
+    }
+
+    /// The blocks of `ranks` ranks in `buf`; `side` is what the names of the arguments begin with.
+    ///
+    /// # Safety
+    /// The arrays have an element for every rank, or are NULL.
+    #[inline]
+    pub unsafe fn layout<'a>(
+        &self,
+        side: &str,
+        buf: *const c_void,
+        ranks: usize,
+        list: &'a mut TypeList,
+    ) -> Result<Layout<'a>> {
+        match *self {
+            // Where there are no blocks, there need be no buffer.
+            Blocks::Equal(count, datatype) if ranks == 0 => {
+                part(side, buf, count.min(0), datatype).map(Layout::Uniform)
+            }
+            Blocks::Equal(count, datatype) => {
+                let part = part(side, buf, count, datatype)?;
+                part.datatype.total(part.count, ranks)?;
+                Ok(Layout::Uniform(part))
+            }
+
+            // SAFETY: the caller's contract.
+            Blocks::Varying(counts, displs, datatype) => unsafe {
+                let counts = integers(side, "counts", counts, ranks)?;
+                let displs = integers(side, "displacements", displs, ranks)?;
+                let (_, datatype) = types::checked(0, datatype)?;
+                let total = sum(side, counts, ranks)?;
+                datatype.total(total, 1)?;
+                let layout = Layout::Varying {
+                    counts,
+                    displs: Some(displs),
+                    datatype,
+                };
+                addresses(side, buf, &layout, ranks)?;
+                Ok(layout)
+            },
+            // SAFETY: the caller's contract.
+            Blocks::Typed(counts, displs, datatypes) => unsafe {
+                let counts = integers(side, "counts", counts, ranks)?;
+                let displs = integers(side, "displacements", displs, ranks)?;
+                let datatypes = array(side, "types", datatypes, ranks)?;
+                typed(side, buf, counts, displs, datatypes, list)
+            },
+        }
+    }
+}
+
+fn typed<'a>(
+    side: &str,
+    buf: *const c_void,
+    counts: Ints<'a>,
+    displs: Ints<'a>,
+    datatypes: &[MPI_Datatype],
+    list: &'a mut TypeList,
+) -> Result<Layout<'a>> {
+    let ranks = datatypes.len();
+    sum(side, counts, ranks)?;
+    let datatypes = list.fill(side, counts, datatypes)?;
+    for (rank, datatype) in datatypes.iter().enumerate() {
+        datatype.total(counts.get(rank) as usize, ranks)?;
+    }
+    let layout = Layout::Typed {
+        counts,
+        displs,
+        datatypes,
+    };
+    addresses(side, buf, &layout, ranks)?;
+    Ok(layout)
+}
+
+/// Counts without displacements, of a reduce-scatter.
+///
+/// # Safety
+/// The array has an element for every rank, or is NULL.
+pub(crate) unsafe fn counts<'a>(
+    counts: IntArray,
+    ranks: usize,
+    datatype: &'a Datatype,
+) -> Result<(Layout<'a>, usize)> {
+    // SAFETY: the caller's contract.
+    let counts = unsafe { integers("recv", "counts", counts, ranks)? };
+    let total = sum("recv", counts, ranks)?;
+    datatype.total(total, 1)?;
+    Ok((Layout::successive(counts, ranks, datatype), total))
+}
+
+/// An array argument.
+///
+/// # Safety
+/// It has `len` elements, or is NULL.
+unsafe fn array<'a, T>(side: &str, what: &str, array: *const T, len: usize) -> Result<&'a [T]> {
+    if len == 0 {
+        return Ok(&[]);
+    }
+    if array.is_null() {
+        return Err(no_array(side, what, len));
+    }
+    // SAFETY: not NULL, so an array of that length by contract.
+    Ok(unsafe { std::slice::from_raw_parts(array, len) })
+}
+
+#[cold]
+fn no_array(side: &str, what: &str, len: usize) -> Error {
+    Error::new(
+        Class::Arg,
+        format!(
+            "the array of {side} {what} is NULL; it must have {len} elements, one for each rank \
+             that data is exchanged with"
+        ),
+    )
+}
+
+/// An array argument of integers.
+///
+/// # Safety
+/// As for [`array`].
+unsafe fn integers<'a>(side: &str, what: &str, array: IntArray, len: usize) -> Result<Ints<'a>> {
+    if len > 0 && array.is_null() {
+        return Err(no_array(side, what, len));
+    }
+    // SAFETY: the caller's contract.
+    Ok(unsafe { array.ints(len) })
+}
+
+/// Adds up the counts of some ranks, none of which may be negative.
+fn sum(side: &str, counts: Ints<'_>, ranks: usize) -> Result<usize> {
+    let mut total = 0usize;
+    for index in 0..ranks {
+        let count = counts.get(index);
+        let Ok(elements) = usize::try_from(count) else {
+            return Err(negative(&format!("{side}counts"), Some(index), count));
+        };
+        total = total.checked_add(elements).ok_or_else(|| {
+            let why = format!("{side}counts add up to more than 2^64 - 1 elements");
+            Error::new(Class::Count, why)
+        })?;
+    }
+    Ok(total)
+}
+
+/// The datatypes of a `w` function; few of them take no memory from the heap.
+#[allow(clippy::large_enum_variant, reason = "it is made once and not moved")]
+pub(crate) enum TypeList {
+    None,
+    Few([&'static Datatype; 32]),
+    Many(Vec<&'static Datatype>),
+}
+
+impl TypeList {
+    /// The datatypes behind handles. One with no elements may be MPI_DATATYPE_NULL.
+    fn fill(
+        &mut self,
+        side: &str,
+        counts: Ints<'_>,
+        handles: &[MPI_Datatype],
+    ) -> Result<&[&'static Datatype]> {
+        let none = &types::object(MPI_BYTE)?.datatype;
+        *self = match handles.len() {
+            0..=32 => TypeList::Few([none; 32]),
+            many => TypeList::Many(vec![none; many]),
+        };
+        let list = match self {
+            TypeList::None => &mut [],
+            TypeList::Few(few) => &mut few[..handles.len()],
+            TypeList::Many(many) => &mut many[..],
+        };
+        for (index, handle) in handles.iter().enumerate() {
+            let count = counts.get(index);
+            if count > 0 {
+                let found = types::checked(count, *handle).map_err(|error| {
+                    let detail = format!("{side}types[{index}]: {}", error.detail());
+                    Error::new(error.class(), detail)
+                })?;
+                list[index] = found.1;
+            }
+        }
+        Ok(list)
+    }
+}
+
+/// Refuses a send buffer that is the receive buffer.
+#[inline]
+pub(crate) fn demand_apart(
+    send: *const c_void,
+    recv: *const c_void,
+    bytes: usize,
+    names: &str,
+) -> Result<()> {
+    if send == recv && bytes > 0 && !send.is_null() {
+        return Err(same_buffer(names));
+    }
+    Ok(())
+}
+
+#[cold]
+fn same_buffer(names: &str) -> Error {
+    let why = format!(
+        "{names} are the same memory, which is not allowed; where data is to be replaced, pass \
+         MPI_IN_PLACE or use another buffer"
+    );
+    Error::new(Class::Buffer, why)
+}
+
+/// Refuses blocks of `buffer` that are sent from where one is received: those of one number, among
+/// `blocks`, whose first elements have their lowest bytes at the same place. One buffer may well have both, as for the halo of an
+/// array; that blocks share no memory is what counts (section 2.3).
+#[cold]
+pub(crate) fn demand_blocks_apart(
+    buffer: *const c_void,
+    send: &Layout<'_>,
+    recv: &Layout<'_>,
+    mut blocks: impl Iterator<Item = usize>,
+) -> Result<()> {
+    let lowest = |layout: &Layout<'_>, i| {
+        let datatype = layout.datatype(i);
+        let start = match *layout {
+            Layout::Uniform(each) => (i * each.count) as i64 * datatype.extent() as i64,
+            Layout::Varying { displs, .. } => displs?.get(i).wrapping_mul(datatype.extent() as i64),
+            Layout::Typed { displs, .. } => displs.get(i),
+        };
+        (layout.bytes(i) > 0).then(|| start.wrapping_add(datatype.true_lb() as i64))
+    };
+    let shared =
+        blocks.find(|&i| lowest(send, i).is_some_and(|from| lowest(recv, i) == Some(from)));
+    if let (Some(i), false) = (shared, buffer.is_null()) {
+        return Err(same_buffer(&format!("sendbuf and recvbuf at block {i}")));
+    }
+    Ok(())
+}
+
+/// Refuses a send buffer that is this rank's own block of the receive buffer (or the other way
+/// round: `whole` is what has blocks).
+pub(crate) fn demand_own_apart(
+    own: *const c_void,
+    part: Part<'_>,
+    whole: *const c_void,
+    layout: &Layout<'_>,
+    rank: usize,
+) -> Result<()> {
+    let (datatype, start) = match *layout {
+        Layout::Uniform(each) => {
+            let start = (rank * each.count) as isize;
+            (each.datatype, start.wrapping_mul(each.datatype.extent()))
+        }
+        Layout::Varying {
+            displs: Some(displs),
+            datatype,
+            ..
+        } => (
+            datatype,
+            (displs.get(rank) as isize).wrapping_mul(datatype.extent()),
+        ),
+        _ => return Ok(()),
+    };
+    if part.count > 0 && layout.count(rank) > 0 && part.datatype.same(datatype) && !whole.is_null()
+    {
+        let block = whole.cast::<u8>().wrapping_offset(start);
+        let bytes = part.bytes();
+        return demand_apart(
+            own,
+            block.cast(),
+            bytes,
+            "sendbuf and recvbuf at this rank's block",
+        );
+    }
+    Ok(())
+}
+
+/// `MPI_Barrier` (section 5.3).
+#[inline(always)]
+pub fn barrier(comm: MPI_Comm) -> Result<()> {
+    // A call that comes again needs no look at anything else.
+    if let Some(runtime) = running()
+        && let Some(object) = runtime.early_comm(comm)
+        && let Some(done) = quick::barrier(&runtime.process, &object.comm)
+    {
+        return done;
+    }
+    long_barrier(comm)
+}
+
+#[inline(never)]
+fn long_barrier(comm: MPI_Comm) -> Result<()> {
+    // SAFETY: a barrier has no buffers.
+    unsafe {
+        Site::new(comm, How::Wait)?.run(&Call::Barrier, std::ptr::null(), std::ptr::null_mut())
+    }
+}
+
+/// `MPI_Ibarrier` (section 5.12.1).
+pub unsafe fn ibarrier(comm: MPI_Comm, request: *mut MPI_Request) -> Result<()> {
+    let site = Site::new(comm, How::Start(request))?;
+    // SAFETY: a barrier has no buffers.
+    unsafe { site.run(&Call::Barrier, std::ptr::null(), std::ptr::null_mut()) }
+}

@@ -1,0 +1,272 @@
+//! Neighbourhood collectives and their nonblocking forms (sections 7.6 and 7.7).
+
+use std::ffi::c_void;
+
+use mpi_coll::Call;
+use mpi_comm::topo;
+use mpi_core::Result;
+use mpi_sched::Layout;
+
+use crate::abi::{MPI_Aint, MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request};
+use crate::api::coll::{Blocks, How, Site, TypeList, demand_blocks_apart, demand_buffer};
+use mpi_runtime::handles::counts::IntArray;
+
+const PLACE: &str = "in a neighbourhood collective";
+
+/// neighbor_allgather and -v.
+pub(crate) unsafe fn allgather_as(
+    how: How,
+    sendbuf: *const c_void,
+    sendcount: MPI_Count,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recv: Blocks,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let site = Site::within(comm, how)?;
+    let neighbors = topo::neighbors(&site.object.comm)?;
+    demand_buffer("sendbuf", sendbuf, PLACE)?;
+    demand_buffer("recvbuf", recvbuf, PLACE)?;
+    let mut list = TypeList::None;
+    // SAFETY: the caller's contract.
+    let recv = unsafe { recv.layout("recv", recvbuf, neighbors.sources.len(), &mut list)? };
+    // Who sends to nobody needs no buffer.
+    let send = match neighbors.destinations.is_empty() {
+        true => site.part("send", std::ptr::null(), sendcount.min(0), sendtype)?,
+        false => site.part("send", sendbuf, sendcount, sendtype)?,
+    };
+    if sendbuf == recvbuf.cast_const() {
+        let first = (0..1).filter(|_| neighbors.sources.first().is_some_and(|&r| r >= 0));
+        demand_blocks_apart(sendbuf, &Layout::Uniform(send), &recv, first)?;
+    }
+    let call = Call::NeighborAllgather {
+        neighbors,
+        send,
+        recv,
+    };
+    // SAFETY: the caller's contract.
+    unsafe { site.run(&call, sendbuf, recvbuf) }
+}
+
+/// neighbor_alltoall, -v and -w.
+pub(crate) unsafe fn alltoall_as(
+    how: How,
+    sendbuf: *const c_void,
+    send: Blocks,
+    recvbuf: *mut c_void,
+    recv: Blocks,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let site = Site::within(comm, how)?;
+    let neighbors = topo::neighbors(&site.object.comm)?;
+    let (from, to) = (neighbors.sources.len(), neighbors.destinations.len());
+    demand_buffer("sendbuf", sendbuf, PLACE)?;
+    demand_buffer("recvbuf", recvbuf, PLACE)?;
+    let (mut sent, mut received) = (TypeList::None, TypeList::None);
+    // SAFETY: the caller's contract.
+    let send = unsafe { send.layout("send", sendbuf, to, &mut sent)? };
+    // SAFETY: the caller's contract.
+    let recv = unsafe { recv.layout("recv", recvbuf, from, &mut received)? };
+    if sendbuf == recvbuf.cast_const() {
+        let both = |&i: &usize| neighbors.sources[i] >= 0 && neighbors.destinations[i] >= 0;
+        demand_blocks_apart(sendbuf, &send, &recv, (0..from.min(to)).filter(both))?;
+    }
+    let call = Call::NeighborAlltoall {
+        neighbors,
+        send,
+        recv,
+    };
+    // SAFETY: the caller's contract.
+    unsafe { site.run(&call, sendbuf, recvbuf) }
+}
+
+/// `MPI_Neighbor_allgather` (section 7.6).
+pub unsafe fn neighbor_allgather(
+    sendbuf: *const c_void,
+    sendcount: MPI_Count,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcount: MPI_Count,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let recv = Blocks::Equal(recvcount, recvtype);
+    // SAFETY: the caller's contract.
+    unsafe { allgather_as(How::Wait, sendbuf, sendcount, sendtype, recvbuf, recv, comm) }
+}
+
+/// `MPI_Ineighbor_allgather` (section 7.7).
+pub unsafe fn ineighbor_allgather(
+    sendbuf: *const c_void,
+    sendcount: MPI_Count,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcount: MPI_Count,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let recv = Blocks::Equal(recvcount, recvtype);
+    // SAFETY: the caller's contract.
+    unsafe {
+        allgather_as(
+            How::Start(request),
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recv,
+            comm,
+        )
+    }
+}
+
+/// `MPI_Neighbor_allgatherv` (section 7.6).
+pub unsafe fn neighbor_allgatherv(
+    sendbuf: *const c_void,
+    sendcount: MPI_Count,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: IntArray,
+    displs: IntArray,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let recv = Blocks::Varying(recvcounts, displs, recvtype);
+    // SAFETY: the caller's contract.
+    unsafe { allgather_as(How::Wait, sendbuf, sendcount, sendtype, recvbuf, recv, comm) }
+}
+
+/// `MPI_Ineighbor_allgatherv` (section 7.7).
+pub unsafe fn ineighbor_allgatherv(
+    sendbuf: *const c_void,
+    sendcount: MPI_Count,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: IntArray,
+    displs: IntArray,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let recv = Blocks::Varying(recvcounts, displs, recvtype);
+    // SAFETY: the caller's contract.
+    unsafe {
+        allgather_as(
+            How::Start(request),
+            sendbuf,
+            sendcount,
+            sendtype,
+            recvbuf,
+            recv,
+            comm,
+        )
+    }
+}
+
+/// `MPI_Neighbor_alltoall` (section 7.6).
+pub unsafe fn neighbor_alltoall(
+    sendbuf: *const c_void,
+    sendcount: MPI_Count,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcount: MPI_Count,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let send = Blocks::Equal(sendcount, sendtype);
+    let recv = Blocks::Equal(recvcount, recvtype);
+    // SAFETY: the caller's contract.
+    unsafe { alltoall_as(How::Wait, sendbuf, send, recvbuf, recv, comm) }
+}
+
+/// `MPI_Ineighbor_alltoall` (section 7.7).
+pub unsafe fn ineighbor_alltoall(
+    sendbuf: *const c_void,
+    sendcount: MPI_Count,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcount: MPI_Count,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let send = Blocks::Equal(sendcount, sendtype);
+    let recv = Blocks::Equal(recvcount, recvtype);
+    // SAFETY: the caller's contract.
+    unsafe { alltoall_as(How::Start(request), sendbuf, send, recvbuf, recv, comm) }
+}
+
+/// `MPI_Neighbor_alltoallv` (section 7.6).
+pub unsafe fn neighbor_alltoallv(
+    sendbuf: *const c_void,
+    sendcounts: IntArray,
+    sdispls: IntArray,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: IntArray,
+    rdispls: IntArray,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let send = Blocks::Varying(sendcounts, sdispls, sendtype);
+    let recv = Blocks::Varying(recvcounts, rdispls, recvtype);
+    // SAFETY: the caller's contract.
+    unsafe { alltoall_as(How::Wait, sendbuf, send, recvbuf, recv, comm) }
+}
+
+/// `MPI_Ineighbor_alltoallv` (section 7.7).
+pub unsafe fn ineighbor_alltoallv(
+    sendbuf: *const c_void,
+    sendcounts: IntArray,
+    sdispls: IntArray,
+    sendtype: MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: IntArray,
+    rdispls: IntArray,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let send = Blocks::Varying(sendcounts, sdispls, sendtype);
+    let recv = Blocks::Varying(recvcounts, rdispls, recvtype);
+    // SAFETY: the caller's contract.
+    unsafe { alltoall_as(How::Start(request), sendbuf, send, recvbuf, recv, comm) }
+}
+
+/// `MPI_Neighbor_alltoallw` (section 7.6).
+pub unsafe fn neighbor_alltoallw(
+    sendbuf: *const c_void,
+    sendcounts: IntArray,
+    sdispls: *const MPI_Aint,
+    sendtypes: *const MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: IntArray,
+    rdispls: *const MPI_Aint,
+    recvtypes: *const MPI_Datatype,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let send = Blocks::Typed(sendcounts, IntArray::Large(sdispls), sendtypes);
+    let recv = Blocks::Typed(recvcounts, IntArray::Large(rdispls), recvtypes);
+    // SAFETY: the caller's contract.
+    unsafe { alltoall_as(How::Wait, sendbuf, send, recvbuf, recv, comm) }
+}
+
+/// `MPI_Ineighbor_alltoallw` (section 7.7).
+pub unsafe fn ineighbor_alltoallw(
+    sendbuf: *const c_void,
+    sendcounts: IntArray,
+    sdispls: *const MPI_Aint,
+    sendtypes: *const MPI_Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: IntArray,
+    rdispls: *const MPI_Aint,
+    recvtypes: *const MPI_Datatype,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let send = Blocks::Typed(sendcounts, IntArray::Large(sdispls), sendtypes);
+    let recv = Blocks::Typed(recvcounts, IntArray::Large(rdispls), recvtypes);
+    // SAFETY: the caller's contract.
+    unsafe { alltoall_as(How::Start(request), sendbuf, send, recvbuf, recv, comm) }
+}

@@ -1,0 +1,571 @@
+//! Collectives that compute: reduce, allreduce, reduce-scatter, scans (sections 5.9 to 5.11), and
+//! their nonblocking forms (section 5.12).
+
+use std::ffi::{c_int, c_void};
+
+use mpi_coll::quick::{self, Label};
+use mpi_coll::{Call, Root};
+use mpi_core::Result;
+use mpi_core::op::Op;
+use mpi_runtime::handles::types;
+use mpi_runtime::lifecycle::runtime::running;
+use mpi_sched::{Layout, Part};
+
+use crate::abi::{
+    MPI_Comm, MPI_Count, MPI_Datatype, MPI_IN_PLACE, MPI_Op, MPI_Request, MPIX_EQUAL,
+};
+use crate::api::coll::equal;
+use crate::api::coll::{self, How, Site, demand_apart, demand_buffer, part};
+use crate::ops;
+use mpi_runtime::handles::counts::IntArray;
+
+const BUFFERS: &str = "sendbuf and recvbuf";
+
+/// A vector that every rank gives.
+struct Vector {
+    part: Part<'static>,
+    op: &'static Op,
+    in_place: bool,
+}
+
+/// Checks the arguments of a rank that gives a vector of `count` elements to `site`, and takes one
+/// of `received` elements if that is some.
+#[inline]
+fn vector(
+    site: &Site<'_>,
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: MPI_Count,
+    received: Option<MPI_Count>,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+) -> Result<Vector> {
+    let in_place = match received {
+        Some(_) => site.in_place("sendbuf", sendbuf)?,
+        None => {
+            demand_buffer("sendbuf", sendbuf, "at other ranks than the root")?;
+            false
+        }
+    };
+    let part = match in_place {
+        true => site.part("", recvbuf, count, datatype),
+        false => site.part("", sendbuf, count, datatype),
+    };
+    let part = part?;
+    let op = ops::checked(op, datatype, part.datatype)?;
+    if let Some(received) = received {
+        demand_buffer(
+            "recvbuf",
+            recvbuf,
+            "in a reduction; sendbuf can be MPI_IN_PLACE",
+        )?;
+        match received == count {
+            // The same datatype has been looked at.
+            true => coll::address("recv", recvbuf, part.count, part.datatype)?,
+            false => site.part("recv", recvbuf, received, datatype).map(drop)?,
+        }
+        demand_apart(sendbuf, recvbuf, part.bytes(), BUFFERS)?;
+    }
+    Ok(Vector { part, op, in_place })
+}
+
+#[inline(never)]
+pub(crate) unsafe fn reduce_as(
+    how: How,
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    root: c_int,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let site = Site::new(comm, how)?;
+    if op == MPIX_EQUAL {
+        // SAFETY: the caller's contract.
+        return unsafe { equal::reduce(how, sendbuf, recvbuf, count, datatype, root, comm) };
+    }
+    let label_of = [datatype, op];
+    let root = site.root(root)?;
+    let Vector { part, op, in_place } = match root {
+        // SAFETY: no buffers.
+        Root::Other => return unsafe { site.run(&Call::Nothing, sendbuf, recvbuf) },
+        Root::This => {
+            demand_buffer("recvbuf", recvbuf, "on an intercommunicator")?;
+            let part = site.part("recv", recvbuf, count, datatype)?;
+            Vector {
+                part,
+                op: ops::checked(op, datatype, part.datatype)?,
+                in_place: false,
+            }
+        }
+        Root::Rank(_) => {
+            let received = site.is_root(root).then_some(count);
+            vector(&site, sendbuf, recvbuf, count, received, datatype, op)?
+        }
+    };
+    let call = Call::Reduce {
+        root,
+        in_place,
+        part,
+        op,
+    };
+    // SAFETY: the caller's contract.
+    unsafe { site.run(&call, sendbuf, recvbuf)? };
+    label(&site, how, &call, label_of);
+    Ok(())
+}
+
+/// After a call that may come again: handles of predefined ones always mean the same. (Operations of the program's
+/// have no short way.)
+fn label(site: &Site<'_>, how: How, call: &Call<'_>, label: Label) {
+    if matches!(how, How::Wait) && types::is_predefined(label[0]) {
+        quick::label_reduction(&site.object.comm, call, label);
+    }
+}
+
+#[inline(never)]
+pub(crate) unsafe fn allreduce_as(
+    how: How,
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let site = Site::new(comm, how)?;
+    if op == MPIX_EQUAL {
+        // SAFETY: the caller's contract.
+        return unsafe { equal::allreduce(how, sendbuf, recvbuf, count, datatype, comm) };
+    }
+    let label_of = [datatype, op];
+    let Vector { part, op, in_place } =
+        vector(&site, sendbuf, recvbuf, count, Some(count), datatype, op)?;
+    let call = Call::Allreduce { in_place, part, op };
+    // SAFETY: the caller's contract.
+    unsafe { site.run(&call, sendbuf, recvbuf)? };
+    label(&site, how, &call, label_of);
+    Ok(())
+}
+
+pub(crate) unsafe fn reduce_scatter_block_as(
+    how: How,
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    recvcount: MPI_Count,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let site = Site::new(comm, how)?;
+    let Vector { part, op, in_place } = vector(
+        &site,
+        sendbuf,
+        recvbuf,
+        recvcount,
+        Some(recvcount),
+        datatype,
+        op,
+    )?;
+    let call = Call::ReduceScatter {
+        in_place,
+        blocks: Layout::Uniform(part),
+        op,
+    };
+    // SAFETY: the caller's contract.
+    unsafe { site.run(&call, sendbuf, recvbuf) }
+}
+
+pub(crate) unsafe fn reduce_scatter_as(
+    how: How,
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    recvcounts: IntArray,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let site = Site::new(comm, how)?;
+    let (_, found) = types::checked(0, datatype)?;
+    let size = site.object.comm.size() as usize;
+    // SAFETY: the caller's contract.
+    let (blocks, total) = unsafe { coll::counts(recvcounts, size, found)? };
+    // Whether there is anything at all decides about NULL.
+    let given = MPI_Count::from(total > 0);
+    let own = MPI_Count::from(blocks.count(site.rank()) > 0);
+    let Vector { op, in_place, .. } =
+        vector(&site, sendbuf, recvbuf, given, Some(own), datatype, op)?;
+    let call = Call::ReduceScatter {
+        in_place,
+        blocks,
+        op,
+    };
+    // SAFETY: the caller's contract.
+    unsafe { site.run(&call, sendbuf, recvbuf) }
+}
+
+pub(crate) unsafe fn scan_as(
+    how: How,
+    exclusive: bool,
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    comm: MPI_Comm,
+) -> Result<()> {
+    let site = Site::within(comm, how)?;
+    // The receive buffer of an exclusive scan is not used at rank 0, but as a send buffer in place.
+    let unused = exclusive && site.rank() == 0;
+    let received = if unused { 0 } else { count };
+    let Vector { part, op, in_place } =
+        vector(&site, sendbuf, recvbuf, count, Some(received), datatype, op)?;
+    let call = match exclusive {
+        true => Call::Exscan { in_place, part, op },
+        false => Call::Scan { in_place, part, op },
+    };
+    // SAFETY: the caller's contract.
+    unsafe { site.run(&call, sendbuf, recvbuf) }
+}
+
+/// `MPI_Reduce_local` (section 5.9.7).
+pub unsafe fn reduce_local(
+    inbuf: *const c_void,
+    inoutbuf: *mut c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+) -> Result<()> {
+    mpi_runtime::lifecycle::runtime::runtime()?;
+    demand_buffer("inbuf", inbuf, "in a local reduction")?;
+    demand_buffer("inoutbuf", inoutbuf, "in a local reduction")?;
+    let part = part("in", inbuf, count, datatype)?;
+    coll::address("inout", inoutbuf, part.count, part.datatype)?;
+    let found = ops::checked(op, datatype, part.datatype)?;
+    // The program's function may free the operation.
+    let held = found.as_predefined().is_none().then(|| found.clone());
+    let op = held.as_ref().unwrap_or(found);
+    demand_apart(inbuf, inoutbuf, part.bytes(), "inbuf and inoutbuf")?;
+    // SAFETY: the caller's contract; the operation was checked against the datatype.
+    unsafe { op.apply(inbuf.cast(), inoutbuf.cast(), part.count, part.datatype) };
+    Ok(())
+}
+
+/// `MPI_Reduce` (section 5.9.1).
+#[inline(always)]
+pub unsafe fn reduce(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    root: c_int,
+    comm: MPI_Comm,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        match reduce_again(sendbuf, recvbuf, count, [datatype, op], root, comm) {
+            Some(done) => done,
+            None => reduce_as(How::Wait, sendbuf, recvbuf, count, datatype, op, root, comm),
+        }
+    }
+}
+
+/// As [`allreduce_again`].
+#[inline(always)]
+unsafe fn reduce_again(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: MPI_Count,
+    label: Label,
+    root: c_int,
+    comm: MPI_Comm,
+) -> Option<Result<()>> {
+    let runtime = running()?;
+    let comm = &runtime.early_comm(comm)?.comm;
+    let send = match root as u32 == comm.rank() {
+        true => operand(sendbuf, recvbuf)?,
+        false if sendbuf.is_null() || sendbuf == MPI_IN_PLACE.cast_const() => return None,
+        false => sendbuf,
+    };
+    // SAFETY: the caller's contract.
+    unsafe {
+        quick::reduce(
+            &runtime.process,
+            comm,
+            label,
+            count,
+            root,
+            send.cast(),
+            recvbuf.cast(),
+        )
+    }
+}
+
+/// Where this rank's operand is, if buffers are good: of a rank that takes the result.
+#[inline(always)]
+fn operand(sendbuf: *const c_void, recvbuf: *mut c_void) -> Option<*const c_void> {
+    let send = match sendbuf == MPI_IN_PLACE.cast_const() {
+        true => recvbuf.cast_const(),
+        false if sendbuf == recvbuf.cast_const() => return None,
+        false => sendbuf,
+    };
+    let good = !send.is_null() && !recvbuf.is_null() && recvbuf != MPI_IN_PLACE;
+    good.then_some(send)
+}
+
+/// `MPI_Ireduce` (section 5.12.7).
+pub unsafe fn ireduce(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    root: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        reduce_as(
+            How::Start(request),
+            sendbuf,
+            recvbuf,
+            count,
+            datatype,
+            op,
+            root,
+            comm,
+        )
+    }
+}
+
+/// `MPI_Allreduce` (section 5.9.6).
+#[inline(always)]
+pub unsafe fn allreduce(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    comm: MPI_Comm,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        match allreduce_again(sendbuf, recvbuf, count, [datatype, op], comm) {
+            Some(done) => done,
+            None => allreduce_as(How::Wait, sendbuf, recvbuf, count, datatype, op, comm),
+        }
+    }
+}
+
+/// The short way of a call that comes again: the label says that its datatype and its operation are good.
+#[inline(always)]
+unsafe fn allreduce_again(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: MPI_Count,
+    label: Label,
+    comm: MPI_Comm,
+) -> Option<Result<()>> {
+    let runtime = running()?;
+    let comm = &runtime.early_comm(comm)?.comm;
+    let send = operand(sendbuf, recvbuf)?;
+    // SAFETY: the caller's contract.
+    unsafe {
+        quick::allreduce(
+            &runtime.process,
+            comm,
+            label,
+            count,
+            send.cast(),
+            recvbuf.cast(),
+        )
+    }
+}
+
+/// `MPI_Iallreduce` (section 5.12.8).
+pub unsafe fn iallreduce(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        allreduce_as(
+            How::Start(request),
+            sendbuf,
+            recvbuf,
+            count,
+            datatype,
+            op,
+            comm,
+        )
+    }
+}
+
+/// `MPI_Reduce_scatter_block` (section 5.10.1).
+pub unsafe fn reduce_scatter_block(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    recvcount: MPI_Count,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    comm: MPI_Comm,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe { reduce_scatter_block_as(How::Wait, sendbuf, recvbuf, recvcount, datatype, op, comm) }
+}
+
+/// `MPI_Ireduce_scatter_block` (section 5.12.9).
+pub unsafe fn ireduce_scatter_block(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    recvcount: MPI_Count,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        reduce_scatter_block_as(
+            How::Start(request),
+            sendbuf,
+            recvbuf,
+            recvcount,
+            datatype,
+            op,
+            comm,
+        )
+    }
+}
+
+/// `MPI_Reduce_scatter` (section 5.10.2).
+pub unsafe fn reduce_scatter(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    recvcounts: IntArray,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    comm: MPI_Comm,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe { reduce_scatter_as(How::Wait, sendbuf, recvbuf, recvcounts, datatype, op, comm) }
+}
+
+/// `MPI_Ireduce_scatter` (section 5.12.10).
+pub unsafe fn ireduce_scatter(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    recvcounts: IntArray,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        reduce_scatter_as(
+            How::Start(request),
+            sendbuf,
+            recvbuf,
+            recvcounts,
+            datatype,
+            op,
+            comm,
+        )
+    }
+}
+
+/// `MPI_Scan` (section 5.11.1).
+pub unsafe fn scan(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    comm: MPI_Comm,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        scan_as(
+            How::Wait,
+            false,
+            sendbuf,
+            recvbuf,
+            count,
+            datatype,
+            op,
+            comm,
+        )
+    }
+}
+
+/// `MPI_Iscan` (section 5.12.11).
+pub unsafe fn iscan(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        scan_as(
+            How::Start(request),
+            false,
+            sendbuf,
+            recvbuf,
+            count,
+            datatype,
+            op,
+            comm,
+        )
+    }
+}
+
+/// `MPI_Exscan` (section 5.11.2).
+pub unsafe fn exscan(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    comm: MPI_Comm,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe { scan_as(How::Wait, true, sendbuf, recvbuf, count, datatype, op, comm) }
+}
+
+/// `MPI_Iexscan` (section 5.12.12).
+pub unsafe fn iexscan(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        scan_as(
+            How::Start(request),
+            true,
+            sendbuf,
+            recvbuf,
+            count,
+            datatype,
+            op,
+            comm,
+        )
+    }
+}

@@ -1,0 +1,222 @@
+//! Partitioned communication (MPI-4.1 chapter 4).
+
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::AtomicBool;
+
+use mpi_core::partitioned::{PartitionedReceive, PartitionedSend, Partitions};
+use mpi_core::{ANY_SOURCE, ANY_TAG, Class, Error, Result};
+use mpi_runtime::handles::infos;
+use mpi_runtime::handles::types;
+use mpi_runtime::lifecycle::runtime::runtime;
+use mpi_runtime::requests;
+use mpi_runtime::requests::object::Object;
+use mpi_runtime::requests::partitioned::{Nothing, Partitioned};
+
+use crate::abi::{
+    MPI_BYTE, MPI_Comm, MPI_Count, MPI_Datatype, MPI_Info, MPI_PROC_NULL, MPI_REQUEST_NULL,
+    MPI_Request,
+};
+use crate::api::null;
+use crate::api::pt2pt::check::{bad_tag, check_send};
+use crate::args::Out;
+
+/// The arguments that describe the buffer.
+///
+/// # Safety
+/// As for [`Partitions::new`].
+unsafe fn partitions(
+    buf: *const c_void,
+    partitions: c_int,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    rank: c_int,
+) -> Result<Partitions> {
+    let Ok(number) = usize::try_from(partitions) else {
+        let why = format!("partitions is {partitions}; it must be 0 or more");
+        return Err(Error::new(Class::Arg, why));
+    };
+    let Ok(count) = usize::try_from(count) else {
+        let why = format!("count is {count}; it must be 0 or more");
+        return Err(Error::new(Class::Count, why));
+    };
+    // As other messages, one without elements may have no datatype.
+    let datatype = match types::is_untyped(count as MPI_Count, datatype) {
+        true => MPI_BYTE,
+        false => datatype,
+    };
+    let (_, datatype) = types::checked(0, datatype)?;
+    datatype.total(count, number)?;
+    if rank != MPI_PROC_NULL {
+        types::check_address(buf, count * number.min(1), datatype)?;
+    }
+    // SAFETY: the caller's contract.
+    Ok(unsafe { Partitions::new(buf.cast_mut().cast(), number, count, datatype) })
+}
+
+unsafe fn init(
+    sends: bool,
+    data: Partitions,
+    rank: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    info: MPI_Info,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    let runtime = runtime()?;
+    if !sends && rank == ANY_SOURCE {
+        runtime.comm(comm)?;
+        let why = "source is MPI_ANY_SOURCE; a partitioned receive must say from whom";
+        return Err(Error::new(Class::Rank, why));
+    }
+    if !sends && tag == ANY_TAG {
+        return Err(bad_tag(tag, false));
+    }
+    let (_, target) = check_send(runtime, rank, tag, comm).map_err(|error| match sends {
+        true => error,
+        false => Error::new(error.class(), error.detail().replacen("dest", "source", 1)),
+    })?;
+    infos::hints(info)?;
+    if request.is_null() {
+        return Err(null("request"));
+    }
+    let process = &runtime.process;
+    let holder = runtime.comm_arc(comm)?;
+    let made = match target {
+        None => Partitioned::Null(Nothing {
+            sends,
+            partitions: data.number() as i64,
+            active: AtomicBool::new(false),
+            comm: holder,
+        }),
+        Some(rank) if sends => {
+            Partitioned::Send(PartitionedSend::new(process, holder, data, rank, tag)?)
+        }
+        Some(rank) => {
+            Partitioned::Receive(PartitionedReceive::new(process, holder, data, rank, tag)?)
+        }
+    };
+    // SAFETY: not NULL, so valid by the caller's contract.
+    unsafe { request.write(requests::insert(Object::Other(Box::new(made)))?) };
+    Ok(())
+}
+
+/// `MPI_Psend_init` (MPI-4.1 section 4.2.1).
+pub unsafe fn psend_init(
+    buf: *const c_void,
+    partitions: c_int,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    info: MPI_Info,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    // SAFETY: the caller's contract, which extends to all runs of the request.
+    unsafe {
+        let data = self::partitions(buf, partitions, count, datatype, dest)?;
+        init(true, data, dest, tag, comm, info, request)
+    }
+}
+
+/// `MPI_Precv_init` (MPI-4.1 section 4.2.2).
+pub unsafe fn precv_init(
+    buf: *mut c_void,
+    partitions: c_int,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    info: MPI_Info,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    // SAFETY: the caller's contract, which extends to all runs of the request.
+    unsafe {
+        let data = self::partitions(buf, partitions, count, datatype, source)?;
+        init(false, data, source, tag, comm, info, request)
+    }
+}
+
+/// The partitioned request behind a handle.
+#[inline]
+fn partitioned(request: MPI_Request) -> Result<&'static Partitioned> {
+    match requests::object(request) {
+        Some(Object::Other(other)) => other.partitioned().ok_or_else(|| not_partitioned(request)),
+        _ => Err(not_partitioned(request)),
+    }
+}
+
+#[cold]
+fn not_partitioned(request: MPI_Request) -> Error {
+    if request == MPI_REQUEST_NULL {
+        return Error::new(Class::Request, "request is MPI_REQUEST_NULL");
+    }
+    if let Err(error) = runtime().and_then(|runtime| runtime.named(request).map(drop)) {
+        return error;
+    }
+    let why = format!(
+        "request {request:#x} is not partitioned; only those of MPI_Psend_init and MPI_Precv_init have partitions"
+    );
+    Error::new(Class::Request, why)
+}
+
+/// `MPI_Pready` (MPI-4.1 section 4.2.1).
+pub fn pready(partition: c_int, request: MPI_Request) -> Result<()> {
+    let process = &runtime()?.process;
+    let partition = i64::from(partition);
+    partitioned(request)?.ready(process, partition, partition)
+}
+
+/// `MPI_Pready_range` (MPI-4.1 section 4.2.1).
+pub fn pready_range(
+    partition_low: c_int,
+    partition_high: c_int,
+    request: MPI_Request,
+) -> Result<()> {
+    let process = &runtime()?.process;
+    let request = partitioned(request)?;
+    if partition_low > partition_high {
+        let why = format!(
+            "partition_low is {partition_low} and partition_high is {partition_high}; the first must not be greater"
+        );
+        return Err(Error::new(Class::Arg, why));
+    }
+    request.ready(process, partition_low.into(), partition_high.into())
+}
+
+/// `MPI_Pready_list` (MPI-4.1 section 4.2.1).
+pub unsafe fn pready_list(
+    length: c_int,
+    array_of_partitions: *const c_int,
+    request: MPI_Request,
+) -> Result<()> {
+    let process = &runtime()?.process;
+    let request = partitioned(request)?;
+    if length < 0 {
+        let why = format!("length is {length}; it must be 0 or more");
+        return Err(Error::new(Class::Arg, why));
+    }
+    if length > 0 && array_of_partitions.is_null() {
+        return Err(null("array_of_partitions"));
+    }
+    let list = match length {
+        0 => &[],
+        // SAFETY: not NULL, so valid for as many by the caller's contract.
+        length => unsafe { std::slice::from_raw_parts(array_of_partitions, length as usize) },
+    };
+    list.iter()
+        .try_for_each(|one| request.ready(process, (*one).into(), (*one).into()))
+}
+
+/// `MPI_Parrived` (MPI-4.1 section 4.2.2).
+pub fn parrived(request: MPI_Request, partition: c_int, flag: Out<c_int>) -> Result<()> {
+    let process = &runtime()?.process;
+    let arrived = match request {
+        // As an inactive one.
+        MPI_REQUEST_NULL => true,
+        request => partitioned(request)?.has_arrived(process, partition.into())?,
+    };
+    flag.set(c_int::from(arrived));
+    Ok(())
+}

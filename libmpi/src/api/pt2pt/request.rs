@@ -1,0 +1,591 @@
+//! Completion of nonblocking operations (sections 3.7.3 to 3.7.5).
+
+use std::ffi::c_int;
+
+use mpi_core::{Class, Error, Request, Result, Status};
+use mpi_runtime::lifecycle::runtime::{Runtime, running, runtime};
+use mpi_runtime::requests::any::{self, Look, LookAtAll, look, look_at_all};
+use mpi_runtime::requests::interrupted;
+use mpi_runtime::requests::lists::{
+    all_idle, any_complete, is_complete_after_poll, is_done, is_other_done, name_all, wait_for_any,
+};
+use mpi_runtime::requests::own_request::Ended;
+use mpi_runtime::requests::{Named, READY};
+
+use crate::abi::{
+    MPI_ERR_PENDING, MPI_REQUEST_NULL, MPI_Request, MPI_SUCCESS, MPI_Status, MPI_UNDEFINED,
+};
+use crate::api::null;
+use crate::args::{Out, StatusOut};
+use crate::raise;
+use crate::status;
+
+/// Completes one request of a single-completion call: frees it, nulls the handle, tells the status.
+#[inline(always)] // counted: tests/instructions.txt
+fn conclude(
+    runtime: &Runtime,
+    named: Named,
+    request: &mut MPI_Request,
+    status: StatusOut<'_>,
+) -> Result<()> {
+    if let Some(found) = runtime.take_well(named) {
+        *request = MPI_REQUEST_NULL;
+        status.set(&found);
+        return Ok(());
+    }
+    // First: another thread's request may have the number as soon as this one is taken.
+    let stays = named.stays();
+    let Ended {
+        status: found,
+        error,
+    } = runtime.take(named)?;
+    if !stays {
+        *request = MPI_REQUEST_NULL;
+    }
+    status.set_ended(found.as_ref());
+    error.map_or(Ok(()), Err)
+}
+
+/// The short way of `MPI_Wait`: the operation was complete when it was started.
+#[inline(always)]
+pub(crate) unsafe fn wait_fast(
+    request: *mut MPI_Request,
+    status: *mut MPI_Status,
+) -> Option<c_int> {
+    running()?;
+    // SAFETY: the caller's contract.
+    let request = unsafe { request.as_mut()? };
+    if *request != READY {
+        return None;
+    }
+    *request = MPI_REQUEST_NULL;
+    // SAFETY: the caller's contract.
+    unsafe { status::write(status, &Status::EMPTY) };
+    Some(MPI_SUCCESS)
+}
+
+/// `MPI_Wait`.
+#[inline]
+pub fn wait(request: &mut MPI_Request, status: StatusOut) -> Result<()> {
+    let runtime = runtime()?;
+    if let Some((id, operation)) = runtime.operation(*request)
+        && let Some(found) = runtime.process.wait_well(id, operation)?
+    {
+        *request = MPI_REQUEST_NULL;
+        status.set(&found);
+        return Ok(());
+    }
+    wait_other(runtime, request, status)
+}
+
+/// `MPI_Wait` for what is no operation of the process, or for one that has failed.
+#[inline(never)]
+fn wait_other(runtime: &Runtime, request: &mut MPI_Request, status: StatusOut<'_>) -> Result<()> {
+    let named = runtime.named(*request)?;
+    if let Named::Own(handle) = named {
+        return wait_own(runtime, handle, request, status);
+    }
+    runtime.wait_for(named)?;
+    conclude(runtime, named, request, status)
+}
+
+/// `MPI_Wait` for a request of the ABI's own kinds.
+#[inline(never)]
+fn wait_own(
+    runtime: &Runtime,
+    handle: MPI_Request,
+    request: &mut MPI_Request,
+    status: StatusOut<'_>,
+) -> Result<()> {
+    let Some(ended) = runtime.complete_other(handle) else {
+        let named = Named::Own(handle);
+        runtime.wait_for(named)?;
+        return conclude(runtime, named, request, status);
+    };
+    let (ended, stays) = ended?;
+    if !stays {
+        *request = MPI_REQUEST_NULL;
+    }
+    status.set_ended(ended.status.as_ref());
+    ended.error.map_or(Ok(()), Err)
+}
+
+/// `MPI_Test`.
+pub fn test(request: &mut MPI_Request, flag: Out<c_int>, status: StatusOut) -> Result<()> {
+    let runtime = runtime()?;
+    let (named, done) = match runtime.operation(*request) {
+        Some((id, operation)) => {
+            let named = Named::Operation(id);
+            (named, is_done(runtime, named, operation)?)
+        }
+        None if *request == MPI_REQUEST_NULL => (Named::Null, true),
+        None => is_other_done(runtime, *request)?,
+    };
+    flag.set(c_int::from(done));
+    if done {
+        conclude(runtime, named, request, status)?;
+    }
+    Ok(())
+}
+
+/// `MPI_Request_free`.
+pub fn request_free(request: &mut MPI_Request) -> Result<()> {
+    let runtime = runtime()?;
+    runtime.let_go(runtime.named(*request)?)?;
+    *request = MPI_REQUEST_NULL;
+    // A send that waits to travel with others leaves now: nobody will wait for it.
+    runtime.process.poll_all()?;
+    Ok(())
+}
+
+/// `MPI_Request_get_status` (section 3.7.6).
+pub fn request_get_status(request: MPI_Request, flag: Out<c_int>, status: StatusOut) -> Result<()> {
+    let runtime = runtime()?;
+    let (named, done) = match runtime.operation(request) {
+        Some((id, operation)) => {
+            let named = Named::Operation(id);
+            (named, is_done(runtime, named, operation)?)
+        }
+        None => is_other_done(runtime, request)?,
+    };
+    flag.set(c_int::from(done));
+    if done {
+        status.set_ended(runtime.peek(named)?.as_ref());
+    }
+    Ok(())
+}
+
+/// The program's array of requests.
+///
+/// # Safety
+/// `requests` is valid for `count` requests, or NULL.
+pub(crate) unsafe fn array<'a>(
+    count: c_int,
+    requests: *mut MPI_Request,
+) -> Result<&'a mut [MPI_Request]> {
+    let Ok(count) = usize::try_from(count) else {
+        return Err(Error::new(
+            Class::Count,
+            format!("count is {count}; it must be 0 or more"),
+        ));
+    };
+    if count == 0 {
+        return Ok(&mut []);
+    }
+    if requests.is_null() {
+        return Err(null("array_of_requests"));
+    }
+    // SAFETY: not NULL, so valid for `count` by the caller's contract.
+    Ok(unsafe { std::slice::from_raw_parts_mut(requests, count) })
+}
+
+/// The error of a call on any of several requests, which says which one it is.
+#[cold]
+fn interrupted_any(
+    runtime: &Runtime,
+    requests: &[MPI_Request],
+    index: &Out<c_int>,
+    error: Error,
+) -> Error {
+    if let Some(found) = interrupted::position(runtime, requests, &error) {
+        index.set(found as c_int);
+    }
+    error
+}
+
+/// `MPI_Waitany`.
+pub unsafe fn waitany(
+    count: c_int,
+    array_of_requests: *mut MPI_Request,
+    index: Out<c_int>,
+    status: StatusOut,
+) -> Result<()> {
+    let runtime = runtime()?;
+    // SAFETY: the caller's contract.
+    let requests = unsafe { array(count, array_of_requests)? };
+    let found = match look(runtime, requests) {
+        Look::Complete(found, named) => Some((found, named)),
+        Look::Pending(vcis) => match any::wait(runtime, requests, &vcis) {
+            Ok(found) => Some(found),
+            Err(error) => return Err(interrupted_any(runtime, requests, &index, error)),
+        },
+        Look::Idle | Look::Other => None,
+    };
+    if let Some((found, named)) = found {
+        index.set(found as c_int);
+        return conclude(runtime, named, &mut requests[found], status);
+    }
+    let all = name_all(runtime, requests)?;
+    if all_idle(&all) {
+        status.set_ended(None);
+        index.set(MPI_UNDEFINED);
+        return Ok(());
+    }
+    let vcis = runtime.vcis_of(&all);
+    let found = match wait_for_any(runtime, &vcis, &all) {
+        Ok(found) => found,
+        Err(error) => return Err(interrupted_any(runtime, requests, &index, error)),
+    };
+    index.set(found as c_int);
+    conclude(runtime, all[found], &mut requests[found], status)
+}
+
+/// `MPI_Testany`.
+pub unsafe fn testany(
+    count: c_int,
+    array_of_requests: *mut MPI_Request,
+    index: Out<c_int>,
+    flag: Out<c_int>,
+    status: StatusOut,
+) -> Result<()> {
+    let runtime = runtime()?;
+    // SAFETY: the caller's contract.
+    let requests = unsafe { array(count, array_of_requests)? };
+    let (found, known) = match look(runtime, requests) {
+        Look::Complete(found, named) => (Some((found, named)), true),
+        // Where nothing has happened nothing is complete that was not.
+        Look::Pending(vcis) => match runtime.process.poll_among(&vcis)? {
+            true => (any::complete_now(runtime, requests), true),
+            false => (None, true),
+        },
+        Look::Idle | Look::Other => (None, false),
+    };
+    if let Some((found, named)) = found {
+        flag.set(1);
+        index.set(found as c_int);
+        return conclude(runtime, named, &mut requests[found], status);
+    }
+    if known {
+        runtime.process.yield_after_test();
+        flag.set(0);
+        index.set(MPI_UNDEFINED);
+        if runtime.has_losses() {
+            let all = name_all(runtime, requests)?;
+            return interrupted::check(runtime, &all)
+                .map_err(|error| interrupted_any(runtime, requests, &index, error));
+        }
+        return Ok(());
+    }
+    let all = name_all(runtime, requests)?;
+    if all_idle(&all) {
+        index.set(MPI_UNDEFINED);
+        status.set_ended(None);
+        flag.set(1);
+        return Ok(());
+    }
+    let complete = |runtime: &Runtime| any_complete(runtime, &all).is_some();
+    is_complete_after_poll(runtime, &all, complete)
+        .map_err(|error| interrupted_any(runtime, requests, &index, error))?;
+    let found = any_complete(runtime, &all);
+    flag.set(c_int::from(found.is_some()));
+    index.set(found.map_or(MPI_UNDEFINED, |found| found as c_int));
+    match found {
+        Some(found) => conclude(runtime, all[found], &mut requests[found], status),
+        None => Ok(()),
+    }
+}
+
+/// Completes the requests of a multiple-completion call. Their errors go to the statuses, and the
+/// call's own is that they are there (section 3.7.5).
+///
+/// # Safety
+/// `statuses` is valid for as many as there are, or ignored.
+pub(crate) unsafe fn conclude_many(
+    runtime: &Runtime,
+    each: impl Iterator<Item = (usize, Named)>,
+    requests: &mut [MPI_Request],
+    statuses: *mut MPI_Status,
+) -> Result<()> {
+    let mut failed: Option<(usize, Error)> = None;
+    for (place, (index, named)) in each.enumerate() {
+        let out = status::at(statuses, place);
+        let (ended, code) = if runtime.is_complete(named) {
+            let stays = named.stays();
+            let ended = runtime.take(named)?;
+            if !stays {
+                requests[index] = MPI_REQUEST_NULL;
+            }
+            let code = ended.error.as_ref().map_or(MPI_SUCCESS, raise::code);
+            (ended, code)
+        } else if let Some(error) = runtime.interruption(named) {
+            let code = raise::code(&error);
+            (interrupted::ended(error), code)
+        } else {
+            (Ended::EMPTY, MPI_ERR_PENDING)
+        };
+        // SAFETY: the caller's contract.
+        unsafe {
+            status::write(out, &ended.status.unwrap_or(Status::EMPTY));
+            status::write_error(out, code);
+        }
+        if let Some(error) = ended.error {
+            failed.get_or_insert((index, error));
+        }
+    }
+    match failed {
+        None => Ok(()),
+        Some((index, error)) => {
+            let text = format!(
+                "request {index} of the array failed: {} (each status has its own error)",
+                error.detail()
+            );
+            let summary = Error::new(Class::InStatus, text);
+            Err(match error.origin() {
+                Some(owner) => summary.on(owner),
+                None => summary,
+            })
+        }
+    }
+}
+
+/// `MPI_Waitall`.
+pub unsafe fn waitall(
+    count: c_int,
+    array_of_requests: *mut MPI_Request,
+    array_of_statuses: *mut MPI_Status,
+) -> Result<()> {
+    let runtime = runtime()?;
+    // SAFETY: the caller's contract.
+    let requests = unsafe { array(count, array_of_requests)? };
+    // SAFETY: the caller's contract.
+    match unsafe { waitall_each(runtime, requests, array_of_statuses) } {
+        Ok(()) => Ok(()),
+        // SAFETY: the caller's contract.
+        Err(error) => unsafe { waitall_ended(runtime, requests, array_of_statuses, error) },
+    }
+}
+
+/// # Safety
+/// As for [`waitall`].
+#[inline(always)]
+unsafe fn waitall_each(
+    runtime: &Runtime,
+    requests: &mut [MPI_Request],
+    array_of_statuses: *mut MPI_Status,
+) -> Result<()> {
+    // One after the other: the order in which they complete doesn't matter, and while one is waited
+    // for the others move, too.
+    let tell = !status::ignored(array_of_statuses);
+    let mut endings = runtime.process.endings();
+    let mut first = 0;
+    while first < requests.len() {
+        let past = requests.len().min(first + TURN);
+        for index in first..past {
+            let write = |operation: Option<&Request>| {
+                if tell {
+                    let found = operation.map_or(Status::EMPTY, Request::status);
+                    // SAFETY: the caller's contract.
+                    unsafe { write_well(array_of_statuses.add(index), &found) };
+                }
+            };
+            let well = match requests[index] {
+                READY => {
+                    write(None);
+                    true
+                }
+                request => match runtime.operation(request) {
+                    Some((id, operation)) => {
+                        let ended = endings.wait_well(id, operation, |ended| write(Some(ended)))?;
+                        ended.is_some()
+                    }
+                    None => false,
+                },
+            };
+            if well {
+                requests[index] = MPI_REQUEST_NULL;
+            } else {
+                endings.let_go();
+                // SAFETY: the caller's contract.
+                unsafe { waitall_other(runtime, requests, index, array_of_statuses)? };
+            }
+        }
+        endings.let_go();
+        first = past;
+    }
+    Ok(())
+}
+
+/// Ends a `waitall` that was interrupted by an error. If a process is lost, waits until all requests are complete or one
+/// has failed by a loss: others may then wait for a message that never comes, and are left pending (MPI-5.0 section
+/// 3.7.5, `MPI_ERR_PENDING`).
+///
+/// # Safety
+/// As for [`waitall`].
+#[cold]
+#[inline(never)]
+unsafe fn waitall_ended(
+    runtime: &Runtime,
+    requests: &mut [MPI_Request],
+    statuses: *mut MPI_Status,
+    error: Error,
+) -> Result<()> {
+    if error.class() != Class::ProcFailedPending {
+        return Err(error);
+    }
+    // Those before it are complete, with their statuses written, and their handles null.
+    let from = requests.iter().position(|one| *one != MPI_REQUEST_NULL);
+    let from = from.unwrap_or(requests.len());
+    let all = name_all(runtime, &requests[from..])?;
+    let vcis = runtime.vcis_of(&all);
+    runtime.process.wait_until_among(&vcis, || {
+        let over = all.iter().all(|named| runtime.is_complete(*named))
+            || interrupted::any_lost(runtime, &all)
+            || interrupted::check(runtime, &all).is_err();
+        if !over {
+            runtime.poll_within(&all);
+        }
+        Ok(over.then_some(()))
+    })?;
+    let each = all.iter().copied().enumerate();
+    // SAFETY: the caller's contract.
+    unsafe {
+        conclude_many(
+            runtime,
+            each,
+            &mut requests[from..],
+            status::at(statuses, from),
+        )
+    }
+}
+
+/// So many requests are ended before others may have their VCI.
+const TURN: usize = 64;
+
+/// A `waitall`'s request `index`, if it is not an operation of the process that ends well. Fails if it does; then all
+/// are complete.
+///
+/// # Safety
+/// As for [`waitall`].
+#[inline(never)]
+unsafe fn waitall_other(
+    runtime: &Runtime,
+    requests: &mut [MPI_Request],
+    index: usize,
+    statuses: *mut MPI_Status,
+) -> Result<()> {
+    let named = match runtime.named(requests[index]) {
+        Ok(named) => named,
+        Err(_) => return name_all(runtime, requests).map(drop),
+    };
+    runtime.wait_by_class(&requests[index..])?;
+    runtime.wait_in_list(named)?;
+    let stays = named.stays();
+    let Ended { status, error } = runtime.take(named)?;
+    let status = status.unwrap_or(Status::EMPTY);
+    if !stays {
+        requests[index] = MPI_REQUEST_NULL;
+    }
+    // SAFETY: the caller's contract.
+    unsafe {
+        match error {
+            Some(error) => waitall_failed(runtime, requests, index, status, error, statuses),
+            None => {
+                write_well(status::at(statuses, index), &status);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Writes one of several statuses, of an operation without an error. The standard lets the error
+/// field be where the call succeeds (section 3.7.5), but programs look at it.
+///
+/// # Safety
+/// As for [`status::write`].
+#[inline(always)]
+unsafe fn write_well(out: *mut MPI_Status, found: &Status) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        status::write(out, found);
+        status::write_error(out, MPI_SUCCESS);
+    }
+}
+
+/// The rest of a `waitall` in which request `index` has failed: all others are completed and told
+/// with their errors.
+///
+/// # Safety
+/// As for [`waitall`].
+#[cold]
+unsafe fn waitall_failed(
+    runtime: &Runtime,
+    requests: &mut [MPI_Request],
+    index: usize,
+    found: Status,
+    error: Error,
+    statuses: *mut MPI_Status,
+) -> Result<()> {
+    let out = status::at(statuses, index);
+    // SAFETY: the caller's contract.
+    unsafe {
+        status::write(out, &found);
+        status::write_error(out, raise::code(&error));
+    }
+    let rest = name_all(runtime, &requests[index + 1..])?;
+    // After a loss the others may wait for a message that never comes; those that have come are completed.
+    let awaited = if error.class() == Class::ProcFailed {
+        &[][..]
+    } else {
+        &rest[..]
+    };
+    for named in awaited {
+        match runtime.wait_for(*named) {
+            Err(error) if error.class() == Class::ProcFailedPending => break,
+            waited => waited?,
+        }
+    }
+    let after = status::at(statuses, index + 1);
+    let each = rest.into_iter().enumerate();
+    // The first error is told; those of the rest stand in their statuses.
+    // SAFETY: the caller's contract.
+    let _ = unsafe { conclude_many(runtime, each, &mut requests[index + 1..], after) };
+    let text = format!(
+        "request {index} of the array failed: {} (each status has its own error)",
+        error.detail()
+    );
+    let summary = Error::new(Class::InStatus, text);
+    Err(match error.origin() {
+        Some(owner) => summary.on(owner),
+        None => summary,
+    })
+}
+
+/// `MPI_Testall`.
+pub unsafe fn testall(
+    count: c_int,
+    array_of_requests: *mut MPI_Request,
+    flag: Out<c_int>,
+    array_of_statuses: *mut MPI_Status,
+) -> Result<()> {
+    let runtime = runtime()?;
+    // SAFETY: the caller's contract.
+    let requests = unsafe { array(count, array_of_requests)? };
+    if !runtime.has_losses()
+        && let LookAtAll::Pending(first, vcis) = look_at_all(runtime, requests)
+    {
+        let moved = runtime.process.poll_among(&vcis)?;
+        if !moved || is_pending(runtime, &requests[first..]) {
+            runtime.process.yield_after_test();
+            flag.set(0);
+            return Ok(());
+        }
+    }
+    let all = name_all(runtime, requests)?;
+    let complete = |runtime: &Runtime| all.iter().all(|named| runtime.is_complete(*named));
+    let done = match is_complete_after_poll(runtime, &all, complete) {
+        Err(error) if error.class() == Class::ProcFailedPending => true,
+        done => done? || runtime.has_losses() && interrupted::any_lost(runtime, &all),
+    };
+    flag.set(c_int::from(done));
+    if done {
+        let each = all.iter().copied().enumerate();
+        // SAFETY: the caller's contract.
+        unsafe { conclude_many(runtime, each, requests, array_of_statuses)? };
+    }
+    Ok(())
+}
+
+/// Whether one of the requests is an operation of the process that is not complete, and no other kind comes before it.
+fn is_pending(runtime: &Runtime, requests: &[MPI_Request]) -> bool {
+    matches!(look_at_all(runtime, requests), LookAtAll::Pending(..))
+}

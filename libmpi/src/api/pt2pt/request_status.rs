@@ -1,0 +1,132 @@
+//! Looking at several requests without completing them (MPI-4.1 section 3.7.6).
+
+use std::ffi::c_int;
+
+use mpi_core::{Class, Error, Result};
+use mpi_runtime::lifecycle::runtime::{Runtime, runtime};
+use mpi_runtime::requests::Named;
+use mpi_runtime::requests::lists::{
+    all_idle, any_complete, is_complete_after_poll, name_all, some_complete,
+};
+
+use crate::abi::{MPI_Request, MPI_Status, MPI_UNDEFINED};
+use crate::api::null;
+use crate::args::{Out, StatusOut};
+use crate::status;
+
+/// The requests of an array that is only read.
+///
+/// # Safety
+/// `requests` is valid for `count` requests, or NULL.
+unsafe fn named(
+    runtime: &Runtime,
+    count: c_int,
+    name: &str,
+    requests: *const MPI_Request,
+) -> Result<Vec<Named>> {
+    let Ok(length) = usize::try_from(count) else {
+        return Err(Error::new(
+            Class::Count,
+            format!("{name} is {count}; it must be 0 or more"),
+        ));
+    };
+    if length == 0 {
+        return Ok(Vec::new());
+    }
+    if requests.is_null() {
+        return Err(null("array_of_requests"));
+    }
+    // SAFETY: not NULL, so valid for `count` by the caller's contract.
+    name_all(runtime, unsafe {
+        std::slice::from_raw_parts(requests, length)
+    })
+}
+
+/// `MPI_Request_get_status_any` (MPI-4.1 section 3.7.6).
+pub unsafe fn request_get_status_any(
+    count: c_int,
+    array_of_requests: *const MPI_Request,
+    index: Out<c_int>,
+    flag: Out<c_int>,
+    status: StatusOut,
+) -> Result<()> {
+    let runtime = runtime()?;
+    // SAFETY: the caller's contract.
+    let all = unsafe { named(runtime, count, "count", array_of_requests)? };
+    if all_idle(&all) {
+        status.set_ended(None);
+        flag.set(1);
+        index.set(MPI_UNDEFINED);
+        return Ok(());
+    }
+    is_complete_after_poll(runtime, &all, |runtime| {
+        any_complete(runtime, &all).is_some()
+    })?;
+    let found = any_complete(runtime, &all);
+    flag.set(c_int::from(found.is_some()));
+    let told = found.map_or(MPI_UNDEFINED, |found| found as c_int);
+    index.set(told);
+    if let Some(found) = found {
+        status.set_ended(runtime.peek(all[found])?.as_ref());
+    }
+    Ok(())
+}
+
+/// `MPI_Request_get_status_all` (MPI-4.1 section 3.7.6).
+pub unsafe fn request_get_status_all(
+    count: c_int,
+    array_of_requests: *const MPI_Request,
+    flag: Out<c_int>,
+    array_of_statuses: *mut MPI_Status,
+) -> Result<()> {
+    let runtime = runtime()?;
+    // SAFETY: the caller's contract.
+    let all = unsafe { named(runtime, count, "count", array_of_requests)? };
+    let complete = |runtime: &Runtime| all.iter().all(|named| runtime.is_complete(*named));
+    let done = is_complete_after_poll(runtime, &all, complete)?;
+    // SAFETY: the caller's contract.
+    unsafe {
+        flag.set(c_int::from(done));
+        if done {
+            for (index, named) in all.iter().enumerate() {
+                let found = runtime.peek(*named)?;
+                status::write_ended(status::at(array_of_statuses, index), found.as_ref());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `MPI_Request_get_status_some` (MPI-4.1 section 3.7.6).
+pub unsafe fn request_get_status_some(
+    incount: c_int,
+    array_of_requests: *const MPI_Request,
+    outcount: Out<c_int>,
+    array_of_indices: *mut c_int,
+    array_of_statuses: *mut MPI_Status,
+) -> Result<()> {
+    let runtime = runtime()?;
+    // SAFETY: the caller's contract.
+    let all = unsafe { named(runtime, incount, "incount", array_of_requests)? };
+    if all_idle(&all) {
+        outcount.set(MPI_UNDEFINED);
+        return Ok(());
+    }
+    // Those that are complete stay, so one of them is no reason not to look for more.
+    let complete = |runtime: &Runtime| all.iter().all(|named| runtime.is_complete(*named));
+    is_complete_after_poll(runtime, &all, complete)?;
+    let found = some_complete(runtime, &all);
+    if !found.is_empty() && array_of_indices.is_null() {
+        return Err(null("array_of_indices"));
+    }
+    // SAFETY: the caller's contract: room for as many as there are requests.
+    unsafe {
+        outcount.set(found.len() as c_int);
+        for (place, index) in found.iter().enumerate() {
+            array_of_indices.add(place).write(*index as c_int);
+            let status = status::at(array_of_statuses, place);
+            status::write_ended(status, runtime.peek(all[*index])?.as_ref());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,539 @@
+//! The short ways of accesses to windows: data without gaps in mapped memory, with nothing wrong
+//! about the arguments. Whatever else there is to a call, the long way finds it out.
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+
+use mpi_rma::{Change, Window, Word, copy_overlapping};
+use mpi_runtime::handles::types;
+use mpi_runtime::handles::wins;
+use mpi_runtime::requests;
+
+use crate::abi::{
+    MPI_Aint, MPI_BAND, MPI_BOR, MPI_BXOR, MPI_DOUBLE, MPI_Datatype, MPI_LOCK_EXCLUSIVE,
+    MPI_LOCK_SHARED, MPI_NO_OP, MPI_Op, MPI_REPLACE, MPI_Request, MPI_SUCCESS, MPI_SUM, MPI_Win,
+};
+
+/// The window, and the length of data that both sides describe in the same words.
+#[inline(always)]
+fn plain(
+    address: *const c_void,
+    (count, datatype): (c_int, MPI_Datatype),
+    target: (c_int, MPI_Datatype),
+    win: MPI_Win,
+) -> Option<(&'static Window, usize)> {
+    if (count, datatype) != target {
+        return None;
+    }
+    let len = types::plain_len(address, count, datatype)?;
+    Some((wins::quick(win)?, len))
+}
+
+/// The short way of `MPI_Put`.
+#[inline(always)]
+pub(crate) unsafe fn win_put_fast(
+    origin_addr: *const c_void,
+    origin_count: c_int,
+    origin_datatype: MPI_Datatype,
+    target_rank: c_int,
+    target_disp: MPI_Aint,
+    target_count: c_int,
+    target_datatype: MPI_Datatype,
+    win: MPI_Win,
+) -> Option<c_int> {
+    let origin = (origin_count, origin_datatype);
+    let (window, len) = plain(origin_addr, origin, (target_count, target_datatype), win)?;
+    let to = window.fast_place(target_rank, target_disp as isize, len)?;
+    // SAFETY: the caller's contract: `len` bytes are readable; as many are there of the target's.
+    Some(unsafe { copy(origin_addr.cast(), to, len) })
+}
+
+/// The short way of `MPI_Get`.
+#[inline(always)]
+pub(crate) unsafe fn win_get_fast(
+    origin_addr: *mut c_void,
+    origin_count: c_int,
+    origin_datatype: MPI_Datatype,
+    target_rank: c_int,
+    target_disp: MPI_Aint,
+    target_count: c_int,
+    target_datatype: MPI_Datatype,
+    win: MPI_Win,
+) -> Option<c_int> {
+    let origin = (origin_count, origin_datatype);
+    let (window, len) = plain(origin_addr, origin, (target_count, target_datatype), win)?;
+    let from = window.fast_place(target_rank, target_disp as isize, len)?;
+    // SAFETY: the caller's contract: `len` bytes are writable; as many are there of the target's.
+    Some(unsafe { copy(from, origin_addr.cast(), len) })
+}
+
+/// Copies between places that may be the same or overlap, and returns the code for that.
+///
+/// # Safety
+/// Both are valid for `len` bytes.
+#[inline(always)]
+unsafe fn copy(from: *const u8, to: *mut u8, len: usize) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match len {
+            8 => to
+                .cast::<u64>()
+                .write_unaligned(from.cast::<u64>().read_unaligned()),
+            4 => to
+                .cast::<u32>()
+                .write_unaligned(from.cast::<u32>().read_unaligned()),
+            _ => return copy_long(from, to, len),
+        }
+    }
+    MPI_SUCCESS
+}
+
+/// Called last of all, so that the short ways need no stack frame for it.
+///
+/// # Safety
+/// As for [`copy`].
+#[inline(never)]
+unsafe fn copy_long(from: *const u8, to: *mut u8, len: usize) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { copy_overlapping(from, to, len) };
+    MPI_SUCCESS
+}
+
+/// The short way of `MPI_Rput`.
+#[inline(always)]
+pub(crate) unsafe fn win_rput_fast(
+    origin_addr: *const c_void,
+    origin_count: c_int,
+    origin_datatype: MPI_Datatype,
+    target_rank: c_int,
+    target_disp: MPI_Aint,
+    target_count: c_int,
+    target_datatype: MPI_Datatype,
+    win: MPI_Win,
+    request: *mut MPI_Request,
+) -> Option<c_int> {
+    let origin = (origin_count, origin_datatype);
+    let (window, len) = plain(origin_addr, origin, (target_count, target_datatype), win)?;
+    if request.is_null() || !window.is_locked(target_rank) {
+        return None;
+    }
+    let to = window.fast_place(target_rank, target_disp as isize, len)?;
+    // SAFETY: the caller's contract: `len` bytes are readable; as many are there of the target's;
+    // `request` is not NULL.
+    unsafe {
+        request.write(requests::handle(None));
+        Some(copy(origin_addr.cast(), to, len))
+    }
+}
+
+/// The short way of `MPI_Rget`.
+#[inline(always)]
+pub(crate) unsafe fn win_rget_fast(
+    origin_addr: *mut c_void,
+    origin_count: c_int,
+    origin_datatype: MPI_Datatype,
+    target_rank: c_int,
+    target_disp: MPI_Aint,
+    target_count: c_int,
+    target_datatype: MPI_Datatype,
+    win: MPI_Win,
+    request: *mut MPI_Request,
+) -> Option<c_int> {
+    let origin = (origin_count, origin_datatype);
+    let (window, len) = plain(origin_addr, origin, (target_count, target_datatype), win)?;
+    if request.is_null() || !window.is_locked(target_rank) {
+        return None;
+    }
+    let from = window.fast_place(target_rank, target_disp as isize, len)?;
+    // SAFETY: the caller's contract: `len` bytes are writable; as many are there of the target's;
+    // `request` is not NULL.
+    unsafe {
+        request.write(requests::handle(None));
+        Some(copy(from, origin_addr.cast(), len))
+    }
+}
+
+/// What an operation is for the processor.
+#[inline(always)]
+fn change(op: MPI_Op) -> Option<Change> {
+    Some(match op {
+        MPI_SUM => Change::Add,
+        MPI_REPLACE => Change::Replace,
+        MPI_NO_OP => Change::Read,
+        MPI_BAND => Change::And,
+        MPI_BOR => Change::Or,
+        MPI_BXOR => Change::Xor,
+        _ => return None,
+    })
+}
+
+/// Changes an integer of the target's, and writes what was there to `result` unless that is NULL. The short ways
+/// take those of 4 and 8 bytes alone (`LONG`), which would pay for the others.
+///
+/// # Safety
+/// `origin` holds an integer of the datatype, unless `op` is `MPI_NO_OP`; `result` has room for one.
+#[inline(always)]
+unsafe fn change_one<const LONG: bool>(
+    origin: *const c_void,
+    result: *mut c_void,
+    datatype: MPI_Datatype,
+    (rank, displacement): (c_int, MPI_Aint),
+    op: MPI_Op,
+    win: MPI_Win,
+) -> Option<c_int> {
+    /// # Safety
+    /// As for `change_one`, for integers of `W`'s size.
+    #[inline(always)]
+    unsafe fn of<W: Word + Default>(
+        window: &Window,
+        change: Change,
+        origin: *const c_void,
+        result: *mut c_void,
+        rank: c_int,
+        displacement: MPI_Aint,
+    ) -> Option<c_int> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let operand = match change {
+                Change::Read => W::default(),
+                _ if !types::may_be_data(origin) => return None,
+                _ => origin.cast::<W>().read_unaligned(),
+            };
+            let found = window.fast_change(change, operand, rank, displacement as isize)?;
+            if types::may_be_data(result) {
+                result.cast::<W>().write_unaligned(found);
+            }
+        }
+        Some(MPI_SUCCESS)
+    }
+    let size = types::integer_len(datatype)?;
+    let (change, window) = (change(op)?, wins::quick(win)?);
+    // SAFETY: the caller's promise.
+    unsafe {
+        if LONG {
+            return match size {
+                8 => of::<u64>(window, change, origin, result, rank, displacement),
+                4 => of::<u32>(window, change, origin, result, rank, displacement),
+                _ => None,
+            };
+        }
+        match size {
+            2 => of::<u16>(window, change, origin, result, rank, displacement),
+            1 => of::<u8>(window, change, origin, result, rank, displacement),
+            _ => None,
+        }
+    }
+}
+
+/// [`change_one`] of one byte or two; whether it was done.
+///
+/// # Safety
+/// As there.
+pub(crate) unsafe fn change_short(
+    origin: *const c_void,
+    result: *mut c_void,
+    datatype: MPI_Datatype,
+    target: (c_int, MPI_Aint),
+    op: MPI_Op,
+    win: MPI_Win,
+) -> bool {
+    // SAFETY: the caller's contract.
+    unsafe { change_one::<false>(origin, result, datatype, target, op, win) }.is_some()
+}
+
+/// The short way of `MPI_Fetch_and_op`.
+#[inline(always)]
+pub(crate) unsafe fn win_fetch_and_op_fast(
+    origin_addr: *const c_void,
+    result_addr: *mut c_void,
+    datatype: MPI_Datatype,
+    target_rank: c_int,
+    target_disp: MPI_Aint,
+    op: MPI_Op,
+    win: MPI_Win,
+) -> Option<c_int> {
+    if !types::may_be_data(result_addr) {
+        return None;
+    }
+    let target = (target_rank, target_disp);
+    // SAFETY: the caller's contract.
+    unsafe { change_one::<true>(origin_addr, result_addr, datatype, target, op, win) }
+}
+
+/// `MPI_Fetch_and_op` of a double with `MPI_SUM`; whether it was done.
+///
+/// # Safety
+/// The standard's contract; `result` has room for one.
+pub(crate) unsafe fn add_double(
+    origin: *const c_void,
+    result: *mut c_void,
+    datatype: MPI_Datatype,
+    (rank, displacement): (c_int, MPI_Aint),
+    op: MPI_Op,
+    win: MPI_Win,
+) -> bool {
+    if (datatype, op) != (MPI_DOUBLE, MPI_SUM) || !types::may_be_data(origin) {
+        return false;
+    }
+    // SAFETY: the caller's contract: both are of the datatype.
+    unsafe {
+        let operand = origin.cast::<f64>().read_unaligned();
+        let window = wins::quick(win);
+        let found = window.and_then(|one| one.fast_add(operand, rank, displacement as isize));
+        match found {
+            Some(found) => result.cast::<f64>().write_unaligned(found),
+            None => return false,
+        }
+    }
+    true
+}
+
+/// The short way of `MPI_Accumulate`, of one integer.
+#[inline(always)]
+pub(crate) unsafe fn win_accumulate_fast(
+    origin_addr: *const c_void,
+    origin_count: c_int,
+    origin_datatype: MPI_Datatype,
+    target_rank: c_int,
+    target_disp: MPI_Aint,
+    target_count: c_int,
+    target_datatype: MPI_Datatype,
+    op: MPI_Op,
+    win: MPI_Win,
+) -> Option<c_int> {
+    let alike = (origin_count, origin_datatype) == (target_count, target_datatype);
+    if origin_count != 1 || !alike || op == MPI_NO_OP {
+        return None;
+    }
+    let target = (target_rank, target_disp);
+    let nowhere = ptr::null_mut();
+    // SAFETY: the caller's contract.
+    unsafe { change_one::<true>(origin_addr, nowhere, origin_datatype, target, op, win) }
+}
+
+/// Whether all that are given describe one element of the same datatype.
+#[inline(always)]
+fn one(
+    op: MPI_Op,
+    origin: (c_int, MPI_Datatype),
+    result: (c_int, MPI_Datatype),
+    target: (c_int, MPI_Datatype),
+) -> bool {
+    // With MPI_NO_OP the origin's arguments are ignored (section 11.3.4).
+    target.0 == 1 && result == target && (origin == target || op == MPI_NO_OP)
+}
+
+/// The short way of `MPI_Get_accumulate`, of one integer.
+#[inline(always)]
+pub(crate) unsafe fn win_get_accumulate_fast(
+    origin_addr: *const c_void,
+    origin_count: c_int,
+    origin_datatype: MPI_Datatype,
+    result_addr: *mut c_void,
+    result_count: c_int,
+    result_datatype: MPI_Datatype,
+    target_rank: c_int,
+    target_disp: MPI_Aint,
+    target_count: c_int,
+    target_datatype: MPI_Datatype,
+    op: MPI_Op,
+    win: MPI_Win,
+) -> Option<c_int> {
+    let origin = (origin_count, origin_datatype);
+    let target = (target_count, target_datatype);
+    if !one(op, origin, (result_count, result_datatype), target) {
+        return None;
+    }
+    // SAFETY: the caller's contract.
+    unsafe {
+        win_fetch_and_op_fast(
+            origin_addr,
+            result_addr,
+            target_datatype,
+            target_rank,
+            target_disp,
+            op,
+            win,
+        )
+    }
+}
+
+/// The short way of `MPI_Rget_accumulate`, of one integer.
+#[inline(always)]
+pub(crate) unsafe fn win_rget_accumulate_fast(
+    origin_addr: *const c_void,
+    origin_count: c_int,
+    origin_datatype: MPI_Datatype,
+    result_addr: *mut c_void,
+    result_count: c_int,
+    result_datatype: MPI_Datatype,
+    target_rank: c_int,
+    target_disp: MPI_Aint,
+    target_count: c_int,
+    target_datatype: MPI_Datatype,
+    op: MPI_Op,
+    win: MPI_Win,
+    request: *mut MPI_Request,
+) -> Option<c_int> {
+    let origin = (origin_count, origin_datatype);
+    let target = (target_count, target_datatype);
+    if !one(op, origin, (result_count, result_datatype), target)
+        || request.is_null()
+        || !wins::quick(win)?.is_locked(target_rank)
+    {
+        return None;
+    }
+    // SAFETY: the caller's contract; `request` is not NULL.
+    unsafe {
+        win_fetch_and_op_fast(
+            origin_addr,
+            result_addr,
+            target_datatype,
+            target_rank,
+            target_disp,
+            op,
+            win,
+        )?;
+        request.write(requests::handle(None));
+    }
+    Some(MPI_SUCCESS)
+}
+
+/// The short way of `MPI_Compare_and_swap`.
+#[inline(always)]
+pub(crate) unsafe fn win_compare_and_swap_fast(
+    origin_addr: *const c_void,
+    compare_addr: *const c_void,
+    result_addr: *mut c_void,
+    datatype: MPI_Datatype,
+    target_rank: c_int,
+    target_disp: MPI_Aint,
+    win: MPI_Win,
+) -> Option<c_int> {
+    let buffers = [origin_addr.cast_mut(), compare_addr.cast_mut(), result_addr];
+    // SAFETY: the caller's contract.
+    unsafe { swap_one::<true>(buffers, datatype, (target_rank, target_disp), win) }
+}
+
+/// `MPI_Compare_and_swap` of an integer of one byte or two; whether it was done.
+///
+/// # Safety
+/// The standard's contract.
+pub(crate) unsafe fn swap_short(
+    buffers: [*mut c_void; 3],
+    datatype: MPI_Datatype,
+    target: (c_int, MPI_Aint),
+    win: MPI_Win,
+) -> bool {
+    // SAFETY: the caller's contract.
+    unsafe { swap_one::<false>(buffers, datatype, target, win) }.is_some()
+}
+
+/// As [`change_one`] changes one: `buffers` hold the new value, the one to compare with, and the result.
+///
+/// # Safety
+/// They hold integers of the datatype, or are NULL.
+#[inline(always)]
+unsafe fn swap_one<const LONG: bool>(
+    buffers: [*mut c_void; 3],
+    datatype: MPI_Datatype,
+    (rank, displacement): (c_int, MPI_Aint),
+    win: MPI_Win,
+) -> Option<c_int> {
+    /// # Safety
+    /// All three are integers of `W`'s size.
+    #[inline(always)]
+    unsafe fn of<W: Word>(
+        window: &Window,
+        [new, compare, result]: [*mut c_void; 3],
+        rank: c_int,
+        displacement: MPI_Aint,
+    ) -> Option<c_int> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let compare = compare.cast::<W>().read_unaligned();
+            let new = new.cast::<W>().read_unaligned();
+            let found = window.fast_swap(compare, new, rank, displacement as isize)?;
+            result.cast::<W>().write_unaligned(found);
+        }
+        Some(MPI_SUCCESS)
+    }
+    let size = types::integer_len(datatype)?;
+    if buffers.iter().any(|buffer| !types::may_be_data(*buffer)) {
+        return None;
+    }
+    let window = wins::quick(win)?;
+    // SAFETY: the caller's contract.
+    unsafe {
+        if LONG {
+            return match size {
+                8 => of::<u64>(window, buffers, rank, displacement),
+                4 => of::<u32>(window, buffers, rank, displacement),
+                _ => None,
+            };
+        }
+        match size {
+            2 => of::<u16>(window, buffers, rank, displacement),
+            1 => of::<u8>(window, buffers, rank, displacement),
+            _ => None,
+        }
+    }
+}
+
+/// The short way of `MPI_Win_lock`.
+///
+/// # Safety
+/// None is needed.
+#[inline(always)]
+pub(crate) unsafe fn win_lock_fast(
+    lock_type: c_int,
+    rank: c_int,
+    assert: c_int,
+    win: MPI_Win,
+) -> Option<c_int> {
+    let exclusive = lock_type == MPI_LOCK_EXCLUSIVE;
+    if assert != 0 || !exclusive && lock_type != MPI_LOCK_SHARED {
+        return None;
+    }
+    wins::quick(win)?
+        .fast_lock(rank, exclusive)
+        .then_some(MPI_SUCCESS)
+}
+
+/// The short way of `MPI_Win_unlock`.
+///
+/// # Safety
+/// None is needed.
+#[inline(always)]
+pub(crate) unsafe fn win_unlock_fast(rank: c_int, win: MPI_Win) -> Option<c_int> {
+    wins::quick(win)?.fast_unlock(rank).then_some(MPI_SUCCESS)
+}
+
+/// The short way of `MPI_Win_flush`.
+///
+/// # Safety
+/// None is needed.
+#[inline(always)]
+pub(crate) unsafe fn win_flush_fast(rank: c_int, win: MPI_Win) -> Option<c_int> {
+    wins::quick(win)?.fast_flush(rank).then_some(MPI_SUCCESS)
+}
+
+/// The short way of `MPI_Win_sync`.
+///
+/// # Safety
+/// None is needed.
+#[inline(always)]
+pub(crate) unsafe fn win_sync_fast(win: MPI_Win) -> Option<c_int> {
+    wins::quick(win)?.fast_sync().then_some(MPI_SUCCESS)
+}
+
+/// The short way of `MPI_Win_flush_local`.
+///
+/// # Safety
+/// None is needed.
+#[inline(always)]
+pub(crate) unsafe fn win_flush_local_fast(rank: c_int, win: MPI_Win) -> Option<c_int> {
+    wins::quick(win)?
+        .fast_flush_local(rank)
+        .then_some(MPI_SUCCESS)
+}

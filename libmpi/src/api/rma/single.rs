@@ -1,0 +1,168 @@
+//! One element of a window in mapped memory, whatever its datatype and the operation. The shortest ways, of integers that
+//! the processor changes, are tried before (`win_quick.rs`).
+
+use std::ffi::{c_int, c_void};
+
+use mpi_rma::{Change, Window, Word};
+use mpi_runtime::handles::types;
+use mpi_runtime::handles::wins;
+
+use crate::abi::{MPI_Aint, MPI_Datatype, MPI_NO_OP, MPI_Op, MPI_REPLACE, MPI_Win};
+use crate::ops;
+
+/// The target's rank and displacement.
+type Target = (c_int, MPI_Aint);
+
+/// Changes an element of the target's, and writes what was there to `result` unless that is NULL; whether it was done.
+///
+/// # Safety
+/// `origin` holds an element of the datatype, unless `op` is `MPI_NO_OP`; `result` has room for one.
+#[inline(never)]
+pub(crate) unsafe fn change_any(
+    origin: *const c_void,
+    result: *mut c_void,
+    datatype: MPI_Datatype,
+    target: Target,
+    op: MPI_Op,
+    win: MPI_Win,
+) -> bool {
+    // SAFETY: the caller's contract.
+    unsafe {
+        match op {
+            MPI_REPLACE | MPI_NO_OP => replace(origin, result, datatype, target, op, win),
+            _ => reduce(origin, result, datatype, target, op, win),
+        }
+    }
+    .is_some()
+}
+
+/// Replaces or reads it: all that is to be known of the datatype is its length.
+///
+/// # Safety
+/// As for [`change_any`].
+#[inline(always)]
+unsafe fn replace(
+    origin: *const c_void,
+    result: *mut c_void,
+    datatype: MPI_Datatype,
+    target: Target,
+    op: MPI_Op,
+    win: MPI_Win,
+) -> Option<()> {
+    /// # Safety
+    /// As for `change_any`, for elements of `W`'s size.
+    #[inline(always)]
+    unsafe fn of<W: Word + Default>(
+        window: &Window,
+        origin: Option<*const c_void>,
+        result: *mut c_void,
+        (rank, displacement): Target,
+    ) -> Option<()> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (change, operand) = match origin {
+                None => (Change::Read, W::default()),
+                Some(origin) => (Change::Replace, origin.cast::<W>().read_unaligned()),
+            };
+            let found = window.fast_change(change, operand, rank, displacement as isize)?;
+            if types::may_be_data(result) {
+                result.cast::<W>().write_unaligned(found);
+            }
+        }
+        Some(())
+    }
+    let size = types::gapless_len(datatype)?;
+    let origin = match op {
+        MPI_NO_OP => None,
+        _ if !types::may_be_data(origin) => return None,
+        _ => Some(origin),
+    };
+    let window = wins::quick(win)?;
+    // SAFETY: the caller's contract.
+    unsafe {
+        match size {
+            8 => of::<u64>(window, origin, result, target),
+            4 => of::<u32>(window, origin, result, target),
+            2 => of::<u16>(window, origin, result, target),
+            1 => of::<u8>(window, origin, result, target),
+            _ => None,
+        }
+    }
+}
+
+/// Reduces it by any predefined operation but those two.
+///
+/// # Safety
+/// As for [`change_any`].
+#[inline(always)]
+unsafe fn reduce(
+    origin: *const c_void,
+    result: *mut c_void,
+    datatype: MPI_Datatype,
+    (rank, displacement): Target,
+    op: MPI_Op,
+    win: MPI_Win,
+) -> Option<()> {
+    if !types::may_be_data(origin) {
+        return None;
+    }
+    let window = wins::quick(win)?;
+    let (object, op) = (types::object(datatype).ok()?, ops::lookup(op).ok()?);
+    let target = (rank, displacement as isize);
+    // SAFETY: the caller's contract.
+    unsafe { window.reduce_at_once(op, &object.datatype, origin.cast(), result.cast(), target) }
+        .then_some(())
+}
+
+/// `MPI_Compare_and_swap` of a byte or a logical; whether it was done. `buffers` hold the new value, the one to compare with,
+/// and the result.
+///
+/// # Safety
+/// The standard's contract.
+#[inline(never)]
+pub(crate) unsafe fn swap_any(
+    buffers: [*mut c_void; 3],
+    datatype: MPI_Datatype,
+    (rank, displacement): Target,
+    win: MPI_Win,
+) -> bool {
+    /// # Safety
+    /// All three are elements of `W`'s size.
+    #[inline(always)]
+    unsafe fn of<W: Word>(
+        window: &Window,
+        [new, compare, result]: [*mut c_void; 3],
+        (rank, displacement): Target,
+    ) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let compare = compare.cast::<W>().read_unaligned();
+            let new = new.cast::<W>().read_unaligned();
+            let found = window.fast_swap(compare, new, rank, displacement as isize);
+            found.is_some_and(|found| {
+                result.cast::<W>().write_unaligned(found);
+                true
+            })
+        }
+    }
+    let Some(size) = types::comparable_len(datatype) else {
+        return false;
+    };
+    let Some(window) = wins::quick(win) else {
+        return false;
+    };
+    if buffers.iter().any(|buffer| !types::may_be_data(*buffer)) {
+        return false;
+    }
+    let target = (rank, displacement);
+    // SAFETY: the caller's contract.
+    unsafe {
+        match size {
+            8 => of::<u64>(window, buffers, target),
+            4 => of::<u32>(window, buffers, target),
+            2 => of::<u16>(window, buffers, target),
+            1 => of::<u8>(window, buffers, target),
+            _ => false,
+        }
+    }
+}

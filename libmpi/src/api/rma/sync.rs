@@ -1,0 +1,164 @@
+//! Synchronisation of windows (section 11.5).
+
+use std::ffi::c_int;
+
+use mpi_core::{Class, Error, Result};
+use mpi_rma::FenceAssert;
+
+use crate::abi::{
+    MPI_LOCK_EXCLUSIVE, MPI_LOCK_SHARED, MPI_MODE_NOCHECK, MPI_MODE_NOPRECEDE, MPI_MODE_NOPUT,
+    MPI_MODE_NOSTORE, MPI_MODE_NOSUCCEED, MPI_PROC_NULL,
+};
+pub(crate) use crate::api::rma::fast_path::{
+    win_flush_fast, win_flush_local_fast, win_lock_fast, win_sync_fast, win_unlock_fast,
+};
+use crate::api::rma::window::check_rank;
+use crate::args::{LiveGroup, LiveWin, Out};
+
+/// Checks assertions against those that a function takes.
+fn check_assert(assert: c_int, allowed: c_int) -> Result<()> {
+    if assert & !allowed == 0 {
+        return Ok(());
+    }
+    Err(Error::new(
+        Class::Assert,
+        format!(
+            "assert is {assert}, of which {:#x} is no assertion of this function; 0 is always right",
+            assert & !allowed
+        ),
+    ))
+}
+
+/// `MPI_Win_fence` (section 11.5.1).
+pub fn win_fence(assert: c_int, win: LiveWin) -> Result<()> {
+    let (runtime, object) = (win.runtime, win.object);
+    let allowed = MPI_MODE_NOSTORE | MPI_MODE_NOPUT | MPI_MODE_NOPRECEDE | MPI_MODE_NOSUCCEED;
+    check_assert(assert, allowed)?;
+    let assert = FenceAssert {
+        no_succeed: assert & MPI_MODE_NOSUCCEED != 0,
+        no_precede: assert & MPI_MODE_NOPRECEDE != 0,
+    };
+    object.window.fence(&runtime.process, assert)
+}
+
+/// `MPI_Win_start` (section 11.5.2).
+pub fn win_start(group: LiveGroup, assert: c_int, win: LiveWin) -> Result<()> {
+    let (runtime, object) = (win.runtime, win.object);
+    let group = group.object;
+    check_assert(assert, MPI_MODE_NOCHECK)?;
+    object.window.start(&runtime.process, group)
+}
+
+/// `MPI_Win_complete` (section 11.5.2).
+pub fn win_complete(win: LiveWin) -> Result<()> {
+    let runtime = win.runtime;
+    win.window.complete(&runtime.process)
+}
+
+/// `MPI_Win_post` (section 11.5.2).
+pub fn win_post(group: LiveGroup, assert: c_int, win: LiveWin) -> Result<()> {
+    let (runtime, object) = (win.runtime, win.object);
+    let group = group.object;
+    check_assert(assert, MPI_MODE_NOCHECK | MPI_MODE_NOSTORE | MPI_MODE_NOPUT)?;
+    object.window.post(&runtime.process, group)
+}
+
+/// `MPI_Win_wait` (section 11.5.2).
+pub fn win_wait(win: LiveWin) -> Result<()> {
+    let runtime = win.runtime;
+    win.window.wait(&runtime.process)
+}
+
+/// `MPI_Win_test` (section 11.5.2).
+pub fn win_test(win: LiveWin, flag: Out<c_int>) -> Result<()> {
+    let (runtime, object) = (win.runtime, win.object);
+    // Written first, so that a result can't get lost.
+    flag.set(0);
+    flag.set(object.window.test(&runtime.process)?.into());
+    Ok(())
+}
+
+/// `MPI_Win_lock` (section 11.5.3).
+pub fn win_lock(lock_type: c_int, rank: c_int, assert: c_int, win: LiveWin) -> Result<()> {
+    let runtime = win.runtime;
+    let window = &win.window;
+    let exclusive = match lock_type {
+        MPI_LOCK_EXCLUSIVE => true,
+        MPI_LOCK_SHARED => false,
+        _ => {
+            return Err(Error::new(
+                Class::Locktype,
+                format!(
+                    "lock_type is {lock_type}; it can be MPI_LOCK_SHARED or MPI_LOCK_EXCLUSIVE"
+                ),
+            ));
+        }
+    };
+    check_assert(assert, MPI_MODE_NOCHECK)?;
+    if rank == MPI_PROC_NULL {
+        return Ok(());
+    }
+    let rank = check_rank(window, rank)?;
+    window.lock(&runtime.process, rank, exclusive, assert != 0)
+}
+
+/// `MPI_Win_lock_all` (section 11.5.3).
+pub fn win_lock_all(assert: c_int, win: LiveWin) -> Result<()> {
+    let (runtime, object) = (win.runtime, win.object);
+    check_assert(assert, MPI_MODE_NOCHECK)?;
+    object.window.lock_all(&runtime.process, assert != 0)
+}
+
+/// `MPI_Win_unlock` (section 11.5.3).
+pub fn win_unlock(rank: c_int, win: LiveWin) -> Result<()> {
+    let runtime = win.runtime;
+    let window = &win.window;
+    if rank == MPI_PROC_NULL {
+        return Ok(());
+    }
+    window.unlock(&runtime.process, check_rank(window, rank)?)
+}
+
+/// `MPI_Win_unlock_all` (section 11.5.3).
+pub fn win_unlock_all(win: LiveWin) -> Result<()> {
+    let runtime = win.runtime;
+    win.window.unlock_all(&runtime.process)
+}
+
+/// `MPI_Win_flush` (section 11.5.4).
+pub fn win_flush(rank: c_int, win: LiveWin) -> Result<()> {
+    let runtime = win.runtime;
+    let window = &win.window;
+    if rank == MPI_PROC_NULL {
+        return Ok(());
+    }
+    window.flush(&runtime.process, check_rank(window, rank)?)
+}
+
+/// `MPI_Win_flush_all` (section 11.5.4).
+pub fn win_flush_all(win: LiveWin) -> Result<()> {
+    let runtime = win.runtime;
+    win.window.flush_all(&runtime.process)
+}
+
+/// `MPI_Win_flush_local` (section 11.5.4).
+pub fn win_flush_local(rank: c_int, win: LiveWin) -> Result<()> {
+    let runtime = win.runtime;
+    let window = &win.window;
+    if rank == MPI_PROC_NULL {
+        return Ok(());
+    }
+    window.flush_local(&runtime.process, check_rank(window, rank)?)
+}
+
+/// `MPI_Win_flush_local_all` (section 11.5.4).
+pub fn win_flush_local_all(win: LiveWin) -> Result<()> {
+    let runtime = win.runtime;
+    win.window.flush_local_all(&runtime.process)
+}
+
+/// `MPI_Win_sync` (section 11.5.4).
+pub fn win_sync(win: LiveWin) -> Result<()> {
+    let runtime = win.runtime;
+    win.window.sync(&runtime.process)
+}

@@ -1,0 +1,388 @@
+//! Windows (section 11.2), with their names, attributes and error handlers.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::mem::transmute;
+use std::sync::atomic::Ordering;
+
+use mpi_core::info::Info;
+use mpi_core::{Class, Error, Result};
+use mpi_rma::{Flavor, Window};
+use mpi_runtime::handles::destructors;
+use mpi_runtime::handles::errhandler;
+use mpi_runtime::handles::groups;
+use mpi_runtime::handles::handler::{Attached, Callback, Function, Handler};
+use mpi_runtime::handles::infos;
+use mpi_runtime::handles::wins::{self, WinObject};
+use mpi_runtime::lifecycle::runtime::{demand_memory, runtime};
+use mpi_runtime::settings::hints::Hints;
+use mpi_runtime::settings::text;
+
+use crate::abi::{
+    MPI_Aint, MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info, MPI_MAX_OBJECT_NAME, MPI_PROC_NULL,
+    MPI_WIN_NULL, MPI_Win, MPI_Win_errhandler_function,
+};
+use crate::api::env::put_text;
+use crate::api::{attr, null, put};
+use crate::args::{LiveWin, Out, OutInt};
+use crate::attributes::{self, Form, Kind, Value};
+use crate::raise::{self, On};
+use crate::win_values;
+
+/// Makes a window and gives it a handle.
+///
+/// # Safety
+/// As for [`Window::new`]; `win` is valid or NULL.
+unsafe fn make(
+    comm: MPI_Comm,
+    flavor: Flavor,
+    size: MPI_Aint,
+    unit: MPI_Aint,
+    info: MPI_Info,
+    win: *mut MPI_Win,
+) -> Result<&'static WinObject> {
+    let runtime = runtime()?;
+    let comm = &runtime.comm(comm)?.comm;
+    if comm.remote().is_some() {
+        let why = "comm is an intercommunicator; windows are made of intracommunicators only";
+        return Err(Error::new(Class::Comm, why));
+    }
+    let Ok(bytes) = usize::try_from(size) else {
+        return Err(Error::new(
+            Class::Size,
+            format!("size is {size}; it must be 0 or more"),
+        ));
+    };
+    if unit <= 0 {
+        return Err(Error::new(
+            Class::Disp,
+            format!("disp_unit is {unit}; it must be 1 or more"),
+        ));
+    }
+    if let Flavor::Created(base) = flavor {
+        check_base(base.cast(), bytes)?;
+    }
+    let info = infos::hints(info)?;
+    if win.is_null() {
+        return Err(null("win"));
+    }
+    let flavor = match flavor {
+        Flavor::Shared { .. } => {
+            let hint = info.and_then(|info| info.hint("alloc_shared_noncontig"));
+            Flavor::Shared {
+                contiguous: hint.as_deref() != Some("true"),
+            }
+        }
+        other => other,
+    };
+    let mut hints = Hints::default();
+    if let Some(info) = info {
+        hints.update_win(info);
+    }
+    let wishes = hints.of_window();
+    // SAFETY: the caller's contract.
+    let window = unsafe { Window::new(&runtime.process, comm, flavor, bytes, unit, &wishes)? };
+    hints.settle_win(&window);
+    let values = win_values::of(&window);
+    let handle = wins::insert(WinObject::new(window, hints, values))?;
+    // SAFETY: the caller's contract.
+    unsafe { put(win, "win", handle)? };
+    wins::get(handle)
+}
+
+/// Refuses NULL and `MPI_IN_PLACE` for memory of a window.
+fn check_base(base: *const c_void, size: usize) -> Result<()> {
+    if size > 0 && base.is_null() {
+        let why = format!("base is NULL, but size is {size}");
+        return Err(Error::new(Class::Base, why));
+    }
+    match size {
+        0 => Ok(()),
+        _ => demand_memory("base", base, Class::Base),
+    }
+}
+
+/// `MPI_Win_create` (section 11.2.1).
+///
+/// # Safety
+/// `base` is valid for `size` bytes until the window is freed; `win` is valid or NULL.
+pub unsafe fn win_create(
+    base: *mut c_void,
+    size: MPI_Aint,
+    disp_unit: MPI_Aint,
+    info: MPI_Info,
+    comm: MPI_Comm,
+    win: *mut MPI_Win,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        make(
+            comm,
+            Flavor::Created(base.cast()),
+            size,
+            disp_unit,
+            info,
+            win,
+        )
+    }
+    .map(drop)
+}
+
+/// `MPI_Win_allocate` (section 11.2.2).
+///
+/// # Safety
+/// `baseptr` is the address of a pointer, or NULL; `win` is valid or NULL.
+pub unsafe fn win_allocate(
+    size: MPI_Aint,
+    disp_unit: MPI_Aint,
+    info: MPI_Info,
+    comm: MPI_Comm,
+    baseptr: Out<*mut c_void>,
+    win: *mut MPI_Win,
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let object = make(comm, Flavor::Allocated, size, disp_unit, info, win)?;
+        baseptr.set(object.window.base().cast());
+        Ok(())
+    }
+}
+
+/// `MPI_Win_allocate_shared` (section 11.2.3).
+pub unsafe fn win_allocate_shared(
+    size: MPI_Aint,
+    disp_unit: MPI_Aint,
+    info: MPI_Info,
+    comm: MPI_Comm,
+    baseptr: Out<*mut c_void>,
+    win: *mut MPI_Win,
+) -> Result<()> {
+    let flavor = Flavor::Shared { contiguous: true };
+    // SAFETY: the caller's contract.
+    unsafe {
+        let object = make(comm, flavor, size, disp_unit, info, win)?;
+        baseptr.set(object.window.base().cast());
+        Ok(())
+    }
+}
+
+/// `MPI_Win_shared_query` (MPI-4.1 section 12.2.3): of all windows but dynamic ones.
+pub fn win_shared_query(
+    win: LiveWin,
+    rank: c_int,
+    size: Out<MPI_Aint>,
+    disp_unit: OutInt,
+    baseptr: Out<*mut c_void>,
+) -> Result<()> {
+    let window = &win.window;
+    let rank = match rank {
+        MPI_PROC_NULL => None,
+        rank => Some(check_rank(window, rank)?),
+    };
+    let (base, bytes, unit) = window.shared_query(rank).ok_or_else(|| {
+        Error::new(
+            Class::RmaFlavor,
+            "the window is dynamic: it has no memory of its own that could be asked for",
+        )
+    })?;
+    size.set(bytes as MPI_Aint);
+    disp_unit.set(unit, "the unit of displacements")?;
+    baseptr.set(base.cast());
+    Ok(())
+}
+
+/// A rank of the window.
+#[inline(always)]
+pub(crate) fn check_rank(window: &Window, rank: c_int) -> Result<u32> {
+    match u32::try_from(rank) {
+        Ok(rank) if rank < window.size() => Ok(rank),
+        _ => Err(wrong_rank(window, rank)),
+    }
+}
+
+#[cold]
+fn wrong_rank(window: &Window, rank: c_int) -> Error {
+    Error::new(
+        Class::Rank,
+        format!(
+            "rank {rank} is not in the window's group, which has ranks 0 to {}",
+            window.size() - 1
+        ),
+    )
+}
+
+/// `MPI_Win_create_dynamic` (section 11.2.4).
+pub unsafe fn win_create_dynamic(info: MPI_Info, comm: MPI_Comm, win: *mut MPI_Win) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe { make(comm, Flavor::Dynamic, 0, 1, info, win) }.map(drop)
+}
+
+/// `MPI_Win_attach` (section 11.2.4).
+///
+/// # Safety
+/// `base` is valid for `size` bytes until it is detached or the window freed.
+pub unsafe fn win_attach(win: LiveWin, base: *mut c_void, size: MPI_Aint) -> Result<()> {
+    let window = &win.window;
+    let Ok(bytes) = usize::try_from(size) else {
+        return Err(Error::new(
+            Class::Size,
+            format!("size is {size}; it must be 0 or more"),
+        ));
+    };
+    check_base(base, bytes)?;
+    // SAFETY: the caller's contract.
+    unsafe { window.attach(base.cast(), bytes) }
+}
+
+/// `MPI_Win_detach` (section 11.2.4).
+pub fn win_detach(win: LiveWin, base: *const c_void) -> Result<()> {
+    win.window.detach(base.cast())
+}
+
+/// `MPI_Win_free` (section 11.2.5).
+pub fn win_free(win: &mut MPI_Win) -> Result<()> {
+    let runtime = runtime()?;
+    let object = wins::hold(*win)?;
+    object.window.check_free()?;
+    object.attributes.delete_all(win)?;
+    // A callback may have freed it already.
+    if !wins::get(*win).is_ok_and(|still| std::ptr::eq(still, &raw const *object)) {
+        let why = "a delete callback of an attribute has freed the window meanwhile";
+        return Err(Error::new(Class::Win, why));
+    }
+    object.window.free(&runtime.process)?;
+    wins::remove(*win)?;
+    *win = MPI_WIN_NULL;
+    drop(object);
+    destructors::run();
+    Ok(())
+}
+
+/// `MPI_Win_get_group` (section 11.2.7).
+pub fn win_get_group(win: LiveWin, group: Out<MPI_Group>) -> Result<()> {
+    let window = &win.window;
+    group.set(groups::insert(window.group()?.clone())?);
+    Ok(())
+}
+
+/// `MPI_Win_set_info` (section 11.2.7).
+pub fn win_set_info(win: LiveWin, info: Option<&Info>) -> Result<()> {
+    let object = win.object;
+    if let Some(info) = info {
+        let mut hints = object.hints.lock();
+        hints.update_win(info);
+        hints.settle_win(&object.window);
+    }
+    Ok(())
+}
+
+/// `MPI_Win_get_info` (section 11.2.7).
+pub fn win_get_info(win: LiveWin, info_used: Out<MPI_Info>) -> Result<()> {
+    let info = win.hints.lock().to_win_info()?;
+    crate::api::info::give(info, info_used)
+}
+
+/// `MPI_Win_set_name` (section 6.8). Longer names are cut.
+pub fn win_set_name(win: LiveWin, win_name: &CStr) -> Result<()> {
+    let name = text::beginning(win_name.to_bytes(), MPI_MAX_OBJECT_NAME as usize - 1);
+    win.window.set_name(&name);
+    Ok(())
+}
+
+/// `MPI_Win_get_name` (section 6.8). The null handle has a name, too (MPI-4.0 section 7.8).
+pub unsafe fn win_get_name(
+    win: MPI_Win,
+    win_name: *mut c_char,
+    resultlen: Out<c_int>,
+) -> Result<()> {
+    runtime()?;
+    let name = match win {
+        MPI_WIN_NULL => "MPI_WIN_NULL".into(),
+        win => wins::get(win)?.window.name(),
+    };
+    // SAFETY: the caller's contract; names are kept short enough.
+    unsafe { put_text(win_name, "win_name", &name, resultlen) }
+}
+
+/// `MPI_Win_set_attr` (section 6.7).
+pub fn win_set_attr(win: MPI_Win, keyval: c_int, value: *mut c_void) -> Result<()> {
+    runtime()?;
+    // The callback of the value that goes may free the window.
+    let object = wins::hold(win)?;
+    object.attributes.set(
+        &win,
+        &attributes::key(keyval, Kind::Win)?,
+        Value::new(Form::Pointer, value),
+    )
+}
+
+/// `MPI_Win_delete_attr` (section 6.7). An attribute that is not set is no error.
+pub fn win_delete_attr(win: MPI_Win, keyval: c_int) -> Result<()> {
+    runtime()?;
+    let object = wins::hold(win)?;
+    object
+        .attributes
+        .delete(&win, &attributes::key(keyval, Kind::Win)?)
+        .map(drop)
+}
+
+/// `MPI_Win_get_attr` (section 6.7).
+pub fn win_get_attr(
+    win: LiveWin,
+    keyval: c_int,
+    attribute_val: Out<*mut c_void>,
+    flag: Out<c_int>,
+) -> Result<()> {
+    let object = win.object;
+    let found = match win_values::find(object, keyval) {
+        Some(found) => Some(found),
+        None => attr::stored(&object.attributes, keyval, Kind::Win)?,
+    };
+    attr::tell(found, attribute_val, flag);
+    Ok(())
+}
+
+/// `MPI_Win_create_errhandler` (section 8.3.2).
+pub fn win_create_errhandler(
+    function: MPI_Win_errhandler_function,
+    errhandler: Out<MPI_Errhandler>,
+) -> Result<()> {
+    // SAFETY: both are addresses of functions; before it is called it becomes again what it was.
+    let function = unsafe { transmute::<MPI_Win_errhandler_function, Function>(function) };
+    errhandler.set(errhandler::make(Handler::Win(Callback::Plain(function)))?);
+    Ok(())
+}
+
+/// `MPI_Win_set_errhandler` (section 8.3.2).
+pub fn win_set_errhandler(win: LiveWin, errhandler: Attached) -> Result<()> {
+    match errhandler.handler() {
+        Handler::Fatal | Handler::Abort | Handler::Return | Handler::Throw | Handler::Win(_) => {}
+        Handler::Comm(_) | Handler::File(_) | Handler::Session(_) => {
+            let why = "the error handler was made for another kind of object; make one by \
+                       MPI_Win_create_errhandler";
+            return Err(Error::new(Class::Errhandler, why));
+        }
+    }
+    let before = std::mem::replace(&mut *win.errhandler.lock(), errhandler);
+    win.handler_chosen.store(true, Ordering::Relaxed);
+    drop(before);
+    destructors::run();
+    Ok(())
+}
+
+/// `MPI_Win_get_errhandler` (section 8.3.2).
+pub fn win_get_errhandler(win: LiveWin, errhandler: Out<MPI_Errhandler>) -> Result<()> {
+    errhandler.set(win.errhandler.lock().clone().handle());
+    Ok(())
+}
+
+/// `MPI_Win_call_errhandler` (section 8.5).
+pub fn win_call_errhandler(win: LiveWin, errorcode: c_int) -> Result<()> {
+    let detail = "the program called the error handler with this code";
+    raise::raise(
+        Error::new(Class::User(errorcode), detail),
+        "MPI_Win_call_errhandler",
+        On::Win(win.handle),
+        &[],
+    );
+    Ok(())
+}
