@@ -24,7 +24,7 @@ const FLOORS: &[(&str, usize, &[&str])] = &[
             "partitioned",
         ],
     ),
-    ("mpi-comm", 10, &["creation", "dynamic", "failure", "topo"]),
+    ("mpi-comm", 5, &["creation", "dynamic", "failure", "topo"]),
 ];
 
 /// Uses of a folder above, and how many uses there are between folders.
