@@ -141,9 +141,13 @@ pub(super) fn bit(collective: &str) -> u16 {
     place.map_or(0, |place| 1 << place)
 }
 
-/// A name of a collective or algorithm as [`NAMES`] spells it: `_`, which MPI has in its names, is as good
-/// as `-`.
-pub(super) fn spelled(name: &str) -> String {
+/// Returns a collective's name as [`NAMES`] and the standard spell it; `-` may stand for `_`.
+pub(super) fn collective_name(name: &str) -> String {
+    name.replace('-', "_")
+}
+
+/// Returns an algorithm's name as [`NAMES`] spells it; `_` may stand for `-`.
+fn algorithm_name(name: &str) -> String {
     name.replace('_', "-")
 }
 
@@ -276,7 +280,7 @@ pub const NAMES: &[(&str, &[&str])] = &[
             "rdma-ring",
         ],
     ),
-    ("reduce-scatter", &["halving", "pairwise", "slots"]),
+    ("reduce_scatter", &["halving", "pairwise", "slots"]),
     ("scan", &["recursive-doubling", "slots"]),
     ("exscan", &["recursive-doubling", "slots"]),
     ("nodes", &["on", "off"]),
@@ -285,13 +289,13 @@ pub const NAMES: &[(&str, &[&str])] = &[
 ];
 
 impl Choices {
-    /// Selects an algorithm by the names in [`NAMES`], with `-` or `_`; `auto` returns to the tables.
+    /// Selects an algorithm by the names in [`NAMES`], in which `-` and `_` are equal; `auto` returns to the tables.
     ///
     /// # Errors
     /// `MPI_ERR_ARG` when there is no such collective, algorithm or parameter, naming those that
     /// there are.
     pub fn set(&mut self, collective: &str, algorithm: &str) -> Result<()> {
-        let (collective, algorithm) = (&*spelled(collective), &*spelled(algorithm));
+        let (collective, algorithm) = (&*collective_name(collective), &*algorithm_name(algorithm));
         let Some((_, names)) = NAMES.iter().find(|row| row.0 == collective) else {
             let known: Vec<_> = NAMES.iter().map(|row| row.0).collect();
             return Err(Error::new(
@@ -323,7 +327,7 @@ impl Choices {
             "rdma-tree" => usize::from(is_degree),
             "slots-tree" => 2,
             "direct" if collective.ends_with("reduce") => 1,
-            "chain" | "pairwise" if collective != "reduce-scatter" => 1,
+            "chain" | "pairwise" if collective != "reduce_scatter" => 1,
             _ => 0,
         };
         let wrong_parameter = parameters.as_ref().is_none_or(|all| all.len() > takes);
@@ -370,7 +374,7 @@ impl Choices {
             "alltoall" => self.alltoall.is_some(),
             "reduce" => self.reduce.is_some(),
             "allreduce" => self.allreduce.is_some(),
-            "reduce-scatter" => self.reduce_scatter.is_some(),
+            "reduce_scatter" => self.reduce_scatter.is_some(),
             _ => self.by_messages & bit(collective) != 0,
         }
     }
@@ -391,7 +395,7 @@ impl Choices {
             "alltoall" => self.alltoall = None,
             "reduce" => self.reduce = None,
             "allreduce" => self.allreduce = None,
-            "reduce-scatter" => self.reduce_scatter = None,
+            "reduce_scatter" => self.reduce_scatter = None,
             "nodes" => self.nodes = None,
             "slots" => self.slots = None,
             _ => self.by_messages &= !bit(collective),
@@ -450,7 +454,7 @@ impl Choices {
                     _ => Allreduce::Ring,
                 });
             }
-            "reduce-scatter" => {
+            "reduce_scatter" => {
                 self.reduce_scatter = Some(match name {
                     "halving" => ReduceScatter::Halving,
                     _ => ReduceScatter::Pairwise,
@@ -639,7 +643,7 @@ impl Choices {
     /// For a reduce-scatter with equal blocks or counts.
     pub fn reduce_scatter(&self, situation: &Situation) -> ReduceScatter {
         self.reduce_scatter
-            .or_else(|| self.rule("reduce-scatter", situation)?.reduce_scatter)
+            .or_else(|| self.rule("reduce_scatter", situation)?.reduce_scatter)
             .unwrap_or_else(|| first(REDUCE_SCATTER, situation, ReduceScatter::Halving))
     }
 

@@ -4,7 +4,7 @@
 //! ranks per node and bytes on, as [`Situation`] counts them; of those that hold, the one with the most
 //! ranks decides, then ranks per node, then bytes. What follows `#` is a comment.
 
-use super::choose::{Choices, Situation, spelled};
+use super::choose::{Choices, Situation, collective_name};
 use mpi_types::error::{Class, Error, Result};
 
 /// A line of the table.
@@ -79,7 +79,7 @@ fn rule(words: &[&str]) -> std::result::Result<Rule, String> {
         .set(collective, algorithm)
         .map_err(|error| error.detail().to_string())?;
     Ok(Rule {
-        collective: spelled(collective).into(),
+        collective: collective_name(collective).into(),
         ranks: number(ranks)?,
         per_node: number(per_node)?,
         bytes: number(bytes)?,

@@ -136,7 +136,7 @@ const CHOICES: &[(Name, &str, &[&str])] = &[
     ),
     (
         Name::ReduceScatter,
-        "reduce-scatter",
+        "reduce_scatter",
         &["slots", "halving", "pairwise"],
     ),
 ];

@@ -236,7 +236,7 @@ impl Call<'_> {
             Call::ReduceScatter { blocks, .. } => {
                 let bytes = total(&blocks, ranks);
                 let way = choices.reduce_scatter(&at(bytes));
-                ("reduce-scatter", bytes, format!("{way:?}"))
+                ("reduce_scatter", bytes, format!("{way:?}"))
             }
             _ => return None,
         };

@@ -190,7 +190,7 @@ impl Call<'_> {
                 let bytes = total(&blocks, size);
                 if !slots::can_reduce(&Part { count, datatype })
                     || bytes > slots.room
-                    || !wanted("reduce-scatter", bytes)
+                    || !wanted("reduce_scatter", bytes)
                 {
                     return false;
                 }

@@ -478,6 +478,11 @@ fn attempt(
         settings.coll_table.as_deref(),
     );
     let mut choices = choices.map_err(OpenError)?;
+    let old_names = crate::settings::old_spellings(settings.coll.as_deref());
+    for name in old_names.filter(|_| me == 0) {
+        let new = name.replace('-', "_");
+        eprintln!("Weft: WEFT_COLL has {name:?}, which is now spelled {new:?}");
+    }
     if let Some(costs) = settings.coll_costs {
         choices.set_costs(costs);
         notes.push(format!("costs of writes: {costs}, by WEFT_COLL_COSTS"));

@@ -7,6 +7,13 @@ pub fn choices(text: Option<&str>) -> Result<Choices, String> {
     add_choices(Choices::default(), text)
 }
 
+/// The collectives that `WEFT_COLL` names by spellings of earlier versions, with `-` for the standard's `_`.
+pub fn old_spellings(text: Option<&str>) -> impl Iterator<Item = &str> {
+    let items = text.unwrap_or_default().split(',');
+    let names = items.filter_map(|item| Some(item.split_once('=')?.0));
+    names.filter(|name| name.contains('-'))
+}
+
 /// The same on top of others.
 pub fn add_choices(mut choices: Choices, text: Option<&str>) -> Result<Choices, String> {
     let items = text.filter(|text| *text != "auto").unwrap_or("");
@@ -39,4 +46,18 @@ pub fn choices_with_table(text: Option<&str>, table: Option<&str>) -> Result<Cho
         })?;
     }
     add_choices(choices, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_spellings_of_collectives_are_found() {
+        let found = |text| old_spellings(text).collect::<Vec<_>>();
+        let text = "bcast=scatter-ring,reduce-scatter=pairwise,reduce_scatter=halving";
+        assert_eq!(found(Some(text)), ["reduce-scatter"]);
+        assert!(found(None).is_empty());
+        assert!(choices(Some(text)).is_ok());
+    }
 }

@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 mod algorithms;
 mod costs;
 
-pub use algorithms::{add_choices, choices, choices_with_table};
+pub use algorithms::{add_choices, choices, choices_with_table, old_spellings};
 pub use costs::{Source as CostsSource, find as find_costs};
 
 use crate::bootstrap::netmods::{self, Choice, NETMODS};
@@ -253,7 +253,7 @@ const OWN: &[Variable] = &[
                the bytes of a piece), gather and scatter (linear, binomial), allgather \
                (recursive-doubling, bruck, ring, neighbor-exchange), alltoall (bruck, spread, \
                pairwise with the rounds under way at once), reduce (binomial, halving), allreduce \
-               (recursive-doubling, halving, ring), reduce-scatter (halving, pairwise), scan and exscan (recursive-doubling), for each of \
+               (recursive-doubling, halving, ring), reduce_scatter (halving, pairwise), scan and exscan (recursive-doubling), for each of \
                these slots (by shared memory, between ranks of one node), for reduce slots-tree (up a tree \
                there, with its degree and the bytes of a piece, as in slots-tree:4:8192), for bcast, allgather, alltoall, reduce and allreduce direct \
                (by copying from each other's memory there; the latter two with the bytes of a piece, as in \
@@ -265,7 +265,7 @@ const OWN: &[Variable] = &[
                rdma-direct and rdma-doubling, of allreduce rdma-pairs, rdma-tree with a degree and \
                rdma-ring; what a way can't take goes by messages), and nodes (on, off: within \
                each node and between nodes, whatever the size), slots (off: none use them) and rdma \
-               (off: none goes that way; on: up to 8 KiB). Names may have _ for -, as in reduce_scatter. auto \
+               (off: none goes that way; on: up to 8 KiB). auto \
                goes by WEFT_COLL_TABLE, or else by ranks and bytes. A communicator's info hint \
                weft_coll says the same for it alone, if all members give it.",
     },

@@ -49,9 +49,8 @@ fn names_may_be_spelled_as_mpi_does() {
     for (collective, name) in all {
         let (mut one, mut other) = (Choices::default(), Choices::default());
         one.set(collective, name).unwrap();
-        let underscored = |text: &str| text.replace('-', "_");
         other
-            .set(&underscored(collective), &underscored(name))
+            .set(&collective.replace('_', "-"), &name.replace('-', "_"))
             .unwrap();
         assert_eq!(
             format!("{one:?}"),
@@ -59,10 +58,14 @@ fn names_may_be_spelled_as_mpi_does() {
             "{collective} {name}"
         );
     }
-    let mut choices = Choices::default();
-    choices.read_table("reduce_scatter 2 1 0 pairwise").unwrap();
-    let chosen = choices.reduce_scatter(&situation(4, 8));
-    assert_eq!(chosen, ReduceScatter::Pairwise);
+    for name in ["reduce_scatter", "reduce-scatter"] {
+        let mut choices = Choices::default();
+        choices
+            .read_table(&format!("{name} 2 1 0 pairwise"))
+            .unwrap();
+        let chosen = choices.reduce_scatter(&situation(4, 8));
+        assert_eq!(chosen, ReduceScatter::Pairwise);
+    }
 }
 
 #[test]
@@ -113,7 +116,7 @@ fn parameters() {
     choices.set("alltoall", "pairwise:2").unwrap();
     let chosen = choices.alltoall(&situation(4, 8));
     assert_eq!(chosen, Alltoall::Pairwise { window: 2 });
-    assert!(choices.set("reduce-scatter", "pairwise:2").is_err());
+    assert!(choices.set("reduce_scatter", "pairwise:2").is_err());
 }
 
 #[test]
