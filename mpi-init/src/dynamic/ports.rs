@@ -31,6 +31,8 @@ const DUE: Duration = Duration::from_secs(10);
 const BACKLOG: libc::c_int = 1024;
 /// The frame of a port to the client that it accepts, which sends it back.
 const TAKEN: &[u8] = b"taken";
+/// Time between two looks whether a job that was to connect has ended.
+const LOOK: Duration = Duration::from_secs(1);
 /// Time that an address has to answer.
 const ANSWER: Duration = Duration::from_secs(5);
 /// Time for which a client tries again to be admitted by a port that does not answer or hangs up.
@@ -169,14 +171,42 @@ impl Port {
         self.name.to_text(most)
     }
 
+    /// The addresses at which it listens, for people.
+    pub fn places(&self) -> String {
+        let addresses = self.name.addresses.iter();
+        let places = addresses.map(|one| SocketAddr::new(*one, self.name.port).to_string());
+        places.collect::<Vec<_>>().join(", ")
+    }
+
     /// Waits for a client that proves the secret.
     ///
     /// # Errors
-    /// The launcher says that the job that was to come has ended; a member of the call's communicator is lost.
+    /// A member of the call's communicator is lost.
     pub fn accept(&self, call: Call<'_>) -> Result<SealedSocket> {
+        self.accept_unless(call, &mut || None)
+    }
+
+    /// Waits for the processes of a job. `look_for_end`, which is called every second, returns the reason if there will
+    /// be none.
+    ///
+    /// # Errors
+    /// `MPI_ERR_SPAWN`: the job has ended, as its launcher says over the port, or `look_for_end`. A member of the
+    /// call's communicator is lost.
+    pub fn accept_unless(
+        &self,
+        call: Call<'_>,
+        look_for_end: &mut dyn FnMut() -> Option<String>,
+    ) -> Result<SealedSocket> {
         let mut patience = Patience::default();
+        let mut due = Instant::now() + LOOK;
         loop {
             let Some(admitted) = self.next_admitted() else {
+                if Instant::now() >= due {
+                    if let Some(why) = look_for_end() {
+                        return Err(Error::new(Class::Spawn, why));
+                    }
+                    due = Instant::now() + LOOK;
+                }
                 patience.wait(call, &self.descriptors())?;
                 continue;
             };

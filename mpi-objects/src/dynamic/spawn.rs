@@ -8,8 +8,9 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{Command as Program, Stdio};
+use std::process::{Child, Command as Program, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use mpi_comm::dynamic::{Link, meet};
@@ -21,6 +22,7 @@ use mpi_init::dynamic::opener::Transports;
 use mpi_init::dynamic::ports::{self, Port, Reach};
 use mpi_init::dynamic::socket::{Call, SealedSocket};
 use mpi_init::settings;
+use pmi::server::SPAWN_NUMBER;
 use pmi::{Command, Spawn, names, words};
 
 use crate::handler;
@@ -35,6 +37,9 @@ const INITIAL_ERRHANDLER: &str = "mpi_initial_errhandler";
 /// Time that a launcher that has just been started has to read its options, which fit into a socket's buffer if they
 /// are below some 200 KB.
 const READ: Duration = Duration::from_secs(30);
+
+/// The number of the next spawned job ([`SPAWN_NUMBER`]).
+static NEXT: AtomicU64 = AtomicU64::new(0);
 
 fn failed(why: impl Into<String>) -> Error {
     Error::new(Class::Spawn, why.into())
@@ -183,11 +188,19 @@ pub fn spawn(
     port_len: usize,
 ) -> Result<SealedSocket> {
     let port = Port::open_for_spawn(runtime.node, reach(runtime, &commands))?;
-    let spawn = Spawn {
+    let mut spawn = Spawn {
         commands,
         preput: vec![(PARENT.to_owned(), port.name(port_len))],
     };
+    let call = Call {
+        process: &runtime.process,
+        comm,
+    };
     if runtime.pmi.is_launched() {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed).to_string();
+        if is_launcher_ours() {
+            spawn.preput.push((SPAWN_NUMBER.to_owned(), number.clone()));
+        }
         runtime.pmi.spawn(&spawn).map_err(|error| {
             let names: Vec<_> = spawn
                 .commands
@@ -199,13 +212,27 @@ pub fn spawn(
                 names.join("', '")
             ))
         })?;
+        port.accept_unless(call, &mut || runtime.pmi.spawn_end(&number).ok().flatten())
     } else {
-        start_launcher(&spawn)?;
+        let mut launcher = start_launcher(&spawn)?;
+        let mut has_ended = false;
+        port.accept_unless(call, &mut || {
+            // A process may have connected just before; it has until the next look.
+            if has_ended {
+                return Some(format!(
+                    "the spawned job's launcher has ended, and no process of the job has reached this one at {}",
+                    port.places()
+                ));
+            }
+            has_ended = matches!(launcher.try_wait(), Ok(Some(_)));
+            None
+        })
     }
-    port.accept(Call {
-        process: &runtime.process,
-        comm,
-    })
+}
+
+/// Whether this process was started by Weft's mpiexec.
+fn is_launcher_ours() -> bool {
+    settings::raw("WEFT_APP_SIZE").is_some()
 }
 
 /// Returns the networks from which spawned processes must reach the port.
@@ -217,8 +244,8 @@ fn reach(runtime: &Runtime, commands: &[Command]) -> Reach {
     }
     // A process without a launcher starts one on its own host.
     let stays = || {
-        // Set by our own launcher. Hydra ends a job that asks by PMI-2 for what it does not keep.
-        settings::raw("WEFT_APP_SIZE")?;
+        // Hydra ends a job that asks by PMI-2 for what it does not keep.
+        is_launcher_ours().then_some(())?;
         let network = runtime.pmi.preput(names::NETWORK).ok()??;
         Some(network == names::network()?)
     };
@@ -248,7 +275,7 @@ fn own_library() -> Option<PathBuf> {
 }
 
 /// Starts our own launcher for the processes that a program wants which has none.
-fn start_launcher(spawn: &Spawn) -> Result<()> {
+fn start_launcher(spawn: &Spawn) -> Result<Child> {
     let none = || {
         failed(
             "this process was started without a launcher, and Weft's mpiexec was not found beside the library; \
@@ -285,7 +312,7 @@ fn start_launcher(spawn: &Spawn) -> Result<()> {
     // It says one or the other, or ends.
     let _ = status.read_to_string(&mut word);
     match word.strip_prefix("no ") {
-        _ if word == "ok" => Ok(()),
+        _ if word == "ok" => Ok(child),
         Some(why) => {
             let _ = child.wait();
             Err(failed(why))

@@ -493,6 +493,12 @@ impl Root {
                 actions.into_iter().for_each(|action| self.act(action));
             }
             Action::Still { rank, seconds } => self.hear_of_standstill(rank, seconds),
+            Action::SpawnEnd { rank, number } => {
+                let mut actions = Vec::new();
+                let why = self.offspring.end_of(rank, &number);
+                self.server.spawn_end(rank, why, &mut actions);
+                actions.into_iter().for_each(|action| self.act(action));
+            }
             // Lines came through an agent, which passes on what it knows to be for us.
             Action::Violation { .. } | Action::Fence { .. } | Action::Up { .. } => {}
         }

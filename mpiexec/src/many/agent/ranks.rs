@@ -345,7 +345,10 @@ impl Agent {
                 self.tell_fence(complete);
             }
             // The server above is asked for these.
-            Action::Spawn { .. } | Action::Ask { .. } | Action::Still { .. } => {}
+            Action::Spawn { .. }
+            | Action::Ask { .. }
+            | Action::Still { .. }
+            | Action::SpawnEnd { .. } => {}
             Action::Up { rank, line } => {
                 let (rank, line) = (self.me.ranks[rank], Bytes(line));
                 self.parent.send(&Up::Line { rank, line });
