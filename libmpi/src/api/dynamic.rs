@@ -8,8 +8,8 @@ use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
 use mpi_init::dynamic::join;
 use mpi_init::dynamic::opener::Transports;
-use mpi_init::dynamic::ports::{self, Port};
 use mpi_init::dynamic::socket::Call;
+use mpi_init::dynamic::{client, ports::Port};
 use mpi_init::text;
 use mpi_objects::comms::CommObject;
 use mpi_objects::runtime::{Runtime, runtime};
@@ -170,8 +170,8 @@ pub unsafe fn comm_connect(
     let socket = (root == parent.comm.rank()).then(|| {
         // SAFETY: the caller's contract.
         let name = unsafe { string(port_name, "port_name")? };
-        let within = ports::time_to_accept(info)?;
-        ports::connect(call(runtime, &parent), &name, runtime.node, Some(within))
+        let within = client::time_to_accept(info)?;
+        client::connect(call(runtime, &parent), &name, runtime.node, within)
     });
     connect_groups(runtime, &parent, root, false, socket, newcomm)
 }

@@ -18,8 +18,9 @@ use mpi_core::comm::Comm;
 use mpi_core::info::Info;
 use mpi_core::process::foreign::Pin;
 use mpi_core::{Class, Error, Result};
+use mpi_init::dynamic::client;
 use mpi_init::dynamic::opener::Transports;
-use mpi_init::dynamic::ports::{self, Port, Reach};
+use mpi_init::dynamic::ports::{Port, Reach};
 use mpi_init::dynamic::socket::{Call, SealedSocket};
 use mpi_init::settings;
 use pmi::server::SPAWN_NUMBER;
@@ -371,12 +372,12 @@ pub fn connect_with_parents(runtime: &Runtime) -> Result<(Comm, Vec<Pin>)> {
                  who called it",
             )
         })?;
-        // The parents wait for nothing else.
+        // The parents wait for nothing else, and answer at once.
         let call = Call {
             process: &runtime.process,
             comm: world,
         };
-        ports::connect(call, &name, runtime.node, None)
+        client::connect(call, &name, runtime.node, client::time_to_accept(None)?)
     });
     let link = socket.as_mut().map(|socket| match socket {
         Ok(socket) => Ok(socket as &mut dyn Link),
