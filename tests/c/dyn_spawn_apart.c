@@ -43,6 +43,8 @@ int main(int argc, char **argv) {
     int is_child = argc > 2;
     if (strcmp(argv[1], "killed") == 0) {
         if (is_child) {
+            /* It says first that the children have been started. */
+            nap(1);
             kill(getppid(), SIGKILL);
             pause();
         }

@@ -24,7 +24,7 @@ use mpi_init::dynamic::ports::{Port, Reach};
 use mpi_init::dynamic::socket::{Call, SealedSocket};
 use mpi_init::settings;
 use pmi::server::SPAWN_NUMBER;
-use pmi::{Command, Spawn, names, words};
+use pmi::{Command, SPAWN_KEYS, Spawn, names, words};
 
 use crate::handler;
 use crate::runtime::Runtime;
@@ -88,7 +88,6 @@ pub fn command(
         );
         return Err(Error::new(Class::InfoValue, why));
     }
-    pairs.retain(|(key, _)| key != "file" && key != "soft");
     Ok(Command {
         program,
         args,
@@ -201,6 +200,12 @@ pub fn spawn(
         let number = NEXT.fetch_add(1, Ordering::Relaxed).to_string();
         if is_launcher_ours() {
             spawn.preput.push((SPAWN_NUMBER.to_owned(), number.clone()));
+        } else {
+            // They have been carried out; Weft's launcher passes them on for MPI_INFO_ENV.
+            let infos = spawn.commands.iter_mut().map(|one| &mut one.info);
+            infos.for_each(|info| {
+                info.retain(|(key, _)| SPAWN_KEYS.iter().all(|(own, _)| key != own))
+            });
         }
         runtime.pmi.spawn(&spawn).map_err(|error| {
             let names: Vec<_> = spawn
@@ -340,6 +345,11 @@ fn launcher_options(spawn: &Spawn) -> Result<Vec<OsString>> {
             words.push(":".into());
         }
         words.extend(["-n".into(), one.count.to_string().into()]);
+        for (key, variable) in SPAWN_KEYS {
+            if let Some(value) = one.info(key) {
+                words.extend(["-env".into(), variable.into(), words::protect(value)]);
+            }
+        }
         for (key, value) in &one.info {
             let option = match key.as_str() {
                 "wdir" | "wd" => "-wdir",
@@ -422,6 +432,7 @@ mod tests {
         let found = made(&info).unwrap();
         let os = |bytes: &[u8]| OsStr::from_bytes(bytes).to_owned();
         let expected = [
+            ("file", file.clone().into_os_string()),
             ("path", os(b"/own\xff")),
             ("wdir", os(b"/a\xfe")),
             ("host", os(b"h")),
