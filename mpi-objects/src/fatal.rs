@@ -97,23 +97,10 @@ pub fn with_cause(error: Error) -> Error {
     if error.class() != Class::ProcFailed {
         return error;
     }
-    // The text of a loss begins with the process.
-    let (_, rest) = error.detail().split_once("process ").unwrap_or_default();
-    let (peer, rest) = rest.split_once(' ').unwrap_or_default();
-    let is_loss = rest.starts_with("is lost: ") || rest.starts_with("of the job is lost: ");
-    let peer = Some(peer)
-        .filter(|_| is_loss)
-        .and_then(|peer| peer.parse().ok());
-    match peer.filter(|peer| is_aborted(*peer)) {
-        Some(peer) => {
-            let detail =
-                format!("process {peer} was ended by MPI_Abort on one of its communicators");
-            let aborted = Error::new(Class::ProcAborted, detail);
-            match error.origin() {
-                Some(owner) => aborted.on(owner),
-                None => aborted,
-            }
-        }
+    match error.lost().filter(|peer| is_aborted(*peer)) {
+        Some(peer) => error.of_class(Class::ProcAborted).reworded(|_| {
+            format!("process {peer} was ended by MPI_Abort on one of its communicators")
+        }),
         None => error,
     }
 }

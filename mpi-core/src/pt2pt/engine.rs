@@ -632,7 +632,7 @@ impl Sink for Engine {
                 Error::new(Class::Buffer, LaneError::BadMemory(bad).to_string()),
             ),
             Err(error @ LaneError::PeerLost(_)) => {
-                self.fail(id, Error::new(Class::ProcFailed, error.to_string()));
+                self.fail(id, failed(error));
             }
         }
     }
@@ -662,6 +662,17 @@ pub fn lost_peer(peer: Peer, why: &str) -> Error {
         Class::ProcFailed,
         format!("process {peer} of the job is lost: {why}"),
     )
+    .by_loss_of(peer)
+}
+
+/// The error of an operation that a transport can't carry out, most often since the other side is lost.
+#[cold]
+pub fn failed(error: LaneError) -> Error {
+    let made = Error::new(Class::ProcFailed, error.to_string());
+    match error {
+        LaneError::PeerLost(lost) => made.by_loss_of(lost.peer),
+        _ => made,
+    }
 }
 
 #[cold]
