@@ -399,6 +399,10 @@ impl Root {
                     if state.ending.is_none() {
                         state.pid = Some(pid);
                         self.running += 1;
+                        // The job has been ended while its ranks were started.
+                        if let Some(cause) = &mut self.cause {
+                            cause.add(rank);
+                        }
                     }
                 }
                 self.tell_debuggers();

@@ -203,6 +203,10 @@ impl Agent {
                             owed: VecDeque::new(),
                         });
                     }
+                    // With many ranks this takes long; who ends the job meanwhile is not to wait for the rest.
+                    if self.is_to_end() {
+                        break;
+                    }
                 }
                 Err(error) => {
                     let name = sections[appnum as usize].command[0].to_string_lossy();
