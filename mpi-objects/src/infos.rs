@@ -66,7 +66,6 @@ fn start(words: Vec<Vec<u8>>, size: Option<u32>, thread_level: ThreadLevel) -> E
         mpi_initial_errhandler: Some(handler::initial_name()),
         mpi_memory_alloc_kinds: Some(MEMORY_KINDS),
         thread_level: Some(thread_level.name()),
-        ..Environment::default()
     }
 }
 

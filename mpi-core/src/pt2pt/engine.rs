@@ -28,9 +28,11 @@ mod answers;
 mod counters;
 #[cfg(not(loom))]
 pub(crate) mod debugger;
+mod lost;
 mod place;
 mod sends;
 pub use counters::Counters;
+pub use lost::{failed, lost_peer};
 
 /// One VCI of one process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -654,25 +656,6 @@ fn all_in_use() -> Error {
         Class::NoMem,
         "all 33,554,432 requests are in use; complete or free some before starting more",
     )
-}
-
-/// The error of an operation whose other side is lost.
-pub fn lost_peer(peer: Peer, why: &str) -> Error {
-    Error::new(
-        Class::ProcFailed,
-        format!("process {peer} of the job is lost: {why}"),
-    )
-    .by_loss_of(peer)
-}
-
-/// The error of an operation that a transport can't carry out, most often since the other side is lost.
-#[cold]
-pub fn failed(error: LaneError) -> Error {
-    let made = Error::new(Class::ProcFailed, error.to_string());
-    match error {
-        LaneError::PeerLost(lost) => made.by_loss_of(lost.peer),
-        _ => made,
-    }
 }
 
 #[cold]
