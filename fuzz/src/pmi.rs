@@ -55,6 +55,10 @@ fn answer(server: &mut Server, action: Action, actions: &mut Vec<Action>) {
         }
         Action::Fence { pairs } => server.release(pairs, actions),
         Action::Still { rank, seconds } => server.report_wanted(rank, seconds > 3, actions),
+        Action::SpawnEnd { rank, number } => {
+            let why = (!number.is_empty()).then_some(&*number);
+            server.spawn_end(rank, why, actions);
+        }
         Action::Abort { .. } | Action::Ask { .. } | Action::Up { .. } => {}
         Action::Violation { detail, .. } => assert!(!detail.is_empty()),
     }

@@ -120,7 +120,7 @@ pub fn raise(error: Error, function: &'static str, on: On, args: &[(&'static str
         };
         match own {
             Some(comm) => fatal::abort_on(&comm.comm, class),
-            None => fatal::abort(class),
+            None => fatal::abort_by(class, &error),
         }
     }
     let code = match error.class() {

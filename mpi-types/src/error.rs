@@ -97,6 +97,7 @@ struct Body {
     class: Class,
     detail: String,
     origin: Option<u32>,
+    lost: Option<u32>,
 }
 
 /// The result of anything that can fail with an MPI error.
@@ -110,7 +111,34 @@ impl Error {
             class,
             detail: detail.into(),
             origin: None,
+            lost: None,
         }))
+    }
+
+    /// The same error with other words; `detail` gets the present ones.
+    #[cold]
+    pub fn reworded(mut self, detail: impl FnOnce(&str) -> String) -> Self {
+        self.0.detail = detail(&self.0.detail);
+        self
+    }
+
+    /// The same error, of another class.
+    #[cold]
+    pub fn of_class(mut self, class: Class) -> Self {
+        self.0.class = class;
+        self
+    }
+
+    /// The same error, caused by the loss of process `peer`.
+    #[cold]
+    pub fn by_loss_of(mut self, peer: u32) -> Self {
+        self.0.lost = Some(peer);
+        self
+    }
+
+    /// The process whose loss is the cause, if one is known to be.
+    pub fn lost(&self) -> Option<u32> {
+        self.0.lost
     }
 
     /// The same error, come up on an operation of `owner` (see `Request::owner`) rather than on what
@@ -149,3 +177,26 @@ impl fmt::Debug for Error {
 }
 
 impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lost_process_stays_when_class_and_words_change() {
+        let error = Error::new(Class::ProcFailedPending, "gone")
+            .by_loss_of(3)
+            .on(7);
+        let error = error
+            .reworded(|detail| format!("request 2: {detail}"))
+            .of_class(Class::ProcFailed);
+        assert_eq!((error.lost(), error.origin()), (Some(3), Some(7)));
+        assert_eq!(error.class(), Class::ProcFailed);
+        assert_eq!(error.detail(), "request 2: gone");
+        // The words alone say nothing.
+        assert_eq!(
+            Error::new(Class::ProcFailed, "process 3 is lost: gone").lost(),
+            None
+        );
+    }
+}

@@ -310,6 +310,15 @@ impl Client {
         self.link.spawn(spawn)
     }
 
+    /// Asks Weft's own launcher why a job that this process has spawned has ended, by the value of
+    /// [`crate::server::SPAWN_NUMBER`] in its request. Returns `None` if it has not ended before it connected.
+    ///
+    /// # Errors
+    /// The launcher doesn't answer.
+    pub fn spawn_end(&self, number: &str) -> Result<Option<String>, PmiError> {
+        self.link.spawn_end(number)
+    }
+
     /// Tells Weft's own launcher that this process waits and that nothing has happened for so many seconds; others
     /// are told nothing. Returns whether the process is to say what it waits for.
     ///

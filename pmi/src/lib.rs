@@ -42,4 +42,4 @@ pub use environment::{Launch, Version, detect};
 pub use error::PmiError;
 pub use limits::Limits;
 pub use process_set::ProcessSet;
-pub use spawn::{Command, Spawn};
+pub use spawn::{Command, SPAWN_KEYS, Spawn};

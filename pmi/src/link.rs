@@ -45,6 +45,11 @@ pub(crate) trait Link: Debug + Send + Sync {
     fn stands_still(&self, _seconds: u64) -> Result<bool, PmiError> {
         Ok(false)
     }
+    /// Asks why a spawned job has ended, by its [`crate::server::SPAWN_NUMBER`]. `None`: it has not, or the launcher
+    /// can't say.
+    fn spawn_end(&self, _number: &str) -> Result<Option<String>, PmiError> {
+        Ok(None)
+    }
     /// Asks for the end of the job; doesn't wait for other threads' exchanges.
     fn abort(&self, code: i32, message: &str) -> Result<(), PmiError>;
     /// Asks the launcher to end some ranks, a list of [`crate::ranks`]. A launcher that can't do this ends the job.

@@ -269,6 +269,18 @@ impl Link for Pmi1 {
         })
     }
 
+    fn spawn_end(&self, number: &str) -> Result<Option<String>, PmiError> {
+        // Another thread may be in a fence for long.
+        if !self.ours || !self.channel.is_free() {
+            return Ok(None);
+        }
+        let ask = format!("cmd=weft_spawn_end number={number}\n");
+        let answer = "weft_spawn_end_result";
+        self.exchange("weft_spawn_end", ask.as_bytes(), answer, |line| {
+            Ok(line.text("msg"))
+        })
+    }
+
     fn abort(&self, code: i32, message: &str) -> Result<(), PmiError> {
         let mut line = format!("cmd=abort exitcode={code} message=").into_bytes();
         line.extend(wire::escape(message.as_bytes()));

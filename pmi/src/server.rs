@@ -53,6 +53,13 @@ pub enum Action {
         /// How long nothing has happened.
         seconds: u64,
     },
+    /// `rank` asks whether a job that it has spawned has ended; [`Server::spawn_end`] takes the answer.
+    SpawnEnd {
+        /// Who asks.
+        rank: usize,
+        /// The value of [`SPAWN_NUMBER`] in the job's request.
+        number: String,
+    },
     /// `rank` sent something that is not the protocol and can't be answered.
     Violation {
         /// Who sent it.
@@ -73,6 +80,9 @@ pub enum Action {
         line: Vec<u8>,
     },
 }
+
+/// The key in [`Spawn::preput`] by which a rank tells its spawned jobs apart.
+pub const SPAWN_NUMBER: &str = "weft-spawn-number";
 
 /// The key under which the server of Weft's launcher says that a rank was ended by `MPI_Abort`.
 pub fn aborted_key(rank: u32) -> String {
@@ -187,6 +197,17 @@ impl Server {
     pub fn report_wanted(&self, rank: usize, wanted: bool, actions: &mut Vec<Action>) {
         let text = format!("cmd=weft_still_result rc=0 report={}", u8::from(wanted));
         reply(actions, rank, &text);
+    }
+
+    /// Answers [`Action::SpawnEnd`] with the reason why the job has ended, or `None` while it is not known to have.
+    pub fn spawn_end(&self, rank: usize, why: Option<&str>, actions: &mut Vec<Action>) {
+        match why {
+            Some(why) => {
+                let why = escape(why.as_bytes());
+                reply_with(actions, rank, "cmd=weft_spawn_end_result rc=0 msg=", &why);
+            }
+            None => reply(actions, rank, "cmd=weft_spawn_end_result rc=0"),
+        }
     }
 
     /// Which of the commands a rank runs.
@@ -307,6 +328,10 @@ impl Server {
             b"weft_still" => actions.push(Action::Still {
                 rank,
                 seconds: line.number("seconds").unwrap_or(0),
+            }),
+            b"weft_spawn_end" => actions.push(Action::SpawnEnd {
+                rank,
+                number: line.text("number").unwrap_or_default(),
             }),
             b"finalize" => {
                 self.ranks[rank].stage = Stage::Finalized;

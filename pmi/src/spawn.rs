@@ -81,6 +81,10 @@ impl Command {
     }
 }
 
+/// Keys of a command's Info that Weft's launcher passes on to its processes for `MPI_INFO_ENV`, and the variables that have
+/// their values.
+pub const SPAWN_KEYS: [(&str, &str); 2] = [("soft", "WEFT_APP_SOFT"), ("file", "WEFT_APP_FILE")];
+
 /// A job to be started.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Spawn {

@@ -17,11 +17,13 @@ use super::tell_team;
 use mpi_core::comm::{Comm, ContextId, Purpose};
 use mpi_core::error::{Class, Error, Result};
 use mpi_core::group::Group;
-use mpi_core::process::Process;
+use mpi_core::process::loan::Loan;
 use mpi_core::process::notes::Awaited;
+use mpi_core::process::{Destination, Process, Source};
+use mpi_core::vci::Mode;
 use mpi_sched::Team;
 
-/// How long members wait for the first one before they print a message.
+/// How long members wait for the first one, and leaders for each other, before they print a message.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Words of the program's string that travel with a call, for members that have given another one.
@@ -78,7 +80,19 @@ pub fn create_from_group(process: &Process, group: &Group, text: &[u8]) -> Resul
         [told[0], told[1]] = [process.new_context().to_bits(), name.check];
         told[2..].copy_from_slice(&to_words(text));
     } else {
-        await_first(process, &meeting, &name, text)?;
+        Wait::for_first(process, &meeting, &name).until_sent(&text_of, &|others| {
+            let others = match others {
+                "" => String::new(),
+                others => format!(" Other members have called it with {others}."),
+            };
+            format!(
+                "MPI_Comm_create_from_group with stringtag '{}' for the group's first member, process {}.{others} All {} \
+                 members must call it with the same stringtag and group.",
+                String::from_utf8_lossy(text),
+                group.peer(0),
+                group.size(),
+            )
+        })?;
     }
     let team = Team::all(place, group.size());
     tell_team(
@@ -116,45 +130,77 @@ fn text_of(message: &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(&text[..end.unwrap_or(text.len())]).into_owned())
 }
 
-/// Waits until the call's message has come, or a member is lost. Members with another string would wait forever, so
-/// after a while this rank prints its own string and those of other members.
-fn await_first(process: &Process, meeting: &Comm, name: &Name, text: &[u8]) -> Result<()> {
-    let group = meeting.local();
-    let (vci, first, began) = (meeting.vci(), group.peer(0), process.clock().now());
-    let unexpected = || process.unexpected_in(vci, meeting.context(), Purpose::Creation);
-    let note = process.note(Awaited::Creation { first }, vci, std::iter::once(first));
-    let mut has_said = false;
-    process.wait_despite_loss(vci, || {
-        let found = unexpected()?;
-        if found.iter().any(|(tag, _)| *tag == name.tag as i32) {
-            return Ok(Some(()));
+/// A wait for a message whose sender may have given another string, and then never sends it.
+struct Wait<'a> {
+    process: &'a Process,
+    meeting: &'a Comm,
+    tag: u32,
+    /// The process that sends the message.
+    sender: u32,
+    note: Awaited,
+}
+
+impl<'a> Wait<'a> {
+    fn for_first(process: &'a Process, meeting: &'a Comm, name: &Name) -> Wait<'a> {
+        let first = meeting.local().peer(0);
+        Wait {
+            process,
+            meeting,
+            tag: name.tag,
+            sender: first,
+            note: Awaited::Creation { first },
         }
-        let is_lost = process.loss_among(|peer| group.rank_of(peer).is_some());
-        if !has_said && process.clock().now().saturating_sub(began) > PATIENCE {
-            has_said = true;
-            let mut others: Vec<String> = found
-                .iter()
-                .filter_map(|(_, message)| Some(format!("'{}'", text_of(message)?)))
-                .collect();
-            others.dedup();
-            let others = match others.is_empty() {
-                true => String::new(),
-                false => format!(" Other members have called it with {}.", others.join(", ")),
-            };
-            eprintln!(
-                "Weft: process {} has waited {} s in MPI_Comm_create_from_group with stringtag '{}' for the group's first \
-                 member, process {first}.{others} All {} members must call it with the same stringtag and group.",
-                process.me(),
-                PATIENCE.as_secs(),
-                String::from_utf8_lossy(text),
-                group.size(),
-            );
+    }
+
+    fn for_leader(process: &'a Process, meeting: &'a Comm, name: &Name, leader: u32) -> Wait<'a> {
+        Wait {
+            process,
+            meeting,
+            tag: name.tag,
+            sender: leader,
+            note: Awaited::Leader { leader },
         }
-        // The receive that follows raises the loss, if it affects the call.
-        Ok(is_lost.map(|_| ()))
-    })?;
-    drop(note);
-    Ok(())
+    }
+
+    /// Waits until the message has come, or a member is lost. Members with another string would wait forever, so after
+    /// a while this rank prints what `explain` makes of the strings that `text_of` finds in other members' messages.
+    fn until_sent(
+        &self,
+        text_of: &dyn Fn(&[u8]) -> Option<String>,
+        explain: &dyn Fn(&str) -> String,
+    ) -> Result<()> {
+        let (process, meeting) = (self.process, self.meeting);
+        let group = meeting.local();
+        let (vci, began) = (meeting.vci(), process.clock().now());
+        let unexpected = || process.unexpected_in(vci, meeting.context(), Purpose::Creation);
+        let note = process.note(self.note, vci, std::iter::once(self.sender));
+        let mut has_said = false;
+        process.wait_despite_loss(vci, || {
+            let found = unexpected()?;
+            if found.iter().any(|(tag, _)| *tag == self.tag as i32) {
+                return Ok(Some(()));
+            }
+            let is_lost = process.loss_among(|peer| group.rank_of(peer).is_some());
+            if !has_said && process.clock().now().saturating_sub(began) > PATIENCE {
+                has_said = true;
+                let mut others: Vec<String> = found
+                    .iter()
+                    .filter_map(|(_, message)| Some(format!("'{}'", text_of(message)?)))
+                    .collect();
+                others.dedup();
+                eprintln!(
+                    "Weft: process {} has waited {} s in {}",
+                    process.me(),
+                    PATIENCE.as_secs(),
+                    explain(&others.join(", ")),
+                );
+            }
+            // The receive that follows raises the loss, if it affects the call.
+            Ok(is_lost.map(|_| ()))
+        })?;
+        drop(note);
+        Ok(())
+    }
 }
 
 /// Joins two groups by an intercommunicator (`MPI_Intercomm_create_from_groups`), called by all members
@@ -174,31 +220,125 @@ pub fn create_intercomm_from_groups(
     let Some(remote) = remote else {
         return introduce(process, &within, leader, None)?.join(process, &within);
     };
-    let met = remote.and_then(|(group, rank)| meet(process, group.peer(rank), text));
+    let met = remote.and_then(|(group, rank)| Meeting::begin(process, group.peer(rank), text));
     let bridge = match &met {
-        Ok((comm, rank, tag)) => Ok(Bridge {
-            comm,
-            rank: *rank,
-            tag: *tag,
+        Ok(met) => Ok(Bridge {
+            comm: &met.comm,
+            rank: 1 - met.comm.rank(),
+            tag: met.name.tag,
         }),
         Err(error) => Err(error.clone()),
     };
     introduce(process, &within, leader, Some(bridge))?.join(process, &within)
 }
 
-/// Where two leaders meet: the communicator of both, the other's rank there, and a tag.
-fn meet(process: &Process, other: u32, text: &[u8]) -> Result<(Comm, u32, u32)> {
-    let me = process.me();
-    if other == me {
-        let why = "remote_leader is this process itself; it must be in the other group";
-        return Err(Error::new(Class::Rank, why));
+/// Where two leaders meet.
+struct Meeting {
+    /// The communicator of both, the process with the lower number first.
+    comm: Comm,
+    name: Name,
+}
+
+/// The first message of a leader to the other: a checksum, [`Name::check`] and the beginning of its string.
+type Greeting = [u64; 2 + TEXT];
+
+impl Meeting {
+    /// Meets the leader `other`, which has given the same string.
+    fn begin(process: &Process, other: u32, text: &[u8]) -> Result<Meeting> {
+        let me = process.me();
+        if other == me {
+            let why = "remote_leader is this process itself; it must be in the other group";
+            return Err(Error::new(Class::Rank, why));
+        }
+        let both = [me.min(other), me.max(other)];
+        let context = ContextId::new(both[0], 1).within();
+        let place = u32::from(me > other);
+        let meeting = Meeting {
+            comm: Comm::new(context, Group::from_peers(&both)?, place),
+            name: Name::new(both.into_iter(), text),
+        };
+        meeting.greet(process, other, text)?;
+        Ok(meeting)
     }
-    let both = [me.min(other), me.max(other)];
-    let context = ContextId::new(both[0], 1).within();
-    let place = u32::from(me > other);
-    let comm = Comm::new(context, Group::from_peers(&both)?, place);
-    let name = Name::new(both.into_iter(), text);
-    Ok((comm, 1 - place, name.tag))
+
+    /// Exchanges greetings. A leader that waits for the other's can say which string the other has given instead.
+    fn greet(&self, process: &Process, other: u32, text: &[u8]) -> Result<()> {
+        let (comm, name) = (&self.comm, &self.name);
+        let (vci, context) = (comm.vci(), comm.context().of(Purpose::Creation));
+        let to = Destination {
+            peer: other,
+            vci,
+            context,
+            rank: comm.rank() as i32,
+            tag: name.tag as i32,
+            owner: 0,
+        };
+        let from = Source {
+            context,
+            rank: 1 - comm.rank() as i32,
+            tag: name.tag as i32,
+            owner: 0,
+            peer: other,
+        };
+        let own = Box::new(greeting(process.me(), name.check, text));
+        let sent = Loan::send(own, |buffer| {
+            process.isend(vci, &to, buffer, Mode::Standard)
+        })?;
+        let theirs = |message: &[u8]| text_of_greeting(other, message);
+        let waited =
+            Wait::for_leader(process, comm, name, other).until_sent(&theirs, &|given| {
+                let given = match given {
+                    "" => String::new(),
+                    given => format!(" It has called it with {given}."),
+                };
+                format!(
+                    "MPI_Intercomm_create_from_groups with stringtag '{}' for the other group's leader, process {other}.\
+                     {given} All members of both groups must call it with the same stringtag, and their leaders must \
+                     name each other.",
+                    String::from_utf8_lossy(text),
+                )
+            });
+        let received = waited.and_then(|()| {
+            let post = |buffer| process.irecv(vci, &from, buffer);
+            Loan::new(Box::<Greeting>::default(), post)?.wait(process)
+        });
+        match (received, sent) {
+            (Ok(greeting), sent) => {
+                sent.map_or(Ok(()), |sent| sent.wait(process).map(drop))?;
+                name.verify(greeting[1])
+            }
+            (Err(error), sent) => {
+                sent.map_or(Ok(()), |sent| sent.end(process).map(drop))?;
+                Err(error)
+            }
+        }
+    }
+}
+
+fn greeting(sender: u32, check: u64, text: &[u8]) -> Greeting {
+    let mut words = [0; 2 + TEXT];
+    words[1] = check;
+    words[2..].copy_from_slice(&to_words(text));
+    words[0] = checksum(sender, &words[1..]);
+    words
+}
+
+/// Tells a greeting of a process from other messages between leaders.
+fn checksum(sender: u32, words: &[u64]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (sender, words).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Returns the string in a greeting of `sender`.
+fn text_of_greeting(sender: u32, message: &[u8]) -> Option<String> {
+    let (words, rest) = message.as_chunks::<8>();
+    let words: Vec<u64> = words.iter().copied().map(u64::from_ne_bytes).collect();
+    let (first, others) = words.split_first()?;
+    let is_greeting = rest.is_empty()
+        && words.len() == size_of::<Greeting>() / size_of::<u64>()
+        && *first == checksum(sender, others);
+    is_greeting.then(|| text_of(message))?
 }
 
 #[cfg(test)]
@@ -217,6 +357,17 @@ mod tests {
             assert_eq!(text_of(&bytes).unwrap(), seen);
         }
         assert_eq!(text_of(&[0; 16]), None);
+    }
+
+    #[test]
+    fn greetings_are_told_from_other_messages() {
+        let words = greeting(3, 7, b"model");
+        let bytes: Vec<u8> = words.into_iter().flat_map(u64::to_ne_bytes).collect();
+        assert_eq!(text_of_greeting(3, &bytes).unwrap(), "model");
+        assert_eq!(text_of_greeting(4, &bytes), None);
+        assert_eq!(text_of_greeting(3, &bytes[8..]), None);
+        assert_eq!(text_of_greeting(3, &[]), None);
+        assert_eq!(text_of_greeting(3, &[&bytes[..], &[0; 8]].concat()), None);
     }
 
     #[test]

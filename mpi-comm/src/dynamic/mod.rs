@@ -98,7 +98,11 @@ pub fn tell_result(
                 (class.unwrap_or(0) as u64 + 1, error.detail().as_bytes())
             }
         };
-        words.extend([status, bytes.len() as u64]);
+        // No job has the number 0.
+        let lost = own.as_ref().err().and_then(Error::lost);
+        let lost = lost.map(|peer| process.foreign().identity(peer));
+        let (job, rank) = lost.map_or((0, 0), |lost| (lost.job, lost.rank));
+        words.extend([status, bytes.len() as u64, job, rank.into()]);
         words.extend(bytes.chunks(8).map(|chunk| {
             let mut word = [0; 8];
             word[..chunk.len()].copy_from_slice(chunk);
@@ -109,7 +113,7 @@ pub fn tell_result(
     if let Some(Err(error)) = own {
         return Err(error);
     }
-    let [status, len, ref rest @ ..] = words[..] else {
+    let [status, len, job, rank, ref rest @ ..] = words[..] else {
         return Err(Error::new(Class::Intern, "the root told nothing"));
     };
     let mut bytes: Vec<u8> = rest.iter().flat_map(|word| word.to_ne_bytes()).collect();
@@ -119,7 +123,13 @@ pub fn tell_result(
         Some(class) => {
             let class = TOLD.get(class as usize).copied().unwrap_or(Class::Other);
             let why = String::from_utf8_lossy(&bytes).into_owned();
-            Err(Error::new(class, format!("at the root: {why}")))
+            let error = Error::new(class, format!("at the root: {why}"));
+            let lost = u32::try_from(rank).ok().filter(|_| job != 0);
+            let lost = lost.and_then(|rank| process.foreign().find(Identity { job, rank }));
+            Err(match lost {
+                Some(peer) => error.by_loss_of(peer),
+                None => error,
+            })
         }
     }
 }

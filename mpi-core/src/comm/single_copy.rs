@@ -5,6 +5,7 @@ use netmod::LaneError;
 use crate::comm::Comm;
 use crate::error::{Class, Error, Result};
 use crate::process::Process;
+use crate::pt2pt::engine::failed;
 
 /// Copies `len` bytes between `local` and the memory of a member of this node at `address`.
 ///
@@ -41,10 +42,9 @@ pub unsafe fn copy(
             );
         }
         if matches!(error, LaneError::PeerLost(_)) {
-            return Error::new(
-                Class::ProcFailed,
-                format!("{len} bytes at {address:#x} of rank {rank} can't be reached: {error}"),
-            );
+            return failed(error).reworded(|why| {
+                format!("{len} bytes at {address:#x} of rank {rank} can't be reached: {why}")
+            });
         }
         Error::new(
             Class::RmaRange,

@@ -58,7 +58,7 @@ enum Matching {
     /// All that is to be known.
     Found,
     /// It can't be received from.
-    Failed(Class, String),
+    Failed(Error),
 }
 
 struct Announced {
@@ -195,16 +195,14 @@ impl PartitionedReceive {
             }
             if let Matching::Open(loan) = std::mem::replace(&mut *matching, Matching::Found) {
                 let (words, error) = loan.take(process)?;
-                if let Some((class, why)) = self.note(&words, error) {
-                    *matching = Matching::Failed(class, why);
+                if let Some(why) = self.note(&words, error) {
+                    *matching = Matching::Failed(why);
                 }
             }
         }
         match (&*matching, self.announced.get()) {
-            (Matching::Failed(class, why), _) => {
-                self.failed
-                    .lock()
-                    .get_or_insert(Error::new(*class, why.clone()));
+            (Matching::Failed(why), _) => {
+                self.failed.lock().get_or_insert(why.clone());
             }
             (_, Some(announced)) => self.post_groups(process, announced)?,
             (_, None) => {}
@@ -215,16 +213,16 @@ impl PartitionedReceive {
     }
 
     /// Takes note of what the sender has announced; why that can't be received.
-    fn note(&self, words: &[u64; WORDS], error: Option<Error>) -> Option<(Class, String)> {
-        if let Some(error) = error {
-            return Some((error.class(), error.detail().to_string()));
+    fn note(&self, words: &[u64; WORDS], error: Option<Error>) -> Option<Error> {
+        if error.is_some() {
+            return error;
         }
         let Some(plan) = Plan::from_words(words) else {
             let why = format!(
                 "rank {} announced a partitioned send of a form that is not known",
                 self.rank
             );
-            return Some((Class::Other, why));
+            return Some(Error::new(Class::Other, why));
         };
         let datatype = &self.data.datatype;
         let fits = plan.total <= self.data.total();

@@ -212,12 +212,13 @@ impl Process {
             request.owner()
         };
         let loss = self.judge()?.loss_for_any(self, owner)?;
-        let why = format!(
-            "{}, which the message may have been to come from; the receive waits on: acknowledge the loss \
-             (MPIX_Comm_ack_failed) and wait again, or cancel it",
-            loss.detail()
-        );
-        Some(Error::new(Class::ProcFailedPending, why).on(owner))
+        let error = loss.of_class(Class::ProcFailedPending).reworded(|loss| {
+            format!(
+                "{loss}, which the message may have been to come from; the receive waits on: acknowledge the loss \
+                 (MPIX_Comm_ack_failed) and wait again, or cancel it"
+            )
+        });
+        Some(error.on(owner))
     }
 
     /// As [`Process::interruption`], where most often nothing is lost.

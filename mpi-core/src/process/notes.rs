@@ -43,6 +43,11 @@ pub enum Awaited {
         /// The process of the first member.
         first: Peer,
     },
+    /// That the leader of the other group makes an intercommunicator with this one's.
+    Leader {
+        /// The process of that leader.
+        leader: Peer,
+    },
     /// Others in a collective.
     Collective(Round),
 }
@@ -94,6 +99,12 @@ impl fmt::Display for Awaited {
                 write!(
                     f,
                     "MPI_Comm_create_from_group: waits for the first member of the group (process {first})"
+                )
+            }
+            Awaited::Leader { leader } => {
+                write!(
+                    f,
+                    "MPI_Intercomm_create_from_groups: waits for the leader of the other group (process {leader})"
                 )
             }
             Awaited::Collective(Round {

@@ -96,7 +96,7 @@ impl Process {
             return Ok(());
         }
         self.finish(id)?;
-        Err(Error::new(Class::ProcFailed, error.detail()))
+        Err(error.of_class(Class::ProcFailed))
     }
 
     /// Waits until `done` yields a value. It is called again after each round of progress on `vci` (and, now and then,

@@ -28,9 +28,11 @@ mod answers;
 mod counters;
 #[cfg(not(loom))]
 pub(crate) mod debugger;
+mod lost;
 mod place;
 mod sends;
 pub use counters::Counters;
+pub use lost::{failed, lost_peer};
 
 /// One VCI of one process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -632,7 +634,7 @@ impl Sink for Engine {
                 Error::new(Class::Buffer, LaneError::BadMemory(bad).to_string()),
             ),
             Err(error @ LaneError::PeerLost(_)) => {
-                self.fail(id, Error::new(Class::ProcFailed, error.to_string()));
+                self.fail(id, failed(error));
             }
         }
     }
@@ -653,14 +655,6 @@ fn all_in_use() -> Error {
     Error::new(
         Class::NoMem,
         "all 33,554,432 requests are in use; complete or free some before starting more",
-    )
-}
-
-/// The error of an operation whose other side is lost.
-pub fn lost_peer(peer: Peer, why: &str) -> Error {
-    Error::new(
-        Class::ProcFailed,
-        format!("process {peer} of the job is lost: {why}"),
     )
 }
 

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 
 use crate::error::{Class, Error};
 use crate::pt2pt::buffer::Buffer;
-use crate::pt2pt::engine::{Address, Engine};
+use crate::pt2pt::engine::{Address, Engine, failed};
 use crate::pt2pt::request::{RequestId, Status};
 
 /// Tokens with this bit are of this module, others are the numbers of requests.
@@ -330,11 +330,6 @@ impl Access {
             buffer.write(0, data);
         }
     }
-}
-
-/// The error of an operation that can't be carried out.
-pub(crate) fn failed(error: LaneError) -> Error {
-    Error::new(Class::ProcFailed, error.to_string())
 }
 
 /// The error of atomics that a transport refuses though it said that it can.

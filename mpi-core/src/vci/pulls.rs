@@ -5,9 +5,8 @@
 use netmod::{LaneError, Lost, NoPipe, Pipe, Pulled, Pushed, Reading, RemoteAddr, Source, Wish};
 
 use super::{VciState, bad_memory};
-use crate::error::{Class, Error};
 use crate::pt2pt::buffer::Buffer;
-use crate::pt2pt::engine::{Action, Address, Engine, probe_status};
+use crate::pt2pt::engine::{Action, Address, Engine, failed, probe_status};
 use crate::pt2pt::request::{RequestId, Role};
 use crate::pt2pt::wire::{self, Control, Key, Name, PacketKind, Rts, Trailer};
 use netmod_kit::usable::Access;
@@ -215,20 +214,18 @@ impl VciState {
     /// The other side of a transfer is lost, or can't be relied on.
     #[cold]
     fn end_transfer(&mut self, with: Address, request: Name, error: LaneError) {
-        let why = error.to_string();
         if let Some(id) = request.id()
             && self.engine.records.named(request).is_some()
         {
             self.withdraw(with, id);
-            self.engine
-                .fail(id, Error::new(Class::ProcFailed, why.clone()));
+            self.engine.fail(id, failed(error.clone()));
         }
         let (peer, why) = match error {
             LaneError::PeerLost(lost) => {
                 let Lost { peer, why } = *lost;
                 (peer, why)
             }
-            _ => (with.peer, why),
+            error => (with.peer, error.to_string()),
         };
         netmod::Sink::peer_lost(&mut self.engine, peer, why);
     }

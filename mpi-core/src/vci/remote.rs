@@ -7,7 +7,8 @@ use netmod::{Issued, LaneError, RemoteAddr, RemoteKey};
 use super::VciState;
 use crate::error::Result;
 use crate::pt2pt::engine::Address;
-use crate::pt2pt::operations::{Access, Act, Flight, Op, Ops, Run, Runs, failed};
+use crate::pt2pt::engine::failed;
+use crate::pt2pt::operations::{Access, Act, Flight, Op, Ops, Run, Runs};
 use crate::pt2pt::request::{RequestId, Role};
 
 /// What came of an access.

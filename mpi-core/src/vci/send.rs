@@ -8,9 +8,9 @@ use netmod::{LaneError, VciId};
 
 use super::pulls::Piped;
 use super::{OWN, Route, VciState};
-use crate::error::{Class, Error, Result};
+use crate::error::Result;
 use crate::pt2pt::buffer::Buffer;
-use crate::pt2pt::engine::{Action, Address};
+use crate::pt2pt::engine::{Action, Address, failed};
 use crate::pt2pt::flow::{Stream, cost};
 use crate::pt2pt::request::{RequestId, Role};
 use crate::pt2pt::wire::{self, Key, PacketKind, Trailer};
@@ -187,8 +187,7 @@ impl VciState {
         owner: u32,
         read: Option<bool>,
     ) -> Result<RequestId> {
-        self.route_index(to)
-            .map_err(|error| Error::new(Class::ProcFailed, error.to_string()))?;
+        self.route_index(to).map_err(failed)?;
         let id = self.engine.start(owner)?;
         if let Some((_, record)) = self.engine.records.find_renamed(id) {
             record.role = Role::Queued;

@@ -1,6 +1,7 @@
 //! Processes that come and go, and jobs that meet (MPI-3.1 chapter 10): ports, the sockets between their roots,
 //! transports for a connection, and what is asked of the launcher. How jobs are connected is mpi-comm's (`dynamic`).
 
+pub mod client;
 pub mod join;
 pub mod opener;
 pub mod ports;

@@ -2,8 +2,7 @@
 //!
 //! Both ends prove the secret by challenge and response (`netmod_kit::admission`). Their messages are then sealed: they
 //! have the secrets of transports. Connections that prove nothing occupy a bounded number of slots. Only
-//! `MPI_Comm_accept` serves connections, so a client whose connection is dropped for a newer one, or finds no space in
-//! the kernel's queue, tries again for a while.
+//! `MPI_Comm_accept` serves connections. The other end is [`client`](super::client).
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,10 +10,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
-use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
-use netmod_kit::admission::handshake::CHALLENGE;
-use netmod_kit::admission::{Accepted, Admitted, Initiator, Pending, Protocol, Role, Secret};
+use netmod_kit::admission::{Accepted, Admitted, Pending, Protocol, Role, Secret};
 use parking_lot::Mutex;
 use pmi::port_name::{self, PortName};
 
@@ -22,7 +19,7 @@ use super::socket::{Call, Patience, SealedSocket, Socket};
 use crate::settings;
 
 /// The handshake on a port. Its context says what the connection is for.
-const PROTOCOL: Protocol = Protocol::new(port_name::LABEL, 1);
+pub(super) const PROTOCOL: Protocol = Protocol::new(port_name::LABEL, 1);
 /// Unproved connections of a port, at most.
 const SLOTS: usize = 64;
 /// Time that a client has to prove the secret.
@@ -30,13 +27,9 @@ const DUE: Duration = Duration::from_secs(10);
 /// Connections that the kernel keeps for a port whose process is not in `MPI_Comm_accept`.
 const BACKLOG: libc::c_int = 1024;
 /// The frame of a port to the client that it accepts, which sends it back.
-const TAKEN: &[u8] = b"taken";
-/// Time that an address has to answer.
-const ANSWER: Duration = Duration::from_secs(5);
-/// Time for which a client tries again to be admitted by a port that does not answer or hangs up.
-const TRIES: Duration = Duration::from_secs(20);
-/// Time for which a client waits to be accepted if its Info doesn't say.
-const ACCEPTED: Duration = Duration::from_secs(180);
+pub(super) const TAKEN: &[u8] = b"taken";
+/// Time between two looks whether a job that was to connect has ended.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// The networks from which a port can be reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,7 +58,7 @@ struct Callers {
     is_short: bool,
 }
 
-fn failed(what: &str, error: &io::Error) -> Error {
+pub(super) fn failed(what: &str, error: &io::Error) -> Error {
     Error::new(Class::Port, format!("{what}: {error}"))
 }
 
@@ -169,14 +162,42 @@ impl Port {
         self.name.to_text(most)
     }
 
+    /// The addresses at which it listens, for people.
+    pub fn places(&self) -> String {
+        let addresses = self.name.addresses.iter();
+        let places = addresses.map(|one| SocketAddr::new(*one, self.name.port).to_string());
+        places.collect::<Vec<_>>().join(", ")
+    }
+
     /// Waits for a client that proves the secret.
     ///
     /// # Errors
-    /// The launcher says that the job that was to come has ended; a member of the call's communicator is lost.
+    /// A member of the call's communicator is lost.
     pub fn accept(&self, call: Call<'_>) -> Result<SealedSocket> {
+        self.accept_unless(call, &mut || None)
+    }
+
+    /// Waits for the processes of a job. `look_for_end`, which is called every second, returns the reason if there will
+    /// be none.
+    ///
+    /// # Errors
+    /// `MPI_ERR_SPAWN`: the job has ended, as its launcher says over the port, or `look_for_end`. A member of the
+    /// call's communicator is lost.
+    pub fn accept_unless(
+        &self,
+        call: Call<'_>,
+        look_for_end: &mut dyn FnMut() -> Option<String>,
+    ) -> Result<SealedSocket> {
         let mut patience = Patience::default();
+        let mut due = Instant::now() + LOOK;
         loop {
             let Some(admitted) = self.next_admitted() else {
+                if Instant::now() >= due {
+                    if let Some(why) = look_for_end() {
+                        return Err(Error::new(Class::Spawn, why));
+                    }
+                    due = Instant::now() + LOOK;
+                }
                 patience.wait(call, &self.descriptors())?;
                 continue;
             };
@@ -241,174 +262,9 @@ impl Port {
     }
 }
 
-/// How long `MPI_Comm_connect` waits for who accepts (MPI-4.1 section 11.4.3: a time of ours): as its Info says by
-/// `timeout` in seconds, a key of MPICH's, or 3 minutes.
-pub fn time_to_accept(info: Option<&Info>) -> Result<Duration> {
-    let told = match info {
-        Some(info) => info.get("timeout")?,
-        None => None,
-    };
-    let seconds = told.and_then(|told| std::str::from_utf8(&told).ok()?.trim().parse().ok());
-    Ok(seconds.map_or(ACCEPTED, Duration::from_secs))
-}
-
-/// Connects to the port of this name, and waits until it is accepted, at most for `within` if that is given.
-///
-/// # Errors
-/// `MPI_ERR_PORT`: the text is not a port's name or has no secret, the port is closed, or its process has not accepted
-/// the client in that time.
-pub fn connect(
-    call: Call<'_>,
-    name: &str,
-    node: u64,
-    within: Option<Duration>,
-) -> Result<SealedSocket> {
-    let wrong = |why: String| Error::new(Class::Port, why);
-    let name = PortName::parse(name).ok_or_else(|| {
-        // What is behind a slash may be the secret of a port whose name was cut off, or has a blank behind it.
-        let (begin, end) = name.split_once('/').map_or((name, ""), |(begin, _)| (begin, "/..."));
-        wrong(format!(
-            "'{}{end}' is not the name of a port; pass the text of MPI_Open_port or MPI_Lookup_name unchanged",
-            begin.escape_debug()
-        ))
-    })?;
-    let secret = name.secret.as_deref().and_then(Secret::from_hex);
-    let secret = secret.ok_or_else(|| {
-        wrong(
-            "the port's name has no secret: the name server gives it only to jobs that may connect; give the name \
-             server and the mpiexec of both jobs a file with the same secret (-name-server-secret FILE), or run \
-             all three as the same user on the same host"
-                .to_owned(),
-        )
-    })?;
-    let began = Instant::now();
-    let client = Client {
-        call,
-        secret,
-        end: within.and_then(|time| began.checked_add(time)),
-    };
-    loop {
-        let mut reasons = Vec::new();
-        let mut may_succeed = false;
-        for address in in_order(&name, node) {
-            let at = SocketAddr::new(address, name.port);
-            match client.try_at(at)? {
-                Ok(socket) => return Ok(socket),
-                Err(Failure { why, is_final }) => {
-                    reasons.push(format!("{at}: {why}"));
-                    may_succeed |= !is_final;
-                }
-            }
-        }
-        let is_over = client.end.is_some_and(|end| Instant::now() >= end);
-        if !may_succeed || is_over || began.elapsed() > TRIES {
-            return Err(wrong(format!(
-                "the port can't be reached ({}); check that it is open and that its process is alive",
-                reasons.join("; ")
-            )));
-        }
-        let pause = Instant::now() + Duration::from_millis(20);
-        let mut patience = Patience::default();
-        while Instant::now() < pause {
-            patience.wait(call, &[])?;
-        }
-    }
-}
-
-/// The addresses in the order in which to try them: within a node its own first.
-fn in_order(name: &PortName, node: u64) -> Vec<IpAddr> {
-    let mut addresses = name.addresses.clone();
-    match name.node == node {
-        true => addresses.sort_by_key(|address| !address.is_loopback()),
-        // From another node a loopback address would reach a port of that node.
-        false => addresses.retain(|address| !address.is_loopback()),
-    }
-    addresses
-}
-
-/// A client that waits to be accepted.
-struct Client<'a> {
-    call: Call<'a>,
-    secret: Secret,
-    end: Option<Instant>,
-}
-
-/// Why a client was not accepted at an address.
-struct Failure {
-    why: String,
-    /// Whether another attempt would fail alike.
-    is_final: bool,
-}
-
-impl Client<'_> {
-    /// Connects to an address and waits to be accepted.
-    ///
-    /// # Errors
-    /// What ends the call: the time is up, or a process is lost.
-    fn try_at(&self, at: SocketAddr) -> Result<Result<SealedSocket, Failure>> {
-        let failure = |why: String, is_final| Ok(Err(Failure { why, is_final }));
-        let stream = match TcpStream::connect_timeout(&at, ANSWER) {
-            Ok(stream) => stream,
-            Err(error) => {
-                let is_final = error.kind() != io::ErrorKind::TimedOut;
-                return failure(error.to_string(), is_final);
-            }
-        };
-        let _ = stream.set_nodelay(true);
-        match self.introduce(Socket::new(OwnedFd::from(stream))) {
-            Ok(Some(socket)) => Ok(Ok(socket)),
-            Ok(None) => failure("another program listens there".to_owned(), true),
-            Err(error) if error.class() == Class::Other => {
-                failure(error.detail().to_owned(), false)
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Proves the secret and waits to be accepted. Returns `None` if the other end doesn't know it.
-    fn introduce(&self, socket: Socket) -> Result<Option<SealedSocket>> {
-        let begun = Initiator::new(&PROTOCOL, &[port_name::CLIENT], &self.secret);
-        let (initiator, hello) =
-            begun.map_err(|error| failed("can't draw a random number", &error))?;
-        let challenge = socket.send_and_receive_by(self.call, &hello, CHALLENGE, self.end)?;
-        let challenge = challenge.first_chunk::<CHALLENGE>();
-        let Some(Ok((proof, keys))) = challenge.map(|challenge| initiator.answer(challenge)) else {
-            return Ok(None);
-        };
-        socket.send_and_receive(self.call, &proof, 0)?;
-        let mut socket = SealedSocket::new(socket, &keys, Role::Initiator);
-        let told = socket.trade(self.call, None, true, self.end)?;
-        if told != TAKEN {
-            return Ok(None);
-        }
-        socket.trade(self.call, Some(TAKEN), false, None)?;
-        Ok(Some(socket))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_host_of_a_port_is_reached_by_its_own_address_first() {
-        let name = PortName {
-            secret: None,
-            node: 7,
-            port: 1,
-            addresses: ["10.0.0.1", "fd00::1", "127.0.0.1"]
-                .map(|one| one.parse().unwrap())
-                .into(),
-        };
-        let texts = |node| {
-            in_order(&name, node)
-                .iter()
-                .map(IpAddr::to_string)
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(texts(7), ["127.0.0.1", "10.0.0.1", "fd00::1"]);
-        assert_eq!(texts(8), ["10.0.0.1", "fd00::1"]);
-    }
 
     #[test]
     fn a_port_for_the_own_host_listens_at_its_own_address_only() {

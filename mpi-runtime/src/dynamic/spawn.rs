@@ -8,12 +8,14 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{Command as Program, Stdio};
+use std::process::{Child, Command as Program, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::dynamic::client;
 use crate::dynamic::opener::Transports;
-use crate::dynamic::ports::{self, Port, Reach};
+use crate::dynamic::ports::{Port, Reach};
 use crate::dynamic::socket::{Call, SealedSocket};
 use crate::settings;
 use mpi_comm::dynamic::{Link, meet};
@@ -21,7 +23,8 @@ use mpi_core::comm::Comm;
 use mpi_core::info::Info;
 use mpi_core::process::foreign::Pin;
 use mpi_core::{Class, Error, Result};
-use pmi::{Command, Spawn, names, words};
+use pmi::server::SPAWN_NUMBER;
+use pmi::{Command, SPAWN_KEYS, Spawn, names, words};
 
 use crate::handles::handler;
 use crate::lifecycle::runtime::Runtime;
@@ -35,6 +38,9 @@ const INITIAL_ERRHANDLER: &str = "mpi_initial_errhandler";
 /// Time that a launcher that has just been started has to read its options, which fit into a socket's buffer if they
 /// are below some 200 KB.
 const READ: Duration = Duration::from_secs(30);
+
+/// The number of the next spawned job ([`SPAWN_NUMBER`]).
+static NEXT: AtomicU64 = AtomicU64::new(0);
 
 fn failed(why: impl Into<String>) -> Error {
     Error::new(Class::Spawn, why.into())
@@ -82,7 +88,6 @@ pub fn command(
         );
         return Err(Error::new(Class::InfoValue, why));
     }
-    pairs.retain(|(key, _)| key != "file" && key != "soft");
     Ok(Command {
         program,
         args,
@@ -183,11 +188,25 @@ pub fn spawn(
     port_len: usize,
 ) -> Result<SealedSocket> {
     let port = Port::open_for_spawn(runtime.node, reach(runtime, &commands))?;
-    let spawn = Spawn {
+    let mut spawn = Spawn {
         commands,
         preput: vec![(PARENT.to_owned(), port.name(port_len))],
     };
+    let call = Call {
+        process: &runtime.process,
+        comm,
+    };
     if runtime.pmi.is_launched() {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed).to_string();
+        if is_launcher_ours() {
+            spawn.preput.push((SPAWN_NUMBER.to_owned(), number.clone()));
+        } else {
+            // They have been carried out; Weft's launcher passes them on for MPI_INFO_ENV.
+            let infos = spawn.commands.iter_mut().map(|one| &mut one.info);
+            infos.for_each(|info| {
+                info.retain(|(key, _)| SPAWN_KEYS.iter().all(|(own, _)| key != own))
+            });
+        }
         runtime.pmi.spawn(&spawn).map_err(|error| {
             let names: Vec<_> = spawn
                 .commands
@@ -199,13 +218,27 @@ pub fn spawn(
                 names.join("', '")
             ))
         })?;
+        port.accept_unless(call, &mut || runtime.pmi.spawn_end(&number).ok().flatten())
     } else {
-        start_launcher(&spawn)?;
+        let mut launcher = start_launcher(&spawn)?;
+        let mut has_ended = false;
+        port.accept_unless(call, &mut || {
+            // A process may have connected just before; it has until the next look.
+            if has_ended {
+                return Some(format!(
+                    "the spawned job's launcher has ended, and no process of the job has reached this one at {}",
+                    port.places()
+                ));
+            }
+            has_ended = matches!(launcher.try_wait(), Ok(Some(_)));
+            None
+        })
     }
-    port.accept(Call {
-        process: &runtime.process,
-        comm,
-    })
+}
+
+/// Whether this process was started by Weft's mpiexec.
+fn is_launcher_ours() -> bool {
+    settings::raw("WEFT_APP_SIZE").is_some()
 }
 
 /// Returns the networks from which spawned processes must reach the port.
@@ -217,8 +250,8 @@ fn reach(runtime: &Runtime, commands: &[Command]) -> Reach {
     }
     // A process without a launcher starts one on its own host.
     let stays = || {
-        // Set by our own launcher. Hydra ends a job that asks by PMI-2 for what it does not keep.
-        settings::raw("WEFT_APP_SIZE")?;
+        // Hydra ends a job that asks by PMI-2 for what it does not keep.
+        is_launcher_ours().then_some(())?;
         let network = runtime.pmi.preput(names::NETWORK).ok()??;
         Some(network == names::network()?)
     };
@@ -248,7 +281,7 @@ fn own_library() -> Option<PathBuf> {
 }
 
 /// Starts our own launcher for the processes that a program wants which has none.
-fn start_launcher(spawn: &Spawn) -> Result<()> {
+fn start_launcher(spawn: &Spawn) -> Result<Child> {
     let none = || {
         failed(
             "this process was started without a launcher, and Weft's mpiexec was not found beside the library; \
@@ -285,7 +318,7 @@ fn start_launcher(spawn: &Spawn) -> Result<()> {
     // It says one or the other, or ends.
     let _ = status.read_to_string(&mut word);
     match word.strip_prefix("no ") {
-        _ if word == "ok" => Ok(()),
+        _ if word == "ok" => Ok(child),
         Some(why) => {
             let _ = child.wait();
             Err(failed(why))
@@ -312,6 +345,11 @@ fn launcher_options(spawn: &Spawn) -> Result<Vec<OsString>> {
             words.push(":".into());
         }
         words.extend(["-n".into(), one.count.to_string().into()]);
+        for (key, variable) in SPAWN_KEYS {
+            if let Some(value) = one.info(key) {
+                words.extend(["-env".into(), variable.into(), words::protect(value)]);
+            }
+        }
         for (key, value) in &one.info {
             let option = match key.as_str() {
                 "wdir" | "wd" => "-wdir",
@@ -344,12 +382,12 @@ pub fn connect_with_parents(runtime: &Runtime) -> Result<(Comm, Vec<Pin>)> {
                  who called it",
             )
         })?;
-        // The parents wait for nothing else.
+        // The parents wait for nothing else, and answer at once.
         let call = Call {
             process: &runtime.process,
             comm: world,
         };
-        ports::connect(call, &name, runtime.node, None)
+        client::connect(call, &name, runtime.node, client::time_to_accept(None)?)
     });
     let link = socket.as_mut().map(|socket| match socket {
         Ok(socket) => Ok(socket as &mut dyn Link),
@@ -394,6 +432,7 @@ mod tests {
         let found = made(&info).unwrap();
         let os = |bytes: &[u8]| OsStr::from_bytes(bytes).to_owned();
         let expected = [
+            ("file", file.clone().into_os_string()),
             ("path", os(b"/own\xff")),
             ("wdir", os(b"/a\xfe")),
             ("host", os(b"h")),

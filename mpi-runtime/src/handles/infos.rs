@@ -60,14 +60,20 @@ fn start(words: Vec<Vec<u8>>, size: Option<u32>, thread_level: ThreadLevel) -> E
         command: words.next(),
         argv: words.collect(),
         maxprocs: size.map(command_size),
+        soft: spawn_key("WEFT_APP_SOFT"),
+        file: spawn_key("WEFT_APP_FILE"),
         host: Some(text::bytes(&identity::host())),
         arch: Some(std::env::consts::ARCH.into()),
         wdir: wdir.map(|wdir| wdir.into_os_string().into_vec()),
         mpi_initial_errhandler: Some(handler::initial_name()),
         mpi_memory_alloc_kinds: Some(MEMORY_KINDS),
         thread_level: Some(thread_level.name()),
-        ..Environment::default()
     }
+}
+
+/// A key of the `MPI_Comm_spawn` that has started this process, in which the launcher sets this variable.
+fn spawn_key(variable: &str) -> Option<Vec<u8>> {
+    std::env::var_os(variable).map(OsStringExt::into_vec)
 }
 
 /// How many of a job's processes run this one's command: as our launcher says, where others are taken to have one

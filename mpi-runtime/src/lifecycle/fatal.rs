@@ -9,6 +9,7 @@ use mpi_core::group::Group;
 use mpi_core::{Class, Error};
 
 use crate::lifecycle::library::LIBRARY;
+use crate::lifecycle::runtime::{self, Runtime};
 
 /// Whom to tell when this process ends the job; the first call counts.
 pub fn set_launcher(launcher: Arc<pmi::Client>) {
@@ -27,7 +28,20 @@ pub fn complain(text: &str) {
 
 /// Ends the job with `code`: tells the launcher, which ends the other processes.
 pub fn abort(code: c_int) -> ! {
-    end(code, None)
+    end(code, None, "")
+}
+
+/// Ends the job with `code` because of an error. If the error keeps a spawned process from being initialized, the
+/// launcher passes on the error's text to the process that waits for it in `MPI_Comm_spawn`.
+pub fn abort_by(code: c_int, error: &Error) -> ! {
+    let launcher = LIBRARY.launcher.get();
+    let has_met = |runtime: &Runtime| {
+        let parent = runtime.dynamic.parent.try_lock();
+        parent.is_none_or(|parent| parent.is_some())
+    };
+    let is_awaited =
+        launcher.is_some_and(|one| one.spawned()) && !runtime::running().is_some_and(has_met);
+    end(code, None, if is_awaited { error.detail() } else { "" })
 }
 
 /// Ends the processes of a communicator with `code`, or the whole job if the launcher ends jobs that lose a process
@@ -47,6 +61,7 @@ pub fn abort_on(comm: &Comm, code: c_int) -> ! {
     end(
         code,
         Some(&ranks).filter(|ranks| ranks.len() < size as usize),
+        "",
     )
 }
 
@@ -56,7 +71,7 @@ pub fn is_aborted(rank: u32) -> bool {
     launcher.is_some_and(|launcher| launcher.is_aborted(rank).unwrap_or(false))
 }
 
-fn end(code: c_int, ranks: Option<&Vec<u32>>) -> ! {
+fn end(code: c_int, ranks: Option<&Vec<u32>>, message: &str) -> ! {
     // SAFETY: `stdout` is the C library's own variable and always valid; what the program printed
     // shall not get lost.
     unsafe { libc::fflush(stdout) };
@@ -68,7 +83,7 @@ fn end(code: c_int, ranks: Option<&Vec<u32>>) -> ! {
         // A launcher that can't be told sees this process end without MPI_Finalize.
         let _ = match ranks {
             Some(ranks) => launcher.abort_some(code, ranks),
-            None => launcher.abort(code, ""),
+            None => launcher.abort(code, message),
         };
     }
     // SAFETY: ends the process at once: handlers of the program that expect a working MPI don't
@@ -82,23 +97,10 @@ pub fn with_cause(error: Error) -> Error {
     if error.class() != Class::ProcFailed {
         return error;
     }
-    // The text of a loss begins with the process.
-    let (_, rest) = error.detail().split_once("process ").unwrap_or_default();
-    let (peer, rest) = rest.split_once(' ').unwrap_or_default();
-    let is_loss = rest.starts_with("is lost: ") || rest.starts_with("of the job is lost: ");
-    let peer = Some(peer)
-        .filter(|_| is_loss)
-        .and_then(|peer| peer.parse().ok());
-    match peer.filter(|peer| is_aborted(*peer)) {
-        Some(peer) => {
-            let detail =
-                format!("process {peer} was ended by MPI_Abort on one of its communicators");
-            let aborted = Error::new(Class::ProcAborted, detail);
-            match error.origin() {
-                Some(owner) => aborted.on(owner),
-                None => aborted,
-            }
-        }
+    match error.lost().filter(|peer| is_aborted(*peer)) {
+        Some(peer) => error.of_class(Class::ProcAborted).reworded(|_| {
+            format!("process {peer} was ended by MPI_Abort on one of its communicators")
+        }),
         None => error,
     }
 }

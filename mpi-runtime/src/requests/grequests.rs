@@ -192,10 +192,7 @@ impl Generalized {
             ended = inside(|| first.calls.wait(&mut states));
         }
         for request in taken {
-            let ended = match &ended {
-                Ok(()) => Ok(()),
-                Err(error) => Err(Error::new(error.class(), error.detail())),
-            };
+            let ended = ended.clone();
             // Who waits for it has not let go of it.
             request.give_back(ended);
         }

@@ -2,7 +2,7 @@
 //! (section 3.7.5); and whether they are after one round of progress, of one request, too.
 
 use mpi_core::process::Vcis;
-use mpi_core::{Class, Error, Request, Result};
+use mpi_core::{Class, Request, Result};
 
 use crate::handles::predefined::MPI_Request;
 use crate::lifecycle::runtime::Runtime;
@@ -15,12 +15,8 @@ use crate::requests::interrupted;
 /// One of them doesn't exist; the text says which.
 pub fn name_all(runtime: &Runtime, requests: &[MPI_Request]) -> Result<Vec<Named>> {
     let name = |(index, request): (usize, &MPI_Request)| {
-        runtime.named(*request).map_err(|error| {
-            Error::new(
-                error.class(),
-                format!("array_of_requests[{index}]: {}", error.detail()),
-            )
-        })
+        let named = runtime.named(*request);
+        named.map_err(|error| error.reworded(|why| format!("array_of_requests[{index}]: {why}")))
     };
     requests.iter().enumerate().map(name).collect()
 }

@@ -53,14 +53,7 @@ pub fn start(runtime: &Runtime, request: MPI_Request) -> Result<()> {
 /// As for [`start`]; the text says which of them it is.
 pub fn start_all(runtime: &Runtime, all: &[MPI_Request]) -> Result<()> {
     let place = |index: usize, error: Error| {
-        let told = Error::new(
-            error.class(),
-            format!("array_of_requests[{index}]: {}", error.detail()),
-        );
-        match error.origin() {
-            Some(owner) => told.on(owner),
-            None => told,
-        }
+        error.reworded(|why| format!("array_of_requests[{index}]: {why}"))
     };
     for (index, request) in all.iter().enumerate() {
         startable(runtime, *request).map_err(|error| place(index, error))?;

@@ -336,6 +336,18 @@ const OWN: &[Variable] = &[
         help: "How many ranks of the job run this one's command, for `MPI_INFO_ENV`; mpiexec sets it.",
     },
     Variable {
+        name: "WEFT_APP_SOFT",
+        kind: "text",
+        default: "none",
+        help: "The key soft of the MPI_Comm_spawn that has started this rank, for `MPI_INFO_ENV`; mpiexec sets it.",
+    },
+    Variable {
+        name: "WEFT_APP_FILE",
+        kind: "path",
+        default: "none",
+        help: "The key file of the MPI_Comm_spawn that has started this rank, for `MPI_INFO_ENV`; mpiexec sets it.",
+    },
+    Variable {
         name: "WEFT_LOCAL_SIZE",
         kind: "count",
         default: "as the launcher tells",

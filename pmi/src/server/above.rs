@@ -30,6 +30,7 @@ const ITS: &[&[u8]] = &[
     b"lookup_name",
     b"spawn",
     b"weft_still",
+    b"weft_spawn_end",
 ];
 
 impl Server {

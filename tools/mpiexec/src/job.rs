@@ -506,6 +506,12 @@ impl Job {
                 actions.into_iter().for_each(|action| self.act(action));
             }
             Action::Still { rank, seconds } => self.hear_of_standstill(rank, seconds),
+            Action::SpawnEnd { rank, number } => {
+                let mut actions = Vec::new();
+                let why = self.offspring.end_of(rank, &number);
+                self.server.spawn_end(rank, why, &mut actions);
+                actions.into_iter().for_each(|action| self.act(action));
+            }
             Action::Violation { rank, detail } => {
                 let who = self.name(rank);
                 let text = format!(

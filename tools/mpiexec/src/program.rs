@@ -6,6 +6,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use pmi::SPAWN_KEYS;
+
 use crate::openmpi;
 use crate::options::{Inherit, Section};
 
@@ -136,6 +138,9 @@ pub fn environment(section: &Section) -> Vec<(OsString, OsString)> {
 
 /// Whether a variable tells of the job that *we* are part of; ranks must not believe it.
 fn is_of_a_launcher(name: &OsStr) -> bool {
+    if SPAWN_KEYS.iter().any(|(_, variable)| name == *variable) {
+        return true;
+    }
     let name = name.as_encoded_bytes();
     let of_pmix = name.starts_with(b"PMIX_") && !name.starts_with(b"PMIX_MCA_");
     of_pmix || name.starts_with(b"PMI_") || name.starts_with(b"OMPI_COMM_WORLD_")

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use netmod_kit::admission::{Protocol, Role, Sealed, Secret, handshake};
 use pmi::port_name::{self, PortName};
+use pmi::wire::escape;
 use pmi::words;
 
 use crate::hosts::place::Placement;
@@ -37,6 +38,8 @@ pub const OWN: &str = "spawn-hosts";
 pub const POOL: &str = "spawn-pool";
 /// How many of these are taken by others: a host and a number in each line.
 pub const USED: &str = "spawn-used";
+/// The command of the line on the descriptor for published names that says why the job has ended.
+const END: &[u8] = b"weft_end";
 /// The key of the port that the processes of a job spawned by Weft connect to.
 const PARENT: &str = "weft-parent";
 /// Time that an address has to answer.
@@ -90,35 +93,55 @@ impl Spawned {
         answer(self.status, &format!("no {why}"));
     }
 
-    /// Tells whoever waits for the job's processes to connect that there are none any more.
+    /// Tells whoever waits for the job's processes to connect that there are none any more: by its port, or by its
+    /// launcher if that is out of reach.
     pub fn tell_end(&self, why: &str) {
-        tell_end(&self.preput, why);
+        let why = ended(why);
+        let Err(unreached) = tell_end(&self.preput, &why) else {
+            return;
+        };
+        let Some(names) = self.names else { return };
+        let why = format!(
+            "{why}; the job's launcher can't reach the port of the process that spawned it ({unreached})"
+        );
+        let line = [b"cmd=", END, b" msg=", &escape(why.as_bytes()), b"\n"].concat();
+        // The launcher of a process that does not wait any more may be gone.
+        let _ = system::write(names, &line);
     }
 }
 
-/// Reports the end of a spawned job with these keys to the process that waits for its connection. Fails silently if the
-/// job has connected: the port is closed then.
-fn tell_end(preput: &[(String, String)], why: &str) {
+/// The error text of whoever waits for a job to connect that has ended.
+fn ended(why: &str) -> String {
+    let mut text = format!("the spawned job has ended before it called MPI_Init: {why}");
+    let cut = (0..=text.len().min(port_name::MAX_TEXT)).rfind(|at| text.is_char_boundary(*at));
+    text.truncate(cut.unwrap_or(0));
+    text
+}
+
+/// Reports the end of a spawned job with these keys to the process that waits for its connection.
+///
+/// # Errors
+/// The reasons why no address was reached: the job has connected and the port is closed, or is on another network.
+fn tell_end(preput: &[(String, String)], text: &str) -> Result<(), String> {
     let port = preput.iter().find(|one| one.0 == PARENT);
     let Some(port) = port.and_then(|(_, port)| PortName::parse(port)) else {
-        return;
+        return Ok(());
     };
     let Some(secret) = port.secret.as_deref().and_then(Secret::from_hex) else {
-        return;
+        return Ok(());
     };
-    let text = format!("the spawned job has ended before it called MPI_Init: {why}");
-    let most = text.len().min(port_name::MAX_TEXT);
-    let cut = (0..=most).rfind(|at| text.is_char_boundary(*at));
-    let text = &text.as_bytes()[..cut.unwrap_or(0)];
     // If the waiting process is on another host, no program behind a loopback address proves the secret.
     let mut addresses = port.addresses;
     addresses.sort_by_key(|address| !address.is_loopback());
+    let mut reasons = Vec::new();
     for address in addresses {
         let at = SocketAddr::new(address, port.port);
-        if tell_end_at(at, &secret, text).is_ok() {
-            return;
+        match tell_end_at(at, &secret, text.as_bytes()) {
+            Ok(()) => return Ok(()),
+            Err(error) => reasons.push(format!("{at}: {error}")),
         }
     }
+    Err(reasons.join("; "))
 }
 
 /// Proves the secret to a port, and says in one frame that the spawned job has ended.

@@ -224,6 +224,22 @@ fn a_signal_ends_a_job_of_which_few_ranks_have_been_started() {
 }
 
 #[test]
+fn a_signal_ends_a_job_of_whose_ranks_an_agent_has_started_few() {
+    let options = ["-bootstrap", "fork", "-hosts", "a:3000", "-n", "3000"];
+    let job = Watched::start(&options, "echo $$ >> $PIDS; exec sleep 1000");
+    job.pids(1);
+    let began = Instant::now();
+    job.running.signal("TERM");
+    let outcome = job.running.finish();
+    outcome.expect(128 + 15).says("received SIGTERM");
+    // The agent tells in time which ranks it has started.
+    let is_told = !outcome.err.contains("no other rank was running");
+    assert!(is_told, "{}", outcome.err);
+    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+    assert!(!outcome.err.contains("all 3000 ranks"), "{}", outcome.err);
+}
+
+#[test]
 fn a_signal_that_ends_the_launcher_ends_the_job() {
     for (name, number) in [("INT", 2), ("TERM", 15), ("HUP", 1)] {
         let job = Watched::start(

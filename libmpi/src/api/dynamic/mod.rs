@@ -8,10 +8,10 @@ use std::sync::Arc;
 use mpi_comm::dynamic::{Link, meet, part};
 use mpi_core::info::Info;
 use mpi_core::{Class, Error, Result};
-use mpi_runtime::dynamic::join;
 use mpi_runtime::dynamic::opener::Transports;
-use mpi_runtime::dynamic::ports::{self, Port};
+use mpi_runtime::dynamic::ports::Port;
 use mpi_runtime::dynamic::socket::Call;
+use mpi_runtime::dynamic::{client, join};
 use mpi_runtime::handles::comms::CommObject;
 use mpi_runtime::lifecycle::runtime::{Runtime, runtime};
 use mpi_runtime::settings::text;
@@ -172,8 +172,8 @@ pub unsafe fn comm_connect(
     let socket = (root == parent.comm.rank()).then(|| {
         // SAFETY: the caller's contract.
         let name = unsafe { string(port_name, "port_name")? };
-        let within = ports::time_to_accept(info)?;
-        ports::connect(call(runtime, &parent), &name, runtime.node, Some(within))
+        let within = client::time_to_accept(info)?;
+        client::connect(call(runtime, &parent), &name, runtime.node, within)
     });
     connect_groups(runtime, &parent, root, false, socket, newcomm)
 }

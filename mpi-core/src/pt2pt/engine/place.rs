@@ -6,7 +6,7 @@
 
 use netmod::{Header, IoVec, LaneError, MAX_IOVECS, Peer, Token};
 
-use super::{Address, Engine, PLACED, SCATTERED};
+use super::{Address, Engine, PLACED, SCATTERED, failed};
 use crate::error::{Class, Error};
 use crate::pt2pt::bad_memory::own_receive;
 use crate::pt2pt::request::{Record, RequestId, Role};
@@ -21,7 +21,7 @@ const SCATTERED_RUN: usize = 16 << 10;
 #[cold]
 fn not_written(record: &Record, error: LaneError) -> Error {
     let LaneError::BadMemory(bad) = error else {
-        return Error::new(Class::ProcFailed, error.to_string());
+        return failed(error);
     };
     // The transport knows only about where it was when it met the page.
     let address = match record.buffer.as_ptr() {

@@ -4,8 +4,8 @@
 
 use netmod::{LaneError, Peer};
 
-use super::{Action, Address, Engine, lost_peer};
-use crate::error::{Class, Error};
+use super::{Action, Address, Engine, failed, lost_peer};
+use crate::error::Error;
 use crate::pt2pt::context::Purpose;
 use crate::pt2pt::request::{Cancelled, Record, RequestId, Role, Status};
 use crate::pt2pt::{NOBODY, bad_memory};
@@ -113,7 +113,7 @@ impl Engine {
     pub(super) fn has_left(&mut self, id: RequestId, result: Result<(), LaneError>) {
         match result {
             Ok(()) => self.finish_send(id),
-            Err(error) => self.fail(id, Error::new(Class::ProcFailed, error.to_string())),
+            Err(error) => self.fail(id, failed(error)),
         }
     }
 

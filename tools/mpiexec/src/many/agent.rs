@@ -33,6 +33,8 @@ const FAREWELL: Duration = Duration::from_millis(1500);
 /// Time for the last words to the parent to leave.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
+/// Why an agent ends that has got a signal.
+const ASKED_TO_END: &str = "it was asked to end by a signal";
 /// The exit code of an agent that has failed; its parent knows why or is gone.
 const FAILED: u8 = 1;
 
@@ -81,6 +83,10 @@ struct Agent {
     left: bool,
     /// When to be gone, once that was asked for.
     quit: Option<Instant>,
+    /// What the parent has said while ranks were started.
+    early: Vec<Down>,
+    /// Whether a signal has asked this process to end while ranks were started.
+    is_asked_to_end: bool,
     /// What is known of the children's traffic, for those who count.
     notes: Vec<String>,
 }
@@ -163,6 +169,8 @@ impl Agent {
             stuck: false,
             left: false,
             quit: None,
+            early: Vec::new(),
+            is_asked_to_end: false,
             notes: Vec::new(),
             me,
         };
@@ -173,6 +181,14 @@ impl Agent {
         let mut entries: Vec<libc::pollfd> = Vec::new();
         let mut owners: Vec<Who> = Vec::new();
         let mut events = Vec::new();
+        for message in std::mem::take(&mut self.early) {
+            self.obey(message);
+        }
+        if self.is_asked_to_end {
+            return self.break_off(ASKED_TO_END);
+        }
+        self.reap(&mut events);
+        self.take(&mut events);
         loop {
             entries.clear();
             owners.clear();
@@ -192,7 +208,7 @@ impl Agent {
                 match who {
                     Who::Signals => {
                         if !self.handle_signals(&mut events) {
-                            return self.break_off("it was asked to end by a signal");
+                            return self.break_off(ASKED_TO_END);
                         }
                     }
                     Who::Parent => self.parent.read(),
@@ -269,6 +285,27 @@ impl Agent {
             }
             None => -1,
         }
+    }
+
+    /// Looks, while ranks are started, whether the job is to end: then the others need not be started.
+    fn is_to_end(&mut self) -> bool {
+        while let Some(signal) = self.signals.next() {
+            // Those who have ended are looked for later.
+            self.is_asked_to_end |= signal != libc::SIGCHLD;
+        }
+        self.parent.read();
+        let mut is_over = self.is_asked_to_end || !self.parent.is_open();
+        while let Ok(Some(message)) = self.parent.next::<Down>() {
+            is_over |= match &message {
+                Down::Signal { number, group } => {
+                    *group && [libc::SIGINT, libc::SIGTERM, libc::SIGHUP].contains(number)
+                }
+                Down::Kill {} | Down::Quit {} => true,
+                _ => false,
+            };
+            self.early.push(message);
+        }
+        is_over
     }
 
     /// Handles signals; `false` if this process is to end.

@@ -399,6 +399,10 @@ impl Root {
                     if state.ending.is_none() {
                         state.pid = Some(pid);
                         self.running += 1;
+                        // The job has been ended while its ranks were started.
+                        if let Some(cause) = &mut self.cause {
+                            cause.add(rank);
+                        }
                     }
                 }
                 self.tell_debuggers();
@@ -493,6 +497,12 @@ impl Root {
                 actions.into_iter().for_each(|action| self.act(action));
             }
             Action::Still { rank, seconds } => self.hear_of_standstill(rank, seconds),
+            Action::SpawnEnd { rank, number } => {
+                let mut actions = Vec::new();
+                let why = self.offspring.end_of(rank, &number);
+                self.server.spawn_end(rank, why, &mut actions);
+                actions.into_iter().for_each(|action| self.act(action));
+            }
             // Lines came through an agent, which passes on what it knows to be for us.
             Action::Violation { .. } | Action::Fence { .. } | Action::Up { .. } => {}
         }

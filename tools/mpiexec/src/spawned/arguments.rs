@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 
-use pmi::{Command, Spawn, words::protect};
+use pmi::{Command, SPAWN_KEYS, Spawn, words::protect};
 
 use super::pool::{self, Pool};
 use super::{OFFER, OWN, POOL, PREPUT, USED};
@@ -141,10 +141,17 @@ fn of_section(
             args.extend(["-envlist".into(), names.join(OsStr::new(","))]);
         }
     }
-    for (name, value) in &like.set {
+    let info = |key: &str| command.info(key);
+    // Those of the section are of the call that has started it.
+    let is_own = |name: &OsStr| SPAWN_KEYS.iter().any(|(_, variable)| name == *variable);
+    for (name, value) in like.set.iter().filter(|(name, _)| !is_own(name)) {
         args.extend(["-env".into(), name.clone(), value.clone()]);
     }
-    let info = |key: &str| command.info(key);
+    for (key, variable) in SPAWN_KEYS {
+        if let Some(value) = info(key) {
+            args.extend(["-env".into(), variable.into(), value.into()]);
+        }
+    }
     if let Some(hosts) = &own {
         args.extend([format!("-{OWN}").into(), pool::show(hosts).into()]);
     }

@@ -1,6 +1,6 @@
 //! The jobs that a job's ranks have spawned, and the names that all of them publish.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
 use std::os::fd::RawFd;
 
@@ -9,6 +9,7 @@ use pmi::names::Rights;
 use pmi::server::{Action, Server};
 use pmi::wire::Line;
 
+use super::END;
 use super::arguments;
 use super::pool::Pool;
 use super::started::SpawnedJob;
@@ -28,7 +29,19 @@ pub struct Offspring {
     sections: Vec<Section>,
     launcher: Vec<OsString>,
     pool: Pool,
+    ends: VecDeque<End>,
 }
+
+/// Why a spawned job has ended that could not tell the rank that spawned it. Most of these have connected before.
+struct End {
+    asker: usize,
+    /// The job's number among those that `asker` has spawned.
+    number: String,
+    why: String,
+}
+
+/// Ends that are kept. A rank that waits for a job asks every second, so only the newest matter.
+const ENDS: usize = 256;
 
 /// Whose descriptor an entry of the poll list is.
 #[derive(Debug, Clone, Copy)]
@@ -60,7 +73,22 @@ impl Offspring {
             sections: options.sections.clone(),
             launcher: arguments::of_launcher(many),
             pool,
+            ends: VecDeque::new(),
         })
+    }
+
+    /// Returns why a job has ended that a rank has spawned, if the job has ended and could not tell the rank.
+    pub fn end_of(&self, asker: usize, number: &str) -> Option<&str> {
+        let is_it = |end: &&End| end.asker == asker && end.number == number;
+        self.ends.iter().rfind(is_it).map(|end| &*end.why)
+    }
+
+    fn note_end(&mut self, asker: usize, number: &str, why: String) {
+        if self.ends.len() == ENDS {
+            self.ends.pop_front();
+        }
+        let number = number.to_owned();
+        self.ends.push_back(End { asker, number, why });
     }
 
     /// Whether somebody else keeps the names.
@@ -147,7 +175,11 @@ impl Offspring {
         let (&number, _) = self.jobs.iter().find(|(_, job)| job.pid == pid)?;
         // Its last words.
         self.take_news(number, server, actions);
+        self.hear(number, server, actions);
         let job = self.jobs.remove(&number)?;
+        if let Some(why) = job.killed(ending) {
+            self.note_end(job.asker, job.number(), why);
+        }
         for (host, count) in &job.places {
             self.pool.give_back(host, *count);
         }
@@ -161,13 +193,22 @@ impl Offspring {
             .for_each(|job| system::kill(job.pid, signal));
     }
 
-    /// A spawned job asks for names.
+    /// A spawned job asks for names, or says why it has ended.
     fn hear(&mut self, number: usize, server: &mut Server, actions: &mut Vec<Action>) {
         let questions = match self.jobs.get_mut(&number) {
             Some(job) => job.questions(),
             None => return,
         };
         for line in questions {
+            let parsed = Line::parse(&line);
+            if parsed.command() == END {
+                let why = parsed.text("msg").unwrap_or_default();
+                if let Some(job) = self.jobs.get(&number) {
+                    let (asker, number) = (job.asker, job.number().to_owned());
+                    self.note_end(asker, &number, why);
+                }
+                continue;
+            }
             match server.names() {
                 Some(names) => {
                     let answer = names.answer(&Line::parse(&line), Rights::All);

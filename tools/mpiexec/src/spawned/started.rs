@@ -8,10 +8,11 @@ use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use pmi::server::SPAWN_NUMBER;
 use pmi::wire::Lines;
 use pmi::words;
 
-use super::{SPAWNED, tell_end};
+use super::{SPAWNED, ended, tell_end};
 use crate::system::{self, Ending, Pid, Setup, Signals};
 
 /// Time that a launcher that has just been started has to read its options.
@@ -129,6 +130,22 @@ impl SpawnedJob {
         }))
     }
 
+    /// The number that its asker has given it; empty if the asker has given none.
+    pub fn number(&self) -> &str {
+        let number = self.preput.iter().find(|pair| pair.0 == SPAWN_NUMBER);
+        number.map_or("", |pair| &pair.1)
+    }
+
+    /// The reason of the job's end if a signal has killed its launcher, which has said nothing then.
+    pub fn killed(&self, ending: Ending) -> Option<String> {
+        match ending {
+            Ending::Signal { number, .. } if self.runs => Some(ended(&format!(
+                "its launcher was killed by signal {number}"
+            ))),
+            _ => None,
+        }
+    }
+
     /// Takes note of the end of its launcher: the exit code of what has run. The launcher itself has said
     /// what was wrong, unless it was killed.
     pub fn ended(&self, ending: Ending) -> i32 {
@@ -139,7 +156,7 @@ impl SpawnedJob {
                 let preput = self.preput.clone();
                 let why = format!("its launcher was killed by signal {number}");
                 // The asker may not answer at once; the jobs must not wait for that.
-                std::thread::spawn(move || tell_end(&preput, &why));
+                std::thread::spawn(move || tell_end(&preput, &ended(&why)));
                 128 + number
             }
         }

@@ -203,6 +203,10 @@ impl Agent {
                             owed: VecDeque::new(),
                         });
                     }
+                    // With many ranks this takes long; who ends the job meanwhile is not to wait for the rest.
+                    if self.is_to_end() {
+                        break;
+                    }
                 }
                 Err(error) => {
                     let name = sections[appnum as usize].command[0].to_string_lossy();
@@ -345,7 +349,10 @@ impl Agent {
                 self.tell_fence(complete);
             }
             // The server above is asked for these.
-            Action::Spawn { .. } | Action::Ask { .. } | Action::Still { .. } => {}
+            Action::Spawn { .. }
+            | Action::Ask { .. }
+            | Action::Still { .. }
+            | Action::SpawnEnd { .. } => {}
             Action::Up { rank, line } => {
                 let (rank, line) = (self.me.ranks[rank], Bytes(line));
                 self.parent.send(&Up::Line { rank, line });

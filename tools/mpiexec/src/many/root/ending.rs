@@ -69,6 +69,15 @@ pub(super) struct Ended {
     themselves: usize,
 }
 
+impl Cause {
+    /// Counts a rank among those that run.
+    pub(super) fn add(&mut self, rank: usize) {
+        if let Err(place) = self.others.binary_search(&rank) {
+            self.others.insert(place, rank);
+        }
+    }
+}
+
 impl Root {
     pub(super) fn handle_signals(&mut self) {
         while let Some(number) = self.signals.next() {
