@@ -98,20 +98,6 @@ impl QuickCalls {
         }
         *self.movements.lock() = QuickMovements::default();
     }
-
-    /// As [`CommState::set_alone`].
-    ///
-    /// # Safety
-    /// As there.
-    pub unsafe fn set_alone(&self) {
-        // SAFETY: as for this function.
-        unsafe {
-            for latest in self.reductions() {
-                latest.set_alone();
-            }
-            self.movements.set_alone();
-        }
-    }
 }
 
 /// Carries out a call whose arguments have been checked, if it is one of those noted; `None`: nothing was done.
