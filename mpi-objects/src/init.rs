@@ -79,6 +79,22 @@ fn expect_threads(runtime: &Runtime, level: ThreadLevel) {
     }
 }
 
+/// Lets the program's threads call at the same time from now on, for good, whatever level was provided: that of the world, and
+/// what `MPI_Query_thread` answers, stay as they are. Nothing is done where they may already.
+///
+/// # Safety
+/// The calling thread is the only one in a call that the level is for, and is in no function that such a call has called.
+pub unsafe fn admit_threads(runtime: &Runtime) {
+    if runtime.process.is_threaded() {
+        return;
+    }
+    // SAFETY: of both, this function's contract; threads that the program has call each other in order still.
+    unsafe {
+        local::set_alone(false);
+        runtime.process.admit_threads();
+    }
+}
+
 /// Closes one. With the last there is no MPI any more, unless the world is there.
 pub fn close_session() -> Result<()> {
     let runtime = runtime::runtime()?;

@@ -60,7 +60,8 @@ pub enum Scheduling {
 pub enum Threads {
     /// Any number of threads at once (`MPI_THREAD_MULTIPLE`).
     Many,
-    /// One at a time (the levels below; MPI-3.1 section 12.4.3): no locks are taken.
+    /// One at a time (the levels below; MPI-3.1 section 12.4.3): no locks are taken, until others are
+    /// [admitted](super::Process::admit_threads).
     One(OneAtATime),
 }
 
@@ -72,8 +73,8 @@ impl OneAtATime {
     /// Gives the promise.
     ///
     /// # Safety
-    /// No two threads are within functions of the process at the same time, and what one has done
-    /// there happens before what the next does. (Debug builds panic if they find two.)
+    /// Until [`Process::admit_threads`](super::Process::admit_threads) is called, no two threads are within functions of the
+    /// process at the same time, and what one has done there happens before what the next does. (Debug builds panic if they find two.)
     pub const unsafe fn promise() -> OneAtATime {
         OneAtATime(())
     }

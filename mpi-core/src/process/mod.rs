@@ -109,7 +109,8 @@ pub struct Process {
     wakeup: Arc<CachePadded<LocalWakeup>>,
     eager_limit: Option<usize>,
     window: u32,
-    threaded: bool,
+    /// Whether several threads may call at once. Set once and for good, as are the locks of all VCIs.
+    threaded: AtomicBool,
     critical: CriticalSections,
     /// The lock of all VCIs, if there is one.
     shared_lock: Option<SharedLock>,
@@ -175,7 +176,7 @@ impl Process {
         let pool = config.max_vcis.clamp(1, MAX_VCIS);
         let vcis: Arc<VciSlots> = (0..pool).map(|_| VciSlot::default()).collect();
         let threaded = config.threads == Threads::Many;
-        let global = threaded && config.critical == CriticalSections::Global;
+        let global = config.critical == CriticalSections::Global;
         let clock = match config.clock {
             Some(clock) => clock,
             None => Arc::new(Monotonic::start()),
@@ -203,7 +204,7 @@ impl Process {
             wakeup,
             eager_limit: config.eager_limit,
             window: config.window,
-            threaded,
+            threaded: AtomicBool::new(threaded),
             critical: config.critical,
             shared_lock: global.then(|| Arc::new(CachePadded::new(BiasedLock::new(false)))),
             opening: Mutex::new(()),
@@ -233,10 +234,6 @@ impl Process {
             clock,
         };
         process.open_vci(0)?;
-        process
-            .sources
-            .iter()
-            .for_each(|source| source.attached(&process));
         if introduce(&process.transports[1..])? == Scheduling::Apart {
             process.wait.set_yield_useless();
             process.wait_oversubscribed = process.wait.oversubscribed();
@@ -302,8 +299,24 @@ impl Process {
     }
 
     /// Whether several threads may call at once.
+    #[inline(always)]
     pub fn is_threaded(&self) -> bool {
-        self.threaded
+        self.threaded.load(Ordering::Relaxed)
+    }
+
+    /// Lets several threads call at once from now on, for good, and has the locks of all VCIs taken. VCIs are not spread over
+    /// communicators by that ([`Process::spread_over`]).
+    ///
+    /// # Safety
+    /// No other call on the process is under way, in any thread, and this one happens before those that are going to overlap.
+    pub unsafe fn admit_threads(&self) {
+        let _no_vci_is_opened = self.opening.lock();
+        if !self.threaded.swap(true, Ordering::Relaxed) {
+            self.vcis
+                .iter()
+                .filter_map(VciSlot::get)
+                .for_each(|vci| vci.start_locking());
+        }
     }
 
     /// The greatest number of VCIs.
@@ -315,7 +328,7 @@ impl Process {
     /// may call at once. Without threads nothing changes.
     pub fn spread_over(&self, vcis: usize) {
         let beside = vcis.min(self.pool() - 1);
-        if self.threaded {
+        if self.is_threaded() {
             self.automatic.store(beside as u32, Ordering::Relaxed);
         }
     }
@@ -373,7 +386,11 @@ impl Process {
             for (way, transport) in self.foreign.transports() {
                 state.add_route(self.transports.len() + way, &transport, self.eager_limit)?;
             }
-            slot.fill(Vci::new(state, self.threaded, self.shared_lock.clone()));
+            slot.fill(Vci::new(
+                state,
+                self.is_threaded(),
+                self.shared_lock.clone(),
+            ));
             self.open.fetch_max(usize::from(vci) + 1, Ordering::Release);
         }
         Ok(())
