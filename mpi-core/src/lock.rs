@@ -179,23 +179,33 @@ impl<T> Guarded<T> {
         }
     }
 
+    /// As [`Guarded::lock`], by an atomic instruction in any case: for callers that know that calls may overlap.
+    #[inline(always)]
+    pub fn lock_by_word(&self) -> Guard<'_, T> {
+        // SAFETY: nothing is asked for without `alone`.
+        match unsafe { self.try_lock_as(false) } {
+            Some(guard) => guard,
+            None => self.wait(),
+        }
+    }
+
     /// The value to look at, where calls don't overlap and nobody has it: that takes less than to lock it, which else is to
-    /// be done.
+    /// be done ([`Guarded::lock_by_word`]).
     ///
     /// # Safety
-    /// Nobody locks it as long as it is looked at.
+    /// The caller doesn't lock it as long as it looks.
     #[inline(always)]
     pub unsafe fn peek(&self) -> Option<&T> {
-        // SAFETY: by the caller nobody locks it meanwhile.
+        // SAFETY: if so, the caller of `local::set_alone` has promised it.
         unsafe { self.peek_as(is_alone()) }
     }
 
-    /// [`Guarded::peek`], which finds nothing unless the caller is `alone`.
+    /// [`Guarded::peek`] for callers that have the process at hand, which says in fewer instructions whether they are `alone`.
     ///
     /// # Safety
-    /// As for [`Guarded::peek`]; with `alone`, no other thread uses this value meanwhile.
+    /// The caller doesn't lock it as long as it looks; with `alone`, no other thread uses this value meanwhile.
     #[inline(always)]
-    unsafe fn peek_as(&self, alone: bool) -> Option<&T> {
+    pub unsafe fn peek_as(&self, alone: bool) -> Option<&T> {
         let free = alone && self.lock.0.load(Ordering::Relaxed) == FREE;
         // SAFETY: nobody has it, and by the caller nobody gets it meanwhile.
         free.then(|| unsafe { &*self.value.get() })
@@ -277,7 +287,7 @@ mod tests {
             assert!(lock().is_some());
             // SAFETY: the number is looked at before it is locked again, by one thread.
             let seen = unsafe { guarded.peek_as(alone).copied() };
-            assert_eq!(seen, alone.then_some(*guarded.lock()));
+            assert_eq!(seen, alone.then_some(*guarded.lock_by_word()));
             let guard = lock();
             // SAFETY: there is one thread.
             assert!(unsafe { guarded.peek_as(alone) }.is_none());

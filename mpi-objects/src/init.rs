@@ -65,7 +65,8 @@ pub fn open_session(binding: &Binding, wanted: ThreadLevel) -> Result<ThreadLeve
         true => wanted.max(*runtime.thread_level.lock()),
         false => wanted,
     };
-    Ok(if runtime.process.is_threaded() {
+    // The process itself may just be admitting threads, in a call of another thread.
+    Ok(if !local::is_alone() {
         wanted
     } else {
         wanted.min(ThreadLevel::Serialized)
@@ -74,7 +75,7 @@ pub fn open_session(binding: &Binding, wanted: ThreadLevel) -> Result<ThreadLeve
 
 /// Where a program says that its threads call at once, its communicators are spread over VCIs.
 fn expect_threads(runtime: &Runtime, level: ThreadLevel) {
-    if level == ThreadLevel::Multiple && runtime.spread > 1 {
+    if level == ThreadLevel::Multiple && !local::is_alone() && runtime.spread > 1 {
         runtime.process.spread_over(runtime.spread);
     }
 }
@@ -85,13 +86,14 @@ fn expect_threads(runtime: &Runtime, level: ThreadLevel) {
 /// # Safety
 /// The calling thread is the only one in a call that the level is for, and is in no function that such a call has called.
 pub unsafe fn admit_threads(runtime: &Runtime) {
-    if runtime.process.is_threaded() {
+    if !local::is_alone() {
         return;
     }
-    // SAFETY: of both, this function's contract; threads that the program has call each other in order still.
+    // SAFETY: of both, this function's contract. Calls that any thread may make at any time use neither what asks this flag
+    // nor the process: they read this flag where they need the answer.
     unsafe {
-        local::set_alone(false);
         runtime.process.admit_threads();
+        local::set_alone(false);
     }
 }
 

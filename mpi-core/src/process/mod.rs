@@ -29,6 +29,7 @@ use crossbeam_utils::CachePadded;
 use netmod::{OpenError, Peer, SharedMemory, Transport, VciId};
 use parking_lot::Mutex;
 
+use self::config::Threaded;
 pub use self::config::{Config, OneAtATime, Scheduling, Threads};
 use self::foreign::Foreign;
 pub use self::names::{Destination, Source, Vcis};
@@ -109,8 +110,7 @@ pub struct Process {
     wakeup: Arc<CachePadded<LocalWakeup>>,
     eager_limit: Option<usize>,
     window: u32,
-    /// Whether several threads may call at once. Set once and for good, as are the locks of all VCIs.
-    threaded: AtomicBool,
+    threaded: Threaded,
     critical: CriticalSections,
     /// The lock of all VCIs, if there is one.
     shared_lock: Option<SharedLock>,
@@ -204,7 +204,7 @@ impl Process {
             wakeup,
             eager_limit: config.eager_limit,
             window: config.window,
-            threaded: AtomicBool::new(threaded),
+            threaded: Threaded::new(threaded),
             critical: config.critical,
             shared_lock: global.then(|| Arc::new(CachePadded::new(BiasedLock::new(false)))),
             opening: Mutex::new(()),
@@ -301,22 +301,23 @@ impl Process {
     /// Whether several threads may call at once.
     #[inline(always)]
     pub fn is_threaded(&self) -> bool {
-        self.threaded.load(Ordering::Relaxed)
+        self.threaded.get()
     }
 
     /// Lets several threads call at once from now on, for good, and has the locks of all VCIs taken. VCIs are not spread over
     /// communicators by that ([`Process::spread_over`]).
     ///
     /// # Safety
-    /// No other call on the process is under way, in any thread, and this one happens before those that are going to overlap.
+    /// Unless it is threaded already: no other call on the process is under way, in any thread, not even of
+    /// [`Process::is_threaded`], and this one happens before those that are going to overlap.
     pub unsafe fn admit_threads(&self) {
-        let _no_vci_is_opened = self.opening.lock();
-        if !self.threaded.swap(true, Ordering::Relaxed) {
-            self.vcis
-                .iter()
-                .filter_map(VciSlot::get)
-                .for_each(|vci| vci.start_locking());
+        if self.is_threaded() {
+            return;
         }
+        // SAFETY: the caller's contract.
+        unsafe { self.threaded.set() };
+        let open = self.vcis.iter().filter_map(VciSlot::get);
+        open.for_each(Vci::start_locking);
     }
 
     /// The greatest number of VCIs.
