@@ -109,10 +109,6 @@ impl PersistentCollective {
                 error: None,
             }),
         };
-        if !process.is_threaded() {
-            // SAFETY: below MPI_THREAD_MULTIPLE calls don't overlap.
-            unsafe { made.inner.set_alone() };
-        }
         Ok(Arc::new(made))
     }
 
@@ -459,13 +455,6 @@ impl Source for Persistent {
 }
 
 impl ProgressSource for Persistent {
-    fn attached(&self, process: &Process) {
-        if !process.is_threaded() {
-            // SAFETY: calls don't overlap then, as VCIs count on too.
-            unsafe { self.list.set_alone() };
-        }
-    }
-
     /// Takes all as far as they go. Returns whether one was completed, and that is enough for this round.
     fn advance_by_stores(&self, process: &Process) -> Result<bool> {
         Ok(self.advance_all(process)? && self.rounds.is_enough())

@@ -8,7 +8,9 @@ use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
-use crate::sync::{AtomicBool, AtomicU32, Ordering};
+use mpi_types::local::is_alone;
+
+use crate::sync::{AtomicU32, Ordering};
 
 mod biased;
 mod everywhere;
@@ -118,16 +120,14 @@ impl Lock {
     fn wake(&self) {}
 }
 
-/// A value behind a lock that costs no atomic instruction where one thread calls at a time.
+/// A value behind a lock that costs no atomic instruction while one thread calls at a time ([`is_alone`]).
 pub struct Guarded<T> {
-    /// Whether threads don't overlap.
-    alone: AtomicBool,
     lock: Lock,
     value: UnsafeCell<T>,
 }
 
 // SAFETY: the value is reached through a `Guard` only, one of which there is at a time: the lock sees to
-// that, or `set_alone`'s caller.
+// that, or the caller of `local::set_alone`.
 unsafe impl<T: Send> Sync for Guarded<T> {}
 
 impl<T: Default> Default for Guarded<T> {
@@ -140,24 +140,24 @@ impl<T> Guarded<T> {
     /// A value that nobody has.
     pub fn new(value: T) -> Guarded<T> {
         Guarded {
-            alone: AtomicBool::new(false),
             lock: Lock::new(),
             value: UnsafeCell::new(value),
         }
     }
 
-    /// From now on calls of this don't overlap, whichever thread makes them.
-    ///
-    /// # Safety
-    /// That is so, and none is under way.
-    pub unsafe fn set_alone(&self) {
-        self.alone.store(true, Ordering::Relaxed);
-    }
-
     /// The value, unless somebody has it, who may be the caller.
     #[inline(always)]
     pub fn try_lock(&self) -> Option<Guard<'_, T>> {
-        let alone = self.alone.load(Ordering::Relaxed);
+        // SAFETY: if so, the caller of `local::set_alone` has promised it.
+        unsafe { self.try_lock_as(is_alone()) }
+    }
+
+    /// Takes the value if nobody has it, without an atomic instruction if the caller is `alone`.
+    ///
+    /// # Safety
+    /// With `alone`, no other thread uses this value until the guard is dropped.
+    #[inline(always)]
+    unsafe fn try_lock_as(&self, alone: bool) -> Option<Guard<'_, T>> {
         let taken = match alone {
             true => {
                 let free = self.lock.0.load(Ordering::Relaxed) == FREE;
@@ -179,14 +179,33 @@ impl<T> Guarded<T> {
         }
     }
 
+    /// As [`Guarded::lock`], by an atomic instruction in any case: for callers that know that calls may overlap.
+    #[inline(always)]
+    pub fn lock_by_word(&self) -> Guard<'_, T> {
+        // SAFETY: nothing is asked for without `alone`.
+        match unsafe { self.try_lock_as(false) } {
+            Some(guard) => guard,
+            None => self.wait(),
+        }
+    }
+
     /// The value to look at, where calls don't overlap and nobody has it: that takes less than to lock it, which else is to
-    /// be done.
+    /// be done ([`Guarded::lock_by_word`]).
     ///
     /// # Safety
-    /// Nobody locks it as long as it is looked at.
+    /// The caller doesn't lock it as long as it looks.
     #[inline(always)]
     pub unsafe fn peek(&self) -> Option<&T> {
-        let alone = self.alone.load(Ordering::Relaxed);
+        // SAFETY: if so, the caller of `local::set_alone` has promised it.
+        unsafe { self.peek_as(is_alone()) }
+    }
+
+    /// [`Guarded::peek`] for callers that have the process at hand, which says in fewer instructions whether they are `alone`.
+    ///
+    /// # Safety
+    /// The caller doesn't lock it as long as it looks; with `alone`, no other thread uses this value meanwhile.
+    #[inline(always)]
+    pub unsafe fn peek_as(&self, alone: bool) -> Option<&T> {
         let free = alone && self.lock.0.load(Ordering::Relaxed) == FREE;
         // SAFETY: nobody has it, and by the caller nobody gets it meanwhile.
         free.then(|| unsafe { &*self.value.get() })
@@ -257,25 +276,21 @@ mod tests {
     fn alone_or_not_nobody_gets_what_is_taken() {
         let guarded = Guarded::new(1);
         for alone in [false, true] {
-            if alone {
-                // SAFETY: there is one thread.
-                unsafe { guarded.set_alone() };
-            }
-            let mut guard = guarded.lock();
+            // SAFETY: there is one thread.
+            let lock = || unsafe { guarded.try_lock_as(alone) };
+            let mut guard = lock().unwrap();
             *guard += 1;
-            assert!(guarded.try_lock().is_none());
-            assert!(
-                guarded.try_lock().is_none(),
-                "given back by who didn't get it"
-            );
+            assert!(lock().is_none());
+            assert!(lock().is_none(), "given back by who didn't get it");
+            assert!(guarded.try_lock().is_none(), "taken for one way only");
             drop(guard);
-            assert!(guarded.try_lock().is_some());
-            // SAFETY: the number is looked at before it is locked again.
-            let seen = unsafe { guarded.peek().copied() };
-            assert_eq!(seen, alone.then_some(*guarded.lock()));
-            let guard = guarded.lock();
-            // SAFETY: there is none.
-            assert!(unsafe { guarded.peek() }.is_none());
+            assert!(lock().is_some());
+            // SAFETY: the number is looked at before it is locked again, by one thread.
+            let seen = unsafe { guarded.peek_as(alone).copied() };
+            assert_eq!(seen, alone.then_some(*guarded.lock_by_word()));
+            let guard = lock();
+            // SAFETY: there is one thread.
+            assert!(unsafe { guarded.peek_as(alone) }.is_none());
             drop(guard);
         }
         assert_eq!(*guarded.lock(), 3);

@@ -5,8 +5,8 @@ mod common;
 
 use std::thread;
 
-use common::{Book, Watchdog, process};
-use mpi_core::process::{Destination, Mode, NOBODY, Process, Source};
+use common::{Book, Watchdog, process, process_of};
+use mpi_core::process::{Destination, Mode, NOBODY, OneAtATime, Process, Source, Threads};
 use mpi_core::{ANY_SOURCE, Buffer, RequestId};
 use netmod::Peer;
 
@@ -107,6 +107,11 @@ impl Side<'_> {
 fn threads_exchange(vcis: u16, single_copy: bool, rounds: usize) {
     let book = Book::default();
     let processes = [0, 1].map(|me| process(&book, me, vcis, single_copy));
+    all_exchange(&processes, vcis, rounds);
+    end(&processes, vcis);
+}
+
+fn all_exchange(processes: &[Process; 2], vcis: u16, rounds: usize) {
     thread::scope(|scope| {
         for (me, process) in processes.iter().enumerate() {
             for thread in 0..THREADS {
@@ -120,7 +125,11 @@ fn threads_exchange(vcis: u16, single_copy: bool, rounds: usize) {
             }
         }
     });
-    for process in &processes {
+}
+
+/// Nothing is under way any more.
+fn end(processes: &[Process; 2], vcis: u16) {
+    for process in processes {
         process.drain().unwrap();
         let report = process.report();
         assert_eq!(report.lines().count(), 1 + usize::from(vcis), "{report}");
@@ -143,6 +152,43 @@ fn four_threads_share_two_vcis_without_single_copy() {
 fn four_threads_have_a_vci_each() {
     let _watchdog = Watchdog::new("four_threads_have_a_vci_each");
     threads_exchange(THREADS, true, 200);
+}
+
+/// Threads come after one has called alone, on VCIs that have been in use, with a receive under way.
+#[test]
+fn four_threads_are_admitted_after_one() {
+    let _watchdog = Watchdog::new("four_threads_are_admitted_after_one");
+    let book = Book::default();
+    // SAFETY: each process is called by one thread until threads are admitted.
+    let one = || Threads::One(unsafe { OneAtATime::promise() });
+    let processes = [0, 1].map(|me| process_of(one(), &book, me, 2, true));
+    let side = |me: usize, vci: u16, thread: u16| Side {
+        process: &processes[me],
+        peer: 1 - me as Peer,
+        vci,
+        thread,
+    };
+    thread::scope(|scope| {
+        for me in [0, 1] {
+            let side = side(me, 0, 0);
+            scope.spawn(move || side.exchange(20));
+        }
+    });
+    let mut early = [0; 8];
+    let receive = side(0, 1, 77).receive(&mut early, false);
+    for process in &processes {
+        // SAFETY: no other thread is in a call; those that are started below come after this.
+        unsafe { process.admit_threads() };
+        assert!(process.is_threaded());
+    }
+    all_exchange(&processes, 2, 100);
+    let sent = side(1, 1, 77).send(&mut [9; 8], Mode::Standard);
+    assert_eq!(processes[0].wait(receive).unwrap().1, None);
+    assert_eq!(early, [9; 8]);
+    if let Some(sent) = sent {
+        processes[1].wait(sent).unwrap();
+    }
+    end(&processes, 2);
 }
 
 /// Threads of one process send to each other through the loopback; requests are waited for by

@@ -17,13 +17,20 @@ use parking_lot::lock_api::RawMutex as _;
 /// Whether calls of the program's don't overlap, whichever threads make them.
 static ALONE: AtomicBool = AtomicBool::new(false);
 
-/// Tells whether calls don't overlap from now on.
+/// Sets whether calls don't overlap from now on. Whatever leaves a lock out for that asks [`is_alone`] each time, so there is
+/// no copy to correct.
 ///
 /// # Safety
-/// With `true` that is so, for all calls that use a [`Local`] of [`Local::new`], until it is told otherwise; each call
-/// happens before the next. None is under way now.
+/// With `true` the calls don't overlap that use a [`Local`] of [`Local::new`] or that ask [`is_alone`], until this function
+/// is called with `false`, and each of them happens before the next. In both cases none is under way now.
 pub unsafe fn set_alone(alone: bool) {
     ALONE.store(alone, Ordering::Relaxed);
+}
+
+/// Returns whether calls don't overlap. False until [`set_alone`] says so.
+#[inline(always)]
+pub fn is_alone() -> bool {
+    ALONE.load(Ordering::Relaxed)
 }
 
 /// A value that calls change one at a time.
@@ -72,7 +79,7 @@ impl<T> Local<T> {
     /// The caller has it already; where calls may overlap, it waits for ever.
     #[inline(always)]
     pub fn lock(&self) -> Held<'_, T> {
-        let alone = !self.overlaps && ALONE.load(Ordering::Relaxed);
+        let alone = !self.overlaps && is_alone();
         if alone {
             assert!(!self.taken.load(Ordering::Relaxed), "had already");
             self.taken.store(true, Ordering::Relaxed);

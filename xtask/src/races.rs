@@ -38,6 +38,7 @@ const PROGRAMS: &[(&str, Option<&str>, u32)] = &[
     ("rma_threads", None, 16),
     ("session_threads", None, 16),
     ("threadcomm", None, 16),
+    ("threadcomm_levels", Some("single"), 16),
 ];
 
 /// The tests whose code threads run at the same time. Of the others, the simulations and those of turns, each is one thread's.

@@ -62,8 +62,8 @@ impl NonblockingSlots {
     }
 
     /// Those beside the `slots` for blocking collectives, in a piece of memory with room for all ranks. No flag
-    /// of this rank says that something has come. `alone`: calls don't overlap.
-    pub fn over(piece: Box<dyn SharedSegment>, slots: Slots, alone: bool) -> NonblockingSlots {
+    /// of this rank says that something has come.
+    pub fn over(piece: Box<dyn SharedSegment>, slots: Slots) -> NonblockingSlots {
         let Slots { rank, size, .. } = slots;
         let room = NonblockingSlots::room(size);
         let nonblocking = NonblockingSlots {
@@ -84,10 +84,6 @@ impl NonblockingSlots {
             seen: (0..size).map(|_| AtomicU64::new(FIRST - 1)).collect(),
             piece,
         };
-        if alone {
-            // SAFETY: as for the communicator's schedules.
-            unsafe { nonblocking.ended.set_alone() };
-        }
         nonblocking
             .through(rank)
             .store(FIRST - 1, Ordering::Release);

@@ -66,13 +66,6 @@ impl Source for Nonblocking {
 }
 
 impl ProgressSource for Nonblocking {
-    fn attached(&self, process: &Process) {
-        if !process.is_threaded() {
-            // SAFETY: calls don't overlap then, as VCIs count on too.
-            unsafe { self.runs.set_alone() };
-        }
-    }
-
     /// Takes all as far as they go. Returns whether one was completed, and that is enough for this round.
     fn advance_by_stores(&self, process: &Process) -> Result<bool> {
         Ok(advance_all(process)? && self.rounds.is_enough())

@@ -280,18 +280,6 @@ impl CommState {
         self.choices.lock().ok()?.clone()
     }
 
-    /// Its schedules need no lock.
-    ///
-    /// # Safety
-    /// Calls on it don't overlap.
-    pub(crate) unsafe fn set_alone(&self) {
-        // SAFETY: as for this function.
-        unsafe {
-            self.runs.set_alone();
-            self.quick.set_alone();
-        }
-    }
-
     /// Keeps the slots.
     pub(crate) fn set_shared_slots(&self, shared: Option<SharedSlots>) {
         let _ = self.shared.set(shared.map(Box::new));

@@ -25,11 +25,6 @@ use mpi_sched::{Choices, Nodes, Reach};
 /// Gives a communicator the slots for which it is time.
 #[cold]
 pub(crate) fn make_slots(process: &Process, comm: &Comm, state: &CommState) -> Result<()> {
-    if !process.is_threaded() {
-        // SAFETY: below MPI_THREAD_MULTIPLE the program's calls don't overlap (section 12.4.3), and no
-        // thread of the library's own makes progress then.
-        unsafe { state.set_alone() };
-    }
     if !state.has_tried_slots() {
         let shared = shared(process, comm)?;
         let (remote, node) = match shared {
@@ -173,8 +168,7 @@ fn nonblocking(
         &**memory,
         NonblockingSlots::bytes_of_rank(comm.size()),
     )?;
-    let nonblocking =
-        piece.map(|piece| NonblockingSlots::over(piece, shared.slots, !process.is_threaded()));
+    let nonblocking = piece.map(|piece| NonblockingSlots::over(piece, shared.slots));
     let told = gather_all_u64(process, comm, [u64::from(nonblocking.is_some())])?;
     if let Some(nonblocking) = &nonblocking {
         nonblocking.settle();

@@ -131,10 +131,7 @@ impl BiasedLock {
             word: Lock::new(),
             last: AtomicUsize::new(0),
             run: AtomicU32::new(0),
-            lean: AtomicU32::new(match threaded && everywhere::is_ready() {
-                true => LEAN,
-                false => NEVER,
-            }),
+            lean: AtomicU32::new(if threaded { first_lean() } else { NEVER }),
             owners: std::array::from_fn(|_| AtomicUsize::new(0)),
             leases: Leases::new(),
             seen: AtomicU32::new(0),
@@ -144,6 +141,11 @@ impl BiasedLock {
             room: CachePadded::new(Room::new()),
             looking: CachePadded::new(Looking::new()),
         }
+    }
+
+    /// Has it lean to threads from now on: several are going to use it.
+    pub fn start_leaning(&self) {
+        self.lean.store(first_lean(), Ordering::Relaxed);
     }
 
     /// Takes it if it is free, and no other thread owns it.
@@ -362,6 +364,14 @@ impl BiasedLock {
         }
         // SAFETY: the caller's contract.
         unsafe { self.word.unlock() };
+    }
+}
+
+/// Turns running after which a lock leans to a thread that no other has owned, if this system has barriers for that.
+fn first_lean() -> u32 {
+    match everywhere::is_ready() {
+        true => LEAN,
+        false => NEVER,
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a process is made from.
 
+use std::cell::UnsafeCell;
 use std::sync::Arc;
 
 use netmod::{Peer, SharedMemory, Transport};
@@ -60,7 +61,8 @@ pub enum Scheduling {
 pub enum Threads {
     /// Any number of threads at once (`MPI_THREAD_MULTIPLE`).
     Many,
-    /// One at a time (the levels below; MPI-3.1 section 12.4.3): no locks are taken.
+    /// One at a time (the levels below; MPI-3.1 section 12.4.3): no locks are taken, until others are
+    /// [admitted](super::Process::admit_threads).
     One(OneAtATime),
 }
 
@@ -72,9 +74,36 @@ impl OneAtATime {
     /// Gives the promise.
     ///
     /// # Safety
-    /// No two threads are within functions of the process at the same time, and what one has done
-    /// there happens before what the next does. (Debug builds panic if they find two.)
+    /// Until [`Process::admit_threads`](super::Process::admit_threads) is called, no two threads are within functions of the
+    /// process at the same time, and what one has done there happens before what the next does. (Debug builds panic if they find two.)
     pub const unsafe fn promise() -> OneAtATime {
         OneAtATime(())
+    }
+}
+
+/// Whether several threads may call at once. It is no atomic, so that a look costs one instruction: waits look often.
+pub(super) struct Threaded(UnsafeCell<bool>);
+
+// SAFETY: it is written by `set` only, whose caller keeps all looks away meanwhile.
+unsafe impl Sync for Threaded {}
+
+impl Threaded {
+    pub fn new(threaded: bool) -> Threaded {
+        Threaded(UnsafeCell::new(threaded))
+    }
+
+    #[inline(always)]
+    pub fn get(&self) -> bool {
+        // SAFETY: nobody writes meanwhile (see `set`).
+        unsafe { *self.0.get() }
+    }
+
+    /// Sets it, for good.
+    ///
+    /// # Safety
+    /// No other thread looks at it meanwhile, and looks of other threads later come after this.
+    pub unsafe fn set(&self) {
+        // SAFETY: the caller's contract.
+        unsafe { *self.0.get() = true };
     }
 }

@@ -29,6 +29,7 @@ use crossbeam_utils::CachePadded;
 use netmod::{OpenError, Peer, SharedMemory, Transport, VciId};
 use parking_lot::Mutex;
 
+use self::config::Threaded;
 pub use self::config::{Config, OneAtATime, Scheduling, Threads};
 use self::foreign::Foreign;
 pub use self::names::{Destination, Source, Vcis};
@@ -109,7 +110,7 @@ pub struct Process {
     wakeup: Arc<CachePadded<LocalWakeup>>,
     eager_limit: Option<usize>,
     window: u32,
-    threaded: bool,
+    threaded: Threaded,
     critical: CriticalSections,
     /// The lock of all VCIs, if there is one.
     shared_lock: Option<SharedLock>,
@@ -175,7 +176,7 @@ impl Process {
         let pool = config.max_vcis.clamp(1, MAX_VCIS);
         let vcis: Arc<VciSlots> = (0..pool).map(|_| VciSlot::default()).collect();
         let threaded = config.threads == Threads::Many;
-        let global = threaded && config.critical == CriticalSections::Global;
+        let global = config.critical == CriticalSections::Global;
         let clock = match config.clock {
             Some(clock) => clock,
             None => Arc::new(Monotonic::start()),
@@ -203,7 +204,7 @@ impl Process {
             wakeup,
             eager_limit: config.eager_limit,
             window: config.window,
-            threaded,
+            threaded: Threaded::new(threaded),
             critical: config.critical,
             shared_lock: global.then(|| Arc::new(CachePadded::new(BiasedLock::new(false)))),
             opening: Mutex::new(()),
@@ -233,10 +234,6 @@ impl Process {
             clock,
         };
         process.open_vci(0)?;
-        process
-            .sources
-            .iter()
-            .for_each(|source| source.attached(&process));
         if introduce(&process.transports[1..])? == Scheduling::Apart {
             process.wait.set_yield_useless();
             process.wait_oversubscribed = process.wait.oversubscribed();
@@ -302,8 +299,25 @@ impl Process {
     }
 
     /// Whether several threads may call at once.
+    #[inline(always)]
     pub fn is_threaded(&self) -> bool {
-        self.threaded
+        self.threaded.get()
+    }
+
+    /// Lets several threads call at once from now on, for good, and has the locks of all VCIs taken. VCIs are not spread over
+    /// communicators by that ([`Process::spread_over`]).
+    ///
+    /// # Safety
+    /// Unless it is threaded already: no other call on the process is under way, in any thread, not even of
+    /// [`Process::is_threaded`], and this one happens before those that are going to overlap.
+    pub unsafe fn admit_threads(&self) {
+        if self.is_threaded() {
+            return;
+        }
+        // SAFETY: the caller's contract.
+        unsafe { self.threaded.set() };
+        let open = self.vcis.iter().filter_map(VciSlot::get);
+        open.for_each(Vci::start_locking);
     }
 
     /// The greatest number of VCIs.
@@ -315,7 +329,7 @@ impl Process {
     /// may call at once. Without threads nothing changes.
     pub fn spread_over(&self, vcis: usize) {
         let beside = vcis.min(self.pool() - 1);
-        if self.threaded {
+        if self.is_threaded() {
             self.automatic.store(beside as u32, Ordering::Relaxed);
         }
     }
@@ -373,7 +387,11 @@ impl Process {
             for (way, transport) in self.foreign.transports() {
                 state.add_route(self.transports.len() + way, &transport, self.eager_limit)?;
             }
-            slot.fill(Vci::new(state, self.threaded, self.shared_lock.clone()));
+            slot.fill(Vci::new(
+                state,
+                self.is_threaded(),
+                self.shared_lock.clone(),
+            ));
             self.open.fetch_max(usize::from(vci) + 1, Ordering::Release);
         }
         Ok(())

@@ -124,7 +124,7 @@ impl Process {
         place: *mut u8,
         room: usize,
     ) -> Option<usize> {
-        debug_assert_eq!(self.threaded, THREADS);
+        debug_assert_eq!(self.is_threaded(), THREADS);
         let slot = self.fast_vcis.get(vci as usize).and_then(VciSlot::get)?;
         let looked = if !THREADS || slot.which_lock() == NO_LOCK {
             // SAFETY: of the access as in `try_send`, since without threads no VCI has a lock; of the place, the caller's contract.

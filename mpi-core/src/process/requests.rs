@@ -57,7 +57,7 @@ impl Process {
     /// Wakes a thread that sleeps and looks without a lock for what this one has stored.
     #[inline]
     pub fn notify(&self) {
-        if self.threaded {
+        if self.is_threaded() {
             self.wakeup.notify_after_store();
         }
     }
@@ -140,7 +140,7 @@ impl Process {
     #[inline(always)]
     fn free(&self, id: RequestId, request: &Request) -> Result<()> {
         let vci = self.vci(request.vci())?;
-        if !self.threaded {
+        if !self.is_threaded() {
             vci.lock().engine.records.free_found(id, request);
         } else if let Some(mut state) = vci.try_as_owner() {
             state.engine.records.free_found(id, request);
@@ -153,7 +153,7 @@ impl Process {
     /// The VCI, if that costs no exchange. (One that a thread has for itself may have requests that others end.)
     #[inline(always)]
     fn lock_if_cheap<'a>(&self, vci: &'a Vci) -> Option<VciGuard<'a>> {
-        match self.threaded {
+        match self.is_threaded() {
             false => Some(vci.lock()),
             true => vci.lock_as_owner(),
         }

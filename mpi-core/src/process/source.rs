@@ -17,9 +17,6 @@ use crate::pt2pt::letter::Letter;
 
 /// Something that makes progress when the process does.
 pub trait ProgressSource: Any + Send + Sync {
-    /// The process that it belongs to from now on is made.
-    fn attached(&self, _process: &Process) {}
-
     /// Takes in what other processes have brought about by stores. Called before messages are polled
     /// for, while [`Work::stores`] is set. Returns whether so much happened that messages can wait.
     fn advance_by_stores(&self, _process: &Process) -> Result<bool> {
@@ -239,11 +236,7 @@ impl Process {
     /// Two kinds have the same place.
     #[inline]
     pub fn source<S: Source>(&self) -> &S {
-        let make = || -> Box<dyn ProgressSource> {
-            let source = S::new(self);
-            source.attached(self);
-            Box::new(source)
-        };
+        let make = || -> Box<dyn ProgressSource> { Box::new(S::new(self)) };
         let source: &dyn Any = &**self.sources.list[S::PLACE].get_or_init(make);
         match source.downcast_ref() {
             Some(source) => source,

@@ -155,7 +155,7 @@ impl Process {
         let mut waiting = Waiting::default();
         let mut fruitless = 0u32;
         loop {
-            let mut look = self.threaded;
+            let mut look = self.is_threaded();
             if self.poll_among(vcis)? {
                 backoff.reset();
                 look = true;
@@ -397,11 +397,11 @@ impl Process {
             false => &self.wait,
         };
         let mut step = backoff.next(policy);
-        if self.threaded && backoff.is_first_check() {
+        if self.is_threaded() && backoff.is_first_check() {
             waiting.join_if_oversubscribed(&self.waiters, self.wait.waiters);
         }
         if backoff.global_round(&self.wait) {
-            if self.threaded {
+            if self.is_threaded() {
                 waiting.join(&self.waiters);
             }
             self.report_if_wanted();
@@ -444,7 +444,7 @@ impl Process {
         if step == Step::Yield && self.yields.give_up_core(self.clock()) {
             return false;
         }
-        if self.threaded {
+        if self.is_threaded() {
             // Where no yields came before, it has not yet.
             waiting.join(&self.waiters);
         }
@@ -479,13 +479,13 @@ impl Process {
             true => nap.min(backoff.short_nap(&self.wait)),
             false => nap,
         };
-        let others_wait = self.threaded && !waiting.is_alone();
+        let others_wait = self.is_threaded() && !waiting.is_alone();
         let woken_early =
             self.wait.yield_useless && self.woken_early.swap(false, Ordering::Relaxed);
         if others_wait
             || woken_early
             || backoff.take_short_nap()
-            || (self.threaded && !self.wakeup.arm())
+            || (self.is_threaded() && !self.wakeup.arm())
         {
             self.clock().sleep(nap.min(wait::SHORT_NAP));
             return Ok(None);
@@ -514,9 +514,9 @@ impl Process {
         let slept = || self.clock().now().saturating_sub(start);
         let mut sound = true;
         // Another thread may have brought it about before it saw that it must wake this one.
-        let value = if self.threaded { done() } else { Ok(None) };
+        let value = if self.is_threaded() { done() } else { Ok(None) };
         if quiet && matches!(value, Ok(None)) {
-            let local = self.threaded.then_some(&**self.wakeup);
+            let local = self.is_threaded().then_some(&**self.wakeup);
             sound = wait::sleep(
                 &wake_ups,
                 local,
@@ -542,7 +542,7 @@ impl Process {
                 state.disarm();
             }
         }
-        if self.threaded {
+        if self.is_threaded() {
             self.wakeup.disarm();
         }
         // Another thread may have disconnected from those that a lane led to.
@@ -553,7 +553,7 @@ impl Process {
                  close only those that the program has opened itself",
             ));
         }
-        if self.threaded {
+        if self.is_threaded() {
             // What woke it is taken in at once, whichever VCI it is on, unless VCIs are on their own.
             if matches!(value, Ok(None)) {
                 match self.wait.global_every {

@@ -75,8 +75,7 @@ impl Vci {
             lock: BiasedLock::new(threaded && shared.is_none()),
             which: AtomicU8::new(match &shared {
                 _ if !threaded => NO_LOCK,
-                None => OWN_LOCK,
-                Some(_) => SHARED_LOCK,
+                shared => lock_of_threads(shared),
             }),
             exclusive: AtomicBool::new(false),
             shared,
@@ -303,6 +302,18 @@ impl Vci {
         state.is_some_and(|state| state.engine.records.any_live())
     }
 
+    /// Has its lock taken from now on: threads may come at the same time.
+    ///
+    /// Nobody may be using it at the time, and no lock may have been taken before.
+    pub fn start_locking(&self) {
+        debug_assert!(self.which_lock() == NO_LOCK && !self.is_exclusive());
+        if self.shared.is_none() {
+            self.lock.start_leaning();
+        }
+        self.which
+            .store(lock_of_threads(&self.shared), Ordering::Relaxed);
+    }
+
     /// Whether one thread has it for itself.
     pub fn is_exclusive(&self) -> bool {
         self.exclusive.load(Ordering::Relaxed)
@@ -328,6 +339,14 @@ impl Vci {
             // Release: who comes by a lock from now on sees what the one thread has done.
             self.exclusive.store(false, Ordering::Release);
         }
+    }
+}
+
+/// The lock that threads take, where `shared` is one to take in place of a VCI's own.
+fn lock_of_threads(shared: &Option<SharedLock>) -> u8 {
+    match shared {
+        None => OWN_LOCK,
+        Some(_) => SHARED_LOCK,
     }
 }
 

@@ -339,8 +339,8 @@ impl VciState {
     }
 }
 
-/// What keeps threads that come at the same time from each other (with `MPI_THREAD_MULTIPLE`; below
-/// that nothing is needed).
+/// What keeps threads that come at the same time from each other (where a process is threaded;
+/// elsewhere nothing is needed).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum CriticalSections {
     /// One lock for all VCIs: for measuring what locks of their own are worth.

@@ -25,6 +25,10 @@ fn process() -> Process {
 
 /// A process that reaches nobody.
 pub(crate) fn process_for(threads: Threads, max_vcis: usize) -> Process {
+    process_with(threads, max_vcis, CriticalSections::default())
+}
+
+fn process_with(threads: Threads, max_vcis: usize, critical: CriticalSections) -> Process {
     Process::new(Config {
         me: 0,
         transports: Vec::new(),
@@ -36,7 +40,7 @@ pub(crate) fn process_for(threads: Threads, max_vcis: usize) -> Process {
         window: 5000,
         max_vcis,
         threads,
-        critical: CriticalSections::default(),
+        critical,
         request_caches: true,
         nodes: Vec::new(),
         shared_memory: None,
@@ -68,6 +72,35 @@ fn a_guard_of_another_thread_is_found_out() {
     // One after the other is as promised.
     assert!(process.try_lock_vci(0).is_ok_and(|guard| guard.is_some()));
     assert!(process.lock_vci(0).is_ok());
+}
+
+#[test]
+fn vcis_that_were_open_before_threads_are_admitted_keep_them_apart() {
+    for critical in [CriticalSections::PerVci, CriticalSections::Global] {
+        // SAFETY: calls overlap below after threads are admitted only.
+        let one = Threads::One(unsafe { OneAtATime::promise() });
+        let process = process_with(one, 3, critical);
+        process.open_vci(1).unwrap();
+        assert!(process.lock_vci(1).is_ok());
+        // Twice: what has been admitted stays.
+        for _ in 0..2 {
+            // SAFETY: there is one thread, which is in no other call.
+            unsafe { process.admit_threads() };
+        }
+        process.open_vci(2).unwrap();
+        for vci in 0..3 {
+            let held = process.lock_vci(vci).unwrap();
+            std::thread::scope(|scope| {
+                let other = scope.spawn(|| process.try_lock_vci(vci).unwrap().is_none());
+                assert!(other.join().unwrap(), "two have VCI {vci} ({critical:?})");
+            });
+            drop(held);
+        }
+        let held = process.lock_vci(0).unwrap();
+        let others = process.try_lock_vci(1).unwrap().is_some();
+        assert_eq!(others, critical == CriticalSections::PerVci);
+        drop(held);
+    }
 }
 
 #[test]

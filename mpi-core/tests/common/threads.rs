@@ -64,6 +64,17 @@ impl Router for First {
 
 /// A process with so many VCIs, all open and in the book.
 pub fn process(book: &Book, me: Peer, vcis: u16, single_copy: bool) -> Process {
+    process_of(Threads::Many, book, me, vcis, single_copy)
+}
+
+/// As [`process`], of threads that call as is said.
+pub fn process_of(
+    threads: Threads,
+    book: &Book,
+    me: Peer,
+    vcis: u16,
+    single_copy: bool,
+) -> Process {
     let single_copy = single_copy.into();
     let config = shmmod::Config { me, single_copy };
     let shm = Arc::new(shmmod::Shm::open(config, Arc::new(book.clone())));
@@ -77,7 +88,7 @@ pub fn process(book: &Book, me: Peer, vcis: u16, single_copy: bool) -> Process {
         eager_limit: Some(1000),
         window: 10_000,
         max_vcis: usize::from(vcis),
-        threads: Threads::Many,
+        threads,
         critical: CriticalSections::default(),
         request_caches: true,
         nodes: Vec::new(),

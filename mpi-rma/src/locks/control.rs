@@ -43,6 +43,7 @@ use mpi_core::process::Process;
 use mpi_core::process::notes::Awaited;
 use mpi_core::pt2pt::lost_peer;
 use mpi_types::error::{Error, Result};
+use mpi_types::local::is_alone;
 
 /// Bytes that one accumulate changes without letting others in between.
 pub(crate) const CHUNK: usize = 32 << 10;
@@ -86,8 +87,6 @@ pub(crate) struct Control {
     pub(crate) members: usize,
     /// The members' numbers as processes of the job, for messages.
     peers: Arc<[Peer]>,
-    /// Whether several threads of this process may act at once.
-    threaded: bool,
     /// Whether there are rings behind the blocks.
     has_rings: bool,
 }
@@ -121,14 +120,13 @@ impl Control {
     /// # Safety
     /// `base` is the address, a multiple of 64, of [`Control::len`] bytes that were zero at first
     /// and are used by nothing but `Control`s, which they outlive.
-    pub unsafe fn at(base: *mut u8, me: usize, peers: Arc<[Peer]>, threaded: bool) -> Control {
+    pub unsafe fn at(base: *mut u8, me: usize, peers: Arc<[Peer]>) -> Control {
         let control = Control {
             base,
             stride: Control::stride(peers.len()),
             me,
             members: peers.len(),
             peers,
-            threaded,
             has_rings: false,
         };
         let pid = &control.block(me).pid.0;
@@ -309,7 +307,7 @@ impl Control {
         Acting {
             mine: &self.block(me).acting.0,
             busy: self.block(member).busy.0.word(),
-            threaded: self.threaded,
+            threaded: !is_alone(),
         }
     }
 

@@ -47,7 +47,7 @@ impl Memory {
     pub fn control(&self, me: usize) -> Control {
         let peers: Arc<[u32]> = (0..self.members as u32).collect();
         // SAFETY: zeroed (or watched words), on a page, and used by controls only, which tests drop first.
-        unsafe { Control::at(self.at, me, peers, false) }
+        unsafe { Control::at(self.at, me, peers) }
     }
 }
 

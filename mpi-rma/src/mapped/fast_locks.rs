@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use crate::epochs::{EXCLUSIVE, SHARED};
 use crate::locks::control::{Control, full_fence};
 use crate::window::Window;
+use mpi_types::local::is_alone;
 
 impl Window {
     /// [`Window::lock`], checked.
@@ -56,7 +57,7 @@ impl Window {
     /// What is changed without regard to other threads, where there are none.
     #[inline(always)]
     fn own_words(&self, target: u32) -> Option<(&Control, &AtomicU8)> {
-        if self.fast.threaded || target as usize >= self.fast.targets.len() {
+        if !is_alone() || target as usize >= self.fast.targets.len() {
             return None;
         }
         Some((self.control.as_ref()?, self.epochs.targets.note(target)?))

@@ -12,6 +12,7 @@ use crate::mapped::fast_targets::FastTarget;
 use crate::window::Window;
 use crate::window::apply::Reduction;
 use mpi_types::datatype::Datatype;
+use mpi_types::local::is_alone;
 use mpi_types::op::Op;
 
 /// What atomic operation.
@@ -164,7 +165,7 @@ impl Window {
             Acting {
                 mine: &*self.fast.acting,
                 busy: &*place.busy,
-                threaded: self.fast.threaded,
+                threaded: !is_alone(),
             }
         };
         if !acting.begin() {

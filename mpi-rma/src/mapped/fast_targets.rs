@@ -3,7 +3,6 @@
 use crate::locks::control::Control;
 use crate::primitives::AtomicU32;
 use crate::window::members::{Members, Reach};
-use mpi_core::process::Process;
 
 /// A member's memory as the short ways need it.
 pub(crate) struct FastTarget {
@@ -18,7 +17,6 @@ pub(crate) struct FastTarget {
 pub(crate) struct FastTargets {
     pub(crate) targets: Box<[FastTarget]>,
     pub(crate) acting: *const AtomicU32,
-    pub(crate) threaded: bool,
 }
 
 impl Default for FastTargets {
@@ -26,20 +24,13 @@ impl Default for FastTargets {
         FastTargets {
             targets: Box::default(),
             acting: std::ptr::null(),
-            threaded: false,
         }
     }
 }
 
 impl FastTargets {
     /// For a window whose members are all mapped.
-    pub fn new(
-        process: &Process,
-        members: &Members,
-        control: Option<&Control>,
-        me: u32,
-        count: u32,
-    ) -> FastTargets {
+    pub fn new(members: &Members, control: Option<&Control>, me: u32, count: u32) -> FastTargets {
         let Some(control) = control else {
             return FastTargets::default();
         };
@@ -59,7 +50,6 @@ impl FastTargets {
         FastTargets {
             targets: targets.unwrap_or_default(),
             acting: control.words(me as usize, me as usize).mine,
-            threaded: process.is_threaded(),
         }
     }
 

@@ -184,13 +184,7 @@ impl Window {
         }
         let fast = match (way, flavor) {
             (Way::Mapped, Flavor::Created(_) | Flavor::Allocated | Flavor::Shared { .. }) => {
-                FastTargets::new(
-                    process,
-                    &members,
-                    control.as_ref(),
-                    comm.rank(),
-                    comm.size(),
-                )
+                FastTargets::new(&members, control.as_ref(), comm.rank(), comm.size())
             }
             _ => FastTargets::default(),
         };
@@ -389,7 +383,7 @@ impl Plan<'_> {
         // SAFETY: the beginning of the piece, or of the heap's, is for control blocks, with rings where the rest is not for
         // memory; both begin zeroed on a page, and are dropped after the window's other parts.
         let control = start.map(|start| unsafe {
-            let control = Control::at(start, me, peers, process.is_threaded());
+            let control = Control::at(start, me, peers);
             match self.has_own_memory() {
                 true => control,
                 false => control.with_rings(),

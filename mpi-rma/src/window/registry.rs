@@ -172,15 +172,11 @@ impl Windows {
     }
 
     pub(crate) fn of_vci(&self, process: &Process, vci: VciId) -> &Served {
-        let one = |_| {
-            let served = Served::default();
-            if !process.is_threaded() {
-                // SAFETY: calls don't overlap then, as VCIs count on too.
-                unsafe { served.list.set_alone() };
-            }
-            CachePadded::new(served)
+        let make = || {
+            (0..process.pool())
+                .map(|_| CachePadded::default())
+                .collect()
         };
-        let make = || (0..process.pool()).map(one).collect();
         &self.served.get_or_init(make)[usize::from(vci)]
     }
 }

@@ -72,7 +72,8 @@ pub fn open_session(binding: &Binding, wanted: ThreadLevel) -> Result<ThreadLeve
         true => wanted.max(*runtime.thread_level.lock()),
         false => wanted,
     };
-    Ok(if runtime.process.is_threaded() {
+    // The process itself may just be admitting threads, in a call of another thread.
+    Ok(if !local::is_alone() {
         wanted
     } else {
         wanted.min(ThreadLevel::Serialized)
@@ -81,8 +82,25 @@ pub fn open_session(binding: &Binding, wanted: ThreadLevel) -> Result<ThreadLeve
 
 /// Where a program says that its threads call at once, its communicators are spread over VCIs.
 fn expect_threads(runtime: &Runtime, level: ThreadLevel) {
-    if level == ThreadLevel::Multiple && runtime.spread > 1 {
+    if level == ThreadLevel::Multiple && !local::is_alone() && runtime.spread > 1 {
         runtime.process.spread_over(runtime.spread);
+    }
+}
+
+/// Lets the program's threads call at the same time from now on, for good, whatever level was provided: that of the world, and
+/// what `MPI_Query_thread` answers, stay as they are. Nothing is done where they may already.
+///
+/// # Safety
+/// The calling thread is the only one in a call that the level is for, and is in no function that such a call has called.
+pub unsafe fn admit_threads(runtime: &Runtime) {
+    if !local::is_alone() {
+        return;
+    }
+    // SAFETY: of both, this function's contract. Calls that any thread may make at any time use neither what asks this flag
+    // nor the process: they read this flag where they need the answer.
+    unsafe {
+        runtime.process.admit_threads();
+        local::set_alone(false);
     }
 }
 

@@ -259,7 +259,7 @@ pub const VARIABLES: &[Variable] = &[
         class: Class::Counter,
         category: "vcis",
         help: "How often the lock of a VCI was taken, but for messages that were sent at once. \
-               Without MPI_THREAD_MULTIPLE there are no locks.",
+               Without MPI_THREAD_MULTIPLE and thread communicators there are no locks.",
         read: |runtime| totals(runtime).locked,
     },
     Variable {

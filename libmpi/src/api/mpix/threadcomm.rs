@@ -3,7 +3,8 @@
 
 use std::ffi::c_int;
 
-use mpi_core::{Class, Error, Result};
+use mpi_core::Result;
+use mpi_runtime::lifecycle::init;
 use mpi_runtime::lifecycle::runtime::runtime;
 
 use crate::abi::{MPI_COMM_NULL, MPI_Comm};
@@ -13,7 +14,7 @@ use crate::args::{LiveComm, Out};
 
 /// `MPIX_Threadcomm_init`: makes a thread communicator, in which each process has as many ranks as it names threads. One
 /// thread of each process of the intracommunicator calls it, outside of parallel regions. Error handler and attributes
-/// are those of `comm`.
+/// are those of `comm`. Whatever level of threads was provided, threads may call at the same time from now on.
 pub fn threadcomm_init(
     comm: LiveComm,
     num_threads: c_int,
@@ -22,9 +23,11 @@ pub fn threadcomm_init(
     let runtime = comm.runtime;
     newthreadcomm.set(MPI_COMM_NULL);
     let count = count_of("num_threads", num_threads)?;
-    if count > 1 && !runtime.process.is_threaded() {
-        let why = "threads that communicate need MPI_THREAD_MULTIPLE from MPI_Init_thread";
-        return Err(Error::new(Class::Other, why));
+    if count > 0 {
+        // SAFETY: below MPI_THREAD_MULTIPLE the program sees to it that calls don't overlap (MPI-3.1 section 12.4.3), and where
+        // the library calls a function of the program's with a lock taken, that one must not communicate (section 5.9.5).
+        // Threads that call at the same time start what is made here, which comes after this.
+        unsafe { init::admit_threads(runtime) };
     }
     // Callbacks of attributes may free it.
     let parent = runtime.comm_arc(comm.object.handle())?;

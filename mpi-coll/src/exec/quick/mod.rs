@@ -86,7 +86,7 @@ impl QuickCalls {
         // SAFETY: it is copied at once.
         match unsafe { self.movements.peek() } {
             Some(known) => known.find(kind, label, count),
-            None => self.movements.lock().find(kind, label, count),
+            None => self.movements.lock_by_word().find(kind, label, count),
         }
     }
 
@@ -97,20 +97,6 @@ impl QuickCalls {
             *latest.lock() = None;
         }
         *self.movements.lock() = QuickMovements::default();
-    }
-
-    /// As [`CommState::set_alone`].
-    ///
-    /// # Safety
-    /// As there.
-    pub unsafe fn set_alone(&self) {
-        // SAFETY: as for this function.
-        unsafe {
-            for latest in self.reductions() {
-                latest.set_alone();
-            }
-            self.movements.set_alone();
-        }
     }
 }
 
@@ -208,7 +194,7 @@ pub unsafe fn allreduce(
     recv: *mut u8,
 ) -> Option<Result<()>> {
     let (state, way) = way_of_call(process, comm)?;
-    let known = find_reduction(&state.quick.allreduce, label, count)?;
+    let known = find_reduction(process, &state.quick.allreduce, label, count)?;
     // SAFETY: the caller's contract; the label is the one that was given for this datatype.
     Some(unsafe { known.run(way, send, recv, true) })
 }
@@ -229,7 +215,7 @@ pub unsafe fn reduce(
 ) -> Option<Result<()>> {
     let (state, way) = way_of_call(process, comm)?;
     let root = rank_of(&way, root)?;
-    let known = find_reduction(&state.quick.reduce, label, count)?.to(root);
+    let known = find_reduction(process, &state.quick.reduce, label, count)?.to(root);
     let takes = root == way.shared.slots.rank;
     // SAFETY: the caller's contract; the label is the one that was given for this datatype.
     Some(unsafe { known.run(way, send, recv, takes) })
@@ -370,15 +356,16 @@ fn rank_of(way: &ShortWay<'_>, root: i32) -> Option<u32> {
 
 #[inline(always)]
 fn find_reduction(
+    process: &Process,
     latest: &Guarded<Option<QuickReduction>>,
     label: Label,
     count: i64,
 ) -> Option<QuickReduction> {
     let find = |known: &Option<QuickReduction>| known.filter(|known| known.has(label, count));
-    // SAFETY: it is copied at once.
-    match unsafe { latest.peek() } {
+    // SAFETY: it is copied at once, and calls on a process that is not threaded don't overlap.
+    match unsafe { latest.peek_as(!process.is_threaded()) } {
         Some(known) => find(known),
-        None => find(&latest.lock()),
+        None => find(&latest.lock_by_word()),
     }
 }
 
