@@ -17,4 +17,9 @@ mod standstill;
 pub mod text;
 
 #[doc(hidden)]
-pub use hints::fuzzing;
+pub mod fuzzing {
+    //! Entry points of the fuzz targets; not part of the interface.
+
+    pub use crate::dynamic::fuzzing::port;
+    pub use crate::hints::fuzzing::hint;
+}

@@ -1,5 +1,7 @@
 //! Jobs that meet (MPI-3.1 chapter 10): ports, the sockets between their roots, transports for a connection.
 
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod join;
 pub mod opener;
 pub mod ports;

@@ -22,7 +22,7 @@ use super::socket::{Call, Patience, SealedSocket, Socket};
 use crate::settings;
 
 /// The handshake on a port. Its context says what the connection is for.
-const PROTOCOL: Protocol = Protocol::new(port_name::LABEL, 1);
+pub(super) const PROTOCOL: Protocol = Protocol::new(port_name::LABEL, 1);
 /// Unproved connections of a port, at most.
 const SLOTS: usize = 64;
 /// Time that a client has to prove the secret.
@@ -164,6 +164,11 @@ impl Port {
         })
     }
 
+    /// The secret that clients prove.
+    pub(super) fn secret(&self) -> &Secret {
+        &self.secret
+    }
+
     /// Its name, shorter than `most` bytes (`MPI_MAX_PORT_NAME`), with as many addresses as fit.
     pub fn name(&self, most: usize) -> String {
         self.name.to_text(most)
@@ -203,7 +208,7 @@ impl Port {
     }
 
     /// Goes on with all connections. Returns the first that has proved the secret.
-    fn next_admitted(&self) -> Option<Admitted<TcpStream>> {
+    pub(super) fn next_admitted(&self) -> Option<Admitted<TcpStream>> {
         let mut callers = self.callers.lock();
         let Callers {
             pending,
