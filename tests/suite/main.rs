@@ -165,8 +165,11 @@ fn add_runs(program: Program, trials: &mut Vec<Trial>) {
     }
     let runs = selection::runs(&program);
     for case in 0..program.cases.len() {
+        let name = program.cases[case].name.as_deref();
         for &(variant, ranks) in &runs {
-            trials.push(trial(&program, case, variant, ranks));
+            if !selection::is_repeated(&program.name, name, variant, ranks) {
+                trials.push(trial(&program, case, variant, ranks));
+            }
         }
     }
 }
