@@ -6,6 +6,7 @@
 //! A new target needs a function, a line in [`TARGETS`], a seed in `corpus/NAME`, and `fuzz_targets/NAME.rs` with its
 //! lines in `Cargo.toml`.
 
+pub mod admission;
 // Included as files, since weft-top as a dependency would bring its terminal library, which takes a minute to build.
 #[allow(dead_code, missing_docs, reason = "files of a program")]
 #[path = "../../tools/weft-top/src/board.rs"]
@@ -54,4 +55,10 @@ pub const TARGETS: &[Target] = &[
     ("hints", settings::hints),
     ("info", settings::info),
     ("top", top::datagrams),
+    ("admission", admission::admission),
+    ("sealed_frames", admission::frames),
+    ("port", mpi_runtime::fuzzing::port),
+    ("introduction", mpi_comm::dynamic::fuzzing::introduction),
+    ("name_server", launcher::name_server),
+    ("name_client", launcher::name_client),
 ];

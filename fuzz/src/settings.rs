@@ -56,7 +56,7 @@ pub fn transports(bytes: &[u8]) {
 
 /// Checks a value as that of every hint, and converts it as a string of C.
 pub fn hints(bytes: &[u8]) {
-    mpi_runtime::settings::hints::fuzzing::hint(bytes);
+    mpi_runtime::fuzzing::hint(bytes);
     let text = mpi_runtime::settings::text::of(bytes);
     assert_eq!(mpi_runtime::settings::text::bytes(&text), bytes);
     for room in [0, 1, 2, 7, 100] {

@@ -13,3 +13,11 @@ pub mod mpix;
 pub mod requests;
 pub mod settings;
 pub mod tool;
+
+#[doc(hidden)]
+pub mod fuzzing {
+    //! Entry points of the fuzz targets; not part of the interface.
+
+    pub use crate::dynamic::fuzzing::port;
+    pub use crate::settings::hints::fuzzing::hint;
+}

@@ -2,7 +2,7 @@
  * learn of it by MPI_ERR_PROC_ABORTED, and go on. A rank that is killed otherwise is told from that.
  * ranks: 5
  * variants: shm ofi tcp hosts
- * alone: yes
+ * waits: yes
  * launcher: -disable-auto-cleanup
  * timeout: 30
  * exit: 7

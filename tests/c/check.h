@@ -82,7 +82,7 @@ static UNUSED int world_size(void) {
 }
 
 /* Random numbers, the same for the same seed (splitmix64). */
-static UNUSED uint64_t next_random(uint64_t *state) {
+static inline UNUSED uint64_t next_random(uint64_t *state) {
     uint64_t z = (*state += 0x9e3779b97f4a7c15u);
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
@@ -125,8 +125,9 @@ static UNUSED int is_filled(const void *data, size_t size, uint64_t seed) {
     uint64_t state = seed;
     size_t at = 0;
     while (at + 8 <= size) {
-        uint64_t word = next_random(&state);
-        if (memcmp(bytes + at, &word, 8) != 0) {
+        uint64_t word;
+        memcpy(&word, bytes + at, 8);
+        if (word != next_random(&state)) {
             return 0;
         }
         at += 8;

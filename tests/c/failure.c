@@ -1,7 +1,7 @@
 /* A rank that fails takes the others along at once, wherever they wait, and the message names it.
  * ranks: 4
  * variants: shm ofi ucx
- * alone: yes
+ * waits: yes
  * ends: 1.5
  * stderr: rank 2 on
  * case: killed-recv

@@ -2,7 +2,7 @@
  * returned success is there.
  * ranks: 4
  * variants: shm tcp
- * alone: yes
+ * waits: yes
  * launcher: -disable-auto-cleanup
  * timeout: 30
  * exit: 137

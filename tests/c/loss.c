@@ -2,7 +2,7 @@
  * part in, within bounded time, while the others go on together.
  * ranks: 4
  * variants: shm ofi ucx hosts ucx-hosts
- * alone: yes
+ * waits: yes
  * launcher: -disable-auto-cleanup
  * timeout: 20
  * exit: 137

@@ -3,7 +3,7 @@
  * what is there by then.
  * ranks: 4
  * variants: shm shm-2copy ofi
- * alone: yes
+ * waits: yes
  * launcher: -disable-auto-cleanup
  * timeout: 30
  * exit: 137

@@ -2,7 +2,7 @@
  * bounded time, also those that wait for one that has given up because of the loss.
  * ranks: 4
  * variants: shm ofi ucx hosts ucx-hosts
- * alone: yes
+ * waits: yes
  * launcher: -disable-auto-cleanup
  * timeout: 20
  * exit: 137

@@ -3,7 +3,7 @@
  * taken back, or is pending: later messages find their own receives.
  * ranks: 3
  * variants: shm shm-2copy ofi tcp hosts
- * alone: yes
+ * waits: yes
  * launcher: -disable-auto-cleanup
  * timeout: 30
  * exit: 137

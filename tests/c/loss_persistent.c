@@ -2,7 +2,7 @@
  * an error, in bounded time, each time that these are started, and go on together.
  * ranks: 4
  * variants: shm ofi ucx hosts ucx-hosts
- * alone: yes
+ * waits: yes
  * launcher: -disable-auto-cleanup
  * timeout: 30
  * exit: 137

@@ -2,7 +2,7 @@
  * from the next synchronization: within a node, where nothing but memory is between them, and over a network.
  * ranks: 3
  * variants: shm ofi tcp hosts
- * alone: yes
+ * waits: yes
  * launcher: -disable-auto-cleanup
  * timeout: 30
  * exit: 137

@@ -2,7 +2,7 @@
  * also where pieces of long data are under way.
  * ranks: 4
  * variants: tcp ofi
- * alone: yes
+ * waits: yes
  * launcher: -disable-auto-cleanup
  * env: WEFT_SHM=0
  * env: WEFT_COLL=bcast=rdma,reduce=rdma,allreduce=rdma,allgather=rdma,alltoall=rdma

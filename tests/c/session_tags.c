@@ -2,7 +2,7 @@
  * say with what string, and which one the first member has given.
  * ranks: 3
  * variants: shm tcp
- * timeout: 16
+ * timeout: 13
  * exit: 124
  * stderr: in MPI_Comm_create_from_group with stringtag 'model-1' for the group's first member, process 0. Other members have called it with 'model-0'.
  * stderr: in MPI_Comm_create_from_group with stringtag 'model-2'

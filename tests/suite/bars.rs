@@ -6,6 +6,7 @@ use std::process::Command;
 use libtest_mimic::Trial;
 use weft_needs::TERMINALS;
 
+use crate::company::Company;
 use crate::job::clear;
 use crate::outcome::Outcome;
 use crate::program::Case;
@@ -74,7 +75,7 @@ pub fn trials() -> Vec<Trial> {
     let trial = |bar: &'static Bar| {
         let name = format!("bars/{}/2", bar.name);
         let left_out = lacks::any(&name, &[&TERMINALS]);
-        timed(name, false, || run(bar)).with_ignored_flag(left_out)
+        timed(name, Company::Any, || run(bar)).with_ignored_flag(left_out)
     };
     BARS.iter().map(trial).collect()
 }

@@ -9,6 +9,7 @@ use std::process::Command;
 use libtest_mimic::Trial;
 use weft_needs::{CONTAINERS, HYDRA, Need};
 
+use crate::company::Company;
 use crate::job::clear;
 use crate::outcome::Outcome;
 use crate::program::{Case, compile, programs};
@@ -31,7 +32,7 @@ const OTHER_NAME: [&str; 5] = [
 pub fn trials() -> Vec<Trial> {
     let trial = |name: &str, needs: &[&'static Need], test: fn() -> Result| {
         let left_out = lacks::any(name, needs);
-        timed(name.to_owned(), false, test).with_ignored_flag(left_out)
+        timed(name.to_owned(), Company::Any, test).with_ignored_flag(left_out)
     };
     let needs: &[&'static Need] = &[&CONTAINERS];
     vec![

@@ -7,6 +7,7 @@ use std::process::Command;
 use libtest_mimic::Trial;
 use weft_needs::{CORES, MOUNTS, NAMESPACES, SSHD};
 
+use crate::company::Company;
 use crate::job::clear;
 use crate::outcome::Outcome;
 use crate::program::{Case, compile, programs};
@@ -18,7 +19,7 @@ use crate::{Result, lacks, patience, prefix, timed};
 pub fn trials() -> Vec<Trial> {
     let trial = |name: &str, test: fn() -> Result| {
         let left_out = lacks::any(name, &[&CORES]);
-        timed(name.to_owned(), false, test).with_ignored_flag(left_out)
+        timed(name.to_owned(), Company::Any, test).with_ignored_flag(left_out)
     };
     let hosts = "cores/hosts/2";
     let left_out = lacks::any(hosts, &[&CORES, &MOUNTS, &NAMESPACES, &SSHD]);
@@ -27,7 +28,7 @@ pub fn trials() -> Vec<Trial> {
         trial("cores/several/3", several),
         trial("cores/kept/2", kept),
         trial("cores/elsewhere/2", elsewhere),
-        timed(hosts.to_owned(), false, several_hosts).with_ignored_flag(left_out),
+        timed(hosts.to_owned(), Company::Any, several_hosts).with_ignored_flag(left_out),
     ]
 }
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use libtest_mimic::Trial;
 use weft_needs::{GDB, TERMINALS};
 
+use crate::company::Company;
 use crate::job::clear;
 use crate::outcome::Outcome;
 use crate::program::{Case, compile, programs};
@@ -20,13 +21,13 @@ use crate::{Result, lacks, patience, prefix, timed};
 pub fn trials() -> Vec<Trial> {
     let trial = |name: &str, test: fn() -> Result| {
         let left_out = lacks::any(name, &[&GDB, &TERMINALS]);
-        timed(name.to_owned(), false, test).with_ignored_flag(left_out)
+        timed(name.to_owned(), Company::Any, test).with_ignored_flag(left_out)
     };
     vec![
         trial("gdb/typed/2", typed),
         trial("gdb/file/2", from_file),
         trial("gdb/attach/2", attach),
-        timed("gdb/refused/1".to_owned(), false, refused),
+        timed("gdb/refused/1".to_owned(), Company::Any, refused),
     ]
 }
 

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use libtest_mimic::Trial;
 use weft_needs::{HYDRA, LIBFABRIC, MOUNTS, NAMESPACES, Need, PRRTE, SLURM};
 
+use crate::company::Company;
 use crate::hosts::Hosts;
 use crate::job::clear;
 use crate::lacks;
@@ -28,7 +29,7 @@ pub fn trials() -> Vec<Trial> {
     let trial = |name: &str, needs: &[&'static Need], test: fn() -> Result| {
         let name = format!("launchers/{name}");
         let left_out = lacks::any(&name, needs);
-        timed(name, false, test).with_ignored_flag(left_out)
+        timed(name, Company::Any, test).with_ignored_flag(left_out)
     };
     let hosts = [&MOUNTS, &NAMESPACES, &LIBFABRIC];
     vec![

@@ -17,6 +17,7 @@
 
 mod bars;
 mod checks;
+mod company;
 mod compilers;
 mod containers;
 mod cores;
@@ -52,12 +53,13 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Trial};
 
+use crate::company::Company;
 use crate::job::{Job, Variant};
 use crate::program::Program;
 
@@ -67,14 +69,22 @@ type Result<T = ()> = std::result::Result<T, String>;
 /// How long each test took.
 static TIMES: Mutex<Vec<(Duration, String)>> = Mutex::new(Vec::new());
 
-/// Tests that need the machine for themselves take it for writing, all others for reading.
-static MACHINE: RwLock<()> = RwLock::new(());
+/// Beginnings of the names of tests that take longest, which begin first so that none runs alone at the end.
+const LONGEST: &[&str] = &[
+    "session_tags/",
+    "dyn_replace/",
+    "bsend_threads/",
+    "launchers/slurm/",
+    "coll_many_long/",
+    "hang_named/",
+    "agents/streams/",
+];
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     let cores = thread::available_parallelism().map_or(1, usize::from);
-    // Ranks wait for a good part of the time.
-    arguments.test_threads.get_or_insert(cores + cores / 2);
+    // Ranks wait for a good part of the time: with one test and a half per core a quarter of the cores was idle.
+    arguments.test_threads.get_or_insert(2 * cores);
     let trials = match trials() {
         Ok(trials) => trials,
         Err(error) => {
@@ -102,7 +112,7 @@ fn main() -> ExitCode {
     conclusion.exit_code()
 }
 
-/// All tests, in the order of their names.
+/// All tests, those that take longest first, and by what they tolerate beside them.
 fn trials() -> Result<Vec<Trial>> {
     let mut trials = Vec::new();
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -121,27 +131,50 @@ fn trials() -> Result<Vec<Trial>> {
         programs.extend(twins.into_iter().flatten());
         programs.extend(checked);
     }
-    // Those that need the machine for themselves come last: each waits for the others that still run.
-    programs.sort_by_key(|program| program.alone);
+    programs.sort_by_key(|program| program.company);
+    let apart = programs.partition_point(|program| program.company == Company::Any);
+    let apart = programs.split_off(apart);
     for program in programs {
-        let program = Arc::new(program);
-        if !selection::is_short() {
-            trials.extend(providers::trials(&program));
-        }
-        let runs = selection::runs(&program);
-        for case in 0..program.cases.len() {
-            for &(variant, ranks) in &runs {
-                trials.push(trial(&program, case, variant, ranks));
-            }
-        }
+        add_runs(program, &mut trials);
     }
     if !selection::is_short() {
         trials.extend(scenarios());
     }
+    let place = |trial: &Trial| {
+        LONGEST
+            .iter()
+            .position(|long| trial.name().starts_with(long))
+    };
+    trials.sort_by_key(|trial| place(trial).unwrap_or(LONGEST.len()));
+    // Each of these waits for the others that still run.
+    for program in apart {
+        add_runs(program, &mut trials);
+    }
+    if !selection::is_short() {
+        trials.push(profile::cost_trial());
+        trials.extend(strangers::trials());
+    }
     selection::named(trials)
 }
 
-/// Tests that are more than a run of a program.
+/// Adds the runs of a program.
+fn add_runs(program: Program, trials: &mut Vec<Trial>) {
+    let program = Arc::new(program);
+    if !selection::is_short() {
+        trials.extend(providers::trials(&program));
+    }
+    let runs = selection::runs(&program);
+    for case in 0..program.cases.len() {
+        let name = program.cases[case].name.as_deref();
+        for &(variant, ranks) in &runs {
+            if !selection::is_repeated(&program.name, name, variant, ranks) {
+                trials.push(trial(&program, case, variant, ranks));
+            }
+        }
+    }
+}
+
+/// Tests that are more than a run of a program, and tolerate others beside them.
 fn scenarios() -> Vec<Trial> {
     let mut trials = tools::trials();
     trials.extend(profile::trials());
@@ -159,7 +192,6 @@ fn scenarios() -> Vec<Trial> {
     trials.extend(launchers::trials());
     trials.extend(many::trials());
     trials.extend(spawning::trials());
-    trials.extend(strangers::trials());
     trials
 }
 
@@ -178,7 +210,7 @@ fn trial(program: &Arc<Program>, case: usize, variant: Variant, ranks: usize) ->
     let elsewhere = elsewhere || program.throws && prefix::unwinds();
     let left_out = elsewhere || lacks::any(&name, &needs);
     let program = program.clone();
-    timed(name, program.alone, move || {
+    timed(name, program.company, move || {
         let prefix = prefix::get()?;
         let binary = program.binary(prefix)?;
         if only_compile {
@@ -197,25 +229,17 @@ fn trial(program: &Arc<Program>, case: usize, variant: Variant, ranks: usize) ->
     .with_ignored_flag(left_out)
 }
 
-/// A test whose time is noted, and which has the machine for itself if it wants to.
-fn timed(name: String, alone: bool, test: impl FnOnce() -> Result + Send + 'static) -> Trial {
+/// A test whose time is noted, and which waits until the running ones tolerate it.
+fn timed(name: String, company: Company, test: impl FnOnce() -> Result + Send + 'static) -> Trial {
     let noted = name.clone();
     Trial::test(name, move || {
-        let (_alone, _shared) = if alone {
-            (
-                Some(MACHINE.write().unwrap_or_else(PoisonError::into_inner)),
-                None,
-            )
-        } else {
-            (
-                None,
-                Some(MACHINE.read().unwrap_or_else(PoisonError::into_inner)),
-            )
-        };
+        let turn = company.begin();
         let began = Instant::now();
         let result = test();
+        let took = began.elapsed();
+        drop(turn);
         let mut times = TIMES.lock().unwrap_or_else(PoisonError::into_inner);
-        times.push((began.elapsed(), noted));
+        times.push((took, noted));
         result.map_err(Into::into)
     })
 }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use libtest_mimic::Trial;
 use weft_needs::{HYDRA, MOUNTS, NAMESPACES, Need, SSHD};
 
+use crate::company::Company;
 use crate::hosts::Hosts;
 use crate::launchers::{program, tool};
 use crate::outcome::Outcome;
@@ -28,7 +29,7 @@ pub fn trials() -> Vec<Trial> {
     let trial = |name: &str, test: fn() -> Result| {
         let name = format!("agents/{name}");
         let left_out = lacks::any(&name, NEEDS);
-        timed(name, false, test).with_ignored_flag(left_out)
+        timed(name, Company::Any, test).with_ignored_flag(left_out)
     };
     vec![
         trial("two/4", two),

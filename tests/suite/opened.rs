@@ -8,6 +8,7 @@ use std::process::Command;
 use libtest_mimic::Trial;
 use weft_needs::FORTRAN;
 
+use crate::company::Company;
 use crate::job::clear;
 use crate::outcome::Outcome;
 use crate::program::{Case, compile, programs};
@@ -18,7 +19,7 @@ use crate::{Result, lacks, patience, prefix, timed};
 pub fn trials() -> Vec<Trial> {
     let trial = |name: &str, test: fn() -> Result| {
         let left_out = lacks::any(name, &[&FORTRAN]);
-        timed(name.to_owned(), false, test).with_ignored_flag(left_out)
+        timed(name.to_owned(), Company::Any, test).with_ignored_flag(left_out)
     };
     vec![
         trial("opened/mpich/2", || opened("mpifort")),

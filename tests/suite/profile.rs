@@ -9,6 +9,7 @@ use libtest_mimic::Trial;
 use serde_json::Value;
 use weft_needs::{OPENMPI, VALGRIND};
 
+use crate::company::Company;
 use crate::job::clear;
 use crate::lacks;
 use crate::outcome::Outcome;
@@ -25,21 +26,25 @@ const RANKS: usize = 3;
 pub fn trials() -> Vec<Trial> {
     let trial = |(name, compiler)| {
         let name = format!("profile/{name}/{RANKS}");
-        timed(name, false, move || run(compiler))
+        timed(name, Company::Any, move || run(compiler))
     };
     let abis = [("mpich", "mpicc"), ("standard", "mpicc_abi")];
     let mut trials: Vec<Trial> = abis.into_iter().map(trial).collect();
     let openmpi = ("openmpi", "/usr/bin/mpicc.openmpi");
     let left_out = lacks::any(&format!("profile/openmpi/{RANKS}"), &[&OPENMPI]);
     trials.push(trial(openmpi).with_ignored_flag(left_out));
-    trials.push(timed("profile/cost/1".to_owned(), true, cost));
     for netmod in ["shm", "tcp"] {
         let name = format!("profile/valgrind-{netmod}/2");
         let left_out = lacks::any(&name, &[&VALGRIND]);
         let test = move || valgrind(netmod);
-        trials.push(timed(name, false, test).with_ignored_flag(left_out));
+        trials.push(timed(name, Company::Any, test).with_ignored_flag(left_out));
     }
     trials
+}
+
+/// The test of what a traced call takes.
+pub fn cost_trial() -> Trial {
+    timed("profile/cost/1".to_owned(), Company::None, cost)
 }
 
 /// What a traced call may take more, as a part of the time of the call itself, where the library is not optimized, as in

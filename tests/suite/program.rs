@@ -16,6 +16,8 @@
 //!  * timeout: 20                  seconds
 //!  * throws: yes                  exceptions pass through the library, which is built not to unwind by itself:
 //!  *                              `cargo xtask test` runs it with the optimized libraries
+//!  * waits: yes                   waits for most of its time, and looks how long: only others that do run at the
+//!  *                              same time
 //!  * alone: yes                   nothing else runs at the same time
 //!  * needs: NAME                  of the machine, a name of weft-needs
 //!  * cflags: -pthread
@@ -45,6 +47,7 @@ use std::time::SystemTime;
 
 use weft_needs::Need;
 
+use crate::company::Company;
 use crate::job::Variant;
 use crate::{Result, prefix};
 
@@ -65,7 +68,7 @@ pub struct Program {
     pub launcher: Vec<String>,
     /// Seconds.
     pub timeout: f64,
-    pub alone: bool,
+    pub company: Company,
     needs: Vec<&'static Need>,
     pub throws: bool,
     cflags: Vec<String>,
@@ -130,7 +133,7 @@ impl Program {
             env: Vec::new(),
             launcher: Vec::new(),
             timeout: 20.0,
-            alone: false,
+            company: Company::Any,
             needs: Vec::new(),
             throws: false,
             cflags: Vec::new(),
@@ -211,7 +214,7 @@ impl Program {
             variants: self.variants.clone(),
             env: self.env.clone(),
             timeout: self.timeout,
-            alone: self.alone,
+            company: self.company,
             needs: self.needs.clone(),
             throws: self.throws,
             launcher: self.launcher.clone(),
@@ -256,7 +259,8 @@ impl Program {
                 self.env.push((name.into(), value.into()));
             }
             "timeout" => self.timeout = number(value)?,
-            "alone" => self.alone = value == "yes",
+            "waits" if value == "yes" => self.company = Company::Waiting,
+            "alone" if value == "yes" => self.company = Company::None,
             "needs" => {
                 let need = weft_needs::ALL.iter().find(|need| need.name == value);
                 self.needs.push(need.ok_or("not a name of weft-needs")?);

@@ -25,7 +25,7 @@ pub fn trials(program: &Arc<Program>) -> Vec<Trial> {
         let name = format!("providers/{provider}/{}/2", program.name);
         let program = program.clone();
         let left_out = lacks::any(&name, &[&weft_needs::LIBFABRIC]);
-        timed(name, program.alone, move || run(&program, provider)).with_ignored_flag(left_out)
+        timed(name, program.company, move || run(&program, provider)).with_ignored_flag(left_out)
     };
     PROVIDERS.into_iter().map(trial).collect()
 }

@@ -16,6 +16,7 @@ use std::ptr::null_mut;
 use libtest_mimic::Trial;
 use weft_needs::GDB;
 
+use crate::company::Company;
 use crate::job::clear;
 use crate::lacks;
 use crate::program::{compile, programs};
@@ -30,13 +31,13 @@ pub fn trials() -> Vec<Trial> {
         ("standard", "mpicc_abi", "libmpi_abi.so.1", false),
     ];
     let trial = |(name, compiler, library, tcp)| {
-        timed(format!("queues/{name}/2"), false, move || {
+        timed(format!("queues/{name}/2"), Company::Any, move || {
             own(name, compiler, library, tcp)
         })
     };
     let mut trials: Vec<Trial> = ways.into_iter().map(trial).collect();
     let left_out = lacks::any("queues/gdb/2", &[&GDB]);
-    let with_gdb = timed("queues/gdb/2".to_owned(), false, gdb);
+    let with_gdb = timed("queues/gdb/2".to_owned(), Company::Any, gdb);
     trials.push(with_gdb.with_ignored_flag(left_out));
     trials
 }

@@ -17,6 +17,64 @@ const NAMES: &str = "WEFT_TEST_NAMES";
 /// Ranks of the short run's jobs, at most, where a program offers a choice: twice its two cores.
 const SHORT_RANKS: usize = 4;
 
+/// Runs that are left out because others run the same code: program, case, variants, numbers of ranks, and why. With
+/// `WEFT_TEST_ALL_VERBS` none is.
+type Repeated = (
+    &'static str,
+    &'static str,
+    &'static [Variant],
+    &'static [usize],
+    &'static str,
+);
+const REPEATED: &[Repeated] = &[
+    (
+        "rma_atomics",
+        "messages",
+        &[Variant::VerbsHosts, Variant::OfiVerbs, Variant::UcxVerbs],
+        &[2, 4],
+        "atomics by messages use no remote memory; they run over verbs, ofi, ucx, tcp and between hosts",
+    ),
+    (
+        "rma_atomics",
+        "auto",
+        &[Variant::OfiVerbs, Variant::UcxVerbs],
+        &[2],
+        "auto is network or messages there, which run by name over the same transports",
+    ),
+    (
+        "rma_native",
+        "messages",
+        &[Variant::VerbsHosts, Variant::OfiVerbs, Variant::UcxVerbs],
+        &[2],
+        "puts and gets by messages use no remote memory; they run over verbs, ofi, ucx and between hosts",
+    ),
+    (
+        "coll_node_slots",
+        "threads",
+        &[Variant::VerbsHosts],
+        &[3],
+        "slots are within a node: which transport joins the nodes is tried with 4 ranks, which have slots on both",
+    ),
+    (
+        "coll_node_slots",
+        "messages",
+        &[Variant::VerbsHosts],
+        &[3],
+        "as for its case threads",
+    ),
+];
+
+/// Returns whether [`REPEATED`] names a run.
+pub fn is_repeated(program: &str, case: Option<&str>, variant: Variant, ranks: usize) -> bool {
+    let names = |(name, one, variants, sizes, _): &Repeated| {
+        *name == program
+            && Some(*one) == case
+            && variants.contains(&variant)
+            && sizes.contains(&ranks)
+    };
+    env::var_os("WEFT_TEST_ALL_VERBS").is_none() && REPEATED.iter().any(names)
+}
+
 /// Whether only the short run's tests are wanted.
 pub fn is_short() -> bool {
     env::var_os(SHORT).is_some()

@@ -11,6 +11,7 @@ use std::time::Instant;
 use libtest_mimic::Trial;
 use weft_needs::{MOUNTS, NAMESPACES, Need, SSHD};
 
+use crate::company::Company;
 use crate::hosts::Hosts;
 use crate::launchers::tool;
 use crate::outcome::Outcome;
@@ -29,7 +30,7 @@ pub fn trials() -> Vec<Trial> {
     let trial = |name: &str, test: fn() -> Result| {
         let name = format!("agents/spawn-{name}");
         let left_out = lacks::any(&name, NEEDS);
-        timed(name, false, test).with_ignored_flag(left_out)
+        timed(name, Company::Any, test).with_ignored_flag(left_out)
     };
     vec![
         trial("places/4", places),

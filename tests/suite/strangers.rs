@@ -7,11 +7,13 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::thread;
 use std::time::Instant;
 
 use libtest_mimic::Trial;
 use weft_needs::NAMESPACES;
 
+use crate::company::Company;
 use crate::job::clear;
 use crate::launchers::tool;
 use crate::outcome::Outcome;
@@ -24,7 +26,7 @@ pub fn trials() -> Vec<Trial> {
     let trial = |name: &str, test: fn() -> Result| {
         let name = format!("strangers/{name}");
         let left_out = lacks::any(&name, &[&NAMESPACES]);
-        timed(name, true, test).with_ignored_flag(left_out)
+        timed(name, Company::None, test).with_ignored_flag(left_out)
     };
     vec![
         trial("tcp-idle/4", || over_tcp("idle")),
@@ -93,8 +95,11 @@ fn names() -> Result {
     }
 }
 
-/// The rows of the table "What a running job shows" in docs/security.md: job, process, socket, place.
-fn documented() -> Result<BTreeSet<[String; 4]>> {
+/// Rows of a table: job, process, socket, place.
+type Rows = BTreeSet<[String; 4]>;
+
+/// The rows of the table "What a running job shows" in docs/security.md.
+fn documented() -> Result<Rows> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/security.md");
     let text = fs::read_to_string(&path).map_err(|error| error.to_string())?;
     let (_, table) = text
@@ -109,7 +114,7 @@ fn documented() -> Result<BTreeSet<[String; 4]>> {
         let cells: Vec<String> = cells.map(|cell| cell.trim().to_owned()).collect();
         cells.try_into().ok()
     };
-    let rows: BTreeSet<[String; 4]> = rows.filter_map(row).collect();
+    let rows: Rows = rows.filter_map(row).collect();
     match rows.is_empty() {
         true => Err("the table of docs/security.md has no rows".to_owned()),
         false => Ok(rows),
@@ -137,7 +142,36 @@ fn row(job: &str, line: &str) -> Option<[String; 4]> {
     Some([job, process, socket, place].map(str::to_owned))
 }
 
-/// What `ss` shows of a running job of each kind is what docs/security.md says.
+/// The rows that `ss` shows for a job of this name, started by these words.
+fn rows(job: &str, words: &str) -> Result<Rows> {
+    let room = Room::new()?;
+    let mut command = room.command("unshare".as_ref());
+    clear(&mut command);
+    command.env("MPIEXEC", prefix::get()?.join("bin/mpiexec"));
+    command.env("JOB", tool("besieged")?);
+    let script = format!(
+        "ip link set lo up && ip link add outside type veth peer name other && ip link set other up && ip link set outside up && \
+         ip addr add 10.98.0.1/24 dev outside || exit 9\n\
+         $MPIEXEC -timeout 60 {words} > out 2> err &\n\
+         sleep 2.5\nss -lntuxpH\nwait $! || cat err >&2\nrm -f out err"
+    );
+    command.args(["--net", "sh", "-c", &script]);
+    let outcome = Outcome::of(&mut command, patience(60.0))?;
+    let expected = Case {
+        stdout: vec![String::new()],
+        ..Case::default()
+    };
+    outcome.judge(&expected, &room.leftovers())?;
+    let lines = outcome.stdout().lines();
+    let mut rows: Rows = lines.filter_map(|line| row(job, line)).collect();
+    if rows.is_empty() {
+        rows.insert([job, "none", "", ""].map(str::to_owned));
+    }
+    Ok(rows)
+}
+
+/// What `ss` shows of a running job of each kind is what docs/security.md says. The jobs, which wait for most of the
+/// time, run at the same time, each in a network namespace of its own.
 fn listeners() -> Result {
     let jobs = [
         ("one host", "-n 4 $JOB 4"),
@@ -148,39 +182,14 @@ fn listeners() -> Result {
         ),
         ("with -top", "-top -n 4 $JOB 4"),
     ];
-    let prefix = prefix::get()?;
-    let mut found = BTreeSet::new();
-    for (job, words) in jobs {
-        let room = Room::new()?;
-        let mut command = room.command("unshare".as_ref());
-        clear(&mut command);
-        command.env("MPIEXEC", prefix.join("bin/mpiexec"));
-        command.env("JOB", tool("besieged")?);
-        let script = format!(
-            "ip link set lo up && ip link add outside type veth peer name other && ip link set other up && ip link set outside up && \
-             ip addr add 10.98.0.1/24 dev outside || exit 9\n\
-             $MPIEXEC -timeout 60 {words} > out 2> err &\n\
-             sleep 2.5\nss -lntuxpH\nwait $! || cat err >&2\nrm -f out err"
-        );
-        command.args(["--net", "sh", "-c", &script]);
-        let outcome = Outcome::of(&mut command, patience(60.0))?;
-        outcome.judge(
-            &Case {
-                stdout: vec![String::new()],
-                ..Case::default()
-            },
-            &room.leftovers(),
-        )?;
-        let mut rows: BTreeSet<_> = outcome
-            .stdout()
-            .lines()
-            .filter_map(|line| row(job, line))
-            .collect();
-        if rows.is_empty() {
-            rows.insert([job, "none", "", ""].map(str::to_owned));
-        }
-        found.extend(rows);
-    }
+    let found: Vec<Result<Rows>> = thread::scope(|scope| {
+        let started = jobs.map(|(job, words)| scope.spawn(move || rows(job, words)));
+        let ended = started.map(|job| job.join());
+        let panicked = |_| Err("internal error: a thread of this test has panicked".to_owned());
+        ended.map(|rows| rows.unwrap_or_else(panicked)).into()
+    });
+    let found: Vec<Rows> = found.into_iter().collect::<Result<_>>()?;
+    let found: Rows = found.into_iter().flatten().collect();
     let documented = documented()?;
     match found == documented {
         true => Ok(()),

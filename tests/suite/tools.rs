@@ -6,6 +6,7 @@ use std::process::Command;
 use libtest_mimic::Trial;
 use weft_needs::EZTRACE;
 
+use crate::company::Company;
 use crate::job::clear;
 use crate::lacks;
 use crate::outcome::Outcome;
@@ -34,11 +35,15 @@ pub fn trials() -> Vec<Trial> {
         ("library", Tool::Library),
         ("preload", Tool::Preload),
     ];
-    let trial = |(name, tool)| timed(format!("profiling/{name}/2"), false, move || run(tool));
+    let trial = |(name, tool)| {
+        timed(format!("profiling/{name}/2"), Company::Any, move || {
+            run(tool)
+        })
+    };
     let mut trials: Vec<Trial> = ways.into_iter().map(trial).collect();
     let name = "profiling/eztrace/3";
     let left_out = lacks::any(name, &[&EZTRACE]);
-    trials.push(timed(name.to_owned(), false, eztrace).with_ignored_flag(left_out));
+    trials.push(timed(name.to_owned(), Company::Any, eztrace).with_ignored_flag(left_out));
     trials
 }
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use libtest_mimic::Trial;
 use weft_needs::{MOUNTS, NAMESPACES, OPENMPI, SSHD, TERMINALS};
 
+use crate::company::Company;
 use crate::job::clear;
 use crate::outcome::Outcome;
 use crate::program::{Case, compile, programs};
@@ -21,7 +22,7 @@ use crate::{Result, lacks, patience, prefix, timed};
 pub fn trials() -> Vec<Trial> {
     let trial = |name: &str, test: fn() -> Result| {
         let left_out = lacks::any(name, &[&TERMINALS]);
-        timed(name.to_owned(), false, test).with_ignored_flag(left_out)
+        timed(name.to_owned(), Company::Any, test).with_ignored_flag(left_out)
     };
     let openmpi = "top/hang-openmpi/3";
     let hosts = "top/hosts/4";
@@ -29,13 +30,15 @@ pub fn trials() -> Vec<Trial> {
     vec![
         trial("top/hang/3", || hang("mpicc")),
         trial("top/hang-standard/3", || hang("mpicc_abi")),
-        timed(openmpi.to_owned(), false, || hang("/usr/bin/mpicc.openmpi"))
-            .with_ignored_flag(lacks::any(openmpi, &[&OPENMPI, &TERMINALS])),
+        timed(openmpi.to_owned(), Company::Any, || {
+            hang("/usr/bin/mpicc.openmpi")
+        })
+        .with_ignored_flag(lacks::any(openmpi, &[&OPENMPI, &TERMINALS])),
         trial("top/ends/2", ends),
         trial("top/leave/2", leave),
-        timed("top/plain/2".to_owned(), false, plain),
-        timed("top/refused/1".to_owned(), false, refused),
-        timed(hosts.to_owned(), false, several_hosts).with_ignored_flag(left_out),
+        timed("top/plain/2".to_owned(), Company::Any, plain),
+        timed("top/refused/1".to_owned(), Company::Any, refused),
+        timed(hosts.to_owned(), Company::Any, several_hosts).with_ignored_flag(left_out),
     ]
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use libtest_mimic::Trial;
 
+use crate::company::Company;
 use crate::job::clear;
 use crate::outcome::Outcome;
 use crate::program::Case;
@@ -13,7 +14,7 @@ use crate::{Result, patience, prefix, timed};
 
 /// The test.
 pub fn trials() -> Vec<Trial> {
-    vec![timed("tutorial/4".to_owned(), false, run)]
+    vec![timed("tutorial/4".to_owned(), Company::Any, run)]
 }
 
 /// What a fenced block of the page is.

@@ -54,6 +54,15 @@ const TESTS: &[&str] = &[
     "windows",
 ];
 
+/// Tests that take longest, which begin first so that none of them runs alone at the end.
+const LONGEST: &[&str] = &[
+    "mpi-rma",
+    "mpi-core",
+    "netmod-sim conformance",
+    "shmmod conformance",
+    "shmmod pipes",
+];
+
 /// The one simulation that has threads.
 const SIMULATED: &str = "drain_sends_what_waits_for_room";
 
@@ -150,6 +159,11 @@ pub fn run(seconds: u32) -> Result<Option<Lacking>> {
         &mut cargo(&arguments, &[]),
         "building the library for ThreadSanitizer",
     )?;
+    let place = |test: &units::Executable| {
+        let place = LONGEST.iter().position(|long| *long == test.name);
+        place.unwrap_or(LONGEST.len())
+    };
+    tests.sort_by_key(place);
     let logs = target.join("logs");
     let lib = target.join("lib");
     for folder in [&logs, &lib] {

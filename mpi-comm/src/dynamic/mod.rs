@@ -11,6 +11,8 @@
 //! one of them, so that a process has one number only; they part by the other as soon as they have it.
 
 mod card;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod intercomm;
 pub mod part;
 

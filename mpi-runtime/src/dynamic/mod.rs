@@ -2,6 +2,8 @@
 //! transports for a connection, and what is asked of the launcher. How jobs are connected is mpi-comm's (`dynamic`).
 
 pub mod client;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod join;
 pub mod opener;
 pub mod ports;

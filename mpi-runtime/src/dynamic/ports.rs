@@ -157,6 +157,11 @@ impl Port {
         })
     }
 
+    /// The secret that clients prove.
+    pub(super) fn secret(&self) -> &Secret {
+        &self.secret
+    }
+
     /// Its name, shorter than `most` bytes (`MPI_MAX_PORT_NAME`), with as many addresses as fit.
     pub fn name(&self, most: usize) -> String {
         self.name.to_text(most)
@@ -224,7 +229,7 @@ impl Port {
     }
 
     /// Goes on with all connections. Returns the first that has proved the secret.
-    fn next_admitted(&self) -> Option<Admitted<TcpStream>> {
+    pub(super) fn next_admitted(&self) -> Option<Admitted<TcpStream>> {
         let mut callers = self.callers.lock();
         let Callers {
             pending,

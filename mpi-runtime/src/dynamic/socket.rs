@@ -10,7 +10,7 @@ use mpi_core::{Class, Error, Process, Result};
 use netmod_kit::admission::{Broken, Keys, Role, Sealed};
 
 /// Bytes of a message between two roots, at most.
-const LONGEST: u64 = 1 << 30;
+pub(super) const LONGEST: u64 = 1 << 30;
 /// Bytes that are received at once.
 const BUFFER: usize = 16 << 10;
 /// Between two looks at messages while nothing happens, at most.
@@ -218,7 +218,7 @@ impl Socket {
 }
 
 /// The bytes that a call is to receive.
-trait Input {
+pub(super) trait Input {
     /// Most bytes to receive next; 0 if the input is complete.
     fn wanted(&self) -> usize;
 
@@ -244,14 +244,29 @@ impl Input for Exactly {
 }
 
 /// The next frame.
-struct Frame<'a> {
+pub(super) struct Frame<'a> {
     sealed: &'a mut Sealed,
     frame: Option<Vec<u8>>,
     is_wanted: bool,
 }
 
-impl Frame<'_> {
-    fn look(&mut self) -> Result<()> {
+impl<'a> Frame<'a> {
+    /// Begins with the bytes that were read behind the last frame; wants nothing if not `is_wanted`.
+    pub(super) fn new(sealed: &'a mut Sealed, is_wanted: bool) -> Frame<'a> {
+        Frame {
+            sealed,
+            frame: None,
+            is_wanted,
+        }
+    }
+
+    /// Returns the frame's content, if it has come.
+    pub(super) fn frame(self) -> Option<Vec<u8>> {
+        self.frame
+    }
+
+    /// Takes the frame if it has come.
+    pub(super) fn look(&mut self) -> Result<()> {
         if self.is_wanted && self.frame.is_none() {
             self.frame = self.sealed.next_frame().map_err(broken)?;
         }
@@ -309,14 +324,10 @@ impl SealedSocket {
         if let Some(own) = own {
             self.sealed.seal(own, &mut out).map_err(broken)?;
         }
-        let mut input = Frame {
-            sealed: &mut self.sealed,
-            frame: None,
-            is_wanted: wants,
-        };
+        let mut input = Frame::new(&mut self.sealed, wants);
         input.look()?;
         self.socket.pump(call, &mut &out[..], &mut input, end)?;
-        Ok(input.frame.unwrap_or_default())
+        Ok(input.frame().unwrap_or_default())
     }
 }
 

@@ -331,7 +331,6 @@ impl Hints {
 }
 
 /// Entry point of a fuzz target.
-#[doc(hidden)]
 pub mod fuzzing {
     /// Checks a value as that of every hint.
     pub fn hint(value: &[u8]) {

@@ -13,6 +13,8 @@ use crate::spawned;
 
 pub use crate::many::agent::fuzzing::parent;
 pub use crate::many::root::fuzzing::{agents, frames};
+pub use crate::names::fuzzing::client as name_client;
+pub use crate::names::server::fuzzing::server as name_server;
 
 /// An environment from an input. The file NAME has the content of the variable NAME.
 #[derive(Default)]

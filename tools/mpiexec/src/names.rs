@@ -255,10 +255,15 @@ impl Guest {
             return refusal(Some(line), &self.missing);
         }
         let answer = prove(&self.places, GUEST.0, &GUEST.1).and_then(|mut one| one.ask(line));
-        let Ok(answer) = answer else {
-            return lost(Some(line));
-        };
-        let port = Line::parse(&answer).text("port");
+        match answer {
+            Ok(answer) => Guest::pass_on(line, &answer),
+            Err(_) => lost(Some(line)),
+        }
+    }
+
+    /// Returns the answer to a look-up for which the server has answered `answer`.
+    fn pass_on(line: &[u8], answer: &[u8]) -> Vec<u8> {
+        let port = Line::parse(answer).text("port");
         match port.as_deref().and_then(PortName::parse) {
             // The server has proved nothing, so a secret in its answer could be an attacker's.
             Some(port) => {
@@ -266,6 +271,32 @@ impl Guest {
                 format!("cmd=lookup_result rc=0 info=ok port={port}\n").into_bytes()
             }
             None => refusal(Some(line), "the service is not published"),
+        }
+    }
+}
+
+/// The end of a client, for the fuzz targets only.
+#[doc(hidden)]
+pub mod fuzzing {
+    use super::*;
+
+    /// Reads what an unproved server has said, and what a launcher passes on of it.
+    pub fn client(bytes: &[u8]) {
+        if let Some(greeting) = Greeting::parse(bytes) {
+            let line = greeting.to_line();
+            assert_eq!(Greeting::parse(line.trim_ascii_end()), Some(greeting));
+        }
+        let end = bytes.iter().position(|byte| *byte == b'\n');
+        let (line, answer) = bytes.split_at(end.unwrap_or(0));
+        for said in [
+            Guest::pass_on(line, answer),
+            refusal(Some(line), "why not"),
+            lost(None),
+        ] {
+            assert_eq!(said.iter().filter(|byte| **byte == b'\n').count(), 1);
+            let port = Line::parse(said.trim_ascii_end()).text("port");
+            let port = port.map(|port| PortName::parse(&port).expect("a port"));
+            assert!(port.is_none_or(|port| port.secret.is_none()));
         }
     }
 }

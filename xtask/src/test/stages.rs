@@ -75,15 +75,19 @@ const NOT_SHORT: &[(&str, &str)] = &[
 
 /// Executables that take longest, which begin first so that none of them runs alone at the end.
 const LONGEST: &[&str] = &[
-    "osu-bench run",
-    "netmod-ofi conformance",
     "xtask install",
-    "mpi-rma",
+    "netmod-ofi conformance",
     "mpi-sched",
-    "mpiexec ending",
+    "osu-bench run",
     "netmod-tcp conformance",
-    "mpi-coll simulated",
+    "netmod-ucx conformance",
+    "shmmod turns",
+    "netmod-tcp silent",
     "mpi-types",
+    "mpi-rma",
+    "mpi-comm",
+    "mpi-coll simulated",
+    "mpiexec ending",
 ];
 
 /// Runs a stage unless `WEFT_TEST_ALLOW_SKIP` has its name, and notes what this machine lacks for it.

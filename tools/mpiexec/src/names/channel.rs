@@ -13,7 +13,7 @@ use pmi::wire::Lines;
 use super::access::ANSWER;
 
 /// Most bytes of a line: two names, a command and its keywords.
-const MAX_LINE: usize = 2 * MAX_LENGTH + 256;
+pub(super) const MAX_LINE: usize = 2 * MAX_LENGTH + 256;
 /// Most bytes read at once.
 const BUFFER: usize = 8 << 10;
 

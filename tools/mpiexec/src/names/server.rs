@@ -3,6 +3,9 @@
 //! Resources that strangers can use are bounded: unproved connections have slots ([`Pending`]), guests have slots and a
 //! time, a connection's turn is one read, and a client that doesn't read its answers is dropped.
 
+#[doc(hidden)]
+pub mod fuzzing;
+
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
@@ -62,7 +65,7 @@ struct Server {
 pub fn serve(settings: &NameServer) -> ExitCode {
     let error = match Server::open(settings) {
         Ok(mut server) => loop {
-            server.turn();
+            server.turn(None);
         },
         Err(error) => error,
     };
@@ -86,8 +89,18 @@ impl Server {
         let (socket, name) = socket?;
         let at = listener.local_addr().map_or(port, |at| at.port());
         println!("mpiexec: the name server listens on port {at}");
-        Ok(Server {
-            port: listener,
+        Ok(Server::new(listener, socket, name, secret))
+    }
+
+    /// Serves `port` and, for processes of the same user, `socket`, whose name is `name`.
+    fn new(
+        port: TcpListener,
+        socket: UnixListener,
+        name: String,
+        secret: Option<Secret>,
+    ) -> Server {
+        Server {
+            port,
             socket,
             greeting: Greeting {
                 socket: Some(name),
@@ -98,11 +111,11 @@ impl Server {
             clients: Vec::new(),
             names: Names::default(),
             pause: None,
-        })
+        }
     }
 
-    /// Waits for an event, and handles it.
-    fn turn(&mut self) {
+    /// Waits for an event, at most for `limit`, and handles it.
+    fn turn(&mut self, limit: Option<Duration>) {
         let mut entries: Vec<libc::pollfd> = Vec::new();
         let mut whose = Vec::new();
         let mut add = |fd: RawFd, one| {
@@ -132,10 +145,15 @@ impl Server {
             .iter()
             .filter(|one| one.rights == Rights::LookUp);
         let due = guests.map(|one| one.since + IDLE).min();
-        let due = [due, self.pending.due(), self.pause]
-            .into_iter()
-            .flatten()
-            .min();
+        let due = [
+            due,
+            self.pending.due(),
+            self.pause,
+            limit.map(|limit| now + limit),
+        ]
+        .into_iter()
+        .flatten()
+        .min();
         let wait = due.map_or(-1, |due| {
             let left = due.saturating_duration_since(now);
             // Not to come too early, and turn around for nothing.

@@ -1,0 +1,4 @@
+//! Runs the target admission under libFuzzer.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| weft_fuzz::admission::admission(bytes));
