@@ -1,16 +1,16 @@
-//! What rooms above keep with a communicator.
+//! State that other modules keep with a communicator.
 
 use std::any::{Any, TypeId};
 use std::sync::OnceLock;
 
-/// A place for one value of a type that the communicator does not know: whoever keeps something there
-/// is the only one to ask for it.
+/// A slot for one value of a type that the communicator does not know. Each slot belongs to one
+/// module, which alone reads it.
 #[derive(Default)]
 pub struct Attachment(OnceLock<Kept>);
 
-/// A value and its type.
+/// A value with its type.
 struct Kept {
-    /// Of which type `value` is: to ask the value itself takes a call.
+    /// Type of `value`. Cheaper than a call of `Any::type_id`.
     is: TypeId,
     value: Box<dyn Any + Send + Sync>,
 }
@@ -25,10 +25,10 @@ impl Kept {
 }
 
 impl Attachment {
-    /// The value, made when it is first asked for.
+    /// Returns the value; the first call creates it.
     ///
     /// # Panics
-    /// Somebody keeps a value of another type there.
+    /// If the slot holds a value of another type.
     #[inline]
     pub fn get<T: Any + Default + Send + Sync>(&self) -> &T {
         self.0.get_or_init(Kept::new::<T>);
@@ -38,12 +38,13 @@ impl Attachment {
         }
     }
 
-    /// The value, if it has been made, and is of this type.
+    /// Returns the value, if it exists and has this type.
     #[inline(always)]
     pub fn made<T: Any + Send + Sync>(&self) -> Option<&T> {
         let kept = self.0.get()?;
         let is_it = kept.is == TypeId::of::<T>();
-        // SAFETY: the value is of the type that was noted with it, which is this one.
+        // SAFETY: `new` stored the `TypeId` of the boxed value, and nothing replaces either; it
+        // equals `T`'s.
         is_it.then(|| unsafe { &*(&raw const *kept.value).cast::<T>() })
     }
 }
