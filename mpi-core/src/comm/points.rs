@@ -105,6 +105,7 @@ impl Comm {
             return Ok(());
         }
         Err(Error::new(
+            Class::Comm,
             "the communicator has endpoints, which groups of processes cannot tell apart; use fences \
              and locks instead of MPI_Win_start and MPI_Win_post, and ranks instead of groups",
         ))

@@ -462,5 +462,8 @@ impl Process {
 
 #[cold]
 fn not_open(vci: VciId) -> Error {
-    Error::new(Class::Intern, format!("internal error: VCI {vci} is not open"))
+    Error::new(
+        Class::Intern,
+        format!("internal error: VCI {vci} is not open"),
+    )
 }

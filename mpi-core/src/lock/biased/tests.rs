@@ -1,4 +1,4 @@
-//! Owners, others and those that look, one after the other and at once.
+//! Owners, other threads and polls, in sequence and concurrently.
 
 use super::*;
 use std::cell::UnsafeCell;
@@ -9,12 +9,12 @@ fn turn(lock: &BiasedLock) -> bool {
         return false;
     };
     let as_owner = way.number() < OWNERS;
-    // SAFETY: taken this way.
+    // SAFETY: `try_lock` has acquired the lock this way.
     unsafe { lock.unlock(way) };
     as_owner
 }
 
-/// Turns after which the calling thread is the owner.
+/// Takes turns until the calling thread is the owner, and returns their number.
 fn until_owner(lock: &BiasedLock) -> u32 {
     (1..).find(|_| turn(lock)).unwrap_or(0)
 }
@@ -22,34 +22,34 @@ fn until_owner(lock: &BiasedLock) -> u32 {
 #[test]
 fn who_comes_alone_becomes_the_owner_and_others_end_that() {
     let lock = BiasedLock::new(true);
-    assert!(everywhere::is_ready(), "this system has no membarrier");
-    assert_eq!(until_owner(&lock), LEAN + 1);
+    assert!(fences::is_ready(), "this system has no membarrier");
+    assert_eq!(until_owner(&lock), BIAS_TURNS + 1);
     let way = lock.try_lock().unwrap();
     assert!(way.number() < OWNERS);
     assert!(lock.try_lock().is_none() && lock.try_look().is_none());
     std::thread::scope(|scope| {
-        // As long as the owner is in, nobody looks in.
+        // A poll fails while the owner is inside.
         let look = scope.spawn(|| lock.try_look().is_none());
         assert!(look.join().unwrap());
         let other = scope.spawn(|| {
             let way = lock.lock();
-            // SAFETY: taken this way.
+            // SAFETY: `lock` has acquired the lock this way.
             unsafe { lock.unlock(way) };
             way == Way::WORD
         });
         while lock.owner.load(Ordering::Relaxed) != 0 {
             yield_now();
         }
-        assert!(!other.is_finished(), "let in beside the owner");
-        // SAFETY: taken this way.
+        assert!(!other.is_finished(), "two threads are inside");
+        // SAFETY: `try_lock` has acquired the lock this way.
         unsafe { lock.unlock(way) };
         assert!(other.join().unwrap());
     });
     assert!(!turn(&lock));
     assert_eq!(
         until_owner(&lock),
-        2 * LEAN,
-        "once more, after twice as many"
+        2 * BIAS_TURNS,
+        "a revocation doubles the turns"
     );
 }
 
@@ -59,16 +59,16 @@ fn there_are_not_more_owners_than_counts() {
     for number in 0..OWNERS + 2 {
         std::thread::scope(|scope| {
             let other = scope.spawn(|| {
-                let turns = (u64::from(LEAN) << number).min(LEAN_MOST.into());
+                let turns = (u64::from(BIAS_TURNS) << number).min(BIAS_TURNS_MAX.into());
                 (0..=turns + 1).any(|_| turn(&lock))
             });
             let became = other.join().unwrap();
-            // Thread numbers may come again, and with them the count.
+            // Thread numbers may repeat, and with them the counter.
             assert!(became || number >= OWNERS, "{number}");
         });
-        // Ends it.
+        // Revokes the ownership.
         let way = lock.lock();
-        // SAFETY: taken this way.
+        // SAFETY: `lock` has acquired the lock this way.
         unsafe { lock.unlock(way) };
     }
 }
@@ -83,7 +83,7 @@ fn without_threads_there_is_no_owner() {
 fn an_owner_that_comes_is_left_alone_and_one_that_does_not_is_not() {
     let lock = BiasedLock::new(true);
     until_owner(&lock);
-    assert!(!lock.is_served(), "by the thread that asks");
+    assert!(!lock.is_served(), "the owner itself serves the lock");
     std::thread::scope(|scope| {
         let asks = || scope.spawn(|| lock.is_served()).join().unwrap();
         assert!(asks());
@@ -98,7 +98,7 @@ fn an_owner_that_comes_is_left_alone_and_one_that_does_not_is_not() {
 
 struct Counted(BiasedLock, UnsafeCell<[u64; 8]>);
 
-// SAFETY: the numbers are reached under the lock only.
+// SAFETY: the numbers are accessed only under the lock.
 unsafe impl Sync for Counted {}
 
 fn add(counted: &Counted) {
@@ -106,30 +106,30 @@ fn add(counted: &Counted) {
         Some(way) => way,
         None => counted.0.lock(),
     };
-    // SAFETY: this thread has the lock.
+    // SAFETY: this thread holds the lock.
     for number in unsafe { &mut *counted.1.get() } {
         *number += 1;
     }
-    // SAFETY: taken this way.
+    // SAFETY: this thread has acquired the lock this way.
     unsafe { counted.0.unlock(way) };
 }
 
-/// As [`add`], in the owner's short way if it is the owner.
+/// Increments by `begin_as_owner` if the calling thread is the owner, otherwise by [`add`].
 fn add_shortly(counted: &Counted) {
-    // SAFETY: this thread does not have the lock.
+    // SAFETY: this thread does not hold the lock.
     let Some(turn) = (unsafe { counted.0.begin_as_owner() }) else {
         return add(counted);
     };
-    assert!(counted.0.try_owner().is_none(), "it has the lock already");
-    // SAFETY: this thread has the lock.
+    assert!(counted.0.try_owner().is_none(), "the lock is held already");
+    // SAFETY: this thread holds the lock.
     for number in unsafe { &mut *counted.1.get() } {
         *number += 1;
     }
-    // SAFETY: begun above.
+    // SAFETY: the turn was begun above.
     unsafe { counted.0.end_turn(turn) };
 }
 
-/// Now one thread alone, now several, some of which only look.
+/// One thread alone alternates with several, some of which only poll.
 #[test]
 fn one_at_a_time_whoever_owns_it() {
     const TURNS: u64 = 3000;
@@ -142,10 +142,10 @@ fn one_at_a_time_whoever_owns_it() {
             scope.spawn(move || {
                 while !done.load(Ordering::Relaxed) {
                     if let Some(way) = counted.0.try_look() {
-                        // SAFETY: this thread has the lock.
+                        // SAFETY: this thread holds the lock.
                         let numbers = unsafe { *counted.1.get() };
                         assert!(numbers.iter().all(|number| *number == numbers[0]));
-                        // SAFETY: taken this way.
+                        // SAFETY: `try_look` has acquired the lock this way.
                         unsafe { counted.0.unlock(way) };
                     }
                     yield_now();
@@ -179,14 +179,15 @@ fn one_at_a_time_whoever_owns_it() {
     assert_eq!(unsafe { *counted.1.get() }, [12 * TURNS; 8]);
 }
 
-/// How a thread gets it that waits for it while the calling one, its owner, does something until it is told that it is had.
+/// Returns how a waiting thread acquires the lock while the calling thread, its owner, runs `act`.
+/// The flag tells `act` that the other thread holds the lock.
 fn waited_for(lock: &BiasedLock, act: impl Fn(&AtomicBool)) -> Way {
     let had = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let other = scope.spawn(|| {
             let way = lock.lock();
             had.store(true, Ordering::Relaxed);
-            // SAFETY: taken this way.
+            // SAFETY: `lock` has acquired the lock this way.
             unsafe { lock.unlock(way) };
             way
         });
@@ -195,7 +196,7 @@ fn waited_for(lock: &BiasedLock, act: impl Fn(&AtomicBool)) -> Way {
     })
 }
 
-/// Turns one after the other, until another thread has the lock.
+/// Takes turns until another thread has acquired the lock.
 fn turns_until(lock: &BiasedLock, had: &AtomicBool) {
     while !had.load(Ordering::Relaxed) {
         turn(lock);
@@ -204,7 +205,7 @@ fn turns_until(lock: &BiasedLock, had: &AtomicBool) {
 
 #[test]
 fn an_owner_that_has_nothing_to_do_hands_over() {
-    // A busy machine may take the core from the owner, which is ended by force then.
+    // A busy machine may deschedule the owner, which is then revoked.
     let handed_over = (0..2000).any(|_| {
         let lock = BiasedLock::new(true);
         until_owner(&lock);
@@ -224,9 +225,9 @@ fn an_owner_that_comes_again_and_again_is_called() {
     let lock = BiasedLock::new(true);
     until_owner(&lock);
     waited_for(&lock, |had| turns_until(&lock, had));
-    // Also one that takes its turns by the word.
+    // The same for an owner by the word.
     lock.lock_by_word();
-    // SAFETY: taken just now, by the word.
+    // SAFETY: `lock_by_word` has taken the word lock.
     unsafe { lock.make_owner(Way::KEEPING) };
     waited_for(&lock, |had| turns_until(&lock, had));
 }
@@ -244,18 +245,18 @@ fn an_owner_that_does_not_come_is_ended() {
 fn an_owner_that_is_in_does_not_hand_over() {
     let lock = BiasedLock::new(true);
     until_owner(&lock);
-    let me = everywhere::this_thread();
+    let me = fences::this_thread();
     let way = lock.try_lock().unwrap();
     lock.call(lock.owner.load(Ordering::Relaxed));
     assert!(lock.try_look().is_none() && lock.try_lock().is_none());
     assert_eq!(thread_of(lock.owner.load(Ordering::Relaxed)), me);
-    // SAFETY: taken this way.
+    // SAFETY: `try_lock` has acquired the lock this way.
     unsafe { lock.unlock(way) };
     assert!(lock.try_lock().is_none() && lock.try_look().is_none());
     assert_eq!(lock.owner.load(Ordering::Relaxed), 0);
 }
 
-/// Who looks gets to it beside an owner that comes and never looks.
+/// A polling thread acquires the lock from an active owner that never polls.
 #[test]
 fn who_looks_is_let_in_now_and_then() {
     let lock = BiasedLock::new(true);
@@ -268,7 +269,7 @@ fn who_looks_is_let_in_now_and_then() {
                     break way;
                 }
             };
-            // SAFETY: taken this way.
+            // SAFETY: `try_look` has acquired the lock this way.
             unsafe { lock.unlock(way) };
             looked.store(true, Ordering::Relaxed);
         });
@@ -282,12 +283,12 @@ fn nobody_owns_what_is_taken_by_the_word() {
     until_owner(&lock);
     let way = lock.lock_by_word();
     assert!(way == Way::WORD);
-    // SAFETY: taken this way.
+    // SAFETY: `lock_by_word` has acquired the lock this way.
     unsafe { lock.unlock(way) };
     assert_eq!(lock.owner.load(Ordering::Relaxed), 0);
 }
 
-/// Who has it for long is waited for, asleep, and nobody is forgotten.
+/// Threads sleep through long turns, and each of them gets the lock.
 #[test]
 fn long_turns_are_waited_for() {
     let counted = Counted(BiasedLock::new(true), UnsafeCell::new([0; 8]));
@@ -299,7 +300,7 @@ fn long_turns_are_waited_for() {
                     add(counted);
                     let way = counted.0.lock();
                     std::thread::sleep(Duration::from_micros(300));
-                    // SAFETY: taken this way.
+                    // SAFETY: `lock` has acquired the lock this way.
                     unsafe { counted.0.unlock(way) };
                 }
             });
@@ -309,7 +310,7 @@ fn long_turns_are_waited_for() {
     assert_eq!(unsafe { *counted.1.get() }, [80; 8]);
 }
 
-/// Threads that all want it as often as they can have it in turn.
+/// Threads compete for the lock, and each of them gets it.
 #[test]
 fn nobody_is_forgotten() {
     let counted = Counted(BiasedLock::new(true), UnsafeCell::new([0; 8]));
@@ -339,14 +340,14 @@ fn nobody_is_forgotten() {
     assert!(turns.iter().all(|turns| *turns > 10), "{turns:?}");
 }
 
-/// What a thread remembers of a lock says nothing about the one that is made in its place.
+/// An observation of a lock does not apply to a new lock at the same address.
 #[test]
 fn a_new_lock_is_looked_at_by_the_first() {
     let mut lock = Box::new(BiasedLock::new(true));
     let look = |lock: &BiasedLock| {
         let way = lock.try_look();
         if let Some(way) = way {
-            // SAFETY: taken this way.
+            // SAFETY: `try_look` has acquired the lock this way.
             unsafe { lock.unlock(way) };
         }
         way.is_some()
@@ -357,5 +358,5 @@ fn a_new_lock_is_looked_at_by_the_first() {
     });
     look(&lock);
     *lock = BiasedLock::new(true);
-    assert!(look(&lock), "another thread would look");
+    assert!(look(&lock), "the new lock was taken for a polled one");
 }
