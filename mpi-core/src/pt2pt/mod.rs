@@ -1,4 +1,4 @@
-//! Point-to-point: the protocol of messages, without I/O and without a clock (MPI-3.1 chapter 3).
+//! Point-to-point communication: the protocol, without I/O and without a clock (MPI-3.1 chapter 3).
 
 pub(crate) mod bad_memory;
 pub mod buffer;
@@ -16,5 +16,5 @@ use netmod::Peer;
 
 pub use engine::{Address, lost_peer};
 
-/// No process; as the sender of a message, any.
+/// No process; as the sender of a message, any process.
 pub const NOBODY: Peer = Peer::MAX;

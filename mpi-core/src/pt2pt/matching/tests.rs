@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// What a queue is asked to do; keys are drawn from a small space so that they collide.
+/// An operation on a queue. Keys are drawn from a small space so that they collide.
 #[derive(Clone, Debug)]
 enum Step {
     Add(Key),
@@ -29,7 +29,7 @@ fn steps(add_wild: bool, take_wild: bool) -> impl Strategy<Value = Vec<Step>> {
     )
 }
 
-/// Entries looked at by a search for each of those in the lists, on average.
+/// Average number of entries that a search visits.
 fn looks(table: &Table, next: impl Fn(u32) -> u32) -> f64 {
     let (mut all, mut looks) = (0.0, 0.0);
     for list in &table.lists {
