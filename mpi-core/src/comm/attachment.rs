@@ -6,19 +6,19 @@ use std::sync::OnceLock;
 /// A slot for one value of a type that the communicator does not know. Each slot belongs to one
 /// module, which alone reads it.
 #[derive(Default)]
-pub struct Attachment(OnceLock<Kept>);
+pub struct Attachment(OnceLock<TypedValue>);
 
 /// A value with its type.
-struct Kept {
+struct TypedValue {
     /// Type of `value`. Cheaper than a call of `Any::type_id`.
-    is: TypeId,
+    type_id: TypeId,
     value: Box<dyn Any + Send + Sync>,
 }
 
-impl Kept {
-    fn new<T: Any + Default + Send + Sync>() -> Kept {
-        Kept {
-            is: TypeId::of::<T>(),
+impl TypedValue {
+    fn new<T: Any + Default + Send + Sync>() -> TypedValue {
+        TypedValue {
+            type_id: TypeId::of::<T>(),
             value: Box::<T>::default(),
         }
     }
@@ -31,7 +31,7 @@ impl Attachment {
     /// If the slot holds a value of another type.
     #[inline]
     pub fn get<T: Any + Default + Send + Sync>(&self) -> &T {
-        self.0.get_or_init(Kept::new::<T>);
+        self.0.get_or_init(TypedValue::new::<T>);
         match self.made() {
             Some(value) => value,
             None => unreachable!("two rooms share an attachment"),
@@ -42,7 +42,7 @@ impl Attachment {
     #[inline(always)]
     pub fn made<T: Any + Send + Sync>(&self) -> Option<&T> {
         let kept = self.0.get()?;
-        let is_it = kept.is == TypeId::of::<T>();
+        let is_it = kept.type_id == TypeId::of::<T>();
         // SAFETY: `new` stored the `TypeId` of the boxed value, and nothing replaces either; it
         // equals `T`'s.
         is_it.then(|| unsafe { &*(&raw const *kept.value).cast::<T>() })

@@ -349,7 +349,7 @@ impl Comm {
                     .compare_exchange(UNUSED, USED, Ordering::Acquire, Ordering::Acquire);
             match found {
                 Ok(_) => {
-                    self.find_quick_ways();
+                    self.update_fast_paths();
                     return Ok(());
                 }
                 // Short: all members are already inside the agreement on VCIs.
@@ -369,7 +369,7 @@ impl Comm {
         found.is_ok().then_some(Unused(&self.used))
     }
 
-    fn find_quick_ways(&self) {
+    fn update_fast_paths(&self) {
         let used = self.used.load(Ordering::Relaxed) == USED;
         let one = used && self.map.get().is_none_or(|map| map.is_one());
         // Endpoints have no VCI in common with their peers.
@@ -388,7 +388,7 @@ impl Comm {
         if self.map.set(map).is_ok() {
             self.vci.store(common, Ordering::Relaxed);
             self.automatic.let_go();
-            self.find_quick_ways();
+            self.update_fast_paths();
         }
     }
 
@@ -451,7 +451,7 @@ impl Comm {
         let promises =
             (u8::from(no_any_tag) * NO_ANY_TAG) | (u8::from(no_any_source) * NO_ANY_SOURCE);
         self.promises.store(promises, Ordering::Relaxed);
-        self.find_quick_ways();
+        self.update_fast_paths();
     }
 
     /// Returns the promises in force: (no `MPI_ANY_TAG`, no `MPI_ANY_SOURCE`).
@@ -500,13 +500,13 @@ impl Comm {
     pub fn receive_vci(&self, rank: i32, tag: i32) -> Result<VciId> {
         match self.receives.load(Ordering::Relaxed) {
             // A separate arm, so that the fast path keeps the VCI in a register.
-            SLOW_PATH => Ok(self.receive_vci_slowly(rank, tag)?),
+            SLOW_PATH => Ok(self.receive_vci_slow(rank, tag)?),
             vci => Ok(vci as VciId),
         }
     }
 
     #[inline(never)]
-    fn receive_vci_slowly(&self, rank: i32, tag: i32) -> Result<VciId> {
+    fn receive_vci_slow(&self, rank: i32, tag: i32) -> Result<VciId> {
         self.begin_use()?;
         let (no_any_tag, no_any_source) = self.promises();
         if (no_any_tag && tag == ANY_TAG) || (no_any_source && rank == ANY_SOURCE) {

@@ -107,7 +107,7 @@ pub unsafe fn send_plain(
         return Ok(None);
     }
     // SAFETY: `data` stays valid and unchanged until a returned request completes (# Safety).
-    unsafe { send_anyway(process, comm, data, rank, tag) }
+    unsafe { send_slow(process, comm, data, rank, tag) }
 }
 
 /// Sends a contiguous buffer to another process if the message can leave immediately. Returns
@@ -218,7 +218,7 @@ pub unsafe fn take_soon(
 /// If a request is returned, `data` must stay valid and unchanged until the request is complete.
 #[cold]
 #[inline(never)]
-unsafe fn send_anyway(
+unsafe fn send_slow(
     process: &Process,
     comm: &Comm,
     data: &[u8],

@@ -17,7 +17,7 @@ pub fn revoke(process: &Process, comm: &Comm) -> bool {
     if comm.used.swap(REVOKED, Ordering::AcqRel) == REVOKED {
         return false;
     }
-    comm.find_quick_ways();
+    comm.update_fast_paths();
     // Makes waiting threads check their communicator, so that they see the revocation.
     process.end_messages(comm.context(), &comm.revoked_error());
     process.count_check();

@@ -114,7 +114,7 @@ impl Process {
     /// For hot paths: a status alone is returned in registers.
     #[inline(always)]
     pub fn finish_well(&self, id: RequestId) -> Option<Status> {
-        self.finish_found(id, self.requests.get(id)?)
+        self.finish_request(id, self.requests.get(id)?)
     }
 
     /// Waits for a request, returns its status and frees it. Returns `None` and keeps the request
@@ -124,13 +124,13 @@ impl Process {
     #[inline(always)]
     pub fn wait_well(&self, id: RequestId, request: &Request) -> Result<Option<Status>> {
         if !request.is_done() {
-            self.wait_for_found(id, request)?;
+            self.wait_for_request(id, request)?;
         }
-        Ok(self.finish_found(id, request))
+        Ok(self.finish_request(id, request))
     }
 
     #[inline(always)]
-    fn finish_found(&self, id: RequestId, request: &Request) -> Option<Status> {
+    fn finish_request(&self, id: RequestId, request: &Request) -> Option<Status> {
         if request.has_failed() {
             return None;
         }
@@ -143,9 +143,9 @@ impl Process {
     fn free(&self, id: RequestId, request: &Request) -> Result<()> {
         let vci = self.vci(request.vci())?;
         if !self.threaded {
-            vci.lock().engine.records.free_found(id, request);
+            vci.lock().engine.records.free_request(id, request);
         } else if let Some(mut state) = vci.try_as_owner() {
-            state.engine.records.free_found(id, request);
+            state.engine.records.free_request(id, request);
         } else {
             vci.returned.give(&self.requests, id);
         }
@@ -233,7 +233,7 @@ impl Endings<'_> {
         let result = result(request);
         match &mut self.held {
             Some((vci, state)) if *vci == request.vci() => {
-                state.engine.records.free_found(id, request);
+                state.engine.records.free_request(id, request);
             }
             _ => self.free_elsewhere(id, request)?,
         }
@@ -248,7 +248,7 @@ impl Endings<'_> {
         let vci = self.process.vci(number)?;
         match self.process.lock_if_cheap(vci) {
             Some(mut state) => {
-                state.engine.records.free_found(id, request);
+                state.engine.records.free_request(id, request);
                 self.held = Some((number, state));
             }
             None => vci.returned.give(&self.process.requests, id),

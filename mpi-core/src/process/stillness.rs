@@ -1,8 +1,8 @@
-//! For how long a process has been waiting without anything happening, for whoever looks for hangs.
+//! Detection of stalls: how long waits have made no progress.
 //!
-//! Waits say nothing of their beginning or end, which would cost all of them; but those that sleep come by here
-//! again and again, with more fruitless polls each time. With fewer than before it is another wait, or
-//! something has happened in between.
+//! Waits do not announce their beginning or end, which would cost time in all of them. A sleeping
+//! wait passes here repeatedly, with a growing count of fruitless polls. A smaller count than
+//! before means another wait, or progress in between.
 
 #![deny(unsafe_code)]
 
@@ -13,17 +13,16 @@ use parking_lot::Mutex;
 
 use crate::wait::Backoff;
 
-/// Who is told how long nothing has happened.
+/// Observer of stalls.
 pub trait Watch: Send + Sync {
-    /// A wait has begun, or something has happened in one.
+    /// Called when a wait has begun or made progress.
     fn moved(&self);
 
-    /// Nothing has happened since then, for so long, and a thread waits. Returns whether it is to report
-    /// what it waits for.
+    /// Called while a thread waits without progress for `time`. Returns whether to print a report.
     fn still(&self, time: Duration) -> bool;
 }
 
-/// A wait that has not been heard of for so long has ended.
+/// A wait that has not passed for this long counts as ended.
 const FORGOTTEN: Duration = Duration::from_secs(60);
 
 pub(super) struct Stillness {
@@ -33,21 +32,21 @@ pub(super) struct Stillness {
 
 #[derive(Default)]
 struct State {
-    /// Since when nothing has happened.
+    /// Time of the last progress.
     since: Duration,
     waits: Vec<Seen>,
 }
 
-/// A wait when it was last seen.
+/// A wait at its last pass.
 struct Seen {
-    /// Where on its thread's stack it is.
+    /// Address on the thread's stack, which identifies the wait.
     place: usize,
     fruitless: u32,
     at: Duration,
 }
 
 impl State {
-    /// Sees a wait. Returns whether it is another than before.
+    /// Records a pass. Returns whether it belongs to a new wait, or the wait has made progress.
     fn see(&mut self, now: Duration, place: usize, fruitless: u32) -> bool {
         self.waits
             .retain(|wait| now.saturating_sub(wait.at) < FORGOTTEN);
@@ -79,13 +78,13 @@ impl Stillness {
         }
     }
 
-    /// A waiting thread is about to sleep. Returns whether it is to report what it waits for.
+    /// Records that a waiting thread is about to sleep. Returns whether to print a report.
     #[cold]
     pub fn look(&self, now: Duration, backoff: &Backoff) -> bool {
         let mut state = self.state.lock();
         let moved = state.see(now, std::ptr::from_ref(backoff).addr(), backoff.fruitless());
         let time = now.saturating_sub(state.since);
-        // The watch may talk to others.
+        // The watch may take locks or send messages.
         drop(state);
         if moved {
             self.watch.moved();
@@ -107,10 +106,10 @@ mod tests {
         assert!(!state.see(at(10), 1, 101));
         assert!(!state.see(at(20), 1, 102));
         assert_eq!(state.since, at(5));
-        // Something has come, or it is the next wait.
+        // Progress, or the next wait.
         assert!(state.see(at(30), 1, 100));
         assert_eq!(state.since, at(30));
-        // Another thread begins to wait; both go on.
+        // Another thread begins to wait; both continue.
         assert!(state.see(at(40), 2, 100));
         assert!(!state.see(at(41), 1, 101) && !state.see(at(42), 2, 101));
         assert_eq!(state.since, at(40));

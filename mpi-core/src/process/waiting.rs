@@ -26,12 +26,12 @@ impl Process {
         let Some(request) = self.requests.get(id) else {
             return Err(Error::new(Class::Request, "the request does not exist"));
         };
-        self.wait_for_found(id, request)
+        self.wait_for_request(id, request)
     }
 
     /// Waits until `request`, whose id is `id`, is complete.
     #[inline(never)]
-    pub(super) fn wait_for_found(&self, id: RequestId, request: &Request) -> Result<()> {
+    pub(super) fn wait_for_request(&self, id: RequestId, request: &Request) -> Result<()> {
         let done = || Ok(request.is_done().then_some(()));
         self.wait_unless(request.vci(), done, || self.check_interruption(id))
     }

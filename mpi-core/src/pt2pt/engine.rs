@@ -28,7 +28,7 @@ mod answers;
 mod counters;
 #[cfg(not(loom))]
 pub(crate) mod debugger;
-mod place;
+mod direct;
 mod sends;
 pub use counters::Counters;
 
@@ -289,7 +289,7 @@ impl Engine {
         owner: u32,
         peer: Peer,
     ) -> Result<RequestId> {
-        let Some((id, record)) = self.records.start_noted(owner) else {
+        let Some((id, record)) = self.records.start_with_record(owner) else {
             return Err(all_in_use());
         };
         if !self.unexpected.is_empty() {

@@ -24,9 +24,9 @@ pub(crate) struct Stream {
     /// Set only in this module, as are the next two.
     pending: bool,
     /// Inline messages must be shorter than this now; 0 without a ring or while messages wait.
-    short: u8,
-    /// Value of `short` while no messages wait.
-    room: u8,
+    inline_below: u8,
+    /// Value of `inline_below` while no messages wait.
+    inline_bound: u8,
     /// Whether an empty message was sent to establish the connection.
     pub connected: bool,
     /// Wrapping count of messages received when the last message went through a pipeline.
@@ -37,13 +37,13 @@ impl Stream {
     /// Allows inline messages of up to `longest` bytes through `mailbox`.
     pub fn set_mailbox(&mut self, mailbox: Mailbox, longest: u8) {
         self.mailbox = Some(mailbox);
-        self.room = longest + 1;
+        self.inline_bound = longest + 1;
         self.set_pending(self.pending);
     }
 
     /// Removes the ring of a failed peer, which must not be accessed any more.
     pub fn forget_mailbox(&mut self) {
-        (self.mailbox, self.room, self.short) = (None, 0, 0);
+        (self.mailbox, self.inline_bound, self.inline_below) = (None, 0, 0);
     }
 
     /// Returns the peer's ring, if there is one.
@@ -54,13 +54,13 @@ impl Stream {
     /// Returns the peer's ring, if an inline message of `len` bytes may be written now.
     #[inline(always)]
     pub fn mailbox_for(&mut self, len: usize) -> Option<&mut Mailbox> {
-        if len >= usize::from(self.short) {
+        if len >= usize::from(self.inline_below) {
             return None;
         }
         debug_assert!(self.mailbox.is_some() && !self.pending);
-        // SAFETY: `short` is above `len`, so that it is not 0. `set_mailbox` makes it nonzero only
+        // SAFETY: `inline_below` is above `len`, so that it is not 0. `set_mailbox` makes it nonzero only
         // with a mailbox, `forget_mailbox` zeroes it, and `set_pending` sets 0 or the value of
-        // `room`, which is 0 without a mailbox.
+        // `inline_bound`, which is 0 without a mailbox.
         Some(unsafe { self.mailbox.as_mut().unwrap_unchecked() })
     }
 
@@ -73,7 +73,7 @@ impl Stream {
     /// Records whether messages to the peer wait.
     pub fn set_pending(&mut self, pending: bool) {
         self.pending = pending;
-        self.short = if pending { 0 } else { self.room };
+        self.inline_below = if pending { 0 } else { self.inline_bound };
     }
 
     /// Whether the stream has had traffic.

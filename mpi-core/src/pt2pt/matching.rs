@@ -121,11 +121,11 @@ impl Table {
 
 /// Identifies an entry of a queue until it is removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Place(u32);
+pub(crate) struct EntryId(u32);
 
-impl Place {
+impl EntryId {
     /// An arbitrary entry, for debuggers.
-    pub const SOME: Place = Place(0);
+    pub const ANY: EntryId = EntryId(0);
 }
 
 struct PostedEntry<T> {
@@ -188,7 +188,7 @@ impl<T> PostedQueue<T> {
 
     /// Appends a receive.
     #[inline(always)] // counted: tests/instructions.txt
-    pub fn post(&mut self, key: Key, value: T) -> Place {
+    pub fn post(&mut self, key: Key, value: T) -> EntryId {
         self.order += 2;
         let entry = PostedEntry {
             key,
@@ -216,7 +216,7 @@ impl<T> PostedQueue<T> {
             self.entries[index as usize].links.prev = tail;
             self.entries[tail as usize].links.next = index;
         }
-        Place(index)
+        EntryId(index)
     }
 
     /// Adds an entry, because none is free.
@@ -289,14 +289,14 @@ impl<T> PostedQueue<T> {
 
     /// Returns the receive that [`PostedQueue::take_match`] would remove.
     pub fn peek_match(&self, key: &Key) -> Option<&T> {
-        let Place(found) = self.find_match(key)?;
+        let EntryId(found) = self.find_match(key)?;
         self.entries.get(found as usize)?.value.as_ref()
     }
 
     #[inline(always)]
-    fn find_match(&self, key: &Key) -> Option<Place> {
+    fn find_match(&self, key: &Key) -> Option<EntryId> {
         let exact = self.first_of(key);
-        Some(Place(match self.wild_all {
+        Some(EntryId(match self.wild_all {
             0 => exact?,
             _ => self.oldest(exact, key)?,
         }))
@@ -328,7 +328,7 @@ impl<T> PostedQueue<T> {
 
     /// Removes a receive that was cancelled or whose peer failed.
     #[inline]
-    pub fn remove(&mut self, place: Place) -> Option<T> {
+    pub fn remove(&mut self, place: EntryId) -> Option<T> {
         let entry = self.entries.get_mut(place.0 as usize)?;
         let value = entry.value.take()?;
         let (key, order, links) = (entry.key, entry.order, entry.links);
@@ -485,7 +485,7 @@ impl<T> UnexpectedQueue<T> {
 
     /// Returns the oldest message that a receive with `key` matches.
     #[inline]
-    pub fn find(&mut self, key: &Key) -> Option<(Place, &Key, &T)> {
+    pub fn find(&mut self, key: &Key) -> Option<(EntryId, &Key, &T)> {
         if self.arrival.head == NIL {
             return None;
         }
@@ -495,7 +495,7 @@ impl<T> UnexpectedQueue<T> {
         }?;
         let entry = &self.entries[index as usize];
         let value = entry.value.as_ref()?;
-        Some((Place(index), &entry.key, value))
+        Some((EntryId(index), &entry.key, value))
     }
 
     /// Returns the oldest message with exactly this key.
@@ -569,7 +569,7 @@ impl<T> UnexpectedQueue<T> {
         while index != NIL {
             let entry = &self.entries[index as usize];
             if entry.key == *key && entry.value.as_ref().is_some_and(&wanted) {
-                return self.remove(Place(index));
+                return self.remove(EntryId(index));
             }
             index = entry.in_list.next;
         }
@@ -586,7 +586,7 @@ impl<T> UnexpectedQueue<T> {
         })
     }
 
-    fn remove(&mut self, place: Place) -> Option<(Key, T)> {
+    fn remove(&mut self, place: EntryId) -> Option<(Key, T)> {
         let entry = self.entries.get_mut(place.0 as usize)?;
         let value = entry.value.take()?;
         let key = entry.key;

@@ -13,7 +13,7 @@ use netmod::{Peer, Pipe, RemoteKey, VciId};
 
 use crate::error::Error;
 use crate::pt2pt::buffer::Buffer;
-use crate::pt2pt::matching::Place;
+use crate::pt2pt::matching::EntryId;
 use crate::pt2pt::wire::{Key, Name};
 use crate::sync::{
     AtomicBool, AtomicI32, AtomicU16, AtomicU32, AtomicU64, Mutex, Ordering, UnsafeCell,
@@ -22,11 +22,11 @@ use crate::{ANY_SOURCE, ANY_TAG};
 
 mod lost;
 
-mod around;
 #[cfg(not(loom))]
 pub(crate) mod debugger;
 #[cfg(all(test, loom))]
 mod loom_tests;
+mod scan;
 mod status;
 
 pub use status::{Cancelled, Status};
@@ -215,7 +215,7 @@ pub(crate) enum Role {
     /// Free, or complete.
     Idle,
     /// A receive in the posted queue.
-    Posted(Place),
+    Posted(EntryId),
     /// A receive whose data is being read or streamed.
     Receiving,
     /// A send that waits for space in the transport; nothing has been sent.
@@ -452,15 +452,15 @@ impl Records {
     /// Starts a request. Returns `None` if the table is full.
     #[inline]
     pub fn start(&mut self, owner: u32) -> Option<RequestId> {
-        self.start_noted(owner).map(|(id, _)| id)
+        self.start_with_record(owner).map(|(id, _)| id)
     }
 
     /// Starts a request and returns its record too. Returns `None` if the table is full.
     #[inline(always)]
-    pub fn start_noted(&mut self, owner: u32) -> Option<(RequestId, &mut Record)> {
+    pub fn start_with_record(&mut self, owner: u32) -> Option<(RequestId, &mut Record)> {
         let index = match self.free.pop() {
             Some(index) => index,
-            None => self.find_free()?,
+            None => self.refill_and_pop()?,
         };
         let id = RequestId(index);
         let request = self.table.get(id)?;
@@ -474,7 +474,7 @@ impl Records {
     }
 
     #[cold]
-    fn find_free(&mut self) -> Option<u32> {
+    fn refill_and_pop(&mut self) -> Option<u32> {
         // Acquire: pairs with the release in `give`.
         let mut top = self.returned.top.swap(NIL, Ordering::Acquire);
         while top != NIL {
@@ -563,7 +563,7 @@ impl Records {
 
     /// Frees a completed request that the caller has looked up.
     #[inline(always)]
-    pub fn free_found(&mut self, id: RequestId, request: &Request) {
+    pub fn free_request(&mut self, id: RequestId, request: &Request) {
         request.set_free();
         self.keep(id);
     }

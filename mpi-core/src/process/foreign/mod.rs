@@ -1,7 +1,7 @@
-//! Processes of other jobs that this one is connected with (MPI-3.1 chapter 10).
+//! Connected processes of other jobs (MPI-3.1 chapter 10).
 //!
-//! They have numbers above those of the own job, which a connection takes as a block and gives back when all
-//! that was connected by it has parted. What they are called everywhere is their [`Identity`].
+//! Their numbers lie above those of the own job. A connection takes a block of numbers and returns
+//! it when all of its processes have parted. Across jobs a process is known by its [`Identity`].
 
 mod directory;
 mod pin;
@@ -22,105 +22,105 @@ pub use self::pin::Pin;
 use crate::pt2pt::context::ContextId;
 use crate::pt2pt::request::RequestId;
 
-/// What a process is called in all jobs.
+/// Identifies a process across jobs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Identity {
-    /// Its job: a number that no other has that it may meet.
+    /// The job: a number that is unique among jobs that may connect.
     pub job: u64,
-    /// Its rank there.
+    /// The rank within the job.
     pub rank: u32,
 }
 
-/// What processes that are being connected tell of each other.
+/// Description of a process, exchanged when jobs connect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Member {
-    /// Who it is.
+    /// The process.
     pub identity: Identity,
-    /// Processes with the same number can share memory.
+    /// Node number; processes with equal numbers can share memory.
     pub node: u64,
-    /// What it puts in the place of its number in contexts, which is above all numbers of processes.
+    /// Stands for the process's number in contexts. Larger than all process numbers.
     pub mark: u32,
 }
 
-/// What all connections have above them: numbers of the own job are below.
+/// Smallest mark. Process numbers are below.
 const LEAST_MARK: u32 = 1 << 31;
 
-/// The processes of other jobs, and the transports to them.
+/// The connected processes of other jobs, and the transports to them.
 #[derive(Default)]
 pub struct Foreign {
-    /// The job that this process was started with, and the number of its processes; 0 if nobody said.
+    /// Job of this process, and number of the job's processes in `size`; 0 if unknown.
     job: AtomicU64,
     size: AtomicU32,
     mark: AtomicU32,
-    /// How many processes of other jobs there are.
+    /// Number of connected processes.
     known: AtomicU32,
-    /// How many of them are on this process's node.
+    /// Number of them on this process's node.
     neighbours: AtomicU32,
-    /// How often lanes were closed, and their descriptors.
+    /// Number of times that lanes, and their descriptors, were closed.
     pub(in crate::process) closings: AtomicU32,
     state: Mutex<State>,
-    /// Partings under way.
+    /// Partings in progress.
     goodbyes: Mutex<Vec<Goodbye>>,
 }
 
 #[derive(Default)]
 struct State {
-    /// By number less [`Foreign::size`].
+    /// Indexed by process number minus [`Foreign::size`].
     peers: Vec<Option<Known>>,
     blocks: Vec<Block>,
-    /// By the number of a route less those of the own job's.
+    /// Indexed by route minus the number of own transports.
     transports: Vec<Option<Arc<dyn Transport>>>,
-    /// Whether marks are used in contexts.
+    /// Whether contexts use marks, because this process has been connected.
     connected: bool,
 }
 
-/// A process of another job.
+/// A connected process of another job.
 struct Known {
     member: Member,
-    /// Whether it is on this process's node.
+    /// Whether the process is on this process's node.
     here: bool,
-    /// The number of its route less those of the own job's.
+    /// Its route, minus the number of own transports.
     way: usize,
     connection: ContextId,
-    /// Communicators and windows that it is in, as requests name them.
+    /// Owners of the communicators and windows that it is a member of.
     owners: Vec<u32>,
-    /// Calls that are about to have it as a member.
+    /// Number of calls that are about to make it a member.
     pins: u32,
-    /// It is this connection that both have chosen, and others take.
+    /// Whether both sides have chosen this connection among concurrent ones.
     chosen: bool,
-    /// Parting has begun.
+    /// Whether parting has begun.
     parting: bool,
-    /// It has parted: only its number is still taken.
+    /// Whether it has parted; only its number is still taken.
     parted: bool,
 }
 
-/// What a connection has taken.
+/// The resources of a connection.
 struct Block {
     connection: ContextId,
     numbers: Numbers,
     own: Peer,
-    /// It is made.
+    /// Whether the connection is complete.
     kept: bool,
-    /// Members of `numbers` that have not parted.
+    /// Number of members that have not parted.
     left: u32,
     ways: Vec<usize>,
     directory: Arc<Directory>,
 }
 
-/// How a process of another job is parted from.
+/// A process of another job to part from.
 #[derive(Clone, Copy, Debug)]
 pub struct Parting {
-    /// Its number.
+    /// The process's number.
     pub peer: Peer,
     /// The context of the connection.
     pub connection: ContextId,
-    /// This process's number in the connection, and the other's.
+    /// Numbers of this process and the other one in the connection.
     pub numbers: (Peer, Peer),
     /// The number of the transport.
     pub route: usize,
 }
 
-/// The last words of two processes, under way.
+/// A parting in progress: the last messages of two processes.
 pub struct Goodbye {
     /// The other process.
     pub peer: Peer,
@@ -128,13 +128,13 @@ pub struct Goodbye {
     pub connection: ContextId,
     /// The number of the transport.
     pub route: usize,
-    /// The requests of what is sent and received, those that there are.
+    /// The pending requests of the messages.
     pub requests: Vec<RequestId>,
-    /// Since when it has been complete.
+    /// Time since when all messages are complete.
     pub complete: Option<Duration>,
 }
 
-/// That a communicator or window has these members: as long as it lives, they stay connected.
+/// The use of connected processes by a communicator or window; they stay connected while it lives.
 #[derive(Default)]
 pub struct Uses {
     of: Option<Arc<Foreign>>,
@@ -166,12 +166,12 @@ impl State {
         blocks.find(|block| block.connection == connection)
     }
 
-    /// The place of a process in the connection that both have chosen, if it is not being parted from.
+    /// Returns the index of a process in the chosen connection, unless it is parting.
     fn place_of(&self, identity: Identity) -> Option<usize> {
         self.place_where(identity, |known| known.chosen)
     }
 
-    /// As [`State::place_of`], in one that `is_it`.
+    /// Returns the index of a process in a connection that `is_it` selects, unless it is parting.
     fn place_where(&self, identity: Identity, is_it: impl Fn(&Known) -> bool) -> Option<usize> {
         let is_it =
             |known: &Known| !known.parting && known.member.identity == identity && is_it(known);
@@ -181,43 +181,43 @@ impl State {
 }
 
 impl Foreign {
-    /// Says who this process is. Before that it can't be connected with anybody.
+    /// Sets this process's identity. Required before any connection.
     pub fn introduce(&self, own: Identity, size: u32) {
         let mut mark = own.job ^ own.job >> 32 ^ u64::from(own.rank).wrapping_mul(0x9e37_79b9);
         mark &= u64::from(LEAST_MARK - 1);
-        // The highest stands for a context that is still unknown.
+        // u32::MAX is reserved for `ContextId::UNKNOWN`.
         let mark = (LEAST_MARK | mark as u32).min(u32::MAX - 1);
         self.job.store(own.job, Ordering::Relaxed);
         self.mark.store(mark, Ordering::Relaxed);
         self.size.store(size, Ordering::Relaxed);
     }
 
-    /// The number of processes of the own job; 0 if nobody has said.
+    /// Number of processes of the own job; 0 before [`Foreign::introduce`].
     pub fn own_size(&self) -> u32 {
         self.size.load(Ordering::Relaxed)
     }
 
-    /// This process's mark.
+    /// Returns this process's mark.
     pub fn mark(&self) -> u32 {
         self.mark.load(Ordering::Relaxed)
     }
 
-    /// This process's mark if it has ever been connected with another job.
+    /// Returns this process's mark if the process has ever been connected.
     pub(super) fn mark_in_use(&self) -> Option<u32> {
         self.state.lock().connected.then(|| self.mark())
     }
 
-    /// Whether there is any process of another job.
+    /// Whether any process of another job is connected.
     pub fn any(&self) -> bool {
         self.known.load(Ordering::Relaxed) != 0
     }
 
-    /// How many processes of other jobs are on this process's node.
+    /// Number of connected processes on this process's node.
     pub(super) fn neighbours(&self) -> u32 {
         self.neighbours.load(Ordering::Relaxed)
     }
 
-    /// Whether a process is of another job.
+    /// Whether a process belongs to another job.
     #[inline]
     pub fn is_foreign(&self, peer: Peer) -> bool {
         self.place(peer).is_some()
@@ -228,7 +228,7 @@ impl Foreign {
         (size > 0 && peer >= size).then(|| (peer - size) as usize)
     }
 
-    /// What a process is called in all jobs.
+    /// Returns the identity of a process.
     pub fn identity(&self, peer: Peer) -> Identity {
         let own = Identity {
             job: self.job.load(Ordering::Relaxed),
@@ -243,7 +243,7 @@ impl Foreign {
             .map_or(own, |known| known.member.identity)
     }
 
-    /// The number of a process, if it is of the own job or connected.
+    /// Returns the number of a process that is of the own job or connected.
     pub fn find(&self, identity: Identity) -> Option<Peer> {
         if identity.job == self.job.load(Ordering::Relaxed) {
             return Some(identity.rank);
@@ -252,7 +252,7 @@ impl Foreign {
         Some(self.own_size() + place as u32)
     }
 
-    /// Whether another process than this has its mark.
+    /// Whether this process or a connected one other than `by` has the same mark.
     pub fn is_mark_taken(&self, by: &Member) -> bool {
         let state = self.state.lock();
         let known = state.peers.iter().flatten();
@@ -262,7 +262,7 @@ impl Foreign {
                 .any(|known| known.member.mark == by.mark)
     }
 
-    /// That something with these members is called `owner` in requests.
+    /// Records that the communicator or window `owner` has these members.
     pub fn use_peers(self: &Arc<Self>, owner: u32, peers: impl Iterator<Item = Peer>) -> Uses {
         if self.known.load(Ordering::Relaxed) == 0 {
             return Uses::default();
@@ -284,7 +284,7 @@ impl Foreign {
         }
     }
 
-    /// What has a process of another job as a member, as requests name it; none for those of the own job.
+    /// Returns the owners that have a process of another job as a member. `None` for the own job.
     pub(super) fn owners(&self, peer: Peer) -> Option<Vec<u32>> {
         let place = self.place(peer)?;
         let mut state = self.state.lock();
@@ -292,7 +292,8 @@ impl Foreign {
         Some(known.map_or(Vec::new(), |known| known.owners.clone()))
     }
 
-    /// The connection that a process of another job has its number from; none for the own job and numbers that nobody has.
+    /// Returns the connection that a process number belongs to. `None` for the own job and free
+    /// numbers.
     pub(super) fn connection_of(&self, peer: Peer) -> Option<ContextId> {
         self.place(peer)?;
         let state = self.state.lock();
@@ -302,8 +303,8 @@ impl Foreign {
         Some(block.connection)
     }
 
-    /// Whether the loss of a process can matter to what requests call `owner`: that of one of the own job to
-    /// everybody, that of others to those that have them as members.
+    /// Whether the failure of a process affects `owner`. A failure in the own job affects all
+    /// owners, another one only those that have the process as a member.
     pub fn concerns(&self, peer: Peer, owner: u32) -> bool {
         let Some(place) = self.place(peer) else {
             return true;
@@ -313,7 +314,7 @@ impl Foreign {
         known.is_some_and(|known| known.owners.contains(&owner))
     }
 
-    /// The processes of other jobs that are members of what requests call by one of these names.
+    /// Returns the connected processes that are members of any of `owners`.
     pub(super) fn members_of(&self, owners: &[u32]) -> Vec<Peer> {
         let mut state = self.state.lock();
         let known = state.peers.iter_mut().enumerate();
@@ -326,14 +327,14 @@ impl Foreign {
             .collect()
     }
 
-    /// Partings under way, for who carries them on.
+    /// Returns the partings in progress, for their progress source.
     pub fn goodbyes(&self) -> MutexGuard<'_, Vec<Goodbye>> {
         self.goodbyes.lock()
     }
 
-    /// Of the connected processes those that nothing has as members any more, or all, if so wished. Each is
-    /// named once: it is the caller's to part from it, and to note that in [`Foreign::goodbyes`] before another thread
-    /// looks there.
+    /// Begins to part from connected processes that are no members any more, or from `all`. Returns
+    /// each of them once; the caller parts from it and records that in [`Foreign::goodbyes`] before
+    /// another thread reads them.
     pub fn begin_partings(&self, all: bool) -> Vec<Parting> {
         if self.known.load(Ordering::Relaxed) == 0 {
             return Vec::new();

@@ -1,7 +1,8 @@
-//! Processes of other jobs that are held on to until something has them as members.
+//! Pins of connected processes, which keep them connected until they are members of a communicator.
 //!
-//! Threads that connect at the same time make a connection each between the same two processes. One of these is chosen, by
-//! one of the two processes: each sees the threads come in an order of its own.
+//! Threads that connect concurrently each create a connection between the same two processes. One
+//! of the two processes chooses the connection for both, since each may see the threads in another
+//! order.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,10 +12,10 @@ use netmod::Peer;
 use super::{Foreign, Identity, Known, State};
 use crate::pt2pt::context::ContextId;
 
-/// What stands for the connection of processes of one job.
+/// [`Pin::connection`] of processes of the own job.
 const OWN_JOB: u64 = u64::MAX;
 
-/// A known process. As long as this lives, no thread begins to part from it.
+/// A pinned process. While the pin lives, no thread begins to part from it.
 pub struct Pin {
     of: Option<Arc<Foreign>>,
     peer: Peer,
@@ -22,7 +23,7 @@ pub struct Pin {
 }
 
 impl Foreign {
-    /// Holds on to a process, if it is of the own job or connected and not being parted from.
+    /// Pins a process that is of the own job, or connected and not parting.
     pub fn pin(self: &Arc<Self>, identity: Identity) -> Option<Pin> {
         if identity.job == self.job.load(Ordering::Relaxed) {
             return Some(Pin {
@@ -36,8 +37,8 @@ impl Foreign {
         self.hold_chosen(&mut state, place)
     }
 
-    /// Chooses the connection with the process of a pin, which is of a new one and not of the own job: that which has
-    /// been chosen before, if there is one. The other process is to [`Foreign::follow`].
+    /// Chooses the connection with the process of `new`, which is of a new connection: the one
+    /// chosen before, if there is one. The other process must [`Foreign::follow`].
     pub fn choose(self: &Arc<Self>, new: &Pin) -> Option<Pin> {
         let mut state = self.state.lock();
         let own = self.place(new.peer)?;
@@ -46,7 +47,8 @@ impl Foreign {
         self.hold_chosen(&mut state, place)
     }
 
-    /// Takes the connection that the other process has chosen; none if this one has parted from it there, or is about to.
+    /// Adopts the connection that the other process has chosen. `None` if this process is parting
+    /// from it there.
     pub fn follow(self: &Arc<Self>, new: &Pin, connection: u64) -> Option<Pin> {
         let mut state = self.state.lock();
         let identity = state.known(self.place(new.peer)?)?.member.identity;
@@ -59,7 +61,7 @@ impl Foreign {
         self.hold_chosen(&mut state, place)
     }
 
-    /// The other process does not have the connection that this one has chosen.
+    /// Revokes the choice of a connection that the other process does not have.
     pub fn reject(&self, chosen: &Pin) {
         let mut state = self.state.lock();
         if let Some(known) = self.place(chosen.peer).and_then(|at| state.known(at)) {
@@ -77,7 +79,7 @@ impl Foreign {
 }
 
 impl Pin {
-    /// Of a process whose pins have been counted up.
+    /// Makes the pin of a process whose `pins` the caller has incremented.
     pub(super) fn holding(of: &Arc<Foreign>, peer: Peer, connection: ContextId) -> Pin {
         Pin {
             of: Some(of.clone()),
@@ -86,12 +88,12 @@ impl Pin {
         }
     }
 
-    /// The number of the process.
+    /// Returns the number of the process.
     pub fn peer(&self) -> Peer {
         self.peer
     }
 
-    /// By what it is known: the two that know each other by the same can send to each other. Never 0.
+    /// Returns the connection, equal on both sides if they can send to each other. Never 0.
     pub fn connection(&self) -> u64 {
         self.connection
     }

@@ -1,4 +1,4 @@
-//! Connections as the process carries them: numbers, transports and what ends with them.
+//! Connections with other jobs: their numbers and transports, from creation to end.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,7 +11,7 @@ use crate::process::Process;
 use crate::pt2pt::context::ContextId;
 use crate::vci::{Vci, VciSlot};
 
-/// A connection that is being made.
+/// A connection that is being created.
 pub struct Making<'a> {
     process: &'a Process,
     connection: ContextId,
@@ -24,12 +24,12 @@ pub struct Making<'a> {
 }
 
 impl Foreign {
-    /// The transport of a route, counted without those of the own job.
+    /// Returns the transport of a route, counted without those of the own job.
     pub(crate) fn transport(&self, way: usize) -> Option<Arc<dyn Transport>> {
         self.state.lock().transports.get(way).cloned().flatten()
     }
 
-    /// All transports to other jobs with their places.
+    /// Returns all transports to other jobs with their routes.
     pub(crate) fn transports(&self) -> Vec<(usize, Arc<dyn Transport>)> {
         let state = self.state.lock();
         let all = state.transports.iter().enumerate();
@@ -37,7 +37,7 @@ impl Foreign {
             .collect()
     }
 
-    /// The transports to other jobs, with the names by which the other side knows them.
+    /// Returns the transports to other jobs, with the names by which peers know them.
     pub fn named_transports(&self) -> Vec<(String, Arc<dyn Transport>)> {
         let state = self.state.lock();
         let of = |way: &usize| state.transports.get(*way).cloned().flatten();
@@ -50,7 +50,7 @@ impl Foreign {
         state.blocks.iter().flat_map(of_block).collect()
     }
 
-    /// The way to a process of another job.
+    /// Returns the route to a process of another job.
     pub(crate) fn route(&self, peer: Peer) -> Result<usize, OpenError> {
         let gone = || OpenError("the connection with its job has ended".to_string());
         let mut state = self.state.lock();
@@ -61,7 +61,7 @@ impl Foreign {
             .ok_or_else(gone)
     }
 
-    /// Notes where a VCI of another job's process is.
+    /// Records the address of a VCI of a connected process.
     pub(crate) fn learn(&self, peer: Peer, vci: VciId, transport: &str, address: &[u8]) {
         let mut state = self.state.lock();
         let Some(connection) = self
@@ -80,8 +80,8 @@ impl Foreign {
         }
     }
 
-    /// Takes the first numbers in a row that nobody has, for a connection of which this process is number `own` and others
-    /// are the `count` from `inner` on.
+    /// Takes the first free block of numbers for a connection, in which this process is number
+    /// `own` and the peers are the `count` numbers from `inner` on.
     fn take_numbers(
         &self,
         connection: ContextId,
@@ -89,7 +89,7 @@ impl Foreign {
         (inner, count): (Peer, u32),
         directory: &Arc<Directory>,
     ) -> Numbers {
-        // Found and taken with one lock: other threads connect, too.
+        // Searched and taken under one lock, since other threads may connect.
         let mut state = self.state.lock();
         let mut taken: Vec<(u32, u32)> = state
             .blocks
@@ -125,14 +125,14 @@ impl Foreign {
 }
 
 impl Process {
-    /// A context for a connection: from now on no other job's process takes contexts of this one for its own.
+    /// Creates a context for a connection. From now on contexts of this process carry its mark.
     pub fn connecting_context(&self) -> ContextId {
         self.foreign().state.lock().connected = true;
         self.new_context()
     }
 
-    /// Begins a connection, of which this process is number `own` and others are the `count` from `first` on. `node`
-    /// is this process's.
+    /// Begins a connection in which this process is number `own` on node `node`, and the peers are
+    /// the `count` numbers from `first` on.
     pub fn begin_connection(
         &self,
         connection: ContextId,
@@ -157,8 +157,8 @@ impl Process {
         }
     }
 
-    /// A process of another job has parted: no message comes from it or goes there. What nobody needs any
-    /// more is closed.
+    /// Records that a process of another job has parted, so that no more messages pass. Ends the
+    /// connection with its last process.
     pub fn part(&self, peer: Peer) {
         let foreign = self.foreign();
         let mut state = foreign.state.lock();
@@ -187,10 +187,10 @@ impl Process {
         }
     }
 
-    /// Closes the transports of a connection and gives its numbers back.
+    /// Closes the transports of a connection and frees its numbers.
     fn end_connection(&self, connection: ContextId) {
         let foreign = self.foreign();
-        // VCIs that are opened meanwhile must not get the lanes again.
+        // Excludes VCIs that are being opened, which would get the lanes again.
         let _one_at_a_time = self.opening.lock();
         let mut state = foreign.state.lock();
         let Some(at) = state
@@ -216,7 +216,8 @@ impl Process {
             for peer in numbers.outer..numbers.outer + numbers.count {
                 vci.forget_peer(peer);
             }
-            // With the lock, and first: who has a lane's descriptor from this VCI has seen fewer closings.
+            // Under the lock and before the removal: a thread that sleeps on a descriptor of this
+            // VCI's lane has seen fewer closings.
             foreign.closings.fetch_add(1, Ordering::SeqCst);
             for way in &ways {
                 vci.remove_route(self.transports.len() + way);
@@ -243,15 +244,15 @@ impl Process {
 }
 
 impl Making<'_> {
-    /// Where its members are.
+    /// Returns the addresses of the members.
     pub fn directory(&self) -> &Arc<Directory> {
         &self.directory
     }
 
-    /// Opens a transport of the connection on all VCIs that are open.
+    /// Opens a transport of the connection on all open VCIs.
     ///
     /// # Errors
-    /// It can't be opened.
+    /// If the transport cannot be opened.
     pub fn add(&mut self, transport: Arc<dyn Transport>) -> Result<(), OpenError> {
         let process = self.process;
         let name = transport.name();
@@ -276,7 +277,7 @@ impl Making<'_> {
         drop(state);
         self.ways.push((way, name));
         for number in process.open_vcis() {
-            // One that a thread has for itself does without.
+            // A VCI that a thread uses exclusively does not get the route.
             if let Some(mut vci) = process
                 .vcis
                 .get(usize::from(number))
@@ -289,7 +290,7 @@ impl Making<'_> {
         Ok(())
     }
 
-    /// The addresses of VCI 0, by the names of the transports.
+    /// Returns the addresses of VCI 0 with the names of the transports.
     pub fn addresses(&self) -> Vec<(&'static str, Vec<u8>)> {
         let foreign = self.process.foreign();
         let ways = self.ways.iter();
@@ -297,18 +298,18 @@ impl Making<'_> {
             .collect()
     }
 
-    /// Whether one of its transports is shared memory, by name.
+    /// Returns the names of the transports.
     pub fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
         self.ways.iter().map(|(_, name)| *name)
     }
 
-    /// Gives its number to a member, which the named transport leads to.
+    /// Adds a member, which is reached by the named transport.
     pub fn join(&self, number: Peer, member: Member, transport: &str) -> Option<Pin> {
         let (way, _) = self.ways.iter().find(|(_, name)| *name == transport)?;
         self.join_by(number, member, *way)
     }
 
-    /// As [`Making::join`], by the number of the transport.
+    /// Adds a member, which is reached by transport number `way`.
     pub(super) fn join_by(&self, number: Peer, member: Member, way: usize) -> Option<Pin> {
         let peer = self.numbers.outside(number)?;
         let foreign = self.process.foreign();
@@ -339,12 +340,12 @@ impl Making<'_> {
         Some(Pin::holding(foreign, peer, self.connection))
     }
 
-    /// This process's number in the connection.
+    /// Returns this process's number in the connection.
     pub fn own(&self) -> Peer {
         self.own
     }
 
-    /// It is made: it ends when all have parted.
+    /// Completes the connection, which from now on ends when all members have parted.
     pub fn keep(mut self) {
         self.kept = true;
         let mut state = self.process.foreign().state.lock();

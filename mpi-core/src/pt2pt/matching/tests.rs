@@ -90,7 +90,7 @@ proptest! {
     #[test]
     fn posted_queue_is_a_list_searched_from_the_front(steps in steps(true, false)) {
         let mut queue = PostedQueue::new();
-        let mut model: Vec<(Key, usize, Place)> = Vec::new();
+        let mut model: Vec<(Key, usize, EntryId)> = Vec::new();
         for (number, step) in steps.into_iter().enumerate() {
             match step {
                 Step::Add(key) => {

@@ -5,7 +5,7 @@ use std::mem::offset_of;
 use super::{ACTIVE, BLOCK, OnceLock, Pool, Record, Request, RequestTable, Role};
 use crate::places::{Places, of_once, of_slice};
 use crate::pt2pt::buffer;
-use crate::pt2pt::matching::Place;
+use crate::pt2pt::matching::EntryId;
 
 /// Returns the discriminant of a role.
 fn tag(role: Role) -> usize {
@@ -36,7 +36,7 @@ pub(crate) fn add(places: &mut Places) {
     }
     buffer::debugger(places);
     for (name, role) in [
-        ("role.posted", Role::Posted(Place::SOME)),
+        ("role.posted", Role::Posted(EntryId::ANY)),
         ("role.receiving", Role::Receiving),
         ("role.queued", Role::Queued),
         ("role.awaiting_ack", Role::AwaitingAck),
