@@ -5,7 +5,7 @@ use std::sync::Arc;
 use netmod::{Peer, SharedMemory, Transport};
 
 use super::source::Sources;
-use super::stillness::Watch;
+use super::stall::Watch;
 use crate::vci::{CriticalSections, Router};
 use crate::wait::{Clock, WaitPolicy};
 

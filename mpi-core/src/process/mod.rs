@@ -16,7 +16,7 @@ mod remote;
 mod report;
 mod requests;
 pub mod source;
-mod stillness;
+mod stall;
 pub mod threads;
 mod waiting;
 
@@ -34,8 +34,8 @@ use self::foreign::Foreign;
 pub use self::names::{Destination, Source, Vcis};
 pub use self::requests::Endings;
 use self::source::Sources;
-use self::stillness::Stillness;
-pub use self::stillness::Watch;
+use self::stall::StallDetector;
+pub use self::stall::Watch;
 use crate::error::{Class, Error, Result};
 use crate::lock::BiasedLock;
 use crate::process::notes::Notes;
@@ -129,7 +129,7 @@ pub struct Process {
     /// Set, for example by a signal handler, to make the next waiting thread print a report.
     report_wanted: AtomicBool,
     /// Detects stalls, if configured.
-    stillness: Option<Stillness>,
+    stall: Option<StallDetector>,
     pub(crate) notes: Notes,
     /// Names of communicators by context, for reports.
     context_names: Mutex<BTreeMap<u64, String>>,
@@ -222,7 +222,7 @@ impl Process {
             shared_memory: config.shared_memory,
             next_context: AtomicU32::new(ContextId::FIRST),
             report_wanted: AtomicBool::new(false),
-            stillness: config.watch.map(Stillness::new),
+            stall: config.watch.map(StallDetector::new),
             notes: Notes::default(),
             context_names: Mutex::default(),
             lost: Mutex::default(),
@@ -373,8 +373,8 @@ impl Process {
                 self.eager_limit,
                 self.window,
             )?;
-            for (way, transport) in self.foreign.transports() {
-                state.add_route(self.transports.len() + way, &transport, self.eager_limit)?;
+            for (route, transport) in self.foreign.transports() {
+                state.add_route(self.transports.len() + route, &transport, self.eager_limit)?;
             }
             slot.fill(Vci::new(state, self.threaded, self.shared_lock.clone()));
             self.open.fetch_max(usize::from(vci) + 1, Ordering::Release);
@@ -415,7 +415,7 @@ impl Process {
     fn transport(&self, route: usize) -> Option<Arc<dyn Transport>> {
         match route.checked_sub(self.transports.len()) {
             None => self.transports.get(route).cloned(),
-            Some(way) => self.foreign.transport(way),
+            Some(route) => self.foreign.transport(route),
         }
     }
 

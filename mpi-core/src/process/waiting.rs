@@ -471,8 +471,8 @@ impl Process {
         waiting: &Waiting<'_>,
         done: &mut dyn FnMut() -> Result<Option<T>>,
     ) -> Result<Option<T>> {
-        if let Some(stillness) = &self.stillness
-            && stillness.look(self.clock().now(), backoff)
+        if let Some(stall) = &self.stall
+            && stall.look(self.clock().now(), backoff)
         {
             self.want_report();
         }

@@ -65,7 +65,8 @@ struct Times {
 }
 
 impl Times {
-    /// Reads the calling thread's. Returns `None` if the kernel doesn't count them or hides them.
+    /// Reads the counters of the calling thread. Returns `None` if the kernel doesn't count them or
+    /// hides them.
     fn read() -> Option<Times> {
         let mut text = [0; 64];
         let len = File::open("/proc/thread-self/schedstat")
@@ -84,8 +85,8 @@ impl Times {
     }
 }
 
-/// Returns whether the calling thread shares its core with threads that compute. It reads the kernel's
-/// counters if the last reading is no longer valid (about 5 µs).
+/// Whether the calling thread shares its core with threads that compute. Reads the kernel's
+/// counters if the last reading is no longer valid.
 #[cold]
 pub(crate) fn is_core_contended() -> bool {
     thread_local!(static LAST: Cell<Option<Reading>> = const { Cell::new(None) });

@@ -66,7 +66,7 @@ pub struct Foreign {
 #[derive(Default)]
 struct State {
     /// Indexed by process number minus [`Foreign::size`].
-    peers: Vec<Option<Known>>,
+    peers: Vec<Option<ForeignPeer>>,
     blocks: Vec<Block>,
     /// Indexed by route minus the number of own transports.
     transports: Vec<Option<Arc<dyn Transport>>>,
@@ -75,12 +75,12 @@ struct State {
 }
 
 /// A connected process of another job.
-struct Known {
+struct ForeignPeer {
     member: Member,
     /// Whether the process is on this process's node.
     here: bool,
     /// Its route, minus the number of own transports.
-    way: usize,
+    route: usize,
     connection: ContextId,
     /// Owners of the communicators and windows that it is a member of.
     owners: Vec<u32>,
@@ -103,7 +103,7 @@ struct Block {
     kept: bool,
     /// Number of members that have not parted.
     left: u32,
-    ways: Vec<usize>,
+    routes: Vec<usize>,
     directory: Arc<Directory>,
 }
 
@@ -157,7 +157,7 @@ impl Drop for Uses {
 }
 
 impl State {
-    fn known(&mut self, place: usize) -> Option<&mut Known> {
+    fn known(&mut self, place: usize) -> Option<&mut ForeignPeer> {
         self.peers.get_mut(place)?.as_mut()
     }
 
@@ -172,9 +172,14 @@ impl State {
     }
 
     /// Returns the index of a process in a connection that `is_it` selects, unless it is parting.
-    fn place_where(&self, identity: Identity, is_it: impl Fn(&Known) -> bool) -> Option<usize> {
-        let is_it =
-            |known: &Known| !known.parting && known.member.identity == identity && is_it(known);
+    fn place_where(
+        &self,
+        identity: Identity,
+        is_it: impl Fn(&ForeignPeer) -> bool,
+    ) -> Option<usize> {
+        let is_it = |known: &ForeignPeer| {
+            !known.parting && known.member.identity == identity && is_it(known)
+        };
         let mut places = self.peers.iter();
         places.position(|known| known.as_ref().is_some_and(is_it))
     }
@@ -355,7 +360,7 @@ impl Foreign {
                     peer,
                     connection: known.connection,
                     numbers: (block.own, block.numbers.inside(peer)),
-                    route: known.way,
+                    route: known.route,
                 });
             }
         }

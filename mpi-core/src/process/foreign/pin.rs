@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 
 use netmod::Peer;
 
-use super::{Foreign, Identity, Known, State};
+use super::{Foreign, ForeignPeer, Identity, State};
 use crate::pt2pt::context::ContextId;
 
 /// [`Pin::connection`] of processes of the own job.
@@ -52,7 +52,7 @@ impl Foreign {
     pub fn follow(self: &Arc<Self>, new: &Pin, connection: u64) -> Option<Pin> {
         let mut state = self.state.lock();
         let identity = state.known(self.place(new.peer)?)?.member.identity;
-        let is_it = |known: &Known| known.connection.to_bits() == connection;
+        let is_it = |known: &ForeignPeer| known.connection.to_bits() == connection;
         let place = state.place_where(identity, is_it)?;
         let before = state.place_of(identity);
         if let Some(before) = before.and_then(|place| state.known(place)) {

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use netmod::{OpenError, Peer, Transport, VciId};
 use netmod_kit::bridge::{Bridge, Numbers};
 
-use super::{Block, Directory, Foreign, Known, Member, Pin};
+use super::{Block, Directory, Foreign, ForeignPeer, Member, Pin};
 use crate::process::Process;
 use crate::pt2pt::context::ContextId;
 use crate::vci::{Vci, VciSlot};
@@ -18,33 +18,34 @@ pub struct Making<'a> {
     numbers: Numbers,
     own: Peer,
     node: u64,
-    ways: Vec<(usize, &'static str)>,
+    routes: Vec<(usize, &'static str)>,
     directory: Arc<Directory>,
     kept: bool,
 }
 
 impl Foreign {
     /// Returns the transport of a route, counted without those of the own job.
-    pub(crate) fn transport(&self, way: usize) -> Option<Arc<dyn Transport>> {
-        self.state.lock().transports.get(way).cloned().flatten()
+    pub(crate) fn transport(&self, route: usize) -> Option<Arc<dyn Transport>> {
+        self.state.lock().transports.get(route).cloned().flatten()
     }
 
     /// Returns all transports to other jobs with their routes.
     pub(crate) fn transports(&self) -> Vec<(usize, Arc<dyn Transport>)> {
         let state = self.state.lock();
         let all = state.transports.iter().enumerate();
-        all.filter_map(|(way, transport)| Some((way, transport.clone()?)))
+        all.filter_map(|(route, transport)| Some((route, transport.clone()?)))
             .collect()
     }
 
     /// Returns the transports to other jobs, with the names by which peers know them.
     pub fn named_transports(&self) -> Vec<(String, Arc<dyn Transport>)> {
         let state = self.state.lock();
-        let of = |way: &usize| state.transports.get(*way).cloned().flatten();
+        let of = |route: &usize| state.transports.get(*route).cloned().flatten();
         let of_block = |block: &Block| {
             let tag = block.connection.to_bits();
-            let ways = block.ways.iter().filter_map(of);
-            ways.map(|one| (format!("{}#{tag:x}", one.name()), one))
+            let routes = block.routes.iter().filter_map(of);
+            routes
+                .map(|one| (format!("{}#{tag:x}", one.name()), one))
                 .collect::<Vec<_>>()
         };
         state.blocks.iter().flat_map(of_block).collect()
@@ -57,7 +58,7 @@ impl Foreign {
         let known = self.place(peer).and_then(|place| state.known(place));
         known
             .filter(|known| !known.parted)
-            .map(|known| known.way)
+            .map(|known| known.route)
             .ok_or_else(gone)
     }
 
@@ -117,7 +118,7 @@ impl Foreign {
             own,
             kept: false,
             left: 0,
-            ways: Vec::new(),
+            routes: Vec::new(),
             directory: directory.clone(),
         });
         numbers
@@ -151,7 +152,7 @@ impl Process {
             numbers,
             own,
             node,
-            ways: Vec::new(),
+            routes: Vec::new(),
             directory,
             kept: false,
         }
@@ -200,13 +201,13 @@ impl Process {
         else {
             return;
         };
-        let (numbers, ways) = {
+        let (numbers, routes) = {
             let block = &state.blocks[at];
-            (block.numbers, block.ways.clone())
+            (block.numbers, block.routes.clone())
         };
-        let closed: Vec<_> = ways
+        let closed: Vec<_> = routes
             .iter()
-            .filter_map(|way| state.transports[*way].take())
+            .filter_map(|route| state.transports[*route].take())
             .collect();
         drop(state);
         for slot in self.vcis.iter().filter_map(VciSlot::get) {
@@ -219,8 +220,8 @@ impl Process {
             // Under the lock and before the removal: a thread that sleeps on a descriptor of this
             // VCI's lane has seen fewer closings.
             foreign.closings.fetch_add(1, Ordering::SeqCst);
-            for way in &ways {
-                vci.remove_route(self.transports.len() + way);
+            for route in &routes {
+                vci.remove_route(self.transports.len() + route);
             }
         }
         drop(closed);
@@ -260,22 +261,22 @@ impl Making<'_> {
         let _one_at_a_time = process.opening.lock();
         let foreign = process.foreign();
         let mut state = foreign.state.lock();
-        let way = match state.transports.iter().position(Option::is_none) {
-            Some(way) => way,
+        let route = match state.transports.iter().position(Option::is_none) {
+            Some(route) => route,
             None => {
                 state.transports.push(None);
                 state.transports.len() - 1
             }
         };
-        if process.transports.len() + way >= usize::from(u16::MAX) {
+        if process.transports.len() + route >= usize::from(u16::MAX) {
             return Err(OpenError("too many connections between jobs".to_string()));
         }
-        state.transports[way] = Some(bridge.clone());
+        state.transports[route] = Some(bridge.clone());
         if let Some(block) = state.block(self.connection) {
-            block.ways.push(way);
+            block.routes.push(route);
         }
         drop(state);
-        self.ways.push((way, name));
+        self.routes.push((route, name));
         for number in process.open_vcis() {
             // A VCI that a thread uses exclusively does not get the route.
             if let Some(mut vci) = process
@@ -284,7 +285,11 @@ impl Making<'_> {
                 .and_then(VciSlot::get)
                 .and_then(Vci::visit_blocking)
             {
-                vci.add_route(process.transports.len() + way, &bridge, process.eager_limit)?;
+                vci.add_route(
+                    process.transports.len() + route,
+                    &bridge,
+                    process.eager_limit,
+                )?;
             }
         }
         Ok(())
@@ -293,24 +298,25 @@ impl Making<'_> {
     /// Returns the addresses of VCI 0 with the names of the transports.
     pub fn addresses(&self) -> Vec<(&'static str, Vec<u8>)> {
         let foreign = self.process.foreign();
-        let ways = self.ways.iter();
-        ways.filter_map(|(way, name)| Some((*name, foreign.transport(*way)?.address(0))))
+        let routes = self.routes.iter();
+        routes
+            .filter_map(|(route, name)| Some((*name, foreign.transport(*route)?.address(0))))
             .collect()
     }
 
     /// Returns the names of the transports.
     pub fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
-        self.ways.iter().map(|(_, name)| *name)
+        self.routes.iter().map(|(_, name)| *name)
     }
 
     /// Adds a member, which is reached by the named transport.
     pub fn join(&self, number: Peer, member: Member, transport: &str) -> Option<Pin> {
-        let (way, _) = self.ways.iter().find(|(_, name)| *name == transport)?;
-        self.join_by(number, member, *way)
+        let (route, _) = self.routes.iter().find(|(_, name)| *name == transport)?;
+        self.join_by(number, member, *route)
     }
 
-    /// Adds a member, which is reached by transport number `way`.
-    pub(super) fn join_by(&self, number: Peer, member: Member, way: usize) -> Option<Pin> {
+    /// Adds a member, which is reached by transport number `route`.
+    pub(super) fn join_by(&self, number: Peer, member: Member, route: usize) -> Option<Pin> {
         let peer = self.numbers.outside(number)?;
         let foreign = self.process.foreign();
         let place = foreign.place(peer)?;
@@ -318,10 +324,10 @@ impl Making<'_> {
         if state.peers.len() <= place {
             state.peers.resize_with(place + 1, || None);
         }
-        state.peers[place] = Some(Known {
+        state.peers[place] = Some(ForeignPeer {
             member,
             here: member.node == self.node,
-            way,
+            route,
             connection: self.connection,
             owners: Vec::new(),
             pins: 1,

@@ -23,9 +23,9 @@ pub trait Watch: Send + Sync {
 }
 
 /// A wait that has not passed for this long counts as ended.
-const FORGOTTEN: Duration = Duration::from_secs(60);
+const EXPIRY: Duration = Duration::from_secs(60);
 
-pub(super) struct Stillness {
+pub(super) struct StallDetector {
     watch: Arc<dyn Watch>,
     state: Mutex<State>,
 }
@@ -34,11 +34,11 @@ pub(super) struct Stillness {
 struct State {
     /// Time of the last progress.
     since: Duration,
-    waits: Vec<Seen>,
+    waits: Vec<WaitSample>,
 }
 
 /// A wait at its last pass.
-struct Seen {
+struct WaitSample {
     /// Address on the thread's stack, which identifies the wait.
     place: usize,
     fruitless: u32,
@@ -47,10 +47,10 @@ struct Seen {
 
 impl State {
     /// Records a pass. Returns whether it belongs to a new wait, or the wait has made progress.
-    fn see(&mut self, now: Duration, place: usize, fruitless: u32) -> bool {
+    fn record(&mut self, now: Duration, place: usize, fruitless: u32) -> bool {
         self.waits
-            .retain(|wait| now.saturating_sub(wait.at) < FORGOTTEN);
-        let seen = Seen {
+            .retain(|wait| now.saturating_sub(wait.at) < EXPIRY);
+        let seen = WaitSample {
             place,
             fruitless,
             at: now,
@@ -70,9 +70,9 @@ impl State {
     }
 }
 
-impl Stillness {
-    pub fn new(watch: Arc<dyn Watch>) -> Stillness {
-        Stillness {
+impl StallDetector {
+    pub fn new(watch: Arc<dyn Watch>) -> StallDetector {
+        StallDetector {
             watch,
             state: Mutex::default(),
         }
@@ -82,7 +82,7 @@ impl Stillness {
     #[cold]
     pub fn look(&self, now: Duration, backoff: &Backoff) -> bool {
         let mut state = self.state.lock();
-        let moved = state.see(now, std::ptr::from_ref(backoff).addr(), backoff.fruitless());
+        let moved = state.record(now, std::ptr::from_ref(backoff).addr(), backoff.fruitless());
         let time = now.saturating_sub(state.since);
         // The watch may take locks or send messages.
         drop(state);
@@ -99,21 +99,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stillness_lasts_as_long_as_polls_are_fruitless() {
+    fn a_stall_lasts_as_long_as_polls_are_fruitless() {
         let at = Duration::from_millis;
         let mut state = State::default();
-        assert!(state.see(at(5), 1, 100));
-        assert!(!state.see(at(10), 1, 101));
-        assert!(!state.see(at(20), 1, 102));
+        assert!(state.record(at(5), 1, 100));
+        assert!(!state.record(at(10), 1, 101));
+        assert!(!state.record(at(20), 1, 102));
         assert_eq!(state.since, at(5));
         // Progress, or the next wait.
-        assert!(state.see(at(30), 1, 100));
+        assert!(state.record(at(30), 1, 100));
         assert_eq!(state.since, at(30));
         // Another thread begins to wait; both continue.
-        assert!(state.see(at(40), 2, 100));
-        assert!(!state.see(at(41), 1, 101) && !state.see(at(42), 2, 101));
+        assert!(state.record(at(40), 2, 100));
+        assert!(!state.record(at(41), 1, 101) && !state.record(at(42), 2, 101));
         assert_eq!(state.since, at(40));
-        assert!(state.see(at(40) + FORGOTTEN * 2, 3, 7));
+        assert!(state.record(at(40) + EXPIRY * 2, 3, 7));
         assert_eq!(state.waits.len(), 1);
     }
 }
