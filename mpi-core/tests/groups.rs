@@ -1,4 +1,4 @@
-//! Groups, beside lists of their members.
+//! Groups compared with lists of their members.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use mpi_core::group::{Comparison, Group};
 use mpi_core::{Class, Result};
 use proptest::prelude::*;
 
-/// Distinct peers: shuffled, or regular with a few disturbed.
+/// Distinct peers: shuffled, or regular with some disturbed.
 fn members() -> impl Strategy<Value = Vec<u32>> {
     let set = prop::collection::hash_set(0u32..60, 0..40);
     let shuffled = set.prop_map(|set| set.into_iter().collect::<Vec<_>>());
