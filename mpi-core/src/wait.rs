@@ -57,8 +57,8 @@ pub(crate) type WakeUpList<T> = SmallVec<[T; 8]>;
 /// Fruitless polls before a thread checks whether more threads wait than there are cores.
 const FIRST_CHECK: u32 = 8;
 
-/// How long a waiter spins on a contended core: a quarter of the shortest slice, so that most of it is
-/// left when the waiter is woken (docs/performance.md#among-busy-sessions).
+/// Time that a waiter spins on a contended core: a quarter of the shortest slice, so that most of
+/// it is left when the waiter is woken (docs/performance.md#among-busy-sessions).
 pub(crate) const SPIN_CONTENDED: Duration = Duration::from_micros(150);
 
 /// A spinning waiter reads the clock after each of this many fruitless polls.

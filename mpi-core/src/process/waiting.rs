@@ -44,9 +44,9 @@ impl Process {
             .or_else(|error| self.end_interrupted(id, error))
     }
 
-    /// Waits for the receive of a call that also sends (MPI-5.0 section 3.10). Returns false if the send failed first: the
-    /// receive has then been ended and freed, since the call must raise the error of the send without waiting for a
-    /// message that may never come.
+    /// Waits for the receive of a call that also sends (MPI-5.0 section 3.10). Returns false if the
+    /// send failed first: the receive has then been cancelled and freed, since the call must report
+    /// the error of the send without waiting for a message that may never come.
     #[inline(never)]
     pub fn wait_beside(&self, receive: RequestId, send: RequestId) -> Result<bool> {
         let (Some(request), Some(sent)) = (self.requests.get(receive), self.requests.get(send))

@@ -58,9 +58,9 @@ impl Stream {
             return None;
         }
         debug_assert!(self.mailbox.is_some() && !self.pending);
-        // SAFETY: `inline_below` is above `len`, so that it is not 0. `set_mailbox` makes it nonzero only
-        // with a mailbox, `forget_mailbox` zeroes it, and `set_pending` sets 0 or the value of
-        // `inline_bound`, which is 0 without a mailbox.
+        // SAFETY: `len` is below `inline_below`, which is therefore not 0. `set_mailbox` makes it
+        // nonzero only with a mailbox, `forget_mailbox` zeroes it, and `set_pending` sets 0 or the
+        // value of `inline_bound`, which is 0 without a mailbox.
         Some(unsafe { self.mailbox.as_mut().unwrap_unchecked() })
     }
 
