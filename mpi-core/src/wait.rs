@@ -372,7 +372,7 @@ fn futex_wait_any(words: &[*const AtomicU32], nap: Duration) -> bool {
         tv_nsec: 0,
     };
     // SAFETY: writes `until`; `waits` lives until the call returns, and the kernel only reads the
-    // words, which their transports keep while lanes are armed.
+    // words, which outlive their transports ([`WakeUp::Futex`]).
     unsafe {
         libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut until);
         let nanos = until.tv_nsec + libc::c_long::from(nap.subsec_nanos());
@@ -395,8 +395,8 @@ fn futex_wait(word: *const AtomicU32, nap: Duration) {
         tv_sec: nap.as_secs() as libc::time_t,
         tv_nsec: nap.subsec_nanos() as libc::c_long,
     };
-    // SAFETY: the wake-up's word lives as long as its transport, which the process keeps; the
-    // kernel only reads the word and `timeout`. An armed word holds 1.
+    // SAFETY: the word outlives its transport ([`WakeUp::Futex`]); the kernel only reads the word
+    // and `timeout`. An armed word holds 1.
     unsafe {
         libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAIT, 1u32, &timeout);
     }

@@ -33,9 +33,9 @@ use crate::pt2pt::engine::Address;
 use crate::vci::pool::Users;
 use crate::{ANY_SOURCE, ANY_TAG};
 
-/// Stands in [`Comm::sends`] and [`Comm::receives`] for "no single VCI": the communicator is not in
-/// use yet, has several VCIs, or has promises to check. No VCI has this number, so the fast path
-/// fails on its lookup without a test of its own.
+/// Marks "no single VCI" in [`Comm::sends`] and [`Comm::receives`]. The communicator is not in use
+/// yet, has several VCIs, or has promises to check. No VCI has this number, so the fast path fails
+/// on its lookup without a test of its own.
 const SLOW_PATH: u32 = u32::MAX;
 
 const NO_ANY_TAG: u8 = 1;

@@ -103,10 +103,10 @@ enum Begun {
 
 pub(crate) struct BiasedLock {
     word: Lock,
-    /// The last thread that held the word lock. Written under the word lock, as is `run`.
-    last: AtomicUsize,
+    /// The last thread that held the word lock. Written under the word lock, as is `run_length`.
+    last_holder: AtomicUsize,
     /// Turns in a row of that thread.
-    run: AtomicU32,
+    run_length: AtomicU32,
     /// Turns in a row that make an owner.
     bias_turns: AtomicU32,
     /// Thread of each counter, or 0. Written under the word lock.
@@ -114,8 +114,8 @@ pub(crate) struct BiasedLock {
     leases: Leases,
     /// The owner's counter as a visiting thread last saw it, and the time of its last change in
     /// microseconds.
-    seen: AtomicU32,
-    seen_at: AtomicU32,
+    visited_turns: AtomicU32,
+    visited_at: AtomicU32,
     // On separate cache lines: waiting threads read `owner`, which changes seldom, and not `turns`,
     // which changes with each turn.
     /// The owner with the index of its counter and flags; 0 if there is none.
@@ -138,16 +138,16 @@ impl BiasedLock {
     pub fn new(threaded: bool) -> BiasedLock {
         BiasedLock {
             word: Lock::new(),
-            last: AtomicUsize::new(0),
-            run: AtomicU32::new(0),
+            last_holder: AtomicUsize::new(0),
+            run_length: AtomicU32::new(0),
             bias_turns: AtomicU32::new(match threaded && fences::is_ready() {
                 true => BIAS_TURNS,
                 false => NEVER,
             }),
             owners: std::array::from_fn(|_| AtomicUsize::new(0)),
             leases: Leases::new(),
-            seen: AtomicU32::new(0),
-            seen_at: AtomicU32::new(0),
+            visited_turns: AtomicU32::new(0),
+            visited_at: AtomicU32::new(0),
             owner: CachePadded::new(AtomicUsize::new(0)),
             turns: CachePadded::new(std::array::from_fn(|_| AtomicU32::new(0))),
             queue: CachePadded::new(WaitQueue::new()),
@@ -166,7 +166,7 @@ impl BiasedLock {
         if owner != 0 {
             return self.try_beside_owner(owner);
         }
-        self.word.try_lock().then(|| self.have_word(me))
+        self.word.try_lock().then(|| self.finish_word_lock(me))
     }
 
     /// Takes the lock if the calling thread is the owner and does not hold it.
@@ -205,7 +205,7 @@ impl BiasedLock {
         if self.owner.load(Ordering::Relaxed) == owner {
             return Some(OwnersTurn(number));
         }
-        self.give_up(number);
+        self.abandon_turn(number);
         None
     }
 
@@ -236,14 +236,14 @@ impl BiasedLock {
         if self.owner.load(Ordering::Relaxed) == owner {
             return Begun::In(OwnersTurn(number));
         }
-        self.give_up(number);
+        self.abandon_turn(number);
         Begun::NoLonger
     }
 
     /// Ends a turn that was begun after the ownership was revoked.
     #[cold]
     #[inline(never)]
-    fn give_up(&self, number: usize) {
+    fn abandon_turn(&self, number: usize) {
         // SAFETY: the caller has just begun the turn.
         unsafe { self.end_turn(OwnersTurn(number)) };
     }
@@ -265,25 +265,25 @@ impl BiasedLock {
         if self.owner.load(Ordering::Relaxed) != 0 {
             return None;
         }
-        self.word.try_lock().then(|| self.have_word(me))
+        self.word.try_lock().then(|| self.finish_word_lock(me))
     }
 
     /// Finishes an acquisition of the word lock, which excludes an owner from now on.
     #[inline(always)]
-    fn have_word(&self, me: usize) -> Way {
+    fn finish_word_lock(&self, me: usize) -> Way {
         // Acquire: sees the writes of an owner that handed over.
         if self.owner.load(Ordering::Acquire) != 0 {
             self.end_owner();
         }
-        // Only the holder of the word lock changes `run` and `last`.
-        let run = self.run.load(Ordering::Relaxed);
-        if self.last.load(Ordering::Relaxed) != me {
-            self.last.store(me, Ordering::Relaxed);
-            self.run.store(1, Ordering::Relaxed);
+        // Only the holder of the word lock changes `run_length` and `last_holder`.
+        let run = self.run_length.load(Ordering::Relaxed);
+        if self.last_holder.load(Ordering::Relaxed) != me {
+            self.last_holder.store(me, Ordering::Relaxed);
+            self.run_length.store(1, Ordering::Relaxed);
             return Way::WORD;
         }
         let run = run.saturating_add(1);
-        self.run.store(run, Ordering::Relaxed);
+        self.run_length.store(run, Ordering::Relaxed);
         match run < self.bias_turns.load(Ordering::Relaxed) {
             true => Way::WORD,
             false => self.bias(),
@@ -315,7 +315,7 @@ impl BiasedLock {
         if bias_turns < BIAS_TURNS_MAX {
             self.bias_turns.store(bias_turns * 2, Ordering::Relaxed);
         }
-        self.run.store(0, Ordering::Relaxed);
+        self.run_length.store(0, Ordering::Relaxed);
         let mut polls = 0_u32;
         // Acquire: sees the owner's writes.
         while self.turns[owner & COUNT].load(Ordering::Acquire) & 1 != 0 {

@@ -20,7 +20,7 @@ impl Progress {
 
     /// Calls `is_through` for groups that are not known to be complete, up to the first that is
     /// not. Returns whether all groups are complete.
-    pub fn go_on(&self, groups: usize, mut is_through: impl FnMut(usize) -> bool) -> bool {
+    pub fn advance(&self, groups: usize, mut is_through: impl FnMut(usize) -> bool) -> bool {
         // Acquire, and Release below: a group that another thread found complete is complete for
         // this one.
         let known = self.0.load(Ordering::Acquire);
@@ -48,17 +48,17 @@ mod tests {
     fn a_look_at_the_run_before_says_nothing_of_this_one() {
         let progress = Progress::default();
         progress.begin();
-        assert!(!progress.go_on(3, |group| group < 2));
-        let late = progress.go_on(3, |group| {
+        assert!(!progress.advance(3, |group| group < 2));
+        let late = progress.advance(3, |group| {
             assert_eq!(group, 2);
             // Another thread completes the activation and starts the next.
-            assert!(progress.go_on(3, |_| true));
+            assert!(progress.advance(3, |_| true));
             progress.begin();
             true
         });
         assert!(late);
         let mut asked = Vec::new();
-        assert!(!progress.go_on(3, |group| {
+        assert!(!progress.advance(3, |group| {
             asked.push(group);
             false
         }));

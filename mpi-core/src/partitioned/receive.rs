@@ -46,7 +46,7 @@ pub struct PartitionedReceive {
     /// The announcement.
     announced: OnceLock<Announced>,
     /// The leading groups that are known to have arrived.
-    here: Progress,
+    arrived_prefix: Progress,
     /// The first error of this activation.
     failed: Mutex<Option<Error>>,
 }
@@ -135,7 +135,7 @@ impl PartitionedReceive {
             posted: AtomicBool::new(true),
             matching: Mutex::new(Matching::Open(announcement)),
             announced: OnceLock::new(),
-            here: Progress::default(),
+            arrived_prefix: Progress::default(),
             failed: Mutex::default(),
             holder,
         }))
@@ -168,7 +168,7 @@ impl PartitionedReceive {
                 group.store(UNPOSTED, Ordering::Relaxed);
             }
         }
-        self.here.begin();
+        self.arrived_prefix.begin();
         // Release: a thread that still checks the previous activation sees the reset groups.
         self.posted.store(false, Ordering::Release);
         self.state.store(ACTIVE, Ordering::Release);
@@ -437,13 +437,15 @@ impl PartitionedReceive {
             return Ok(true);
         };
         let mut result = Ok(());
-        let all_here = self.here.go_on(announced.groups.len(), |number| {
-            let arrived = self.arrived(process, announced, number);
-            arrived.unwrap_or_else(|error| {
-                result = Err(error);
-                false
-            })
-        });
+        let all_here = self
+            .arrived_prefix
+            .advance(announced.groups.len(), |number| {
+                let arrived = self.arrived(process, announced, number);
+                arrived.unwrap_or_else(|error| {
+                    result = Err(error);
+                    false
+                })
+            });
         result.map(|()| all_here)
     }
 

@@ -54,7 +54,7 @@ pub struct PartitionedSend {
     state: AtomicU8,
     groups: Box<[Group]>,
     /// The leading groups that are known to be sent.
-    gone: Progress,
+    sent_prefix: Progress,
     /// The first error of a group that could not be sent.
     failed: Mutex<Option<Error>>,
     /// The announcement, until it is sent.
@@ -103,7 +103,7 @@ impl PartitionedSend {
             vcis,
             state: AtomicU8::new(IDLE),
             groups: (0..plan.groups).map(group).collect(),
-            gone: Progress::default(),
+            sent_prefix: Progress::default(),
             failed: Mutex::default(),
             announced: Mutex::new(announced),
             data,
@@ -150,7 +150,7 @@ impl PartitionedSend {
                 .store(size.div_ceil(64) as u32, Ordering::Relaxed);
             group.outcome.store(WAITING, Ordering::Relaxed);
         }
-        self.gone.begin();
+        self.sent_prefix.begin();
         self.state.store(ACTIVE, Ordering::Release);
         Ok(())
     }
@@ -228,7 +228,7 @@ impl PartitionedSend {
         if self.is_idle() {
             return true;
         }
-        self.gone.go_on(self.groups.len(), |number| {
+        self.sent_prefix.advance(self.groups.len(), |number| {
             let group = &self.groups[number];
             let outcome = group.outcome.load(Ordering::Acquire);
             match RequestId::from_index(outcome) {

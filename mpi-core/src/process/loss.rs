@@ -202,9 +202,9 @@ impl Process {
         self.sources.iter().find(|source| source.is_judge())
     }
 
-    /// Returns an error of class [`Class::ProcFailedPending`] if the request is an unmatched
-    /// receive from any source, and a member is lost whose loss the program has not acknowledged.
-    /// The receive stays posted.
+    /// Returns the error that interrupts the wait for a receive from any source, of class
+    /// [`Class::ProcFailedPending`]. The receive is not matched, and a member is lost whose loss
+    /// the program has not acknowledged. It stays posted.
     #[cold]
     pub fn interruption(&self, id: RequestId) -> Option<Error> {
         let request = self.requests.get(id)?;

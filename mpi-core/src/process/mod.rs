@@ -95,7 +95,7 @@ pub struct Process {
     wait: WaitPolicy,
     /// The policy while more threads wait than there are cores.
     wait_oversubscribed: WaitPolicy,
-    /// Whether this process and the connected processes of other jobs on the node exceed the cores.
+    /// Whether the node's ranks and the connected processes of other jobs exceed the cores.
     crowded: AtomicBool,
     /// Whether yields currently pay on this machine.
     yields: Yields,

@@ -73,11 +73,8 @@ impl Process {
         }
     }
 
-    /// Writes an inline message of `len` bytes at `data` to the ring of `peer`, if no lock is
-    /// needed or this thread owns the lock.
-    ///
-    /// # Safety
-    /// `len` bytes at `data` are valid for reads.
+    /// Writes an inline message of `len` bytes at `data` to the ring of `peer`. Fails if a lock is
+    /// needed that this thread does not own.
     #[inline(always)]
     pub(crate) unsafe fn try_mail(
         &self,

@@ -11,12 +11,9 @@ use crate::pt2pt::operations::{Access, Flight, Run};
 use crate::vci::Started;
 
 impl Process {
-    /// Returns the name of the transport from a VCI to a peer if it has RDMA, and whether a burst
-    /// of small accesses is faster by messages, which travel together; the target's processor is
+    /// Returns the name of the transport to a peer if it has RDMA. Also returns whether a burst of
+    /// small accesses is faster by messages, which travel together; the target's processor is
     /// needed anyway.
-    ///
-    /// # Errors
-    /// If the VCI is not open.
     pub fn remote_memory(&self, vci: VciId, to: Address) -> Result<Option<(&'static str, bool)>> {
         // Remote keys belong to the transports within the job.
         if self.foreign().is_foreign(to.peer) {

@@ -293,7 +293,7 @@ impl Engine {
             return Err(all_in_use());
         };
         if !self.unexpected.is_empty() {
-            self.receive_among(id, key, buffer(), peer);
+            self.receive_with_unexpected(id, key, buffer(), peer);
             return Ok(id);
         }
         record.role = Role::Posted(self.posted.post(key, id));
@@ -308,7 +308,7 @@ impl Engine {
 
     /// Continues a receive while the unexpected queue is not empty.
     #[inline(never)]
-    fn receive_among(&mut self, id: RequestId, key: Key, buffer: Buffer, peer: Peer) {
+    fn receive_with_unexpected(&mut self, id: RequestId, key: Key, buffer: Buffer, peer: Peer) {
         if let Some((found, message)) = self.unexpected.take(&key) {
             return self.deliver(id, buffer, found, message);
         }
@@ -506,7 +506,7 @@ impl Engine {
     fn eager(&mut self, from: Address, key: Key, payload: &[u8]) {
         match self.posted.take_match(&key) {
             Some(id) => self.eager_to(id, from, key, payload),
-            None => self.keep(from, key, payload, None),
+            None => self.keep_unexpected(from, key, payload, None),
         }
     }
 
@@ -527,7 +527,7 @@ impl Engine {
     }
 
     #[cold]
-    fn keep(&mut self, from: Address, key: Key, payload: &[u8], sync: Option<Name>) {
+    fn keep_unexpected(&mut self, from: Address, key: Key, payload: &[u8], sync: Option<Name>) {
         let counters = &mut self.counters;
         counters.eager_bytes_received += payload.len() as u64;
         counters.unexpected_arrived += 1;
@@ -551,7 +551,7 @@ impl Engine {
                 self.acknowledge(from, request);
                 self.eager_to(id, from, key, data);
             }
-            None => self.keep(from, key, data, Some(request)),
+            None => self.keep_unexpected(from, key, data, Some(request)),
         }
     }
 
@@ -588,7 +588,7 @@ impl Sink for Engine {
             PacketKind::Eager => self.eager(from, wire::key_of(header), payload),
             PacketKind::EagerSync => self.eager_sync(from, wire::key_of(header), payload),
             PacketKind::Rts => self.ready_to_send(from, wire::key_of(header), payload),
-            PacketKind::Cancel => self.give_back(from, wire::key_of(header), payload),
+            PacketKind::Cancel => self.return_message(from, wire::key_of(header), payload),
             PacketKind::Question => self.letter(from, true, header, payload),
             PacketKind::Objection => self.letter(from, false, header, payload),
             kind => self.control(from, kind, Control::of(header), payload),
@@ -621,7 +621,7 @@ impl Sink for Engine {
         };
         match (token.0 & !u64::from(u32::MAX), record.role) {
             (0, Role::Receiving) if record.fetching => {}
-            (LEFT, Role::Leaving) => return self.has_left(id, result),
+            (LEFT, Role::Leaving) => return self.finish_direct_send(id, result),
             (PLACED, Role::Receiving) if record.fetching => return self.placed(id, result),
             (SCATTERED, Role::Receiving) if record.fetching => return self.scattered(id, result),
             _ => return,

@@ -486,7 +486,7 @@ impl Records {
                 .load(Ordering::Relaxed);
         }
         if self.free.len() > self.limit {
-            self.give_half_back();
+            self.return_half();
         }
         if self.free.is_empty() && !self.table.refill(self.vci, &mut self.free) {
             return None;
@@ -558,27 +558,27 @@ impl Records {
             return;
         };
         request.set_free();
-        self.keep(id);
+        self.cache(id);
     }
 
     /// Frees a completed request that the caller has looked up.
     #[inline(always)]
     pub fn free_request(&mut self, id: RequestId, request: &Request) {
         request.set_free();
-        self.keep(id);
+        self.cache(id);
     }
 
     #[inline(always)]
-    fn keep(&mut self, id: RequestId) {
+    fn cache(&mut self, id: RequestId) {
         self.free.push(id.0);
         if self.free.len() > self.limit {
-            self.give_half_back();
+            self.return_half();
         }
     }
 
     /// Returns half of the cache to the pool, for other VCIs.
     #[cold]
-    fn give_half_back(&mut self) {
+    fn return_half(&mut self) {
         let half = self.free.split_off(self.limit / 2);
         self.table.pool.lock().free.extend(half);
     }

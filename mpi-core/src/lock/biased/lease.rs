@@ -129,7 +129,7 @@ impl BiasedLock {
         let had_it = self.hand_over(me);
         self.queue.enter(had_it);
         let ended = self.wait_in_front();
-        let way = self.have_word(me);
+        let way = self.finish_word_lock(me);
         // SAFETY: `enter` has put this thread in front.
         unsafe { self.queue.leave() };
         match ended {
@@ -270,7 +270,7 @@ impl BiasedLock {
             return Some(Way::WORD);
         }
         if now == 0 {
-            return Some(self.have_word(me));
+            return Some(self.finish_word_lock(me));
         }
         // SAFETY: `try_lock` above has taken the word lock.
         unsafe { self.word.unlock() };

@@ -226,19 +226,19 @@ impl BiasedLock {
     #[inline]
     pub fn is_served(&self) -> bool {
         let owner = self.owner.load(Ordering::Relaxed);
-        owner != 0 && thread_of(owner) != fences::this_thread() && self.comes(owner)
+        owner != 0 && thread_of(owner) != fences::this_thread() && self.is_owner_active(owner)
     }
 
-    fn comes(&self, owner: usize) -> bool {
+    fn is_owner_active(&self, owner: usize) -> bool {
         let turns = self.turns[owner & COUNT].load(Ordering::Relaxed);
         let now = fences::microseconds();
         // Concurrent visitors may swap their times, which are about the same.
-        if turns & 1 != 0 || self.seen.load(Ordering::Relaxed) != turns {
-            self.seen.store(turns, Ordering::Relaxed);
-            self.seen_at.store(now, Ordering::Relaxed);
+        if turns & 1 != 0 || self.visited_turns.load(Ordering::Relaxed) != turns {
+            self.visited_turns.store(turns, Ordering::Relaxed);
+            self.visited_at.store(now, Ordering::Relaxed);
             return true;
         }
-        let since = now.wrapping_sub(self.seen_at.load(Ordering::Relaxed));
+        let since = now.wrapping_sub(self.visited_at.load(Ordering::Relaxed));
         u128::from(since) < IDLE.as_micros()
     }
 }

@@ -13,8 +13,8 @@ pub struct Directory(Mutex<HashMap<(Peer, VciId, String), Vec<u8>>>);
 impl Directory {
     /// Records an address.
     pub fn note(&self, member: Peer, vci: VciId, transport: &str, address: &[u8]) {
-        let place = (member, vci, transport.to_string());
-        self.0.lock().insert(place, address.to_vec());
+        let key = (member, vci, transport.to_string());
+        self.0.lock().insert(key, address.to_vec());
     }
 
     /// Returns the resolver of one transport.

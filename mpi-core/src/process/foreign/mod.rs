@@ -53,7 +53,7 @@ pub struct Foreign {
     size: AtomicU32,
     mark: AtomicU32,
     /// Number of connected processes.
-    known: AtomicU32,
+    connected_peers: AtomicU32,
     /// Number of them on this process's node.
     neighbours: AtomicU32,
     /// Number of times that lanes, and their descriptors, were closed.
@@ -78,7 +78,7 @@ struct State {
 struct ForeignPeer {
     member: Member,
     /// Whether the process is on this process's node.
-    here: bool,
+    is_local: bool,
     /// Its route, minus the number of own transports.
     route: usize,
     connection: ContextId,
@@ -87,11 +87,11 @@ struct ForeignPeer {
     /// Number of calls that are about to make it a member.
     pins: u32,
     /// Whether both sides have chosen this connection among concurrent ones.
-    chosen: bool,
+    is_chosen: bool,
     /// Whether parting has begun.
-    parting: bool,
+    is_parting: bool,
     /// Whether it has parted; only its number is still taken.
-    parted: bool,
+    has_parted: bool,
 }
 
 /// The resources of a connection.
@@ -100,7 +100,7 @@ struct Block {
     numbers: Numbers,
     own: Peer,
     /// Whether the connection is complete.
-    kept: bool,
+    is_complete: bool,
     /// Number of members that have not parted.
     left: u32,
     routes: Vec<usize>,
@@ -147,7 +147,7 @@ impl Drop for Uses {
         let Some(foreign) = &self.of else { return };
         let mut state = foreign.state.lock();
         for peer in &self.peers {
-            if let Some(known) = foreign.place(*peer).and_then(|at| state.known(at))
+            if let Some(known) = foreign.index_of(*peer).and_then(|at| state.peer_mut(at))
                 && let Some(at) = known.owners.iter().position(|owner| *owner == self.owner)
             {
                 known.owners.swap_remove(at);
@@ -157,8 +157,8 @@ impl Drop for Uses {
 }
 
 impl State {
-    fn known(&mut self, place: usize) -> Option<&mut ForeignPeer> {
-        self.peers.get_mut(place)?.as_mut()
+    fn peer_mut(&mut self, index: usize) -> Option<&mut ForeignPeer> {
+        self.peers.get_mut(index)?.as_mut()
     }
 
     fn block(&mut self, connection: ContextId) -> Option<&mut Block> {
@@ -167,21 +167,21 @@ impl State {
     }
 
     /// Returns the index of a process in the chosen connection, unless it is parting.
-    fn place_of(&self, identity: Identity) -> Option<usize> {
-        self.place_where(identity, |known| known.chosen)
+    fn chosen_index(&self, identity: Identity) -> Option<usize> {
+        self.index_where(identity, |known| known.is_chosen)
     }
 
     /// Returns the index of a process in a connection that `is_it` selects, unless it is parting.
-    fn place_where(
+    fn index_where(
         &self,
         identity: Identity,
         is_it: impl Fn(&ForeignPeer) -> bool,
     ) -> Option<usize> {
         let is_it = |known: &ForeignPeer| {
-            !known.parting && known.member.identity == identity && is_it(known)
+            !known.is_parting && known.member.identity == identity && is_it(known)
         };
-        let mut places = self.peers.iter();
-        places.position(|known| known.as_ref().is_some_and(is_it))
+        let mut peers = self.peers.iter();
+        peers.position(|known| known.as_ref().is_some_and(is_it))
     }
 }
 
@@ -214,7 +214,7 @@ impl Foreign {
 
     /// Whether any process of another job is connected.
     pub fn any(&self) -> bool {
-        self.known.load(Ordering::Relaxed) != 0
+        self.connected_peers.load(Ordering::Relaxed) != 0
     }
 
     /// Number of connected processes on this process's node.
@@ -225,10 +225,10 @@ impl Foreign {
     /// Whether a process belongs to another job.
     #[inline]
     pub fn is_foreign(&self, peer: Peer) -> bool {
-        self.place(peer).is_some()
+        self.index_of(peer).is_some()
     }
 
-    fn place(&self, peer: Peer) -> Option<usize> {
+    fn index_of(&self, peer: Peer) -> Option<usize> {
         let size = self.own_size();
         (size > 0 && peer >= size).then(|| (peer - size) as usize)
     }
@@ -239,12 +239,12 @@ impl Foreign {
             job: self.job.load(Ordering::Relaxed),
             rank: peer,
         };
-        let Some(place) = self.place(peer) else {
+        let Some(index) = self.index_of(peer) else {
             return own;
         };
         let mut state = self.state.lock();
         state
-            .known(place)
+            .peer_mut(index)
             .map_or(own, |known| known.member.identity)
     }
 
@@ -253,8 +253,8 @@ impl Foreign {
         if identity.job == self.job.load(Ordering::Relaxed) {
             return Some(identity.rank);
         }
-        let place = self.state.lock().place_of(identity)?;
-        Some(self.own_size() + place as u32)
+        let index = self.state.lock().chosen_index(identity)?;
+        Some(self.own_size() + index as u32)
     }
 
     /// Whether this process or a connected one other than `by` has the same mark.
@@ -269,7 +269,7 @@ impl Foreign {
 
     /// Records that the communicator or window `owner` has these members.
     pub fn use_peers(self: &Arc<Self>, owner: u32, peers: impl Iterator<Item = Peer>) -> Uses {
-        if self.known.load(Ordering::Relaxed) == 0 {
+        if self.connected_peers.load(Ordering::Relaxed) == 0 {
             return Uses::default();
         }
         let peers: Vec<Peer> = peers.filter(|peer| self.is_foreign(*peer)).collect();
@@ -278,7 +278,7 @@ impl Foreign {
         }
         let mut state = self.state.lock();
         for peer in &peers {
-            if let Some(known) = self.place(*peer).and_then(|at| state.known(at)) {
+            if let Some(known) = self.index_of(*peer).and_then(|at| state.peer_mut(at)) {
                 known.owners.push(owner);
             }
         }
@@ -291,16 +291,16 @@ impl Foreign {
 
     /// Returns the owners that have a process of another job as a member. `None` for the own job.
     pub(super) fn owners(&self, peer: Peer) -> Option<Vec<u32>> {
-        let place = self.place(peer)?;
+        let index = self.index_of(peer)?;
         let mut state = self.state.lock();
-        let known = state.known(place);
+        let known = state.peer_mut(index);
         Some(known.map_or(Vec::new(), |known| known.owners.clone()))
     }
 
     /// Returns the connection that a process number belongs to. `None` for the own job and free
     /// numbers.
     pub(super) fn connection_of(&self, peer: Peer) -> Option<ContextId> {
-        self.place(peer)?;
+        self.index_of(peer)?;
         let state = self.state.lock();
         let has_it =
             |numbers: &Numbers| (numbers.outer..numbers.outer + numbers.count).contains(&peer);
@@ -311,11 +311,11 @@ impl Foreign {
     /// Whether the failure of a process affects `owner`. A failure in the own job affects all
     /// owners, another one only those that have the process as a member.
     pub fn concerns(&self, peer: Peer, owner: u32) -> bool {
-        let Some(place) = self.place(peer) else {
+        let Some(index) = self.index_of(peer) else {
             return true;
         };
         let mut state = self.state.lock();
-        let known = state.known(place);
+        let known = state.peer_mut(index);
         known.is_some_and(|known| known.owners.contains(&owner))
     }
 
@@ -328,7 +328,7 @@ impl Foreign {
             used.any(|owner| owners.contains(owner))
         });
         members
-            .map(|(place, _)| self.own_size() + place as u32)
+            .map(|(index, _)| self.own_size() + index as u32)
             .collect()
     }
 
@@ -341,21 +341,21 @@ impl Foreign {
     /// each of them once; the caller parts from it and records that in [`Foreign::goodbyes`] before
     /// another thread reads them.
     pub fn begin_partings(&self, all: bool) -> Vec<Parting> {
-        if self.known.load(Ordering::Relaxed) == 0 {
+        if self.connected_peers.load(Ordering::Relaxed) == 0 {
             return Vec::new();
         }
         let State { peers, blocks, .. } = &mut *self.state.lock();
         let mut partings = Vec::new();
-        for (place, known) in peers.iter_mut().enumerate() {
-            let Some(known) = known.as_mut().filter(|known| !known.parting) else {
+        for (index, known) in peers.iter_mut().enumerate() {
+            let Some(known) = known.as_mut().filter(|known| !known.is_parting) else {
                 continue;
             };
             let of_it = |block: &&Block| block.connection == known.connection;
             if let Some(block) = blocks.iter().find(of_it)
-                && (all || (block.kept && known.pins == 0 && known.owners.is_empty()))
+                && (all || (block.is_complete && known.pins == 0 && known.owners.is_empty()))
             {
-                known.parting = true;
-                let peer = self.own_size() + place as u32;
+                known.is_parting = true;
+                let peer = self.own_size() + index as u32;
                 partings.push(Parting {
                     peer,
                     connection: known.connection,

@@ -33,47 +33,47 @@ impl Foreign {
             });
         }
         let mut state = self.state.lock();
-        let place = state.place_of(identity)?;
-        self.hold_chosen(&mut state, place)
+        let index = state.chosen_index(identity)?;
+        self.hold_chosen(&mut state, index)
     }
 
     /// Chooses the connection with the process of `new`, which is of a new connection: the one
     /// chosen before, if there is one. The other process must [`Foreign::follow`].
     pub fn choose(self: &Arc<Self>, new: &Pin) -> Option<Pin> {
         let mut state = self.state.lock();
-        let own = self.place(new.peer)?;
-        let identity = state.known(own)?.member.identity;
-        let place = state.place_of(identity).unwrap_or(own);
-        self.hold_chosen(&mut state, place)
+        let own = self.index_of(new.peer)?;
+        let identity = state.peer_mut(own)?.member.identity;
+        let index = state.chosen_index(identity).unwrap_or(own);
+        self.hold_chosen(&mut state, index)
     }
 
     /// Adopts the connection that the other process has chosen. `None` if this process is parting
     /// from it there.
     pub fn follow(self: &Arc<Self>, new: &Pin, connection: u64) -> Option<Pin> {
         let mut state = self.state.lock();
-        let identity = state.known(self.place(new.peer)?)?.member.identity;
+        let identity = state.peer_mut(self.index_of(new.peer)?)?.member.identity;
         let is_it = |known: &ForeignPeer| known.connection.to_bits() == connection;
-        let place = state.place_where(identity, is_it)?;
-        let before = state.place_of(identity);
-        if let Some(before) = before.and_then(|place| state.known(place)) {
-            before.chosen = false;
+        let index = state.index_where(identity, is_it)?;
+        let before = state.chosen_index(identity);
+        if let Some(before) = before.and_then(|index| state.peer_mut(index)) {
+            before.is_chosen = false;
         }
-        self.hold_chosen(&mut state, place)
+        self.hold_chosen(&mut state, index)
     }
 
     /// Revokes the choice of a connection that the other process does not have.
     pub fn reject(&self, chosen: &Pin) {
         let mut state = self.state.lock();
-        if let Some(known) = self.place(chosen.peer).and_then(|at| state.known(at)) {
-            known.chosen = false;
+        if let Some(known) = self.index_of(chosen.peer).and_then(|at| state.peer_mut(at)) {
+            known.is_chosen = false;
         }
     }
 
-    fn hold_chosen(self: &Arc<Self>, state: &mut State, place: usize) -> Option<Pin> {
-        let known = state.known(place)?;
-        known.chosen = true;
+    fn hold_chosen(self: &Arc<Self>, state: &mut State, index: usize) -> Option<Pin> {
+        let known = state.peer_mut(index)?;
+        known.is_chosen = true;
         known.pins += 1;
-        let peer = self.own_size() + place as u32;
+        let peer = self.own_size() + index as u32;
         Some(Pin::holding(self, peer, known.connection))
     }
 }
@@ -103,8 +103,8 @@ impl Drop for Pin {
     fn drop(&mut self) {
         let Some(foreign) = &self.of else { return };
         let mut state = foreign.state.lock();
-        let known = foreign.place(self.peer);
-        if let Some(known) = known.and_then(|place| state.known(place))
+        let known = foreign.index_of(self.peer);
+        if let Some(known) = known.and_then(|index| state.peer_mut(index))
             && known.connection.to_bits() == self.connection
         {
             known.pins -= 1;

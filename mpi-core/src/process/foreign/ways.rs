@@ -20,7 +20,7 @@ pub struct Making<'a> {
     node: u64,
     routes: Vec<(usize, &'static str)>,
     directory: Arc<Directory>,
-    kept: bool,
+    is_complete: bool,
 }
 
 impl Foreign {
@@ -55,9 +55,9 @@ impl Foreign {
     pub(crate) fn route(&self, peer: Peer) -> Result<usize, OpenError> {
         let gone = || OpenError("the connection with its job has ended".to_string());
         let mut state = self.state.lock();
-        let known = self.place(peer).and_then(|place| state.known(place));
+        let known = self.index_of(peer).and_then(|index| state.peer_mut(index));
         known
-            .filter(|known| !known.parted)
+            .filter(|known| !known.has_parted)
             .map(|known| known.route)
             .ok_or_else(gone)
     }
@@ -66,8 +66,8 @@ impl Foreign {
     pub(crate) fn learn(&self, peer: Peer, vci: VciId, transport: &str, address: &[u8]) {
         let mut state = self.state.lock();
         let Some(connection) = self
-            .place(peer)
-            .and_then(|place| state.known(place))
+            .index_of(peer)
+            .and_then(|index| state.peer_mut(index))
             .map(|known| known.connection)
         else {
             return;
@@ -116,7 +116,7 @@ impl Foreign {
             connection,
             numbers,
             own,
-            kept: false,
+            is_complete: false,
             left: 0,
             routes: Vec::new(),
             directory: directory.clone(),
@@ -154,7 +154,7 @@ impl Process {
             node,
             routes: Vec::new(),
             directory,
-            kept: false,
+            is_complete: false,
         }
     }
 
@@ -164,18 +164,18 @@ impl Process {
         let foreign = self.foreign();
         let mut state = foreign.state.lock();
         let Some(known) = foreign
-            .place(peer)
-            .and_then(|place| state.known(place))
-            .filter(|known| !known.parted)
+            .index_of(peer)
+            .and_then(|index| state.peer_mut(index))
+            .filter(|known| !known.has_parted)
         else {
             return;
         };
-        known.parted = true;
+        known.has_parted = true;
         let connection = known.connection;
-        foreign.known.fetch_sub(1, Ordering::Relaxed);
+        foreign.connected_peers.fetch_sub(1, Ordering::Relaxed);
         foreign
             .neighbours
-            .fetch_sub(known.here.into(), Ordering::Relaxed);
+            .fetch_sub(known.is_local.into(), Ordering::Relaxed);
         self.count_neighbours();
         let Some(block) = state.block(connection) else {
             return;
@@ -229,8 +229,8 @@ impl Process {
         let mut state = foreign.state.lock();
         state.blocks.retain(|block| block.connection != connection);
         for peer in numbers.outer..numbers.outer + numbers.count {
-            if let Some(place) = foreign.place(peer)
-                && let Some(known) = state.peers.get_mut(place)
+            if let Some(index) = foreign.index_of(peer)
+                && let Some(known) = state.peers.get_mut(index)
             {
                 *known = None;
             }
@@ -319,26 +319,26 @@ impl Making<'_> {
     pub(super) fn join_by(&self, number: Peer, member: Member, route: usize) -> Option<Pin> {
         let peer = self.numbers.outside(number)?;
         let foreign = self.process.foreign();
-        let place = foreign.place(peer)?;
+        let index = foreign.index_of(peer)?;
         let mut state = foreign.state.lock();
-        if state.peers.len() <= place {
-            state.peers.resize_with(place + 1, || None);
+        if state.peers.len() <= index {
+            state.peers.resize_with(index + 1, || None);
         }
-        state.peers[place] = Some(ForeignPeer {
+        state.peers[index] = Some(ForeignPeer {
             member,
-            here: member.node == self.node,
+            is_local: member.node == self.node,
             route,
             connection: self.connection,
             owners: Vec::new(),
             pins: 1,
-            chosen: false,
-            parting: false,
-            parted: false,
+            is_chosen: false,
+            is_parting: false,
+            has_parted: false,
         });
         if let Some(block) = state.block(self.connection) {
             block.left += 1;
         }
-        foreign.known.fetch_add(1, Ordering::Relaxed);
+        foreign.connected_peers.fetch_add(1, Ordering::Relaxed);
         foreign
             .neighbours
             .fetch_add((member.node == self.node).into(), Ordering::Relaxed);
@@ -353,28 +353,30 @@ impl Making<'_> {
 
     /// Completes the connection, which from now on ends when all members have parted.
     pub fn keep(mut self) {
-        self.kept = true;
+        self.is_complete = true;
         let mut state = self.process.foreign().state.lock();
         if let Some(block) = state.block(self.connection) {
-            block.kept = true;
+            block.is_complete = true;
         }
     }
 }
 
 impl Drop for Making<'_> {
     fn drop(&mut self) {
-        if self.kept {
+        if self.is_complete {
             return;
         }
         let foreign = self.process.foreign();
         let (mut members, mut here) = (0, 0);
         for known in foreign.state.lock().peers.iter().flatten() {
-            if known.connection == self.connection && !known.parted {
+            if known.connection == self.connection && !known.has_parted {
                 members += 1;
-                here += u32::from(known.here);
+                here += u32::from(known.is_local);
             }
         }
-        foreign.known.fetch_sub(members, Ordering::Relaxed);
+        foreign
+            .connected_peers
+            .fetch_sub(members, Ordering::Relaxed);
         foreign.neighbours.fetch_sub(here, Ordering::Relaxed);
         self.process.count_neighbours();
         self.process.end_connection(self.connection);
@@ -414,7 +416,7 @@ mod tests {
                     .collect()
             });
             taken.sort_unstable();
-            let expected: Vec<u32> = (0..4 * THREADS).map(|place| 3 + 2 * place).collect();
+            let expected: Vec<u32> = (0..4 * THREADS).map(|index| 3 + 2 * index).collect();
             assert_eq!(taken, expected);
         }
     }

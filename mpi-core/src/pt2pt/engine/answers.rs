@@ -84,7 +84,7 @@ impl Engine {
                 }
             }
             PacketKind::BadReceive => self.end_receive(from, body, bad_memory::own_receive),
-            PacketKind::Lost => self.hear_of_loss(from, body.value),
+            PacketKind::Lost => self.record_reported_loss(from, body.value),
             PacketKind::Credit
             | PacketKind::Cancel
             | PacketKind::Eager
@@ -146,7 +146,7 @@ impl Engine {
     }
 
     /// Returns a message to its sender if it has not matched.
-    pub(super) fn give_back(&mut self, from: Address, key: Key, payload: &[u8]) {
+    pub(super) fn return_message(&mut self, from: Address, key: Key, payload: &[u8]) {
         let Ok(wanted) = payload.try_into() else {
             return self.malformed(from);
         };
@@ -175,7 +175,7 @@ impl Engine {
 
     /// Handles a peer's report of a failed process. Ignores a peer that is itself lost: it may have
     /// been cut off and take all others for lost.
-    fn hear_of_loss(&mut self, from: Address, peer: u64) {
+    fn record_reported_loss(&mut self, from: Address, peer: u64) {
         let Ok(peer) = Peer::try_from(peer) else {
             return self.malformed(from);
         };

@@ -111,7 +111,7 @@ impl Engine {
     }
 
     /// Completes a send whose data the transport has taken from the program's memory.
-    pub(super) fn has_left(&mut self, id: RequestId, result: Result<(), LaneError>) {
+    pub(super) fn finish_direct_send(&mut self, id: RequestId, result: Result<(), LaneError>) {
         match result {
             Ok(()) => self.finish_send(id),
             Err(error) => self.fail(id, Error::new(Class::ProcFailed, error.to_string())),
