@@ -260,7 +260,7 @@ mod tests {
     assert_of_one_thread!(Guard<'static, u32>);
 
     #[test]
-    fn alone_or_not_nobody_gets_what_is_taken() {
+    fn a_locked_value_is_not_locked_again() {
         let guarded = Guarded::new(1);
         for alone in [false, true] {
             if alone {
@@ -293,7 +293,7 @@ mod tests {
     unsafe impl Sync for Counted {}
 
     #[test]
-    fn one_at_a_time_and_all_get_it() {
+    fn the_lock_excludes_and_every_thread_gets_it() {
         let counted = Counted(Lock::new(), UnsafeCell::new(0));
         let counted = &counted;
         std::thread::scope(|scope| {

@@ -95,7 +95,7 @@ fn process(size: u32) -> (usize, impl Sized) {
 }
 
 #[test]
-fn a_peer_never_talked_to_costs_at_most_16_bytes() {
+fn a_peer_without_traffic_costs_at_most_16_bytes() {
     const MANY: u32 = 1_000_000;
     let (few, _kept) = process(2);
     let (many, _kept_too) = process(MANY);

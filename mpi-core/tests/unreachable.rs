@@ -20,7 +20,7 @@ impl Router for Nowhere {
 }
 
 #[test]
-fn it_counts_as_lost_for_who_waits_for_it() {
+fn an_unreachable_peer_counts_as_lost() {
     let process = Process::new(Config {
         me: 0,
         transports: Vec::new(),

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_value_is_made_once_and_stays() {
+    fn the_value_is_created_once() {
         let place = Attachment::default();
         assert!(place.made::<std::sync::Mutex<i32>>().is_none());
         place

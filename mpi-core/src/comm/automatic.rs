@@ -94,7 +94,7 @@ mod tests {
     use crate::vci::pool::VciSlots;
 
     #[test]
-    fn what_is_held_is_given_back() {
+    fn a_held_vci_is_released() {
         let slots: Arc<VciSlots> = (0..4).map(|_| VciSlot::default()).collect();
         let users = Arc::new(Users::new(&slots));
         let (one, copy) = (Automatic::default(), Automatic::default());
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn members_of_a_part_know_what_all_know_and_may_have_what_not_all_can() {
+    fn subsets_inherit_known_vcis_but_not_refused_ones() {
         let all = Automatic::default();
         all.note(1, true);
         all.note(2, false);

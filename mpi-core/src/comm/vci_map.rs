@@ -321,7 +321,7 @@ mod tests {
     use crate::vci::pool::VciSlots;
 
     #[test]
-    fn tag_bits_are_read_and_nonsense_is_refused() {
+    fn tag_bits_are_parsed_or_refused() {
         let bits = TagBits::parse("4:3").unwrap();
         assert_eq!((bits.shift, bits.count), (4, 3));
         assert_eq!(bits.of(0x75), 7);
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn plans_use_what_is_promised_and_nothing_else() {
+    fn plans_use_only_promises() {
         let many = Wishes {
             count: Some(4),
             ..Wishes::default()
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn where_overtaking_is_allowed_each_thread_sends_by_a_vci_of_its_own() {
+    fn with_overtaking_each_thread_sends_by_its_own_vci() {
         let slots: Arc<VciSlots> = (0..8).map(|_| VciSlot::default()).collect();
         let users = Arc::new(Users::new(&slots));
         let map = VciMap::new(Spread::Senders, vec![3, 5, 6], &users, false).unwrap();

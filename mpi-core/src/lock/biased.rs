@@ -32,7 +32,7 @@ use lease::Leases;
 use polling::Polling;
 use queue::WaitQueue;
 
-/// Turns in a row that make a thread the owner. Doubles with each revocation.
+/// Initial number of turns in a row that make a thread the owner; doubles with each revocation.
 const BIAS_TURNS: u32 = if cfg!(loom) { 1 } else { 64 };
 /// Upper bound of [`BIAS_TURNS`] after revocations.
 const BIAS_TURNS_MAX: u32 = 1 << 20;
@@ -63,10 +63,10 @@ impl Way {
     /// By the word lock.
     const WORD: Way = Way(NonZeroU8::MAX);
     /// By the word lock; the thread becomes the owner when it unlocks.
-    const LEANING: Way = Way(NonZeroU8::MIN.saturating_add(OWNERS as u8));
+    const BECOMING_OWNER: Way = Way(NonZeroU8::MIN.saturating_add(OWNERS as u8));
 
     /// By the word lock; the thread becomes an owner by the word ([`BY_WORD`]) when it unlocks.
-    const KEEPING: Way = Way(NonZeroU8::MIN.saturating_add(OWNERS as u8 + 1));
+    const BECOMING_OWNER_BY_WORD: Way = Way(NonZeroU8::MIN.saturating_add(OWNERS as u8 + 1));
 
     #[inline(always)]
     fn owner(number: usize) -> Way {
@@ -295,7 +295,7 @@ impl BiasedLock {
     fn bias(&self) -> Way {
         match self.bias_turns.load(Ordering::Relaxed) {
             NEVER => Way::WORD,
-            _ => Way::LEANING,
+            _ => Way::BECOMING_OWNER,
         }
     }
 
@@ -368,7 +368,11 @@ impl BiasedLock {
                 own.load(Ordering::Relaxed).wrapping_add(2),
                 Ordering::Relaxed,
             );
-            let by_word = if way == Way::KEEPING { BY_WORD } else { 0 };
+            let by_word = if way == Way::BECOMING_OWNER_BY_WORD {
+                BY_WORD
+            } else {
+                0
+            };
             self.owner.store(me | number | by_word, Ordering::Relaxed);
         } else {
             self.bias_turns.store(NEVER, Ordering::Relaxed);

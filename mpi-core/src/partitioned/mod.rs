@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plans_say_which_groups_a_partition_lies_in() {
+    fn plans_map_partitions_to_groups() {
         let plan = Plan {
             total: 100,
             group: 30,
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_announcement_is_refused() {
+    fn malformed_announcements_are_refused() {
         let words = Plan {
             total: 64,
             group: 16,

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_look_at_the_run_before_says_nothing_of_this_one() {
+    fn a_late_check_of_the_previous_activation_has_no_effect() {
         let progress = Progress::default();
         progress.begin();
         assert!(!progress.advance(3, |group| group < 2));

@@ -581,7 +581,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flushes_wait_for_what_came_before_and_for_their_target() {
+    fn flushes_wait_for_earlier_operations_on_their_target() {
         let flight = Flight::default();
         let (a, b) = (flight.begin(1), flight.begin(2));
         let until = flight.mark();
@@ -603,7 +603,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_flush_finds_the_first_under_way() {
+    fn a_second_flush_waits_for_the_pending_first() {
         let flight = Flight::default();
         flight.wrote(7);
         flight.wrote(7);
@@ -616,7 +616,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_were_written_to_are_flushed_once_however_many_they_are() {
+    fn each_written_target_is_flushed_once() {
         let flight = Flight::default();
         for target in (0..100).chain(0..100) {
             flight.wrote(target);

@@ -619,7 +619,7 @@ mod tests {
     }
 
     #[test]
-    fn freed_requests_come_back_by_both_ways() {
+    fn freed_requests_are_reused_from_cache_and_stack() {
         let table = RequestTable::new();
         let mut records = Records::new(table.clone(), 3);
         let returned = records.returned();
@@ -653,7 +653,7 @@ mod tests {
     }
 
     #[test]
-    fn caches_give_back_what_threads_gave_back_to_them() {
+    fn caches_return_requests_that_threads_freed() {
         let table = RequestTable::new();
         let mut records = Records::new(table.clone(), 0);
         let returned = records.returned();
@@ -674,7 +674,7 @@ mod tests {
     }
 
     #[test]
-    fn caches_give_back_what_they_do_not_need() {
+    fn caches_return_surplus_requests() {
         let table = RequestTable::new();
         let mut one = Records::new(table.clone(), 0);
         let ids: Vec<_> = (0..3000).map(|_| one.start(0).unwrap()).collect();

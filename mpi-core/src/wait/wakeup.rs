@@ -141,7 +141,7 @@ mod loom_tests {
     }
 
     #[test]
-    fn what_comes_under_a_lock_wakes_the_sleeper() {
+    fn a_change_under_a_lock_wakes_the_sleeper() {
         loom::model(|| {
             let (wakeup, state) = (wakeup(), Arc::new(Mutex::new(0)));
             let (theirs, its_state) = (wakeup.clone(), state.clone());

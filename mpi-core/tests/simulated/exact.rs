@@ -314,7 +314,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn matching_is_that_of_two_lists(
+    fn matching_equals_two_lists(
         steps in proptest::collection::vec(step(), 1..60),
         window in prop_oneof![Just(0u32), Just(300), Just(65536)],
         get in prop_oneof![Just(Get::Immediate), Just(Get::Delayed), Just(Get::Unsupported)],

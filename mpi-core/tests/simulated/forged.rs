@@ -221,7 +221,7 @@ fn no_more_is_sent_than_there_is() {
 
 /// Data is written only into its receive's buffer, and in order.
 #[test]
-fn pieces_of_data_that_do_not_fit_are_refused() {
+fn chunks_that_do_not_fit_are_refused() {
     let piece = vec![9; 100];
     // Offset in the next chunk, and its length.
     for (place, len) in [(0, 100), (99, 100), (101, 1), (u64::MAX, 1), (100, 0)] {
@@ -254,7 +254,7 @@ fn pieces_of_data_that_do_not_fit_are_refused() {
 /// A process was taken for failed although it runs: its later messages have no effect, nor have its
 /// reports about others.
 #[test]
-fn messages_of_a_peer_that_was_taken_for_lost_are_harmless() {
+fn messages_of_a_peer_taken_for_lost_are_harmless() {
     let mut stage = Stage::new(1);
     let mut data = Memory::new(&[7; 3000], false);
     let mut room = Memory::new(&[0; 3000], false);
@@ -302,7 +302,7 @@ fn messages_of_a_peer_that_was_taken_for_lost_are_harmless() {
 
 /// Random messages of every kind, half of them with valid names of another peer's requests.
 #[test]
-fn random_messages_end_nothing_and_write_nowhere() {
+fn random_messages_have_no_effect() {
     for_seeds(300, |seed| {
         let mut rng = Rng::new(seed);
         let mut stage = Stage::new(seed);

@@ -86,7 +86,7 @@ fn a_peer_that_answers_is_not_lost() {
 
 /// Processes that no operation waits for are not checked.
 #[test]
-fn those_that_nobody_waits_for_are_not_asked() {
+fn processes_without_waiters_are_not_checked() {
     let job = watched(3);
     let mut room = [0u8; 8];
     let receive = job.receive(0, 1, 0, &mut room);

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn the_model_knows_right_from_wrong() {
+    fn the_model_accepts_correct_matches_only() {
         let same = [message(0, 5), message(0, 5)];
         let exact = [receive(0, 5), receive(0, 5)];
         assert_eq!(overtaking(&same, &exact, &pairs(&[(0, 0), (1, 1)])), None);

@@ -201,7 +201,7 @@ fn run(seed: u64) {
 }
 
 #[test]
-fn partitions_arrive_in_their_places_whatever_overtakes_what() {
+fn partitions_arrive_in_place_despite_overtaking() {
     for_seeds(150, run);
 }
 
@@ -286,7 +286,7 @@ fn a_receive_of_a_lost_process_ends() {
 
 /// One thread finds both sides idle, another starts them, and then the first takes its result.
 #[test]
-fn what_was_started_after_it_was_found_idle_stays_active() {
+fn a_late_take_does_not_affect_a_new_activation() {
     let job = Job::new(9, SimConfig::default(), Setup::new(2));
     let comms = comms(&job, 1);
     let mut pair = Pair::new(&job, &comms, 0, (8, 4, 10_000));

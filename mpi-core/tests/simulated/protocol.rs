@@ -141,7 +141,7 @@ fn a_send_that_has_not_left_is_cancelled_at_once() {
 /// A receive may be the last call of its process for a long time: when it is complete, the sender
 /// must have been notified.
 #[test]
-fn a_receive_is_complete_only_when_its_sender_has_been_told() {
+fn a_receive_completes_after_its_sender_is_notified() {
     let job = Job::new(1, SimConfig::default(), Setup::new(2));
     let (mut data, mut room) = (vec![7; 5000], vec![0; 5000]);
     let send = job.send(0, 1, 0, &mut data).unwrap();
@@ -400,7 +400,7 @@ fn a_cancelled_send_is_given_back_or_received() {
 /// Invariant: non-overtaking, also when only some messages find space, and when eager and
 /// rendezvous messages alternate.
 #[test]
-fn messages_do_not_overtake_each_other_for_want_of_room() {
+fn messages_do_not_overtake_each_other_without_space() {
     for seed in 0..50 {
         let config = SimConfig {
             depth: 2,
@@ -449,7 +449,7 @@ fn messages_do_not_overtake_each_other_for_want_of_room() {
 
 /// A truncated receive reports it, and neither its sender nor later receives are affected.
 #[test]
-fn a_truncated_receive_hurts_nobody_else() {
+fn a_truncated_receive_affects_no_other_operation() {
     for (len, get) in [
         (300, Get::Immediate),
         (3000, Get::Delayed),
@@ -494,7 +494,7 @@ fn a_truncated_receive_hurts_nobody_else() {
 
 /// `MPI_Finalize` drains: messages are sent although their requests are freed.
 #[test]
-fn drain_sends_what_waits_for_room() {
+fn drain_sends_queued_messages() {
     let config = SimConfig {
         depth: 1,
         poll_steps: true,
@@ -558,7 +558,7 @@ fn a_process_that_only_sends_finds_its_credit() {
 /// Flow control: credit that found no space on its return is not lost. The receiver keeps less than
 /// a quarter of the window at the end of a round, and the rest suffices for the next round.
 #[test]
-fn credit_is_not_lost_for_want_of_room() {
+fn credit_is_not_lost_without_space() {
     let config = SimConfig {
         again: 40,
         depth: 2,

@@ -137,9 +137,9 @@ impl BiasedLock {
             Ended::Shared
                 if self.bias_turns.load(Ordering::Relaxed) != NEVER && self.leases.begin() =>
             {
-                Way::LEANING
+                Way::BECOMING_OWNER
             }
-            Ended::Shared => Way::KEEPING,
+            Ended::Shared => Way::BECOMING_OWNER_BY_WORD,
         }
     }
 

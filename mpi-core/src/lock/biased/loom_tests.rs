@@ -25,7 +25,7 @@ fn add(counted: &Counted) {
 
 /// An owner takes turns while another thread comes.
 #[test]
-fn the_owner_and_another_one_are_not_in_at_once() {
+fn the_owner_excludes_another_thread() {
     loom::model(|| {
         let counted = Arc::new(Counted(
             BiasedLock::new(true),
@@ -49,7 +49,7 @@ fn the_owner_and_another_one_are_not_in_at_once() {
 
 /// An owner takes a turn by `begin_as_owner` while another thread comes.
 #[test]
-fn the_owners_short_way_and_another_one_are_not_in_at_once() {
+fn begin_as_owner_excludes_another_thread() {
     loom::model(|| {
         let counted = Arc::new(Counted(
             BiasedLock::new(true),
@@ -79,7 +79,7 @@ fn the_owners_short_way_and_another_one_are_not_in_at_once() {
 
 /// An owner, with or without the word lock, hands over while another thread waits.
 #[test]
-fn what_was_handed_over_is_seen() {
+fn a_handover_publishes_the_owners_writes() {
     for keeping in [false, true] {
         loom::model(move || {
             let counted = Arc::new(Counted(
@@ -87,7 +87,11 @@ fn what_was_handed_over_is_seen() {
                 crate::sync::UnsafeCell::new(0),
             ));
             assert!(counted.0.word.try_lock());
-            let way = if keeping { Way::KEEPING } else { Way::LEANING };
+            let way = if keeping {
+                Way::BECOMING_OWNER_BY_WORD
+            } else {
+                Way::BECOMING_OWNER
+            };
             // SAFETY: this thread holds the word lock (`try_lock` above).
             unsafe { counted.0.make_owner(way) };
             let other = counted.clone();
@@ -106,7 +110,7 @@ fn what_was_handed_over_is_seen() {
 
 /// An owner takes a turn while another thread polls.
 #[test]
-fn the_owner_and_one_that_looks_are_not_in_at_once() {
+fn the_owner_excludes_a_polling_thread() {
     loom::model(|| {
         let counted = Arc::new(Counted(
             BiasedLock::new(true),

@@ -20,7 +20,7 @@ fn until_owner(lock: &BiasedLock) -> u32 {
 }
 
 #[test]
-fn who_comes_alone_becomes_the_owner_and_others_end_that() {
+fn a_lone_thread_becomes_the_owner_until_it_is_revoked() {
     let lock = BiasedLock::new(true);
     assert!(fences::is_ready(), "this system has no membarrier");
     assert_eq!(until_owner(&lock), BIAS_TURNS + 1);
@@ -54,7 +54,7 @@ fn who_comes_alone_becomes_the_owner_and_others_end_that() {
 }
 
 #[test]
-fn there_are_not_more_owners_than_counts() {
+fn there_are_no_more_owners_than_counters() {
     let lock = BiasedLock::new(true);
     for number in 0..OWNERS + 2 {
         std::thread::scope(|scope| {
@@ -80,7 +80,7 @@ fn without_threads_there_is_no_owner() {
 }
 
 #[test]
-fn an_owner_that_comes_is_left_alone_and_one_that_does_not_is_not() {
+fn an_active_owner_serves_the_lock_and_an_idle_one_does_not() {
     let lock = BiasedLock::new(true);
     until_owner(&lock);
     assert!(!lock.is_served(), "the owner itself serves the lock");
@@ -131,7 +131,7 @@ fn add_shortly(counted: &Counted) {
 
 /// One thread alone alternates with several, some of which only poll.
 #[test]
-fn one_at_a_time_whoever_owns_it() {
+fn the_lock_excludes_with_any_owner() {
     const TURNS: u64 = 3000;
     let counted = Counted(BiasedLock::new(true), UnsafeCell::new([0; 8]));
     let counted = &counted;
@@ -204,7 +204,7 @@ fn turns_until(lock: &BiasedLock, had: &AtomicBool) {
 }
 
 #[test]
-fn an_owner_that_has_nothing_to_do_hands_over() {
+fn an_idle_owner_hands_over() {
     // A busy machine may deschedule the owner, which is then revoked.
     let handed_over = (0..2000).any(|_| {
         let lock = BiasedLock::new(true);
@@ -215,25 +215,25 @@ fn an_owner_that_has_nothing_to_do_hands_over() {
                 lock.vacate();
             }
         });
-        way == Way::LEANING || way == Way::KEEPING
+        way == Way::BECOMING_OWNER || way == Way::BECOMING_OWNER_BY_WORD
     });
     assert!(handed_over);
 }
 
 #[test]
-fn an_owner_that_comes_again_and_again_is_called() {
+fn a_busy_owner_is_called() {
     let lock = BiasedLock::new(true);
     until_owner(&lock);
     waited_for(&lock, |had| turns_until(&lock, had));
     // The same for an owner by the word.
     lock.lock_by_word();
     // SAFETY: `lock_by_word` has taken the word lock.
-    unsafe { lock.make_owner(Way::KEEPING) };
+    unsafe { lock.make_owner(Way::BECOMING_OWNER_BY_WORD) };
     waited_for(&lock, |had| turns_until(&lock, had));
 }
 
 #[test]
-fn an_owner_that_does_not_come_is_ended() {
+fn an_absent_owner_is_revoked() {
     let lock = BiasedLock::new(true);
     until_owner(&lock);
     assert!(waited_for(&lock, |_| ()) == Way::WORD);
@@ -242,7 +242,7 @@ fn an_owner_that_does_not_come_is_ended() {
 }
 
 #[test]
-fn an_owner_that_is_in_does_not_hand_over() {
+fn an_owner_inside_does_not_hand_over() {
     let lock = BiasedLock::new(true);
     until_owner(&lock);
     let me = fences::this_thread();
@@ -258,7 +258,7 @@ fn an_owner_that_is_in_does_not_hand_over() {
 
 /// A polling thread acquires the lock from an active owner that never polls.
 #[test]
-fn who_looks_is_let_in_now_and_then() {
+fn a_polling_thread_gets_the_lock_from_an_active_owner() {
     let lock = BiasedLock::new(true);
     let looked = AtomicBool::new(false);
     until_owner(&lock);
@@ -278,7 +278,7 @@ fn who_looks_is_let_in_now_and_then() {
 }
 
 #[test]
-fn nobody_owns_what_is_taken_by_the_word() {
+fn a_lock_taken_by_the_word_has_no_owner() {
     let lock = BiasedLock::new(true);
     until_owner(&lock);
     let way = lock.lock_by_word();
@@ -312,7 +312,7 @@ fn long_turns_are_waited_for() {
 
 /// Threads compete for the lock, and each of them gets it.
 #[test]
-fn nobody_is_forgotten() {
+fn every_waiting_thread_gets_the_lock() {
     let counted = Counted(BiasedLock::new(true), UnsafeCell::new([0; 8]));
     let counted = &counted;
     let until = std::time::Instant::now() + Duration::from_millis(300);
@@ -342,7 +342,7 @@ fn nobody_is_forgotten() {
 
 /// An observation of a lock does not apply to a new lock at the same address.
 #[test]
-fn a_new_lock_is_looked_at_by_the_first() {
+fn a_new_lock_is_polled_by_the_first_thread() {
     let mut lock = Box::new(BiasedLock::new(true));
     let look = |lock: &BiasedLock| {
         let way = lock.try_look();

@@ -33,7 +33,7 @@ fn meet(process: &Process, number: u32, identity: Identity) -> Pin {
 }
 
 #[test]
-fn whoever_is_held_is_not_parted_from() {
+fn a_pinned_process_is_not_parted_from() {
     let process = process();
     let foreign = process.foreign();
     let met = meet(&process, 5, identity(7));
@@ -66,7 +66,7 @@ fn whoever_is_held_is_not_parted_from() {
 }
 
 #[test]
-fn of_connections_made_at_once_both_sides_take_the_same() {
+fn both_sides_choose_the_same_of_concurrent_connections() {
     let (one, other) = (process(), process());
     // Each side sees two threads in another order.
     let mine = [9, 6].map(|number| meet(&one, number, identity(7)));
@@ -90,7 +90,7 @@ fn of_connections_made_at_once_both_sides_take_the_same() {
 }
 
 #[test]
-fn what_one_side_parts_by_is_not_followed_there() {
+fn a_parting_connection_is_not_followed() {
     let (one, other) = (process(), process());
     let (foreign, theirs) = (one.foreign(), other.foreign());
     let [old, old_there] = [&one, &other].map(|process| meet(process, 4, identity(7)));
@@ -112,7 +112,7 @@ fn what_one_side_parts_by_is_not_followed_there() {
 }
 
 #[test]
-fn a_loss_that_comes_late_is_not_of_who_has_the_number_next() {
+fn a_late_loss_does_not_affect_the_next_user_of_the_number() {
     let process = process();
     drop(process.begin_connection(connection(5), 0, 1, 1, 0));
     let _next = process.begin_connection(connection(6), 0, 1, 1, 0);

@@ -388,7 +388,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threads_that_connect_at_once_get_numbers_of_their_own() {
+    fn concurrent_connections_get_disjoint_numbers() {
         const THREADS: u32 = 8;
         for _ in 0..200 {
             let foreign = Foreign::default();

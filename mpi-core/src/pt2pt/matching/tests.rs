@@ -46,7 +46,7 @@ fn looks(table: &Table, next: impl Fn(u32) -> u32) -> f64 {
 }
 
 #[test]
-fn searches_stay_short_however_many_wait() {
+fn searches_stay_short_for_any_queue_length() {
     const MANY: i32 = 100_000;
     let key = |context, source, tag| Key {
         context,

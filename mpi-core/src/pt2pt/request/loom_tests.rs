@@ -57,7 +57,7 @@ fn results_are_published_whole() {
 /// Threads free requests while the VCI starts new ones: none is lost, none is started twice, and no
 /// thread accesses the record of another's request.
 #[test]
-fn requests_given_back_are_found_once() {
+fn freed_requests_are_started_once() {
     check(|| {
         let table = RequestTable::new();
         let mut records = Records::new(table.clone(), 0);
@@ -114,7 +114,7 @@ fn requests_given_back_are_found_once() {
 /// A request moves to another VCI while a stale or forged message still names it to the first: the
 /// first VCI finds that the request is not its own.
 #[test]
-fn requests_that_moved_are_not_reached_from_where_they_were() {
+fn moved_requests_are_not_accessed_by_their_former_vci() {
     check(|| {
         let table = RequestTable::new();
         let mut one = Records::new(table.clone(), 0);
