@@ -34,7 +34,7 @@ impl Attachment {
         self.0.get_or_init(TypedValue::new::<T>);
         match self.made() {
             Some(value) => value,
-            None => unreachable!("two rooms share an attachment"),
+            None => unreachable!("internal error: two modules share an attachment"),
         }
     }
 

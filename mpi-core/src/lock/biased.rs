@@ -199,7 +199,10 @@ impl BiasedLock {
         let own = &self.turns[number];
         // Only this thread changes its counter.
         let turns = own.load(Ordering::Relaxed);
-        debug_assert!(turns & 1 == 0, "this thread has the lock already");
+        debug_assert!(
+            turns & 1 == 0,
+            "internal error: the owner takes the lock again"
+        );
         own.store(turns.wrapping_add(1), Ordering::Relaxed);
         fences::light();
         if self.owner.load(Ordering::Relaxed) == owner {

@@ -136,12 +136,12 @@ impl Partitions {
 #[cold]
 fn no_partition(partition: i64, number: usize) -> Error {
     let range = match number {
-        0 => "the request has none".to_string(),
+        0 => "the request has no partitions".to_string(),
         _ => format!("it must be from 0 to {}", number - 1),
     };
     Error::new(
         Class::Arg,
-        format!("partition is {partition}; {range}, as said when the request was made"),
+        format!("partition is {partition}; {range}, as given when the request was created"),
     )
 }
 

@@ -251,7 +251,7 @@ impl Process {
         let source: &dyn Any = &**self.sources.list[S::PLACE].get_or_init(make);
         match source.downcast_ref() {
             Some(source) => source,
-            None => unreachable!("two kinds of sources share a place"),
+            None => unreachable!("internal error: two types of sources have the same number"),
         }
     }
 
