@@ -2,12 +2,13 @@
 //! loads.
 //!
 //! *Bias.* An atomic exchange waits until all earlier stores of its core are visible, including
-//! those of a message to another core, so that two exchanges take about a fifth of a short send. A
-//! thread that takes the lock often enough in a row therefore becomes its *owner*. The owner makes
-//! its turn counter odd, checks that it still is the owner, and is inside. Another thread *revokes*
-//! the ownership: it takes the word lock, clears the owner, makes the kernel put a fence into all
-//! threads of the process (`membarrier`), and waits until the counter is even. Either the owner
-//! sees that it has lost the ownership, or the other thread sees that the owner is inside.
+//! those of a message to another core, which costs a short send noticeably
+//! (docs/decisions/vci-lock.md). A thread that takes the lock often enough in a row therefore
+//! becomes its *owner*. The owner makes its turn counter odd, checks that it still is the owner,
+//! and is inside. Another thread *revokes* the ownership: it takes the word lock, clears the owner,
+//! makes the kernel put a fence into all threads of the process (`membarrier`), and waits until the
+//! counter is even. Either the owner sees that it has lost the ownership, or the other thread sees
+//! that the owner is inside.
 //!
 //! *Leases* (`lease.rs`, `queue.rs`). Threads that share the lock own it in turn, each for as long
 //! as it has work.

@@ -19,23 +19,23 @@ use super::queue::cores;
 use super::{BY_WORD, BiasedLock, CALLED, COUNT, NEVER, Way, fences, thread_of};
 use crate::sync::{AtomicU32, Ordering, yield_now};
 
-/// Longest time that a thread may own a lock that another thread waits for. Half of it is a quarter
-/// slower with 2 to 8 threads on a core each.
+/// Longest time that a thread may own a lock that another thread waits for
+/// (docs/decisions/vci-lock.md).
 const LEASE: Duration = Duration::from_micros(40);
 /// An owner without a turn for this long is revoked while others wait, if it runs on another core.
 /// Longer than what delays a running thread by 1 or 2 µs, such as an interrupt.
-const GONE: Duration = Duration::from_micros(4);
+const ABSENCE_LIMIT: Duration = Duration::from_micros(4);
 /// Time after which the front waiter sleeps.
 const PATIENCE: Duration = Duration::from_micros(60);
 /// Microseconds during which owners take their turns under the word lock: after the first
 /// revocation, and at most.
 const PAUSE: (u32, u32) = (16, 1024);
 
-/// Returns [`GONE`], or zero on one core, where the owner cannot run while another thread polls.
-pub(super) fn gone() -> Duration {
+/// Returns [`ABSENCE_LIMIT`], or zero on one core, where the owner cannot run while another thread polls.
+pub(super) fn absence_limit() -> Duration {
     match cores() {
         1 => Duration::ZERO,
-        _ => GONE,
+        _ => ABSENCE_LIMIT,
     }
 }
 
@@ -153,8 +153,12 @@ impl BiasedLock {
     /// Waits for the word lock and takes it. The calling thread is in front.
     fn wait_in_front(&self) -> Ended {
         let waited = Waited::new();
-        let gone = gone();
-        let patience = if gone.is_zero() { GONE } else { PATIENCE };
+        let limit = absence_limit();
+        let patience = if limit.is_zero() {
+            ABSENCE_LIMIT
+        } else {
+            PATIENCE
+        };
         let mut now = Duration::ZERO;
         let mut called_at = None;
         // The owner's word and counter at the last poll.
@@ -167,10 +171,10 @@ impl BiasedLock {
             if owner != 0 {
                 ended = Ended::Shared;
                 let turns = self.turns[owner & COUNT].load(Ordering::Relaxed);
-                force = turns & 1 == 0 && (gone.is_zero() || seen == (owner, turns));
+                force = turns & 1 == 0 && (limit.is_zero() || seen == (owner, turns));
                 seen = (owner, turns);
                 if let Some(at) = called_at {
-                    force |= now > at + GONE;
+                    force |= now > at + ABSENCE_LIMIT;
                 } else if now >= LEASE {
                     self.call(owner);
                     called_at = Some(now);
@@ -194,7 +198,7 @@ impl BiasedLock {
                 self.word.lock_after(1);
                 return Ended::Alone;
             }
-            let due = now + GONE;
+            let due = now + ABSENCE_LIMIT;
             loop {
                 std::hint::spin_loop();
                 if cfg!(loom) {

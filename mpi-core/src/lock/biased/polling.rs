@@ -2,12 +2,12 @@
 //!
 //! The data behind the lock moves from core to core with it, so that of several waiting threads
 //! only one polls for all; if the lock has an active owner, the owner does. The others only check
-//! that somebody polls: they read words that change seldom, and the owner's turn counter, which
+//! whether some thread polls: they read words that change seldom, and the owner's turn counter, which
 //! changes with each turn, only every few microseconds.
 
 use std::cell::Cell;
 
-use super::lease::gone;
+use super::lease::absence_limit;
 use super::{BiasedLock, CALLED, COUNT, IDLE, Way, fences, spin, thread_of};
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 
@@ -162,7 +162,7 @@ impl BiasedLock {
         let kept = self.with_observation(|seen, lock| {
             let before = seen.get();
             let known = before.lock == lock && before.owner == owner;
-            if known && u128::from(now.wrapping_sub(before.at)) < gone().as_micros() {
+            if known && u128::from(now.wrapping_sub(before.at)) < absence_limit().as_micros() {
                 return true;
             }
             let count = self.turns[owner & COUNT].load(Ordering::Relaxed);
