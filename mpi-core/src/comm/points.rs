@@ -24,7 +24,7 @@ pub struct Point {
 
 /// The ranks of a communicator with endpoints or streams, shared by its duplicates.
 pub struct Points {
-    /// By rank.
+    /// Addresses, indexed by rank.
     pub list: Box<[Point]>,
     /// Whether each process has exactly one rank, bound to its stream.
     pub one_each: bool,

@@ -1,4 +1,9 @@
 //! A process of an MPI job, the value that owns all state of the library.
+//!
+//! `config` has its parameters. Beside the value itself stand sends and receives (`operations`),
+//! `requests`, `progress`, `waiting` (the only module in which a thread waits), `loss` (failed
+//! peers), `source` (progress beside messages), `foreign` (processes of other jobs) and `report`
+//! (pending operations for a hang report).
 
 mod caller;
 mod config;
