@@ -1,8 +1,7 @@
 //! Communicators (MPI-3.1 chapter 6): groups, context, VCIs and the state kept with them.
 //!
 //! A context has 64 bits: the process that led the creation of the communicator, and a count of
-//! that process. The leader chooses it alone, so that the members agree on nothing and there is no
-//! limit on the number of communicators.
+//! that process. The leader chooses it alone, without an agreement of the members.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
