@@ -334,7 +334,7 @@ impl BiasedLock {
     /// Unlocks.
     ///
     /// # Safety
-    /// The calling thread holds the lock, and acquired it this way.
+    /// The calling thread holds the lock, and acquired it as `way` says.
     #[inline(always)]
     pub unsafe fn unlock(&self, way: Way) {
         if way.number() < OWNERS {

@@ -19,7 +19,7 @@ fn add(counted: &Counted) {
     };
     // SAFETY: this thread holds the lock.
     unsafe { *counted.1.get() += 1 };
-    // SAFETY: this thread has acquired the lock this way.
+    // SAFETY: this thread holds the lock, by this value.
     unsafe { counted.0.unlock(way) };
 }
 
@@ -42,7 +42,7 @@ fn the_owner_excludes_another_thread() {
         let way = counted.0.lock();
         // SAFETY: this thread holds the lock.
         assert_eq!(unsafe { *counted.1.get() }, 4);
-        // SAFETY: this thread has acquired the lock this way.
+        // SAFETY: this thread holds the lock, by this value.
         unsafe { counted.0.unlock(way) };
     });
 }
@@ -72,7 +72,7 @@ fn begin_as_owner_excludes_another_thread() {
         let way = counted.0.lock();
         // SAFETY: this thread holds the lock.
         assert_eq!(unsafe { *counted.1.get() }, all);
-        // SAFETY: this thread has acquired the lock this way.
+        // SAFETY: this thread holds the lock, by this value.
         unsafe { counted.0.unlock(way) };
     });
 }
@@ -102,7 +102,7 @@ fn a_handover_publishes_the_owners_writes() {
             let way = counted.0.lock();
             // SAFETY: this thread holds the lock.
             assert_eq!(unsafe { *counted.1.get() }, 2);
-            // SAFETY: this thread has acquired the lock this way.
+            // SAFETY: this thread holds the lock, by this value.
             unsafe { counted.0.unlock(way) };
         });
     }
@@ -123,7 +123,7 @@ fn the_owner_excludes_a_polling_thread() {
             if let Some(way) = other.0.try_look() {
                 // SAFETY: this thread holds the lock.
                 unsafe { *other.1.get() += 1 };
-                // SAFETY: `try_look` has acquired the lock this way.
+                // SAFETY: this thread holds the lock, by the value that `try_look` returned.
                 unsafe { other.0.unlock(way) };
             }
         });

@@ -9,7 +9,7 @@ fn turn(lock: &BiasedLock) -> bool {
         return false;
     };
     let as_owner = way.number() < OWNERS;
-    // SAFETY: `try_lock` has acquired the lock this way.
+    // SAFETY: this thread holds the lock, by the value that `try_lock` returned.
     unsafe { lock.unlock(way) };
     as_owner
 }
@@ -33,7 +33,7 @@ fn a_lone_thread_becomes_the_owner_until_it_is_revoked() {
         assert!(look.join().unwrap());
         let other = scope.spawn(|| {
             let way = lock.lock();
-            // SAFETY: `lock` has acquired the lock this way.
+            // SAFETY: this thread holds the lock, by the value that `lock` returned.
             unsafe { lock.unlock(way) };
             way == Way::WORD
         });
@@ -41,7 +41,7 @@ fn a_lone_thread_becomes_the_owner_until_it_is_revoked() {
             yield_now();
         }
         assert!(!other.is_finished(), "two threads are inside");
-        // SAFETY: `try_lock` has acquired the lock this way.
+        // SAFETY: this thread holds the lock, by the value that `try_lock` returned.
         unsafe { lock.unlock(way) };
         assert!(other.join().unwrap());
     });
@@ -68,7 +68,7 @@ fn there_are_no_more_owners_than_counters() {
         });
         // Revokes the ownership.
         let way = lock.lock();
-        // SAFETY: `lock` has acquired the lock this way.
+        // SAFETY: this thread holds the lock, by the value that `lock` returned.
         unsafe { lock.unlock(way) };
     }
 }
@@ -110,7 +110,7 @@ fn add(counted: &Counted) {
     for number in unsafe { &mut *counted.1.get() } {
         *number += 1;
     }
-    // SAFETY: this thread has acquired the lock this way.
+    // SAFETY: this thread holds the lock, by this value.
     unsafe { counted.0.unlock(way) };
 }
 
@@ -145,7 +145,7 @@ fn the_lock_excludes_with_any_owner() {
                         // SAFETY: this thread holds the lock.
                         let numbers = unsafe { *counted.1.get() };
                         assert!(numbers.iter().all(|number| *number == numbers[0]));
-                        // SAFETY: `try_look` has acquired the lock this way.
+                        // SAFETY: this thread holds the lock, by the value that `try_look` returned.
                         unsafe { counted.0.unlock(way) };
                     }
                     yield_now();
@@ -187,7 +187,7 @@ fn waited_for(lock: &BiasedLock, act: impl Fn(&AtomicBool)) -> Way {
         let other = scope.spawn(|| {
             let way = lock.lock();
             had.store(true, Ordering::Relaxed);
-            // SAFETY: `lock` has acquired the lock this way.
+            // SAFETY: this thread holds the lock, by the value that `lock` returned.
             unsafe { lock.unlock(way) };
             way
         });
@@ -250,7 +250,7 @@ fn an_owner_inside_does_not_hand_over() {
     lock.call(lock.owner.load(Ordering::Relaxed));
     assert!(lock.try_look().is_none() && lock.try_lock().is_none());
     assert_eq!(thread_of(lock.owner.load(Ordering::Relaxed)), me);
-    // SAFETY: `try_lock` has acquired the lock this way.
+    // SAFETY: this thread holds the lock, by the value that `try_lock` returned.
     unsafe { lock.unlock(way) };
     assert!(lock.try_lock().is_none() && lock.try_look().is_none());
     assert_eq!(lock.owner.load(Ordering::Relaxed), 0);
@@ -269,7 +269,7 @@ fn a_polling_thread_gets_the_lock_from_an_active_owner() {
                     break way;
                 }
             };
-            // SAFETY: `try_look` has acquired the lock this way.
+            // SAFETY: this thread holds the lock, by the value that `try_look` returned.
             unsafe { lock.unlock(way) };
             looked.store(true, Ordering::Relaxed);
         });
@@ -283,7 +283,7 @@ fn a_lock_taken_by_the_word_has_no_owner() {
     until_owner(&lock);
     let way = lock.lock_by_word();
     assert!(way == Way::WORD);
-    // SAFETY: `lock_by_word` has acquired the lock this way.
+    // SAFETY: this thread holds the lock, by the value that `lock_by_word` returned.
     unsafe { lock.unlock(way) };
     assert_eq!(lock.owner.load(Ordering::Relaxed), 0);
 }
@@ -300,7 +300,7 @@ fn long_turns_are_waited_for() {
                     add(counted);
                     let way = counted.0.lock();
                     std::thread::sleep(Duration::from_micros(300));
-                    // SAFETY: `lock` has acquired the lock this way.
+                    // SAFETY: this thread holds the lock, by the value that `lock` returned.
                     unsafe { counted.0.unlock(way) };
                 }
             });
@@ -347,7 +347,7 @@ fn a_new_lock_is_polled_by_the_first_thread() {
     let look = |lock: &BiasedLock| {
         let way = lock.try_look();
         if let Some(way) = way {
-            // SAFETY: `try_look` has acquired the lock this way.
+            // SAFETY: this thread holds the lock, by the value that `try_look` returned.
             unsafe { lock.unlock(way) };
         }
         way.is_some()
