@@ -31,7 +31,8 @@ const PATIENCE: Duration = Duration::from_micros(60);
 /// revocation, and at most.
 const PAUSE: (u32, u32) = (16, 1024);
 
-/// Returns [`ABSENCE_LIMIT`], or zero on one core, where the owner cannot run while another thread polls.
+/// Returns [`ABSENCE_LIMIT`], or zero on one core, where the owner cannot run while another thread
+/// polls.
 pub(super) fn absence_limit() -> Duration {
     match cores() {
         1 => Duration::ZERO,

@@ -2,8 +2,8 @@
 //!
 //! The data behind the lock moves from core to core with it, so that of several waiting threads
 //! only one polls for all; if the lock has an active owner, the owner does. The others only check
-//! whether some thread polls: they read words that change seldom, and the owner's turn counter, which
-//! changes with each turn, only every few microseconds.
+//! whether some thread polls: they read words that change seldom, and the owner's turn counter,
+//! which changes with each turn, only every few microseconds.
 
 use std::cell::Cell;
 

@@ -145,7 +145,8 @@ fn the_lock_excludes_with_any_owner() {
                         // SAFETY: this thread holds the lock.
                         let numbers = unsafe { *counted.1.get() };
                         assert!(numbers.iter().all(|number| *number == numbers[0]));
-                        // SAFETY: this thread holds the lock, by the value that `try_look` returned.
+                        // SAFETY: this thread holds the lock, by the value that `try_look`
+                        // returned.
                         unsafe { counted.0.unlock(way) };
                     }
                     yield_now();
