@@ -29,7 +29,8 @@ pub(crate) struct Stream {
     inline_bound: u8,
     /// Whether an empty message was sent to establish the connection.
     pub connected: bool,
-    /// Wrapping count of messages received when the last message went through a pipeline.
+    /// Wrapping count of messages that the VCI had received when it last sent through a pipeline.
+    /// If it has not changed, the receiver is likely behind.
     pub piped_at: u8,
 }
 
