@@ -1,8 +1,8 @@
 //! Process groups (MPI-3.1 section 6.3): ordered sets of processes.
 //!
-//! A group maps ranks to peers, the numbers by which the process knows others. It never changes
-//! once made and is cheap to clone. The way from rank to peer is part of every send: for regular
-//! groups it is a multiplication and an addition, for the rest mostly one load.
+//! A group maps ranks to peers, the process numbers. It is immutable and cheap to clone. The
+//! mapping is part of every send: for regular groups it is a multiplication and an addition, for
+//! the others mostly one load.
 
 pub(crate) mod debugger;
 
@@ -15,14 +15,14 @@ use crate::{Class, Error, Result};
 #[derive(Clone)]
 pub struct Group(Map);
 
-/// Regular groups are stored as one or a few runs, so that those of a large job take no memory.
-// (The tag comes first, where debuggers look.)
+/// Regular groups are stored as one or a few runs, so that groups of a large job need little
+/// memory. The discriminant comes first, for debuggers.
 #[derive(Clone)]
 #[repr(u32)]
 enum Map {
-    /// One run, or nobody.
+    /// One run, or an empty group.
     Regular(Run),
-    /// At most `MAX_RUNS`, searched one after the other.
+    /// At most `MAX_RUNS` runs, searched linearly.
     Runs(Arc<Runs>),
     List(Arc<List>),
 }
@@ -56,7 +56,7 @@ impl Run {
         (i64::from(self.first) + i64::from(i) * i64::from(self.stride)) as u32
     }
 
-    /// The rank of `peer` if it is in the run.
+    /// Returns the rank of `peer` if it is in the run.
     fn rank_of(&self, peer: u32) -> Option<u32> {
         let distance = i64::from(peer) - i64::from(self.first);
         let i = match self.stride {
@@ -75,7 +75,7 @@ impl Run {
     }
 }
 
-/// What `MPI_Group_compare` finds, and `MPI_Comm_compare` builds on.
+/// The result of `MPI_Group_compare`, also used by `MPI_Comm_compare`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Comparison {
     /// `MPI_IDENT`: the same members in the same order.
@@ -92,7 +92,7 @@ impl Group {
         Group::build([])
     }
 
-    /// The group of peers 0 to `size - 1`, each with its own number as rank.
+    /// Creates the group of peers 0 to `size - 1`, each with its own number as rank.
     pub fn identity(size: u32) -> Group {
         Group(Map::Regular(Run {
             rank: 0,
@@ -102,16 +102,16 @@ impl Group {
         }))
     }
 
-    /// The group of one peer.
+    /// Creates the group of one peer.
     pub fn single(peer: u32) -> Group {
         Group(Map::Regular(Run::single(0, peer)))
     }
 
-    /// The group whose rank `i` is `peers[i]`.
+    /// Creates the group whose rank `i` is `peers[i]`.
     ///
     /// # Errors
     ///
-    /// `MPI_ERR_GROUP` if a peer is there twice.
+    /// `MPI_ERR_GROUP` if a peer occurs twice.
     pub fn from_peers(peers: &[u32]) -> Result<Group> {
         let group = Group::build(peers.iter().copied());
         let mut seen = HashSet::with_capacity(peers.len());
@@ -124,8 +124,8 @@ impl Group {
         }
     }
 
-    /// The group of the ranks of a communicator with endpoints, in which a peer can be several
-    /// times. [`Group::rank_of`] gives one of its ranks.
+    /// Creates the group of a communicator with endpoints, in which a peer can occur several times.
+    /// [`Group::rank_of`] returns one of its ranks.
     pub fn of_points(peers: &[u32]) -> Group {
         let mut index: Box<[(u32, u32)]> = peers.iter().copied().zip(0..).collect();
         index.sort_unstable();
@@ -135,7 +135,7 @@ impl Group {
         })))
     }
 
-    /// The group of these distinct peers, in the form that takes the least.
+    /// Creates the group of distinct peers in the smallest form.
     fn build(peers: impl IntoIterator<Item = u32>) -> Group {
         let mut runs: Vec<Run> = Vec::with_capacity(1);
         let mut size = 0;
@@ -144,7 +144,7 @@ impl Group {
                 Some(run) if run.count > 1 && run.stride != 0 && run.peer(run.count) == peer => {
                     run.count += 1;
                 }
-                // A second member gives the run its stride, where that is in range.
+                // The second member determines the stride, if it is in range.
                 Some(run) if run.count == 1 => {
                     match i32::try_from(i64::from(peer) - i64::from(run.first)) {
                         Ok(stride) => (run.count, run.stride) = (2, stride),
@@ -177,7 +177,7 @@ impl Group {
         Group(map)
     }
 
-    /// The number of members (`MPI_Group_size`).
+    /// Number of members (`MPI_Group_size`).
     #[inline(always)]
     pub fn size(&self) -> u32 {
         match &self.0 {
@@ -187,8 +187,8 @@ impl Group {
         }
     }
 
-    /// The peer of rank 0 and the distance from each rank's peer to the next, if that is the same
-    /// for all.
+    /// Returns the peer of rank 0 and the distance between the peers of consecutive ranks, if the
+    /// distance is constant.
     pub fn as_run(&self) -> Option<(u32, i32)> {
         match &self.0 {
             Map::Regular(run) => Some((run.first, run.stride)),
@@ -196,7 +196,7 @@ impl Group {
         }
     }
 
-    /// The peer that has `rank`, which must be less than [`Group::size`].
+    /// Returns the peer of `rank`, which must be less than [`Group::size`].
     #[inline(always)]
     pub fn peer(&self, rank: u32) -> u32 {
         match &self.0 {
@@ -206,13 +206,13 @@ impl Group {
         }
     }
 
-    /// The peer that has `rank`, if the group has so many members.
+    /// Returns the peer of `rank`, if `rank` is in range.
     #[inline]
     pub fn get(&self, rank: u32) -> Option<u32> {
         (rank < self.size()).then(|| self.peer(rank))
     }
 
-    /// The rank of a peer, if it is a member. Takes constant time for regular groups, and
+    /// Returns the rank of a peer, if it is a member. Takes constant time for regular groups and
     /// logarithmic time for others.
     #[inline]
     pub fn rank_of(&self, peer: u32) -> Option<u32> {
@@ -227,7 +227,7 @@ impl Group {
         }
     }
 
-    /// The members in the order of their ranks.
+    /// Returns the members in the order of their ranks.
     pub fn peers(&self) -> impl Iterator<Item = u32> + '_ {
         let (runs, list): (&[Run], &[u32]) = match &self.0 {
             Map::Regular(run) => (std::slice::from_ref(run), &[]),
@@ -239,29 +239,30 @@ impl Group {
             .chain(list.iter().copied())
     }
 
-    /// The members of `self`, then those of `other` that are not in `self` (`MPI_Group_union`).
+    /// Returns the members of `self`, then those of `other` that are not in `self`
+    /// (`MPI_Group_union`).
     pub fn union(&self, other: &Group) -> Group {
         let new = other.peers().filter(|&peer| self.rank_of(peer).is_none());
         Group::build(self.peers().chain(new))
     }
 
-    /// The members of `self` that are also in `other` (`MPI_Group_intersection`).
+    /// Returns the members of `self` that are also in `other` (`MPI_Group_intersection`).
     pub fn intersection(&self, other: &Group) -> Group {
         Group::build(self.peers().filter(|&peer| other.rank_of(peer).is_some()))
     }
 
-    /// The members of `self` that are not in `other` (`MPI_Group_difference`).
+    /// Returns the members of `self` that are not in `other` (`MPI_Group_difference`).
     pub fn difference(&self, other: &Group) -> Group {
         Group::build(self.peers().filter(|&peer| other.rank_of(peer).is_none()))
     }
 
-    /// The group whose rank `i` is rank `ranks[i]` of this one (`MPI_Group_incl`).
+    /// Returns the group whose rank `i` is rank `ranks[i]` of this one (`MPI_Group_incl`).
     ///
     /// # Errors
     ///
-    /// `MPI_ERR_RANK` if a rank is out of range or given twice.
+    /// `MPI_ERR_RANK` if a rank is out of range or occurs twice.
     pub fn incl(&self, ranks: &[i32]) -> Result<Group> {
-        // Of few it is soon seen that they are distinct; others, and what is wrong, are found out with a set.
+        // Checks few ranks pairwise; many ranks, and the reason of an error, by a set.
         const FEW: usize = 8;
         let valid =
             |(i, rank): (usize, &i32)| (*rank as u32) < self.size() && !ranks[..i].contains(rank);
@@ -271,46 +272,48 @@ impl Group {
         Ok(self.select(ranks.iter().map(|&rank| rank as u32)))
     }
 
-    /// As [`Group::incl`] with ranks that are known to be distinct and in range.
+    /// Returns the group of `ranks`, which must be distinct and in range.
     pub fn of_ranks(&self, ranks: &[u32]) -> Group {
-        // Often it is everybody, and then the same memory serves.
+        // Often the whole group is selected, and the memory can be shared.
         if ranks.iter().copied().eq(0..self.size()) {
             return self.clone();
         }
         self.select(ranks.iter().copied())
     }
 
-    /// The group without `ranks`, the others in their order (`MPI_Group_excl`).
+    /// Returns the group without `ranks`, in the same order (`MPI_Group_excl`).
     ///
     /// # Errors
     ///
-    /// As for [`Group::incl`].
+    /// `MPI_ERR_RANK` if a rank is out of range or occurs twice.
     pub fn excl(&self, ranks: &[i32]) -> Result<Group> {
         let out = self.mark(ranks)?;
         Ok(self.select((0..self.size()).filter(|&rank| !out.contains(rank))))
     }
 
-    /// As [`Group::incl`] with all ranks of ranges (first, last, stride) (`MPI_Group_range_incl`).
+    /// Returns the group of all ranks of `ranges` (first, last, stride) (`MPI_Group_range_incl`).
     ///
     /// # Errors
     ///
     /// `MPI_ERR_ARG` if a stride is 0 or leads away from the last rank; `MPI_ERR_RANK` if a rank is
-    /// out of range or comes twice.
+    /// out of range or occurs twice.
     pub fn range_incl(&self, ranges: &[[i32; 3]]) -> Result<Group> {
         self.incl(&self.expand(ranges)?)
     }
 
-    /// As [`Group::excl`] with all ranks of ranges (first, last, stride) (`MPI_Group_range_excl`).
+    /// Returns the group without the ranks of `ranges` (first, last, stride)
+    /// (`MPI_Group_range_excl`).
     ///
     /// # Errors
     ///
-    /// As for [`Group::range_incl`].
+    /// `MPI_ERR_ARG` if a stride is 0 or leads away from the last rank; `MPI_ERR_RANK` if a rank is
+    /// out of range or occurs twice.
     pub fn range_excl(&self, ranges: &[[i32; 3]]) -> Result<Group> {
         self.excl(&self.expand(ranges)?)
     }
 
-    /// The rank in `other` of what has `rank` here, `None` for none (`MPI_Group_translate_ranks`
-    /// for one rank, other than `MPI_PROC_NULL`).
+    /// Translates a rank to `other` (`MPI_Group_translate_ranks` for one rank that is not
+    /// `MPI_PROC_NULL`). `None` if the process is not a member of `other`.
     ///
     /// # Errors
     ///
@@ -334,7 +337,7 @@ impl Group {
         }
     }
 
-    /// Whether both are known to be the same without looking at each member.
+    /// Whether both are the same, as far as a constant-time check shows.
     fn is_same(&self, other: &Group) -> bool {
         match (&self.0, &other.0) {
             (Map::Regular(one), Map::Regular(two)) => one == two,
@@ -344,7 +347,7 @@ impl Group {
         }
     }
 
-    /// The group of these ranks, which have been checked.
+    /// Returns the group of ranks that are in range and distinct.
     fn select(&self, ranks: impl IntoIterator<Item = u32>) -> Group {
         Group::build(ranks.into_iter().map(|rank| self.peer(rank)))
     }
@@ -360,7 +363,7 @@ impl Group {
         Error::new(Class::Rank, detail)
     }
 
-    /// The set of these ranks, which must be in range and distinct.
+    /// Returns the set of ranks, which must be in range and distinct.
     fn mark(&self, ranks: &[i32]) -> Result<RankSet> {
         let mut set = RankSet::new(self.size());
         for (i, &rank) in ranks.iter().enumerate() {
@@ -379,7 +382,7 @@ impl Group {
         Ok(set)
     }
 
-    /// The ranks of ranges, of which there are at most as many as members plus one.
+    /// Expands ranges into ranks, at most one more than the group has members.
     fn expand(&self, ranges: &[[i32; 3]]) -> Result<Vec<i32>> {
         let mut ranks = Vec::new();
         for &[first, last, stride] in ranges {
@@ -398,7 +401,7 @@ impl Group {
                     "the stride leads away from the last rank; change its sign",
                 ));
             }
-            // Both ends are checked before the range is written out: it may be long and invalid.
+            // Checks both ends before the expansion, since the range may be long and invalid.
             let steps = distance / i64::from(stride);
             let end = i64::from(first) + steps * i64::from(stride);
             for rank in [first, end as i32] {
@@ -452,7 +455,7 @@ impl std::fmt::Debug for Group {
     }
 }
 
-/// A set of ranks, a bit for each.
+/// A set of ranks, one bit for each.
 struct RankSet(Box<[u64]>);
 
 impl RankSet {
@@ -460,7 +463,7 @@ impl RankSet {
         RankSet(vec![0; size.div_ceil(64) as usize].into())
     }
 
-    /// Adds a rank; false if it was in.
+    /// Adds a rank. Returns false if it is in the set.
     fn insert(&mut self, rank: u32) -> bool {
         let (word, bit) = (&mut self.0[rank as usize / 64], 1 << (rank % 64));
         let new = *word & bit == 0;

@@ -1,9 +1,9 @@
-//! MPI semantics in Rust, without an ABI and without global state.
+//! MPI semantics in Rust, independent of any ABI and without global state.
 //!
-//! Everything hangs off one value, the [`process::Process`], that is passed in; a test can therefore
-//! create thousands of ranks in one operating-system process over a simulated transport. Handles,
-//! integer constants and structs of the C binding belong to the crates on top, and so do what the members of
-//! a communicator do together (`mpi-coll`, `mpi-comm`) and windows (`mpi-rma`).
+//! All state belongs to a [`process::Process`], which is passed to every call, so that a test can
+//! create thousands of ranks in one operating-system process over a simulated transport. Higher
+//! crates contain the handles, constants and structs of the C binding, the collective operations
+//! (`mpi-coll`, `mpi-comm`) and windows (`mpi-rma`).
 
 pub mod comm;
 pub mod group;
@@ -27,7 +27,7 @@ pub use pt2pt::request::{Cancelled, Request, RequestId, Status};
 pub const ANY_SOURCE: i32 = -2;
 /// In a receive or probe: a message with any tag (`MPI_ANY_TAG`).
 pub const ANY_TAG: i32 = -1;
-/// The rank of nobody (`MPI_PROC_NULL`).
+/// The rank of no process (`MPI_PROC_NULL`).
 pub const PROC_NULL: i32 = -1;
 /// The greatest tag a message can have (`MPI_TAG_UB`).
 pub const TAG_UB: i32 = i32::MAX;

@@ -1,8 +1,9 @@
-//! A lock of one word, taken and given back by one instruction each while nobody else wants
-//! it; who has to wait spins a little and then sleeps. That of a VCI is made of it (`biased.rs`).
+//! A futex lock of one word. Uncontended, it takes one atomic instruction to lock and one to
+//! unlock; a waiting thread spins a little and then sleeps.
 //!
-//! Whoever comes first when it is free gets it, also before those that sleep: so that threads which
-//! share a VCI don't pass it on with a change of threads for each message.
+//! A free lock goes to the first thread that asks, even if others sleep for it. Threads that share
+//! a VCI thus avoid a context switch for each message. `biased.rs` builds the lock of a VCI on this
+//! one.
 
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
@@ -13,16 +14,16 @@ use mpi_types::local::is_alone;
 use crate::sync::{AtomicU32, Ordering};
 
 mod biased;
-mod everywhere;
+mod fences;
 
 pub(crate) use biased::{BiasedLock, OwnersTurn, Way};
 
 const FREE: u32 = 0;
 const TAKEN: u32 = 1;
-/// Taken, and somebody may sleep.
+/// Taken, and a thread may sleep.
 const WANTED: u32 = 2;
 
-/// Looks before going to sleep.
+/// Polls before a waiting thread sleeps.
 const SPINS: u32 = if cfg!(loom) { 1 } else { 100 };
 
 pub(crate) struct Lock(AtomicU32);
@@ -32,29 +33,30 @@ impl Lock {
         Lock(AtomicU32::new(FREE))
     }
 
-    /// Takes it if it is free. Returns whether it has.
+    /// Takes the lock if it is free. Returns whether it did.
     #[inline(always)]
     pub fn try_lock(&self) -> bool {
-        // Acquire: sees what those before have done.
+        // Acquire: this thread sees the writes of the previous holder.
         self.0
             .compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed)
             .is_ok()
     }
 
-    /// Whether somebody has it just now.
+    /// Whether a thread holds the lock at this moment.
     #[inline(always)]
     fn is_taken(&self) -> bool {
         self.0.load(Ordering::Relaxed) != FREE
     }
 
-    /// Waits for it.
+    /// Waits for the lock.
     #[cold]
     #[inline(never)]
     pub fn lock(&self) {
         self.lock_after(SPINS);
     }
 
-    /// Waits for it, and sleeps after so many looks; once woken, after as many more.
+    /// Waits for the lock. Sleeps after `spins` polls, and after as many more each time it is
+    /// woken.
     pub fn lock_after(&self, spins: u32) {
         for _ in 0..spins {
             if !self.is_taken() && self.try_lock() {
@@ -62,7 +64,8 @@ impl Lock {
             }
             std::hint::spin_loop();
         }
-        // From now on whoever gives it back wakes a sleeper, if in vain at most once.
+        // While the word is WANTED, the holder wakes a sleeper when it unlocks; at most once in
+        // vain.
         while self.0.swap(WANTED, Ordering::Acquire) != FREE {
             self.sleep();
             for _ in 0..spins {
@@ -74,13 +77,13 @@ impl Lock {
         }
     }
 
-    /// Gives it back.
+    /// Unlocks.
     ///
     /// # Safety
-    /// The calling thread has it.
+    /// The calling thread holds the lock.
     #[inline(always)]
     pub unsafe fn unlock(&self) {
-        // Release: those after see what this thread has done.
+        // Release: the next holder sees this thread's writes.
         if self.0.swap(FREE, Ordering::Release) == WANTED {
             self.wake();
         }
@@ -90,7 +93,8 @@ impl Lock {
     fn sleep(&self) {
         let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
         let forever = std::ptr::null::<libc::timespec>();
-        // SAFETY: the word is valid; the kernel reads it only, and comes back if it has changed.
+        // SAFETY: the word lives as long as `self`; the kernel only reads it, and returns if it is
+        // not WANTED.
         unsafe {
             libc::syscall(
                 libc::SYS_futex,
@@ -107,7 +111,7 @@ impl Lock {
     #[inline(never)]
     fn wake(&self) {
         let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
-        // SAFETY: waking reads nothing.
+        // SAFETY: FUTEX_WAKE does not access the word.
         unsafe { libc::syscall(libc::SYS_futex, &raw const self.0, operation, 1) };
     }
 
@@ -120,14 +124,14 @@ impl Lock {
     fn wake(&self) {}
 }
 
-/// A value behind a lock that costs no atomic instruction while one thread calls at a time ([`is_alone`]).
+/// A value behind a lock that costs no atomic instruction while calls do not overlap ([`is_alone`]).
 pub struct Guarded<T> {
     lock: Lock,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is reached through a `Guard` only, one of which there is at a time: the lock sees to
-// that, or the caller of `local::set_alone`.
+// SAFETY: the value is accessed only through a `Guard`, and there is one at a time: by the lock,
+// or, with `is_alone`, by the promise of `local::set_alone`'s caller.
 unsafe impl<T: Send> Sync for Guarded<T> {}
 
 impl<T: Default> Default for Guarded<T> {
@@ -137,7 +141,7 @@ impl<T: Default> Default for Guarded<T> {
 }
 
 impl<T> Guarded<T> {
-    /// A value that nobody has.
+    /// Creates an unlocked value.
     pub fn new(value: T) -> Guarded<T> {
         Guarded {
             lock: Lock::new(),
@@ -145,14 +149,14 @@ impl<T> Guarded<T> {
         }
     }
 
-    /// The value, unless somebody has it, who may be the caller.
+    /// Locks the value unless it is locked, possibly by the caller.
     #[inline(always)]
     pub fn try_lock(&self) -> Option<Guard<'_, T>> {
-        // SAFETY: if so, the caller of `local::set_alone` has promised it.
+        // SAFETY: with `is_alone`, the caller of `local::set_alone` has promised that calls do not overlap.
         unsafe { self.try_lock_as(is_alone()) }
     }
 
-    /// Takes the value if nobody has it, without an atomic instruction if the caller is `alone`.
+    /// Locks the value unless it is locked, without an atomic instruction if the caller is `alone`.
     ///
     /// # Safety
     /// With `alone`, no other thread uses this value until the guard is dropped.
@@ -166,11 +170,11 @@ impl<T> Guarded<T> {
             }
             false => self.lock.try_lock(),
         };
-        // A guard that is made is dropped, and gives back: make none of what isn't had.
+        // Lazily: dropping a guard unlocks, so that none may be made without the lock.
         taken.then(|| self.guard(alone))
     }
 
-    /// The value, as soon as nobody has it.
+    /// Locks the value; waits while it is locked.
     #[inline(always)]
     pub fn lock(&self) -> Guard<'_, T> {
         match self.try_lock() {
@@ -179,35 +183,39 @@ impl<T> Guarded<T> {
         }
     }
 
-    /// As [`Guarded::lock`], by an atomic instruction in any case: for callers that know that calls may overlap.
+    /// Locks the value by an atomic instruction in any case, for callers that know that calls may overlap.
     #[inline(always)]
     pub fn lock_by_word(&self) -> Guard<'_, T> {
-        // SAFETY: nothing is asked for without `alone`.
+        // SAFETY: `alone` is false, which asks nothing of the caller.
         match unsafe { self.try_lock_as(false) } {
             Some(guard) => guard,
             None => self.wait(),
         }
     }
 
-    /// The value to look at, where calls don't overlap and nobody has it: that takes less than to lock it, which else is to
-    /// be done ([`Guarded::lock_by_word`]).
+    /// Returns the value for reading without a lock, if calls do not overlap and it is unlocked.
+    /// Cheaper than a lock, which the caller must take otherwise ([`Guarded::lock_by_word`]).
     ///
     /// # Safety
-    /// The caller doesn't lock it as long as it looks.
+    /// The value is not locked during the lifetime of the reference.
     #[inline(always)]
     pub unsafe fn peek(&self) -> Option<&T> {
-        // SAFETY: if so, the caller of `local::set_alone` has promised it.
+        // SAFETY: with `is_alone`, the caller of `local::set_alone` has promised that calls do not overlap;
+        // the caller locks nothing meanwhile (# Safety).
         unsafe { self.peek_as(is_alone()) }
     }
 
-    /// [`Guarded::peek`] for callers that have the process at hand, which says in fewer instructions whether they are `alone`.
+    /// [`Guarded::peek`] for callers with a process at hand, which tells in fewer instructions
+    /// whether calls are `alone`.
     ///
     /// # Safety
-    /// The caller doesn't lock it as long as it looks; with `alone`, no other thread uses this value meanwhile.
+    /// The value is not locked during the lifetime of the reference. With `alone`, no other thread
+    /// uses the value during it.
     #[inline(always)]
     pub unsafe fn peek_as(&self, alone: bool) -> Option<&T> {
         let free = alone && self.lock.0.load(Ordering::Relaxed) == FREE;
-        // SAFETY: nobody has it, and by the caller nobody gets it meanwhile.
+        // SAFETY: no guard exists (the word is FREE), and the caller makes none meanwhile (#
+        // Safety).
         free.then(|| unsafe { &*self.value.get() })
     }
 
@@ -228,7 +236,8 @@ impl<T> Guarded<T> {
     }
 }
 
-/// Access to a [`Guarded`] value, of the thread that has got it: neither sent nor shared.
+/// Exclusive access to a [`Guarded`] value for the thread that locked it; neither `Send` nor
+/// `Sync`.
 pub struct Guard<'a, T> {
     of: &'a Guarded<T>,
     alone: bool,
@@ -240,7 +249,7 @@ impl<T> Deref for Guard<'_, T> {
 
     #[inline(always)]
     fn deref(&self) -> &T {
-        // SAFETY: nobody else has it while there is this guard.
+        // SAFETY: only one guard exists at a time (see `Sync` of `Guarded`).
         unsafe { &*self.of.value.get() }
     }
 }
@@ -248,7 +257,7 @@ impl<T> Deref for Guard<'_, T> {
 impl<T> DerefMut for Guard<'_, T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as above.
+        // SAFETY: only one guard exists at a time, and it is borrowed mutably.
         unsafe { &mut *self.of.value.get() }
     }
 }
@@ -258,8 +267,8 @@ impl<T> Drop for Guard<'_, T> {
     fn drop(&mut self) {
         match self.alone {
             true => self.of.lock.0.store(FREE, Ordering::Relaxed),
-            // SAFETY: this guard was made with the lock taken, by a thread that it is dropped on, since
-            // no guard is sent.
+            // SAFETY: the guard was made with the lock held, by this thread, since guards are not
+            // sent.
             false => unsafe { self.of.lock.unlock() },
         }
     }
@@ -273,23 +282,23 @@ mod tests {
     assert_of_one_thread!(Guard<'static, u32>);
 
     #[test]
-    fn alone_or_not_nobody_gets_what_is_taken() {
+    fn a_locked_value_is_not_locked_again() {
         let guarded = Guarded::new(1);
         for alone in [false, true] {
-            // SAFETY: there is one thread.
+            // SAFETY: this test has one thread.
             let lock = || unsafe { guarded.try_lock_as(alone) };
             let mut guard = lock().unwrap();
             *guard += 1;
             assert!(lock().is_none());
-            assert!(lock().is_none(), "given back by who didn't get it");
-            assert!(guarded.try_lock().is_none(), "taken for one way only");
+            assert!(lock().is_none(), "a failed try_lock must not unlock");
+            assert!(guarded.try_lock().is_none(), "locked in one mode only");
             drop(guard);
             assert!(lock().is_some());
-            // SAFETY: the number is looked at before it is locked again, by one thread.
+            // SAFETY: `seen` is copied before the value is locked again, by one thread.
             let seen = unsafe { guarded.peek_as(alone).copied() };
             assert_eq!(seen, alone.then_some(*guarded.lock_by_word()));
             let guard = lock();
-            // SAFETY: there is one thread.
+            // SAFETY: returns `None`, so that no reference exists.
             assert!(unsafe { guarded.peek_as(alone) }.is_none());
             drop(guard);
         }
@@ -298,11 +307,11 @@ mod tests {
 
     struct Counted(Lock, UnsafeCell<u64>);
 
-    // SAFETY: the number is reached under the lock only.
+    // SAFETY: the number is accessed only under the lock.
     unsafe impl Sync for Counted {}
 
     #[test]
-    fn one_at_a_time_and_all_get_it() {
+    fn the_lock_excludes_and_every_thread_gets_it() {
         let counted = Counted(Lock::new(), UnsafeCell::new(0));
         let counted = &counted;
         std::thread::scope(|scope| {
@@ -315,9 +324,9 @@ mod tests {
                         // SAFETY: this thread has the lock.
                         unsafe { *counted.1.get() += 1 };
                         if (round + thread) % 1000 == 0 {
-                            std::thread::yield_now(); // so that others must sleep
+                            std::thread::yield_now(); // so that other threads sleep
                         }
-                        // SAFETY: as above.
+                        // SAFETY: this thread holds the lock.
                         unsafe { counted.0.unlock() };
                     }
                 });
@@ -336,9 +345,9 @@ mod loom_tests {
 
     struct Counted(Lock, crate::sync::UnsafeCell<u32>);
 
-    // SAFETY: the number is reached under the lock only, which loom checks.
+    // SAFETY: the number is accessed only under the lock, which loom checks.
     unsafe impl Sync for Counted {}
-    // SAFETY: as above.
+    // SAFETY: both parts may move to another thread; loom checks the accesses.
     unsafe impl Send for Counted {}
 
     fn add(counted: &Counted) {
@@ -347,7 +356,7 @@ mod loom_tests {
         }
         // SAFETY: this thread has the lock.
         unsafe { *counted.1.get() += 1 };
-        // SAFETY: as above.
+        // SAFETY: this thread holds the lock.
         unsafe { counted.0.unlock() };
     }
 
@@ -362,7 +371,7 @@ mod loom_tests {
             assert!(counted.0.try_lock());
             // SAFETY: this thread has the lock.
             assert_eq!(unsafe { *counted.1.get() }, 2);
-            // SAFETY: as above.
+            // SAFETY: this thread holds the lock (`try_lock` above).
             unsafe { counted.0.unlock() };
         });
     }

@@ -1,69 +1,69 @@
-//! Where things lie in memory, for debuggers that look at a process which stands still: names and numbers, collected
-//! once when the process has come up. Each room tells its own; `weft-mqs` reads them.
+//! Memory layout for debuggers that inspect a stopped process: names and numbers, collected once at
+//! start-up. Each module adds its own; `weft-mqs` reads them.
 //!
-//! The compiler may lay structures of Rust out as it likes, so offsets are what it says, and for types of the
-//! standard library what is found by looking at one of them.
+//! The compiler may lay out Rust structures in any order, so offsets come from the compiler, and
+//! those of standard types from an inspection of a value.
 
 use std::sync::{Arc, OnceLock};
 
 use mpi_types::local::Local;
 
-/// Names and numbers: offsets within things, addresses of things there are one of, sizes and values.
+/// Named numbers: offsets of fields, addresses of statics, sizes and values.
 #[derive(Default)]
 pub struct Places(Vec<(&'static str, u64)>);
 
 impl Places {
-    /// Tells of one.
+    /// Adds a number.
     pub fn add(&mut self, name: &'static str, value: usize) {
         self.0.push((name, value as u64));
     }
 
-    /// All of them.
+    /// Returns all numbers.
     pub fn all(&self) -> &[(&'static str, u64)] {
         &self.0
     }
 }
 
-/// How far into `whole` its part `part` begins.
+/// Returns the offset of `part` in `whole`.
 pub fn within<T, P: ?Sized>(whole: &T, part: &P) -> usize {
     let part = std::ptr::from_ref(part).cast::<u8>() as usize;
     part.wrapping_sub(std::ptr::from_ref(whole) as usize)
 }
 
-/// The words of a vector: where its pointer is, and where its length.
+/// Returns the offsets of a vector's pointer and length.
 pub fn of_vec() -> (usize, usize) {
     const WORDS: usize = size_of::<Vec<u64>>() / 8;
     let mut one: Vec<u64> = Vec::with_capacity(5);
     one.extend([1, 2, 3]);
-    // SAFETY: a vector is a pointer and two numbers, without gaps: all bit patterns are good words.
+    // SAFETY: a vector is three initialised words without padding.
     let words = unsafe { std::ptr::from_ref(&one).cast::<[usize; WORDS]>().read() };
     let place = |wanted| words.iter().position(|word| *word == wanted).unwrap_or(0) * 8;
     (place(one.as_ptr() as usize), place(one.len()))
 }
 
-/// The words of a boxed slice, in the same way.
+/// Returns the offsets of a boxed slice's pointer and length.
 pub fn of_slice() -> (usize, usize) {
     let one: Box<[u64]> = Box::new([1, 2, 3]);
-    // SAFETY: a pointer to a slice is two words, the address and the length.
+    // SAFETY: a pointer to a slice is two initialised words, the address and the length.
     let words = unsafe { std::ptr::from_ref(&one).cast::<[usize; 2]>().read() };
     let pointer = usize::from(words[0] != one.as_ptr() as usize);
     (pointer * 8, (1 - pointer) * 8)
 }
 
-/// How far behind the word that an [`Arc`] is its contents begin.
+/// Returns the offset of an [`Arc`]'s contents from its pointer.
 pub fn of_arc<T>(one: &Arc<T>) -> usize {
-    // SAFETY: an `Arc` of a sized type is one word, a pointer that is not null.
+    // SAFETY: an `Arc` of a sized type is one word, a non-null pointer.
     let word = unsafe { std::ptr::from_ref(one).cast::<usize>().read() };
     (Arc::as_ptr(one) as usize).wrapping_sub(word)
 }
 
-/// How far into a cell that is filled once its boxed slice lies.
+/// Returns the offset of the boxed slice in a `OnceLock`.
 pub fn of_once<T>() -> usize {
     let cell: OnceLock<Box<[T]>> = OnceLock::from(Box::<[T]>::from([]));
     cell.get().map_or(0, |contents| within(&cell, contents))
 }
 
-/// How far into a locked text the text lies.
+/// Returns the offset of the text in a locked text.
 pub fn of_locked_text() -> usize {
     let lock = Local::new(String::new());
     let text = lock.lock();
@@ -74,9 +74,9 @@ pub fn of_locked_text() -> usize {
 mod tests {
     use super::*;
 
-    /// What a debugger would find at an address.
+    /// Reads a word as a debugger would.
     fn word(at: usize) -> usize {
-        // SAFETY: the tests below ask for words of things that live.
+        // SAFETY: the tests below pass addresses of words in live values.
         unsafe { (at as *const usize).read() }
     }
 

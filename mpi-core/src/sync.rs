@@ -1,4 +1,4 @@
-//! Atomics, cells and locks of what several threads share, or loom's in its tests.
+//! Atomics, cells and locks, which are loom's in loom tests.
 
 #[cfg(not(loom))]
 pub(crate) use std::cell::UnsafeCell;
@@ -19,8 +19,8 @@ pub(crate) use loom::sync::atomic::{
 #[cfg(loom)]
 pub(crate) use loom::thread::yield_now;
 
-/// Loom's cell with the standard library's face. Each `get` counts as a write at that moment, which
-/// loom holds against everybody else's.
+/// Loom's cell with the interface of the standard library's. Each `get` counts as a write at that
+/// moment.
 #[cfg(loom)]
 pub(crate) struct UnsafeCell<T>(loom::cell::UnsafeCell<T>);
 
@@ -52,8 +52,8 @@ impl<T> Mutex<T> {
     }
 }
 
-/// Does not compile unless the type is neither `Send` nor `Sync`: where it is one of them, two
-/// implementations give what is asked for, and the compiler can't choose.
+/// Fails to compile if the type is `Send` or `Sync`: then two implementations of the trait apply,
+/// and the call is ambiguous.
 #[cfg(all(test, not(loom)))]
 macro_rules! assert_of_one_thread {
     ($type:ty) => {

@@ -1,12 +1,12 @@
-//! How a thread waits: the one policy of the library.
+//! The wait policy of the library.
 //!
 //! A waiter spins for a bounded number of polls, then sleeps on the transports' wake-ups.
 //!
-//! - Where other programs compute on its core, it sleeps as soon as it has spun for [`SPIN_CONTENDED`]
-//!   (`run_delay` says why, and how that is known).
-//! - With more ranks than cores it yields from the first fruitless polls on, since the ranks that it
-//!   waits for need the core, and sleeps soon. Where a yield costs a slice of another program, it sleeps
-//!   at once (`yields`).
+//! - On a core that other programs compute on, it sleeps as soon as it has spun for
+//!   [`SPIN_CONTENDED`] (see `run_delay`).
+//! - With more ranks than cores it yields after a few fruitless polls, since the ranks that it
+//!   waits for need the core, and sleeps soon. Where a yield costs a slice of another program, it
+//!   sleeps at once (see `yields`).
 
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -26,7 +26,7 @@ pub(crate) use run_delay::is_core_contended;
 pub(crate) use wakeup::LocalWakeup;
 pub(crate) use yields::Yields;
 
-/// The policy's numbers, from the environment and from what the launcher says.
+/// Parameters of the policy, from the environment and the launcher.
 #[derive(Clone, Copy, Debug)]
 pub struct WaitPolicy {
     /// Fruitless polls before the first yield.
@@ -35,35 +35,36 @@ pub struct WaitPolicy {
     pub yields: u32,
     /// Whether a waiter on a contended core sleeps after [`SPIN_CONTENDED`].
     pub sleeps_early: bool,
-    /// The longest sleep. Bounded, because not every event rings (a message between two VCIs of one
-    /// process, a transport without a wake-up).
+    /// Longest sleep. Bounded, because some events ring no wake-up: a message between two VCIs of
+    /// one process, or a transport without wake-ups.
     pub nap: Duration,
-    /// A round over all open VCIs is made after this many fruitless polls of one's own. With 0 there
-    /// is none, and correct programs can wait forever.
+    /// Number of fruitless polls of one VCI between rounds over all open VCIs. 0 disables the
+    /// rounds, with which correct programs can deadlock.
     pub global_every: u32,
-    /// Threads of this process that can wait at once and still have a core each.
+    /// Number of threads of this process that can wait concurrently with a core each.
     pub waiters: u32,
-    /// Ranks of the job on this node, and the cores that they have.
+    /// Number of the job's ranks on this node, and of their cores.
     pub share: (u32, u32),
-    /// Whether yielding the core gives it to none of the other ranks: then a rank that has none of its
-    /// own sleeps instead.
+    /// Whether a yield gives the core to none of the other ranks, so that a rank without a core
+    /// sleeps instead.
     pub yield_useless: bool,
 }
 
-/// A list of wake-ups, or of something for each. Short ones need no memory of the heap: a waiter sleeps often.
+/// A list with one entry per wake-up. Short lists need no heap allocation, since waiters sleep
+/// often.
 pub(crate) type WakeUpList<T> = SmallVec<[T; 8]>;
 
-/// So many fruitless polls before a thread looks whether it is one of too many.
+/// Fruitless polls before a thread checks whether more threads wait than there are cores.
 const FIRST_CHECK: u32 = 8;
 
-/// How long a waiter spins on a contended core: a quarter of the shortest slice, so that most of it is
-/// left when the waiter is woken (docs/performance.md#among-busy-sessions).
+/// Time that a waiter spins on a contended core: a quarter of the shortest slice, so that most of
+/// it is left when the waiter is woken (docs/performance.md#among-busy-sessions).
 pub(crate) const SPIN_CONTENDED: Duration = Duration::from_micros(150);
 
 /// A spinning waiter reads the clock after each of this many fruitless polls.
 const CLOCK_EVERY: u32 = 64;
 
-/// The numbers where there are more waiting threads than cores.
+/// `spins` and `yields` with more waiting threads than cores.
 const OVERSUBSCRIBED: (u32, u32) = (4, 200);
 
 impl WaitPolicy {
@@ -86,8 +87,7 @@ impl WaitPolicy {
         }
     }
 
-    /// The policy where the ranks of a node are scheduled apart from each other (by sessions or
-    /// cgroups): a yield is no more than a poll.
+    /// Disables yields, because the ranks of a node are scheduled apart (in sessions or cgroups).
     pub(crate) fn set_yield_useless(&mut self) {
         self.yield_useless = true;
         if self.is_oversubscribed() {
@@ -100,7 +100,7 @@ impl WaitPolicy {
         self.spins <= OVERSUBSCRIBED.0
     }
 
-    /// The policy while more than [`WaitPolicy::waiters`] threads wait.
+    /// Returns the policy while more than [`WaitPolicy::waiters`] threads wait.
     pub(crate) fn oversubscribed(self) -> Self {
         WaitPolicy {
             spins: self.spins.min(OVERSUBSCRIBED.0),
@@ -110,7 +110,7 @@ impl WaitPolicy {
     }
 }
 
-/// What a waiter should do next.
+/// The next step of a waiter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
     Spin,
@@ -122,17 +122,17 @@ pub(crate) enum Step {
 #[derive(Default)]
 pub(crate) struct Backoff {
     fruitless: u32,
-    /// Short naps to be taken before the next sleep.
+    /// Number of short naps before the next sleep.
     naps: u32,
-    /// When the spinning began, as far as it is known.
+    /// Start of the spinning, once known.
     since: Option<Duration>,
 }
 
-/// After a wake-up that was for others, so many naps are short: others keep waking this thread.
+/// Number of short naps after a spurious wake-up, since more of them are likely.
 const NAPS_AFTER_SPURIOUS: u32 = 200;
 
 impl Backoff {
-    /// After so many fruitless polls.
+    /// Starts with a count of fruitless polls.
     pub fn after(fruitless: u32) -> Backoff {
         Backoff {
             fruitless,
@@ -140,7 +140,7 @@ impl Backoff {
         }
     }
 
-    /// Counts the time that polls take from `now` on.
+    /// Starts at time `now`.
     pub fn since(now: Duration) -> Backoff {
         Backoff {
             since: Some(now),
@@ -148,7 +148,7 @@ impl Backoff {
         }
     }
 
-    /// After a fruitless poll.
+    /// Counts a fruitless poll and returns the next step.
     #[inline(always)]
     pub fn next(&mut self, policy: &WaitPolicy) -> Step {
         self.fruitless = self.fruitless.saturating_add(1);
@@ -161,25 +161,25 @@ impl Backoff {
         }
     }
 
-    /// Whether a spinning waiter is to read the clock.
+    /// Whether a spinning waiter must read the clock.
     #[inline(always)]
     pub fn is_clock_due(&self) -> bool {
         self.fruitless.is_multiple_of(CLOCK_EVERY)
     }
 
-    /// How long the waiter has spun, as far as it is known.
+    /// Returns how long the waiter has spun since the clock was first read.
     pub fn spun(&mut self, now: Duration) -> Duration {
         now.saturating_sub(*self.since.get_or_insert(now))
     }
 
-    /// Ends the spinning, and the yields: each fruitless poll from now on leads to a sleep.
+    /// Skips the remaining spins and yields: each fruitless poll now leads to a sleep.
     pub fn end_spinning(&mut self, policy: &WaitPolicy) {
         let awake = policy.spins.saturating_add(policy.yields);
         self.fruitless = self.fruitless.max(awake);
     }
 
-    /// How long to sleep for something that wakes nobody up: at first little, and never so long that it
-    /// would matter beside what has been waited already.
+    /// Returns the sleep time for an event without wake-up. Grows with the number of naps, so that
+    /// it stays small compared with the whole wait.
     #[inline(always)]
     pub fn short_nap(&self, policy: &WaitPolicy) -> Duration {
         let awake = policy.spins.saturating_add(policy.yields);
@@ -187,13 +187,13 @@ impl Backoff {
         policy.nap.min(SHORT_NAP * naps)
     }
 
-    /// Whether it is time to see how many others wait.
+    /// Whether it is time to check how many threads wait.
     #[inline(always)]
     pub fn is_first_check(&self) -> bool {
         self.fruitless == FIRST_CHECK
     }
 
-    /// Whether it is time for a round over all VCIs.
+    /// Whether a round over all VCIs is due.
     #[inline(always)]
     pub fn global_round(&self, policy: &WaitPolicy) -> bool {
         match policy.global_every {
@@ -202,31 +202,31 @@ impl Backoff {
         }
     }
 
-    /// After a fruitless poll by somebody who does not wait: whether it is time for a round.
+    /// Counts a fruitless poll outside of a wait. Returns whether a round over all VCIs is due.
     #[inline(always)]
     pub fn global_round_after_next(&mut self, policy: &WaitPolicy) -> bool {
         self.fruitless = self.fruitless.wrapping_add(1);
         self.global_round(policy)
     }
 
-    /// Whether the next nap must be short.
+    /// Whether the next nap must be short; counts it.
     pub fn take_short_nap(&mut self) -> bool {
         let nap = self.naps > 0;
         self.naps = self.naps.saturating_sub(1);
         nap
     }
 
-    /// After a sleep that a wake-up ended though nothing had come for this thread.
+    /// Records a wake-up without an event for this thread.
     pub fn spurious_wakeup(&mut self) {
         self.naps = NAPS_AFTER_SPURIOUS;
     }
 
-    /// How many polls brought nothing, in a row.
+    /// Number of fruitless polls in a row.
     pub fn fruitless(&self) -> u32 {
         self.fruitless
     }
 
-    /// After a poll that brought something.
+    /// Restarts after a successful poll.
     #[inline(always)]
     pub fn reset(&mut self) {
         self.fruitless = 0;
@@ -234,12 +234,12 @@ impl Backoff {
     }
 }
 
-/// A thread's place among those of its process that have been waiting for a while.
+/// A thread's membership among those of its process that have been waiting for a while.
 #[derive(Default)]
 pub(crate) struct Waiting<'a>(Option<&'a AtomicU32>);
 
 impl<'a> Waiting<'a> {
-    /// Takes a place, once.
+    /// Joins the waiting threads, once.
     #[cold]
     pub fn join(&mut self, waiters: &'a AtomicU32) {
         if self.0.is_none() {
@@ -248,8 +248,8 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    /// Takes a place if as many wait already as have a core: then it is no use to spin for long.
-    /// Nothing is written otherwise, so that threads with a core each share nothing.
+    /// Joins if as many threads wait as have cores, since long spinning is then useless. Writes
+    /// nothing otherwise, so that threads with a core each share no cache line.
     #[cold]
     pub fn join_if_oversubscribed(&mut self, waiters: &'a AtomicU32, limit: u32) {
         if waiters.load(Ordering::Relaxed) >= limit {
@@ -257,13 +257,13 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    /// Whether this thread alone waits, as far as is known.
+    /// Whether this thread has joined and no other has.
     pub fn is_alone(&self) -> bool {
         self.0
             .is_some_and(|waiters| waiters.load(Ordering::Relaxed) == 1)
     }
 
-    /// Whether more than `limit` wait, this thread among them.
+    /// Whether this thread has joined and more than `limit` threads wait.
     #[inline(always)]
     pub fn more_than(&self, limit: u32) -> bool {
         self.0
@@ -280,15 +280,15 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// A nap where not everything that may happen wakes the thread up.
+/// Length of a nap if some events ring no wake-up.
 pub(crate) const SHORT_NAP: Duration = Duration::from_micros(50);
 
-/// Where a yield helps nobody, every so many fruitless tests are followed by a nap.
+/// Number of fruitless tests between naps where yields are useless.
 pub(crate) const TESTS_PER_NAP: u32 = 8;
 
-/// Sleeps until one of the wake-ups rings, or another thread of the process if it may, at most for
-/// `nap`; where one is no use, for `silent_nap`. Returns whether the descriptors are open: programs that
-/// close descriptors which they don't know close those of the library, too.
+/// Sleeps until a wake-up rings or another thread of the process wakes this one, for at most `nap`;
+/// for `silent_nap` if a lane has no wake-up. Returns whether all descriptors are open: some
+/// programs close descriptors that they did not open.
 pub(crate) fn sleep(
     wake_ups: &[WakeUp],
     local: Option<&LocalWakeup>,
@@ -316,7 +316,7 @@ pub(crate) fn sleep(
         .iter()
         .any(|wake_up| matches!(wake_up, WakeUp::None));
     let mut words: WakeUpList<*const AtomicU32> = futexes.collect();
-    // The two kinds of wake-up cannot be waited for together: look at both, often.
+    // Futexes and descriptors cannot be waited for together, so that both are polled often.
     if silent || (!words.is_empty() && !fds.is_empty()) {
         clock.sleep(silent_nap);
         return fds.is_empty() || poll_fds(fds, Duration::ZERO);
@@ -345,7 +345,7 @@ pub(crate) fn sleep(
     true
 }
 
-/// As [`futex_wait`] for several words. Returns whether the kernel can.
+/// Waits on several words at once. Returns whether the kernel supports that.
 fn futex_wait_any(words: &[*const AtomicU32], nap: Duration) -> bool {
     /// The kernel's `struct futex_waitv`.
     #[repr(C)]
@@ -371,7 +371,8 @@ fn futex_wait_any(words: &[*const AtomicU32], nap: Duration) -> bool {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: writes the time; the words outlive the waiter, and the kernel only reads them.
+    // SAFETY: writes `until`; `waits` lives until the call returns, and the kernel only reads the
+    // words, which outlive their transports ([`WakeUp::Futex`]).
     unsafe {
         libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut until);
         let nanos = until.tv_nsec + libc::c_long::from(nap.subsec_nanos());
@@ -394,17 +395,17 @@ fn futex_wait(word: *const AtomicU32, nap: Duration) {
         tv_sec: nap.as_secs() as libc::time_t,
         tv_nsec: nap.subsec_nanos() as libc::c_long,
     };
-    // SAFETY: the wake-up's word outlives the transport, which outlives the waiter; the kernel
-    // reads the word and the timeout only. 1 is what an armed wake-up holds.
+    // SAFETY: the word outlives its transport ([`WakeUp::Futex`]); the kernel only reads the word
+    // and `timeout`. An armed word holds 1.
     unsafe {
         libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAIT, 1u32, &timeout);
     }
 }
 
-/// Returns whether all descriptors are open.
+/// Polls descriptors. Returns whether all of them are open.
 fn poll_fds(mut fds: WakeUpList<libc::pollfd>, nap: Duration) -> bool {
     let millis = nap.as_nanos().div_ceil(1_000_000) as libc::c_int;
-    // SAFETY: the array is valid and as long as said.
+    // SAFETY: the pointer and length are those of `fds`, which lives until the call returns.
     unsafe {
         libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, millis);
     }

@@ -1,4 +1,4 @@
-//! Groups, beside lists of their members.
+//! Groups compared with lists of their members.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use mpi_core::group::{Comparison, Group};
 use mpi_core::{Class, Result};
 use proptest::prelude::*;
 
-/// Distinct peers: shuffled, or regular with a few disturbed.
+/// Distinct peers: shuffled, or regular with some disturbed.
 fn members() -> impl Strategy<Value = Vec<u32>> {
     let set = prop::collection::hash_set(0u32..60, 0..40);
     let shuffled = set.prop_map(|set| set.into_iter().collect::<Vec<_>>());
@@ -38,7 +38,7 @@ fn list(group: &Group) -> Vec<u32> {
 
 proptest! {
     #[test]
-    fn maps_both_ways(peers in members()) {
+    fn ranks_and_peers_map_to_each_other(peers in members()) {
         let g = group(&peers);
         prop_assert_eq!(g.size() as usize, peers.len());
         prop_assert_eq!(&list(&g), &peers);
@@ -141,7 +141,7 @@ fn empty_and_large() {
 }
 
 #[test]
-fn errors_say_what_and_why() {
+fn errors_name_the_rank_and_the_reason() {
     let g = Group::identity(8);
     let text = |r: Result<Group>| r.unwrap_err().to_string();
     assert!(text(g.incl(&[1, 9])).contains("rank is 9; it must be in 0 to 7"));

@@ -1,4 +1,4 @@
-//! What a peer that is never talked to costs: counted, in a process that has a million of them.
+//! The memory that a peer without traffic costs, measured in a process with a million peers.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
@@ -16,16 +16,17 @@ struct Counting;
 
 static HELD: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: all is passed on to the system's allocator.
+// SAFETY: forwards all calls to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         HELD.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps `GlobalAlloc`'s contract for `layout`, which is passed on.
         unsafe { System.alloc(layout) }
     }
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
         HELD.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps `GlobalAlloc`'s contract for `ptr` and `layout`, which are
+        // passed on.
         unsafe { System.dealloc(ptr, layout) }
     }
 }
@@ -33,7 +34,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// There is nobody to be found.
+/// A router and resolver without peers.
 struct Nobody;
 
 impl Router for Nobody {
@@ -55,7 +56,8 @@ fn held_by<T>(make: impl FnOnce() -> T) -> (usize, T) {
     (HELD.load(Ordering::Relaxed) - before, made)
 }
 
-/// A process of a job of so many, with its world and one duplicate, and the bytes that it holds.
+/// Creates a process of a job of `size` ranks, with its world and one duplicate. Returns the bytes
+/// that it holds.
 fn process(size: u32) -> (usize, impl Sized) {
     held_by(|| {
         let shm = shmmod::Config {
@@ -83,7 +85,7 @@ fn process(size: u32) -> (usize, impl Sized) {
         .unwrap();
         let world = Comm::new(ContextId::new(0, 0), Group::identity(size), 0);
         let other = Comm::new(ContextId::new(0, 2), Group::identity(size), 0);
-        // The last peer is talked to: what is found by its number must reach to there.
+        // Traffic with the last peer makes tables that are indexed by peer reach their full size.
         let mut streams = PeerTable::<[u32; 3]>::new(0);
         streams.get(size - 1, 0)[0] = 1;
         let mut remotes = PeerTable::<Option<Box<u64>>>::new(0);
@@ -93,7 +95,7 @@ fn process(size: u32) -> (usize, impl Sized) {
 }
 
 #[test]
-fn a_peer_never_talked_to_costs_at_most_16_bytes() {
+fn a_peer_without_traffic_costs_at_most_16_bytes() {
     const MANY: u32 = 1_000_000;
     let (few, _kept) = process(2);
     let (many, _kept_too) = process(MANY);

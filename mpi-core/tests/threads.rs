@@ -21,7 +21,7 @@ struct Side<'a> {
 
 const BATCH: usize = 8;
 
-/// Lengths on all paths: inline, body, rendezvous, more than one piece.
+/// Returns lengths for all paths: inline, body, rendezvous, several chunks.
 fn length(round: usize, i: usize) -> usize {
     [0, 8, 88, 89, 999, 1000, 1001, 8192, 30_000][(round * 5 + i) % 9]
 }
@@ -40,7 +40,7 @@ impl Side<'_> {
             tag: i32::from(self.thread),
             owner: 1,
         };
-        // SAFETY: the data stays until the request has been waited for.
+        // SAFETY: the caller waits for the request before it drops `data`.
         let buffer = unsafe { Buffer::bytes(data.as_mut_ptr(), data.len()) };
         self.process.isend(self.vci, &to, buffer, mode).unwrap()
     }
@@ -53,12 +53,12 @@ impl Side<'_> {
             owner: 2,
             peer: if wild { NOBODY } else { self.peer },
         };
-        // SAFETY: as above.
+        // SAFETY: the caller waits for the request before it drops `room`.
         let buffer = unsafe { Buffer::bytes(room.as_mut_ptr(), room.len()) };
         self.process.irecv(self.vci, &from, buffer).unwrap()
     }
 
-    /// A batch each way, again and again.
+    /// Exchanges a batch in both directions in each round.
     fn exchange(&self, rounds: usize) {
         let me = self.process.me();
         for round in 0..rounds {
@@ -154,7 +154,8 @@ fn four_threads_have_a_vci_each() {
     threads_exchange(THREADS, true, 200);
 }
 
-/// Threads come after one has called alone, on VCIs that have been in use, with a receive under way.
+/// Threads are admitted after one has called alone, on VCIs that have been in use, with a posted
+/// receive.
 #[test]
 fn four_threads_are_admitted_after_one() {
     let _watchdog = Watchdog::new("four_threads_are_admitted_after_one");
@@ -177,7 +178,7 @@ fn four_threads_are_admitted_after_one() {
     let mut early = [0; 8];
     let receive = side(0, 1, 77).receive(&mut early, false);
     for process in &processes {
-        // SAFETY: no other thread is in a call; those that are started below come after this.
+        // SAFETY: no other thread is in a call; the threads below are started after this one.
         unsafe { process.admit_threads() };
         assert!(process.is_threaded());
     }
@@ -191,8 +192,8 @@ fn four_threads_are_admitted_after_one() {
     end(&processes, 2);
 }
 
-/// Threads of one process send to each other through the loopback; requests are waited for by
-/// another thread than the one that started them.
+/// Threads of one process send to each other through the loopback. Another thread than the one that
+/// started a request waits for it.
 #[test]
 fn threads_of_one_process_wait_for_each_others_requests() {
     let _watchdog = Watchdog::new("threads_of_one_process_wait_for_each_others_requests");

@@ -1,4 +1,4 @@
-//! A peer that no transport leads to.
+//! A peer that no transport reaches.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ impl Router for Nowhere {
 }
 
 #[test]
-fn it_counts_as_lost_for_who_waits_for_it() {
+fn an_unreachable_peer_counts_as_lost() {
     let process = Process::new(Config {
         me: 0,
         transports: Vec::new(),
@@ -31,7 +31,7 @@ fn it_counts_as_lost_for_who_waits_for_it() {
         eager_limit: None,
         window: 5000,
         max_vcis: 1,
-        // SAFETY: one thread uses it.
+        // SAFETY: only this thread uses the process.
         threads: Threads::One(unsafe { OneAtATime::promise() }),
         critical: CriticalSections::default(),
         request_caches: true,
@@ -41,7 +41,7 @@ fn it_counts_as_lost_for_who_waits_for_it() {
     })
     .unwrap();
     let (context, owner, peer, tag) = (8, 0, 1, 5);
-    // What a collective operation does: it awaits its part from the peer, and can't send it its own.
+    // Like a collective: posts a receive from the peer, and fails to send to it.
     let from = Source {
         context,
         rank: 1,

@@ -64,7 +64,7 @@ const LONGEST: &[&str] = &[
 ];
 
 /// The one simulation that has threads.
-const SIMULATED: &str = "drain_sends_what_waits_for_room";
+const SIMULATED: &str = "drain_sends_queued_messages";
 
 /// The feature that the tests of transports enable in the crates below them.
 const SHARED: [&str; 2] = ["--features", "netmod-kit/conformance"];

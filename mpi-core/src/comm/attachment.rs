@@ -1,49 +1,50 @@
-//! What rooms above keep with a communicator.
+//! State that other modules keep with a communicator.
 
 use std::any::{Any, TypeId};
 use std::sync::OnceLock;
 
-/// A place for one value of a type that the communicator does not know: whoever keeps something there
-/// is the only one to ask for it.
+/// A slot for one value of a type that the communicator does not know. Each slot belongs to one
+/// module, which alone reads it.
 #[derive(Default)]
-pub struct Attachment(OnceLock<Kept>);
+pub struct Attachment(OnceLock<TypedValue>);
 
-/// A value and its type.
-struct Kept {
-    /// Of which type `value` is: to ask the value itself takes a call.
-    is: TypeId,
+/// A value with its type.
+struct TypedValue {
+    /// Type of `value`. Cheaper than a call of `Any::type_id`.
+    type_id: TypeId,
     value: Box<dyn Any + Send + Sync>,
 }
 
-impl Kept {
-    fn new<T: Any + Default + Send + Sync>() -> Kept {
-        Kept {
-            is: TypeId::of::<T>(),
+impl TypedValue {
+    fn new<T: Any + Default + Send + Sync>() -> TypedValue {
+        TypedValue {
+            type_id: TypeId::of::<T>(),
             value: Box::<T>::default(),
         }
     }
 }
 
 impl Attachment {
-    /// The value, made when it is first asked for.
+    /// Returns the value; the first call creates it.
     ///
     /// # Panics
-    /// Somebody keeps a value of another type there.
+    /// If the slot holds a value of another type.
     #[inline]
     pub fn get<T: Any + Default + Send + Sync>(&self) -> &T {
-        self.0.get_or_init(Kept::new::<T>);
+        self.0.get_or_init(TypedValue::new::<T>);
         match self.made() {
             Some(value) => value,
-            None => unreachable!("two rooms share an attachment"),
+            None => unreachable!("internal error: two modules share an attachment"),
         }
     }
 
-    /// The value, if it has been made, and is of this type.
+    /// Returns the value, if it exists and has this type.
     #[inline(always)]
     pub fn made<T: Any + Send + Sync>(&self) -> Option<&T> {
         let kept = self.0.get()?;
-        let is_it = kept.is == TypeId::of::<T>();
-        // SAFETY: the value is of the type that was noted with it, which is this one.
+        let is_it = kept.type_id == TypeId::of::<T>();
+        // SAFETY: `new` stored the `TypeId` of the boxed value, and nothing replaces either; it
+        // equals `T`'s.
         is_it.then(|| unsafe { &*(&raw const *kept.value).cast::<T>() })
     }
 }
@@ -53,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_value_is_made_once_and_stays() {
+    fn the_value_is_created_once() {
         let place = Attachment::default();
         assert!(place.made::<std::sync::Mutex<i32>>().is_none());
         place

@@ -1,5 +1,5 @@
-//! The VCI that a communicator gets without hints, in programs whose threads call at once
-//! (mpi-comm's `creation/automatic.rs` says how its members agree on it), and which ones all members have.
+//! The VCI that a communicator gets without hints in programs whose threads call concurrently, and
+//! the VCIs that all members have. The members agree on it in mpi-comm's `creation/automatic.rs`.
 
 #![deny(unsafe_code)]
 
@@ -10,22 +10,22 @@ use netmod::VciId;
 
 use crate::vci::pool::Users;
 
-/// VCIs with numbers below this can be given by themselves.
+/// Exclusive upper bound of VCIs that can be assigned automatically.
 pub const MOST: u32 = u64::BITS;
 
-/// What a communicator keeps about it. All members have the same but for `own`'s count of users, since it
-/// changes in calls that all make in the same order.
+/// Automatic VCI of one communicator. Equal on all members except for the user count of `own`: it
+/// changes only in calls that all members make in the same order.
 #[derive(Default)]
 pub struct Automatic {
-    /// VCIs that all members have open and know all addresses of, as bits.
+    /// Bit set of VCIs that all members have open and have exchanged addresses of.
     known: AtomicU64,
-    /// VCIs that a member can't have.
+    /// Bit set of VCIs that some member cannot open.
     refused: AtomicU64,
-    /// The one that this communicator has.
+    /// The VCI of this communicator.
     own: Mutex<Option<Held>>,
 }
 
-/// A VCI that is in use as long as this lives.
+/// A VCI that is marked used while this lives.
 struct Held {
     vci: VciId,
     users: Arc<Users>,
@@ -38,29 +38,29 @@ impl Drop for Held {
 }
 
 impl Automatic {
-    /// Whether all members have a VCI and know its addresses.
+    /// Whether all members have the VCI open and know its addresses.
     pub fn knows(&self, vci: VciId) -> bool {
         self.known.load(Ordering::Relaxed) & bit(vci) != 0
     }
 
-    /// Whether a member can't have it.
+    /// Whether some member cannot open the VCI.
     pub fn refuses(&self, vci: VciId) -> bool {
         self.refused.load(Ordering::Relaxed) & bit(vci) != 0
     }
 
-    /// Takes note of what came of asking all members for a VCI.
+    /// Records the result of an agreement: whether all members have the VCI.
     pub fn note(&self, vci: VciId, had: bool) {
         let which = if had { &self.known } else { &self.refused };
         which.fetch_or(bit(vci), Ordering::Relaxed);
     }
 
-    /// Takes over what is known of the members of another communicator, all of which are members of that one.
+    /// Copies the known VCIs of `other`, whose members include all members of this communicator.
     pub fn inherit(&self, other: &Automatic) {
         let known = other.known.load(Ordering::Relaxed);
         self.known.fetch_or(known, Ordering::Relaxed);
     }
 
-    /// Takes a VCI. False if a thread has it for itself.
+    /// Takes a VCI. Returns false if a thread has it exclusively.
     pub fn hold(&self, vci: VciId, users: &Arc<Users>) -> bool {
         let taken = users.take(&[vci], false).is_some();
         if taken {
@@ -70,14 +70,14 @@ impl Automatic {
         taken
     }
 
-    /// Takes the same VCI as another communicator, and returns it.
+    /// Takes the VCI of another communicator and returns it.
     pub fn hold_as(&self, other: &Automatic) -> Option<VciId> {
         let held = other.own.lock().unwrap_or_else(PoisonError::into_inner);
         let held = held.as_ref()?;
         self.hold(held.vci, &held.users).then_some(held.vci)
     }
 
-    /// Gives it back: the program has asked for others.
+    /// Releases the VCI, because the program has asked for others.
     pub fn let_go(&self) {
         *self.own.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -94,7 +94,7 @@ mod tests {
     use crate::vci::pool::VciSlots;
 
     #[test]
-    fn what_is_held_is_given_back() {
+    fn a_held_vci_is_released() {
         let slots: Arc<VciSlots> = (0..4).map(|_| VciSlot::default()).collect();
         let users = Arc::new(Users::new(&slots));
         let (one, copy) = (Automatic::default(), Automatic::default());
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn members_of_a_part_know_what_all_know_and_may_have_what_not_all_can() {
+    fn subsets_inherit_known_vcis_but_not_refused_ones() {
         let all = Automatic::default();
         all.note(1, true);
         all.note(2, false);

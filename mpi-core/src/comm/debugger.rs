@@ -1,4 +1,4 @@
-//! Where communicators keep what a debugger shows.
+//! Offsets of communicator fields that a debugger reads.
 
 use std::mem::offset_of;
 
@@ -6,7 +6,7 @@ use super::{Comm, Purpose};
 use crate::group;
 use crate::places::{Places, of_locked_text, of_slice, of_vec, within};
 
-/// Tells it.
+/// Adds the offsets of communicators and their groups.
 pub fn add(places: &mut Places) {
     places.add("comm.context", offset_of!(Comm, context));
     places.add("comm.rank", offset_of!(Comm, rank));

@@ -1,4 +1,7 @@
-//! Communicators (MPI-3.1 chapter 6): who takes part, in which context, over which VCI.
+//! Communicators (MPI-3.1 chapter 6): groups, context, VCIs and the state kept with them.
+//!
+//! A context has 64 bits: the process that led the creation of the communicator, and a count of
+//! that process. The leader chooses it alone, without an agreement of the members.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
@@ -33,9 +36,9 @@ use crate::pt2pt::engine::Address;
 use crate::vci::pool::Users;
 use crate::{ANY_SOURCE, ANY_TAG};
 
-/// In place of a VCI's number: the communicator is not in use yet, or there are VCIs to choose from
-/// or promises to check. No VCI has this number, so that the fast path of sending, which looks for
-/// it, finds out at no cost that it must not be taken.
+/// Marks "no single VCI" in [`Comm::sends`] and [`Comm::receives`]. The communicator is not in use
+/// yet, has several VCIs, or has promises to check. No VCI has this number, so the fast path fails
+/// on its lookup without a test of its own.
 const SLOW_PATH: u32 = u32::MAX;
 
 const NO_ANY_TAG: u8 = 1;
@@ -65,21 +68,22 @@ impl Targets {
     }
 }
 
-/// No message is under way.
+/// No message has been sent or received on the communicator.
 const UNUSED: u8 = 0;
-/// One may be.
+/// Messages may be in flight; the VCIs are fixed.
 const USED: u8 = 1;
-/// Its VCIs are being chosen: who wants to use it waits.
+/// The members are agreeing on VCIs; threads that begin to use the communicator wait.
 const CHOOSING: u8 = 2;
-/// It has been revoked: nothing may be begun.
+/// The communicator has been revoked; new operations fail.
 const REVOKED: u8 = 3;
 
-/// That nobody begins to use a communicator.
+/// Keeps a communicator in [`CHOOSING`], so that no thread begins to use it.
 pub struct Unused<'a>(&'a AtomicU8);
 
 impl Drop for Unused<'_> {
     fn drop(&mut self) {
-        // Release: who uses it finds its VCIs. Another thread may have revoked it.
+        // Release: the next thread that uses the communicator sees its VCIs. The exchange fails if
+        // another thread has revoked the communicator meanwhile.
         let _ = self
             .0
             .compare_exchange(CHOOSING, UNUSED, Ordering::Release, Ordering::Relaxed);
@@ -89,45 +93,45 @@ impl Drop for Unused<'_> {
 /// A communicator.
 pub struct Comm {
     targets: Targets,
-    /// Changes once at most: when a nonblocking duplication learns it.
+    /// Set at most once after creation, when a nonblocking duplication receives its context.
     context: AtomicU64,
     local: Group,
     /// The other group of an intercommunicator.
     remote: Option<Group>,
     rank: u32,
-    /// That of collectives, and of all messages where no VCIs were agreed on.
+    /// The VCI of collectives, and of all messages if `map` is not set.
     vci: AtomicU16,
-    /// `vci` if sends have nothing else to look at, or [`SLOW_PATH`].
+    /// The VCI of all sends, or [`SLOW_PATH`].
     sends: AtomicU32,
-    /// The same for receives and probes.
+    /// The VCI of all receives and probes, or [`SLOW_PATH`].
     receives: AtomicU32,
-    /// Promises about wildcards: [`NO_ANY_TAG`], [`NO_ANY_SOURCE`].
+    /// Wildcards that the program promised not to use: bits [`NO_ANY_TAG`], [`NO_ANY_SOURCE`].
     promises: AtomicU8,
-    /// Whether a message may be under way, so that VCIs must stay what they are: [`UNUSED`] and so on.
+    /// [`UNUSED`], [`USED`], [`CHOOSING`] or [`REVOKED`].
     used: AtomicU8,
-    /// The VCIs that were agreed on.
+    /// The VCIs that the members agreed on by hints.
     map: OnceLock<Arc<VciMap>>,
-    /// The one that it has without hints.
+    /// The VCI that the members agreed on without hints.
     automatic: Automatic,
-    /// Set if its ranks are endpoints, or receive by streams.
+    /// Set if the ranks are endpoints, or receive by streams.
     endpoint: Option<Endpoint>,
-    /// Given to requests, so that the caller finds the communicator they belong to.
+    /// Recorded in requests; the caller maps it to the communicator's handle.
     owner: AtomicU32,
-    /// Collective operations begun, by which their messages are told apart.
+    /// Number of collectives begun; the tag of their messages derives from it.
     collectives: AtomicU32,
-    /// Persistent ones made, in the same way.
+    /// Number of persistent collectives created.
     persistent: AtomicU32,
-    /// Groups of partitioned sends announced.
+    /// Number of groups of partitioned sends announced.
     groups: AtomicU32,
     name: Local<String>,
-    /// Whether the local group is the first of an intercommunicator: its rank 0 leads what both
-    /// groups do together. True for intracommunicators.
+    /// Whether the local group of an intercommunicator is the first: its rank 0 leads the
+    /// operations of both groups. True for intracommunicators.
     first: bool,
-    /// What collectives keep with it.
+    /// State of collectives.
     collective_state: Attachment,
-    /// What is kept with it for going on after a loss.
+    /// State of failure agreement and shrinking (ULFM).
     failure_state: Attachment,
-    /// Its virtual topology, which duplicates share.
+    /// The virtual topology, shared by duplicates.
     topology: Option<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -138,7 +142,7 @@ impl AsRef<Comm> for Comm {
 }
 
 impl Comm {
-    /// An intracommunicator of `local`, in which this process has `rank`.
+    /// Creates an intracommunicator of `local`, in which this process has `rank`.
     pub fn new(context: ContextId, local: Group, rank: u32) -> Comm {
         Comm {
             targets: Targets::new(&local),
@@ -166,8 +170,8 @@ impl Comm {
         }
     }
 
-    /// An intercommunicator between `local`, in which this process has `rank`, and `remote`. In one
-    /// of both groups all members say that theirs is the `first`.
+    /// Creates an intercommunicator between `local`, in which this process has `rank`, and
+    /// `remote`. All members of exactly one of the groups pass `first`.
     pub fn inter(context: ContextId, local: Group, remote: Group, rank: u32, first: bool) -> Comm {
         Comm {
             targets: Targets::new(&remote),
@@ -177,12 +181,12 @@ impl Comm {
         }
     }
 
-    /// Where its ranks are, if it has endpoints.
+    /// Returns the table of endpoints, if the communicator has endpoints or streams.
     pub fn points(&self) -> Option<&Arc<Points>> {
         self.endpoint.as_ref().map(|endpoint| &endpoint.points)
     }
 
-    /// Gives it a virtual topology (chapter 7).
+    /// Attaches a virtual topology (chapter 7).
     pub fn with_topology(self, topology: Arc<dyn Any + Send + Sync>) -> Comm {
         Comm {
             topology: Some(topology),
@@ -190,30 +194,30 @@ impl Comm {
         }
     }
 
-    /// Its virtual topology, which only the room that gave it one knows.
+    /// Returns the virtual topology, whose type is known only to the module that attached it.
     pub fn topology(&self) -> Option<&(dyn Any + Send + Sync)> {
         self.topology.as_deref()
     }
 
-    /// What collectives keep with it.
+    /// Returns the state that collectives keep.
     #[inline(always)]
     pub fn collective_state(&self) -> &Attachment {
         &self.collective_state
     }
 
-    /// What is kept with it for going on after a loss.
+    /// Returns the state that failure agreement and shrinking keep.
     pub fn failure_state(&self) -> &Attachment {
         &self.failure_state
     }
 
-    /// What is known of VCIs that it may get without hints.
+    /// Returns the state of VCIs that are assigned without hints.
     #[inline]
     pub fn automatic(&self) -> &Automatic {
         &self.automatic
     }
 
-    /// A communicator of the same groups with the same topology in another context, or in a block of contexts
-    /// ([`Comm::contexts`]) that begins with it.
+    /// Creates a communicator with the same groups and topology in another context. With endpoints,
+    /// `context` is the first of a block of [`Comm::contexts`] contexts.
     pub fn same_in(&self, context: ContextId) -> Comm {
         if let Some(endpoint) = &self.endpoint {
             return endpoint.duplicate(self, context);
@@ -230,32 +234,32 @@ impl Comm {
         }
     }
 
-    /// Sets the context of [`Comm::same_in`] where that was not known yet ([`ContextId::UNKNOWN`]).
+    /// Sets the context of a duplicate that was created with [`ContextId::UNKNOWN`].
     pub fn learn_context(&self, context: ContextId) {
         let number = self.endpoint.as_ref().map_or(0, |own| own.number);
         let own = context.plus(number.into());
         self.context.store(own.0, Ordering::Release);
     }
 
-    /// The local group of an intercommunicator as an intracommunicator, for the library's own
-    /// messages about the making of communicators.
+    /// Returns the local group of an intercommunicator as an intracommunicator, for the library's
+    /// own messages while communicators are created.
     pub fn within(&self) -> Comm {
         Comm::new(self.context().within(), self.local.clone(), self.rank)
     }
 
-    /// Whether the local group leads what both groups of an intercommunicator do together; of an
-    /// intracommunicator, always.
+    /// Whether the local group leads the operations of both groups of an intercommunicator. Always
+    /// true for an intracommunicator.
     pub fn is_first(&self) -> bool {
         self.first
     }
 
-    /// Its context.
+    /// Returns the context.
     #[inline(always)]
     pub fn context(&self) -> ContextId {
         ContextId(self.context.load(Ordering::Relaxed))
     }
 
-    /// This process's rank.
+    /// Returns the rank of this process.
     #[inline(always)]
     pub fn rank(&self) -> u32 {
         self.rank
@@ -283,7 +287,7 @@ impl Comm {
         self.remote.as_ref().unwrap_or(&self.local)
     }
 
-    /// The process that a send to `rank` goes to.
+    /// Returns the process that a send to `rank` goes to.
     #[inline(always)]
     fn target(&self, rank: u32) -> Peer {
         let Targets {
@@ -298,37 +302,37 @@ impl Comm {
         first.wrapping_add(rank.wrapping_mul(step))
     }
 
-    /// As [`Comm::target`], where it takes no look at the group.
+    /// Returns the process that a send to `rank` goes to, or `None` if the group is irregular.
     #[inline(always)]
     fn regular_target(&self, rank: u32) -> Option<Peer> {
         let Targets { first, step, .. } = self.targets;
         (!self.targets.irregular).then_some(first.wrapping_add(rank.wrapping_mul(step)))
     }
 
-    /// How many ranks send and receive calls can name.
+    /// Number of ranks that send and receive calls can name.
     #[inline(always)]
     pub fn targets(&self) -> u32 {
         self.targets.size
     }
 
-    /// The VCI that its collectives use, and all its messages unless VCIs were agreed on.
+    /// Returns the VCI of collectives, and of all messages if no VCIs were agreed on.
     #[inline(always)]
     pub fn vci(&self) -> VciId {
         self.vci.load(Ordering::Relaxed)
     }
 
-    /// Whether messages of the program may have been sent on it, or its VCIs are agreed on.
+    /// Whether user messages may have been sent, or VCIs agreed on.
     pub fn is_used(&self) -> bool {
         self.used.load(Ordering::Relaxed) == USED || self.map.get().is_some()
     }
 
-    /// From now on its VCIs stay what they are.
+    /// Fixes the VCIs, because messages follow.
     #[inline]
     pub fn mark_used(&self) {
         let _ = self.begin_use();
     }
 
-    /// As [`Comm::mark_used`].
+    /// Fixes the VCIs, because messages follow.
     ///
     /// # Errors
     /// `MPIX_ERR_REVOKED` if it has been revoked.
@@ -348,10 +352,10 @@ impl Comm {
                     .compare_exchange(UNUSED, USED, Ordering::Acquire, Ordering::Acquire);
             match found {
                 Ok(_) => {
-                    self.find_quick_ways();
+                    self.update_fast_paths();
                     return Ok(());
                 }
-                // All members have come to agree, so that it does not take long.
+                // Short: all members are already inside the agreement on VCIs.
                 Err(CHOOSING) => std::thread::yield_now(),
                 Err(REVOKED) => return Err(self.revoked_error()),
                 Err(_) => return Ok(()),
@@ -359,8 +363,8 @@ impl Comm {
         }
     }
 
-    /// Keeps other threads from using it as long as the guard lives, while all members agree on VCIs. None if one has
-    /// begun to.
+    /// Blocks other threads from using the communicator while the guard lives, so that its members
+    /// can agree on VCIs. Returns `None` if it is in use already.
     pub fn keep_unused(&self) -> Option<Unused<'_>> {
         let found =
             self.used
@@ -368,7 +372,7 @@ impl Comm {
         found.is_ok().then_some(Unused(&self.used))
     }
 
-    fn find_quick_ways(&self) {
+    fn update_fast_paths(&self) {
         let used = self.used.load(Ordering::Relaxed) == USED;
         let one = used && self.map.get().is_none_or(|map| map.is_one());
         // Endpoints have no VCI in common with their peers.
@@ -381,18 +385,19 @@ impl Comm {
             .store(state(one && unpromised), Ordering::Release);
     }
 
-    /// Has its messages use these VCIs. It must not be in use.
+    /// Assigns VCIs. The communicator must not be in use.
     pub fn use_vcis(&self, map: Arc<VciMap>) {
         let common = map.common();
         if self.map.set(map).is_ok() {
             self.vci.store(common, Ordering::Relaxed);
             self.automatic.let_go();
-            self.find_quick_ways();
+            self.update_fast_paths();
         }
     }
 
-    /// Has its messages use this VCI, which its members have agreed on without hints; they may still ask for
-    /// others. It must not be in use. False if a thread has the VCI for itself.
+    /// Assigns the VCI that the members agreed on without hints; the program may still ask for
+    /// others. The communicator must not be in use. Returns false if a thread has the VCI
+    /// exclusively.
     pub fn use_own_vci(&self, vci: VciId, users: &Arc<Users>) -> bool {
         let held = self.automatic.hold(vci, users);
         if held {
@@ -401,7 +406,7 @@ impl Comm {
         held
     }
 
-    /// Has its messages use the same VCIs as another's.
+    /// Assigns the VCIs of another communicator.
     pub fn share_vcis_of(&self, other: &Comm) {
         if let Some(map) = other.map.get() {
             self.use_vcis(map.clone());
@@ -410,12 +415,12 @@ impl Comm {
         }
     }
 
-    /// The VCIs that were agreed on.
+    /// Returns the VCIs that the members agreed on by hints.
     pub fn agreed_vcis(&self) -> &[VciId] {
         self.map.get().map_or(&[], |map| map.vcis())
     }
 
-    /// The VCIs of a window's messages.
+    /// Returns the VCIs of a window's messages.
     pub fn rma_vcis(&self) -> &[VciId] {
         match self.map.get() {
             Some(map) if map.is_by_thread() => map.vcis(),
@@ -427,7 +432,7 @@ impl Comm {
         }
     }
 
-    /// The VCI by whose lane the calling thread reaches into members' memory.
+    /// Returns the VCI whose lane the calling thread uses for direct copies.
     pub(crate) fn copying_vci(&self) -> VciId {
         match self.map.get() {
             Some(_) => crate::process::threads::share_out(self.rma_vcis()),
@@ -435,12 +440,13 @@ impl Comm {
         }
     }
 
-    /// Whether its members have agreed on VCIs.
+    /// Whether the members have agreed on VCIs by hints.
     pub fn has_vcis(&self) -> bool {
         self.map.get().is_some()
     }
 
-    /// What the program promises about wildcards. A promise that its VCIs were chosen by stays.
+    /// Records the program's promises about wildcards. A promise that the choice of VCIs depends on
+    /// is never revoked.
     pub fn set_promises(&self, no_any_tag: bool, no_any_source: bool) {
         let needs = |need: fn(&VciMap) -> bool| self.map.get().is_some_and(|map| need(map));
         let no_any_tag = no_any_tag || needs(VciMap::needs_tag);
@@ -448,25 +454,25 @@ impl Comm {
         let promises =
             (u8::from(no_any_tag) * NO_ANY_TAG) | (u8::from(no_any_source) * NO_ANY_SOURCE);
         self.promises.store(promises, Ordering::Relaxed);
-        self.find_quick_ways();
+        self.update_fast_paths();
     }
 
-    /// The promises in force: no `MPI_ANY_TAG`, no `MPI_ANY_SOURCE`.
+    /// Returns the promises in force: (no `MPI_ANY_TAG`, no `MPI_ANY_SOURCE`).
     pub fn promises(&self) -> (bool, bool) {
         let promises = self.promises.load(Ordering::Relaxed);
         (promises & NO_ANY_TAG != 0, promises & NO_ANY_SOURCE != 0)
     }
 
-    /// Of hints about VCIs, those that are in force.
+    /// Returns the VCI hints that are in force.
     pub fn vci_hints(&self, wishes: &Wishes) -> Vec<(&'static str, String)> {
         let map = self.map.get();
         map.map_or(Vec::new(), |map| map.in_force(wishes))
     }
 
-    /// The VCIs, here and there, of a message of the program's.
+    /// Returns the sender's and the receiver's VCI of a user message.
     ///
     /// # Errors
-    /// `MPIX_ERR_REVOKED`.
+    /// `MPIX_ERR_REVOKED` if the communicator has been revoked.
     #[inline]
     fn send_vcis(&self, rank: u32, tag: i32) -> Result<(VciId, VciId)> {
         self.begin_use()?;
@@ -479,7 +485,7 @@ impl Comm {
         })
     }
 
-    /// The VCI of a rank where none were agreed on.
+    /// Returns the VCI at which a rank receives, if no VCIs were agreed on.
     #[inline]
     fn vci_of(&self, rank: u32) -> VciId {
         match &self.endpoint {
@@ -488,21 +494,22 @@ impl Comm {
         }
     }
 
-    /// The VCI where messages of the program's arrive that match a receive or probe.
+    /// Returns the VCI at which user messages arrive that match a receive or probe.
     ///
     /// # Errors
-    /// `MPI_ERR_TAG` or `MPI_ERR_RANK` for a wildcard that the program has promised not to use, `MPIX_ERR_REVOKED`.
+    /// `MPI_ERR_TAG` or `MPI_ERR_RANK` for a wildcard that the program has promised not to use,
+    /// `MPIX_ERR_REVOKED` if the communicator has been revoked.
     #[inline(always)]
     pub fn receive_vci(&self, rank: i32, tag: i32) -> Result<VciId> {
         match self.receives.load(Ordering::Relaxed) {
-            // Taken apart, so that the other way keeps its number in a register.
-            SLOW_PATH => Ok(self.receive_vci_slowly(rank, tag)?),
+            // A separate arm, so that the fast path keeps the VCI in a register.
+            SLOW_PATH => Ok(self.receive_vci_slow(rank, tag)?),
             vci => Ok(vci as VciId),
         }
     }
 
     #[inline(never)]
-    fn receive_vci_slowly(&self, rank: i32, tag: i32) -> Result<VciId> {
+    fn receive_vci_slow(&self, rank: i32, tag: i32) -> Result<VciId> {
         self.begin_use()?;
         let (no_any_tag, no_any_source) = self.promises();
         if (no_any_tag && tag == ANY_TAG) || (no_any_source && rank == ANY_SOURCE) {
@@ -514,41 +521,42 @@ impl Comm {
         })
     }
 
-    /// Sets what requests on it give back as their owner.
+    /// Sets the owner that requests on this communicator report.
     pub fn set_owner(&self, owner: u32) {
         self.owner.store(owner, Ordering::Relaxed);
     }
 
-    /// Its name (`MPI_Comm_get_name`).
+    /// Returns the name (`MPI_Comm_get_name`).
     pub fn name(&self) -> String {
         self.with_name(str::to_string)
     }
 
-    /// Reads its name.
+    /// Calls `read` with the name.
     pub fn with_name<T>(&self, read: impl FnOnce(&str) -> T) -> T {
         read(&self.name.lock())
     }
 
-    /// Gives it a name.
+    /// Sets the name.
     pub fn set_name(&self, new: &str) {
         new.clone_into(&mut self.name.lock());
     }
 
-    /// A number for the next collective operation: the same on all members, since they begin them
-    /// in the same order (section 5.12).
+    /// Returns the sequence number of the next collective: the same on all members, since they
+    /// begin collectives in the same order (section 5.12).
     pub fn next_collective(&self) -> u32 {
         self.collectives.fetch_add(1, Ordering::Relaxed) & i32::MAX as u32
     }
 
-    /// A number for the first of `groups` groups of partitions that this process will send, 0 to `tags` less one; the
-    /// others have those that follow, and after `tags` of them they come again. By these, groups of sends under way are
-    /// told apart (MPI-4.1 chapter 4).
+    /// Returns the number of the first of `groups` groups of partitions that this process will
+    /// send, in 0..`tags`. The other groups have the numbers that follow; numbers repeat after
+    /// `tags`. They distinguish groups in flight (MPI-4.1 chapter 4).
     pub fn next_groups(&self, groups: u32, tags: u32) -> u32 {
         self.groups.fetch_add(groups, Ordering::Relaxed) % tags
     }
 
-    /// The VCIs of messages of the library's that any thread may carry on, such as groups of partitions: the same on all
-    /// members, which must have begun to use the communicator ([`Comm::begin_use`]), after which they stay.
+    /// Returns the VCIs of internal messages that any thread may progress, such as groups of
+    /// partitions. They are the same on all members once the communicator is in use
+    /// ([`Comm::begin_use`]).
     pub fn partition_vcis(&self) -> Vec<VciId> {
         match self.map.get() {
             Some(map) if map.is_shared_freely() => map.vcis().to_vec(),
@@ -556,14 +564,15 @@ impl Comm {
         }
     }
 
-    /// A number for the next persistent collective, none of those that [`Comm::next_collective`] gives:
-    /// the same on all members, since they make them in the same order (MPI-4.1 section 6.13).
+    /// Returns the sequence number of the next persistent collective, distinct from those of
+    /// [`Comm::next_collective`]: the same on all members, since they create these in the same
+    /// order (MPI-4.1 section 6.13).
     pub fn next_persistent(&self) -> u32 {
         const MOST: u32 = i32::MAX as u32; // more would be the wildcard
         (1 << 31) | (self.persistent.fetch_add(1, Ordering::Relaxed) % MOST)
     }
 
-    /// What requests on it give back as their owner.
+    /// Returns the owner that requests on this communicator report.
     pub fn owner(&self) -> u32 {
         self.owner.load(Ordering::Relaxed)
     }
@@ -592,7 +601,7 @@ impl Comm {
         }
     }
 
-    /// Where windows' messages to a rank go from one of [`Comm::rma_vcis`].
+    /// Returns the address of a rank's window for messages from `vci`, one of [`Comm::rma_vcis`].
     pub fn rma_address(&self, rank: u32, vci: VciId) -> Address {
         let to = self.to(rank, 0, Purpose::Rma);
         Address {
@@ -601,9 +610,9 @@ impl Comm {
         }
     }
 
-    /// To member `number` of a collective: in an intercommunicator the ranks of the other group
-    /// come after those of the local one, on either side, so that messages within a group and
-    /// between groups are told apart.
+    /// Returns the destination of member `number` of a collective. In an intercommunicator the
+    /// ranks of the remote group follow those of the local group, on either side, so that messages
+    /// within a group differ from messages between groups.
     #[inline]
     pub fn to_member(&self, number: u32, tag: i32, purpose: Purpose) -> Destination {
         let Some(remote) = &self.remote else {
@@ -624,7 +633,7 @@ impl Comm {
         }
     }
 
-    /// The VCI of messages past all queues, which for the program's is `own`; the number of none where there are none.
+    /// Returns the VCI for the fast path: `own` for user messages. [`SLOW_PATH`] if there is none.
     #[inline(always)]
     fn plain_vci(&self, purpose: Purpose, own: &AtomicU32) -> u32 {
         match purpose {
@@ -645,7 +654,7 @@ impl Comm {
         }
     }
 
-    /// The process that sends with this rank, [`NOBODY`] for any.
+    /// Returns the process that has `rank` as a sender, [`NOBODY`] for a wildcard.
     #[inline]
     fn sender(&self, rank: i32, purpose: Purpose) -> Peer {
         let Ok(rank) = u32::try_from(rank) else {
@@ -662,7 +671,7 @@ impl Comm {
         }
     }
 
-    /// Whether a process is a member, of either group.
+    /// Whether a process is a member of either group.
     pub fn has_member(&self, peer: Peer) -> bool {
         let in_remote = |remote: &Group| remote.rank_of(peer).is_some();
         self.local.rank_of(peer).is_some() || self.remote.as_ref().is_some_and(in_remote)

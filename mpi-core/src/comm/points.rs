@@ -1,4 +1,4 @@
-//! Where the ranks of a communicator with endpoints are: several of them may be in one process.
+//! Addresses of the ranks of a communicator with endpoints; one process may have several ranks.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -10,49 +10,49 @@ use super::{Comm, ContextId};
 use crate::error::{Class, Error, Result};
 use crate::group::Group;
 
-/// Where a rank is.
+/// The address of a rank.
 #[derive(Clone, Copy)]
 pub struct Point {
     /// The process.
     pub peer: Peer,
-    /// The VCI at which it receives.
+    /// The VCI at which the rank receives.
     pub vci: VciId,
-    /// Counts the ranks of the process from 0. Each receives in a context of its own: the one of this number in the
-    /// communicator's block.
+    /// Number of the rank within its process, from 0. The rank receives in the context of this
+    /// number within the communicator's block.
     pub number: u16,
 }
 
-/// The ranks of a communicator with endpoints or streams, which its duplicates share.
+/// The ranks of a communicator with endpoints or streams, shared by its duplicates.
 pub struct Points {
-    /// By rank.
+    /// Addresses, indexed by rank.
     pub list: Box<[Point]>,
-    /// Whether each process has one rank, at its stream.
+    /// Whether each process has exactly one rank, bound to its stream.
     pub one_each: bool,
-    /// Contexts in the block of such a communicator.
+    /// Number of contexts in the communicator's block.
     pub contexts: u32,
-    /// This process's VCIs, kept for as long as one of its endpoints is there.
+    /// Keeps this process's VCIs open while one of its endpoints exists.
     pub _kept: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Points {
-    /// The point of a rank, which must be less than their number.
+    /// Returns the address of `rank`, which must be less than the number of ranks.
     #[inline]
     pub fn get(&self, rank: u32) -> Point {
         self.list[rank as usize]
     }
 }
 
-/// What a communicator knows of its own rank as an endpoint.
+/// The own rank of a communicator with endpoints or streams.
 pub(super) struct Endpoint {
     pub points: Arc<Points>,
-    /// The VCI from which it sends.
+    /// The VCI from which the rank sends.
     pub vci: [VciId; 1],
-    /// [`Point::number`] of its rank.
+    /// [`Point::number`] of the rank.
     pub number: u16,
 }
 
 impl Endpoint {
-    /// Makes a communicator like `comm`, whose endpoint this is, in another block of contexts.
+    /// Duplicates `comm`, which this endpoint belongs to, in another block of contexts.
     #[cold]
     pub fn duplicate(&self, comm: &Comm, context: ContextId) -> Comm {
         let (points, group) = (self.points.clone(), comm.local().clone());
@@ -61,14 +61,15 @@ impl Endpoint {
 }
 
 impl Comm {
-    /// The rank of an endpoint of this process, in the block of contexts that begins with `context`.
+    /// Creates the communicator of an endpoint of this process, in the block of contexts that
+    /// begins with `context`.
     pub fn endpoint(points: Arc<Points>, group: Group, context: ContextId, rank: u32) -> Comm {
         let vci = points.get(rank).vci;
         Comm::endpoint_from(points, group, context, rank, vci)
     }
 
-    /// The same, which sends from another VCI than the one where messages to it arrive. To receive by, it
-    /// must be the same.
+    /// Creates the communicator of an endpoint that sends from `vci`. To receive, `vci` must be the
+    /// VCI of the rank's [`Point`].
     pub fn endpoint_from(
         points: Arc<Points>,
         group: Group,
@@ -90,35 +91,35 @@ impl Comm {
         comm
     }
 
-    /// Returns how many contexts a duplicate needs.
+    /// Number of contexts that a duplicate needs.
     pub fn contexts(&self) -> u32 {
         self.points().map_or(1, |points| points.contexts)
     }
 
-    /// Refuses to speak of groups where a process has several ranks.
+    /// Fails if a process has several ranks, which a group cannot tell apart.
     ///
     /// # Errors
-    /// `MPI_ERR_COMM`.
+    /// `MPI_ERR_COMM` if the communicator has endpoints.
     pub fn check_groups(&self) -> Result<()> {
         if self.points().is_none_or(|points| points.one_each) {
             return Ok(());
         }
         Err(Error::new(
             Class::Comm,
-            "it has endpoints, which groups, being of processes, can't tell apart; use fences and \
-             locks rather than MPI_Win_start and MPI_Win_post, and ranks rather than groups",
+            "the communicator has endpoints, which groups of processes cannot tell apart; use fences \
+             and locks instead of MPI_Win_start and MPI_Win_post, and ranks instead of groups",
         ))
     }
 
-    /// Whether ranks of it are endpoints.
+    /// Whether the ranks are endpoints.
     pub fn has_endpoints(&self) -> bool {
         self.points().is_some_and(|points| !points.one_each)
     }
 
-    /// Refuses what is not made for communicators with endpoints.
+    /// Fails if the communicator has endpoints or streams, which `function` does not support.
     ///
     /// # Errors
-    /// `MPI_ERR_COMM`.
+    /// `MPI_ERR_COMM` if the communicator has endpoints or streams.
     pub fn check_plain(&self, function: &str) -> Result<()> {
         if self.points().is_none() {
             return Ok(());
@@ -126,8 +127,8 @@ impl Comm {
         Err(Error::new(
             Class::Comm,
             format!(
-                "the communicator has endpoints or streams, of which {function} can't make others; take \
-                 the communicator that it was made of (MPI_Comm_dup and MPI_Comm_idup work)"
+                "the communicator has endpoints or streams, which {function} does not support; use \
+                 the communicator it was created from (MPI_Comm_dup and MPI_Comm_idup work)"
             ),
         ))
     }

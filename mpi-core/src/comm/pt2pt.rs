@@ -1,5 +1,5 @@
-//! Messages on a communicator. Ranks and tags have been checked; [`PROC_NULL`] is for the caller to
-//! treat.
+//! Point-to-point messages on a communicator. The caller has checked ranks and tags and handles
+//! [`PROC_NULL`].
 
 use std::sync::atomic::Ordering;
 
@@ -13,7 +13,7 @@ use crate::pt2pt::buffer::Buffer;
 use crate::pt2pt::wire::Key;
 use crate::{MatchedMessage, PROC_NULL, RequestId, Status};
 
-/// Starts a send to `rank`. `None`: it is complete.
+/// Starts a send to `rank`. Returns `None` if it is already complete.
 #[inline]
 pub fn send_on(
     process: &Process,
@@ -32,11 +32,11 @@ pub fn send_on(
     process.isend(vci, &to, buffer, mode)
 }
 
-/// Starts a send of the library's own by a VCI that both sides have, of those that their
-/// communicator has. `None`: it is complete.
+/// Starts an internal send by `vci`, one of the communicator's VCIs on both sides. Returns `None`
+/// if it is already complete.
 ///
 /// # Errors
-/// The process of that rank is lost, or there are too many requests.
+/// The process of that rank has failed, or there are too many requests.
 #[inline]
 pub fn send_by(
     process: &Process,
@@ -54,10 +54,10 @@ pub fn send_by(
     process.isend(vci, &to, buffer, Mode::Standard)
 }
 
-/// Starts a receive of what [`send_by`] sends.
+/// Starts a receive of a message from [`send_by`].
 ///
 /// # Errors
-/// The process of that rank is lost, or there are too many requests.
+/// The process of that rank has failed, or there are too many requests.
 #[inline]
 pub fn receive_by(
     process: &Process,
@@ -71,8 +71,8 @@ pub fn receive_by(
     process.irecv(vci, &comm.from(rank, tag, purpose), buffer)
 }
 
-/// Takes a message that [`send_by`] has sent out of matching, if one has arrived and no other thread has
-/// the VCI.
+/// Matches and removes a message from [`send_by`], if one has arrived and no other thread holds the
+/// VCI.
 ///
 /// # Errors
 /// The VCI is not open.
@@ -88,10 +88,10 @@ pub fn try_matched_probe_by(
     process.try_improbe(vci, &comm.from(rank, tag, purpose))
 }
 
-/// Starts a send of gapless data of the program's: [`send_on`] on its shortest way.
+/// Sends a contiguous user buffer. Allocates no request if the message leaves immediately.
 ///
 /// # Safety
-/// If a request is returned, `data` must stay valid and unchanged until it is complete.
+/// If a request is returned, `data` must stay valid and unchanged until the request is complete.
 #[inline(always)]
 pub unsafe fn send_plain(
     process: &Process,
@@ -106,12 +106,12 @@ pub unsafe fn send_plain(
     if process.try_send(vci, peer, context, comm.rank as i32, tag, data) {
         return Ok(None);
     }
-    // SAFETY: the caller's contract.
-    unsafe { send_anyway(process, comm, data, rank, tag) }
+    // SAFETY: `data` stays valid and unchanged until a returned request completes (# Safety).
+    unsafe { send_slow(process, comm, data, rank, tag) }
 }
 
-/// Sends gapless data to another process, if the message can leave at once. Returns whether it has; if not, nothing
-/// was done.
+/// Sends a contiguous buffer to another process if the message can leave immediately. Returns
+/// whether it was sent; if not, nothing has changed.
 #[inline]
 pub fn try_send_plain(
     process: &Process,
@@ -127,11 +127,12 @@ pub fn try_send_plain(
     peer != process.me() && process.try_send(vci, peer, context, comm.rank as i32, tag, data)
 }
 
-/// As [`send_plain`] for the shortest messages: `len` bytes at `data` are put into the mailbox of their
-/// destination, if nothing is in the way. The caller [wakes](wake) the receiver.
+/// Writes an inline message of `len` bytes at `data` to the destination's ring. Fails if the
+/// message is too long, out of credit, or the ring is full. If the receiver sleeps, the caller must
+/// [`wake`] it.
 ///
 /// # Safety
-/// They are valid for reads.
+/// `len` bytes at `data` are valid for reads.
 #[inline(always)]
 pub unsafe fn mail(
     process: &Process,
@@ -150,22 +151,22 @@ pub unsafe fn mail(
         return Sent::NoRoom;
     };
     let vci = comm.sends.load(Ordering::Relaxed);
-    // SAFETY: the caller's contract.
+    // SAFETY: `len` bytes at `data` are valid for reads (# Safety).
     unsafe { process.try_mail(vci, peer, key, data, len) }
 }
 
-/// Wakes the receiver of what [`mail`] has sent.
+/// Wakes the receiver of a message sent by [`mail`].
 #[cold]
 #[inline(never)]
 pub fn wake(process: &Process, comm: &Comm, rank: u32) {
     process.wake_mailbox(comm.sends.load(Ordering::Relaxed), comm.target(rank));
 }
 
-/// Receives a short message from a rank with a tag that is there already, past all queues. `None`: nothing
-/// was done. Otherwise its bytes.
+/// Receives a short message from `rank` with `tag` that lies in the ring, without a request.
+/// Returns its length, or `None` if there is no such message.
 ///
 /// # Safety
-/// `room` bytes at `place` are the program's receive buffer; `THREADS` says whether [there are](Process::is_threaded).
+/// `room` bytes at `place` are valid for writes; `THREADS` equals [`Process::is_threaded`].
 #[inline(always)]
 pub unsafe fn take_plain<const THREADS: bool>(
     process: &Process,
@@ -181,15 +182,15 @@ pub unsafe fn take_plain<const THREADS: bool>(
         tag,
     };
     let vci = comm.receives.load(Ordering::Relaxed);
-    // SAFETY: the caller's contract.
+    // SAFETY: `place` is valid for `room` bytes and `THREADS` is `is_threaded` (# Safety).
     unsafe { process.try_take::<THREADS>(vci, key, place, room) }
 }
 
-/// As [`take_plain`], from a rank or any with a tag or any, of any length, and if it comes within a few
-/// microseconds.
+/// Polls a few microseconds for a message of any length and receives it without a request.
+/// Wildcards are allowed.
 ///
 /// # Safety
-/// As there.
+/// `room` bytes at `place` are valid for writes.
 #[inline]
 pub unsafe fn take_soon(
     process: &Process,
@@ -201,7 +202,7 @@ pub unsafe fn take_soon(
 ) -> Option<Status> {
     let from = comm.from(rank, tag, purpose);
     let vci = comm.plain_vci(purpose, &comm.receives);
-    // SAFETY: the caller's contract.
+    // SAFETY: `place` is valid for `room` bytes (# Safety).
     let (names, len) = unsafe { process.take_soon(vci, from.peer, from.key(), place, room)? };
     Some(Status {
         source: names as u32 as i32,
@@ -211,20 +212,20 @@ pub unsafe fn take_soon(
     })
 }
 
-/// What [`send_plain`] does when the message can't leave at once.
+/// Continues [`send_plain`] when the message cannot leave immediately.
 ///
 /// # Safety
-/// As there.
+/// If a request is returned, `data` must stay valid and unchanged until the request is complete.
 #[cold]
 #[inline(never)]
-unsafe fn send_anyway(
+unsafe fn send_slow(
     process: &Process,
     comm: &Comm,
     data: &[u8],
     rank: u32,
     tag: i32,
 ) -> Result<Option<RequestId>> {
-    // SAFETY: the caller's contract; a send only reads.
+    // SAFETY: `data` stays valid until the request completes (# Safety); a send only reads it.
     let buffer = unsafe { Buffer::bytes(data.as_ptr().cast_mut(), data.len()) };
     send_on(
         process,
@@ -237,7 +238,7 @@ unsafe fn send_anyway(
     )
 }
 
-/// Starts a send to a member of a collective; ranks of a remote group come after the local ones.
+/// Starts a send to a member of a collective, numbered as in [`Comm::to_member`].
 #[inline]
 pub fn send_to_member(
     process: &Process,
@@ -263,10 +264,11 @@ pub fn receive_on(
     receive_into(process, comm, purpose, || buffer, rank, tag)
 }
 
-/// As [`receive_on`], for gapless data on hot paths.
+/// Starts a receive from `rank` into a contiguous buffer, without a `Buffer` on the fast path.
 ///
 /// # Safety
-/// As for [`Buffer::bytes`].
+/// `len` bytes at `ptr` are valid for writes and not accessed otherwise until the request is
+/// complete.
 #[inline(always)]
 pub unsafe fn receive_bytes(
     process: &Process,
@@ -276,7 +278,7 @@ pub unsafe fn receive_bytes(
     rank: i32,
     tag: i32,
 ) -> Result<RequestId> {
-    // SAFETY: the caller's contract.
+    // SAFETY: `ptr` is valid for `len` bytes until the request completes (# Safety).
     let buffer = || unsafe { Buffer::bytes(ptr, len) };
     receive_into(process, comm, Purpose::PointToPoint, buffer, rank, tag)
 }
@@ -298,13 +300,13 @@ fn receive_into(
     process.irecv_into(vci, &comm.from(rank, tag, purpose), buffer)
 }
 
-/// Looks for a message of the program's from `rank` with `tag`, wildcards allowed.
+/// Looks for a user message from `rank` with `tag`; wildcards are allowed.
 pub fn probe_on(process: &Process, comm: &Comm, rank: i32, tag: i32) -> Result<Option<Status>> {
     let vci = comm.receive_vci(rank, tag)?;
     process.iprobe(vci, &comm.from(rank, tag, Purpose::PointToPoint))
 }
 
-/// As [`probe_on`], and takes the message out of matching.
+/// Looks for a user message from `rank` with `tag` and removes it from matching.
 pub fn matched_probe_on(
     process: &Process,
     comm: &Comm,

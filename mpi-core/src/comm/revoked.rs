@@ -1,4 +1,4 @@
-//! Communicators that were revoked (User-Level Failure Mitigation): nothing that needs others goes on on them.
+//! Revoked communicators (User-Level Failure Mitigation): only local operations still work.
 
 #![deny(unsafe_code)]
 
@@ -8,32 +8,33 @@ use super::{Comm, REVOKED};
 use crate::error::{Class, Error, Result};
 use crate::process::Process;
 
-/// Takes a communicator out of use in this process: what is under way on it ends with an error, what begins later
-/// does so at once. Returns whether it was in use.
+/// Revokes a communicator in this process. Operations in flight end with an error, later ones fail
+/// when they begin. Returns false if it was revoked already.
 ///
-/// Messages whose data others are just reading or writing end as they would have.
+/// Messages whose data a peer is reading or writing at this moment complete normally.
 #[cold]
 pub fn revoke(process: &Process, comm: &Comm) -> bool {
     if comm.used.swap(REVOKED, Ordering::AcqRel) == REVOKED {
         return false;
     }
-    comm.find_quick_ways();
-    // Those who wait look closer from now on, and find it revoked.
+    comm.update_fast_paths();
+    // Makes waiting threads check their communicator, so that they see the revocation.
     process.end_messages(comm.context(), &comm.revoked_error());
     process.count_check();
     true
 }
 
 impl Comm {
-    /// Whether it has been revoked, as far as this process knows.
+    /// Whether this process has learned that the communicator is revoked.
     pub fn is_revoked(&self) -> bool {
         self.used.load(Ordering::Acquire) == REVOKED
     }
 
-    /// Refuses what moves nothing, such as a send to `MPI_PROC_NULL`, on a communicator that was revoked.
+    /// Fails if the communicator is revoked; for calls that move no data, such as a send to
+    /// `MPI_PROC_NULL`.
     ///
     /// # Errors
-    /// [`Class::Revoked`].
+    /// [`Class::Revoked`] if the communicator has been revoked.
     #[cold]
     pub fn check_revoked(&self) -> Result<()> {
         match self.is_revoked() {
@@ -42,7 +43,7 @@ impl Comm {
         }
     }
 
-    /// Why no collective can go on: it was revoked, or a member is lost.
+    /// Returns why collectives cannot continue: a revocation or a failed member.
     #[inline]
     pub fn trouble(&self, process: &Process) -> Option<Error> {
         match process.losses() {
@@ -59,11 +60,11 @@ impl Comm {
         }
     }
 
-    /// The error of what can't be done any more.
+    /// Makes the error of operations on a revoked communicator.
     #[cold]
     pub(super) fn revoked_error(&self) -> Error {
-        let why = "the communicator has been revoked, by this process or another (MPIX_Comm_revoke); make one of \
-                   those who are left by MPIX_Comm_shrink";
+        let why = "the communicator has been revoked (MPIX_Comm_revoke); create one of the surviving \
+                   processes with MPIX_Comm_shrink";
         Error::new(Class::Revoked, why).on(self.owner())
     }
 }

@@ -1,4 +1,4 @@
-//! The single copy: between memory of this process and that of another one of the node, by the kernel.
+//! CMA copies between this process's memory and that of another process of the node.
 
 use netmod::LaneError;
 
@@ -7,14 +7,15 @@ use crate::error::{Class, Error, Result};
 use crate::process::Process;
 use crate::pt2pt::engine::failed;
 
-/// Copies `len` bytes between `local` and the memory of a member of this node at `address`.
+/// Copies `len` bytes between `local` and `address` in the memory of a member on this node.
 ///
 /// # Errors
-/// `MPI_ERR_BUFFER` if this process's own memory can't be used, `MPI_ERR_RMA_RANGE` if the member's can't be
-/// reached, `MPIX_ERR_PROC_FAILED` if the member has ended.
+/// `MPI_ERR_BUFFER` if this process's memory is not accessible, `MPI_ERR_RMA_RANGE` if the member's
+/// is not, `MPIX_ERR_PROC_FAILED` if the member has ended.
 ///
 /// # Safety
-/// `local` is valid for `len` bytes, and the member has lent what is at the address.
+/// `local` is valid for `len` bytes, and the member lends `len` bytes at `address` until the call
+/// returns.
 pub unsafe fn copy(
     process: &Process,
     comm: &Comm,
@@ -27,7 +28,7 @@ pub unsafe fn copy(
     let vci = comm.copying_vci();
     let to = comm.rma_address(rank, vci);
     let mut state = process.lock_vci(vci)?;
-    // SAFETY: the caller's promise.
+    // SAFETY: `local` is valid and the member lends its memory at `address` (# Safety).
     unsafe { state.copy_local(to, write, local, len, address) }.map_err(|error| {
         if let LaneError::BadMemory(bad) = &error
             && bad.own
@@ -35,33 +36,33 @@ pub unsafe fn copy(
             return Error::new(
                 Class::Buffer,
                 format!(
-                    "this rank's buffer, {len} bytes at {local:p}, can't be used at {:#x}; allocate \
-                     as much as count and datatype say",
+                    "this rank's buffer of {len} bytes at {local:p} is not accessible at {:#x}; \
+                     allocate as much as count and datatype say",
                     bad.address
                 ),
             );
         }
         if matches!(error, LaneError::PeerLost(_)) {
             return failed(error).reworded(|why| {
-                format!("{len} bytes at {address:#x} of rank {rank} can't be reached: {why}")
+                format!("{len} bytes at {address:#x} of rank {rank} are not accessible: {why}")
             });
         }
         Error::new(
             Class::RmaRange,
             format!(
-                "{len} bytes at {address:#x} of rank {rank} can't be reached ({error}); is the \
-                 memory still there, and is the rank?"
+                "{len} bytes at {address:#x} of rank {rank} are not accessible ({error}); check \
+                 that the rank is alive and has not freed the memory"
             ),
         )
     })
 }
 
-/// Whether a member's memory can be copied directly: tried by a read of a word of zeros that it keeps at
+/// Whether a member's memory can be copied directly. Reads a word of zeros that the member keeps at
 /// `probe`.
 pub fn can_copy(process: &Process, comm: &Comm, rank: u32, probe: u64) -> bool {
     let mut word = [1u8; 8];
     rank == comm.rank()
-        // SAFETY: the word is ours, and the member keeps its own.
+        // SAFETY: `word` is a local of 8 bytes; the member keeps the word at `probe` for this test.
         || unsafe { copy(process, comm, rank, false, word.as_mut_ptr(), 8, probe).is_ok() }
             && word == [0; 8]
 }

@@ -1,14 +1,14 @@
-//! Which VCIs the messages of a communicator use.
+//! The VCIs that the messages of a communicator use.
 //!
-//! Without hints all use VCI 0. With them the members agree on numbers of VCIs, the same in all of
-//! them, open those that are not open yet, and tell each other their addresses. From then on each
-//! message finds its two VCIs by what sender and receiver both know of it: nothing, its tag, or the
-//! ranks. What a wildcard could stand for is never part of that, so that a receive is always posted
-//! at the one VCI that its messages come to.
+//! Without hints all messages use VCI 0. With hints the members agree on VCIs, the same numbers on
+//! all members, open them and exchange their addresses. Each message then selects its two VCIs by
+//! what sender and receiver both know of it: nothing, its tag, or the ranks. Anything that a
+//! receive may replace by a wildcard is excluded, so that a receive is always posted at the one VCI
+//! where its messages arrive.
 //!
-//! Invariant (non-overtaking): messages that the same receive can match take the same way, from one
-//! VCI of the sender to one of the receiver; where the program allows overtaking, from one for each
-//! thread of the sender.
+//! Invariant (non-overtaking): all messages that one receive can match go from one VCI of the
+//! sender to one VCI of the receiver. Where the program allows overtaking, this holds for each
+//! sending thread.
 
 use std::sync::Arc;
 
@@ -17,17 +17,17 @@ use netmod::VciId;
 use crate::process::threads;
 use crate::vci::pool::Users;
 
-/// A field of the tag.
+/// A bit field of the tag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TagBits {
-    /// Number of its lowest bit.
+    /// Lowest bit.
     pub shift: u8,
-    /// Number of its bits.
+    /// Number of bits.
     pub count: u8,
 }
 
 impl TagBits {
-    /// From "SHIFT:COUNT"; tags have 31 bits.
+    /// Parses "SHIFT:COUNT"; tags have 31 bits.
     pub fn parse(text: &str) -> Option<TagBits> {
         let (shift, count) = text.split_once(':')?;
         let (shift, count) = (shift.parse::<u8>().ok()?, count.parse::<u8>().ok()?);
@@ -41,20 +41,20 @@ impl TagBits {
     }
 }
 
-/// What a program's hints say about a communicator's VCIs.
+/// The hints of a program about a communicator's VCIs.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Wishes {
-    /// So many VCIs.
+    /// Number of VCIs.
     pub count: Option<u32>,
-    /// This VCI for everything.
+    /// One VCI for all messages.
     pub vci: Option<VciId>,
-    /// Messages leave from this VCI.
+    /// The VCI that messages leave from.
     pub sender_vci: Option<VciId>,
-    /// Messages arrive at this VCI.
+    /// The VCI that messages arrive at.
     pub receiver_vci: Option<VciId>,
-    /// The sending thread's number in the tag.
+    /// Tag bits that hold the sending thread's number.
     pub sender_bits: Option<TagBits>,
-    /// The receiving thread's number in the tag.
+    /// Tag bits that hold the receiving thread's number.
     pub receiver_bits: Option<TagBits>,
     /// No receive or probe has `MPI_ANY_TAG`.
     pub no_any_tag: bool,
@@ -64,14 +64,14 @@ pub struct Wishes {
     pub overtaking: bool,
     /// Calls that use the same VCI never overlap, so that it needs no lock.
     pub lockless: bool,
-    /// They are those of a window, whose threads share its VCIs out among themselves.
+    /// The hints belong to a window, whose operations use the VCI of the calling thread.
     pub window: bool,
-    /// Accumulates of a window need not be in order, so that they too may take the thread's VCI.
+    /// Accumulates of a window need not be ordered, so that they too may use the thread's VCI.
     pub unordered: bool,
 }
 
 impl Wishes {
-    /// The same for a window: what is about messages that programs receive has no meaning there.
+    /// Returns the hints that apply to a window; those about receives do not.
     pub fn for_window(&self) -> Wishes {
         Wishes {
             count: self.count,
@@ -82,14 +82,14 @@ impl Wishes {
         }
     }
 
-    /// Whether anything is wished.
+    /// Whether VCIs are requested.
     pub fn any(&self) -> bool {
         let explicit = self.vci.or(self.sender_vci).or(self.receiver_vci);
         let bits = self.sender_bits.or(self.receiver_bits);
         self.count.is_some() || explicit.is_some() || bits.is_some()
     }
 
-    /// A number that members with other wishes hardly have; 0 for none.
+    /// Returns a hash of the hints, by which members detect that theirs differ; 0 without hints.
     pub fn digest(&self) -> u64 {
         if !self.any() {
             return 0;
@@ -118,7 +118,7 @@ impl Wishes {
         words.into_iter().fold(0xcbf2_9ce4_8422_2325, mix) | 1
     }
 
-    /// What is to be done with a pool of `pool` VCIs; none if nothing can.
+    /// Selects VCIs from a pool of `pool` VCIs. Returns `None` if the hints have no effect.
     pub fn plan(&self, pool: usize) -> Option<Plan> {
         let known = |vci: Option<VciId>| vci.filter(|vci| usize::from(*vci) < pool);
         if let Some(vci) = known(self.vci) {
@@ -158,36 +158,36 @@ impl Wishes {
     }
 }
 
-/// By what the VCIs of a message are found.
+/// The property of a message that selects its VCIs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Spread {
-    /// There is one.
+    /// None: there is one VCI.
     One,
-    /// From the second to the first.
+    /// None: messages go from the second VCI to the first.
     Pair,
     /// The tag.
     Tag,
     /// The sum of both ranks.
     Ranks,
-    /// The thread that begins an operation on a window.
+    /// The thread that starts an operation on a window.
     Thread,
-    /// From that of the thread that sends to the first.
+    /// The sending thread selects the sender's VCI; messages arrive at the first VCI.
     Senders,
-    /// The tag's bits for either side.
+    /// A bit field of the tag for either side.
     TagBits {
-        /// Those of the sender.
+        /// Selects the sender's VCI.
         sender: TagBits,
-        /// Those of the receiver.
+        /// Selects the receiver's VCI.
         receiver: TagBits,
     },
 }
 
-/// What is to be done about wishes.
+/// The VCIs to use according to the hints.
 #[derive(PartialEq, Eq, Debug)]
 pub enum Plan {
-    /// Take these.
+    /// These VCIs.
     These(Spread, Vec<VciId>),
-    /// Take so many, which the members have to agree on.
+    /// A number of VCIs, which the members have to agree on.
     Some(Spread, usize),
 }
 
@@ -200,7 +200,7 @@ pub struct VciMap {
 }
 
 impl VciMap {
-    /// Takes the VCIs, which are open, for as long as it lives; see [`Users::take`].
+    /// Takes open VCIs for the lifetime of the map. Returns `None` if [`Users::take`] refuses one.
     pub fn new(
         spread: Spread,
         vcis: Vec<VciId>,
@@ -216,42 +216,42 @@ impl VciMap {
         })
     }
 
-    /// All of them.
+    /// Returns all VCIs.
     pub fn vcis(&self) -> &[VciId] {
         &self.vcis
     }
 
-    /// The VCI for what any thread may carry on: collectives and the library's own messages.
+    /// Returns the VCI for traffic that any thread may progress: collectives and internal messages.
     pub fn common(&self) -> VciId {
         if self.lockless { 0 } else { self.first() }
     }
 
-    /// Whether any thread may use any of them at any time.
+    /// Whether any thread may use any of the VCIs at any time.
     pub fn is_shared_freely(&self) -> bool {
         !self.lockless
     }
 
-    /// The one for everything of the program's where there is one only.
+    /// Returns the first VCI, which carries all user messages if the map [is one](Self::is_one).
     pub fn first(&self) -> VciId {
         self.vcis[0]
     }
 
-    /// Whether all messages take the first.
+    /// Whether all messages use the first VCI.
     pub fn is_one(&self) -> bool {
         self.spread == Spread::One
     }
 
-    /// Whether threads share the VCIs out among themselves.
+    /// Whether the calling thread selects the VCI.
     pub fn is_by_thread(&self) -> bool {
         self.spread == Spread::Thread
     }
 
-    /// Whether it counts on there being no `MPI_ANY_TAG`.
+    /// Whether the map relies on the promise not to use `MPI_ANY_TAG`.
     pub fn needs_tag(&self) -> bool {
         matches!(self.spread, Spread::Tag | Spread::TagBits { .. })
     }
 
-    /// Whether it counts on there being no `MPI_ANY_SOURCE`.
+    /// Whether the map relies on the promise not to use `MPI_ANY_SOURCE`.
     pub fn needs_source(&self) -> bool {
         self.spread == Spread::Ranks
     }
@@ -261,7 +261,7 @@ impl VciMap {
         self.vcis[number as usize % self.vcis.len()]
     }
 
-    /// The sender's VCI.
+    /// Returns the sender's VCI of a message.
     #[inline]
     pub fn sender(&self, source: u32, dest: u32, tag: i32) -> VciId {
         match self.spread {
@@ -272,7 +272,7 @@ impl VciMap {
         }
     }
 
-    /// The receiver's VCI.
+    /// Returns the receiver's VCI of a message.
     #[inline]
     pub fn receiver(&self, source: u32, dest: u32, tag: i32) -> VciId {
         match self.spread {
@@ -283,7 +283,7 @@ impl VciMap {
         }
     }
 
-    /// The hints that it fulfils, as they are written.
+    /// Returns the hints in force, as key and value.
     pub fn in_force(&self, wishes: &Wishes) -> Vec<(&'static str, String)> {
         let mut hints = Vec::new();
         let bits = |bits: TagBits| format!("{}:{}", bits.shift, bits.count);
@@ -321,7 +321,7 @@ mod tests {
     use crate::vci::pool::VciSlots;
 
     #[test]
-    fn tag_bits_are_read_and_nonsense_is_refused() {
+    fn tag_bits_are_parsed_or_refused() {
         let bits = TagBits::parse("4:3").unwrap();
         assert_eq!((bits.shift, bits.count), (4, 3));
         assert_eq!(bits.of(0x75), 7);
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn plans_use_what_is_promised_and_nothing_else() {
+    fn plans_use_only_promises() {
         let many = Wishes {
             count: Some(4),
             ..Wishes::default()
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn where_overtaking_is_allowed_each_thread_sends_by_a_vci_of_its_own() {
+    fn with_overtaking_each_thread_sends_by_its_own_vci() {
         let slots: Arc<VciSlots> = (0..8).map(|_| VciSlot::default()).collect();
         let users = Arc::new(Users::new(&slots));
         let map = VciMap::new(Spread::Senders, vec![3, 5, 6], &users, false).unwrap();

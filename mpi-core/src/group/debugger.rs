@@ -1,4 +1,4 @@
-//! Where the members of a group are found.
+//! Offsets of a group's members that a debugger reads.
 
 use std::mem::offset_of;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Group, List, Map, Run, Runs};
 use crate::places::{Places, of_arc, within};
 
-/// Tells it.
+/// Adds the offsets of groups.
 pub(crate) fn add(places: &mut Places) {
     let run = Run::single(0, 0);
     let runs = Arc::new(Runs {
@@ -20,7 +20,7 @@ pub(crate) fn add(places: &mut Places) {
     let in_arc = [of_arc(&runs), of_arc(&list)];
     let kinds = [Map::Regular(run), Map::Runs(runs), Map::List(list)].map(Group);
     for group in &kinds {
-        // SAFETY: an enumeration of this representation begins with its tag.
+        // SAFETY: `Map` is `repr(u32)`, so that it begins with its discriminant.
         let tag = unsafe { std::ptr::from_ref(&group.0).cast::<u32>().read() } as usize;
         match &group.0 {
             Map::Regular(run) => {

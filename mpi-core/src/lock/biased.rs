@@ -1,15 +1,20 @@
-//! The lock of a VCI. It leans to the thread that alone uses it, which then takes it by plain stores and loads.
+//! The lock of a VCI: biased towards the thread that uses it, which takes it by plain stores and
+//! loads.
 //!
-//! *Leaning* (biased locking). An atomic exchange waits until all earlier stores of its core are done, those of a message
-//! to another core's memory too, and two take a fifth of the time of a short send. So a thread that has taken the
-//! lock many times running becomes its *owner*: it makes its own count of turns odd, looks whether it is still the owner, and
-//! is in. Who ends that by force takes the word, as ever, says that there is no owner any more, has the kernel put a barrier
-//! into all threads of the process (`membarrier`), and waits until that count is even. Either the owner sees that it is none,
-//! or the other one sees that it is in.
+//! *Bias.* An atomic exchange waits until all earlier stores of its core are visible, including
+//! those of a message to another core, which costs a short send noticeably
+//! (docs/decisions/vci-lock.md). A thread that takes the lock often enough in a row therefore
+//! becomes its *owner*. The owner makes its turn counter odd, checks that it still is the owner,
+//! and is inside. Another thread *revokes* the ownership: it takes the word lock, clears the owner,
+//! makes the kernel put a fence into all threads of the process (`membarrier`), and waits until the
+//! counter is even. Either the owner sees that it has lost the ownership, or the other thread sees
+//! that the owner is inside.
 //!
-//! *Leases* (`lease.rs`, `room.rs`). Threads that share the lock own it by turns, each for as long as it has something to do.
+//! *Leases* (`lease.rs`, `queue.rs`). Threads that share the lock own it in turn, each for as long
+//! as it has work.
 //!
-//! *Looking* (`looking.rs`). Threads that wait look again and again whether there is something to do.
+//! *Polls* (`polling.rs`). Threads that wait for messages take the lock to poll; one thread polls
+//! for all.
 
 use std::num::NonZeroU8;
 use std::time::Duration;
@@ -17,64 +22,66 @@ use std::time::Duration;
 use crossbeam_utils::CachePadded;
 
 use super::Lock;
-use super::everywhere;
+use super::fences;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering, yield_now};
 
 mod lease;
-mod looking;
-mod room;
+mod polling;
+mod queue;
 
 use lease::Leases;
-use looking::Looking;
-use room::Room;
+use polling::Polling;
+use queue::WaitQueue;
 
-/// Turns running, at first, after which a thread becomes the owner. Twice as many after each time that it was ended by force.
-const LEAN: u32 = if cfg!(loom) { 1 } else { 64 };
-/// The most that is asked for.
-const LEAN_MOST: u32 = 1 << 20;
-/// There is to be no owner that takes no word.
+/// Initial number of turns in a row that make a thread the owner; doubles with each revocation.
+const BIAS_TURNS: u32 = if cfg!(loom) { 1 } else { 64 };
+/// Upper bound of [`BIAS_TURNS`] after revocations.
+const BIAS_TURNS_MAX: u32 = 1 << 20;
+/// Turns in a row if no thread may own the lock.
 const NEVER: u32 = u32::MAX;
-/// Threads that can own a lock in its life. Each has a count of its own, since one that is slow to see that it is
-/// the owner no more still changes it. A power of two.
+/// Threads that can own a lock in its lifetime. Each has its own counter, since a thread that
+/// notices a revocation late still changes it. A power of two.
 const OWNERS: usize = if cfg!(loom) { 2 } else { 32 };
-/// Bits of an owner's word that name its count: below those that tell threads apart.
+/// Bits of an owner's word that hold the index of its counter, below those of the thread number.
 const COUNT: usize = OWNERS - 1;
-/// Beside an owner: it is to hand the lock over. This bit and the next are in no thread's number.
+/// Flag of an owner's word: the owner is asked to hand over. Not part of any thread's number, nor
+/// is [`BY_WORD`].
 const CALLED: usize = 1 << (usize::BITS - 1);
-/// Beside an owner: it takes its turns by the word, and is ended without a barrier.
+/// Flag of an owner's word: the owner takes its turns under the word lock and is revoked without a
+/// fence.
 const BY_WORD: usize = 1 << (usize::BITS - 2);
-/// An owner that has not come for so long is taken for one that won't soon.
+/// Time after which an owner without turns counts as idle.
 const IDLE: Duration = Duration::from_micros(100);
-/// Looks of who ends an ownership before it gives up the core, which the owner may need.
+/// Polls of a revoking thread before it yields the core, which the owner may need.
 const YIELD_EVERY: u32 = 64;
 
-/// How a thread has got the lock: as its owner, then it is one more than the number of its count; or by the word. One
-/// byte, so that a guard without a lock costs nothing.
+/// How a thread has acquired the lock: as its owner (index of the counter plus one), or by the word
+/// lock. One byte, so that a guard without a lock costs nothing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Way(NonZeroU8);
 
 impl Way {
-    /// By the word.
+    /// By the word lock.
     const WORD: Way = Way(NonZeroU8::MAX);
-    /// By the word, and the thread becomes the owner when it gives the lock back.
-    const LEANING: Way = Way(NonZeroU8::MIN.saturating_add(OWNERS as u8));
+    /// By the word lock; the thread becomes the owner when it unlocks.
+    const BECOMING_OWNER: Way = Way(NonZeroU8::MIN.saturating_add(OWNERS as u8));
 
-    /// By the word, and the thread keeps the lock when it gives it back, by the word.
-    const KEEPING: Way = Way(NonZeroU8::MIN.saturating_add(OWNERS as u8 + 1));
+    /// By the word lock; the thread becomes an owner by the word ([`BY_WORD`]) when it unlocks.
+    const BECOMING_OWNER_BY_WORD: Way = Way(NonZeroU8::MIN.saturating_add(OWNERS as u8 + 1));
 
     #[inline(always)]
     fn owner(number: usize) -> Way {
         Way(NonZeroU8::MIN.saturating_add(number as u8))
     }
 
-    /// The number of the owner's count, or another.
+    /// Returns the index of the owner's counter, or a number from [`OWNERS`] on.
     #[inline(always)]
     fn number(self) -> usize {
         usize::from(self.0.get()) - 1
     }
 }
 
-/// The lock, taken by its owner: the number of its count.
+/// A turn of the owner: the index of its counter.
 #[derive(Clone, Copy)]
 pub(crate) struct OwnersTurn(usize);
 
@@ -85,73 +92,76 @@ impl From<OwnersTurn> for Way {
     }
 }
 
-/// What has become of an owner's wish for a turn.
+/// Result of an owner's attempt to begin a turn.
 enum Begun {
-    /// It has the lock.
+    /// The thread holds the lock.
     In(OwnersTurn),
-    /// It has had it before.
+    /// The thread held the lock already.
     Already,
-    /// It is not the owner any more, and does not have the lock.
+    /// The ownership was revoked; the thread does not hold the lock.
     NoLonger,
 }
 
 pub(crate) struct BiasedLock {
     word: Lock,
-    /// Who had the word last. This and the next are changed under the word.
-    last: AtomicUsize,
-    /// How often, running.
-    run: AtomicU32,
-    /// Turns running that make an owner.
-    lean: AtomicU32,
-    /// The threads that the counts belong to, or 0. Changed under the word.
+    /// The last thread that held the word lock. Written under the word lock, as is `run_length`.
+    last_holder: AtomicUsize,
+    /// Turns in a row of that thread.
+    run_length: AtomicU32,
+    /// Turns in a row that make an owner.
+    bias_turns: AtomicU32,
+    /// Thread of each counter, or 0. Written under the word lock.
     owners: [AtomicUsize; OWNERS],
     leases: Leases,
-    /// What a passer-by saw of the owner's count, and when it had changed, in microseconds.
-    seen: AtomicU32,
-    seen_at: AtomicU32,
-    // In lines of their own: those that wait read the first, which changes seldom, and not the second, which changes with each turn.
-    /// The owner, and the number of its count; 0 is nobody.
+    /// The owner's counter as a visiting thread last saw it, and the time of its last change in
+    /// microseconds.
+    visited_turns: AtomicU32,
+    visited_at: AtomicU32,
+    // On separate cache lines: waiting threads read `owner`, which changes seldom, and not `turns`,
+    // which changes with each turn.
+    /// The owner with the index of its counter and flags; 0 if there is none.
     owner: CachePadded<AtomicUsize>,
-    /// Of each owner: odd while it has the lock as such.
+    /// Counter of each owner: odd while it holds the lock as the owner.
     turns: CachePadded<[AtomicU32; OWNERS]>,
-    room: CachePadded<Room>,
-    looking: CachePadded<Looking>,
+    queue: CachePadded<WaitQueue>,
+    polling: CachePadded<Polling>,
 }
 
-/// The thread that an owner's word names.
+/// Returns the thread number in an owner's word.
 #[inline(always)]
 fn thread_of(owner: usize) -> usize {
     owner & !(COUNT | BY_WORD | CALLED)
 }
 
 impl BiasedLock {
-    /// One that leans to threads if it is to be used by several, and if this system can put a barrier into all of them.
+    /// Creates a lock. It has owners if several threads use it and the kernel supports asymmetric
+    /// fences.
     pub fn new(threaded: bool) -> BiasedLock {
         BiasedLock {
             word: Lock::new(),
-            last: AtomicUsize::new(0),
-            run: AtomicU32::new(0),
-            lean: AtomicU32::new(if threaded { first_lean() } else { NEVER }),
+            last_holder: AtomicUsize::new(0),
+            run_length: AtomicU32::new(0),
+            bias_turns: AtomicU32::new(if threaded { first_bias_turns() } else { NEVER }),
             owners: std::array::from_fn(|_| AtomicUsize::new(0)),
             leases: Leases::new(),
-            seen: AtomicU32::new(0),
-            seen_at: AtomicU32::new(0),
+            visited_turns: AtomicU32::new(0),
+            visited_at: AtomicU32::new(0),
             owner: CachePadded::new(AtomicUsize::new(0)),
             turns: CachePadded::new(std::array::from_fn(|_| AtomicU32::new(0))),
-            room: CachePadded::new(Room::new()),
-            looking: CachePadded::new(Looking::new()),
+            queue: CachePadded::new(WaitQueue::new()),
+            polling: CachePadded::new(Polling::new()),
         }
     }
 
-    /// Has it lean to threads from now on: several are going to use it.
-    pub fn start_leaning(&self) {
-        self.lean.store(first_lean(), Ordering::Relaxed);
+    /// Lets the lock become biased from now on: several threads are going to use it.
+    pub fn enable_bias(&self) {
+        self.bias_turns.store(first_bias_turns(), Ordering::Relaxed);
     }
 
-    /// Takes it if it is free, and no other thread owns it.
+    /// Takes the lock if it is free and no other thread owns it.
     #[inline(always)]
     pub fn try_lock(&self) -> Option<Way> {
-        let me = everywhere::this_thread();
+        let me = fences::this_thread();
         let owner = self.owner.load(Ordering::Relaxed);
         if owner & !COUNT == me {
             return self.try_as_owner(owner);
@@ -159,14 +169,14 @@ impl BiasedLock {
         if owner != 0 {
             return self.try_beside_owner(owner);
         }
-        self.word.try_lock().then(|| self.have_word(me))
+        self.word.try_lock().then(|| self.finish_word_lock(me))
     }
 
-    /// Takes it if the calling thread is the owner and does not have it already.
+    /// Takes the lock if the calling thread is the owner and does not hold it.
     #[inline(always)]
     pub fn try_owner(&self) -> Option<OwnersTurn> {
         let owner = self.owner.load(Ordering::Relaxed);
-        if owner & !COUNT != everywhere::this_thread() {
+        if owner & !COUNT != fences::this_thread() {
             return None;
         }
         match self.begin_turn(owner) {
@@ -175,71 +185,76 @@ impl BiasedLock {
         }
     }
 
-    /// Takes it if the calling thread is the owner: on the shortest ways, which ask nothing that they know.
+    /// Takes the lock if the calling thread is the owner. Fastest, since it does not check for a
+    /// re-entrant call.
     ///
     /// # Safety
-    /// The calling thread does not have it.
+    /// The calling thread does not hold the lock.
     #[inline(always)]
     pub unsafe fn begin_as_owner(&self) -> Option<OwnersTurn> {
         let owner = self.owner.load(Ordering::Relaxed);
-        // The word of an owner is above its thread by the number of the count; marked ones are above all threads by far.
-        let number = everywhere::above_this_thread(owner);
+        // An owner's word exceeds its thread's number by the index of the counter; flags make it
+        // larger by far.
+        let number = fences::above_this_thread(owner);
         if number >= OWNERS {
             return None;
         }
         let own = &self.turns[number];
-        // Nobody else changes it.
+        // Only this thread changes its counter.
         let turns = own.load(Ordering::Relaxed);
-        debug_assert!(turns & 1 == 0, "this thread has the lock already");
+        debug_assert!(
+            turns & 1 == 0,
+            "internal error: the owner takes the lock again"
+        );
         own.store(turns.wrapping_add(1), Ordering::Relaxed);
-        everywhere::light();
+        fences::light();
         if self.owner.load(Ordering::Relaxed) == owner {
             return Some(OwnersTurn(number));
         }
-        self.give_up(number);
+        self.abandon_turn(number);
         None
     }
 
-    /// Gives it back.
+    /// Ends a turn of the owner.
     ///
     /// # Safety
-    /// The turn is the calling thread's, of this lock, and was not ended.
+    /// The turn was begun by the calling thread on this lock and has not been ended.
     #[inline(always)]
     pub unsafe fn end_turn(&self, OwnersTurn(number): OwnersTurn) {
         let own = &self.turns[number & COUNT];
         let turns = own.load(Ordering::Relaxed);
-        // Release: who ends the ownership sees what this thread has done.
+        // Release: a revoking thread sees this thread's writes.
         own.store(turns.wrapping_add(1), Ordering::Release);
     }
 
-    /// A turn of the owner that this thread was just now.
+    /// Begins a turn of the owner; `owner` is its word as just read.
     #[inline(always)]
     fn begin_turn(&self, owner: usize) -> Begun {
         let number = owner & COUNT;
         let own = &self.turns[number];
-        // Nobody else changes it.
+        // Only this thread changes its counter.
         let turns = own.load(Ordering::Relaxed);
         if turns & 1 != 0 {
             return Begun::Already;
         }
         own.store(turns.wrapping_add(1), Ordering::Relaxed);
-        everywhere::light();
+        fences::light();
         if self.owner.load(Ordering::Relaxed) == owner {
             return Begun::In(OwnersTurn(number));
         }
-        self.give_up(number);
+        self.abandon_turn(number);
         Begun::NoLonger
     }
 
-    /// Ends the turn of one that is the owner no longer.
+    /// Ends a turn that was begun after the ownership was revoked.
     #[cold]
     #[inline(never)]
-    fn give_up(&self, number: usize) {
-        // SAFETY: this thread has just begun it.
+    fn abandon_turn(&self, number: usize) {
+        // SAFETY: the caller has just begun the turn.
         unsafe { self.end_turn(OwnersTurn(number)) };
     }
 
-    /// As the owner that this thread was just now, or as others do.
+    /// Takes the lock as the owner, or without ownership if it was just revoked.
     #[inline(always)]
     fn try_as_owner(&self, owner: usize) -> Option<Way> {
         match self.begin_turn(owner) {
@@ -252,131 +267,137 @@ impl BiasedLock {
     #[cold]
     #[inline(never)]
     fn try_as_others(&self) -> Option<Way> {
-        let me = everywhere::this_thread();
+        let me = fences::this_thread();
         if self.owner.load(Ordering::Relaxed) != 0 {
             return None;
         }
-        self.word.try_lock().then(|| self.have_word(me))
+        self.word.try_lock().then(|| self.finish_word_lock(me))
     }
 
-    /// With the word in hand: nobody is the owner from now on.
+    /// Finishes an acquisition of the word lock, which excludes an owner from now on.
     #[inline(always)]
-    fn have_word(&self, me: usize) -> Way {
-        // Acquire: sees what an owner has done that handed it over.
+    fn finish_word_lock(&self, me: usize) -> Way {
+        // Acquire: sees the writes of an owner that handed over.
         if self.owner.load(Ordering::Acquire) != 0 {
             self.end_owner();
         }
-        // Only who has the word changes these.
-        let run = self.run.load(Ordering::Relaxed);
-        if self.last.load(Ordering::Relaxed) != me {
-            self.last.store(me, Ordering::Relaxed);
-            self.run.store(1, Ordering::Relaxed);
+        // Only the holder of the word lock changes `run_length` and `last_holder`.
+        let run = self.run_length.load(Ordering::Relaxed);
+        if self.last_holder.load(Ordering::Relaxed) != me {
+            self.last_holder.store(me, Ordering::Relaxed);
+            self.run_length.store(1, Ordering::Relaxed);
             return Way::WORD;
         }
         let run = run.saturating_add(1);
-        self.run.store(run, Ordering::Relaxed);
-        match run < self.lean.load(Ordering::Relaxed) {
+        self.run_length.store(run, Ordering::Relaxed);
+        match run < self.bias_turns.load(Ordering::Relaxed) {
             true => Way::WORD,
-            false => self.leans(),
+            false => self.bias(),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn leans(&self) -> Way {
-        match self.lean.load(Ordering::Relaxed) {
+    fn bias(&self) -> Way {
+        match self.bias_turns.load(Ordering::Relaxed) {
             NEVER => Way::WORD,
-            _ => Way::LEANING,
+            _ => Way::BECOMING_OWNER,
         }
     }
 
-    /// Ends the ownership, and waits until the owner is not in. The caller has the word.
+    /// Revokes the ownership and waits until the owner is outside. The caller holds the word lock.
     #[cold]
     #[inline(never)]
     fn end_owner(&self) {
-        // Acquire: as in `have_word`, since when it may have handed over.
+        // Acquire: the owner may have handed over since the caller's load; sees its writes.
         let owner = self.owner.load(Ordering::Acquire);
         self.owner.store(0, Ordering::Relaxed);
         if owner == 0 || owner & BY_WORD != 0 {
             return;
         }
-        everywhere::heavy();
+        fences::heavy();
         self.leases.pause();
-        let lean = self.lean.load(Ordering::Relaxed);
-        if lean < LEAN_MOST {
-            self.lean.store(lean * 2, Ordering::Relaxed);
+        let bias_turns = self.bias_turns.load(Ordering::Relaxed);
+        if bias_turns < BIAS_TURNS_MAX {
+            self.bias_turns.store(bias_turns * 2, Ordering::Relaxed);
         }
-        self.run.store(0, Ordering::Relaxed);
-        let mut looks = 0_u32;
-        // Acquire: sees what the owner has done.
+        self.run_length.store(0, Ordering::Relaxed);
+        let mut polls = 0_u32;
+        // Acquire: sees the owner's writes.
         while self.turns[owner & COUNT].load(Ordering::Acquire) & 1 != 0 {
-            moments(1);
-            looks += 1;
-            if cfg!(loom) || looks.is_multiple_of(YIELD_EVERY) {
+            spin(1);
+            polls += 1;
+            if cfg!(loom) || polls.is_multiple_of(YIELD_EVERY) {
                 yield_now();
             }
         }
     }
 
-    /// Gives it back.
+    /// Unlocks.
     ///
     /// # Safety
-    /// The calling thread has it, and has got it this way.
+    /// The calling thread holds the lock, and acquired it as `way` says.
     #[inline(always)]
     pub unsafe fn unlock(&self, way: Way) {
         if way.number() < OWNERS {
-            // SAFETY: the caller's contract.
+            // SAFETY: `way` names the turn that this thread has begun (# Safety).
             unsafe { self.end_turn(OwnersTurn(way.number())) };
         } else if way == Way::WORD {
-            // SAFETY: the caller's contract.
+            // SAFETY: `way` says that this thread holds the word lock (# Safety).
             unsafe { self.word.unlock() };
         } else {
-            // SAFETY: the caller's contract.
+            // SAFETY: `way` says that this thread holds the word lock (# Safety).
             unsafe { self.make_owner(way) };
         }
     }
 
-    /// Gives it back, and makes the calling thread its owner, or its owner by the word.
+    /// Unlocks and makes the calling thread the owner, or an owner by the word.
     ///
     /// # Safety
-    /// It has it by the word.
+    /// The calling thread holds the word lock.
     #[cold]
     #[inline(never)]
     unsafe fn make_owner(&self, way: Way) {
-        let me = everywhere::this_thread();
-        // Only who has the word changes these. A thread that has ended may have had the same number.
+        let me = fences::this_thread();
+        // Only the holder of the word lock changes `owners`. A thread that has ended may have had
+        // the same number.
         let mine = self.owners.iter().position(|of| {
             let of = of.load(Ordering::Relaxed);
             of == 0 || of == me
         });
         if let Some(number) = mine {
             self.owners[number].store(me, Ordering::Relaxed);
-            // Who has seen its turns of another time sees that it comes.
+            // A waiting thread that remembers the counter from an earlier ownership sees that it
+            // moves.
             let own = &self.turns[number];
             own.store(
                 own.load(Ordering::Relaxed).wrapping_add(2),
                 Ordering::Relaxed,
             );
-            let by_word = if way == Way::KEEPING { BY_WORD } else { 0 };
+            let by_word = if way == Way::BECOMING_OWNER_BY_WORD {
+                BY_WORD
+            } else {
+                0
+            };
             self.owner.store(me | number | by_word, Ordering::Relaxed);
         } else {
-            self.lean.store(NEVER, Ordering::Relaxed);
+            self.bias_turns.store(NEVER, Ordering::Relaxed);
         }
-        // SAFETY: the caller's contract.
+        // SAFETY: this thread holds the word lock (# Safety).
         unsafe { self.word.unlock() };
     }
 }
 
-/// Turns running after which a lock leans to a thread that no other has owned, if this system has barriers for that.
-fn first_lean() -> u32 {
-    match everywhere::is_ready() {
-        true => LEAN,
+/// Returns the turns in succession that bias a lock no thread has owned yet; `NEVER` without barriers.
+fn first_bias_turns() -> u32 {
+    match fences::is_ready() {
+        true => BIAS_TURNS,
         false => NEVER,
     }
 }
 
-/// Does nothing for so many moments of some 10 to 50 ns.
-fn moments(count: u32) {
+/// Spins `count` times, some 10 to 50 ns each.
+fn spin(count: u32) {
     for _ in 0..count {
         std::hint::spin_loop();
     }

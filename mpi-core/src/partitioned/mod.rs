@@ -1,24 +1,26 @@
-//! Partitioned communication (MPI-4.1 chapter 4): a message whose parts are sent as soon as they are ready,
-//! by whichever thread has finished them.
+//! Partitioned communication (MPI-4.1 chapter 4): a message whose partitions are sent as soon as
+//! they are ready, each group by the thread that completes it.
 //!
-//! When a send is made it tells its receive, by a message of a context of its own, how it will come: in
-//! *groups* of neighbouring partitions, each of which is a message with a tag that no other has. These
-//! announcements alone are matched by the program's tags, in the order in which both sides were made. From then on
-//! the receive posts a receive for each group, into its place, when it is started; the partitions of the
-//! receiving side are nothing but ranges of bytes, so the numbers on both sides have nothing to do with each other.
+//! When a send is created, it announces its layout to its receive, in a context of its own:
+//! *groups* of neighbouring partitions, each sent as one message with a unique tag. Only the
+//! announcements are matched by the program's tags, in the order in which both sides were created.
+//! Each time the receive is started, it posts a receive for each group, into its part of the
+//! buffer. The receiver's partitions are only ranges of bytes, so that the two sides may have
+//! different numbers of them.
 //!
-//! Invariant: threads that mark partitions don't meet. A partition is a bit, and groups of up to 64 have a word of
-//! their own, so marking is one atomic instruction; the thread that sets the last bit of a group sends it, by a
-//! VCI that groups far from it don't use, if the communicator has several.
+//! Invariant: threads that mark partitions do not contend. A partition is a bit, and each group has
+//! its own words, so marking is one atomic instruction. The thread that sets the last bit of a
+//! group sends it, by a VCI that it shares only with neighbouring groups if the communicator has
+//! several.
 //!
-//! This room stands above all others of the crate: its messages are ordinary ones, which go in a context of their own
-//! ([`Purpose::Partitioned`](crate::comm::Purpose)). Receives whose sends have not been announced yet register with the
-//! process as a source of progress. Handles, and which requests are active, belong to `mpi-runtime`.
+//! This module uses all others of the crate: its messages are ordinary ones with
+//! [`Purpose::Partitioned`](crate::comm::Purpose). Receives whose sends are not announced yet
+//! register as a progress source. Handles and the state of requests belong to `mpi-runtime`.
 
 mod progress;
 mod receive;
 mod send;
-mod waiting;
+mod unannounced;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -32,47 +34,49 @@ use netmod::VciId;
 pub use self::receive::PartitionedReceive;
 pub use self::send::PartitionedSend;
 
-/// Something that keeps a communicator alive.
+/// Keeps a communicator alive.
 pub type Holder = Arc<dyn AsRef<Comm> + Send + Sync>;
 
-/// Bytes of a group at least, about: as much as makes a message worth its while.
+/// Bytes. Minimum size of a group, about, so that it is worth a message.
 const GROUP: usize = 64 << 10;
-/// The most, unless a partition alone has more.
+/// Bytes. Maximum size of a group, unless a single partition is larger.
 const LARGE_GROUP: usize = 1 << 20;
-/// Groups of a VCI, if there is much data.
+/// Number of groups per VCI, if there is much data.
 const GROUPS_OF_VCI: usize = 4;
-/// The most groups of a send.
+/// Maximum number of groups of a send.
 const MOST_GROUPS: usize = 1024;
 
-/// The words of an announcement.
-type Words = Box<[u64; WORDS]>;
-const WORDS: usize = 6;
-/// The first of them: what follows is understood.
-const FORM: u64 = 0x5765_6674_0001;
+/// The payload of an announcement.
+type Announcement = Box<[u64; ANNOUNCEMENT_WORDS]>;
+const ANNOUNCEMENT_WORDS: usize = 6;
+/// First word of an announcement: identifies the format.
+const FORMAT: u64 = 0x5765_6674_0001;
 
-/// A partitioned buffer: equal partitions, one behind the other.
+/// A partitioned buffer: equal partitions, one after the other.
 pub struct Partitions {
     /// The buffer's address as MPI means it.
     base: *mut u8,
-    /// How many partitions.
+    /// Number of partitions.
     number: usize,
-    /// Elements of each.
+    /// Number of elements per partition.
     count: usize,
     datatype: Datatype,
 }
 
-// SAFETY: the memory is lent to the library from each start to the completion; which thread touches it makes no
-// difference.
+// SAFETY: the program lends the memory to the library from each start to the completion; any thread
+// may access it.
 unsafe impl Send for Partitions {}
-// SAFETY: as above; nothing here changes.
+// SAFETY: the fields never change, and the memory is accessed only through buffers made by
+// `elements`.
 unsafe impl Sync for Partitions {}
 
 impl Partitions {
-    /// `number` partitions of `count` elements each at `base`. That all of it can be counted in bytes has been
-    /// checked.
+    /// Describes `number` partitions of `count` elements each at `base`. The caller has checked
+    /// that the total size in bytes does not overflow.
     ///
     /// # Safety
-    /// The memory is as a [`Buffer`] asks, from each start to the completion that follows.
+    /// The memory meets the requirements of [`Buffer::typed`] from each start to the following
+    /// completion.
     pub unsafe fn new(
         base: *mut u8,
         number: usize,
@@ -87,28 +91,30 @@ impl Partitions {
         }
     }
 
-    /// How many there are.
+    /// Number of partitions.
     pub fn number(&self) -> usize {
         self.number
     }
 
-    /// Bytes of one.
+    /// Bytes of one partition.
     fn bytes(&self) -> usize {
         self.count * self.datatype.size()
     }
 
-    /// Bytes of all.
+    /// Bytes of all partitions.
     fn total(&self) -> usize {
         self.number * self.bytes()
     }
 
-    /// A range of elements.
+    /// Makes the buffer of a range of elements.
     ///
     /// # Safety
-    /// The program has lent the memory, and nobody else gets this part of it.
+    /// The operation is active, so that the program lends the memory, and no other buffer of this
+    /// part is in use.
     unsafe fn elements(&self, range: Range<usize>) -> Buffer {
         let start = (range.start as isize).wrapping_mul(self.datatype.extent());
-        // SAFETY: the caller's promise, and that to `new`.
+        // SAFETY: the caller of `new` keeps the memory valid while the operation is active, which
+        // the caller of this function ensures.
         unsafe {
             Buffer::typed(
                 self.base.wrapping_offset(start),
@@ -118,7 +124,7 @@ impl Partitions {
         }
     }
 
-    /// The error for a partition that there is not.
+    /// Checks the number of a partition.
     fn check(&self, partition: i64) -> Result<usize> {
         match usize::try_from(partition) {
             Ok(partition) if partition < self.number => Ok(partition),
@@ -130,36 +136,37 @@ impl Partitions {
 #[cold]
 fn no_partition(partition: i64, number: usize) -> Error {
     let range = match number {
-        0 => "the request has none".to_string(),
+        0 => "the request has no partitions".to_string(),
         _ => format!("it must be from 0 to {}", number - 1),
     };
     Error::new(
         Class::Arg,
-        format!("partition is {partition}; {range}, as said when the request was made"),
+        format!("partition is {partition}; {range}, as given when the request was created"),
     )
 }
 
-/// How the data comes.
+/// The layout of a partitioned message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Plan {
-    /// Bytes of all of it.
+    /// Bytes of all groups.
     total: usize,
-    /// Bytes of each group but perhaps the last.
+    /// Bytes of each group except the last.
     group: usize,
-    /// How many groups.
+    /// Number of groups.
     groups: usize,
-    /// The tag of the first.
+    /// Number of the first group, from which its tag derives.
     base: u32,
 }
 
 impl Plan {
-    /// The bytes of a group.
+    /// Returns the bytes of a group.
     fn range(&self, group: usize) -> Range<usize> {
         let start = (group * self.group).min(self.total);
         start..(start + self.group).min(self.total)
     }
 
-    /// The groups that a range of bytes lies in. Of bytes behind all data: all of them.
+    /// Returns the groups that a range of bytes overlaps; all groups if the range is behind the
+    /// data.
     fn groups_of(&self, bytes: Range<usize>) -> Range<usize> {
         if self.total == 0 || bytes.start >= self.total {
             return 0..self.groups;
@@ -170,16 +177,16 @@ impl Plan {
         }
     }
 
-    /// The tag of a group: none that a program can give, nor the wildcard.
+    /// Returns the tag of a group, which is never a tag of the program or the wildcard.
     fn tag(&self, group: usize) -> i32 {
         let number = (u64::from(self.base) + group as u64) % TAGS;
         i32::MIN + number as i32
     }
 
-    fn to_words(self) -> Words {
+    fn to_words(self) -> Announcement {
         let number = |number: usize| number as u64;
         Box::new([
-            FORM,
+            FORMAT,
             number(self.total),
             number(self.group),
             number(self.groups),
@@ -188,8 +195,8 @@ impl Plan {
         ])
     }
 
-    /// From an announcement; none if it is not one.
-    fn from_words(words: &[u64; WORDS]) -> Option<Plan> {
+    /// Parses an announcement. Returns `None` if it is malformed.
+    fn from_words(words: &[u64; ANNOUNCEMENT_WORDS]) -> Option<Plan> {
         let number = |at: usize| usize::try_from(words[at]).ok();
         let plan = Plan {
             total: number(1)?,
@@ -201,14 +208,14 @@ impl Plan {
             0 => plan.groups <= 1,
             total => plan.group > 0 && total.div_ceil(plan.group) == plan.groups,
         };
-        (words[0] == FORM && fits && plan.groups <= MOST_GROUPS).then_some(plan)
+        (words[0] == FORMAT && fits && plan.groups <= MOST_GROUPS).then_some(plan)
     }
 }
 
-/// Tags of groups.
+/// Number of tags of groups.
 const TAGS: u64 = i32::MAX as u64;
 
-/// The VCI of a group: neighbours share one.
+/// Returns the VCI of a group. Neighbours share a VCI.
 fn vci_of(vcis: &[VciId], group: usize, groups: usize) -> VciId {
     vcis[group * vcis.len() / groups.max(1)]
 }
@@ -218,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plans_say_which_groups_a_partition_lies_in() {
+    fn plans_map_partitions_to_groups() {
         let plan = Plan {
             total: 100,
             group: 30,
@@ -241,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_announcement_is_refused() {
+    fn malformed_announcements_are_refused() {
         let words = Plan {
             total: 64,
             group: 16,

@@ -1,25 +1,28 @@
-//! How many of the first groups of a request are known to be through in its present run.
+//! The count of leading groups that are known to be complete in the current activation.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The number of groups, and above them that of the run: a thread that looks at the request without completing it
-/// (`MPI_Request_get_status`) may still be at it when another has completed that run and started the next.
+/// The count in the low half, and the activation number above: a thread that checks a request
+/// without completing it (`MPI_Request_get_status`) may continue after another thread has completed
+/// that activation and started the next.
 #[derive(Default)]
 pub(crate) struct Progress(AtomicU64);
 
-const RUN: u32 = 32;
+const ACTIVATION_SHIFT: u32 = 32;
 
 impl Progress {
-    /// A run begins. One thread does that at a time.
+    /// Begins an activation. Calls must not overlap.
     pub fn begin(&self) {
-        let run = (self.0.load(Ordering::Relaxed) >> RUN).wrapping_add(1);
-        self.0.store(run << RUN, Ordering::Relaxed);
+        let activation = (self.0.load(Ordering::Relaxed) >> ACTIVATION_SHIFT).wrapping_add(1);
+        self.0
+            .store(activation << ACTIVATION_SHIFT, Ordering::Relaxed);
     }
 
-    /// Asks of each group that is not known to be through whether it is, up to the first that isn't. Returns whether all
-    /// are.
-    pub fn go_on(&self, groups: usize, mut is_through: impl FnMut(usize) -> bool) -> bool {
-        // Acquire, and Release below: what another thread has found through is so for this one, too.
+    /// Calls `is_through` for groups that are not known to be complete, up to the first that is
+    /// not. Returns whether all groups are complete.
+    pub fn advance(&self, groups: usize, mut is_through: impl FnMut(usize) -> bool) -> bool {
+        // Acquire, and Release below: a group that another thread found complete is complete for
+        // this one.
         let known = self.0.load(Ordering::Acquire);
         let first = known as u32 as usize;
         let mut through = first;
@@ -28,7 +31,7 @@ impl Progress {
         }
         if through > first {
             let new = known + (through - first) as u64;
-            // If it is not as it was, another thread knows more, or this is another run.
+            // Fails if another thread has counted further or begun another activation.
             let _ = self
                 .0
                 .compare_exchange(known, new, Ordering::AcqRel, Ordering::Relaxed);
@@ -42,20 +45,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_look_at_the_run_before_says_nothing_of_this_one() {
+    fn a_late_check_of_the_previous_activation_has_no_effect() {
         let progress = Progress::default();
         progress.begin();
-        assert!(!progress.go_on(3, |group| group < 2));
-        let late = progress.go_on(3, |group| {
+        assert!(!progress.advance(3, |group| group < 2));
+        let late = progress.advance(3, |group| {
             assert_eq!(group, 2);
-            // Another thread completes the run and starts the next.
-            assert!(progress.go_on(3, |_| true));
+            // Another thread completes the activation and starts the next.
+            assert!(progress.advance(3, |_| true));
             progress.begin();
             true
         });
         assert!(late);
         let mut asked = Vec::new();
-        assert!(!progress.go_on(3, |group| {
+        assert!(!progress.advance(3, |group| {
             asked.push(group);
             false
         }));

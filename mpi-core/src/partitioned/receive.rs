@@ -1,4 +1,4 @@
-//! The receiving side.
+//! Partitioned receives.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
@@ -15,21 +15,21 @@ use parking_lot::Mutex;
 
 use crate::partitioned::progress::Progress;
 use crate::partitioned::send::active;
-use crate::partitioned::waiting::{Unannounced, wait_among};
-use crate::partitioned::{Holder, Partitions, Plan, WORDS, Words, vci_of};
+use crate::partitioned::unannounced::{Unannounced, wait_among};
+use crate::partitioned::{ANNOUNCEMENT_WORDS, Announcement, Holder, Partitions, Plan, vci_of};
 
-/// Nothing is under way.
+/// The receive is inactive.
 const IDLE: u8 = 0;
-/// It is being started.
+/// The receive is being started.
 const STARTING: u8 = 1;
-/// It was started.
+/// The receive is active.
 const ACTIVE: u8 = 2;
 
-/// A group's receive is complete, and its data in place.
+/// State of a group whose data is in the receive buffer.
 const ARRIVED: u32 = u32::MAX;
-/// A thread brings it to its place.
+/// State of a group whose data a thread is unpacking.
 const PLACING: u32 = u32::MAX - 1;
-/// Its receive is still to be posted.
+/// State of a group whose receive is not posted.
 const UNPOSTED: u32 = u32::MAX - 2;
 
 /// A partitioned receive.
@@ -40,46 +40,48 @@ pub struct PartitionedReceive {
     tag: i32,
     vcis: Box<[VciId]>,
     state: AtomicU8,
-    /// Whether this run's receives are posted, or never will be.
+    /// Whether the receives of this activation are posted, or will not be.
     posted: AtomicBool,
     matching: Mutex<Matching>,
-    /// What was announced.
+    /// The announcement.
     announced: OnceLock<Announced>,
-    /// The first groups, which are known to have arrived.
-    here: Progress,
-    /// The first error of this run.
+    /// The leading groups that are known to have arrived.
+    arrived_prefix: Progress,
+    /// The first error of this activation.
     failed: Mutex<Option<Error>>,
 }
 
-/// What is known of the send.
+/// The state of the match with the send.
 enum Matching {
-    /// Nothing yet.
-    Open(Loan<Words>),
-    /// All that is to be known.
+    /// The announcement has not arrived.
+    Open(Loan<Announcement>),
+    /// The announcement has arrived.
     Found,
-    /// It can't be received from.
+    /// The send cannot be received.
     Failed(Error),
 }
 
 struct Announced {
     plan: Plan,
-    /// Whether all of the data fits; otherwise nothing is put into the buffer.
+    /// Whether all data fits the buffer; otherwise none is received.
     fits: bool,
-    /// The number of each group's receive, or one of the constants above.
+    /// The id of each group's receive, or [`ARRIVED`], [`PLACING`] or [`UNPOSTED`].
     groups: Box<[AtomicU32]>,
-    /// Where groups arrive that end within an element with gaps.
+    /// Buffer for groups that end within an element with gaps.
     staging: Option<Staging>,
 }
 
-/// Memory for all data, whose parts are lent to receives.
+/// Memory for all data, whose parts are lent to the groups' receives.
 struct Staging {
     start: *mut u8,
     len: usize,
 }
 
-// SAFETY: each part of it belongs to one group, and a group to whoever has its state.
+// SAFETY: each part belongs to one group, and is accessed only by its receive and then by the
+// thread that sets the group to PLACING.
 unsafe impl Send for Staging {}
-// SAFETY: as above.
+// SAFETY: each part belongs to one group, and is accessed only by its receive and then by the
+// thread that sets the group to PLACING.
 unsafe impl Sync for Staging {}
 
 impl Staging {
@@ -99,14 +101,14 @@ impl Staging {
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        // SAFETY: made of such a box in `new`; nothing of it is lent any more: that of an active receive is
-        // not dropped.
+        // SAFETY: `new` made the pointer from a box of this length. No receive uses the memory:
+        // `PartitionedReceive::drop` forgets the staging of an active receive.
         drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(self.start, self.len)) });
     }
 }
 
 impl PartitionedReceive {
-    /// Makes one from a rank of a communicator.
+    /// Creates a partitioned receive from a rank of a communicator.
     ///
     /// # Errors
     /// The process of that rank is lost, or there are too many requests.
@@ -118,9 +120,9 @@ impl PartitionedReceive {
         tag: i32,
     ) -> Result<Arc<PartitionedReceive>> {
         let comm: &Comm = (*holder).as_ref();
-        // The other side must not find other VCIs when it makes its half.
+        // Fixes the VCIs, so that both sides use the same ones.
         comm.begin_use()?;
-        let announcement = Loan::new(Words::default(), |buffer| {
+        let announcement = Loan::new(Announcement::default(), |buffer| {
             let (vci, purpose) = (comm.vci(), Purpose::Partitioned);
             receive_by(process, comm, vci, purpose, buffer, rank as i32, tag)
         })?;
@@ -133,7 +135,7 @@ impl PartitionedReceive {
             posted: AtomicBool::new(true),
             matching: Mutex::new(Matching::Open(announcement)),
             announced: OnceLock::new(),
-            here: Progress::default(),
+            arrived_prefix: Progress::default(),
             failed: Mutex::default(),
             holder,
         }))
@@ -143,20 +145,20 @@ impl PartitionedReceive {
         (*self.holder).as_ref()
     }
 
-    /// The communicator's owner, for errors.
+    /// Returns the communicator's owner, for errors.
     pub fn owner(&self) -> u32 {
         self.comm().owner()
     }
 
-    /// Whether nothing is under way. While another thread starts it, nothing is yet.
+    /// Whether the receive is inactive. It still is while another thread starts it.
     pub fn is_idle(&self) -> bool {
         self.state.load(Ordering::Acquire) != ACTIVE
     }
 
-    /// Starts it.
+    /// Starts the receive.
     ///
     /// # Errors
-    /// [`Class::Request`] if it is active; those of posting receives.
+    /// [`Class::Request`] if the receive is active; errors of posting the groups' receives.
     pub fn start(self: &Arc<Self>, process: &Process) -> Result<()> {
         self.state
             .compare_exchange(IDLE, STARTING, Ordering::Acquire, Ordering::Relaxed)
@@ -166,8 +168,8 @@ impl PartitionedReceive {
                 group.store(UNPOSTED, Ordering::Relaxed);
             }
         }
-        self.here.begin();
-        // Release: another thread that still looks at the run before may find it, and then finds the rest.
+        self.arrived_prefix.begin();
+        // Release: a thread that still checks the previous activation sees the reset groups.
         self.posted.store(false, Ordering::Release);
         self.state.store(ACTIVE, Ordering::Release);
         if !self.post(process)? {
@@ -176,13 +178,12 @@ impl PartitionedReceive {
         Ok(())
     }
 
-    /// Posts the receives of its groups if its send was announced and they are not posted yet. Returns whether
-    /// nothing of that is left to be done.
+    /// Posts the receives of all groups once the send is announced. Returns whether that is done.
     pub(crate) fn post(&self, process: &Process) -> Result<bool> {
         if self.posted.load(Ordering::Acquire) {
             return Ok(true);
         }
-        // Another thread is at it.
+        // The thread that holds the lock posts them.
         let Some(mut matching) = self.matching.try_lock() else {
             return Ok(false);
         };
@@ -212,14 +213,14 @@ impl PartitionedReceive {
         Ok(true)
     }
 
-    /// Takes note of what the sender has announced; why that can't be received.
-    fn note(&self, words: &[u64; WORDS], error: Option<Error>) -> Option<Error> {
+    /// Processes the announcement. Returns an error if the send cannot be received.
+    fn note(&self, words: &[u64; ANNOUNCEMENT_WORDS], error: Option<Error>) -> Option<Error> {
         if error.is_some() {
             return error;
         }
         let Some(plan) = Plan::from_words(words) else {
             let why = format!(
-                "rank {} announced a partitioned send of a form that is not known",
+                "rank {} announced a partitioned send in an unknown format; run the same Weft on all ranks",
                 self.rank
             );
             return Some(Error::new(Class::Other, why));
@@ -227,7 +228,7 @@ impl PartitionedReceive {
         let datatype = &self.data.datatype;
         let fits = plan.total <= self.data.total();
         let size = datatype.size().max(1);
-        // Elements in one piece can be received in parts.
+        // Contiguous elements can be received in parts.
         let whole = datatype.is_contiguous() || (plan.group % size == 0 && plan.total % size == 0);
         let _ = self.announced.set(Announced {
             plan,
@@ -242,7 +243,7 @@ impl PartitionedReceive {
         let Announced { plan, groups, .. } = announced;
         for (number, group) in groups.iter().enumerate() {
             if group.load(Ordering::Relaxed) != UNPOSTED {
-                continue; // what was left of an attempt that failed
+                continue; // posted by an earlier attempt that failed later
             }
             let buffer = self.place(announced, number);
             let id = receive_by(
@@ -279,15 +280,16 @@ impl PartitionedReceive {
         )
     }
 
-    /// Where a group's data goes.
+    /// Returns the buffer of a group's receive.
     fn place(&self, announced: &Announced, number: usize) -> Buffer {
-        // What does not fit is dropped, so that the sender is not left waiting.
+        // An empty buffer truncates the data, so that the sender completes.
         if !announced.fits {
             return Buffer::EMPTY;
         }
         let range = announced.plan.range(number);
         let datatype = &self.data.datatype;
-        // SAFETY: each group has a part of the memory of its own, which is lent until the receive is complete.
+        // SAFETY: the receive is active, and each group has its own part of the buffer or the
+        // staging memory.
         unsafe {
             if let Some(staging) = &announced.staging {
                 return Buffer::bytes(staging.at(&range), range.len());
@@ -301,7 +303,7 @@ impl PartitionedReceive {
         }
     }
 
-    /// Whether a group is here; brings it to its place.
+    /// Whether a group has arrived. Unpacks its data if it was staged.
     #[inline]
     fn arrived(&self, process: &Process, announced: &Announced, number: usize) -> Result<bool> {
         let group = &announced.groups[number];
@@ -310,7 +312,7 @@ impl PartitionedReceive {
             return Ok(state == ARRIVED);
         };
         let done = |id| process.request(id).is_some_and(|request| request.is_done());
-        // If another thread was faster the number may be another request's.
+        // If another thread has completed the group, the id may belong to another request.
         if !done(id)
             || group
                 .compare_exchange(state, PLACING, Ordering::AcqRel, Ordering::Relaxed)
@@ -318,8 +320,8 @@ impl PartitionedReceive {
         {
             return Ok(false);
         }
-        // Another thread may have completed the run in which the number was read, and started the next one, in which this
-        // group has got the same number again.
+        // Another thread may have completed the activation in which the id was read, and started
+        // the next one, in which this group got the same id again.
         if !done(id) {
             group.store(state, Ordering::Release);
             return Ok(false);
@@ -329,15 +331,17 @@ impl PartitionedReceive {
         match error {
             None if status.bytes as usize == range.len() => {
                 if let Some(staging) = &announced.staging {
-                    // SAFETY: the receive is complete, so this part of the memory is the library's.
+                    // SAFETY: the group is PLACING and its receive complete, so only this thread
+                    // accesses its part of the staging memory.
                     let data =
                         unsafe { std::slice::from_raw_parts(staging.at(&range), range.len()) };
                     let whole = 0..self.data.number * self.data.count;
-                    // SAFETY: only the bytes of this group are written, which nobody else has.
+                    // SAFETY: the receive is active; only the bytes of this group are written, and
+                    // only by this thread.
                     unsafe { self.data.elements(whole) }.write(range.start, data);
                 }
             }
-            // The error for too much data was raised before.
+            // The truncation of all groups was reported when they were posted.
             _ if !announced.fits && error.as_ref().is_none_or(is_truncation) => {}
             error => {
                 let mut failed = self.failed.lock();
@@ -353,18 +357,18 @@ impl PartitionedReceive {
         Error::new(
             Class::Other,
             format!(
-                "{bytes} bytes came of a partitioned send of rank {} where {} were announced",
+                "internal error: a group of the partitioned send of rank {} has {bytes} bytes, not {}",
                 self.rank,
                 range.len()
             ),
         )
     }
 
-    /// Whether a partition is here (MPI-4.1 section 4.2.2), after a look for what has come if it is not. Of an
-    /// inactive receive all are.
+    /// Whether a partition has arrived (MPI-4.1 section 4.2.2). Polls once if not. True for an
+    /// inactive receive.
     ///
     /// # Errors
-    /// [`Class::Arg`] for one that there is not.
+    /// [`Class::Arg`] for an invalid partition.
     pub fn has_arrived(&self, process: &Process, partition: i64) -> Result<bool> {
         let partition = self.data.check(partition)?;
         if self.look(process, partition)? {
@@ -398,7 +402,7 @@ impl PartitionedReceive {
             return Ok(false);
         }
         let Some(announced) = self.announced.get() else {
-            return Ok(true); // failed, which the completion tells
+            return Ok(true); // the completion reports the failure
         };
         let groups = match announced.fits {
             true => announced.plan.groups_of(self.bytes_of(partition)),
@@ -412,10 +416,10 @@ impl PartitionedReceive {
         Ok(true)
     }
 
-    /// Whether all has arrived, or nothing is under way.
+    /// Whether the receive is complete or inactive.
     ///
     /// # Errors
-    /// A request is not there.
+    /// If a request does not exist.
     pub fn is_complete(&self, process: &Process) -> Result<bool> {
         if self.is_idle() {
             return Ok(true);
@@ -427,33 +431,35 @@ impl PartitionedReceive {
             return Ok(true);
         };
         let mut result = Ok(());
-        let all_here = self.here.go_on(announced.groups.len(), |number| {
-            let arrived = self.arrived(process, announced, number);
-            arrived.unwrap_or_else(|error| {
-                result = Err(error);
-                false
-            })
-        });
+        let all_here = self
+            .arrived_prefix
+            .advance(announced.groups.len(), |number| {
+                let arrived = self.arrived(process, announced, number);
+                arrived.unwrap_or_else(|error| {
+                    result = Err(error);
+                    false
+                })
+            });
         result.map(|()| all_here)
     }
 
-    /// The VCIs that it waits on.
+    /// Adds the VCIs that the receive waits on.
     pub fn add_vcis(&self, vcis: &mut Vcis) {
         vcis.add(self.comm().vci());
         self.vcis.iter().for_each(|vci| vcis.add(*vci));
     }
 
-    /// Waits until it is complete.
+    /// Waits until the receive is complete.
     ///
     /// # Errors
-    /// Those of making progress.
+    /// Errors of making progress.
     pub fn wait(&self, process: &Process) -> Result<()> {
         wait_among(process, &self.vcis, || {
             Ok(self.is_complete(process)?.then_some(()))
         })
     }
 
-    /// The status of a complete one.
+    /// Returns the status of a complete receive.
     pub fn status(&self) -> Status {
         match self.is_idle() {
             true => Status::EMPTY,
@@ -466,11 +472,11 @@ impl PartitionedReceive {
         }
     }
 
-    /// Takes note that it is complete: it is idle then. Returns its status and error. One that is not complete, since
-    /// another thread has started it after it was found idle, stays as it is.
+    /// Makes a complete receive inactive, and returns its status and error. Has no effect on a
+    /// pending receive, which another thread may have started since the caller's check.
     ///
     /// # Errors
-    /// Those of [`PartitionedReceive::is_complete`].
+    /// Errors of [`PartitionedReceive::is_complete`].
     pub fn take(&self, process: &Process) -> Result<(Status, Option<Error>)> {
         if self.is_idle() || !self.is_complete(process)? {
             return Ok((Status::EMPTY, None));
@@ -481,11 +487,11 @@ impl PartitionedReceive {
         Ok((status, error))
     }
 
-    /// The program lets go of it. An announcement that has not come is still received, so that those of
-    /// others match what they are for.
+    /// Releases the receive. A pending announcement is still received, so that later ones match
+    /// their own receives.
     ///
     /// # Errors
-    /// [`Class::Request`] if it is active.
+    /// [`Class::Request`] if the receive is active.
     pub fn let_go(&self) -> Result<()> {
         match self.is_idle() {
             true => Ok(()),
@@ -496,7 +502,8 @@ impl PartitionedReceive {
 
 impl Drop for PartitionedReceive {
     fn drop(&mut self) {
-        // Receives of one that is dropped while it is active may still be written to.
+        // Receives of an active operation may still write the staging memory, which therefore
+        // leaks.
         if !self.is_idle()
             && let Some(announced) = self.announced.get_mut()
         {

@@ -1,4 +1,4 @@
-//! The sending side.
+//! Partitioned sends.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -12,32 +12,33 @@ use netmod::VciId;
 use parking_lot::Mutex;
 
 use crate::partitioned::progress::Progress;
-use crate::partitioned::waiting::wait_among;
+use crate::partitioned::unannounced::wait_among;
 use crate::partitioned::{
-    GROUP, GROUPS_OF_VCI, Holder, LARGE_GROUP, MOST_GROUPS, Partitions, Plan, TAGS, Words, vci_of,
+    Announcement, GROUP, GROUPS_OF_VCI, Holder, LARGE_GROUP, MOST_GROUPS, Partitions, Plan, TAGS,
+    vci_of,
 };
 
-/// Nothing is under way.
+/// The send is inactive.
 const IDLE: u8 = 0;
-/// It is being started.
+/// The send is being started.
 const STARTING: u8 = 1;
-/// It was started.
+/// The send is active.
 const ACTIVE: u8 = 2;
 
-/// Not sent yet.
+/// Outcome of a group that is not sent.
 const WAITING: u32 = u32::MAX;
-/// Sent, and its memory is not needed any more.
+/// Outcome of a group that is sent and whose memory is free.
 const SENT: u32 = u32::MAX - 1;
 
-/// A group, in a line of its own.
+/// A group, on cache lines of its own.
 #[repr(align(64))]
 struct Group {
-    /// Which of its first partitions are ready. Those after the 64th are in `more`.
+    /// Bits of the first 64 partitions that are ready; further ones are in `more`.
     ready: AtomicU64,
     more: Box<[AtomicU64]>,
-    /// Words that are not full yet.
+    /// Number of words that are not full.
     left: AtomicU32,
-    /// The number of its send, or one of the constants above.
+    /// The id of its send, or [`WAITING`] or [`SENT`].
     outcome: AtomicU32,
 }
 
@@ -47,21 +48,21 @@ pub struct PartitionedSend {
     data: Partitions,
     rank: u32,
     plan: Plan,
-    /// Partitions of each group but perhaps the last.
+    /// Number of partitions of each group except the last.
     per_group: usize,
     vcis: Box<[VciId]>,
     state: AtomicU8,
     groups: Box<[Group]>,
-    /// The first groups, which are known to have left.
-    gone: Progress,
+    /// The leading groups that are known to be sent.
+    sent_prefix: Progress,
     /// The first error of a group that could not be sent.
     failed: Mutex<Option<Error>>,
-    /// The announcement, until it has left.
-    announced: Mutex<Option<Loan<Words>>>,
+    /// The announcement, until it is sent.
+    announced: Mutex<Option<Loan<Announcement>>>,
 }
 
 impl PartitionedSend {
-    /// Makes one to a rank of a communicator, which is told so.
+    /// Creates a partitioned send to a rank of a communicator, and sends its announcement.
     ///
     /// # Errors
     /// The process of that rank is lost, or there are too many requests.
@@ -73,7 +74,7 @@ impl PartitionedSend {
         tag: i32,
     ) -> Result<Arc<PartitionedSend>> {
         let comm: &Comm = (*holder).as_ref();
-        // The other side must not find other VCIs when it makes its half.
+        // Fixes the VCIs, so that both sides use the same ones.
         comm.begin_use()?;
         let vcis: Box<[VciId]> = comm.partition_vcis().into();
         let per_group = per_group(data.number, data.bytes(), vcis.len());
@@ -102,7 +103,7 @@ impl PartitionedSend {
             vcis,
             state: AtomicU8::new(IDLE),
             groups: (0..plan.groups).map(group).collect(),
-            gone: Progress::default(),
+            sent_prefix: Progress::default(),
             failed: Mutex::default(),
             announced: Mutex::new(announced),
             data,
@@ -114,26 +115,26 @@ impl PartitionedSend {
         (*self.holder).as_ref()
     }
 
-    /// The communicator's owner, for errors.
+    /// Returns the communicator's owner, for errors.
     pub fn owner(&self) -> u32 {
         self.comm().owner()
     }
 
-    /// Whether nothing is under way. While another thread starts it, nothing is yet.
+    /// Whether the send is inactive. It still is while another thread starts it.
     pub fn is_idle(&self) -> bool {
         self.state.load(Ordering::Acquire) != ACTIVE
     }
 
-    /// Partitions of group `group`.
+    /// Number of partitions of group `group`.
     fn size_of(&self, group: usize) -> usize {
         let first = group * self.per_group;
         self.per_group.min(self.data.number - first)
     }
 
-    /// Starts it: no partition is ready.
+    /// Starts the send with no partition ready.
     ///
     /// # Errors
-    /// [`Class::Request`] if it is active.
+    /// [`Class::Request`] if the send is active.
     pub fn start(&self) -> Result<()> {
         self.state
             .compare_exchange(IDLE, STARTING, Ordering::Acquire, Ordering::Relaxed)
@@ -149,16 +150,16 @@ impl PartitionedSend {
                 .store(size.div_ceil(64) as u32, Ordering::Relaxed);
             group.outcome.store(WAITING, Ordering::Relaxed);
         }
-        self.gone.begin();
+        self.sent_prefix.begin();
         self.state.store(ACTIVE, Ordering::Release);
         Ok(())
     }
 
-    /// Partitions `first` to `last` are ready; any thread may say so (MPI-4.1 section 4.2.1).
+    /// Marks partitions `first` to `last` ready. Any thread may call it (MPI-4.1 section 4.2.1).
     ///
     /// # Errors
-    /// [`Class::Arg`] for one that there is not, or that is ready already; [`Class::Request`] if it was not
-    /// started. What was marked before the error stays so.
+    /// [`Class::Arg`] for an invalid partition or one that is ready already; [`Class::Request`] if
+    /// the send is inactive. Partitions before the erroneous one stay marked.
     #[inline]
     pub fn ready(&self, process: &Process, first: i64, last: i64) -> Result<()> {
         let first = self.data.check(first)?;
@@ -179,7 +180,7 @@ impl PartitionedSend {
             more => &group.more[more - 1],
         };
         let bit = 1u64 << (within % 64);
-        // Release: who sends sees the data. Acquire: this thread may be the one.
+        // Release: the thread that sends sees the data. Acquire: this thread may be the one.
         let before = word.fetch_or(bit, Ordering::AcqRel);
         if before & bit != 0 {
             return Err(twice(partition));
@@ -193,11 +194,12 @@ impl PartitionedSend {
         Ok(())
     }
 
-    /// Sends a group all of whose partitions are ready.
+    /// Sends a group whose partitions are all ready.
     fn send(&self, process: &Process, number: usize) {
         let first = number * self.per_group;
         let elements = first * self.data.count..(first + self.size_of(number)) * self.data.count;
-        // SAFETY: the program has marked them ready, and doesn't touch them before the send is complete.
+        // SAFETY: the program has marked the partitions ready, and does not access them until the
+        // send is complete; each group is sent once per activation.
         let buffer = unsafe { self.data.elements(elements) };
         let sent = send_by(
             process,
@@ -221,12 +223,12 @@ impl PartitionedSend {
         process.notify();
     }
 
-    /// Whether all groups have left, or nothing is under way.
+    /// Whether all groups are sent, or the send is inactive.
     pub fn is_complete(&self, process: &Process) -> bool {
         if self.is_idle() {
             return true;
         }
-        self.gone.go_on(self.groups.len(), |number| {
+        self.sent_prefix.advance(self.groups.len(), |number| {
             let group = &self.groups[number];
             let outcome = group.outcome.load(Ordering::Acquire);
             match RequestId::from_index(outcome) {
@@ -236,26 +238,27 @@ impl PartitionedSend {
         })
     }
 
-    /// The VCIs that it waits on.
+    /// Adds the VCIs that the send waits on.
     pub fn add_vcis(&self, vcis: &mut Vcis) {
         self.vcis.iter().for_each(|vci| vcis.add(*vci));
     }
 
-    /// Waits until it is complete: others must mark what is not ready.
+    /// Waits until the send is complete, for which other threads must mark the remaining
+    /// partitions.
     ///
     /// # Errors
-    /// Those of making progress.
+    /// Errors of making progress.
     pub fn wait(&self, process: &Process) -> Result<()> {
         wait_among(process, &self.vcis, || {
             Ok(self.is_complete(process).then_some(()))
         })
     }
 
-    /// Takes note that it is complete: it is idle then. Returns its error. One that is not complete, since another thread
-    /// has started it after it was found idle, stays as it is.
+    /// Makes a complete send inactive, and returns its error. Has no effect on a pending send,
+    /// which another thread may have started since the caller's check.
     ///
     /// # Errors
-    /// A request is not there.
+    /// If a request does not exist.
     pub fn take(&self, process: &Process) -> Result<Option<Error>> {
         if self.is_idle() || !self.is_complete(process) {
             return Ok(None);
@@ -282,10 +285,10 @@ impl PartitionedSend {
         Ok(())
     }
 
-    /// The program lets go of it: an announcement that has not left yet does so by itself.
+    /// Releases the send. A pending announcement is sent without it.
     ///
     /// # Errors
-    /// [`Class::Request`] if it is active.
+    /// [`Class::Request`] if the send is active.
     pub fn let_go(&self, process: &Process) -> Result<()> {
         if !self.is_idle() {
             return Err(active());
@@ -294,15 +297,15 @@ impl PartitionedSend {
     }
 }
 
-/// How many partitions make a group.
+/// Number of partitions that make a group.
 fn per_group(number: usize, bytes: usize, vcis: usize) -> usize {
     if bytes == 0 {
-        return number.max(1); // one message says that all are ready
+        return number.max(1); // one empty message
     }
-    // Of much data groups are larger: each VCI has a few, of which one is filled while others travel.
+    // Groups grow with the data: each VCI has a few, one of which is filled while others are sent.
     let group = (number * bytes / (GROUPS_OF_VCI * vcis.max(1))).clamp(GROUP, LARGE_GROUP);
     let by_size = group / bytes;
-    // Each VCI is to have something to do, and small ones are not worth a message each.
+    // Each VCI gets some groups, but small ones are not worth a message.
     let by_vcis = number.div_ceil(vcis.max(1));
     let least = number.div_ceil(MOST_GROUPS);
     by_size.min(by_vcis).max(least).max(1)
@@ -328,9 +331,7 @@ pub(crate) fn inactive() -> Error {
 fn twice(partition: usize) -> Error {
     Error::new(
         Class::Arg,
-        format!(
-            "partition {partition} is marked ready already; once is enough after each MPI_Start"
-        ),
+        format!("partition {partition} is already marked ready; mark it once after each MPI_Start"),
     )
 }
 

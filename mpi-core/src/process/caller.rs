@@ -1,10 +1,12 @@
-//! Which function of MPI a waiting thread is in, and who called it: from its stack, for a person who looks for a hang.
+//! The MPI function that a waiting thread is in and its caller, from the thread's stack, for
+//! reports of hangs.
 
 #![deny(unsafe_code)]
 
 use std::backtrace::Backtrace;
 
-/// ` in MPI_Recv, called by main at hang.c:4`, as far as that can be told; otherwise nothing.
+/// Formats ` in MPI_Recv, called by main at hang.c:4` as far as the stack shows it; otherwise
+/// returns an empty string.
 pub fn describe() -> String {
     let stack = Backtrace::force_capture().to_string();
     match outermost(&frames(&stack)) {
@@ -14,11 +16,11 @@ pub fn describe() -> String {
     }
 }
 
-/// A function on the stack, and where in its source it is, if that is known.
+/// A function on the stack, with its source location if known.
 type Frame<'a> = (&'a str, Option<&'a str>);
 
-/// The frames of a stack as the standard library prints it, innermost first: a line ` 3: name`, and below it
-/// perhaps one `at file:line:column`. Who is inlined has no number of its own.
+/// Parses a stack as the standard library prints it, innermost frame first: a line ` 3: name`,
+/// optionally followed by one `at file:line:column`. Inlined frames have no number.
 fn frames(stack: &str) -> Vec<Frame<'_>> {
     let mut frames: Vec<Frame> = Vec::new();
     for line in stack.lines().map(str::trim) {
@@ -37,10 +39,10 @@ fn frames(stack: &str) -> Vec<Frame<'_>> {
     frames
 }
 
-/// The function of MPI that a frame belongs to. Where a short way of one goes on to its long way by a jump, the
-/// function itself has left the stack, and what it jumped to has its name: `mpi::PMPI_Wait::MPI_Wait_long`.
+/// Returns the MPI function that a frame belongs to. A fast path may tail-call its slow path, named
+/// like `mpi::PMPI_Wait::MPI_Wait_long`; the function itself is then no longer on the stack.
 fn function_of<'a>((name, _): &Frame<'a>) -> Option<&'a str> {
-    // The parameters of a generic one follow its name.
+    // The parameters of a generic function follow its name.
     let name = name.split('<').next().unwrap_or(name);
     let name = name.trim_end_matches("::").rsplit("::").next()?;
     let name = name.strip_prefix(['P', 'p']).unwrap_or(name);
@@ -51,7 +53,7 @@ fn function_of<'a>((name, _): &Frame<'a>) -> Option<&'a str> {
     is_mpi.then_some(name)
 }
 
-/// The last function of MPI on the way out, by its name in C or Fortran, and who called it.
+/// Returns the outermost MPI function, by its C or Fortran name, and its caller.
 fn outermost(frames: &[Frame]) -> Option<(String, Option<String>)> {
     let at = frames
         .iter()
@@ -59,7 +61,7 @@ fn outermost(frames: &[Frame]) -> Option<(String, Option<String>)> {
     let function = function_of(&frames[at])?;
     let caller = frames.get(at + 1).filter(|(name, _)| *name != "<unknown>");
     let caller = caller.map(|(name, place)| match place {
-        // Without the column, which says nothing in C.
+        // Drops column 0, which C compilers write.
         Some(place) => format!("{name} at {}", place.strip_suffix(":0").unwrap_or(place)),
         None => (*name).to_owned(),
     });
@@ -91,7 +93,7 @@ mod tests {
             "   0: mpi_core::wait::sleep\n   1: mpi::PMPI_Wait::MPI_Wait_long\n   2: main\n";
         let expected = ("MPI_Wait".to_owned(), Some("main".to_owned()));
         assert_eq!(outermost(&frames(stack)), Some(expected));
-        // As debug information without paths has them.
+        // Frames from debug information without paths.
         let stack = "   0: <mpi_core::process::Process>::wait\n   1: MPI_Send_long<false>\n";
         assert_eq!(
             outermost(&frames(stack)),

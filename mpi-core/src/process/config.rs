@@ -1,4 +1,4 @@
-//! What a process is made from.
+//! Configuration of a process.
 
 use std::cell::UnsafeCell;
 use std::sync::Arc;
@@ -6,63 +6,62 @@ use std::sync::Arc;
 use netmod::{Peer, SharedMemory, Transport};
 
 use super::source::Sources;
-use super::stillness::Watch;
+use super::stall::Watch;
 use crate::vci::{CriticalSections, Router};
 use crate::wait::{Clock, WaitPolicy};
 
-/// What a process is made from.
+/// Configuration of a process.
 pub struct Config {
-    /// This process.
+    /// Number of this process.
     pub me: Peer,
-    /// Transports to other processes, in the order that [`Router::route`] counts them from 1; 0 is
-    /// the way to oneself, which the process adds.
+    /// Transports to peers, in the order in which [`Router::route`] counts them from 1. Number 0 is
+    /// the loopback, which the process adds.
     pub transports: Vec<Arc<dyn Transport>>,
-    /// Finds the transport for a peer. Not asked for `me`.
+    /// Selects the transport to a peer. Never asked for `me`.
     pub router: Arc<dyn Router>,
-    /// How to wait.
+    /// Policy of waits.
     pub wait: WaitPolicy,
-    /// What tells the time to waits and loss checks. `None`: the machine's monotonic clock.
+    /// Clock of waits and loss checks. `None` is the machine's monotonic clock.
     pub clock: Option<Arc<dyn Clock>>,
-    /// Who is told how long nothing happens in waits.
+    /// Observer of waits without progress.
     pub watch: Option<Arc<dyn Watch>>,
-    /// The longest message sent eagerly, in bytes; transports may allow less. `None`: as is best for
-    /// each transport ([`netmod::Limits::eager`]).
+    /// Bytes. Longest message that is sent eagerly; transports may allow less. `None` takes the
+    /// default of each transport ([`netmod::Limits::eager`]).
     pub eager_limit: Option<usize>,
-    /// Bytes of eager messages that may lie unexpected at a receiver, per stream.
+    /// Bytes. Limit of unexpected eager messages at a receiver, per stream.
     pub window: u32,
-    /// The greatest number of VCIs.
+    /// Maximum number of VCIs.
     pub max_vcis: usize,
-    /// Whether several threads may call at once.
+    /// Whether several threads may call concurrently.
     pub threads: Threads,
-    /// What keeps them from each other, if so.
+    /// How concurrent calls exclude each other.
     pub critical: CriticalSections,
-    /// Whether VCIs keep free requests for themselves, as is best.
+    /// Whether VCIs cache free requests, which is faster.
     pub request_caches: bool,
-    /// The node of each process, as numbers of whatever kind, the same on all processes; empty if
-    /// that is unknown.
+    /// Node number of each process, arbitrary but equal on all processes. Empty if unknown.
     pub nodes: Vec<u32>,
-    /// Memory that processes of this node can have in common.
+    /// Allocator of memory shared by the processes of this node.
     pub shared_memory: Option<Arc<dyn SharedMemory>>,
-    /// What makes progress beside messages, if it needs settings.
+    /// Progress sources that need settings.
     pub sources: Sources,
 }
 
-/// How the ranks of a node are scheduled.
+/// How the operating system schedules the ranks of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scheduling {
-    /// Who yields its core gives it to another one of them, if there are more than cores.
+    /// In one group: with more ranks than cores, a yield gives the core to another rank.
     Together,
-    /// Each by itself (by sessions or control groups): a yield is no more than a poll.
+    /// Each in its own session or control group: a yield is no more than a poll.
     Apart,
 }
 
-/// Who calls.
+/// The threads that call MPI.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Threads {
-    /// Any number of threads at once (`MPI_THREAD_MULTIPLE`).
+    /// Any number of threads concurrently (`MPI_THREAD_MULTIPLE`).
     Many,
-    /// One at a time (the levels below; MPI-3.1 section 12.4.3): no locks are taken, until others are
-    /// [admitted](super::Process::admit_threads).
+    /// One thread at a time (lower thread levels; MPI-3.1 section 12.4.3): no locks are taken until
+    /// threads are [admitted](super::Process::admit_threads).
     One(OneAtATime),
 }
 
@@ -71,11 +70,12 @@ pub enum Threads {
 pub struct OneAtATime(());
 
 impl OneAtATime {
-    /// Gives the promise.
+    /// Makes the promise.
     ///
     /// # Safety
-    /// Until [`Process::admit_threads`](super::Process::admit_threads) is called, no two threads are within functions of the
-    /// process at the same time, and what one has done there happens before what the next does. (Debug builds panic if they find two.)
+    /// Until [`Process::admit_threads`](super::Process::admit_threads) is called, no two threads are
+    /// inside functions of the process at the same time, and each call happens before the next.
+    /// Debug builds panic if they detect a violation.
     pub const unsafe fn promise() -> OneAtATime {
         OneAtATime(())
     }

@@ -1,4 +1,4 @@
-//! What a debugger that has stopped the process can find in its memory.
+//! Addresses and offsets of a process that a debugger reads.
 
 #![deny(unsafe_code)]
 
@@ -7,7 +7,7 @@ use crate::places::Places;
 use crate::vci;
 
 impl Process {
-    /// Tells where its VCIs and requests are, and how they are laid out.
+    /// Adds the addresses of VCIs and requests, and the offsets of their fields.
     pub fn places(&self, places: &mut Places) {
         places.add("vcis", self.vcis.as_ptr() as usize);
         places.add("vcis.count", self.vcis.len());

@@ -1,5 +1,5 @@
-//! Processes that may have ended. A thread that cannot call the process adds them; the next call that needs to know
-//! checks them.
+//! Processes that may have ended. A thread that cannot call the process adds them; the next call
+//! that needs the result checks them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,13 +14,13 @@ pub struct Doubts {
 }
 
 impl Doubts {
-    /// Adds a peer, which the next call that needs to know checks.
+    /// Adds a peer, for the next check.
     pub fn raise(&self, peer: Peer) {
         self.peers.lock().push(peer);
         self.any.store(true, Ordering::Release);
     }
 
-    /// Returns whether there are peers to check, by one relaxed load.
+    /// Whether there are peers to check. One relaxed load.
     #[inline]
     pub(crate) fn any(&self) -> bool {
         self.any.load(Ordering::Relaxed)

@@ -1,9 +1,9 @@
-//! Memory that is lent to a receive, and given back when the receive is over.
+//! Memory that is lent to an operation, and returned when the operation is over.
 //!
-//! A receive that is posted may be written to by any message to come, and one that has matched by the transport
-//! or by its sender. So memory is given back when the receive is complete, or when it has been ended: cancelled
-//! if nothing has matched it, cut off if its data comes by messages, waited for if somebody reaches into the
-//! memory itself. What does not end leaves its memory behind.
+//! A posted receive may be written by any later message, and a matched one by the transport or by
+//! its sender. Memory is therefore returned only when the operation is complete or has been ended:
+//! cancelled if it has not matched, dropped if its data arrives by messages, waited for if a peer
+//! accesses the memory itself. An operation that never ends keeps its memory.
 
 use std::mem::ManuallyDrop;
 
@@ -13,57 +13,60 @@ use crate::pt2pt::buffer::Buffer;
 use crate::pt2pt::request::RequestId;
 use crate::vci::Ending;
 
-/// Memory of its own that stays where it is when its owner is moved.
+/// Memory at a fixed address, which does not change when its owner is moved.
 ///
 /// # Safety
-/// `bytes` gives the same memory each time, any bytes in it are a valid value, and nobody else has it.
+/// `bytes` returns the same memory each time, any bytes in it are a valid value, and no one else
+/// accesses it.
 pub unsafe trait Memory {
-    /// Where it is, and how much.
+    /// Returns address and length.
     fn bytes(&mut self) -> (*mut u8, usize);
 }
 
-// SAFETY: a box's memory doesn't move, and any bits are numbers.
+// SAFETY: moving a box does not move its memory, which the box owns alone; any bits are valid
+// integers.
 unsafe impl<const N: usize> Memory for Box<[u64; N]> {
     fn bytes(&mut self) -> (*mut u8, usize) {
         (self.as_mut_ptr().cast(), size_of::<[u64; N]>())
     }
 }
 
-// SAFETY: a vector's memory doesn't move while nothing is added to it.
+// SAFETY: moving a vector does not move its memory, which it owns alone; `Loan` does not resize it.
 unsafe impl Memory for Vec<u8> {
     fn bytes(&mut self) -> (*mut u8, usize) {
         (self.as_mut_ptr(), self.len())
     }
 }
 
-/// The library's memory, lent to a receive, or to a send.
+/// The library's memory, lent to a receive or send.
 ///
-/// It comes back by [`Loan::take`], [`Loan::wait`] or [`Loan::end`]. If it is dropped before, it stays lent for
-/// ever.
-#[must_use = "memory that nobody takes back stays lent for ever"]
+/// [`Loan::take`], [`Loan::wait`] or [`Loan::end`] return it. If the loan is dropped instead, the
+/// memory leaks.
+#[must_use = "a loan that is dropped leaks its memory"]
 pub struct Loan<M: Memory> {
     id: RequestId,
     memory: ManuallyDrop<M>,
 }
 
 impl<M: Memory> Loan<M> {
-    /// Lends memory to the receive that `post` starts. If it starts none, the memory is free.
+    /// Lends memory to the receive that `post` starts. Frees the memory if `post` fails.
     ///
     /// # Errors
-    /// Those of `post`.
+    /// Errors of `post`.
     pub fn new(mut memory: M, post: impl FnOnce(Buffer) -> Result<RequestId>) -> Result<Loan<M>> {
         let (start, len) = memory.bytes();
-        // SAFETY: any bytes may be there; nobody touches them before the operation is over, since only then does
-        // `self` give the memory back.
+        // SAFETY: `Memory` allows any bytes at a fixed address, and no one accesses them before the
+        // operation is over: only then is the memory returned.
         let id = post(unsafe { Buffer::bytes(start, len) })?;
         let memory = ManuallyDrop::new(memory);
         Ok(Loan { id, memory })
     }
 
-    /// Lends memory to the send that `start` begins; none if that was complete at once. Then the memory is freed.
+    /// Lends memory to the send that `start` begins. Frees it and returns `None` if the send is
+    /// already complete.
     ///
     /// # Errors
-    /// Those of `start`.
+    /// Errors of `start`.
     pub fn send(
         memory: M,
         start: impl FnOnce(Buffer) -> Result<Option<RequestId>>,
@@ -71,16 +74,17 @@ impl<M: Memory> Loan<M> {
         Loan::lend(memory, start).map(|lent| lent.ok())
     }
 
-    /// Lends memory to the send that `start` begins, or gives it back if that was complete at once.
+    /// Lends memory to the send that `start` begins. Returns it if the send is already complete.
     ///
     /// # Errors
-    /// Those of `start`.
+    /// Errors of `start`.
     pub fn lend(
         mut memory: M,
         start: impl FnOnce(Buffer) -> Result<Option<RequestId>>,
     ) -> Result<std::result::Result<Loan<M>, M>> {
         let (place, len) = memory.bytes();
-        // SAFETY: as in `new`; a send only reads.
+        // SAFETY: the memory is at a fixed address and is returned only when the send is over; a
+        // send only reads.
         let id = start(unsafe { Buffer::bytes(place, len) })?;
         Ok(match id {
             Some(id) => Ok(Loan {
@@ -91,7 +95,7 @@ impl<M: Memory> Loan<M> {
         })
     }
 
-    /// The operation.
+    /// Returns the operation.
     pub fn id(&self) -> RequestId {
         self.id
     }
@@ -102,10 +106,10 @@ impl<M: Memory> Loan<M> {
         request.is_none_or(|request| request.is_done())
     }
 
-    /// The memory after an operation that is complete, and its error. One that is not is ended.
+    /// Returns the memory and the error of a complete operation. Ends a pending one.
     ///
     /// # Errors
-    /// The VCI is not open, or the request is not there.
+    /// If the VCI is not open, or the request does not exist.
     pub fn take(self, process: &Process) -> Result<(M, Option<Error>)> {
         if !self.is_done(process) {
             return self.end(process).map(|memory| (memory, None));
@@ -114,10 +118,10 @@ impl<M: Memory> Loan<M> {
         Ok((ManuallyDrop::into_inner(self.memory), error))
     }
 
-    /// Waits for the operation and gives back the memory.
+    /// Waits for the operation and returns the memory.
     ///
     /// # Errors
-    /// Those of the operation, which is over then, too.
+    /// Errors of the operation, which is then over too.
     pub fn wait(self, process: &Process) -> Result<M> {
         match process.wait_for(self.id) {
             Ok(()) => {
@@ -128,11 +132,11 @@ impl<M: Memory> Loan<M> {
         }
     }
 
-    /// Ends the operation as far as that goes without waiting: gives back the memory, or the loan, which is to be
-    /// asked again after progress.
+    /// Ends the operation if that needs no wait. Returns the memory, or the loan, with which the
+    /// caller must retry after progress.
     ///
     /// # Errors
-    /// The VCI is not open.
+    /// If the VCI is not open.
     pub fn try_end(self, process: &Process) -> Result<std::result::Result<M, Loan<M>>> {
         match try_end(process, self.id)? {
             true => Ok(Ok(ManuallyDrop::into_inner(self.memory))),
@@ -140,18 +144,18 @@ impl<M: Memory> Loan<M> {
         }
     }
 
-    /// Ends the operation, whatever has become of it, and gives back the memory.
+    /// Ends the operation in any state and returns the memory.
     ///
     /// # Errors
-    /// The VCI is not open.
+    /// If the VCI is not open.
     pub fn end(self, process: &Process) -> Result<M> {
         end(process, self.id)?;
         Ok(ManuallyDrop::into_inner(self.memory))
     }
 }
 
-/// Ends an operation so that its memory is its owner's again, as far as that goes without waiting. Returns whether
-/// it is over, and the request gone; if not, it is to be asked again after progress.
+/// Ends an operation so that its memory is free, if that needs no wait. Returns whether the
+/// operation is over and its request freed; if not, the caller must retry after progress.
 pub fn try_end(process: &Process, id: RequestId) -> Result<bool> {
     let Some(request) = process.request(id) else {
         return Ok(true);
@@ -168,9 +172,9 @@ pub fn try_end(process: &Process, id: RequestId) -> Result<bool> {
     Ok(true)
 }
 
-/// Ends an operation so that its memory is its owner's again, and waits until it is.
+/// Ends an operation and waits until its memory is free.
 ///
-/// Where another process reads or writes the memory, that takes until it has taken note, or is lost.
+/// While a peer reads or writes the memory, this takes until the peer answers or fails.
 pub(crate) fn end(process: &Process, id: RequestId) -> Result<()> {
     let Some(request) = process.request(id) else {
         return Ok(());

@@ -1,4 +1,5 @@
-//! Processes that are lost: how that is noticed, noted and told.
+//! Failed processes: detection, records and announcements. A process that is considered failed is
+//! *lost*.
 
 #![deny(unsafe_code)]
 
@@ -18,17 +19,18 @@ use crate::pt2pt::letter::Letter;
 use crate::pt2pt::request::{RequestId, Role};
 use crate::vci::{Vci, VciGuard};
 
-/// Between two looks passes so many times what the first has taken, at least.
+/// Minimum ratio of the time between two checks of peers to the duration of a check.
 const CHECK_SHARE: u64 = 20;
 
 impl Process {
-    /// Takes note of what a VCI has heard: of lost processes, on all VCIs, since what waits for them ends with
-    /// an error; letters go to those whom they are for.
+    /// Handles events that a VCI has queued: marks lost processes on all VCIs, so that operations
+    /// that wait for them fail, and hands letters to their sources.
     #[cold]
     pub(super) fn handle_news(&self, mut state: VciGuard<'_>) {
         let vci = state.engine.vci;
         let (news, letters) = state.take_news();
-        // With the lock, which who ends a connection takes: so long these numbers are not given to others.
+        // Under the VCI's lock, which ending a connection takes too, so that the numbers are not
+        // reused yet.
         let news: Vec<_> = news
             .into_iter()
             .map(|(peer, why)| (peer, why, self.foreign.connection_of(peer)))
@@ -44,10 +46,11 @@ impl Process {
         }
     }
 
-    /// Takes note of the loss of a process, which has its number from a connection if it is of another job.
+    /// Records the loss of a process. For another job's process, `connection` is the one that its
+    /// number belongs to.
     pub(super) fn note_loss(&self, peer: Peer, why: &str, connection: Option<ContextId>) {
-        // Another thread may have parted from it and ended the connection meanwhile. Then whoever has the number next is
-        // not the one that is lost.
+        // Another thread may have ended the connection meanwhile; the number then belongs to no one
+        // or to another process.
         let _no_end = self.foreign.is_foreign(peer).then(|| self.opening.lock());
         if self.foreign.connection_of(peer) != connection {
             return;
@@ -74,8 +77,8 @@ impl Process {
         }
     }
 
-    /// Takes note of lost processes and revoked communicators on a VCI that the calling thread has for itself, so that others
-    /// could not.
+    /// Applies losses and revocations to a VCI that the calling thread uses exclusively, which
+    /// other threads skipped.
     #[cold]
     pub(super) fn handle_losses_on(&self, vci: VciId) -> Result<()> {
         let spares = self.judge().is_some();
@@ -98,7 +101,8 @@ impl Process {
         self.losses.store(all as u32, Ordering::Release);
     }
 
-    /// A communicator was revoked: ends the program's messages there, as far as they go without harm.
+    /// Ends the program's messages on a revoked communicator, except those whose memory a peer
+    /// accesses.
     pub(crate) fn end_messages(&self, context: ContextId, error: &Error) {
         {
             let lost = self.lost.lock();
@@ -113,26 +117,26 @@ impl Process {
         self.wakeup.notify();
     }
 
-    /// How many processes have been found lost, and communicators revoked.
+    /// Number of lost processes and revoked communicators.
     #[inline]
     pub fn losses(&self) -> u32 {
         self.losses.load(Ordering::Acquire)
     }
 
-    /// Forgets losses of processes whose numbers others may get.
+    /// Removes the losses of processes whose numbers will be reused.
     pub(super) fn forget_losses(&self, of: std::ops::Range<Peer>) {
         let mut lost = self.lost.lock();
         lost.retain(|(peer, _)| !of.contains(peer));
         self.count_losses(&lost);
     }
 
-    /// Whether a process was found lost.
+    /// Whether a process is lost.
     pub fn is_lost(&self, peer: Peer) -> bool {
         self.loss_among(|lost| lost == peer).is_some()
     }
 
-    /// The first lost process of the own job and why, if there is one. (What has members of other jobs asks
-    /// for theirs.)
+    /// Returns the error of the first lost process of the own job, if any. Objects with members of
+    /// other jobs check those themselves.
     pub fn first_loss(&self) -> Option<Error> {
         if self.losses.load(Ordering::Acquire) == 0 {
             return None;
@@ -144,21 +148,21 @@ impl Process {
         own.map(|(peer, why)| lost_peer(*peer, why))
     }
 
-    /// The lost processes that are `wanted`, in the order in which they were found so.
+    /// Returns the lost processes that `wanted` selects, in the order of their detection.
     pub fn lost_among(&self, wanted: impl Fn(Peer) -> bool) -> Vec<Peer> {
         let lost = self.lost.lock();
         let lost = lost.iter().map(|(peer, _)| *peer);
         lost.filter(|peer| wanted(*peer)).collect()
     }
 
-    /// Takes note of the loss of a process that others have found lost.
+    /// Records the loss of a process that peers have reported.
     pub fn learn_of_loss(&self, peer: Peer, why: &str) {
         if !self.is_lost(peer) {
             self.note_loss(peer, why, self.foreign.connection_of(peer));
         }
     }
 
-    /// The loss of a process that `is_member`.
+    /// Returns the error of a lost process that `is_member` selects.
     pub fn loss_among(&self, is_member: impl Fn(Peer) -> bool) -> Option<Error> {
         if self.losses.load(Ordering::Acquire) == 0 {
             return None;
@@ -168,7 +172,7 @@ impl Process {
         found.map(|(peer, why)| lost_peer(*peer, why))
     }
 
-    /// An error if what `from` names can't come any more, or perhaps can't.
+    /// Fails if the loss of a process means that no message from `from` may arrive any more.
     pub(super) fn check_not_lost(&self, from: &Source) -> Result<()> {
         if from.peer == NOBODY {
             self.probed.store(from.owner, Ordering::Relaxed);
@@ -192,13 +196,15 @@ impl Process {
         }
     }
 
-    /// What knows for whom a loss matters among receives from any source, if there is somebody.
+    /// Returns the source that decides which losses affect receives from any source, if there is
+    /// one.
     fn judge(&self) -> Option<&dyn ProgressSource> {
         self.sources.iter().find(|source| source.is_judge())
     }
 
-    /// An error of class [`Class::ProcFailedPending`] if a request is a receive from any source, nothing has come for
-    /// it, and a member is lost whose loss the program has not acknowledged. It stays posted.
+    /// Returns the error that interrupts the wait for a receive from any source, of class
+    /// [`Class::ProcFailedPending`]. The receive is not matched, and a member is lost whose loss
+    /// the program has not acknowledged. It stays posted.
     #[cold]
     pub fn interruption(&self, id: RequestId) -> Option<Error> {
         let request = self.requests.get(id)?;
@@ -214,14 +220,14 @@ impl Process {
         let loss = self.judge()?.loss_for_any(self, owner)?;
         let error = loss.of_class(Class::ProcFailedPending).reworded(|loss| {
             format!(
-                "{loss}, which the message may have been to come from; the receive waits on: acknowledge the loss \
-                 (MPIX_Comm_ack_failed) and wait again, or cancel it"
+                "{loss}, which may have been the sender of the message; the receive stays posted: acknowledge \
+                 the loss (MPIX_Comm_ack_failed) and wait again, or cancel it"
             )
         });
         Some(error.on(owner))
     }
 
-    /// As [`Process::interruption`], where most often nothing is lost.
+    /// Fails with [`Process::interruption`]. Fast if no process is lost.
     #[inline]
     pub fn check_interruption(&self, id: RequestId) -> Result<()> {
         match self.losses.load(Ordering::Relaxed) {
@@ -230,25 +236,25 @@ impl Process {
         }
     }
 
-    /// How often this process has looked after those that it waits for: about every 200 ms of waiting.
+    /// Number of checks of awaited peers, about one per 200 ms of waiting.
     #[inline(always)]
     pub fn checks(&self) -> u32 {
         self.checks.load(Ordering::Relaxed)
     }
 
-    /// Has those who count [`Process::checks`] look at once.
+    /// Increments [`Process::checks`], so that waits that compare it check their condition.
     pub fn count_check(&self) {
         self.checks.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Looks, if it is time for that, whether the processes that somebody here waits for still live: for those
-    /// who wait in a loop of their own.
+    /// Checks, if a check is due, whether awaited processes are alive. For waits outside of
+    /// [`Process::wait_until`].
     #[cold]
     pub fn look_after_awaited(&self) {
         self.check_peers();
     }
 
-    /// Sends a letter by a VCI.
+    /// Sends a letter from a VCI.
     pub fn send_letter(&self, vci: VciId, letter: Letter) -> Result<()> {
         let mut state = self.lock(vci)?;
         state.engine.write_letter(letter);
@@ -256,7 +262,7 @@ impl Process {
         Ok(())
     }
 
-    /// Looks, if it is time for that, whether the processes that are waited for still live.
+    /// Checks, if a check is due, whether awaited processes are alive.
     #[cold]
     pub(super) fn check_peers(&self) {
         let now = || self.clock().now().as_millis() as u64;
@@ -281,7 +287,8 @@ impl Process {
                 let mut owners = state.owners_from_any();
                 owners.extend(probed);
                 if !owners.is_empty() {
-                    // Nobody else says that one of another job has died.
+                    // Processes of other jobs are checked here, since no launcher reports their
+                    // end.
                     awaited.extend(self.foreign.members_of(&owners));
                     let judge = self.judge().into_iter();
                     awaited.extend(judge.flat_map(|judge| judge.senders_to(&owners)));
@@ -291,31 +298,32 @@ impl Process {
             }
         }
         self.checks.fetch_add(1, Ordering::Relaxed);
-        // It looks at all requests. Where these are a million it is to take no more than a part of the
-        // time.
+        // The check scans all requests. With a million of them it must not take more than a small
+        // share of the time.
         let end = now();
         let rest = end + CHECK_SHARE * (end - start);
         self.check_due.fetch_max(rest, Ordering::Relaxed);
     }
 
-    /// The processes that may have ended.
+    /// Returns the processes that may have ended.
     pub fn doubts(&self) -> &Arc<Doubts> {
         &self.doubts
     }
 
-    /// Returns whether a process is lost, or may be. Costs a look at two words.
+    /// Whether a process is lost, or may be. Reads two words.
     #[inline]
     pub fn may_have_losses(&self) -> bool {
         self.losses() != 0 || self.doubts.any()
     }
 
-    /// Checks the processes that may have ended, so that ended ones count as lost.
+    /// Checks the processes that may have ended, and records those that have as lost.
     #[cold]
     pub fn settle_doubts(&self) -> Result<()> {
         let Some(peers) = self.doubts.take() else {
             return Ok(());
         };
-        // A transport counts a process as lost that it finds ended twice, with a poll in between for what it has sent.
+        // A transport declares a process lost when it finds it ended twice, with a poll in between
+        // for its last messages.
         for _ in 0..2 {
             for vci in self.open_vcis() {
                 if let Some(mut state) = self.vci(vci).ok().and_then(Vci::visit) {

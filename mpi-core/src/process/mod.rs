@@ -1,4 +1,9 @@
-//! A process: the one value that everything hangs off.
+//! A process of an MPI job, the value that owns all state of the library.
+//!
+//! `config` has its parameters. Beside the value itself stand sends and receives (`operations`),
+//! `requests`, `progress`, `waiting` (the only module in which a thread waits), `loss` (failed
+//! peers), `source` (progress beside messages), `foreign` (processes of other jobs) and `report`
+//! (pending operations for a hang report).
 
 mod caller;
 mod config;
@@ -16,7 +21,7 @@ mod remote;
 mod report;
 mod requests;
 pub mod source;
-mod stillness;
+mod stall;
 pub mod threads;
 mod waiting;
 
@@ -35,8 +40,8 @@ use self::foreign::Foreign;
 pub use self::names::{Destination, Source, Vcis};
 pub use self::requests::Endings;
 use self::source::Sources;
-use self::stillness::Stillness;
-pub use self::stillness::Watch;
+use self::stall::StallDetector;
+pub use self::stall::Watch;
 use crate::error::{Class, Error, Result};
 use crate::lock::BiasedLock;
 use crate::process::notes::Notes;
@@ -49,14 +54,14 @@ pub use crate::vci::{CriticalSections, Mode, Router};
 use crate::vci::{SharedLock, Vci, VciGuard, VciSlot, VciState};
 use crate::wait::{Clock, LocalWakeup, Monotonic, WaitPolicy, Yields};
 
-/// How often a thread that waits looks whether peers still live.
+/// Interval at which waiting threads check that peers are alive.
 const CHECK_EVERY: Duration = Duration::from_millis(200);
 
-/// Asks the own process to be reached by the loopback, those of other jobs as they are connected, all others
-/// as the given router says.
+/// Routes messages to the own process over the loopback, to processes of other jobs over their
+/// connections, and all others by `others`.
 struct SelfFirst {
     me: Peer,
-    /// Transports of the own job, the loopback included.
+    /// Number of transports within the own job, including the loopback.
     own: usize,
     foreign: Arc<Foreign>,
     others: Arc<dyn Router>,
@@ -86,7 +91,7 @@ impl Router for SelfFirst {
 pub struct Process {
     me: Peer,
     vcis: Arc<VciSlots>,
-    /// The same for sends that leave at once; empty where these would have to take the common lock.
+    /// The VCIs that the fast paths may use; empty with a lock shared by all VCIs.
     fast_vcis: Arc<VciSlots>,
     open: AtomicUsize,
     requests: Arc<RequestTable>,
@@ -94,76 +99,78 @@ pub struct Process {
     router: Arc<dyn Router>,
     foreign: Arc<Foreign>,
     wait: WaitPolicy,
-    /// The policy when more threads wait than have a core.
+    /// The policy while more threads wait than there are cores.
     wait_oversubscribed: WaitPolicy,
-    /// With the processes of other jobs on this node that it is connected with, there are more than cores.
+    /// Whether the node's ranks and the connected processes of other jobs exceed the cores.
     crowded: AtomicBool,
-    /// Whether yields pay on this machine now.
+    /// Whether yields currently pay on this machine.
     yields: Yields,
-    /// The last sleep was a very short one: more is about to come.
+    /// The last sleep was very short, so that more messages are about to arrive.
     woken_early: AtomicBool,
-    /// Tests and probes that found nothing, counted apart by threads.
+    /// Counts of fruitless tests and probes, distributed over the threads.
     fruitless_tests: Box<[CachePadded<AtomicU32>; 16]>,
-    /// Threads that have been waiting for a while.
+    /// Number of threads that have been waiting for a while.
     waiters: CachePadded<AtomicU32>,
-    /// Wakes the thread that sleeps, when another thread has brought something about.
+    /// Wakes the sleeping thread when another thread has made progress.
     wakeup: Arc<CachePadded<LocalWakeup>>,
     eager_limit: Option<usize>,
     window: u32,
     threaded: Threaded,
     critical: CriticalSections,
-    /// The lock of all VCIs, if there is one.
+    /// The lock shared by all VCIs, with [`CriticalSections::Global`].
     shared_lock: Option<SharedLock>,
     opening: Mutex<()>,
-    /// Who uses which VCI.
+    /// The users of each VCI.
     users: Arc<Users>,
-    /// So many VCIs beside VCI 0 are given to communicators without hints.
+    /// Number of VCIs beside VCI 0 that communicators may get without hints.
     automatic: AtomicU32,
-    /// Counts communicators that ask for VCIs.
+    /// Number of communicators that have requested VCIs.
     turn: AtomicU32,
     sources: Sources,
-    /// The node of each process; empty if that is unknown or the same for all.
+    /// The node of each process; empty if unknown or the same for all.
     nodes: Box<[u32]>,
     shared_memory: Option<Arc<dyn SharedMemory>>,
-    /// Count of the context that this process leads next.
+    /// Number of the next context that this process creates.
     next_context: AtomicU32,
-    /// Set (by a signal handler, say) to have the next waiter print what it waits for.
+    /// Set, for example by a signal handler, to make the next waiting thread print a report.
     report_wanted: AtomicBool,
-    /// Looks how long nothing happens, if somebody wants to know.
-    stillness: Option<Stillness>,
+    /// Detects stalls, if configured.
+    stall: Option<StallDetector>,
     pub(crate) notes: Notes,
-    /// What the program calls its communicators, by their contexts, for reports.
+    /// Names of communicators by context, for reports.
     context_names: Mutex<BTreeMap<u64, String>>,
-    /// Processes found lost, and why; and how many, for a quick look.
+    /// Failed processes with the reason, and their number for the fast check.
     lost: Mutex<Vec<(Peer, String)>>,
     losses: AtomicU32,
     doubts: Arc<doubts::Doubts>,
-    /// What requests call that where a message from any source was looked for in vain since the peers were looked after.
+    /// Owner of a fruitless probe for any source since the last check of peers.
     probed: AtomicU32,
-    /// The contexts of communicators that were revoked, which `losses` counts, too, and the error of what is under way there.
+    /// Contexts of revoked communicators with the error of their operations. `losses` counts these
+    /// too.
     revoked: Mutex<Vec<(ContextId, Error)>>,
-    /// When the peers are to be looked after next, in milliseconds of the clock.
+    /// Time of the next check of peers, in milliseconds of the clock.
     check_due: AtomicU64,
-    /// How often they have been.
+    /// Number of checks made.
     checks: AtomicU32,
     clock: Arc<dyn Clock>,
 }
 
 impl Process {
-    /// Makes the process and opens its VCI 0.
+    /// Creates the process and opens VCI 0.
     ///
     /// # Errors
-    /// The VCI can't be opened.
+    /// If VCI 0 cannot be opened.
     pub fn new(config: Config) -> Result<Process, OpenError> {
         Process::introduced(config, |_| Ok(Scheduling::Together))
     }
 
-    /// As [`Process::new`], where others are to learn of this process before it is used: once VCI 0 has
-    /// addresses, `introduce` is given the transports to others. It says how the ranks of the node are
-    /// scheduled, which they may find out by that.
+    /// Creates the process and publishes it to its peers before it is used.
+    ///
+    /// Once VCI 0 has addresses, calls `introduce` with the transports to peers. The callback
+    /// returns how the ranks of the node are scheduled, which the exchange of addresses reveals.
     ///
     /// # Errors
-    /// As for [`Process::new`], and those of `introduce`.
+    /// If VCI 0 cannot be opened, or `introduce` fails.
     pub fn introduced(
         config: Config,
         introduce: impl FnOnce(&[Arc<dyn Transport>]) -> Result<Scheduling, OpenError>,
@@ -221,7 +228,7 @@ impl Process {
             shared_memory: config.shared_memory,
             next_context: AtomicU32::new(ContextId::FIRST),
             report_wanted: AtomicBool::new(false),
-            stillness: config.watch.map(Stillness::new),
+            stall: config.watch.map(StallDetector::new),
             notes: Notes::default(),
             context_names: Mutex::default(),
             lost: Mutex::default(),
@@ -241,92 +248,93 @@ impl Process {
         Ok(process)
     }
 
-    /// Whether a core is better left by a sleep than by a yield: see [`WaitPolicy`].
+    /// Whether an idle thread should sleep instead of yield: see [`WaitPolicy`].
     pub fn sleeps_rather(&self) -> bool {
         self.wait.yield_useless && self.is_oversubscribed()
     }
 
-    /// This process's number.
+    /// Returns this process's number.
     pub fn me(&self) -> Peer {
         self.me
     }
 
-    /// A context that nobody else has: this process leads its use. (0 and 1 are never given.)
+    /// Creates a context that no other communicator has. The contexts 0 and 1 are never returned.
     pub fn new_context(&self) -> ContextId {
         self.new_contexts(1)
     }
 
-    /// Leads `number` contexts that follow one another, and returns the first ([`ContextId::plus`]).
+    /// Creates `number` consecutive contexts and returns the first ([`ContextId::plus`]).
     pub fn new_contexts(&self, number: u32) -> ContextId {
         let begin = |next| ContextId::begin_block(next, number);
         let take = |next| Some(begin(next) + number);
         let (Ok(next) | Err(next)) =
             self.next_context
                 .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
-        // Among connected jobs, numbers of processes say nothing.
+        // Between connected jobs process numbers are ambiguous, so that the process's mark takes
+        // their place.
         let leader = self.foreign.mark_in_use().unwrap_or(self.me);
         ContextId::new(leader, begin(next))
     }
 
-    /// The processes of other jobs.
+    /// Returns the connections with other jobs.
     pub fn foreign(&self) -> &Arc<Foreign> {
         &self.foreign
     }
 
-    /// The transports within the own job, the way to oneself first.
+    /// Returns the transports within the own job, the loopback first.
     pub fn transports(&self) -> &[Arc<dyn Transport>] {
         &self.transports
     }
 
-    /// The node of a process; none where that is unknown or all share one.
+    /// Returns the node of a process. `None` if unknown, or if all processes share one.
     pub fn node_of(&self, peer: Peer) -> Option<u32> {
         self.nodes.get(peer as usize).copied()
     }
 
-    /// The nodes of all processes; empty where that is unknown or all share one.
+    /// Returns the nodes of all processes. Empty if unknown, or if all processes share one.
     pub fn nodes(&self) -> &[u32] {
         &self.nodes
     }
 
-    /// Memory that processes of this node can have in common.
+    /// Returns the allocator of memory shared by the processes of this node.
     pub fn shared_memory(&self) -> Option<&Arc<dyn SharedMemory>> {
         self.shared_memory.as_ref()
     }
 
-    /// What tells the time to waits and loss checks.
+    /// Returns the clock of waits and loss checks.
     pub fn clock(&self) -> &dyn Clock {
         &*self.clock
     }
 
-    /// Whether several threads may call at once.
+    /// Whether several threads may call concurrently.
     #[inline(always)]
     pub fn is_threaded(&self) -> bool {
         self.threaded.get()
     }
 
-    /// Lets several threads call at once from now on, for good, and has the locks of all VCIs taken. VCIs are not spread over
-    /// communicators by that ([`Process::spread_over`]).
+    /// Lets several threads call concurrently from now on, for good; the locks of all VCIs are taken.
+    /// Does not spread VCIs over communicators ([`Process::spread_over`]).
     ///
     /// # Safety
-    /// Unless it is threaded already: no other call on the process is under way, in any thread, not even of
-    /// [`Process::is_threaded`], and this one happens before those that are going to overlap.
+    /// Unless the process is threaded already: no other call on it is under way in any thread, not
+    /// even of [`Process::is_threaded`], and this call happens before those that will overlap.
     pub unsafe fn admit_threads(&self) {
         if self.is_threaded() {
             return;
         }
-        // SAFETY: the caller's contract.
+        // SAFETY: no other call on the process is under way (# Safety), so nothing reads the flag.
         unsafe { self.threaded.set() };
         let open = self.vcis.iter().filter_map(VciSlot::get);
         open.for_each(Vci::start_locking);
     }
 
-    /// The greatest number of VCIs.
+    /// Returns the maximum number of VCIs.
     pub fn pool(&self) -> usize {
         self.vcis.len()
     }
 
-    /// From now on communicators get VCIs without hints, so many beside VCI 0 at most, because several threads
-    /// may call at once. Without threads nothing changes.
+    /// Lets communicators get up to `vcis` VCIs beside VCI 0 without hints, because several threads
+    /// may call concurrently. Has no effect without threads.
     pub fn spread_over(&self, vcis: usize) {
         let beside = vcis.min(self.pool() - 1);
         if self.is_threaded() {
@@ -334,34 +342,34 @@ impl Process {
         }
     }
 
-    /// How many VCIs beside VCI 0 communicators get without hints.
+    /// Returns the number of VCIs beside VCI 0 that communicators may get without hints.
     pub fn automatic_vcis(&self) -> u32 {
         self.automatic.load(Ordering::Relaxed)
     }
 
-    /// Opens a VCI for communicators without hints. False if this process can't have it.
+    /// Opens a VCI for communicators without hints. Returns false if the VCI is not available.
     pub fn reserve_vci(&self, vci: VciId) -> bool {
         u32::from(vci) <= self.automatic_vcis()
             && self.open_vci(vci).is_ok()
             && self.users.reserve(vci)
     }
 
-    /// Who uses which VCI.
+    /// Returns the users of each VCI.
     pub fn users(&self) -> &Arc<Users> {
         &self.users
     }
 
-    /// What keeps threads from each other.
+    /// Returns how threads exclude each other.
     pub fn critical_sections(&self) -> CriticalSections {
         self.critical
     }
 
-    /// A number that is another one each time, by which what uses VCIs takes turns.
+    /// Returns a sequence number by which communicators take VCIs in turn.
     pub fn next_turn(&self) -> u64 {
         u64::from(self.turn.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Notes the address of a peer's VCI in the named transport.
+    /// Records the address of a peer's VCI in the named transport.
     pub fn learn(&self, peer: Peer, vci: VciId, transport: &str, address: &[u8]) {
         self.router.learn(peer, vci, transport, address);
     }
@@ -384,8 +392,8 @@ impl Process {
                 self.eager_limit,
                 self.window,
             )?;
-            for (way, transport) in self.foreign.transports() {
-                state.add_route(self.transports.len() + way, &transport, self.eager_limit)?;
+            for (route, transport) in self.foreign.transports() {
+                state.add_route(self.transports.len() + route, &transport, self.eager_limit)?;
             }
             slot.fill(Vci::new(
                 state,
@@ -410,18 +418,18 @@ impl Process {
         Ok(self.vci(vci)?.lock())
     }
 
-    /// The state of a VCI.
+    /// Locks the state of a VCI.
     pub(crate) fn lock_vci(&self, vci: VciId) -> Result<VciGuard<'_>> {
         self.lock(vci)
     }
 
-    /// As [`Process::lock_vci`]; none if another thread has it.
+    /// Locks the state of a VCI. Returns `None` if another thread holds it.
     #[cfg(test)]
     pub(crate) fn try_lock_vci(&self, vci: VciId) -> Result<Option<VciGuard<'_>>> {
         Ok(self.vci(vci)?.try_lock())
     }
 
-    /// Whether the way to another process is through the memory of this node.
+    /// Whether messages to `peer` go through memory of this node.
     pub fn is_local(&self, peer: Peer) -> bool {
         let transport = self.router.route(peer).map(|route| self.transport(route));
         transport.is_ok_and(|one| one.is_some_and(|one| one.shared_memory().is_some()))
@@ -430,11 +438,11 @@ impl Process {
     fn transport(&self, route: usize) -> Option<Arc<dyn Transport>> {
         match route.checked_sub(self.transports.len()) {
             None => self.transports.get(route).cloned(),
-            Some(way) => self.foreign.transport(way),
+            Some(route) => self.foreign.transport(route),
         }
     }
 
-    /// Whether what was sent to a process of another job by this route has left.
+    /// Whether all messages on a route to another job have left.
     pub fn has_drained(&self, route: usize) -> Result<bool> {
         let mut drained = true;
         for vci in self.open_vcis() {
@@ -445,7 +453,7 @@ impl Process {
         Ok(drained)
     }
 
-    /// The one transport to all these processes, if there is one.
+    /// Returns the transport that reaches all of `peers`, if there is one.
     pub fn common_transport(
         &self,
         mut peers: impl Iterator<Item = Peer>,
@@ -455,19 +463,19 @@ impl Process {
         peers.all(same).then(|| self.transport(first)).flatten()
     }
 
-    /// Ends what threads have VCIs for themselves for: from now on one thread calls alone.
+    /// Ends the exclusive use of VCIs, because from now on one thread calls alone.
     pub fn end_lockless(&self) {
         for slot in self.vcis.iter().filter_map(VciSlot::get) {
             slot.set_exclusive(false);
         }
     }
 
-    /// Whether one thread has a VCI for itself, so that nobody takes its lock.
+    /// Whether one thread uses a VCI exclusively, without its lock.
     pub fn is_lockless(&self, vci: VciId) -> bool {
         self.vci(vci).is_ok_and(Vci::is_exclusive)
     }
 
-    /// The VCIs that are open.
+    /// Returns the open VCIs.
     pub fn open_vcis(&self) -> impl Iterator<Item = VciId> {
         let open = 0..self.open.load(Ordering::Acquire);
         open.filter(|vci| self.vcis[*vci].get().is_some())
@@ -477,5 +485,8 @@ impl Process {
 
 #[cold]
 fn not_open(vci: VciId) -> Error {
-    Error::new(Class::Intern, format!("VCI {vci} is not open"))
+    Error::new(
+        Class::Intern,
+        format!("internal error: VCI {vci} is not open"),
+    )
 }

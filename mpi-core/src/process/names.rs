@@ -1,4 +1,4 @@
-//! What operations are given: where messages go, which are accepted, which VCIs are polled.
+//! Arguments of operations: destinations, sources and sets of VCIs.
 
 #![deny(unsafe_code)]
 
@@ -6,12 +6,12 @@ use netmod::{Peer, VciId};
 
 use crate::pt2pt::wire::Key;
 
-/// Where a message goes and how it is matched there.
+/// The destination of a message and its match key there.
 #[derive(Clone, Copy, Debug)]
 pub struct Destination {
     /// The receiving process.
     pub peer: Peer,
-    /// Its VCI.
+    /// The receiving VCI.
     pub vci: VciId,
     /// The communication context.
     pub context: u64,
@@ -19,11 +19,11 @@ pub struct Destination {
     pub rank: i32,
     /// The tag.
     pub tag: i32,
-    /// Given back by the request, for the caller's use.
+    /// Reported by the request, for the caller's use.
     pub owner: u32,
 }
 
-/// Which messages a receive or probe accepts.
+/// The messages that a receive or probe accepts.
 #[derive(Clone, Copy, Debug)]
 pub struct Source {
     /// The communication context.
@@ -32,9 +32,10 @@ pub struct Source {
     pub rank: i32,
     /// The tag or [`crate::ANY_TAG`].
     pub tag: i32,
-    /// Given back by the request, for the caller's use.
+    /// Reported by the request, for the caller's use.
     pub owner: u32,
-    /// The sending process, so that its loss is known to matter; [`NOBODY`](crate::pt2pt::NOBODY) if any may send.
+    /// The sending process, whose failure ends the operation; [`NOBODY`](crate::pt2pt::NOBODY) for
+    /// any source.
     pub peer: Peer,
 }
 
@@ -48,8 +49,8 @@ impl Source {
     }
 }
 
-/// Some VCIs, each once: as many as are worth polling in turn. What happens on others the rounds
-/// over all VCIs take in.
+/// A small set of VCIs to poll in turn. Events on VCIs that do not fit are found by the rounds over
+/// all VCIs.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Vcis {
     list: [VciId; 8],
@@ -57,7 +58,7 @@ pub struct Vcis {
 }
 
 impl Vcis {
-    /// Adds one, if there is room.
+    /// Adds a VCI, if the set is not full.
     pub fn add(&mut self, vci: VciId) {
         if self.len < self.list.len() && !self.list[..self.len].contains(&vci) {
             self.list[self.len] = vci;
@@ -65,7 +66,7 @@ impl Vcis {
         }
     }
 
-    /// Those that were added; VCI 0 if none was.
+    /// Returns the VCIs; VCI 0 if the set is empty.
     pub(super) fn get(&self) -> &[VciId] {
         &self.list[..self.len.max(1)]
     }

@@ -1,4 +1,4 @@
-//! What threads wait for that no pending operation shows, for reports.
+//! Reasons of waits that no pending operation shows, for reports.
 
 #![deny(unsafe_code)]
 
@@ -9,59 +9,59 @@ use parking_lot::Mutex;
 
 use super::Process;
 
-/// What is waited for.
+/// The event that a thread waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Awaited {
-    /// The lock of a rank's memory.
+    /// The lock of a rank's window memory.
     Lock {
-        /// Whose memory.
+        /// Rank that owns the memory.
         target: u32,
-        /// Nobody else may have it.
+        /// Whether the lock is exclusive.
         exclusive: bool,
     },
-    /// The lock of all.
+    /// The shared locks of all ranks.
     LockAll,
-    /// That another's accumulate on a rank's memory is over.
+    /// The end of another origin's accumulate on a rank's memory.
     Accumulate {
-        /// Whose memory.
+        /// Rank that owns the memory.
         target: u32,
     },
-    /// That a rank calls `MPI_Win_post`.
+    /// A rank's call of `MPI_Win_post`.
     Post {
-        /// Which one.
+        /// The rank.
         target: u32,
     },
-    /// That so many origins call `MPI_Win_complete`.
+    /// Calls of `MPI_Win_complete` by origins.
     Complete {
-        /// How many.
+        /// Number of origins.
         origins: u32,
     },
-    /// That the other ranks call `MPI_Win_fence`.
+    /// Calls of `MPI_Win_fence` by the other ranks.
     Fence,
-    /// That the first member of a group makes a communicator of it.
+    /// The creation of a communicator by the first member of its group.
     Creation {
-        /// The process of the first member.
+        /// Process of the first member.
         first: Peer,
     },
-    /// That the leader of the other group makes an intercommunicator with this one's.
+    /// The other group's leader, which makes an intercommunicator with this group's.
     Leader {
-        /// The process of that leader.
+        /// Process of that leader.
         leader: Peer,
     },
-    /// Others in a collective.
+    /// Other members of a collective.
     Collective(Round),
 }
 
-/// How far a collective has come, and for whom it waits.
+/// Progress of a collective, and the rank it waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Round {
-    /// Where its messages are, or would be.
+    /// The collective's context.
     pub context: u64,
-    /// The round and how many there are.
+    /// Number of the round, and of all rounds.
     pub round: (u32, u32),
-    /// A rank that it waits for, and its process.
+    /// An awaited rank and its process.
     pub rank: (u32, Peer),
-    /// How many others it waits for besides.
+    /// Number of other awaited ranks.
     pub others: u32,
 }
 
@@ -134,18 +134,18 @@ pub(crate) struct Notes(Mutex<Vec<Wait>>);
 struct Wait {
     number: u64,
     what: Awaited,
-    /// Processes that must act, and are looked after on a VCI.
+    /// The VCI on which `peers`, which must act, are checked.
     vci: VciId,
     peers: Box<[Peer]>,
 }
 
 impl Notes {
-    /// What is waited for now.
+    /// Returns all current waits.
     pub fn all(&self) -> Vec<Awaited> {
         self.0.lock().iter().map(|wait| wait.what).collect()
     }
 
-    /// The processes whose loss matters to those who wait.
+    /// Returns the processes that waits on a VCI depend on.
     pub fn awaited_on(&self, vci: VciId) -> Vec<Peer> {
         let waits = self.0.lock();
         let here = waits.iter().filter(|wait| wait.vci == vci);
@@ -163,14 +163,14 @@ impl Drop for Note<'_> {
 }
 
 impl Process {
-    /// What threads wait for now that no pending operation shows, if they have waited for long. Any thread may
-    /// ask.
+    /// Returns the long waits of all threads that no pending operation shows. Any thread may call
+    /// it.
     pub fn awaited(&self) -> Vec<Awaited> {
         self.notes.all()
     }
 
-    /// Takes note of what this thread waits for from now on. It is looked on a VCI after `peers`, if no
-    /// request says that they are waited for.
+    /// Records a wait of this thread. `peers` are checked for failure on `vci`, since no request
+    /// names them.
     #[cold]
     pub fn note(&self, what: Awaited, vci: VciId, peers: impl Iterator<Item = Peer>) -> Note<'_> {
         let mut notes = self.notes.0.lock();

@@ -11,11 +11,11 @@ use crate::pt2pt::request::{RequestId, Status};
 use crate::pt2pt::wire::Key;
 use crate::vci::{Looked, Mode, NO_LOCK, OWN_LOCK, Vci, VciSlot, VciState};
 
-/// Looks into the inbox by a receive before it waits as all do: a few microseconds.
+/// Polls of the ring by a blocking receive before it waits as other calls do: a few microseconds.
 const LOOKS: u32 = 200;
 
 impl Process {
-    /// Starts a send from `vci`. `None`: it is complete.
+    /// Starts a send from `vci`. Returns `None` if it is already complete.
     #[inline]
     pub fn isend(
         &self,
@@ -41,8 +41,8 @@ impl Process {
         )
     }
 
-    /// Sends `data` from `vci` to the same VCI of `peer` if it can leave at once. Returns whether it
-    /// has; if not, nothing was done. (`vci` may be a number that no VCI can have.)
+    /// Sends `data` from `vci` to the same VCI of `peer` if it can leave immediately. Returns
+    /// whether it was sent; if not, nothing has changed. `vci` may be a number that no VCI has.
     #[inline(always)]
     pub(crate) fn try_send(
         &self,
@@ -63,20 +63,18 @@ impl Process {
             tag,
         };
         let to = Address { peer, vci };
-        // Asked once, so that there are two straight paths rather than two questions on one.
+        // Branches on the lock mode once, so that each path is straight-line code.
         if slot.which_lock() == NO_LOCK {
-            // SAFETY: `OneAtATime` was promised for all VCIs, or as much for this one.
+            // SAFETY: the mode is `NO_LOCK`: calls of the process (`OneAtATime`) or of this VCI
+            // (`weft_lockless`) never overlap, as the program promised.
             unsafe { slot.unlocked() }.send_now(to, key, data)
         } else {
             try_send_under_lock(slot, to, key, data)
         }
     }
 
-    /// Sends `len` bytes at `data` as [`Process::try_send`] does, where no lock is taken, or one that
-    /// leans to this thread, and the peer has a mailbox.
-    ///
-    /// # Safety
-    /// They are valid for reads.
+    /// Writes an inline message of `len` bytes at `data` to the ring of `peer`. Fails if a lock is
+    /// needed that this thread does not own.
     #[inline(always)]
     pub(crate) unsafe fn try_mail(
         &self,
@@ -92,18 +90,20 @@ impl Process {
         let vci = vci as VciId;
         let to = Address { peer, vci };
         if slot.which_lock() == NO_LOCK {
-            // SAFETY: of the access as in `try_send`; of the data, the caller's contract.
+            // SAFETY: calls that use this VCI never overlap (`NO_LOCK`); `data` is valid for `len`
+            // bytes (# Safety).
             return unsafe { slot.unlocked().mail(to, key, data, len) };
         }
-        // SAFETY: who sends has no access: it would wait for itself in `try_send`, which is next if this fails.
+        // SAFETY: this thread holds no guard of the VCI: guards are dropped before a call returns
+        // and before callbacks run.
         match unsafe { slot.as_owner() } {
-            // SAFETY: the caller's contract.
+            // SAFETY: `data` is valid for `len` bytes (# Safety).
             Some(mut state) => unsafe { state.mail(to, key, data, len) },
             None => Sent::NoRoom,
         }
     }
 
-    /// Wakes the receiver of what [`Process::try_mail`] has sent.
+    /// Wakes the receiver of a message sent by [`Process::try_mail`].
     #[cold]
     pub(crate) fn wake_mailbox(&self, vci: u32, peer: Peer) {
         if let Ok(mut state) = self.lock(vci as VciId) {
@@ -111,11 +111,11 @@ impl Process {
         }
     }
 
-    /// Takes a message from the inbox of `vci` if that is what `key` asks for, where no lock is taken, or one that leans to
-    /// this thread. Returns its bytes.
+    /// Receives a message that matches `key` from the ring of `vci`, if no lock is needed or this
+    /// thread owns the lock. Returns its length.
     ///
     /// # Safety
-    /// `room` bytes at `place` are the program's receive buffer; `THREADS` says whether [there are](Process::is_threaded).
+    /// `room` bytes at `place` are valid for writes; `THREADS` equals [`Process::is_threaded`].
     #[inline(always)]
     pub(crate) unsafe fn try_take<const THREADS: bool>(
         &self,
@@ -127,11 +127,12 @@ impl Process {
         debug_assert_eq!(self.is_threaded(), THREADS);
         let slot = self.fast_vcis.get(vci as usize).and_then(VciSlot::get)?;
         let looked = if !THREADS || slot.which_lock() == NO_LOCK {
-            // SAFETY: of the access as in `try_send`, since without threads no VCI has a lock; of the place, the caller's contract.
+            // SAFETY: calls that use this VCI never overlap (`NO_LOCK`, or no threads); `place` is
+            // valid for `room` bytes (# Safety).
             unsafe { slot.unlocked().take_now::<false>(key, place, room) }
         } else {
-            // SAFETY: who receives has no access: it would wait for itself in `take_soon`, which is next if this fails.
-            // Of the place, the caller's contract.
+            // SAFETY: this thread holds no guard of the VCI: guards are dropped before a call
+            // returns and before callbacks run. `place` is valid for `room` bytes (# Safety).
             unsafe { slot.as_owner()?.take_now::<false>(key, place, room) }
         };
         match looked {
@@ -140,11 +141,11 @@ impl Process {
         }
     }
 
-    /// As [`Process::try_take`], for messages of any length, and if locks are taken; waits a little for a
-    /// message of `peer`'s if each rank has a core and nothing else is under way.
+    /// Receives a message of any length that matches `key` from the ring of `vci`. Polls for a few
+    /// microseconds for a message of `peer` if each rank has a core and no source has work.
     ///
     /// # Safety
-    /// As there.
+    /// `room` bytes at `place` are valid for writes.
     pub(crate) unsafe fn take_soon(
         &self,
         vci: u32,
@@ -155,16 +156,16 @@ impl Process {
     ) -> Option<(u64, usize)> {
         let slot = self.fast_vcis.get(vci as usize).and_then(VciSlot::get)?;
         let found = if slot.which_lock() != NO_LOCK {
-            // SAFETY: the caller's contract.
+            // SAFETY: `place` is valid for `room` bytes (# Safety).
             unsafe { take_under_lock(slot, key, place, room) }
         } else {
-            // SAFETY: as in `try_send`.
+            // SAFETY: calls that use this VCI never overlap (`NO_LOCK`).
             let mut state = unsafe { slot.unlocked() };
             let patient = peer != NOBODY && !self.is_oversubscribed() && !self.sources.have_work();
             if patient && state.is_by_inbox(peer) {
                 state.watch_inbox(LOOKS);
             }
-            // SAFETY: the caller's contract.
+            // SAFETY: `place` is valid for `room` bytes (# Safety).
             unsafe { state.take_now::<true>(key, place, room) }
         };
         match found {
@@ -178,7 +179,7 @@ impl Process {
         self.irecv_into(vci, from, || buffer)
     }
 
-    /// Starts a receive on `vci` into what `buffer` gives.
+    /// Starts a receive on `vci` into the buffer that `buffer` returns.
     #[inline(always)]
     pub(crate) fn irecv_into(
         &self,
@@ -188,12 +189,13 @@ impl Process {
     ) -> Result<RequestId> {
         let slot = self.vci(vci)?;
         if slot.which_lock() == NO_LOCK {
-            // SAFETY: as in `try_send`.
+            // SAFETY: calls that use this VCI never overlap (`NO_LOCK`).
             let mut state = unsafe { slot.unlocked() };
             return receive(&mut state, from, buffer);
         }
         if slot.which_lock() == OWN_LOCK
-            // SAFETY: who starts a receive has no access, or would wait for itself below.
+            // SAFETY: this thread holds no guard of the VCI: guards are dropped before a call
+            // returns and before callbacks run.
             && let Some(mut state) = unsafe { slot.as_owner() }
         {
             return receive(&mut state, from, buffer);
@@ -201,7 +203,7 @@ impl Process {
         receive_under_lock(slot, from, buffer)
     }
 
-    /// Starts the receive of a message that a matched probe took.
+    /// Starts the receive of a message from [`Process::improbe`].
     pub fn imrecv(&self, message: MatchedMessage, buffer: Buffer) -> Result<RequestId> {
         let mut state = self.lock(message.vci)?;
         let id = state.engine.receive_matched(message, buffer)?;
@@ -209,7 +211,7 @@ impl Process {
         Ok(id)
     }
 
-    /// Looks for a message without receiving it, after one round of progress if there is none.
+    /// Looks for a message without receiving it. Polls once if there is none.
     pub fn iprobe(&self, vci: VciId, from: &Source) -> Result<Option<Status>> {
         let key = from.key();
         let look = || -> Result<Option<Status>> {
@@ -226,7 +228,7 @@ impl Process {
         }
     }
 
-    /// As [`Process::iprobe`]; the message found is taken out of matching.
+    /// Looks for a message and removes it from matching. Polls once if there is none.
     pub fn improbe(&self, vci: VciId, from: &Source) -> Result<Option<MatchedMessage>> {
         let key = from.key();
         let take = || -> Result<Option<MatchedMessage>> {
@@ -249,7 +251,7 @@ impl Process {
     }
 }
 
-/// Starts a receive into what `buffer` gives.
+/// Starts a receive into the buffer that `buffer` returns.
 #[inline(always)]
 fn receive(
     state: &mut VciState,
@@ -265,7 +267,7 @@ fn receive(
     Ok(id)
 }
 
-/// As [`receive`], where the lock leans to no thread, or to another one.
+/// Starts a receive under the lock, which has no owner or another one.
 #[cold]
 #[inline(never)]
 fn receive_under_lock(
@@ -276,17 +278,18 @@ fn receive_under_lock(
     receive(&mut slot.lock(), from, buffer)
 }
 
-/// What [`Process::take_soon`] does where a lock is to be taken: apart, so that who needs none doesn't carry it along.
+/// Continues [`Process::take_soon`] under the VCI's own lock. Separate, so that the path without a
+/// lock stays short.
 ///
 /// # Safety
-/// As there.
+/// `room` bytes at `place` are valid for writes.
 #[inline(never)]
 unsafe fn take_under_lock(slot: &Vci, key: Key, place: *mut u8, room: usize) -> Looked {
-    // SAFETY: the caller's contract.
+    // SAFETY: `place` is valid for `room` bytes (# Safety).
     slot.under_own_lock(|state| unsafe { state.take_now::<true>(key, place, room) })
 }
 
-/// What [`Process::try_send`] does where a lock is to be taken.
+/// Continues [`Process::try_send`] under the VCI's own lock.
 #[inline(never)]
 fn try_send_under_lock(slot: &Vci, to: Address, key: Key, data: &[u8]) -> bool {
     slot.under_own_lock(|state| state.mail_now(to, key, data))

@@ -1,4 +1,4 @@
-//! Progress: rounds over one VCI, some or all.
+//! Rounds of progress over one VCI, some VCIs or all.
 
 #![deny(unsafe_code)]
 
@@ -11,12 +11,12 @@ use crate::Result;
 use crate::vci::VciGuard;
 
 impl Process {
-    /// One round of progress on a VCI, if no other thread is at it, and now and then, when there is
-    /// nothing to do, one over all VCIs. Returns whether anything happened.
+    /// Makes one round of progress on a VCI unless another thread holds it; after many fruitless
+    /// rounds, also on all other VCIs. Returns whether anything happened.
     ///
-    /// Invariant: whoever makes progress on one VCI for long enough makes progress on all. Programs
-    /// that test or probe on one communicator must carry on what they began on another (MPI-3.1
-    /// section 3.7.4).
+    /// Invariant: a thread that polls one VCI long enough progresses all VCIs. Programs that test
+    /// or probe on one communicator must also complete operations that they began on another
+    /// (MPI-3.1 section 3.7.4).
     #[inline]
     pub fn poll(&self, vci: VciId) -> Result<bool> {
         let (any, all_due) = self.poll_one(vci)?;
@@ -26,11 +26,11 @@ impl Process {
         Ok(any)
     }
 
-    /// One round of progress on a VCI and on collectives. Returns whether anything happened, and
-    /// whether it is time for a round over all VCIs.
+    /// Makes one round of progress on a VCI and on the sources. Returns whether anything happened,
+    /// and whether a round over all VCIs is due.
     #[inline]
     pub(super) fn poll_one(&self, vci: VciId) -> Result<(bool, bool)> {
-        // What others have stored is there or not whatever messages have come.
+        // Stores of other processes do not depend on messages, so that they are read first.
         if self.sources.await_stores() && self.sources.advance_by_stores(self)? {
             return Ok((true, false));
         }
@@ -60,14 +60,14 @@ impl Process {
         Ok((any, all_due))
     }
 
-    /// One round of progress on a VCI and nothing else, if no other thread is at it. Returns
-    /// whether anything happened.
+    /// Makes one round of progress on a VCI only, unless another thread holds it. Returns whether
+    /// anything happened.
     pub fn progress_on(&self, vci: VciId) -> Result<bool> {
         let state = self.vci(vci)?.try_lock();
         Ok(state.is_some_and(|state| self.progress(state)))
     }
 
-    /// One round of progress on a VCI that the caller has the lock of, and lets go of.
+    /// Makes one round of progress on a locked VCI and unlocks it.
     pub(super) fn progress(&self, mut state: VciGuard<'_>) -> bool {
         let any = state.progress();
         if any {
@@ -80,8 +80,8 @@ impl Process {
         any
     }
 
-    /// One round of progress over all open VCIs but one, passing by those that other threads are at
-    /// or have for themselves.
+    /// Makes one round of progress over all open VCIs except `but`. Skips VCIs that other threads
+    /// hold or use exclusively.
     pub(super) fn poll_others(&self, but: Option<VciId>) -> Result<bool> {
         let mut any = false;
         for number in self.open_vcis().filter(|vci| Some(*vci) != but) {
@@ -103,17 +103,17 @@ impl Process {
         Ok(any)
     }
 
-    /// Whether there is one VCI only, on which all comes about.
+    /// Whether only one VCI is open.
     pub fn has_one_vci(&self) -> bool {
         self.open.load(Ordering::Relaxed) <= 1
     }
 
-    /// One round of progress over all open VCIs.
+    /// Makes one round of progress over all open VCIs.
     pub fn poll_all(&self) -> Result<bool> {
         self.poll_others(None)
     }
 
-    /// One round of progress on each of some VCIs and, now and then, over all. Returns whether
+    /// Makes one round of progress on each of `vcis` and, sometimes, over all VCIs. Returns whether
     /// anything happened.
     pub fn poll_among(&self, vcis: &Vcis) -> Result<bool> {
         let (mut any, mut all_due) = (false, false);

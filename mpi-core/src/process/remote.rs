@@ -1,5 +1,4 @@
-//! Remote memory and arrived messages of one VCI, for crates that stand above this one: what
-//! one-sided communication asks of a VCI while it has the lock.
+//! One-sided operations and unexpected messages of one VCI, for crates above this one.
 
 use std::sync::Arc;
 
@@ -12,29 +11,26 @@ use crate::pt2pt::operations::{Access, Flight, Run};
 use crate::vci::Started;
 
 impl Process {
-    /// The name of the transport that leads from a VCI to a peer, if it has remote memory of its
-    /// own; and whether a burst of small accesses had better go by messages: where they travel
-    /// together, and the target's processor is needed anyway.
-    ///
-    /// # Errors
-    /// The VCI is not open.
+    /// Returns the name of the transport to a peer if it has RDMA. Also returns whether a burst of
+    /// small accesses is faster by messages, which travel together; the target's processor is
+    /// needed anyway.
     pub fn remote_memory(&self, vci: VciId, to: Address) -> Result<Option<(&'static str, bool)>> {
-        // Keys are those of the transports within the job.
+        // Remote keys belong to the transports within the job.
         if self.foreign().is_foreign(to.peer) {
             return Ok(None);
         }
         Ok(self.lock(vci)?.remote_memory(to))
     }
 
-    /// Begins a put, a get or atomics from a VCI; with an `owner`, for whom a request is made if it
-    /// is not complete at once.
+    /// Starts a put, a get or atomics from a VCI. With an `owner`, makes a request if the access is
+    /// not complete immediately.
     ///
     /// # Errors
     /// The target is lost, or there are too many requests.
     ///
     /// # Safety
-    /// What `access` says of its memory holds until it is complete, and the peer has exposed the
-    /// runs.
+    /// The memory of `access` meets the requirements of its fields until the access is complete,
+    /// and the peer has exposed the blocks.
     #[inline]
     pub unsafe fn start_access(
         &self,
@@ -42,19 +38,21 @@ impl Process {
         access: Access,
         owner: Option<u32>,
     ) -> Result<Started> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps the access's memory valid, and the peer has exposed the blocks
+        // (# Safety).
         unsafe { self.lock(vci)?.start_access(access, owner) }
     }
 
-    /// Puts one run from plain memory from a VCI, if there is room; by a transport of this number, or by the
-    /// one that leads there. Returns whether it was issued; if not, nothing was done, and
-    /// [`Process::start_access`] tells why.
+    /// Puts one block from plain memory, if the transport has space. Uses transport number `way`,
+    /// or the route to the peer. Returns whether the put was issued; if not, nothing has changed,
+    /// and [`Process::start_access`] returns the reason.
     ///
     /// # Errors
-    /// The VCI is not open.
+    /// If the VCI is not open.
     ///
     /// # Safety
-    /// As for [`Process::start_access`]; `local` holds the run's bytes.
+    /// `local` holds the block's bytes until the put is complete, and the peer has exposed the
+    /// block.
     #[inline]
     pub unsafe fn put_at_once(
         &self,
@@ -65,34 +63,34 @@ impl Process {
         local: *const u8,
         flight: &Arc<Flight>,
     ) -> Result<bool> {
-        // SAFETY: the caller's promise.
+        // SAFETY: `local` stays valid, and the peer has exposed the block (# Safety).
         Ok(unsafe { self.lock(vci)?.put_at_once(to, way, place, local, flight) })
     }
 
-    /// Issues more of an access that was [`Started::Partly`]. Returns whether nothing is left to
-    /// issue.
+    /// Issues more blocks of an access that was [`Started::Partly`]. Returns whether all are
+    /// issued.
     ///
     /// # Errors
-    /// The VCI is not open.
+    /// If the VCI is not open.
     #[inline]
     pub fn go_on_with_access(&self, vci: VciId, index: u32) -> Result<bool> {
         Ok(self.lock(vci)?.go_on(index))
     }
 
-    /// The rest of an access will not be issued, because of `why`.
+    /// Fails the rest of an access with `why`.
     ///
     /// # Errors
-    /// The VCI is not open.
+    /// If the VCI is not open.
     pub fn give_up_access(&self, vci: VciId, index: u32, why: LaneError) -> Result<()> {
         self.lock(vci)?.give_up(index, why);
         Ok(())
     }
 
-    /// Writes data and words over it to a peer's exposed memory ([`Lane::signal`](netmod::Lane::signal)). Returns
-    /// whether there was room.
+    /// Writes data, and then words, to a peer's exposed memory
+    /// ([`Lane::signal`](netmod::Lane::signal)). Returns whether the transport had space.
     ///
     /// # Errors
-    /// The VCI is not open, or the peer is lost.
+    /// If the VCI is not open, or the peer is lost.
     #[inline]
     pub fn signal(
         &self,
@@ -111,11 +109,11 @@ impl Process {
         }
     }
 
-    /// Asks for the completion, at the target, of what was written there from a VCI, by a transport of this
-    /// number or the one that leads there; `number` of `flight` ends with it. Returns whether there was room.
+    /// Flushes earlier writes to a target, by transport number `way` or by the route to the peer.
+    /// Operation `number` of `flight` ends with the flush. Returns whether the transport had space.
     ///
     /// # Errors
-    /// The VCI is not open.
+    /// If the VCI is not open.
     #[inline]
     pub fn start_flush(
         &self,
@@ -128,22 +126,22 @@ impl Process {
         Ok(self.lock(vci)?.start_flush(to, way, flight, number))
     }
 
-    /// Whether messages have arrived on a VCI that no receive waits for. `false` if another thread
-    /// has it, which is about to look itself.
+    /// Whether the unexpected queue of a VCI has messages. Returns false if another thread holds
+    /// the VCI, since that thread checks itself.
     ///
     /// # Errors
-    /// The VCI is not open.
+    /// If the VCI is not open.
     #[inline]
     pub fn has_unexpected(&self, vci: VciId) -> Result<bool> {
         let state = self.vci(vci)?.try_lock_once();
         Ok(state.is_some_and(|state| !state.engine.unexpected.is_empty()))
     }
 
-    /// As [`Process::improbe`], without progress, and only if no other thread has the VCI, which
-    /// is about to look itself.
+    /// Takes a message from the unexpected queue without progress. Returns `None` also if another
+    /// thread holds the VCI, since that thread checks itself.
     ///
     /// # Errors
-    /// The VCI is not open.
+    /// If the VCI is not open.
     #[inline]
     pub fn try_improbe(&self, vci: VciId, from: &Source) -> Result<Option<MatchedMessage>> {
         let Some(mut state) = self.vci(vci)?.try_lock_once() else {

@@ -1,4 +1,4 @@
-//! What a process says of itself: counters, and pending operations for a person who looks for a hang.
+//! Counters and the report of pending operations, for debugging hangs.
 
 #![deny(unsafe_code)]
 
@@ -16,12 +16,12 @@ use crate::pt2pt::request::Role;
 use crate::vci::VciGuard;
 
 impl Process {
-    /// Has the next waiting thread print [`Process::report`]. Safe in a signal handler.
+    /// Makes the next waiting thread print [`Process::report`]. Safe in a signal handler.
     pub fn want_report(&self) {
         self.report_wanted.store(true, Ordering::Relaxed);
     }
 
-    /// Prints the report, if somebody has asked for it.
+    /// Prints the report, if it was requested.
     pub fn report_if_wanted(&self) {
         if self.report_wanted.load(Ordering::Relaxed)
             && self.report_wanted.swap(false, Ordering::Relaxed)
@@ -30,7 +30,7 @@ impl Process {
         }
     }
 
-    /// Pending operations and unexpected messages, for a person who looks for a hang.
+    /// Formats the pending operations and unexpected messages, for debugging hangs.
     pub fn report(&self) -> String {
         let mut text = format!(
             "Weft: process {} is waiting{}. Pending operations:\n",
@@ -79,8 +79,7 @@ impl Process {
             .collect())
     }
 
-    /// The program has given a communicator a name, or taken it away: by an empty one, or by
-    /// freeing the communicator.
+    /// Records the name that the program gave to a communicator. An empty name removes it.
     pub fn name_context(&self, context: ContextId, name: &str) {
         let mut names = self.context_names.lock();
         if name.is_empty() {
@@ -90,12 +89,12 @@ impl Process {
         }
     }
 
-    /// The counters of an open VCI, unless one thread has it for itself.
+    /// Returns the counters of an open VCI, unless a thread uses it exclusively.
     pub fn counters(&self, vci: VciId) -> Option<Counters> {
         Some(self.vci(vci).ok()?.visit_blocking()?.counters())
     }
 
-    /// Messages sent eagerly from all VCIs over a transport, by its place in
+    /// Number of messages sent eagerly from all VCIs over a transport, by its index in
     /// [`Process::transports`].
     pub fn eager_sent(&self, transport: usize) -> u64 {
         self.open_vcis()
@@ -103,8 +102,7 @@ impl Process {
             .sum()
     }
 
-    /// The most bytes of unexpected messages that there have been on any one VCI since the last
-    /// time, or the start.
+    /// Returns the maximum of unexpected bytes on any one VCI since the last call, or the start.
     pub fn take_peak(&self) -> u64 {
         self.open_vcis()
             .filter_map(|vci| Some(self.vci(vci).ok()?.visit_blocking()?.take_peak()))

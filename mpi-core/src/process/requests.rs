@@ -1,4 +1,4 @@
-//! Requests of a process: their completion, cancellation and end.
+//! Completion, cancellation and release of requests.
 
 #![deny(unsafe_code)]
 
@@ -10,19 +10,19 @@ use crate::pt2pt::request::{Request, RequestId, Role, Status};
 use crate::vci::{Vci, VciGuard};
 
 impl Process {
-    /// The public half of a request.
+    /// Returns the public half of a request.
     #[inline(always)]
     pub fn request(&self, id: RequestId) -> Option<&Request> {
         self.requests.get(id)
     }
 
-    /// The requests that lie together with one, which has been in use, and the number of the first of them: for looking at
-    /// many.
+    /// Returns the chunk of the request table that holds `id`, and the number of its first request,
+    /// for scans over many requests.
     pub fn requests_around(&self, id: RequestId) -> Option<(u32, &[Request])> {
         self.requests.around(id)
     }
 
-    /// Starts a request that is completed by [`Process::complete`] rather than by a message.
+    /// Starts a request that [`Process::complete`] completes instead of a message.
     pub fn start_outside(&self, vci: VciId, owner: u32) -> Result<RequestId> {
         let mut state = self.lock(vci)?;
         let id = state.engine.start(owner)?;
@@ -32,7 +32,7 @@ impl Process {
         Ok(id)
     }
 
-    /// Whether a request is under way that [`Process::start_outside`] made.
+    /// Whether a request from [`Process::start_outside`] is pending.
     pub fn is_outside(&self, id: RequestId) -> Result<bool> {
         let Some(request) = self.requests.get(id) else {
             return Ok(false);
@@ -42,7 +42,7 @@ impl Process {
         Ok(record.is_some_and(|record| record.role == Role::Outside && !request.is_done()))
     }
 
-    /// Completes a request made by [`Process::start_outside`].
+    /// Completes a request from [`Process::start_outside`].
     pub fn complete(&self, id: RequestId, status: Status, error: Option<Error>) -> Result<()> {
         if let Some(request) = self.requests.get(id) {
             self.lock(request.vci())?
@@ -54,7 +54,7 @@ impl Process {
         Ok(())
     }
 
-    /// Wakes a thread that sleeps and looks without a lock for what this one has stored.
+    /// Wakes a sleeping thread whose condition this thread has stored without a lock.
     #[inline]
     pub fn notify(&self) {
         if self.is_threaded() {
@@ -62,7 +62,7 @@ impl Process {
         }
     }
 
-    /// Completes with an error an operation that can't be carried on.
+    /// Completes a pending operation with an error.
     pub fn fail(&self, id: RequestId, error: Error) -> Result<()> {
         if let Some(request) = self.requests.get(id) {
             self.lock(request.vci())?.engine.fail(id, error);
@@ -71,8 +71,8 @@ impl Process {
         Ok(())
     }
 
-    /// Asks for an operation to be cancelled (MPI-3.1 section 3.8.4). A message that has arrived already is looked
-    /// for first, so that a receive whose message was sent before, by this process too, completes.
+    /// Cancels an operation (MPI-3.1 section 3.8.4). Polls first, so that a receive whose message
+    /// has arrived completes.
     pub fn cancel(&self, id: RequestId) -> Result<()> {
         let Some(request) = self.requests.get(id) else {
             return Ok(());
@@ -83,7 +83,7 @@ impl Process {
         Ok(())
     }
 
-    /// Lets go of a request: it is freed when it completes (section 3.7.3).
+    /// Releases a request, which is freed when it completes (section 3.7.3).
     pub fn detach(&self, id: RequestId) -> Result<()> {
         let Some(request) = self.requests.get(id) else {
             return Ok(());
@@ -97,7 +97,7 @@ impl Process {
         Ok(())
     }
 
-    /// Takes the result of a completed request and frees it.
+    /// Returns the result of a completed request and frees it.
     #[inline]
     pub fn finish(&self, id: RequestId) -> Result<(Status, Option<Error>)> {
         let Some(request) = self.requests.get(id) else {
@@ -108,27 +108,29 @@ impl Process {
         Ok(result)
     }
 
-    /// As [`Process::finish`], for a request that ended without error. `None` for others, which stay.
+    /// Returns the status of a completed request and frees it. Returns `None` and keeps the request
+    /// if it failed.
     ///
-    /// For hot paths: a status alone travels in registers.
+    /// For hot paths: a status alone is returned in registers.
     #[inline(always)]
     pub fn finish_well(&self, id: RequestId) -> Option<Status> {
-        self.finish_found(id, self.requests.get(id)?)
+        self.finish_request(id, self.requests.get(id)?)
     }
 
-    /// Waits for a request, takes its status and frees it, if it ends without error. `None` for others, which stay.
+    /// Waits for a request, returns its status and frees it. Returns `None` and keeps the request
+    /// if it failed.
     ///
-    /// For hot paths, which have looked the request up.
+    /// For hot paths that have looked up the request already.
     #[inline(always)]
     pub fn wait_well(&self, id: RequestId, request: &Request) -> Result<Option<Status>> {
         if !request.is_done() {
-            self.wait_for_found(id, request)?;
+            self.wait_for_request(id, request)?;
         }
-        Ok(self.finish_found(id, request))
+        Ok(self.finish_request(id, request))
     }
 
     #[inline(always)]
-    fn finish_found(&self, id: RequestId, request: &Request) -> Option<Status> {
+    fn finish_request(&self, id: RequestId, request: &Request) -> Option<Status> {
         if request.has_failed() {
             return None;
         }
@@ -141,16 +143,17 @@ impl Process {
     fn free(&self, id: RequestId, request: &Request) -> Result<()> {
         let vci = self.vci(request.vci())?;
         if !self.is_threaded() {
-            vci.lock().engine.records.free_found(id, request);
+            vci.lock().engine.records.free_request(id, request);
         } else if let Some(mut state) = vci.try_as_owner() {
-            state.engine.records.free_found(id, request);
+            state.engine.records.free_request(id, request);
         } else {
             vci.returned.give(&self.requests, id);
         }
         Ok(())
     }
 
-    /// The VCI, if that costs no exchange. (One that a thread has for itself may have requests that others end.)
+    /// Locks the VCI if that takes no atomic exchange. An exclusive VCI may have requests that
+    /// other threads complete.
     #[inline(always)]
     fn lock_if_cheap<'a>(&self, vci: &'a Vci) -> Option<VciGuard<'a>> {
         match self.is_threaded() {
@@ -159,7 +162,7 @@ impl Process {
         }
     }
 
-    /// For requests that end one after the other.
+    /// Starts the completion of several requests.
     #[inline(always)]
     pub fn endings(&self) -> Endings<'_> {
         Endings {
@@ -168,14 +171,14 @@ impl Process {
         }
     }
 
-    /// The owners of all requests that are under way, or complete and not finished. Slow: looks at all requests.
+    /// Returns the owners of all requests that are pending, or complete and not finished. Slow:
+    /// scans all requests.
     pub fn owners(&self) -> Vec<u32> {
         self.requests.owners()
     }
 
-    /// Whether an operation that was started with this owner is not complete, as far as the calling
-    /// thread may know: a VCI that one thread has for itself is looked at if it is among `own`. Slow:
-    /// looks at all requests.
+    /// Whether an operation started with this owner is pending, as far as the calling thread may
+    /// check: exclusive VCIs are skipped unless listed in `own`. Slow: scans all requests.
     pub fn is_pending(&self, owner: u32, own: &[VciId]) -> Result<bool> {
         for number in self.open_vcis() {
             let vci = self.vci(number)?;
@@ -197,20 +200,21 @@ impl Process {
     }
 }
 
-/// Ends several requests: those of a VCI are freed with one taking of its lock, if that is cheap.
+/// Completes several requests and frees those of one VCI under one acquisition of its lock, if that
+/// is cheap.
 ///
-/// It may have a VCI until it [lets go](Endings::let_go): before anything else is done that needs one, and before long.
+/// Holds the VCI until [`Endings::let_go`], which must be called before any other use of a VCI.
 pub struct Endings<'a> {
     process: &'a Process,
     held: Option<(VciId, VciGuard<'a>)>,
 }
 
 impl Endings<'_> {
-    /// Waits for a request of a list, and frees it if it ended without error, after `result` has read it. Returns `None` for
-    /// one that failed, which stays.
+    /// Waits for a request of a list and, if it succeeded, frees it after `result` has read it.
+    /// Returns `None` and keeps the request if it failed.
     ///
     /// # Errors
-    /// [`Class::ProcFailedPending`] if the request is not complete and any process is lost.
+    /// [`Class::ProcFailedPending`] if the request is pending and any process has failed.
     #[inline(always)]
     pub fn wait_well<T>(
         &mut self,
@@ -229,14 +233,14 @@ impl Endings<'_> {
         let result = result(request);
         match &mut self.held {
             Some((vci, state)) if *vci == request.vci() => {
-                state.engine.records.free_found(id, request);
+                state.engine.records.free_request(id, request);
             }
             _ => self.free_elsewhere(id, request)?,
         }
         Ok(Some(result))
     }
 
-    /// Frees one of another VCI than the one before.
+    /// Frees a request of another VCI than the held one.
     #[inline(never)]
     fn free_elsewhere(&mut self, id: RequestId, request: &Request) -> Result<()> {
         self.let_go();
@@ -244,7 +248,7 @@ impl Endings<'_> {
         let vci = self.process.vci(number)?;
         match self.process.lock_if_cheap(vci) {
             Some(mut state) => {
-                state.engine.records.free_found(id, request);
+                state.engine.records.free_request(id, request);
                 self.held = Some((number, state));
             }
             None => vci.returned.give(&self.process.requests, id),
@@ -252,7 +256,7 @@ impl Endings<'_> {
         Ok(())
     }
 
-    /// Lets others have the VCI.
+    /// Releases the held VCI.
     #[inline(always)]
     pub fn let_go(&mut self) {
         if self.held.is_some() {

@@ -1,7 +1,7 @@
-//! What makes progress in a process beside the messages of its VCIs, and what is kept with it.
+//! Progress sources: state that makes progress with the process but is not part of its VCIs.
 //!
-//! The process knows no collectives, windows or files: their rooms register here, each in a place of
-//! its own, and say when they have something to do. A poll looks at one byte for each.
+//! The process does not know collectives, windows or files. Their modules register here, each under
+//! a number of its own, and announce whether they have work. A poll reads two bits for each.
 
 #![deny(unsafe_code)]
 
@@ -15,101 +15,104 @@ use super::Process;
 use crate::error::{Error, Result};
 use crate::pt2pt::letter::Letter;
 
-/// Something that makes progress when the process does.
+/// A source of progress beside messages.
 pub trait ProgressSource: Any + Send + Sync {
-    /// Takes in what other processes have brought about by stores. Called before messages are polled
-    /// for, while [`Work::stores`] is set. Returns whether so much happened that messages can wait.
+    /// Progresses operations that wait for stores of other processes. Called before messages are
+    /// polled while [`Work::stores`] is set. Returns whether enough happened to skip the messages.
     fn advance_by_stores(&self, _process: &Process) -> Result<bool> {
         Ok(false)
     }
 
-    /// Goes on with what is under way on any VCI. Returns whether anything happened.
+    /// Progresses operations on any VCI. Returns whether anything happened.
     fn advance(&self, _process: &Process) -> Result<bool> {
         Ok(false)
     }
 
-    /// Goes on with what is under way on one VCI, which has been polled; `moved`: that brought something.
-    /// Returns whether anything happened.
+    /// Progresses operations on one VCI after a poll of it; `moved` tells whether the poll found
+    /// anything. Returns whether anything happened.
     fn advance_on(&self, _process: &Process, _vci: VciId, _moved: bool) -> Result<bool> {
         Ok(false)
     }
 
-    /// A thread that waits on a VCI is about to sleep. Returns whether anything happened, so that it looks first.
+    /// Called before a thread that waits on a VCI sleeps. Returns whether anything happened, so
+    /// that the thread polls again.
     fn before_sleep(&self, _process: &Process, _vci: VciId) -> Result<bool> {
         Ok(false)
     }
 
-    /// Reads a letter that has come on a VCI, if it is for this one.
+    /// Reads a letter that has arrived on a VCI. Ignores letters of other sources.
     fn read_letter(&self, _process: &Process, _vci: VciId, _letter: &Letter) {}
 
-    /// Whether it knows by [`ProgressSource::loss_for_any`] which losses matter to receives from any source.
+    /// Whether the source decides, by [`ProgressSource::loss_for_any`], which failures affect
+    /// receives from any source.
     fn is_judge(&self) -> bool {
         false
     }
 
-    /// The loss because of which the program's receives from any source, on what requests call `owner`, can't be
-    /// relied on.
+    /// Returns the failure that makes receives from any source on communicator `owner` unreliable.
     fn loss_for_any(&self, _process: &Process, _owner: u32) -> Option<Error> {
         None
     }
 
-    /// Those whose loss is to be found while receives from any source wait, on what requests call by these names.
+    /// Returns the processes to check for failure while receives from any source wait on the
+    /// communicators `owners`.
     fn senders_to(&self, _owners: &[u32]) -> Vec<Peer> {
         Vec::new()
     }
 
-    /// The processes that something on a VCI waits for without a request that says so.
+    /// Returns the processes that operations on a VCI wait for without a request.
     fn awaited_on(&self, _vci: VciId) -> Vec<Peer> {
         Vec::new()
     }
 
-    /// Adds to a report what is waited for, a line each.
+    /// Appends what the source waits for to a report, one line each.
     fn report(&self, _text: &mut String) {}
 }
 
-/// A kind of [`ProgressSource`] with its place in every process.
+/// A type of [`ProgressSource`] with its number in every process.
 pub trait Source: ProgressSource + Sized {
-    /// Its place: a number below [`SOURCES`] that no other kind has.
+    /// Number below [`SOURCES`], unique among all types.
     const PLACE: usize;
 
-    /// One that has nothing under way, for a process that was given none.
+    /// Creates an idle source, for a process that was configured with none.
     fn new(process: &Process) -> Self;
 }
 
-/// How many kinds of sources there can be.
+/// Maximum number of types of sources.
 pub const SOURCES: usize = 8;
 
-/// The place of what all collectives share.
+/// Number of the state shared by all collectives.
 pub const COLLECTIVES: usize = 0;
-/// The place of windows.
+/// Number of windows.
 pub const WINDOWS: usize = 1;
-/// The place of files.
+/// Number of files.
 pub const FILES: usize = 2;
-/// The place of partitioned receives.
+/// Number of partitioned receives.
 pub const PARTITIONED: usize = 3;
-/// The place of nonblocking collectives.
+/// Number of nonblocking collectives.
 pub const NONBLOCKING_COLLECTIVES: usize = 4;
-/// The place of persistent collectives.
+/// Number of persistent collectives.
 pub const PERSISTENT_COLLECTIVES: usize = 5;
-/// The place of the program's own functions that progress calls. Those for a VCI are called only by who polls just that.
+/// Number of user functions that progress calls. Functions of a VCI are called only by a poll of
+/// that VCI.
 pub const POLLED: usize = 6;
-/// The place of what goes on after a loss.
+/// Number of failure handling.
 pub const FAILURES: usize = 7;
 
-/// What a source has to do.
+/// The work that a source has.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Work {
-    /// Something is under way.
+    /// Operations are in progress.
     pub any: bool,
-    /// Some of it waits for stores, which wake nobody up.
+    /// Some of them wait for stores, which wake no sleeper.
     pub stores: bool,
 }
 
-/// The lowest bit of each source's two in the common word, and the other.
+/// Bit of each source for [`Work::any`] in the common word; [`STORES`] for [`Work::stores`].
 const ANY: u32 = 0x5555_5555;
 const STORES: u32 = ANY << 1;
 
-/// The bits of the source in a place.
+/// Returns the bits of source number `place`.
 const fn bits_of(place: usize) -> u32 {
     0b11 << (2 * place)
 }
@@ -118,14 +121,14 @@ const fn bits_of(place: usize) -> u32 {
 #[derive(Default)]
 pub struct Sources {
     list: [OnceLock<Box<dyn ProgressSource>>; SOURCES],
-    /// What they have to do, two bits each: whoever polls looks at one word.
+    /// Two bits for each source, so that a poll reads one word.
     work: AtomicU32,
-    /// A poll has brought something, and they were not told.
+    /// A poll found messages without calling the sources.
     moved: AtomicBool,
 }
 
 impl Sources {
-    /// With one more.
+    /// Adds a source.
     #[must_use]
     pub fn with<S: Source>(self, source: S) -> Sources {
         let _ = self.list[S::PLACE].set(Box::new(source));
@@ -138,13 +141,13 @@ impl Sources {
         self.has(STORES)
     }
 
-    /// Whether a source has something under way.
+    /// Whether a source has work.
     #[inline(always)]
     pub(super) fn have_work(&self) -> bool {
         self.has(ANY)
     }
 
-    /// A poll has brought something, and the sources are not called now.
+    /// Records that a poll found messages without calling the sources.
     #[inline]
     pub(super) fn note_moved(&self) {
         self.moved.store(true, Ordering::Relaxed);
@@ -179,7 +182,7 @@ impl Sources {
         })
     }
 
-    /// [`ProgressSource::advance_by_stores`] of those that wait for some.
+    /// Calls [`ProgressSource::advance_by_stores`] of sources that wait for stores.
     #[cold]
     pub(super) fn advance_by_stores(&self, process: &Process) -> Result<bool> {
         self.with_work(STORES).try_fold(false, |any, source| {
@@ -187,14 +190,14 @@ impl Sources {
         })
     }
 
-    /// [`ProgressSource::advance`] of those that have something to do.
+    /// Calls [`ProgressSource::advance`] of sources that have work.
     #[cold]
     pub(super) fn advance(&self, process: &Process) -> Result<bool> {
         self.with_work(ANY)
             .try_fold(false, |any, source| Ok(any | source.advance(process)?))
     }
 
-    /// [`ProgressSource::advance_on`] of those that have something to do, in a round over all VCIs.
+    /// Calls [`ProgressSource::advance_on`] of sources that have work, in a round over all VCIs.
     #[cold]
     pub(super) fn advance_on(&self, process: &Process, vci: VciId, moved: bool) -> Result<bool> {
         let mut all = self.with_work(ANY & !bits_of(POLLED));
@@ -203,7 +206,7 @@ impl Sources {
         })
     }
 
-    /// [`ProgressSource::before_sleep`] of those that have something to do.
+    /// Calls [`ProgressSource::before_sleep`] of sources that have work.
     #[cold]
     pub(super) fn before_sleep(&self, process: &Process, vci: VciId) -> Result<bool> {
         self.with_work(ANY).try_fold(false, |any, source| {
@@ -211,7 +214,8 @@ impl Sources {
         })
     }
 
-    /// Both for one VCI: what a poll does.
+    /// Calls [`ProgressSource::advance`] and [`ProgressSource::advance_on`] after a poll of one
+    /// VCI.
     #[inline(never)]
     pub(super) fn advance_with(&self, process: &Process, vci: VciId, moved: bool) -> Result<bool> {
         let mut any = false;
@@ -223,37 +227,37 @@ impl Sources {
         Ok(any)
     }
 
-    /// All that were made.
+    /// Returns all sources that exist.
     pub(super) fn iter(&self) -> impl Iterator<Item = &dyn ProgressSource> {
         self.list.iter().filter_map(OnceLock::get).map(|one| &**one)
     }
 }
 
 impl Process {
-    /// The source of a kind, made when it is first asked for.
+    /// Returns the source of type `S`; the first call creates it.
     ///
     /// # Panics
-    /// Two kinds have the same place.
+    /// If another type has the same number.
     #[inline]
     pub fn source<S: Source>(&self) -> &S {
         let make = || -> Box<dyn ProgressSource> { Box::new(S::new(self)) };
         let source: &dyn Any = &**self.sources.list[S::PLACE].get_or_init(make);
         match source.downcast_ref() {
             Some(source) => source,
-            None => unreachable!("two kinds of sources share a place"),
+            None => unreachable!("internal error: two types of sources have the same number"),
         }
     }
 
-    /// A source says what it has to do. Calls for one kind must not overlap.
+    /// Announces the work of a source. Calls for one type must not overlap.
     #[inline]
     pub fn set_work<S: Source>(&self, work: Work) {
         let mine = bits_of(S::PLACE);
         let wanted = ((u32::from(work.any) * ANY) | (u32::from(work.stores) * STORES)) & mine;
         let word = &self.sources.work;
-        // Nobody else changes these two bits meanwhile.
+        // Only calls for this source change its two bits, and they do not overlap.
         let change = (word.load(Ordering::Relaxed) & mine) ^ wanted;
         if change != 0 {
-            // Release: who finds it set finds what is to be done.
+            // Release: a poll that sees the bits sees the operations.
             word.fetch_xor(change, Ordering::Release);
         }
     }

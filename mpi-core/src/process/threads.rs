@@ -1,4 +1,4 @@
-//! Threads of the program, told apart by numbers.
+//! Numbers of the program's threads.
 
 #![deny(unsafe_code)]
 
@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use netmod::VciId;
 
-/// A number for the calling thread, counted from 0. It is no state of any process, only a way to tell
-/// threads apart.
+/// Returns a number for the calling thread, counted from 0. Global, but only distinguishes threads.
 pub fn number() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
@@ -17,7 +16,7 @@ pub fn number() -> usize {
     NUMBER.get()
 }
 
-/// The VCI of a set that the calling thread keeps to.
+/// Returns the VCI of a set that the calling thread uses.
 pub fn share_out(vcis: &[VciId]) -> VciId {
     match vcis {
         [one] => *one,

@@ -1,4 +1,4 @@
-//! Waiting: progress until something has come about, and sleep in between.
+//! Waiting for a condition: progress, backoff and sleep.
 
 #![deny(unsafe_code)]
 
@@ -26,27 +26,27 @@ impl Process {
         let Some(request) = self.requests.get(id) else {
             return Err(Error::new(Class::Request, "the request does not exist"));
         };
-        self.wait_for_found(id, request)
+        self.wait_for_request(id, request)
     }
 
-    /// As [`Process::wait_for`], of a request that has been looked up.
+    /// Waits until `request`, whose id is `id`, is complete.
     #[inline(never)]
-    pub(super) fn wait_for_found(&self, id: RequestId, request: &Request) -> Result<()> {
+    pub(super) fn wait_for_request(&self, id: RequestId, request: &Request) -> Result<()> {
         let done = || Ok(request.is_done().then_some(()));
         self.wait_unless(request.vci(), done, || self.check_interruption(id))
     }
 
-    /// As [`Process::wait_for`] in a call that starts the request itself: a receive from any source that a loss
-    /// interrupts ends there, and is freed.
+    /// Waits for a request that the same call has started. If a failure interrupts a receive from
+    /// any source, the receive is cancelled and freed.
     #[inline(never)]
     pub fn wait_here(&self, id: RequestId) -> Result<()> {
         self.wait_for(id)
             .or_else(|error| self.end_interrupted(id, error))
     }
 
-    /// Waits for the receive of a call that also sends (MPI-5.0 section 3.10). Returns false if the send failed first: the
-    /// receive has then been ended and freed, since the call must raise the error of the send without waiting for a
-    /// message that may never come.
+    /// Waits for the receive of a call that also sends (MPI-5.0 section 3.10). Returns false if the
+    /// send failed first: the receive has then been cancelled and freed, since the call must report
+    /// the error of the send without waiting for a message that may never come.
     #[inline(never)]
     pub fn wait_beside(&self, receive: RequestId, send: RequestId) -> Result<bool> {
         let (Some(request), Some(sent)) = (self.requests.get(receive), self.requests.get(send))
@@ -64,15 +64,16 @@ impl Process {
         Ok(false)
     }
 
-    /// Ends an operation whose call has failed otherwise, and frees the request. Waits only while another process reads or
-    /// writes the memory.
+    /// Cancels and frees an operation whose call has failed otherwise. Waits only while a peer
+    /// reads or writes the buffer.
     #[cold]
     pub fn end_operation(&self, id: RequestId) -> Result<()> {
         loan::end(self, id)
     }
 
-    /// Waits for a request of a list. Fails with [`Class::ProcFailedPending`] as soon as any process is lost: the caller
-    /// must then look at the whole list, because another request of it may have failed.
+    /// Waits for a request of a list. Fails with [`Class::ProcFailedPending`] as soon as any
+    /// process has failed: the caller must then check the whole list, because another of its
+    /// requests may have failed.
     #[inline(never)]
     pub fn wait_in_list(&self, request: &Request) -> Result<()> {
         let done = || Ok(request.is_done().then_some(()));
@@ -99,11 +100,11 @@ impl Process {
         Err(error.of_class(Class::ProcFailed))
     }
 
-    /// Waits until `done` yields a value. It is called again after each round of progress on `vci` (and, now and then,
-    /// on all others).
+    /// Waits until `done` returns a value. Calls it after each round of progress on `vci`, and
+    /// sometimes on all VCIs.
     ///
     /// # Errors
-    /// Any process of the own job is lost, since the condition may need all of them.
+    /// If any process of the own job has failed, since the condition may need all of them.
     #[inline]
     pub fn wait_until<T>(
         &self,
@@ -116,7 +117,8 @@ impl Process {
         })
     }
 
-    /// As [`Process::wait_despite_loss`] for what may come about on several VCIs.
+    /// Waits on several VCIs until `done` returns a value. Failures end the wait only if `done`
+    /// returns an error.
     pub fn wait_until_among<T>(
         &self,
         vcis: &Vcis,
@@ -142,8 +144,9 @@ impl Process {
         }
     }
 
-    /// As [`Process::wait_until_among`] where looking takes long, as through many requests: looks when something has
-    /// happened, where other threads may have brought it about, and now and then.
+    /// Waits on several VCIs for a condition that is expensive to check, such as that of many
+    /// requests. Calls `done` only after an event, after some fruitless polls, or always if other
+    /// threads may complete it.
     pub fn wait_for_any<T>(
         &self,
         vcis: &Vcis,
@@ -175,8 +178,8 @@ impl Process {
         }
     }
 
-    /// Waits until `done` yields a value. It is called again after each round of progress on `vci` (and, now and then,
-    /// on all others). Losses end the wait only if `done` says so.
+    /// Waits until `done` returns a value. Calls it after each round of progress on `vci`, and
+    /// sometimes on all VCIs. Failures end the wait only if `done` returns an error.
     #[inline]
     pub fn wait_despite_loss<T>(
         &self,
@@ -186,7 +189,8 @@ impl Process {
         self.wait_unless(vci, done, || Ok(()))
     }
 
-    /// As [`Process::wait_despite_loss`]; after a round that has brought nothing, `stop` may end it.
+    /// Waits until `done` returns a value. After each fruitless round an error of `stop` ends the
+    /// wait.
     #[inline]
     pub fn wait_unless<T>(
         &self,
@@ -214,8 +218,8 @@ impl Process {
         }
     }
 
-    /// Waits until `done` yields a value that depends on stores of other processes of the node. Stores wake no sleeper,
-    /// so naps are short, and grow with the time waited.
+    /// Waits until `done` returns a value, where `done` reads shared memory that other processes
+    /// write. Stores wake no sleeper, so naps are short and grow with the time waited.
     #[inline]
     pub fn wait_for_stores<T>(
         &self,
@@ -226,7 +230,7 @@ impl Process {
             return Ok(value);
         }
         let mut waiting = Waiting::default();
-        // Who is waited for needs the core, and has no message for us to look for in between.
+        // The process that stores needs this core, and spinning here would only delay it.
         let mut backoff = match self.is_oversubscribed() {
             true => Backoff::after(self.wait.spins),
             false => Backoff::since(self.clock().now()),
@@ -248,17 +252,17 @@ impl Process {
         }
     }
 
-    /// Makes progress until everything that this process sent has left it.
+    /// Makes progress until all messages of this process have been sent.
     pub fn drain(&self) -> Result<()> {
         self.drain_unless(|| false)
     }
 
-    /// As [`Process::drain`], as long as it is not to `stop`.
+    /// Drains all VCIs until `stop` returns true.
     ///
     /// # Errors
-    /// Those of messages, and that a process is lost.
+    /// Errors of messages, and the failure of a process.
     pub fn drain_unless(&self, stop: impl Fn() -> bool) -> Result<()> {
-        // Numbers below the highest may never have been opened.
+        // A VCI below the highest one may never have been opened.
         for vci in self.open_vcis() {
             let over = || Ok((stop() || self.lock(vci)?.drained()).then_some(()));
             self.wait_until(vci, over)?;
@@ -266,10 +270,10 @@ impl Process {
         Ok(())
     }
 
-    /// Waits until all that this process has sent has been received, as far as it lies in its own memory.
+    /// Waits until receivers have taken all messages that lie in this process's memory.
     ///
     /// # Errors
-    /// Those of messages, and that a process is lost.
+    /// Errors of messages, and the failure of a process.
     pub fn wait_for_receivers(&self) -> Result<()> {
         for vci in self.open_vcis() {
             self.wait_until(vci, || Ok(self.lock(vci)?.pipes_are_taken().then_some(())))?;
@@ -277,11 +281,11 @@ impl Process {
         Ok(())
     }
 
-    /// As [`Process::drain`], but gives up, and returns false, when nothing has happened for so long:
-    /// who is to take in what is left may have nothing to do with it any more.
+    /// Drains all VCIs. Gives up and returns false after `patience` without any progress, since the
+    /// receivers of the remaining messages may be gone.
     ///
     /// # Errors
-    /// Those of messages.
+    /// Errors of messages.
     pub fn drain_within(&self, patience: Duration) -> Result<bool> {
         let mut until = self.clock().now() + patience;
         loop {
@@ -308,7 +312,8 @@ impl Process {
         self.wait.spins <= self.wait_oversubscribed.spins || self.crowded.load(Ordering::Relaxed)
     }
 
-    /// Looks whether there are, after processes of other jobs have come or gone.
+    /// Updates [`Process::is_oversubscribed`] after processes of other jobs have connected or
+    /// disconnected.
     pub(super) fn count_neighbours(&self) {
         let (ranks, cores) = self.wait.share;
         let neighbours = self.foreign().neighbours();
@@ -316,14 +321,14 @@ impl Process {
         self.crowded.store(crowded, Ordering::Relaxed);
     }
 
-    /// How often to look at a flag in shared memory before looking for messages.
+    /// Number of polls of a flag in shared memory before messages are polled.
     #[inline]
     pub fn looks(&self) -> u32 {
         if self.is_oversubscribed() { 1 } else { 64 }
     }
 
-    /// The same for who has looked so often before: what others ask of this process meanwhile, as in its created windows, waits
-    /// for that long.
+    /// Number of polls of a flag before messages are polled, between rounds of the same wait.
+    /// Smaller while sources have work, such as peers' accesses to a window.
     #[inline]
     pub fn looks_between(&self) -> u32 {
         const LOOKS_AT_WORK: u32 = 4;
@@ -333,8 +338,8 @@ impl Process {
         }
     }
 
-    /// After a fruitless test or probe: programs make them in loops, in which whoever they wait for
-    /// may need the core. With more ranks than cores each gives it up, otherwise one in many.
+    /// Yields the core after fruitless tests and probes, since the process that a test loop waits
+    /// for may need it. With more ranks than cores every test yields, otherwise one in 1024.
     pub fn yield_after_test(&self) {
         let every = if self.is_oversubscribed() { 1 } else { 1024 };
         let tests = self.count_test();
@@ -346,31 +351,32 @@ impl Process {
             if !yielded && tests.is_multiple_of(wait::TESTS_PER_NAP) {
                 self.clock().sleep(wait::SHORT_NAP);
             }
-            // On a busy machine a thousand of these would take seconds.
+            // On a busy machine 1024 yields take seconds, so that peers are checked here too.
             self.check_peers();
         }
     }
 
-    /// Gives up the core, by a short sleep where a yield would cost a slice: for those who wait for words in shared
-    /// memory by themselves.
+    /// Yields the core, or sleeps shortly where a yield would cost a time slice. For waits on
+    /// shared memory outside of [`Process::wait_until`].
     pub fn give_up_core(&self) {
         if !self.yield_core() {
             self.clock().sleep(wait::SHORT_NAP);
         }
     }
 
-    /// Yields the core, unless other programs would take it for a slice. Returns whether it did.
+    /// Yields the core, unless another program would keep it for a time slice. Returns whether it
+    /// did.
     fn yield_core(&self) -> bool {
         let contended = !self.is_oversubscribed() && wait::is_core_contended();
         !contended && self.yields.give_up_core(self.clock())
     }
 
-    /// Counts a fruitless test, and returns how many there were before. Threads count in places of their own, as
-    /// far as there are enough; where two share one, a few get lost.
+    /// Counts a fruitless test and returns the previous count. Threads hash to counters by their
+    /// stack; counts of threads that share one may get lost.
     #[inline]
     fn count_test(&self) -> u32 {
         let here = 0_u8;
-        // Stacks lie apart by some MiB.
+        // Stacks of threads are some MiB apart.
         let place = (&raw const here).addr() >> 20;
         let place = (place ^ place >> 4) % self.fruitless_tests.len();
         let tests = &self.fruitless_tests[place];
@@ -379,10 +385,10 @@ impl Process {
         before
     }
 
-    /// Between two fruitless polls. Returns whether it is time to sleep.
+    /// Backs off between two fruitless polls. Returns whether it is time to sleep.
     ///
-    /// Invariant: no deadlock whichever VCI is waited on; the round over all VCIs carries on what
-    /// others wait for.
+    /// Invariant: no deadlock whichever VCI is waited on, because the round over all VCIs
+    /// progresses operations on the others.
     #[inline]
     pub(super) fn idle<'a>(
         &'a self,
@@ -406,7 +412,7 @@ impl Process {
             }
             self.report_if_wanted();
             if step != Step::Spin {
-                // On a busy machine a long time passes before the first sleep.
+                // On a busy machine the first sleep comes late, so that peers are checked here too.
                 self.check_peers();
             }
             if self.losses.load(Ordering::Relaxed) != 0 && self.is_lockless(vci) {
@@ -437,7 +443,8 @@ impl Process {
             && wait::is_core_contended()
     }
 
-    /// After many fruitless polls: gives up the core, if that pays. Returns whether it is time to sleep.
+    /// Yields the core after many fruitless polls, if yields pay. Returns whether it is time to
+    /// sleep.
     #[cold]
     #[inline(never)]
     fn rest<'a>(&'a self, step: Step, waiting: &mut Waiting<'a>) -> bool {
@@ -445,16 +452,16 @@ impl Process {
             return false;
         }
         if self.is_threaded() {
-            // Where no yields came before, it has not yet.
+            // Not joined yet if the policy has no yields.
             waiting.join(&self.waiters);
         }
         true
     }
 
-    /// Sleeps until something may have happened. Returns what was waited for if that is there.
+    /// Sleeps until an event may have happened. Returns the value of `done` if it has one.
     ///
-    /// One thread sleeps on the wake-ups of all VCIs, while no other waits; others wake it if they
-    /// bring something about. Where more than one waits, they take short naps.
+    /// One thread sleeps on the wake-ups of all VCIs if no other thread waits; running threads wake
+    /// it when they make progress. If several threads wait, they take short naps instead.
     #[cold]
     pub(super) fn sleep<T>(
         &self,
@@ -464,8 +471,8 @@ impl Process {
         waiting: &Waiting<'_>,
         done: &mut dyn FnMut() -> Result<Option<T>>,
     ) -> Result<Option<T>> {
-        if let Some(stillness) = &self.stillness
-            && stillness.look(self.clock().now(), backoff)
+        if let Some(stall) = &self.stall
+            && stall.look(self.clock().now(), backoff)
         {
             self.want_report();
         }
@@ -495,11 +502,12 @@ impl Process {
         let mut wake_ups = WakeUpList::new();
         let mut quiet = true;
         let mut armed = WakeUpList::new();
-        // A transport may make progress when it is asked to wake somebody: VCIs on their own get none.
+        // Arming a transport may make progress on it, so that in the mode of independent VCIs only
+        // the own one is armed.
         let alone = self.wait.global_every == 0;
         for number in self.open_vcis().filter(|one| !alone || *one == vci) {
             let slot = self.vci(number)?;
-            // Another thread that looks after its VCI sees what comes there.
+            // The thread that serves another VCI sees what arrives there.
             let state = match number == vci {
                 true => Some(slot.lock()),
                 false if slot.is_served() => None,
@@ -513,7 +521,7 @@ impl Process {
         let start = self.clock().now();
         let slept = || self.clock().now().saturating_sub(start);
         let mut sound = true;
-        // Another thread may have brought it about before it saw that it must wake this one.
+        // Another thread may have completed the condition before it saw the armed wake-up.
         let value = if self.is_threaded() { done() } else { Ok(None) };
         if quiet && matches!(value, Ok(None)) {
             let local = self.is_threaded().then_some(&**self.wakeup);
@@ -528,8 +536,9 @@ impl Process {
                 self.woken_early.store(true, Ordering::Relaxed);
             }
         } else if matches!(value, Ok(None)) {
-            // A lane that can't be slept on has something to do that nothing has come of for long, such as a
-            // message that waits for its connection: whoever is to make that may need this core.
+            // A lane that refuses to be slept on has pending work without progress, such as a
+            // message that waits for its connection. The process that completes the connection may
+            // need this core.
             self.clock().sleep(nap.min(wait::SHORT_NAP));
         }
         for number in armed {
@@ -545,7 +554,8 @@ impl Process {
         if self.is_threaded() {
             self.wakeup.disarm();
         }
-        // Another thread may have disconnected from those that a lane led to.
+        // A closed descriptor is no error if another thread has disconnected from the job that its
+        // lane led to.
         if !sound && closings() == closed_before {
             return Err(Error::new(
                 Class::Other,
@@ -554,7 +564,7 @@ impl Process {
             ));
         }
         if self.is_threaded() {
-            // What woke it is taken in at once, whichever VCI it is on, unless VCIs are on their own.
+            // Progress on whichever VCI caused the wake-up, unless VCIs are independent.
             if matches!(value, Ok(None)) {
                 match self.wait.global_every {
                     0 => self.poll_one(vci).map(drop)?,

@@ -1,4 +1,4 @@
-//! What is said of buffers that aren't all there, or can't be written.
+//! Errors of buffers that are not accessible.
 
 #![deny(unsafe_code)]
 
@@ -10,14 +10,14 @@ fn place(record: &Record) -> String {
     format!("{} bytes at {start:#x}", record.buffer.len())
 }
 
-/// The error of a receive whose buffer can't be written.
+/// Makes the error of a receive whose buffer is not writable.
 #[cold]
 pub(crate) fn own_receive(record: &Record, address: u64) -> Error {
     let key = &record.key;
     Error::new(
         Class::Buffer,
         format!(
-            "this rank's receive buffer (argument buf: {}) can't be written at {address:#x}, by a message of {} bytes \
+            "this rank's receive buffer (argument buf: {}) is not writable at {address:#x}, by a message of {} bytes \
              from rank {} with tag {}; allocate as much as count and datatype say, and keep it until the receive \
              is complete",
             place(record),
@@ -28,13 +28,13 @@ pub(crate) fn own_receive(record: &Record, address: u64) -> Error {
     )
 }
 
-/// The error of a send whose buffer can't be read.
+/// Makes the error of a send whose buffer is not readable.
 #[cold]
 pub(crate) fn own_send(record: &Record, address: u64) -> Error {
     Error::new(
         Class::Buffer,
         format!(
-            "the send buffer of this rank, {} (argument buf: {}, tag {}), can't be read at {address:#x}; allocate as \
+            "the send buffer of this rank, {} (argument buf: {}, tag {}), is not readable at {address:#x}; allocate as \
              much as count and datatype say, and keep it until the send is complete",
             record.key.source,
             place(record),
@@ -43,14 +43,14 @@ pub(crate) fn own_send(record: &Record, address: u64) -> Error {
     )
 }
 
-/// The error of a receive whose sender has no such data.
+/// Makes the error of a receive whose sender's buffer is not readable.
 #[cold]
 pub(crate) fn their_send(record: &Record, address: u64) -> Error {
     let key = &record.key;
     Error::new(
         Class::Buffer,
         format!(
-            "the send buffer of rank {} (argument buf there, {} bytes wanted, tag {}) can't be read at its address \
+            "the send buffer of rank {} (argument buf there, {} bytes wanted, tag {}) is not readable at its address \
              {address:#x}; it must be as large as count and datatype of the send say",
             key.source, record.total, key.tag
         ),

@@ -1,4 +1,4 @@
-//! User buffers: the one type through which mpi-core touches the program's memory.
+//! User buffers: the one type through which mpi-core accesses the program's memory.
 
 use std::ptr;
 use std::slice;
@@ -7,27 +7,27 @@ use netmod::IoVec;
 
 use crate::datatype::Datatype;
 
-/// Mean length of runs, in bytes, from which a gather list beats packing: the kernel's work for a run
-/// costs about as much as copying this much once more.
+/// Bytes. Mean length of contiguous blocks from which a gather list beats packing: the kernel's
+/// work for a block costs about as much as copying this much again.
 const LISTABLE: usize = 1024;
 
-/// `count` elements of a datatype at an address: what a program passes to MPI.
+/// `count` elements of a datatype at an address, as a program passes them to MPI.
 ///
-/// Gapless data is recognised when the buffer is made, so that hot paths see a pointer and a length.
+/// Contiguous data is recognised at construction, so that hot paths see a pointer and a length.
 pub struct Buffer {
-    /// Gapless: the first byte of data. Otherwise the buffer's address as MPI means it.
+    /// Contiguous: the first byte of data. Otherwise the buffer's address as MPI means it.
     ptr: *mut u8,
-    /// Gapless: the length in bytes. Otherwise the number of elements.
+    /// Contiguous: the length in bytes. Otherwise the number of elements.
     count: usize,
-    /// `None` if gapless.
+    /// `None` if contiguous.
     layout: Option<Datatype>,
 }
 
-// SAFETY: a buffer is an address range that the program has lent to the library until the operation
-// completes (MPI-3.1 section 3.7.2); whichever thread makes progress may move the data.
+// SAFETY: the program lends the address range to the library until the operation completes (MPI-3.1
+// section 3.7.2); any thread that makes progress may move the data.
 unsafe impl Send for Buffer {}
 
-/// Tells where a debugger finds what a buffer says.
+/// Adds the offsets that a debugger needs to read a buffer.
 #[cfg(not(loom))]
 pub(crate) fn debugger(places: &mut crate::places::Places) {
     use std::mem::offset_of;
@@ -35,7 +35,8 @@ pub(crate) fn debugger(places: &mut crate::places::Places) {
     places.add("buffer.count", offset_of!(Buffer, count));
     let gapless = Buffer::EMPTY;
     let gaps = crate::places::within(&gapless, &gapless.layout);
-    // SAFETY: what tells one kind of datatype from the other, and from none, begins with this byte.
+    // SAFETY: `gapless.layout` is an initialised local of at least one byte, and its discriminant
+    // comes first.
     let none = unsafe { std::ptr::from_ref(&gapless.layout).cast::<u8>().read() };
     places.add("buffer.layout", gaps);
     places.add("buffer.gapless", none.into());
@@ -45,7 +46,8 @@ pub(crate) fn debugger(places: &mut crate::places::Places) {
     ];
     for (names, one) in names.iter().zip(Datatype::specimens().iter().flatten()) {
         let start = std::ptr::from_ref(&one.datatype).cast::<u8>();
-        // SAFETY: what tells one kind from the other begins with this byte, and the pointer is one word of it.
+        // SAFETY: the specimen is initialised; its discriminant comes first, and `one.pointer` is
+        // the offset of its pointer.
         let (tag, word) = unsafe { (start.read(), start.add(one.pointer).cast::<usize>().read()) };
         places.add(names[0], tag.into());
         places.add(names[1], one.pointer);
@@ -54,18 +56,18 @@ pub(crate) fn debugger(places: &mut crate::places::Places) {
 }
 
 impl Buffer {
-    /// No data.
+    /// A buffer without data.
     pub const EMPTY: Buffer = Buffer {
         ptr: ptr::null_mut(),
         count: 0,
         layout: None,
     };
 
-    /// `len` bytes at `ptr`.
+    /// Makes a buffer of `len` bytes at `ptr`.
     ///
     /// # Safety
-    /// The memory must stay valid, for reading if the buffer is sent from and for writing if it is
-    /// received into, and not be touched otherwise, until the operation has completed.
+    /// The memory must stay valid, for reads in a send and for writes in a receive, and must not be
+    /// accessed otherwise until the operation has completed.
     #[inline(always)]
     pub unsafe fn bytes(ptr: *mut u8, len: usize) -> Buffer {
         Buffer {
@@ -75,10 +77,11 @@ impl Buffer {
         }
     }
 
-    /// `count` elements of `datatype` at `ptr`.
+    /// Makes a buffer of `count` elements of `datatype` at `ptr`.
     ///
     /// # Safety
-    /// As for [`Buffer::bytes`], for every byte of the data that the datatype describes.
+    /// Every byte that the datatype describes must stay valid, for reads in a send and for writes
+    /// in a receive, and must not be accessed otherwise until the operation has completed.
     #[inline]
     pub unsafe fn typed(ptr: *mut u8, count: usize, datatype: &Datatype) -> Buffer {
         if datatype.is_contiguous() {
@@ -97,10 +100,11 @@ impl Buffer {
         }
     }
 
-    /// The same memory once more, for another operation.
+    /// Copies the buffer's description for another operation on the same memory.
     ///
     /// # Safety
-    /// As for [`Buffer::bytes`]: the promise holds for the operation that gets this one, too.
+    /// The promise made to [`Buffer::bytes`] or [`Buffer::typed`] must also hold until the other
+    /// operation has completed.
     pub unsafe fn again(&self) -> Buffer {
         Buffer {
             ptr: self.ptr,
@@ -109,7 +113,7 @@ impl Buffer {
         }
     }
 
-    /// Bytes of data.
+    /// Number of bytes of data.
     #[inline(always)]
     pub fn len(&self) -> usize {
         match &self.layout {
@@ -123,30 +127,30 @@ impl Buffer {
         self.len() == 0
     }
 
-    /// The data, if it is gapless.
+    /// Returns the data, if it is contiguous.
     #[inline(always)]
     pub fn as_bytes(&self) -> Option<&[u8]> {
         match self.layout {
-            // SAFETY: `bytes` and `typed` were promised that the memory is valid.
+            // SAFETY: the caller of `bytes` or `typed` keeps the memory valid until the operation
+            // completes.
             None if self.count > 0 => Some(unsafe { slice::from_raw_parts(self.ptr, self.count) }),
             None => Some(&[]),
             Some(_) => None,
         }
     }
 
-    /// Where gapless data lies, for transports that write to it.
+    /// Returns the address of contiguous data, for transports that write it.
     #[inline(always)]
     pub fn as_ptr(&self) -> Option<*mut u8> {
         self.layout.is_none().then_some(self.ptr)
     }
 
-    /// Its address, for people.
+    /// Returns the address, for messages.
     pub fn start(&self) -> *mut u8 {
         self.ptr
     }
 
-    /// Whether the data has gaps between runs that are long enough to be named in a gather list rather
-    /// than packed.
+    /// Whether the data has gaps between blocks that are long enough for a gather list.
     pub fn is_listable(&self) -> bool {
         const LOOKED_AT: usize = 32;
         let Some(datatype) = &self.layout else {
@@ -157,8 +161,8 @@ impl Buffer {
         bytes >= count * LISTABLE
     }
 
-    /// Fills `list` with the runs of data from byte `skip` of the packed data on, no more than `len`
-    /// bytes of it. Returns how many runs, and how many bytes in them.
+    /// Fills `list` with the contiguous blocks from byte `skip` of the packed data on, up to `len`
+    /// bytes. Returns the number of blocks and of bytes.
     pub fn list(&self, skip: usize, len: usize, list: &mut [IoVec]) -> (usize, usize) {
         let Some(datatype) = &self.layout else {
             return (0, 0);
@@ -176,27 +180,29 @@ impl Buffer {
         (count, bytes)
     }
 
-    /// Copies the packed data from byte `skip` on to `out`, all of which is within the data.
+    /// Packs data from byte `skip` on into `out`. The range must lie within the data.
     #[inline]
     pub fn read(&self, skip: usize, out: &mut [u8]) {
         assert!(skip + out.len() <= self.len());
         match &self.layout {
-            // SAFETY: the range lies within memory promised valid for reading; `out` is a
-            // reference and so cannot overlap what the program has lent.
+            // SAFETY: the range lies within the buffer, whose memory the caller of `bytes` or
+            // `typed` keeps valid for reads; `out` is a reference and so cannot overlap memory that
+            // the program has lent.
             None => unsafe {
                 netmod_kit::copy(self.ptr.add(skip), out.as_mut_ptr(), out.len());
             },
-            // SAFETY: as promised to `typed`.
+            // SAFETY: the caller of `typed` keeps the described memory valid for reads.
             Some(datatype) => unsafe { datatype.pack(self.ptr, self.count, skip, out) },
         }
     }
 
-    /// A copy of the data. `None`: there is no memory for it.
+    /// Returns a packed copy of the data. `None` if memory is short.
     pub fn to_vec(&self) -> Option<Vec<u8>> {
         let mut copy = Vec::new();
         copy.try_reserve_exact(self.len()).ok()?;
         match &self.layout {
-            // SAFETY: memory promised valid for reading goes to as much that was reserved just now.
+            // SAFETY: reads memory that the caller of `bytes` or `typed` keeps valid, and writes
+            // the `len` bytes reserved above, all of which are then initialised.
             None => unsafe {
                 netmod_kit::copy(self.ptr, copy.as_mut_ptr(), self.len());
                 copy.set_len(self.len());
@@ -209,11 +215,12 @@ impl Buffer {
         Some(copy)
     }
 
-    /// Writes data to the beginning, as much as there is room for: [`Buffer::write`] for hot paths.
+    /// Writes data at the beginning and drops what exceeds the buffer. For hot paths.
     #[inline(always)]
     pub fn write_all(&mut self, data: &[u8]) {
         match self.layout {
-            // SAFETY: `bytes` and `typed` were promised that the memory is valid, and apart from the library's.
+            // SAFETY: the caller of `bytes` or `typed` keeps the memory valid for writes, and it is
+            // not the library's.
             None => unsafe {
                 netmod_kit::copy(data.as_ptr(), self.ptr, data.len().min(self.count))
             },
@@ -221,7 +228,7 @@ impl Buffer {
         }
     }
 
-    /// Writes packed data at byte `skip`; what lies beyond the buffer's end is left out.
+    /// Unpacks data at byte `skip` and drops what exceeds the buffer.
     #[inline]
     pub fn write(&mut self, skip: usize, data: &[u8]) {
         let room = self.len().saturating_sub(skip);
@@ -230,11 +237,12 @@ impl Buffer {
             return;
         }
         match &self.layout {
-            // SAFETY: the range lies within memory promised valid for writing.
+            // SAFETY: the range lies within memory that the caller of `bytes` or `typed` keeps
+            // valid for writes.
             None => unsafe {
                 netmod_kit::copy(data.as_ptr(), self.ptr.add(skip), data.len());
             },
-            // SAFETY: as promised to `typed`.
+            // SAFETY: the caller of `typed` keeps the described memory valid for writes.
             Some(datatype) => unsafe { datatype.unpack(self.ptr, self.count, skip, data) },
         }
     }

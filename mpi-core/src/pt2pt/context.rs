@@ -1,10 +1,10 @@
-//! Contexts: what keeps the messages of communicators apart (MPI-3.1 section 6.1).
+//! Contexts: they separate the messages of communicators (MPI-3.1 section 6.1).
 
 #![deny(unsafe_code)]
 
 use netmod::Peer;
 
-/// What a message is for. Messages of different purposes never match each other.
+/// The purpose of a message. Messages of different purposes never match.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
 pub enum Purpose {
@@ -12,59 +12,61 @@ pub enum Purpose {
     PointToPoint = 0,
     /// Collective operations.
     Collective = 1,
-    /// Making communicators where not all members take part (`MPI_Comm_create_group`,
+    /// Creation of communicators without all members (`MPI_Comm_create_group`,
     /// `MPI_Intercomm_create`).
     Creation = 2,
-    /// One-sided communication: what the target is to do, and its answers.
+    /// One-sided communication: requests to the target and its answers.
     Rma = 3,
-    /// Partitioned communication: announcements with the program's tags, groups of partitions with tags
-    /// below 0.
+    /// Partitioned communication: announcements with the program's tags, groups of partitions with
+    /// negative tags.
     Partitioned = 4,
     /// Letters about failed processes and revoked communicators.
     Failure = 5,
-    /// Collective operations whose tags say which call they are of: blocking ones among ranks of a node.
+    /// Blocking collectives among ranks of a node, whose tags identify the call.
     SignedCollective = 6,
 }
 
 impl Purpose {
-    /// Whether a message's context says that it is for this.
+    /// Whether a message's context has this purpose.
     pub(crate) fn is_of(self, context: u64) -> bool {
         context & ((1 << PURPOSE) - 1) == self as u64
     }
 }
 
-/// Bits of a purpose.
+/// Number of bits of a purpose.
 const PURPOSE: u32 = 3;
 
-/// A context: what keeps the messages of communicators apart (section 6.1).
+/// A context, which separates the messages of one communicator from all others (section 6.1).
 ///
-/// It is the process that led the making of the communicator and a count of that process, so that
-/// leaders choose alone, nothing has to be agreed on, and there are as many as anybody may want.
+/// Consists of the process that led the creation of the communicator and a counter of that process,
+/// so that leaders choose contexts without any agreement.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ContextId(pub(crate) u64);
 
 impl ContextId {
-    /// Context number `count` of the process `leader`.
+    /// Makes context number `count` of the process `leader`.
     pub fn new(leader: Peer, count: u32) -> Self {
         ContextId(u64::from(leader) << 32 | u64::from(count & ContextId::COUNTS) << PURPOSE)
     }
 
-    /// How many contexts a process can lead, less one.
+    /// Maximum count of a context.
     pub const COUNTS: u32 = 0x0fff_ffff;
 
-    /// The context of messages within the groups of an intercommunicator: that of none else.
+    /// Returns the context of messages within the groups of an intercommunicator.
     pub fn within(self) -> ContextId {
         ContextId(self.0 | 1 << 31)
     }
 
-    /// Stands for the contexts of a communicator until it learns them. No process leads it, nor those that follow it.
+    /// Placeholder of a communicator that has not received its context. No process leads it or its
+    /// successors.
     pub const UNKNOWN: ContextId = ContextId(!0 << 31);
 
-    /// The first count that [`ContextId::begin_block`] gives: 0 and 1 are those of MPI_COMM_WORLD and MPI_COMM_SELF.
+    /// The first count for [`ContextId::begin_block`]; 0 and 1 belong to MPI_COMM_WORLD and
+    /// MPI_COMM_SELF.
     pub(crate) const FIRST: u32 = 2;
 
-    /// Returns the count at which a block of `number` contexts begins if `next` follows the last block. After a quarter of
-    /// a billion the first counts come again, whose communicators are long gone.
+    /// Returns the count at which a block of `number` contexts begins if `next` follows the last
+    /// block. Wraps after 2^28 contexts, when the first communicators are assumed to be freed.
     pub(crate) fn begin_block(next: u32, number: u32) -> u32 {
         match next + number > ContextId::COUNTS + 1 {
             true => ContextId::FIRST,
@@ -79,28 +81,28 @@ impl ContextId {
         ContextId(self.0 + (u64::from(number) << PURPOSE))
     }
 
-    /// Returns context `to` of a block whose context `from` this is.
+    /// Returns context `to` of the block in which this is context `from`.
     #[inline]
     pub(crate) fn moved(self, from: u16, to: u16) -> ContextId {
         ContextId(self.0 - (u64::from(from) << PURPOSE) + (u64::from(to) << PURPOSE))
     }
 
-    /// As a number to be sent to others.
+    /// Converts to a number for messages.
     pub fn to_bits(self) -> u64 {
         self.0
     }
 
-    /// From such a number.
+    /// Converts from a number of [`ContextId::to_bits`].
     pub fn from_bits(bits: u64) -> Self {
         ContextId(bits & !((1 << PURPOSE) - 1))
     }
 
-    /// That of the communicator whose messages carry this.
+    /// Returns the context of the communicator that a message belongs to.
     pub(crate) fn of_message(context: u64) -> Self {
         ContextId(ContextId::from_bits(context).0 & !(1 << 31))
     }
 
-    /// As messages of this purpose carry it.
+    /// Returns the context as messages of this purpose carry it.
     #[inline(always)]
     pub fn of(self, purpose: Purpose) -> u64 {
         self.0 | purpose as u64

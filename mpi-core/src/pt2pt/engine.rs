@@ -1,13 +1,13 @@
 //! The point-to-point protocol of one VCI, without I/O and without a clock.
 //!
-//! Messages come in through [`netmod::Sink`]; what is to be sent in answer is left in the outbox,
-//! which the VCI carries out when the transport has returned. So the same logic runs over real
-//! transports and, deterministically, over the simulated one.
+//! Messages arrive through [`netmod::Sink`]. Answers are queued in the outbox, which the VCI sends
+//! when the transport has returned. The same logic thus runs over real transports and,
+//! deterministically, over the simulated one.
 //!
-//! Protocols: *eager*, the data travels with the match key and is kept at the receiver if nobody
-//! waits for it; *rendezvous*, a ready-to-send message travels alone, and the receiver, once it has
-//! matched, takes the data from the pipe that is named there, or reads it from the sender's memory (then says `Fin`) or,
-//! where it can't, asks for it in pieces (`Cts`, `Data`).
+//! Protocols: *eager*, the data travels with the match key and is buffered at the receiver if no
+//! receive matches; *rendezvous*, a ready-to-send message (`Rts`) travels alone. Once it has
+//! matched, the receiver takes the data from the pipeline that the message names, or reads it from
+//! the sender's memory (and answers `Fin`), or asks for it in chunks (`Cts`, `Data`).
 
 use netmod::{Header, IoVec, LaneError, MAX_IOVECS, Peer, Pipe, RemoteAddr, Sink, Token, VciId};
 use netmod_kit::PeerTable;
@@ -28,8 +28,8 @@ mod answers;
 mod counters;
 #[cfg(not(loom))]
 pub(crate) mod debugger;
+mod direct;
 mod lost;
-mod place;
 mod sends;
 pub use counters::Counters;
 pub use lost::{failed, lost_peer};
@@ -37,53 +37,53 @@ pub use lost::{failed, lost_peer};
 /// One VCI of one process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Address {
-    /// The process.
+    /// Number of the process.
     pub peer: Peer,
-    /// Which of its VCIs.
+    /// Number of the VCI within the process.
     pub vci: VciId,
 }
 
-/// What the VCI is to do when the transport has returned, in order per address.
+/// Work for the VCI when the transport has returned, in order per address.
 ///
-/// Requests are named, since one may end (its peer is lost) and its number be used again while what it
-/// needed waits for room.
+/// Actions name requests instead of holding their ids: a request may end (its peer fails) and its
+/// number be reused while the action waits for space.
 #[derive(Clone, Copy)]
 pub(crate) enum Action {
     /// Send a control message.
     Control(Address, PacketKind, Control),
-    /// Ask the receiver of a send to give it back.
+    /// Ask the receiver of a send to give the message back.
     Recall(Address, Name),
-    /// Ask the sender for the data of a receive.
+    /// Ask the sender for the data of a receive (`Cts`).
     Ask(Address, Name),
     /// Send the first message of a queued send request.
     Launch(Address, Name),
-    /// Go on sending the pieces of a send request.
+    /// Continue to send the chunks of a send request.
     Stream(Address, Name),
-    /// Read the data of a matched rendezvous message from its sender, `len` bytes.
+    /// Read `len` bytes of a matched rendezvous message from its sender's memory.
     Fetch {
         from: Address,
         request: Name,
         remote: RemoteAddr,
         len: usize,
-        /// The sender is to be told how long it took.
+        /// Whether the sender wants the duration.
         timed: bool,
     },
-    /// Take the data of a matched rendezvous message from the pipe that it comes through.
+    /// Receive the data of a matched rendezvous message from its pipeline.
     Follow {
         from: Address,
         request: Name,
         pipe: Pipe,
-        /// Where the sender's memory can be read if it doesn't come to it.
+        /// The sender's memory, if the sender does not get to the pipeline.
         remote: Option<RemoteAddr>,
-        /// Bytes that were sent.
+        /// Length of the message.
         sent: u64,
-        /// The sender is to be told.
+        /// Whether the sender wants a `Fin`.
         fin: bool,
     },
-    /// Give back a pipe that nobody wants.
+    /// Close a pipeline whose data is not wanted.
     Forgo(Address, Pipe),
-    /// Take back the exposure of a send that has ended, and then complete it: the program may free
-    /// the memory as soon as its request is complete.
+    /// Withdraw the exposed memory of a finished send, then complete it: the program may free the
+    /// memory as soon as the request is complete.
     Withdraw(Address, RequestId, Status),
     /// Send a letter.
     Letter(Letter),
@@ -102,18 +102,18 @@ impl Action {
     }
 }
 
-/// In a token: the payload of a message has left the program's memory. (Without any such mark: data
-/// has been read for a receive.)
+/// Mark of a token: the payload of a send has left the program's memory. Without a mark, the token
+/// belongs to a read for a receive.
 pub(crate) const LEFT: u64 = 1 << 32;
-/// In a token: the payload of a message has come to its receive's buffer.
+/// Mark of a token: the payload of a message has arrived in the receive buffer.
 const PLACED: u64 = 2 << 32;
-/// In a token: so much of a rendezvous message's data has come to its receive's buffer.
+/// Mark of a token: a chunk of a rendezvous message has arrived in the receive buffer.
 const SCATTERED: u64 = 3 << 32;
 
-/// A message that has arrived and not been received.
+/// A message in the unexpected queue.
 pub(crate) struct Message {
     pub from: Address,
-    /// Its length, and where its data is if that has come; apart from the rest for debuggers.
+    /// Length, and address of eager data. Separate from `body` for debuggers.
     len: u64,
     data: usize,
     body: Body,
@@ -129,7 +129,7 @@ enum Body {
 }
 
 impl Message {
-    /// The data, if it has come with the message.
+    /// Returns the data of an eager message.
     pub fn eager_data(&self) -> &[u8] {
         match &self.body {
             Body::Eager { data, .. } => data,
@@ -155,7 +155,7 @@ impl Message {
     }
 }
 
-/// A message taken out of matching by a matched probe (MPI-3.1 section 3.8.2).
+/// A message removed from matching by a matched probe (MPI-3.1 section 3.8.2).
 pub struct MatchedMessage {
     pub(crate) key: Key,
     pub(crate) vci: VciId,
@@ -164,30 +164,30 @@ pub struct MatchedMessage {
 }
 
 impl MatchedMessage {
-    /// What the probe gave as owner.
+    /// Returns the owner that the probe gave.
     pub fn owner(&self) -> u32 {
         self.owner
     }
 
-    /// The sender's rank, as the message says it.
+    /// Returns the sender's rank in the communicator.
     #[inline]
     pub fn source(&self) -> i32 {
         self.key.source
     }
 
-    /// Where it came from.
+    /// Returns the sender's address.
     #[inline]
     pub fn sender(&self) -> Address {
         self.message.from
     }
 
-    /// Its length in bytes, as the message says it.
+    /// Returns the length in bytes.
     #[inline]
     pub fn bytes(&self) -> u64 {
         self.message.len()
     }
 
-    /// What the probe says of it.
+    /// Returns the status of the probe.
     pub fn status(&self) -> Status {
         probe_status(&self.key, self.message.len())
     }
@@ -207,32 +207,33 @@ pub(crate) struct Engine {
     pub records: Records,
     pub posted: PostedQueue<RequestId>,
     pub unexpected: UnexpectedQueue<Message>,
-    /// For the data of these.
+    /// Memory for the data of unexpected messages.
     pub(super) spare: Spare,
     pub streams: PeerTable<Stream>,
     pub outbox: Vec<Action>,
     pub counters: Counters,
-    /// Windows' accesses to remote memory that are under way.
+    /// One-sided operations in flight.
     pub remote: Ops,
     /// Bytes of eager messages a stream may hold at its receiver.
     pub window: u32,
-    /// So much credit that is owed is returned by a message of its own.
+    /// Owed credit, in bytes, from which on a message of its own returns it.
     pub credit_due: u32,
-    /// Memory of the program's that transports may have.
+    /// Memory of the program that transports may access.
     pub usable: Usable,
-    /// Peers found lost, with the reason.
+    /// Failed peers, with the reason.
     pub lost: Vec<(Peer, String)>,
-    /// What lost processes of other jobs were members of, as requests name it.
+    /// Failed processes of other jobs, with the owners of the communicators they belonged to.
     pub lost_members: Vec<(Peer, u32)>,
-    /// Receives from any source that the program waits for stay when one is lost.
+    /// Whether receives from any source stay pending after a failure
+    /// (`MPIX_ERR_PROC_FAILED_PENDING`).
     pub spares_any: bool,
-    /// Sends that were asked back, and are to end with an error if they come.
+    /// Recalled sends, which end with an error if the receiver gives them back.
     pub recalled: Vec<(Name, Error)>,
-    /// Those of the lost that the process has been told of.
+    /// Number of entries of `lost` that were reported to the process.
     pub lost_reported: usize,
-    /// Letters that have come, for the process.
+    /// Letters for the process.
     pub letters: Vec<Letter>,
-    /// Whether there is something that the process has not been told of: losses or letters.
+    /// Whether losses or letters wait to be reported to the process.
     pub news: bool,
 }
 
@@ -261,7 +262,7 @@ impl Engine {
         }
     }
 
-    /// The last word of a message to `to`, which takes along the credit owed.
+    /// Makes the trailer of a message to `to`, which returns the owed credit.
     #[inline(always)]
     pub fn trailer(&mut self, to: Address, kind: PacketKind) -> Trailer {
         let stream = self.streams.get(to.peer, to.vci);
@@ -272,15 +273,16 @@ impl Engine {
         }
     }
 
-    /// A new request, active.
+    /// Starts a request.
     #[inline]
     pub fn start(&mut self, owner: u32) -> Result<RequestId> {
         self.records.start(owner).ok_or_else(all_in_use)
     }
 
-    /// Starts a receive: takes a message that is there already or joins the posted queue.
+    /// Starts a receive: takes a matching message from the unexpected queue or joins the posted
+    /// queue.
     ///
-    /// The buffer is made where it is wanted: moving one about costs as much as much of the rest.
+    /// The buffer is made in place, because moving one costs as much as the rest of the call.
     #[inline(always)]
     pub fn receive(
         &mut self,
@@ -289,11 +291,11 @@ impl Engine {
         owner: u32,
         peer: Peer,
     ) -> Result<RequestId> {
-        let Some((id, record)) = self.records.start_noted(owner) else {
+        let Some((id, record)) = self.records.start_with_record(owner) else {
             return Err(all_in_use());
         };
         if !self.unexpected.is_empty() {
-            self.receive_among(id, key, buffer(), peer);
+            self.receive_with_unexpected(id, key, buffer(), peer);
             return Ok(id);
         }
         record.role = Role::Posted(self.posted.post(key, id));
@@ -306,9 +308,9 @@ impl Engine {
         Ok(id)
     }
 
-    /// Goes on with a receive where messages have arrived that nobody has received.
+    /// Continues a receive while the unexpected queue is not empty.
     #[inline(never)]
-    fn receive_among(&mut self, id: RequestId, key: Key, buffer: Buffer, peer: Peer) {
+    fn receive_with_unexpected(&mut self, id: RequestId, key: Key, buffer: Buffer, peer: Peer) {
         if let Some((found, message)) = self.unexpected.take(&key) {
             return self.deliver(id, buffer, found, message);
         }
@@ -324,7 +326,7 @@ impl Engine {
         }
     }
 
-    /// Starts the receive of a message that a matched probe took out.
+    /// Starts the receive of a message from a matched probe.
     pub fn receive_matched(
         &mut self,
         matched: MatchedMessage,
@@ -335,10 +337,10 @@ impl Engine {
         Ok(id)
     }
 
-    /// Gives a message that had to wait to its receive.
+    /// Delivers an unexpected message to its receive.
     ///
-    /// Invariant: a message that matched is delivered once. It is taken out of its queue by value,
-    /// before anything else is done with it, and so is the receive that it matched.
+    /// Invariant: a matched message is delivered once. The message and the receive have both been
+    /// removed from their queues before.
     fn deliver(&mut self, id: RequestId, mut buffer: Buffer, key: Key, message: Message) {
         let from = message.from;
         match message.body {
@@ -361,8 +363,8 @@ impl Engine {
         }
     }
 
-    /// Completes a receive whose data has been written: a message of `len` bytes to a buffer of
-    /// `room`.
+    /// Completes a receive whose data has been written: `len` bytes sent to a buffer of `room`
+    /// bytes.
     #[inline]
     fn finish_receive(&mut self, id: RequestId, key: Key, len: u64, room: u64) {
         let error = (len > room).then(|| truncation(&key, len, room));
@@ -370,7 +372,7 @@ impl Engine {
             .complete(id, probe_status(&key, len.min(room)), error);
     }
 
-    /// Begins to move the data of a matched rendezvous message to the receive's buffer.
+    /// Starts the transfer of a matched rendezvous message into the receive buffer.
     fn start_transfer(&mut self, id: RequestId, key: Key, from: Address, rts: Rts) {
         let Some((request, record)) = self.records.find_renamed(id) else {
             return;
@@ -425,7 +427,7 @@ impl Engine {
         }
     }
 
-    /// Asks the sender for the data in pieces.
+    /// Asks the sender to send the data in chunks.
     pub fn ask_for_data(&mut self, id: RequestId) {
         let name = self.records.name(id);
         let Some(record) = self.records.get(id) else {
@@ -439,7 +441,7 @@ impl Engine {
         self.outbox.push(Action::Ask(to, name));
     }
 
-    /// The data of a receive has been read from the sender: both sides are done.
+    /// Completes a receive whose data was read from the sender, and tells the sender (`Fin`).
     pub fn finish_fetch(&mut self, id: RequestId) {
         let Some(record) = self.records.get(id) else {
             return;
@@ -467,7 +469,7 @@ impl Engine {
         self.records.complete(id, status, error);
     }
 
-    /// Ends an operation that cannot be carried out any further.
+    /// Completes an operation with an error.
     pub fn fail(&mut self, id: RequestId, error: Error) {
         let Some(record) = self.records.get(id) else {
             return;
@@ -487,7 +489,7 @@ impl Engine {
         self.outbox.push(Action::Control(to, PacketKind::Ack, body));
     }
 
-    /// A message of `len` bytes no longer takes room here: its sender may send as much again.
+    /// Adds the credit of a message of `len` bytes that no longer occupies memory here.
     #[inline(always)]
     fn consumed(&mut self, from: Address, len: usize) {
         let credit_due = self.credit_due;
@@ -506,7 +508,7 @@ impl Engine {
     fn eager(&mut self, from: Address, key: Key, payload: &[u8]) {
         match self.posted.take_match(&key) {
             Some(id) => self.eager_to(id, from, key, payload),
-            None => self.keep(from, key, payload, None),
+            None => self.keep_unexpected(from, key, payload, None),
         }
     }
 
@@ -527,7 +529,7 @@ impl Engine {
     }
 
     #[cold]
-    fn keep(&mut self, from: Address, key: Key, payload: &[u8], sync: Option<Name>) {
+    fn keep_unexpected(&mut self, from: Address, key: Key, payload: &[u8], sync: Option<Name>) {
         let counters = &mut self.counters;
         counters.eager_bytes_received += payload.len() as u64;
         counters.unexpected_arrived += 1;
@@ -551,7 +553,7 @@ impl Engine {
                 self.acknowledge(from, request);
                 self.eager_to(id, from, key, data);
             }
-            None => self.keep(from, key, data, Some(request)),
+            None => self.keep_unexpected(from, key, data, Some(request)),
         }
     }
 
@@ -588,7 +590,7 @@ impl Sink for Engine {
             PacketKind::Eager => self.eager(from, wire::key_of(header), payload),
             PacketKind::EagerSync => self.eager_sync(from, wire::key_of(header), payload),
             PacketKind::Rts => self.ready_to_send(from, wire::key_of(header), payload),
-            PacketKind::Cancel => self.give_back(from, wire::key_of(header), payload),
+            PacketKind::Cancel => self.return_message(from, wire::key_of(header), payload),
             PacketKind::Question => self.letter(from, true, header, payload),
             PacketKind::Objection => self.letter(from, false, header, payload),
             kind => self.control(from, kind, Control::of(header), payload),
@@ -621,7 +623,7 @@ impl Sink for Engine {
         };
         match (token.0 & !u64::from(u32::MAX), record.role) {
             (0, Role::Receiving) if record.fetching => {}
-            (LEFT, Role::Leaving) => return self.has_left(id, result),
+            (LEFT, Role::Leaving) => return self.finish_direct_send(id, result),
             (PLACED, Role::Receiving) if record.fetching => return self.placed(id, result),
             (SCATTERED, Role::Receiving) if record.fetching => return self.scattered(id, result),
             _ => return,
@@ -671,7 +673,7 @@ fn truncation(key: &Key, len: u64, room: u64) -> Error {
     )
 }
 
-/// A match key for people.
+/// Formats a match key for messages.
 pub(crate) fn describe_key(key: &Key) -> String {
     let source = match key.source {
         ANY_SOURCE => "any rank".to_string(),

@@ -1,87 +1,90 @@
-//! Flow control of eager messages, per stream: one VCI's traffic to and from one VCI of a peer.
+//! Flow control of eager messages, per stream: the traffic of one VCI with one VCI of a peer.
 //!
-//! Invariant: a receiver never holds more than the window in unexpected messages of one stream. A
-//! sender counts what it sent eagerly and not got back; when that reaches the window it sends the
-//! next messages by rendezvous, whose data stays with the sender until it is matched. (Data that is no
-//! longer than an offer goes in its place; the send is complete when it is matched all the same.) Receivers
-//! return credit when a message has been matched, on any message that goes back, or by a message of
-//! its own when a quarter of the window has gathered.
+//! Invariant: a receiver never buffers more than the window in unexpected messages of one stream. A
+//! sender counts the eager bytes whose credit has not been returned. At the window it switches to
+//! rendezvous, where data stays with the sender until it is matched; data no longer than an `Rts`
+//! is sent instead of one, but the send still completes only when it is matched. Receivers return
+//! credit when a message has matched, on any message to the sender, or by a message of its own once
+//! a quarter of the window is owed.
 
 use crate::pt2pt::mailbox::Mailbox;
 
-/// One direction pair of traffic with a VCI of a peer.
+/// Traffic with one VCI of a peer, in both directions.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Stream {
-    /// The peer's queue, where messages shorter than `short` may be put at once. Changed here only.
+    /// The peer's ring for inline messages. Set only in this module.
     mailbox: Option<Mailbox>,
-    /// Eager bytes sent and not returned.
+    /// Eager bytes sent whose credit has not been returned.
     pub in_flight: u32,
-    /// Credit to be returned.
+    /// Credit owed to the peer, in bytes.
     pub owed: u32,
-    /// Which transport reaches the peer, plus one; 0 while unknown.
+    /// Transport that reaches the peer, plus one; 0 while unknown.
     pub route: u16,
-    /// Whether messages to it wait in the pending queue, behind which others must line up. Changed here only, as the next two are.
+    /// Whether messages to the peer wait in the pending queue, so that later ones must queue too.
+    /// Set only in this module, as are the next two.
     pending: bool,
-    /// One more than the bytes of data that may go by the mailbox now; 0 if there is none, or if messages wait.
-    short: u8,
-    /// What `short` is when none wait.
-    room: u8,
-    /// Whether a message that says nothing went there, to have a connection.
+    /// Inline messages must be shorter than this now; 0 without a ring or while messages wait.
+    inline_below: u8,
+    /// Value of `inline_below` while no messages wait.
+    inline_bound: u8,
+    /// Whether an empty message was sent to establish the connection.
     pub connected: bool,
-    /// How many messages had been taken in, as far as that is counted, when the last went through a pipe.
+    /// Wrapping count of messages that the VCI had received when it last sent through a pipeline.
+    /// If it has not changed, the receiver is likely behind.
     pub piped_at: u8,
 }
 
 impl Stream {
-    /// From now on messages of at most `longest` bytes may go by a mailbox.
+    /// Allows inline messages of up to `longest` bytes through `mailbox`.
     pub fn set_mailbox(&mut self, mailbox: Mailbox, longest: u8) {
         self.mailbox = Some(mailbox);
-        self.room = longest + 1;
+        self.inline_bound = longest + 1;
         self.set_pending(self.pending);
     }
 
-    /// The peer is lost, and its queue is not to be touched again.
+    /// Removes the ring of a failed peer, which must not be accessed any more.
     pub fn forget_mailbox(&mut self) {
-        (self.mailbox, self.room, self.short) = (None, 0, 0);
+        (self.mailbox, self.inline_bound, self.inline_below) = (None, 0, 0);
     }
 
-    /// The peer's queue, if there is one.
+    /// Returns the peer's ring, if there is one.
     pub fn mailbox(&mut self) -> Option<&mut Mailbox> {
         self.mailbox.as_mut()
     }
 
-    /// The peer's queue, if a message of `len` bytes may be put there at once.
+    /// Returns the peer's ring, if an inline message of `len` bytes may be written now.
     #[inline(always)]
     pub fn mailbox_for(&mut self, len: usize) -> Option<&mut Mailbox> {
-        if len >= usize::from(self.short) {
+        if len >= usize::from(self.inline_below) {
             return None;
         }
         debug_assert!(self.mailbox.is_some() && !self.pending);
-        // SAFETY: `short` is 0 where there is no mailbox: `set_mailbox` and `forget_mailbox` alone change that, and
-        // `set_pending` makes it 0 or what they have set.
+        // SAFETY: `len` is below `inline_below`, which is therefore not 0. `set_mailbox` makes it
+        // nonzero only with a mailbox, `forget_mailbox` zeroes it, and `set_pending` sets 0 or the
+        // value of `inline_bound`, which is 0 without a mailbox.
         Some(unsafe { self.mailbox.as_mut().unwrap_unchecked() })
     }
 
-    /// Whether messages to it wait.
+    /// Whether messages to the peer wait.
     #[inline(always)]
     pub fn is_pending(&self) -> bool {
         self.pending
     }
 
-    /// Messages to it wait, or don't any more.
+    /// Records whether messages to the peer wait.
     pub fn set_pending(&mut self, pending: bool) {
         self.pending = pending;
-        self.short = if pending { 0 } else { self.room };
+        self.inline_below = if pending { 0 } else { self.inline_bound };
     }
 
-    /// Whether there has been traffic.
+    /// Whether the stream has had traffic.
     pub fn is_used(&self) -> bool {
         self.route != 0 || self.owed != 0
     }
 }
 
-/// What a message counts: its data, and what keeping it costs besides, here and in the transport's
-/// buffers (libfabric's layered providers take a whole buffer for a message).
+/// Returns the credit of a message: its data plus the overhead of buffering it here and in the
+/// transport (libfabric's layered providers take a whole buffer per message).
 #[inline(always)]
 pub(crate) fn cost(len: usize) -> u32 {
     len as u32 + 256

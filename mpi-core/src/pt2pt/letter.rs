@@ -1,7 +1,8 @@
-//! Letters between processes about a collective call: in few words, and read only when something is wrong.
+//! Letters: short messages between processes about a collective call, used only when an error is
+//! suspected.
 //!
-//! A letter goes the same way as the messages of the communicator, in their order: who reads one has taken in
-//! all that its sender sent before it.
+//! A letter is ordered with the messages of its communicator: when a process reads one, it has
+//! received all messages that the sender sent before.
 
 #![deny(unsafe_code)]
 
@@ -10,18 +11,18 @@ use netmod::Header;
 use super::engine::{Action, Address, Engine};
 use super::wire::{PacketKind, Trailer, with_trailer};
 
-/// A letter. The context and the number are those of the call that it is about.
+/// A letter about a collective call, which `context` and `tag` identify.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Letter {
-    /// The other side: who is to get it, or who has sent it.
+    /// The peer: the addressee of an outgoing letter, the sender of a received one.
     pub with: Address,
-    /// Whether it asks for an answer, or is one.
+    /// Whether this is a question; otherwise it is an objection.
     pub asks: bool,
-    /// The context in which the reader receives.
+    /// The context in which the addressee receives.
     pub context: u64,
-    /// The number of the call among those of its communicator.
+    /// The number of the call within its communicator.
     pub tag: u32,
-    /// What it says.
+    /// The content.
     pub words: [u64; 2],
 }
 
@@ -36,7 +37,7 @@ impl Letter {
         }
     }
 
-    /// As it travels.
+    /// Encodes the letter.
     pub(crate) fn message(&self, trailer: Trailer) -> (Header, [u8; PAYLOAD]) {
         let header = with_trailer([self.context, self.tag.into()], trailer);
         let mut payload = [0; PAYLOAD];
@@ -46,7 +47,7 @@ impl Letter {
         (header, payload)
     }
 
-    /// `None` if the message is none.
+    /// Decodes a letter. Returns `None` if the message is malformed.
     fn parse(from: Address, asks: bool, header: &Header, payload: &[u8]) -> Option<Letter> {
         let payload: &[u8; PAYLOAD] = payload.try_into().ok()?;
         let (first, second) = payload.split_at(8);
@@ -62,7 +63,7 @@ impl Letter {
 }
 
 impl Engine {
-    /// A letter has come: the process is to read it.
+    /// Queues a received letter for the process.
     #[cold]
     pub(super) fn letter(&mut self, from: Address, asks: bool, header: &Header, payload: &[u8]) {
         match Letter::parse(from, asks, header, payload) {
@@ -74,7 +75,7 @@ impl Engine {
         }
     }
 
-    /// Has a letter leave.
+    /// Queues a letter for sending.
     pub fn write_letter(&mut self, letter: Letter) {
         self.outbox.push(Action::Letter(letter));
     }

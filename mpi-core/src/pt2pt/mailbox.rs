@@ -1,4 +1,4 @@
-//! The ends of queues in shared memory that a VCI reaches without a call of their lane (see
+//! Rings in shared memory that a VCI accesses without a call of their lane (see
 //! [`netmod::Lane::mailbox`]).
 
 use std::ptr::NonNull;
@@ -8,45 +8,51 @@ use netmod::Peer;
 use netmod::VciId;
 use netmod::ring;
 
-/// The queue of a peer's VCI. Copies name the same.
+/// The ring of a peer's VCI for inline messages. Copies refer to the same ring.
 #[derive(Clone, Copy)]
 pub(crate) struct Mailbox(NonNull<ring::Mailbox>);
 
-// SAFETY: it is used under the lock of the VCI whose lane made it, by whichever thread has that.
+// SAFETY: the ring is accessed only under the lock of the VCI whose lane made it.
 unsafe impl Send for Mailbox {}
 
 impl Mailbox {
-    /// That of `vci` of `to`, if the lane sends to it by one.
+    /// Returns the ring of VCI `vci` of `to`, if the lane sends through one.
     pub fn of(lane: &mut dyn Lane, to: Peer, vci: VciId) -> Option<Mailbox> {
         lane.mailbox(to, vci).map(Mailbox)
     }
 
+    /// Returns the ring.
+    ///
     /// # Safety
     /// The lane lives, has not reported the peer lost, and is not being called.
     #[inline(always)]
     pub unsafe fn get(&mut self) -> &mut ring::Mailbox {
-        // SAFETY: the lane's contract, which the caller keeps.
+        // SAFETY: the lane keeps the ring valid while it lives and has not reported the peer lost,
+        // and does not access it outside of calls; the caller ensures that (# Safety).
         unsafe { self.0.as_mut() }
     }
 }
 
-/// The queue by which a lane receives.
+/// The ring by which a lane receives inline messages.
 pub(crate) struct Inbox(NonNull<ring::Inbox>);
 
-// SAFETY: as above.
+// SAFETY: the ring is accessed only under the lock of the VCI whose lane made it.
 unsafe impl Send for Inbox {}
 
 impl Inbox {
-    /// That of a lane, if it receives by one.
+    /// Returns the ring of a lane, if the lane receives by one.
     pub fn of(lane: &mut dyn Lane) -> Option<Inbox> {
         lane.inbox().map(Inbox)
     }
 
+    /// Returns the ring.
+    ///
     /// # Safety
     /// The lane lives and is not being called.
     #[inline(always)]
     pub unsafe fn get(&mut self) -> &mut ring::Inbox {
-        // SAFETY: the lane's contract, which the caller keeps.
+        // SAFETY: the lane keeps the ring valid while it lives, and does not access it outside of
+        // calls; the caller ensures that (# Safety).
         unsafe { self.0.as_mut() }
     }
 }

@@ -1,14 +1,15 @@
-//! The posted-receive queue and the unexpected-message queue of a VCI.
+//! The posted queue and the unexpected queue of a VCI.
 //!
 //! Invariant (MPI-3.1 section 3.5): between one sender and one receiver, within a communicator,
 //! messages are received in the order they were sent, wildcards or not. Both queues therefore keep
-//! order: a message takes the *oldest* receive that fits, a receive takes the *oldest* message.
+//! order: a message takes the *oldest* matching receive, a receive takes the *oldest* matching
+//! message.
 //!
-//! Finding it takes constant time, however many there are: both queues are hashed by the whole key, in
-//! tables that grow. The first few receives with a wildcard stand in a list of their own, later ones are
-//! hashed by the key with its wildcards; a sequence number settles which of several candidates is
-//! older. Messages are also linked in order of arrival, which is what a wildcard receive walks; if it
-//! has to walk far, messages are hashed by the keys of such receives as well (`wild.rs`).
+//! Matching takes constant time for any queue length: both queues are hashed by the whole key, in
+//! tables that grow. The first few receives with a wildcard are in a separate list, later ones are
+//! hashed by the key with its wildcards; a sequence number decides which of several candidates is
+//! older. Messages are also linked in order of arrival, which a wildcard receive walks. After a
+//! long walk, messages are hashed by the keys of wildcard receives as well (`wild.rs`).
 
 use crate::pt2pt::wire::Key;
 use crate::{ANY_SOURCE, ANY_TAG};
@@ -18,17 +19,17 @@ mod wild;
 
 use wild::WildIndex;
 
-// Tests come by all ways with few.
-/// Lists that a table begins with.
+/// Initial number of lists of a table. Small in tests, as are the next two, so that all paths are
+/// taken.
 const BUCKETS: usize = if cfg!(test) { 2 } else { 256 };
-/// Receives with a wildcard that are looked through one by one.
+/// Maximum number of wildcard receives that are searched linearly.
 const WILD_LISTED: u32 = if cfg!(test) { 2 } else { 8 };
-/// Messages that a wildcard receive walks over before they are hashed for it.
+/// Number of messages that a wildcard receive walks before they are hashed for it.
 const WALK: usize = if cfg!(test) { 3 } else { 256 };
 const NIL: u32 = u32::MAX;
 
-/// Bits for a table of any size, the lowest first, which depend on the whole key. (The factor was chosen
-/// by trying: with it regular steps of tags, ranks and contexts spread as well as random ones.)
+/// Hashes the whole key for a table of any size; the lowest bits are used first. The factor was
+/// found by trial: regular steps of tags, ranks and contexts spread as well as random ones.
 #[inline(always)]
 fn hash(key: &Key) -> usize {
     let mixed = key.context
@@ -44,7 +45,7 @@ impl Key {
         self.source == ANY_SOURCE || self.tag == ANY_TAG
     }
 
-    /// Whether a receive with this key takes a message with key `message`.
+    /// Whether a receive with this key matches a message with key `message`.
     #[inline(always)]
     pub fn accepts(&self, message: &Key) -> bool {
         self.context == message.context
@@ -52,7 +53,7 @@ impl Key {
             && (self.tag == message.tag || self.tag == ANY_TAG)
     }
 
-    /// The keys with wildcards of receives that take a message with this one.
+    /// Returns the wildcard keys of receives that match a message with this key.
     fn wild(&self) -> [Key; 3] {
         let [mut any_source, mut any_tag] = [*self; 2];
         any_source.source = ANY_SOURCE;
@@ -86,10 +87,10 @@ const UNLINKED: Links = Links {
     prev: NIL,
 };
 
-/// Lists by hash.
+/// Lists of entries by hash.
 struct Table {
     lists: Box<[List]>,
-    /// One less than their number, which is a power of two.
+    /// Number of lists, a power of two, minus one.
     mask: usize,
 }
 
@@ -100,40 +101,42 @@ impl Table {
         Table { lists, mask }
     }
 
-    /// The list for a key.
+    /// Returns the list of a key.
     #[inline(always)]
     fn list(&self, key: &Key) -> List {
         let place = hash(key) & self.mask;
-        // SAFETY: the mask is less than the number of lists, which both stay as `new` made them.
+        // SAFETY: `place` is at most `mask`, which `new` made less than the number of lists;
+        // neither changes.
         *unsafe { self.lists.get_unchecked(place) }
     }
 
     #[inline(always)]
     fn list_mut(&mut self, key: &Key) -> &mut List {
         let place = hash(key) & self.mask;
-        // SAFETY: as above.
+        // SAFETY: `place` is at most `mask`, which `new` made less than the number of lists;
+        // neither changes.
         unsafe { self.lists.get_unchecked_mut(place) }
     }
 }
 
-/// Names an entry of a queue until it is taken out.
+/// Identifies an entry of a queue until it is removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Place(u32);
+pub(crate) struct EntryId(u32);
 
-impl Place {
-    /// Any place.
-    pub const SOME: Place = Place(0);
+impl EntryId {
+    /// An arbitrary entry, for debuggers.
+    pub const ANY: EntryId = EntryId(0);
 }
 
 struct PostedEntry<T> {
     key: Key,
-    /// Twice its number, and one more if it has a wildcard and is hashed.
+    /// Twice the sequence number, plus one for a hashed receive with a wildcard.
     order: u64,
     links: Links,
     value: Option<T>,
 }
 
-/// Takes the entry between `prev` and `next` out of its list.
+/// Removes the entry between `prev` and `next` from its list.
 #[inline(always)]
 fn unlink<T>(entries: &mut [PostedEntry<T>], list: &mut List, Links { next, prev }: Links) {
     match entries.get_mut(prev as usize) {
@@ -146,14 +149,14 @@ fn unlink<T>(entries: &mut [PostedEntry<T>], list: &mut List, Links { next, prev
     }
 }
 
-/// Receives that wait for their message, oldest first per key.
+/// Posted receives, oldest first per key.
 pub(crate) struct PostedQueue<T> {
     entries: Vec<PostedEntry<T>>,
     free: Vec<u32>,
     table: Table,
     /// The first receives with wildcards.
     wild: List,
-    /// How many are in that list, and how many have wildcards at all.
+    /// Number of receives in `wild`; `wild_all` counts all with wildcards.
     wild_listed: u32,
     wild_all: u32,
     order: u64,
@@ -172,20 +175,20 @@ impl<T> PostedQueue<T> {
         }
     }
 
-    /// Whether none waits.
+    /// Whether no receive is posted.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.entries.len() == self.free.len()
     }
 
-    /// The number of waiting receives.
+    /// Returns the number of posted receives.
     pub fn len(&self) -> usize {
         self.entries.len() - self.free.len()
     }
 
     /// Appends a receive.
     #[inline(always)] // counted: tests/instructions.txt
-    pub fn post(&mut self, key: Key, value: T) -> Place {
+    pub fn post(&mut self, key: Key, value: T) -> EntryId {
         self.order += 2;
         let entry = PostedEntry {
             key,
@@ -213,10 +216,10 @@ impl<T> PostedQueue<T> {
             self.entries[index as usize].links.prev = tail;
             self.entries[tail as usize].links.next = index;
         }
-        Place(index)
+        EntryId(index)
     }
 
-    /// More receives wait than ever before.
+    /// Adds an entry, because none is free.
     #[cold]
     #[inline(never)]
     fn add(&mut self, entry: PostedEntry<T>) -> u32 {
@@ -247,7 +250,7 @@ impl<T> PostedQueue<T> {
         }
     }
 
-    /// The list for a new receive with a wildcard.
+    /// Returns the list for a new receive with a wildcard.
     #[inline]
     fn wild_list(&mut self, index: u32) -> &mut List {
         self.wild_all += 1;
@@ -260,14 +263,14 @@ impl<T> PostedQueue<T> {
         self.table.list_mut(&entry.key)
     }
 
-    /// Takes out the oldest receive that accepts a message with `key`.
+    /// Removes the oldest receive that matches a message with `key`.
     #[inline]
     pub fn take_match(&mut self, key: &Key) -> Option<T> {
         if self.wild_all > 0 {
             let found = self.find_match(key)?;
             return self.remove(found);
         }
-        // As by these two, with one look at the table.
+        // Without wildcards: `find_match` and `remove` in one table lookup.
         let list = self.table.list_mut(key);
         let mut index = list.head;
         let entry = loop {
@@ -284,22 +287,22 @@ impl<T> PostedQueue<T> {
         Some(value)
     }
 
-    /// What [`PostedQueue::take_match`] would take out.
+    /// Returns the receive that [`PostedQueue::take_match`] would remove.
     pub fn peek_match(&self, key: &Key) -> Option<&T> {
-        let Place(found) = self.find_match(key)?;
+        let EntryId(found) = self.find_match(key)?;
         self.entries.get(found as usize)?.value.as_ref()
     }
 
     #[inline(always)]
-    fn find_match(&self, key: &Key) -> Option<Place> {
+    fn find_match(&self, key: &Key) -> Option<EntryId> {
         let exact = self.first_of(key);
-        Some(Place(match self.wild_all {
+        Some(EntryId(match self.wild_all {
             0 => exact?,
             _ => self.oldest(exact, key)?,
         }))
     }
 
-    /// The older of a receive and the oldest with a wildcard that accepts a message with `key`.
+    /// Returns the older of `exact` and the oldest wildcard receive that matches `key`.
     #[inline]
     fn oldest(&self, exact: Option<u32>, key: &Key) -> Option<u32> {
         let listed = self.first_in(self.wild.head, |posted| posted.accepts(key));
@@ -323,9 +326,9 @@ impl<T> PostedQueue<T> {
         }
     }
 
-    /// Takes out a receive (cancelled, or its peer is lost).
+    /// Removes a receive that was cancelled or whose peer failed.
     #[inline]
-    pub fn remove(&mut self, place: Place) -> Option<T> {
+    pub fn remove(&mut self, place: EntryId) -> Option<T> {
         let entry = self.entries.get_mut(place.0 as usize)?;
         let value = entry.value.take()?;
         let (key, order, links) = (entry.key, entry.order, entry.links);
@@ -346,7 +349,7 @@ impl<T> PostedQueue<T> {
         Some(value)
     }
 
-    /// All waiting receives, oldest first (not fast).
+    /// Returns all posted receives, oldest first. Slow.
     #[cfg(test)]
     fn iter(&self) -> impl Iterator<Item = (&Key, &T)> {
         let mut live: Vec<_> = self.entries.iter().filter(|e| e.value.is_some()).collect();
@@ -355,7 +358,7 @@ impl<T> PostedQueue<T> {
             .filter_map(|entry| entry.value.as_ref().map(|value| (&entry.key, value)))
     }
 
-    /// The oldest hashed receive with this very key.
+    /// Returns the oldest hashed receive with exactly this key.
     #[inline(always)]
     fn first_of(&self, key: &Key) -> Option<u32> {
         self.first_in(self.table.list(key).head, |posted| posted == key)
@@ -381,13 +384,13 @@ struct UnexpectedEntry<T> {
     value: Option<T>,
 }
 
-/// Messages that arrived before their receive, oldest first.
+/// Unexpected messages, oldest first.
 pub(crate) struct UnexpectedQueue<T> {
     entries: Vec<UnexpectedEntry<T>>,
     free: Vec<u32>,
     table: Table,
     arrival: List,
-    /// For receives with wildcards, from when one has walked far until there are no messages.
+    /// Index for wildcard receives; exists after a long walk, until the queue is empty.
     wild: Option<Box<WildIndex>>,
 }
 
@@ -402,13 +405,13 @@ impl<T> UnexpectedQueue<T> {
         }
     }
 
-    /// Whether there is none.
+    /// Whether the queue is empty.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.entries.len() == self.free.len()
     }
 
-    /// The number of messages.
+    /// Returns the number of messages.
     pub fn len(&self) -> usize {
         self.entries.len() - self.free.len()
     }
@@ -449,7 +452,7 @@ impl<T> UnexpectedQueue<T> {
         }
     }
 
-    /// More messages wait than ever before.
+    /// Adds an entry, because none is free.
     #[cold]
     #[inline(never)]
     fn add(&mut self, entry: UnexpectedEntry<T>) -> u32 {
@@ -480,9 +483,9 @@ impl<T> UnexpectedQueue<T> {
         }
     }
 
-    /// The oldest message that a receive with `key` would take.
+    /// Returns the oldest message that a receive with `key` matches.
     #[inline]
-    pub fn find(&mut self, key: &Key) -> Option<(Place, &Key, &T)> {
+    pub fn find(&mut self, key: &Key) -> Option<(EntryId, &Key, &T)> {
         if self.arrival.head == NIL {
             return None;
         }
@@ -492,10 +495,10 @@ impl<T> UnexpectedQueue<T> {
         }?;
         let entry = &self.entries[index as usize];
         let value = entry.value.as_ref()?;
-        Some((Place(index), &entry.key, value))
+        Some((EntryId(index), &entry.key, value))
     }
 
-    /// The oldest message with this very key.
+    /// Returns the oldest message with exactly this key.
     #[inline(always)]
     fn first_of(&self, key: &Key) -> Option<u32> {
         let mut index = self.table.list(key).head;
@@ -509,7 +512,7 @@ impl<T> UnexpectedQueue<T> {
         None
     }
 
-    /// The oldest message for a receive with wildcards.
+    /// Returns the oldest message that a wildcard receive matches.
     #[inline]
     fn find_wild(&mut self, key: &Key) -> Option<u32> {
         if self.wild.is_none() {
@@ -530,7 +533,7 @@ impl<T> UnexpectedQueue<T> {
         wild.find(key, |index| &self.entries[index as usize].key)
     }
 
-    /// Hashes all messages for receives with wildcards.
+    /// Hashes all messages for wildcard receives.
     #[cold]
     #[inline(never)]
     fn index_all(&mut self) {
@@ -543,7 +546,7 @@ impl<T> UnexpectedQueue<T> {
         self.wild = Some(wild);
     }
 
-    /// Hashes a new message for receives with wildcards.
+    /// Hashes a new message for wildcard receives.
     #[cold]
     #[inline(never)]
     fn index(&mut self, index: u32) {
@@ -553,27 +556,27 @@ impl<T> UnexpectedQueue<T> {
         }
     }
 
-    /// Takes out the oldest message that a receive with `key` accepts.
+    /// Removes the oldest message that a receive with `key` matches.
     #[inline]
     pub fn take(&mut self, key: &Key) -> Option<(Key, T)> {
         let place = self.find(key)?.0;
         self.remove(place)
     }
 
-    /// Takes out the oldest message with `key` for which `wanted` holds.
+    /// Removes the oldest message with `key` for which `wanted` returns true.
     pub fn take_where(&mut self, key: &Key, wanted: impl Fn(&T) -> bool) -> Option<(Key, T)> {
         let mut index = self.table.list(key).head;
         while index != NIL {
             let entry = &self.entries[index as usize];
             if entry.key == *key && entry.value.as_ref().is_some_and(&wanted) {
-                return self.remove(Place(index));
+                return self.remove(EntryId(index));
             }
             index = entry.in_list.next;
         }
         None
     }
 
-    /// All messages in order of arrival (for reports).
+    /// Returns all messages in order of arrival, for reports.
     pub fn iter(&self) -> impl Iterator<Item = (&Key, &T)> {
         let mut index = self.arrival.head;
         std::iter::from_fn(move || {
@@ -583,7 +586,7 @@ impl<T> UnexpectedQueue<T> {
         })
     }
 
-    fn remove(&mut self, place: Place) -> Option<(Key, T)> {
+    fn remove(&mut self, place: EntryId) -> Option<(Key, T)> {
         let entry = self.entries.get_mut(place.0 as usize)?;
         let value = entry.value.take()?;
         let key = entry.key;

@@ -1,10 +1,10 @@
-//! What windows have under way to remote memory by a VCI's lanes: puts, gets, atomics, and flushes.
+//! One-sided operations in flight on a VCI's lanes: puts, gets, atomics and flushes.
 //!
-//! The engine has a table of operations that are pending, named by tokens; a [`Flight`] is the same
-//! seen from a window: it knows for which targets something is still to come, in the order in which
-//! it was begun, so that a flush waits for what came before it and nothing else.
+//! The engine has a table of pending operations, named by tokens. A [`Flight`] is a window's view
+//! of them: it records for which targets operations are pending, in the order in which they began,
+//! so that a flush waits only for operations that began before it.
 //!
-//! For crates that stand above this one: they make an [`Access`] and start it by
+//! Crates above this one make an [`Access`] and start it with
 //! [`Process::start_access`](crate::Process::start_access).
 
 use std::collections::{HashSet, VecDeque};
@@ -19,22 +19,22 @@ use crate::pt2pt::buffer::Buffer;
 use crate::pt2pt::engine::{Address, Engine, failed};
 use crate::pt2pt::request::{RequestId, Status};
 
-/// Tokens with this bit are of this module, others are the numbers of requests.
+/// Marks the tokens of this module; other tokens are numbers of requests.
 const MARK: u64 = 1 << 63;
 
-/// A run of bytes in a target's memory: its offset and length.
+/// A contiguous block of a target's memory: offset and length.
 pub type Run = (u64, usize);
 
-/// One or several runs.
+/// One or several blocks.
 pub enum Runs {
-    /// One.
+    /// One block.
     One([Run; 1]),
-    /// Several.
+    /// Several blocks.
     Many(Box<[Run]>),
 }
 
 impl Runs {
-    /// All of them.
+    /// Returns all blocks.
     #[inline]
     pub fn list(&self) -> &[Run] {
         match self {
@@ -44,27 +44,27 @@ impl Runs {
     }
 }
 
-/// What an access does.
+/// The operation of an access.
 pub enum Act {
-    /// Reads.
+    /// Reads the blocks.
     Get,
-    /// Writes.
+    /// Writes the blocks.
     Put,
     /// Changes words atomically.
     Change(Change),
 }
 
-/// Atomic operations on 8-byte words, which are the runs of an access.
+/// An atomic operation on 8-byte words, the blocks of an access.
 pub struct Change {
-    /// By which transport, as the process counts them: not always the one that leads to the peer.
+    /// Number of the transport within the process, which may differ from the route to the peer.
     pub way: usize,
-    /// What is done to each word.
+    /// The operation on each word.
     pub op: AtomicOp,
-    /// One for each word.
+    /// One operand for each word.
     pub operands: Operands,
-    /// For [`AtomicOp::CompareSwap`].
+    /// The compared value of [`AtomicOp::CompareSwap`].
     pub compare: u64,
-    /// What was there, if that doesn't go to the program's buffer directly.
+    /// The previous values, if they do not go to the program's buffer directly.
     pub found: Option<Vec<u64>>,
 }
 
@@ -77,7 +77,7 @@ pub enum Operands {
 }
 
 impl Operands {
-    /// That of the word of this number.
+    /// Returns the operand of word `number`.
     #[inline]
     pub fn get(&self, number: usize) -> u64 {
         match self {
@@ -89,53 +89,53 @@ impl Operands {
 
 /// A put, a get, or atomics.
 pub struct Access {
-    /// Where the target is.
+    /// The target.
     pub to: Address,
-    /// By which transport, as the process counts them, if not by the one that leads to the peer. (Atomics
-    /// name theirs in [`Change::way`].)
+    /// Number of the transport within the process, if it differs from the route to the peer.
+    /// Ignored for atomics, which have [`Change::way`].
     pub way: Option<usize>,
-    /// It is no access of the program's but one of those that the library makes of it: counters leave it out.
+    /// Whether the library makes this access for its own purposes, so that counters leave it out.
     pub internal: bool,
-    /// The exposed piece that the runs lie in.
+    /// The exposed segment that contains the blocks.
     pub key: RemoteKey,
-    /// Where the piece begins in the window, for whoever does the access in another way.
+    /// Offset of the segment in the window, for a repetition by another protocol.
     pub shift: u64,
-    /// What is done.
+    /// The operation.
     pub act: Act,
     /// The target's rank in the window.
     pub target: u32,
-    /// Where in the piece.
+    /// The blocks within the segment.
     pub runs: Runs,
-    /// Where the data comes from or goes to, without gaps; NULL for atomics whose results nobody
-    /// wants. Valid until the access has ended.
+    /// The contiguous local data. NULL for atomics whose results are not wanted. Valid until the
+    /// access has ended.
     pub local: *mut u8,
-    /// The memory at `local`, if that is the library's.
+    /// The memory at `local`, if the library owns it.
     pub packed: Option<Vec<u8>>,
-    /// The program's buffer, if data that is read doesn't go there directly.
+    /// The program's buffer, if data that is read does not go there directly.
     pub buffer: Option<Buffer>,
     /// The program's request, which the access completes.
     pub outer: Option<RequestId>,
-    /// What it is under way in.
+    /// The flight that the access belongs to.
     pub flight: Arc<Flight>,
-    /// Its number there.
+    /// Number of the access in its flight.
     pub number: u64,
-    /// How many runs have been issued, and their bytes.
+    /// Number of blocks issued, and their bytes in `moved`.
     pub(crate) next: usize,
     pub(crate) moved: usize,
-    /// Issued and not complete.
+    /// Number of blocks issued and not complete.
     pub(crate) parts: u32,
     pub(crate) failed: Option<LaneError>,
-    /// Somebody is about to issue more of it.
+    /// Whether a caller is about to issue more blocks.
     pub(crate) held: bool,
 }
 
-// SAFETY: `local` is memory that the program has lent until the access is complete, or the
-// library's own; whichever thread makes progress may end the access.
+// SAFETY: `local` is memory that the program lends until the access is complete, or the library's
+// own memory in `packed`; any thread that makes progress may end the access.
 unsafe impl Send for Access {}
 
 impl Access {
-    /// One that has not begun, of a member of a window: `local` is where the data comes from or goes
-    /// to, as the field of that name says.
+    /// Makes an access that has not begun. `local` is the contiguous data, as in the field of that
+    /// name.
     #[inline(always)]
     pub fn new(
         (target, to): (u32, Address),
@@ -167,19 +167,19 @@ impl Access {
         }
     }
 
-    /// Bytes of all runs.
+    /// Number of bytes of all blocks.
     pub fn bytes(&self) -> usize {
         self.runs.list().iter().map(|run| run.1).sum()
     }
 
-    /// Nothing is left to do for the lane.
+    /// Whether the lane has completed all blocks.
     pub(crate) fn is_over(&self) -> bool {
         let issued = self.next == self.runs.list().len() || self.failed.is_some();
         issued && self.parts == 0 && !self.held
     }
 }
 
-/// An operation that a lane has not completed yet.
+/// An operation that a lane has not completed.
 #[expect(
     clippy::large_enum_variant,
     reason = "most are accesses; memory of its own for each would cost an allocation"
@@ -198,12 +198,12 @@ pub(crate) enum Op {
 pub(crate) struct Ops {
     slots: Vec<Option<Op>>,
     free: Vec<u32>,
-    /// Where lanes write the results of atomics that nobody wants.
+    /// The sink for results of atomics that are not wanted.
     nowhere: Box<u64>,
 }
 
 impl Ops {
-    /// The index that the next operation gets.
+    /// Returns the index that the next operation gets.
     pub fn next(&mut self) -> u32 {
         if self.free.is_empty() {
             self.free.push(self.slots.len() as u32);
@@ -212,7 +212,7 @@ impl Ops {
         self.free.last().copied().unwrap_or_default()
     }
 
-    /// A place for a result that nobody wants.
+    /// Returns the sink for a result that is not wanted.
     pub fn nowhere(&mut self) -> *mut u64 {
         &raw mut *self.nowhere
     }
@@ -221,7 +221,7 @@ impl Ops {
         Token(MARK | u64::from(index))
     }
 
-    /// Takes an operation in, at the index that [`Ops::next`] has told.
+    /// Inserts an operation at the index that [`Ops::next`] returned.
     pub fn insert(&mut self, op: Op) -> u32 {
         let index = self.next();
         self.free.pop();
@@ -239,7 +239,7 @@ impl Ops {
         Some(op)
     }
 
-    /// From whom something is awaited.
+    /// Returns the peers of pending operations.
     pub fn peers(&self) -> impl Iterator<Item = Peer> {
         self.slots.iter().flatten().map(|op| match op {
             Op::Access(access) => access.to.peer,
@@ -249,13 +249,13 @@ impl Ops {
 }
 
 impl Engine {
-    /// Whether a token is of this module.
+    /// Whether a token belongs to this module.
     #[inline]
     pub fn is_remote(token: Token) -> bool {
         token.0 & MARK != 0
     }
 
-    /// A lane has completed an operation, or a part of it.
+    /// Records that a lane has completed an operation or a block of it.
     pub fn remote_done(&mut self, token: Token, result: Result<(), LaneError>) {
         let index = token.0 as u32;
         match self.remote.get(index) {
@@ -275,7 +275,7 @@ impl Engine {
         }
     }
 
-    /// Ends an access that nothing is left of.
+    /// Ends an access whose blocks are all complete.
     pub fn end_if_over(&mut self, index: u32) {
         let over = |op: &mut Op| matches!(op, Op::Access(access) if access.is_over());
         if self.remote.get(index).is_some_and(over)
@@ -292,10 +292,11 @@ impl Engine {
                 None
             }
             Some(error @ LaneError::PeerLost(_)) => Some(failed(error)),
-            // Nothing else would be atomic towards what others do by the network.
+            // Atomics cannot fall back to messages, which would not be atomic towards the network's
+            // operations.
             Some(error) if access.is_atomic() => Some(refused(access.target, error)),
             Some(error) => {
-                // To be done by messages instead; the window's own progress sees to that.
+                // Falls back to messages; the window's progress takes the access back.
                 let flight = access.flight.clone();
                 flight.put_back(access, error);
                 return;
@@ -312,12 +313,12 @@ impl Engine {
 }
 
 impl Access {
-    /// Whether it is of atomics, which the network alone can carry out.
+    /// Whether the access is an atomic operation, which only the network can do.
     pub(crate) fn is_atomic(&self) -> bool {
         matches!(self.act, Act::Change(_))
     }
 
-    /// Its data is here: brings it to its place.
+    /// Writes data that has arrived in library memory to the program's buffer.
     pub(crate) fn arrive(&mut self) {
         if let (Some(buffer), Act::Change(change)) = (&mut self.buffer, &self.act)
             && let Some(found) = &change.found
@@ -332,48 +333,48 @@ impl Access {
     }
 }
 
-/// The error of atomics that a transport refuses though it said that it can.
+/// Makes the error of atomics that a transport refuses although it announced them.
 #[cold]
 pub fn refused(target: u32, why: LaneError) -> Error {
     Error::new(
         Class::Other,
         format!(
-            "the network can't carry out atomics on the memory of rank {target} ({why}), and nothing \
+            "the network cannot carry out atomics on the memory of rank {target} ({why}), and nothing \
              else is atomic towards them; set WEFT_RMA_ATOMICS=messages, or leave out the hint \
              which_accumulate_ops, and WEFT_RMA_PASSIVE=off"
         ),
     )
 }
 
-/// So many small accesses between two flushes are no burst.
+/// Number of small accesses between two flushes above which they are a burst.
 const BURST: usize = 8;
 
-/// What a window has under way by one VCI.
+/// A window's operations in flight on one VCI.
 #[derive(Default)]
 pub struct Flight {
     state: Mutex<State>,
-    /// How much there is in `state`: looked at without its lock.
+    /// Number of entries, written targets and errors in `state`, for a check without its lock.
     noted: AtomicUsize,
-    /// Length of `State::back`, likewise.
+    /// Length of `State::back`, for a check without the lock.
     back: AtomicUsize,
-    /// How many operations have ended.
+    /// Number of operations that have ended.
     ended: AtomicUsize,
-    /// Small accesses since the last flush.
+    /// Number of small accesses since the last flush.
     small: AtomicUsize,
-    /// Whether there were many before that.
+    /// Whether the small accesses before the last flush were a burst.
     bursts: AtomicBool,
 }
 
 #[derive(Default)]
 struct State {
-    /// The number of the first of `entries`.
+    /// Number of the first entry.
     first: u64,
     entries: VecDeque<Entry>,
-    /// Targets that were written to since their last flush began.
+    /// Targets written since their last flush began.
     written: Written,
-    /// What is to be told by the next flush.
+    /// Errors that the next flush reports.
     errors: Vec<(u32, Error)>,
-    /// Accesses that a lane has given back, and why.
+    /// Accesses that a lane failed to carry out, with the reason.
     back: Vec<(Access, LaneError)>,
 }
 
@@ -382,14 +383,15 @@ struct Entry {
     done: bool,
 }
 
-/// A set of targets: most programs write to few between two flushes, which are found quickest in a row.
+/// A set of targets. Most programs write to few targets between two flushes, and a linear search
+/// finds those fastest.
 #[derive(Default)]
 struct Written {
     few: Vec<u32>,
     many: HashSet<u32>,
 }
 
-/// So many are kept in a row.
+/// Maximum number of targets in the linear list.
 const FEW: usize = 8;
 
 impl Written {
@@ -437,34 +439,34 @@ impl Flight {
         result
     }
 
-    /// Whether nothing is under way and nothing need be flushed.
+    /// Whether no operation is pending and no target needs a flush.
     #[inline]
     pub fn is_quiet(&self) -> bool {
         self.noted.load(Ordering::Acquire) == 0
     }
 
-    /// Something towards a target is under way from now on; returns its number.
+    /// Begins an operation on a target and returns its number.
     #[inline]
     pub fn begin(&self, target: u32) -> u64 {
         self.with(|state| state.begin(target))
     }
 
-    /// Takes note that a target's memory was written to.
+    /// Records that a target's memory was written.
     #[inline]
     pub fn wrote(&self, target: u32) {
         self.with(|state| state.written.insert(target));
     }
 
-    /// Counts small accesses. Returns whether there are many between two flushes.
+    /// Counts a small access. Returns whether there are many between two flushes.
     #[inline]
     pub fn is_burst(&self) -> bool {
-        // Threads that count at the same time may lose some, which matters to nobody.
+        // Relaxed: threads may lose counts, which only delays the decision.
         let small = self.small.load(Ordering::Relaxed) + 1;
         self.small.store(small, Ordering::Relaxed);
         small > BURST || self.bursts.load(Ordering::Relaxed)
     }
 
-    /// A flush: what comes next is taken to be as what came before it.
+    /// Ends a burst at a flush; predicts that the next accesses are like the last.
     #[inline]
     pub fn end_burst(&self) {
         let small = self.small.load(Ordering::Relaxed);
@@ -474,13 +476,13 @@ impl Flight {
         }
     }
 
-    /// Begins the flush of a target, if that was written to; its number.
+    /// Begins the flush of a target and returns its number. `None` if the target was not written.
     #[inline]
     pub fn begin_flush(&self, target: u32) -> Option<u64> {
         self.with(|state| state.written.remove(target).then(|| state.begin(target)))
     }
 
-    /// Begins the flushes of all that were written to.
+    /// Begins the flushes of all written targets.
     pub fn begin_flushes(&self) -> Vec<(u32, u64)> {
         self.with(|state| {
             let targets = state.written.take_all();
@@ -489,7 +491,7 @@ impl Flight {
         })
     }
 
-    /// What has this number is over.
+    /// Ends the operation of this number.
     pub fn end(&self, number: u64, error: Option<Error>) {
         self.with(|state| {
             let place = number.wrapping_sub(state.first) as usize;
@@ -508,20 +510,21 @@ impl Flight {
         self.ended.fetch_add(1, Ordering::Release);
     }
 
-    /// A number that changes when something ends: who waits need look no further before.
+    /// Number that changes when an operation ends; until then a waiting thread need not check
+    /// again.
     #[inline]
     pub fn ended(&self) -> usize {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// The number of what is begun next.
+    /// Number of the next operation.
     #[inline]
     pub fn mark(&self) -> u64 {
         let state = self.state.lock();
         state.first + state.entries.len() as u64
     }
 
-    /// Whether something that was begun before `until` is under way to one of the targets that `is` picks.
+    /// Whether an operation that began before `until` is pending for a target that `is` selects.
     #[inline]
     pub fn awaits(&self, until: u64, mut is: impl FnMut(u32) -> bool) -> bool {
         let state = self.state.lock();
@@ -530,7 +533,7 @@ impl Flight {
         early.any(|entry| !entry.done && is(entry.target))
     }
 
-    /// The first error of accesses to a target, or to any; forgets the others.
+    /// Returns the first error of accesses to a target, or to any, and drops the others.
     pub fn take_error(&self, target: Option<u32>) -> Option<Error> {
         self.with(|state| {
             let is = |one: &(u32, Error)| target.is_none_or(|target| one.0 == target);
@@ -545,14 +548,14 @@ impl Flight {
         self.with(|state| state.back.push((access, why)));
     }
 
-    /// Whether [`Flight::take_back`] gives something.
+    /// Whether [`Flight::take_back`] returns accesses.
     #[inline]
     pub fn has_back(&self) -> bool {
         self.back.load(Ordering::Acquire) != 0
     }
 
-    /// Accesses that a lane accepted and then could not carry out: they are still under way by
-    /// their numbers, and to be done in another way.
+    /// Takes the accesses that a lane accepted and failed to carry out. They are still pending by
+    /// their numbers and must be repeated by another protocol.
     pub fn take_back(&self) -> Vec<(Access, LaneError)> {
         self.with(|state| std::mem::take(&mut state.back))
     }
@@ -573,7 +576,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flushes_wait_for_what_came_before_and_for_their_target() {
+    fn flushes_wait_for_earlier_operations_on_their_target() {
         let flight = Flight::default();
         let (a, b) = (flight.begin(1), flight.begin(2));
         let until = flight.mark();
@@ -595,7 +598,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_flush_finds_the_first_under_way() {
+    fn a_second_flush_waits_for_the_pending_first() {
         let flight = Flight::default();
         flight.wrote(7);
         flight.wrote(7);
@@ -608,7 +611,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_were_written_to_are_flushed_once_however_many_they_are() {
+    fn each_written_target_is_flushed_once() {
         let flight = Flight::default();
         for target in (0..100).chain(0..100) {
             flight.wrote(target);

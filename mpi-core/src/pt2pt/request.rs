@@ -1,11 +1,11 @@
 //! Requests: one table per process, a cache of free ones per VCI.
 //!
-//! A request has two halves. The *public* half says whether it is complete and with what result;
-//! any thread may look at it without a lock. The *record* is the VCI's own note of what is to be
-//! done; it is reached only through [`Records`], of which each VCI has one behind its lock.
+//! A request has two halves. The *public* half holds the state and the result; any thread reads it
+//! without a lock. The *record* is the VCI's state of the operation; it is accessed only through
+//! [`Records`], of which each VCI has one behind its lock.
 //!
-//! Numbers, not pointers, name requests, so that they fit the handles of any ABI and that a wrong
-//! one is found out.
+//! Requests are named by number instead of by pointer, so that they fit the handles of any ABI and
+//! a wrong one is detected.
 
 use std::sync::{Arc, OnceLock};
 
@@ -13,7 +13,7 @@ use netmod::{Peer, Pipe, RemoteKey, VciId};
 
 use crate::error::Error;
 use crate::pt2pt::buffer::Buffer;
-use crate::pt2pt::matching::Place;
+use crate::pt2pt::matching::EntryId;
 use crate::pt2pt::wire::{Key, Name};
 use crate::sync::{
     AtomicBool, AtomicI32, AtomicU16, AtomicU32, AtomicU64, Mutex, Ordering, UnsafeCell,
@@ -22,31 +22,31 @@ use crate::{ANY_SOURCE, ANY_TAG};
 
 mod lost;
 
-mod around;
 #[cfg(not(loom))]
 pub(crate) mod debugger;
 #[cfg(all(test, loom))]
 mod loom_tests;
+mod scan;
 mod status;
 
 pub use status::{Cancelled, Status};
 
-/// Names a request of a process.
+/// Identifies a request of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct RequestId(u32);
 
 impl RequestId {
-    /// The greatest number of requests alive at once: half of what the 26 bits of a handle can name,
-    /// the other half being left to the ABI's own kinds of requests.
+    /// Maximum number of live requests: half of the 26 bits of a handle. The other half is for the
+    /// request types of the ABI.
     pub const LIMIT: u32 = 1 << 25;
 
-    /// The request numbered `index`, if a request can have that number.
+    /// Returns the request numbered `index`, if that is in range.
     #[inline(always)]
     pub fn from_index(index: u32) -> Option<RequestId> {
         (index < Self::LIMIT).then_some(RequestId(index))
     }
 
-    /// Its number, below [`RequestId::LIMIT`].
+    /// Returns the number, which is below [`RequestId::LIMIT`].
     #[inline(always)]
     pub fn index(self) -> u32 {
         self.0
@@ -72,9 +72,9 @@ pub struct Request {
     record: UnsafeCell<Record>,
 }
 
-// SAFETY: everything but `record` is atomic or locked. `record` is reached only by `Records::get`,
-// through the one `Records` of the VCI that `vci` names, and that is behind the VCI's lock; it
-// changes its VCI only while it is free, through the table's locked pool.
+// SAFETY: all fields but `record` are atomic or locked. `record` is accessed only by `Records`,
+// through the one instance of the VCI that `vci` names, which is behind that VCI's lock. `vci`
+// changes only while the request is free, under the lock of the table's pool.
 unsafe impl Sync for Request {}
 
 impl Request {
@@ -94,13 +94,13 @@ impl Request {
         }
     }
 
-    /// Whether the operation is complete; its result may then be read.
+    /// Whether the operation is complete, so that its result may be read.
     #[inline(always)]
     pub fn is_done(&self) -> bool {
         self.state.load(Ordering::Acquire) == DONE
     }
 
-    /// Whether the request exists (was started and not freed).
+    /// Whether the request exists: started and not freed.
     #[inline(always)]
     pub fn is_live(&self) -> bool {
         self.state.load(Ordering::Relaxed) != FREE
@@ -117,18 +117,18 @@ impl Request {
         self.state.store(FREE, Ordering::Relaxed);
     }
 
-    /// The VCI whose progress completes it.
+    /// Returns the VCI whose progress completes the request.
     #[inline(always)]
     pub fn vci(&self) -> VciId {
         self.vci.load(Ordering::Relaxed)
     }
 
-    /// What the caller gave as owner when the operation was started.
+    /// Returns the owner that the caller gave when the operation started.
     pub fn owner(&self) -> u32 {
         self.owner.load(Ordering::Relaxed)
     }
 
-    /// The status of a completed request.
+    /// Returns the status of a completed request.
     #[inline]
     pub fn status(&self) -> Status {
         debug_assert!(self.is_done());
@@ -141,7 +141,7 @@ impl Request {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// The result of a completed request; the error is handed out once.
+    /// Returns the result of a completed request. The error is returned once.
     #[inline]
     pub fn result(&self) -> (Status, Option<Error>) {
         let status = self.status();
@@ -169,76 +169,74 @@ impl Request {
     }
 }
 
-/// What a VCI notes of a request it is working on.
+/// The state of an operation, kept by its VCI.
 pub(crate) struct Record {
     pub role: Role,
-    /// The user has let go of it (`MPI_Request_free`): free it when it completes.
+    /// Whether the program has freed the request (`MPI_Request_free`), so that completion frees it.
     pub detached: bool,
-    /// A send that completes only when it has matched.
+    /// Whether the send completes only when it has matched.
     pub sync: bool,
-    /// The data to be sent, or the place for what is received.
+    /// The data to send, or the receive buffer.
     pub buffer: Buffer,
-    /// What a receive matches, or what a send is matched by.
+    /// The key that a receive matches, or that a send is matched by.
     pub key: Key,
-    /// The other side, once known.
+    /// The peer, once known.
     pub peer: Peer,
-    /// The other side's VCI.
+    /// The peer's VCI.
     pub peer_vci: VciId,
-    /// The other side's request, once known.
+    /// The peer's request, once known.
     pub remote: Name,
-    /// Counts the uses of this number in which others are told of it.
+    /// Number of uses of this request that were named to peers.
     pub generation: u32,
-    /// Bytes that will be moved.
+    /// Bytes to move.
     pub total: u64,
-    /// Bytes that have been moved.
+    /// Bytes moved so far.
     pub moved: u64,
-    /// Error found while data was still to come (truncation).
+    /// Error that is reported once all data has arrived (truncation).
     pub error: Option<Error>,
-    /// What a sender exposed for its receiver to read.
+    /// The key by which the receiver reads an exposed send buffer.
     pub exposed: Option<RemoteKey>,
-    /// The address of the receiver's buffer, where a sender of this node may put the data: what the
-    /// sender was told, or the receiver has told it.
+    /// The address of the receive buffer for a sender of this node that writes the data itself.
     pub place: Option<u64>,
-    /// The pipe that the data of a send goes through.
+    /// The pipeline that carries the data of a send.
     pub pipe: Option<Pipe>,
-    /// Nanoseconds that a receiver has taken to read the data from its sender's memory.
+    /// Nanoseconds that the receiver spent on reading the sender's memory.
     pub spent: u64,
-    /// The receiver was asked to give the message back.
+    /// Whether the receiver was asked to give the message back.
     pub asked_back: bool,
-    /// The transport is reading a sender's memory, and will tell when it is done.
+    /// Whether the transport is reading the sender's memory and will report completion.
     pub fetching: bool,
 }
 
-/// Where a request stands in its protocol.
+/// The protocol state of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub(crate) enum Role {
     /// Free, or complete.
     Idle,
     /// A receive in the posted queue.
-    Posted(Place),
-    /// A receive whose data is being fetched or streamed to it.
+    Posted(EntryId),
+    /// A receive whose data is being read or streamed.
     Receiving,
-    /// A send that waits for room in the transport; nothing has left yet.
+    /// A send that waits for space in the transport; nothing has been sent.
     Queued,
     /// A synchronous eager send that waits to be matched.
     AwaitingAck,
-    /// A rendezvous send that waits for the receiver to fetch or ask.
+    /// A rendezvous send that waits for the receiver's read or `Cts`.
     AwaitingReceiver,
     /// A rendezvous send whose data is being streamed.
     Streaming,
-    /// A send that the transport takes straight from the program's memory, and will tell when it is
-    /// done.
+    /// A send whose data the transport reads from the program's memory; it will report completion.
     Leaving,
-    /// A send that is over but for the withdrawal of its memory.
+    /// A complete send whose exposed memory must still be withdrawn.
     Ending,
     /// Completed by its owner, not by the protocol (collectives, generalized requests).
     Outside,
 }
 
 impl Record {
-    /// Whether it is a send whose receiver may read the data by itself, and say so then. One that uses a pipe may
-    /// hear that before it finds that the pipe is closed.
+    /// Whether the request is a send whose receiver may read the data itself and answer `Fin`. A
+    /// send through a pipeline may get `Fin` before it finds the pipeline closed.
     pub fn waits_for_fin(&self) -> bool {
         match self.role {
             Role::AwaitingReceiver => true,
@@ -247,8 +245,8 @@ impl Record {
         }
     }
 
-    /// Publishes the result of the request that it is of. Returns whether the user has let go of it, so that it is
-    /// to be freed.
+    /// Publishes the result of `request`, which this record belongs to. Returns whether the program
+    /// has freed it, so that the caller must.
     #[inline(always)]
     pub fn conclude(&mut self, request: &Request, status: Status, error: Option<Error>) -> bool {
         self.role = Role::Idle;
@@ -258,7 +256,7 @@ impl Record {
         detached
     }
 
-    /// Whether it is a send that its receiver may be asked to give back.
+    /// Whether the request is a send that its receiver may be asked to give back.
     pub fn is_recallable(&self) -> bool {
         matches!(self.role, Role::AwaitingAck) || self.waits_for_fin()
     }
@@ -290,18 +288,18 @@ impl Record {
 }
 
 const NIL: u32 = u32::MAX;
-/// Requests are handed to VCIs in blocks of this many (few where loom tries all orders).
+/// Number of requests that a VCI takes from the pool at once; few under loom.
 const BLOCK: u32 = if cfg!(loom) { 4 } else { 64 };
-/// A cache that holds more free requests than this gives a half back.
+/// Number of free requests above which a cache returns half of them to the pool.
 const CACHE_LIMIT: usize = if cfg!(loom) { 4 } else { 1024 };
 const SEGMENTS: usize = 20;
 
-/// All requests of a process. Grows in segments, each twice the one before, that never move.
+/// All requests of a process, in segments of doubling size that never move.
 pub struct RequestTable {
     segments: [OnceLock<Box<[Request]>>; SEGMENTS],
-    /// Blocks not handed out yet begin here; free requests that caches gave back.
+    /// Blocks that are not handed out, and free requests that caches have returned.
     pool: Mutex<Pool>,
-    /// Whether VCIs keep free requests for themselves.
+    /// Whether VCIs cache free requests.
     cached: bool,
 }
 
@@ -311,13 +309,13 @@ struct Pool {
 }
 
 impl RequestTable {
-    /// An empty table.
+    /// Creates an empty table.
     pub fn new() -> Arc<Self> {
         RequestTable::with_caches(true)
     }
 
-    /// Without caches each request is taken from the common pool, and given back to it by threads:
-    /// for measuring what the caches are worth.
+    /// Creates an empty table. Without caches each request comes from the pool and returns to it,
+    /// for measurements of what the caches save.
     pub fn with_caches(cached: bool) -> Arc<Self> {
         Arc::new(RequestTable {
             cached,
@@ -336,14 +334,14 @@ impl RequestTable {
         (segment as usize, (position - (BLOCK << segment)) as usize)
     }
 
-    /// The request named `id`, if that number has ever been in use.
+    /// Returns the request `id`, if that number was ever in use.
     #[inline(always)]
     pub fn get(&self, id: RequestId) -> Option<&Request> {
         let (segment, offset) = Self::locate(id.0);
         self.segments.get(segment)?.get()?.get(offset)
     }
 
-    /// The owners of all requests whose result somebody may still take (slow).
+    /// Returns the owners of all live requests. Slow.
     pub fn owners(&self) -> Vec<u32> {
         let mut owners: Vec<u32> = self.live().map(Request::owner).collect();
         owners.sort_unstable();
@@ -357,7 +355,7 @@ impl RequestTable {
         requests.filter(|request| request.is_live())
     }
 
-    /// Fills `free` with a block of requests for `vci`. Returns `false` when all are in use.
+    /// Adds a block of free requests for `vci` to `free`. Returns false if all are in use.
     #[cold]
     fn refill(&self, vci: VciId, free: &mut Vec<u32>) -> bool {
         let mut pool = self.pool.lock();
@@ -385,26 +383,26 @@ impl RequestTable {
     }
 }
 
-/// A VCI's own access to its requests and the cache of those that are free.
+/// A VCI's access to its records, with its cache of free requests.
 ///
-/// There is one for each VCI, behind the VCI's lock.
+/// Each VCI has one, behind its lock.
 pub(crate) struct Records {
     table: Arc<RequestTable>,
     vci: VciId,
     free: Vec<u32>,
-    /// So many free ones are kept; half of them when there are more.
+    /// Number of free requests above which half of them go to the pool.
     limit: usize,
     returned: Arc<Returned>,
 }
 
-/// Requests that threads gave back without the VCI's lock: a stack that is only ever emptied whole,
-/// so that no number can return to the top unnoticed.
+/// Requests that threads have freed without the VCI's lock. A stack that is only emptied as a
+/// whole, so that it has no ABA problem.
 pub(crate) struct Returned {
     top: AtomicU32,
 }
 
 impl Returned {
-    /// Gives back a completed request without holding its VCI's lock.
+    /// Frees a completed request without its VCI's lock.
     pub fn give(&self, table: &RequestTable, id: RequestId) {
         let Some(request) = table.get(id) else { return };
         request.state.store(FREE, Ordering::Relaxed);
@@ -415,7 +413,7 @@ impl Returned {
         let mut top = self.top.load(Ordering::Relaxed);
         loop {
             request.next_returned.store(top, Ordering::Relaxed);
-            // Release: whoever takes the stack sees the link and the freed state.
+            // Release: the thread that takes the stack sees the link and the FREE state.
             match self
                 .top
                 .compare_exchange_weak(top, id.0, Ordering::Release, Ordering::Relaxed)
@@ -441,42 +439,42 @@ impl Records {
         }
     }
 
-    /// Where threads give requests back without the lock.
+    /// Returns the stack for requests that threads free without the lock.
     pub fn returned(&self) -> Arc<Returned> {
         self.returned.clone()
     }
 
-    /// What was given as owner when a request was started.
+    /// Returns the owner of a request.
     pub fn owner_of(&self, id: RequestId) -> u32 {
         self.table.get(id).map_or(0, Request::owner)
     }
 
-    /// A new request, active, for `owner`. `None` when the table is full.
+    /// Starts a request. Returns `None` if the table is full.
     #[inline]
     pub fn start(&mut self, owner: u32) -> Option<RequestId> {
-        self.start_noted(owner).map(|(id, _)| id)
+        self.start_with_record(owner).map(|(id, _)| id)
     }
 
-    /// As [`Records::start`], with its record.
+    /// Starts a request and returns its record too. Returns `None` if the table is full.
     #[inline(always)]
-    pub fn start_noted(&mut self, owner: u32) -> Option<(RequestId, &mut Record)> {
+    pub fn start_with_record(&mut self, owner: u32) -> Option<(RequestId, &mut Record)> {
         let index = match self.free.pop() {
             Some(index) => index,
-            None => self.find_free()?,
+            None => self.refill_and_pop()?,
         };
         let id = RequestId(index);
         let request = self.table.get(id)?;
         request.failed.store(false, Ordering::Relaxed);
         request.owner.store(owner, Ordering::Relaxed);
-        // Release: who finds the request active finds whose it is (see `get`).
+        // Release: pairs with the load in `find`, which then sees this VCI's number.
         request.state.store(ACTIVE, Ordering::Release);
-        // SAFETY: the request was free in this VCI's cache and is active now, so that nobody but this `Records`
-        // reaches its record; `&mut self` makes the reference the only one.
+        // SAFETY: the request was free in this VCI's cache and is active now, so that only this
+        // `Records` accesses its record; the reference borrows `&mut self`.
         Some((id, unsafe { &mut *request.record.get() }))
     }
 
     #[cold]
-    fn find_free(&mut self) -> Option<u32> {
+    fn refill_and_pop(&mut self) -> Option<u32> {
         // Acquire: pairs with the release in `give`.
         let mut top = self.returned.top.swap(NIL, Ordering::Acquire);
         while top != NIL {
@@ -488,7 +486,7 @@ impl Records {
                 .load(Ordering::Relaxed);
         }
         if self.free.len() > self.limit {
-            self.give_half_back();
+            self.return_half();
         }
         if self.free.is_empty() && !self.table.refill(self.vci, &mut self.free) {
             return None;
@@ -496,39 +494,39 @@ impl Records {
         self.free.pop()
     }
 
-    /// The record of an active request of this VCI; `None` if `id` is not one, which a message from
-    /// outside can bring about.
+    /// Returns the record of an active request of this VCI. `None` if `id` is not one; a message
+    /// from a peer may contain any number.
     #[inline(always)]
     pub fn get(&mut self, id: RequestId) -> Option<&mut Record> {
         self.find(id).map(|(_, record)| record)
     }
 
-    /// As [`Records::get`], with the public half.
+    /// Returns both halves of an active request of this VCI. `None` if `id` is not one.
     #[inline(always)]
     pub fn find(&mut self, id: RequestId) -> Option<(&Request, &mut Record)> {
         let request = self.table.get(id)?;
-        // Acquire, and first of the two: if another VCI has started the request since it was ours,
-        // the VCI read next is that one's.
+        // Acquire, and before the load of `vci`: if another VCI has restarted the request since,
+        // this thread sees that VCI's number.
         if request.state.load(Ordering::Acquire) != ACTIVE
             || request.vci.load(Ordering::Relaxed) != self.vci
         {
             return None;
         }
-        // SAFETY: the request is active and belongs to this VCI, so nobody but this `Records`
-        // reaches its record; it stays so until this `Records` completes it, and `&mut self` makes
-        // the reference the only one.
+        // SAFETY: the request is active and belongs to this VCI, so that only this `Records`
+        // accesses its record, and completes it; the reference borrows `&mut self`.
         Some((request, unsafe { &mut *request.record.get() }))
     }
 
-    /// The record that a name stands for; `None` if its number has another use by now, or none.
+    /// Returns the record of a name. `None` if the number is free or in another use.
     ///
-    /// A role that nobody is told of may have the name of one before it: look at the role too.
+    /// Uses that are not named to peers keep the previous generation, so that the caller must check
+    /// the role too.
     pub fn named(&mut self, name: Name) -> Option<&mut Record> {
         let record = self.get(name.id()?)?;
         (u64::from(record.generation) == name.generation()).then_some(record)
     }
 
-    /// An active request under a name that no use of its number has had.
+    /// Gives an active request a new name that no earlier use of its number had.
     #[inline]
     pub fn find_renamed(&mut self, id: RequestId) -> Option<(Name, &mut Record)> {
         let record = self.get(id)?;
@@ -536,13 +534,13 @@ impl Records {
         Some((Name::new(id, record.generation), record))
     }
 
-    /// The name of an active request.
+    /// Returns the name of an active request.
     pub fn name(&mut self, id: RequestId) -> Name {
         let generation = self.get(id).map_or(0, |record| record.generation);
         Name::new(id, generation)
     }
 
-    /// Publishes the result of a request; frees it if its user has let go of it.
+    /// Publishes the result of a request, and frees it if the program has.
     #[inline]
     pub fn complete(&mut self, id: RequestId, status: Status, error: Option<Error>) {
         let Some((request, record)) = self.find(id) else {
@@ -560,32 +558,32 @@ impl Records {
             return;
         };
         request.set_free();
-        self.keep(id);
+        self.cache(id);
     }
 
-    /// As [`Records::free`], of a request that has been looked up.
+    /// Frees a completed request that the caller has looked up.
     #[inline(always)]
-    pub fn free_found(&mut self, id: RequestId, request: &Request) {
+    pub fn free_request(&mut self, id: RequestId, request: &Request) {
         request.set_free();
-        self.keep(id);
+        self.cache(id);
     }
 
     #[inline(always)]
-    fn keep(&mut self, id: RequestId) {
+    fn cache(&mut self, id: RequestId) {
         self.free.push(id.0);
         if self.free.len() > self.limit {
-            self.give_half_back();
+            self.return_half();
         }
     }
 
-    /// Leaves other VCIs what this one is unlikely to need.
+    /// Returns half of the cache to the pool, for other VCIs.
     #[cold]
-    fn give_half_back(&mut self) {
+    fn return_half(&mut self) {
         let half = self.free.split_off(self.limit / 2);
         self.table.pool.lock().free.extend(half);
     }
 
-    /// All active requests of this VCI (for reports; slow).
+    /// Returns all active requests of this VCI. Slow; for reports.
     pub fn active(&self) -> Vec<RequestId> {
         let next = self.table.pool.lock().next;
         let mine = |id: &RequestId| {
@@ -596,7 +594,7 @@ impl Records {
         (0..next).map(RequestId).filter(mine).collect()
     }
 
-    /// Whether somebody may still take the result of a request of this VCI (slow).
+    /// Whether any request of this VCI is live. Slow.
     pub fn any_live(&self) -> bool {
         self.table.live().any(|request| request.vci() == self.vci)
     }
@@ -621,7 +619,7 @@ mod tests {
     }
 
     #[test]
-    fn freed_requests_come_back_by_both_ways() {
+    fn freed_requests_are_reused_from_cache_and_stack() {
         let table = RequestTable::new();
         let mut records = Records::new(table.clone(), 3);
         let returned = records.returned();
@@ -655,7 +653,7 @@ mod tests {
     }
 
     #[test]
-    fn caches_give_back_what_threads_gave_back_to_them() {
+    fn caches_return_requests_that_threads_freed() {
         let table = RequestTable::new();
         let mut records = Records::new(table.clone(), 0);
         let returned = records.returned();
@@ -676,7 +674,7 @@ mod tests {
     }
 
     #[test]
-    fn caches_give_back_what_they_do_not_need() {
+    fn caches_return_surplus_requests() {
         let table = RequestTable::new();
         let mut one = Records::new(table.clone(), 0);
         let ids: Vec<_> = (0..3000).map(|_| one.start(0).unwrap()).collect();

@@ -1,8 +1,8 @@
-//! The headers of the messages between processes.
+//! Headers and payloads of the messages between processes.
 //!
-//! Every active message begins with the transport's 24-byte [`Header`], which has one of two forms:
-//! *matched* messages carry what matching needs, *control* messages name a request of the
-//! addressee. Both end in the same word, so that the kind is found first.
+//! Every active message begins with the transport's 24-byte [`Header`], in one of two forms:
+//! *matched* messages carry the match key, *control* messages name a request of the addressee. Both
+//! end with the same word, which holds the kind.
 
 #![deny(unsafe_code)]
 
@@ -10,45 +10,47 @@ use netmod::{Header, Pipe, RemoteKey, VciId};
 
 use crate::pt2pt::request::RequestId;
 
-/// What a message is.
+/// The kind of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum PacketKind {
-    /// A whole message: matched; the payload is the data.
+    /// A whole message. Matched; the payload is the data.
     Eager = 1,
-    /// As `Eager`, and the sender wants an [`PacketKind::Ack`] when it has matched (`MPI_Ssend`): the
-    /// payload begins with the [`Name`] of the sender's request.
+    /// An eager message whose sender wants an [`PacketKind::Ack`] when it has matched
+    /// (`MPI_Ssend`). The payload begins with the [`Name`] of the sender's request.
     EagerSync = 2,
-    /// Ready to send: matched; the payload is a [`Rts`], the data is fetched or asked for.
+    /// Ready to send. Matched; the payload is an [`Rts`]. The receiver reads the data or asks for
+    /// it.
     Rts = 3,
     /// An `EagerSync` has matched. Names the sender's request.
     Ack = 4,
-    /// Clear to send: the receiver asks for the data in pieces. Names the sender's request; `value`
+    /// Clear to send: the receiver asks for the data in chunks. Names the sender's request; `value`
     /// is the name of the receiver's. The payload is a [`Cts`].
     Cts = 5,
-    /// A piece of the data. Names the receiver's request; `value` is the piece's place. Without
-    /// payload: all of the data has been put into the receiver's buffer.
+    /// A chunk of the data. Names the receiver's request; `value` is the chunk's offset. Without
+    /// payload: all data was written to the receiver's buffer.
     Data = 6,
-    /// The receiver has fetched the data. Names the sender's request.
+    /// The receiver has read the data. Names the sender's request.
     Fin = 7,
-    /// The sender wants its message back (`MPI_Cancel`): matched, so that it is found by its key. The
-    /// payload is the name of the sender's request.
+    /// The sender recalls its message (`MPI_Cancel`). Matched, so that the message is found by its
+    /// key; the payload is the name of the sender's request.
     Cancel = 8,
     /// Answer to `Cancel`. Names the sender's request; `value` is 1 if the message was withdrawn.
     CancelReply = 9,
-    /// Returns credit; carries nothing else.
+    /// Returns credit only.
     Credit = 10,
-    /// The sender has found process `value` of the job lost.
+    /// The sender has found that process `value` of the job failed.
     Lost = 11,
-    /// A transfer can't be, because the send buffer can't be read at address `value`. Names the
-    /// addressee's request, be it the send or the receive.
+    /// The transfer failed because the send buffer is not readable at address `value`. Names the
+    /// addressee's request, which is the send or the receive.
     BadSend = 12,
-    /// A transfer can't be, because the receive buffer can't be written at address `value`. Names the
+    /// The transfer failed because the receive buffer is not writable at address `value`. Names the
     /// receiver's request.
     BadReceive = 13,
-    /// Asks whether the addressee has called the same collective: a [`Letter`](super::letter::Letter).
+    /// Asks whether the addressee is in the same collective. Carries a
+    /// [`Letter`](super::letter::Letter).
     Question = 14,
-    /// Says that it hasn't: a letter, too.
+    /// Reports that it is in another one. Carries a letter too.
     Objection = 15,
 }
 
@@ -76,27 +78,27 @@ impl PacketKind {
     }
 }
 
-/// Names a request to other processes, which give the name back with what they answer: its number,
-/// and the generation of its use. Numbers are used again, so an answer that comes late (from a process
-/// that was taken for lost, say) must not be taken for one to the number's next user.
+/// Identifies a request to peers, which return the name with their answers: the request's number
+/// and the generation of its use. Numbers are reused, so that a late answer, for example of a
+/// process that was taken for failed, must not reach the next use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Name(u64);
 
 impl Name {
     /// Bytes on the wire.
     pub const SIZE: usize = 8;
-    /// No request's.
+    /// The name of no request.
     pub const NONE: Name = Name(u64::MAX);
-    /// Bits of the number.
+    /// Bits of the request's number.
     const NUMBER: u32 = RequestId::LIMIT.trailing_zeros();
-    /// The highest bit is not the name's.
+    /// The highest bit is not part of a name.
     const FREE_BIT: u64 = 1 << 63;
 
     pub fn new(id: RequestId, generation: u32) -> Name {
         Name(u64::from(id.index()) | u64::from(generation) << Name::NUMBER)
     }
 
-    /// From a word of a message, whatever is in it.
+    /// Takes a name from a message; any value is allowed.
     pub fn from_word(word: u64) -> Name {
         Name(word)
     }
@@ -105,18 +107,18 @@ impl Name {
         self.0
     }
 
-    /// The number. (It names a request only if [`Name::generation`] is that of its use.)
+    /// Returns the number. It belongs to the named use only if [`Name::generation`] matches.
     pub fn id(self) -> Option<RequestId> {
         RequestId::from_index(self.0 as u32 & (RequestId::LIMIT - 1))
     }
 
-    /// The generation, with what no name has if the word is none.
+    /// Returns the generation. Larger than any valid one if the word is not a name.
     pub fn generation(self) -> u64 {
         self.0 >> Name::NUMBER
     }
 }
 
-/// What messages and receives are matched by (MPI-3.1 section 3.5).
+/// The key by which messages and receives are matched (MPI-3.1 section 3.5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Key {
     /// The communication context.
@@ -127,8 +129,7 @@ pub(crate) struct Key {
     pub tag: i32,
 }
 
-/// The last word of every header: kind, the sender's VCI, and returned credit, which rides on any
-/// message.
+/// The last word of every header: kind, the sender's VCI, and returned credit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Trailer {
     pub kind: PacketKind,
@@ -143,7 +144,7 @@ impl Trailer {
         u64::from(self.kind as u8) | u64::from(self.from_vci) << 16 | u64::from(self.credit) << 32
     }
 
-    /// `None` if the word does not come from a Weft of this version.
+    /// Returns `None` if the kind is unknown, so that the sender is not a Weft of this version.
     #[inline(always)]
     pub fn parse(header: &Header) -> Option<Trailer> {
         let word = header.0[2];
@@ -155,7 +156,7 @@ impl Trailer {
     }
 }
 
-/// Header of a matched message.
+/// Makes the header of a matched message.
 #[inline(always)]
 pub(crate) fn matched(key: Key, trailer: Trailer) -> Header {
     Header([
@@ -165,12 +166,12 @@ pub(crate) fn matched(key: Key, trailer: Trailer) -> Header {
     ])
 }
 
-/// Header of a message with two words of its own.
+/// Makes a header of two words and the trailer.
 pub(crate) fn with_trailer([first, second]: [u64; 2], trailer: Trailer) -> Header {
     Header([first, second, trailer.word()])
 }
 
-/// The match key in a matched message's header.
+/// Returns the match key in the header of a matched message.
 #[inline(always)]
 pub(crate) fn key_of(header: &Header) -> Key {
     Key {
@@ -185,7 +186,7 @@ pub(crate) fn key_of(header: &Header) -> Key {
 pub(crate) struct Control {
     /// The addressee's request.
     pub request: Name,
-    /// See [`PacketKind`].
+    /// Depends on the [`PacketKind`].
     pub value: u64,
 }
 
@@ -216,34 +217,35 @@ impl Control {
 pub(crate) struct Rts {
     /// Length of the message in bytes.
     pub len: u64,
-    /// The sender's request; [`Name::NONE`] if the message needs none any more.
+    /// The sender's request; [`Name::NONE`] if the send is already complete.
     pub request: Name,
-    /// Where the receiver may read the message, if it can be read at all.
+    /// The message in the sender's memory, if the receiver can read it.
     pub key: Option<RemoteKey>,
-    /// Between processes of a node: the pipe that the data comes through.
+    /// The pipeline that carries the data, between processes of a node.
     pub pipe: Option<Pipe>,
-    /// The sender wants a [`PacketKind::Fin`] also if the data comes through the pipe as a whole.
+    /// Whether the sender wants a [`PacketKind::Fin`] even if the pipeline carries all data.
     pub sync: bool,
-    /// It wants to hear how long it took to read.
+    /// Whether the sender wants the duration of the read.
     pub timed: bool,
 }
 
 impl Rts {
-    /// Bytes on the wire of a place to read from, in the general form.
+    /// Bytes on the wire with a general remote key.
     pub const SIZE: usize = 40;
-    /// The same and a pipe.
+    /// Bytes on the wire with a remote key and a pipeline.
     const LONGEST: usize = 48;
-    /// Either a pipe or an address alone, as between the processes of a node: with its header that lies in one cache line of
-    /// a cell (`netmod::ring`), and a second one takes a receiver that waits for it as long as many instructions.
+    /// Bytes on the wire with a pipeline or an address only, as within a node. With its header this
+    /// form fits one cache line of a ring cell (`netmod::ring`); a second line would cost the
+    /// polling receiver a cache miss.
     const SHORT: usize = 24;
-    /// No message is so long.
+    /// Flag in the length, which is below this.
     const SYNC_BIT: u64 = 1 << 63;
-    /// Beyond the bits of names.
+    /// Flag above the bits of names.
     const TIMED_BIT: u64 = 1 << 62;
-    /// No request, in the word that has these bits, too.
+    /// [`Name::NONE`] without the bits of the flags.
     const NO_NAME: u64 = Name::NONE.0 & !(Name::FREE_BIT | Rts::TIMED_BIT);
 
-    /// Its bytes, the first so many of an array.
+    /// Returns the bytes: an array and the length used.
     pub fn to_bytes(self) -> ([u8; Rts::LONGEST], usize) {
         let key = self.key.unwrap_or_default();
         let pipe = self.pipe.map_or(0, |Pipe(pipe)| pipe);
@@ -270,7 +272,7 @@ impl Rts {
         (bytes, used)
     }
 
-    /// `None` if the payload is not one.
+    /// Parses a payload. Returns `None` if it is malformed.
     pub fn parse(bytes: &[u8]) -> Option<Rts> {
         let word = |i: usize| {
             let bytes = bytes.get(8 * i..8 * i + 8)?.try_into().ok()?;
@@ -304,13 +306,13 @@ impl Rts {
 pub(crate) struct Cts {
     /// The number of bytes wanted.
     pub len: u64,
-    /// Between processes of a node: the address of the receiver's gapless buffer, where the sender may
-    /// put the data.
+    /// The address of the receiver's contiguous buffer, if the sender on the same node may write
+    /// the data.
     pub place: Option<u64>,
 }
 
 impl Cts {
-    /// Its bytes, the first so many of an array.
+    /// Returns the bytes: an array and the length used.
     pub fn to_bytes(self) -> ([u8; 16], usize) {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&self.len.to_ne_bytes());
@@ -321,7 +323,7 @@ impl Cts {
         (bytes, 16)
     }
 
-    /// `None` if the payload is not one.
+    /// Parses a payload. Returns `None` if it is malformed.
     pub fn parse(bytes: &[u8]) -> Option<Cts> {
         let (len, rest) = bytes.split_first_chunk()?;
         let len = u64::from_ne_bytes(*len);
@@ -370,7 +372,7 @@ mod tests {
             let rts = Rts { len, request, key, pipe: pipe.map(Pipe), sync, timed };
             let (bytes, used) = rts.to_bytes();
             prop_assert_eq!(Rts::parse(&bytes[..used]), Some(rts));
-            // That of a message without one.
+            // The same for a message without a request.
             let rts = Rts { request: Name::NONE, ..rts };
             let (bytes, used) = rts.to_bytes();
             prop_assert_eq!(Rts::parse(&bytes[..used]), Some(rts));

@@ -308,7 +308,7 @@ impl Vci {
     pub fn start_locking(&self) {
         debug_assert!(self.which_lock() == NO_LOCK && !self.is_exclusive());
         if self.shared.is_none() {
-            self.lock.start_leaning();
+            self.lock.enable_bias();
         }
         self.which
             .store(lock_of_threads(&self.shared), Ordering::Relaxed);

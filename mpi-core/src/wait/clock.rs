@@ -1,17 +1,16 @@
-//! Time, as waiting and loss checks read it.
+//! The clock of waits and loss checks.
 
 use std::time::{Duration, Instant};
 
-/// What tells the time to a process that waits, and lets it pass.
+/// A clock for waiting processes.
 ///
-/// Another clock than the machine's is for simulated transports, whose lanes have nothing that wakes a
-/// sleeper up: all sleep is then sleep of the clock. Sleep on the wake-ups of other transports ends by
-/// the machine's time.
+/// Simulated transports use a simulated clock: their lanes have no wake-ups, so that all sleep is
+/// sleep of the clock. Sleep on the wake-ups of real transports ends by the machine's time.
 pub trait Clock: Send + Sync {
-    /// The time since some moment that stays the same. It never goes back.
+    /// Returns the time since a fixed moment. Never goes back.
     fn now(&self) -> Duration;
 
-    /// Returns when so much time has passed, or a little later.
+    /// Sleeps for `time` or a little longer.
     fn sleep(&self, time: Duration);
 }
 
@@ -19,7 +18,7 @@ pub trait Clock: Send + Sync {
 pub(crate) struct Monotonic(Instant);
 
 impl Monotonic {
-    /// A clock that counts from now on.
+    /// Creates a clock that starts at 0.
     pub fn start() -> Monotonic {
         Monotonic(Instant::now())
     }

@@ -1,17 +1,17 @@
 //! Detection of other programs that compete for this thread's core.
 //!
-//! The kernel adds up how long a thread was ready to run and had no core: its run delay. A thread that
-//! spins on a contended core uses up its slice, and then waits for a turn of all others. A thread that
-//! sleeps early keeps most of its slice, and runs soon after it is woken. So ranks that sleep early meet
-//! within a turn, while ranks that spin run at different times.
+//! The kernel adds up how long a thread was ready to run and had no core: its run delay. A thread
+//! that spins on a contended core uses up its slice, and then waits for a turn of all others. A
+//! thread that sleeps early keeps most of its slice, and runs soon after it is woken. Ranks that
+//! sleep early therefore meet within a turn, while ranks that spin run at different times.
 
 use std::cell::Cell;
 use std::fs::File;
 use std::io::Read;
 use std::time::{Duration, Instant};
 
-/// Least run delay between two readings on a contended core: slices take 0.7 ms and longer, the work
-/// of daemons less.
+/// Least run delay between two readings on a contended core: slices take 0.7 ms and longer, the
+/// work of daemons less.
 const LEAST_DELAY: Duration = Duration::from_millis(1);
 
 /// Least part of the elapsed time, 1 / this, that is run delay on a contended core.
@@ -65,7 +65,8 @@ struct Times {
 }
 
 impl Times {
-    /// Reads the calling thread's. Returns `None` if the kernel doesn't count them or hides them.
+    /// Reads the counters of the calling thread. Returns `None` if the kernel doesn't count them or
+    /// hides them.
     fn read() -> Option<Times> {
         let mut text = [0; 64];
         let len = File::open("/proc/thread-self/schedstat")
@@ -84,8 +85,8 @@ impl Times {
     }
 }
 
-/// Returns whether the calling thread shares its core with threads that compute. It reads the kernel's
-/// counters if the last reading is no longer valid (about 5 µs).
+/// Whether the calling thread shares its core with threads that compute. Reads the kernel's
+/// counters if the last reading is no longer valid.
 #[cold]
 pub(crate) fn is_core_contended() -> bool {
     thread_local!(static LAST: Cell<Option<Reading>> = const { Cell::new(None) });

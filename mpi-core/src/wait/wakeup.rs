@@ -1,44 +1,44 @@
-//! What a thread sleeps by that other threads of the process wake.
+//! The wake-up by which threads of a process wake one that sleeps.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::OnceLock;
 
 use crate::sync::{AtomicU32, Ordering, fence};
 
-/// What threads of a process wake the one by that sleeps on all its wake-ups.
+/// The wake-up of the one thread of a process that sleeps on all its transports.
 #[derive(Default)]
 pub(crate) struct LocalWakeup {
-    /// 1 while the sleeper must be told.
+    /// 1 while a thread is about to sleep or sleeps.
     word: AtomicU32,
-    /// Written to as well, for a sleeper that waits for file descriptors.
+    /// Also signalled, for a sleeper that polls file descriptors.
     event: OnceLock<Option<OwnedFd>>,
 }
 
 impl LocalWakeup {
-    /// Announces that a thread is about to sleep, before it looks for the last time whether what it
-    /// waits for is there. Returns whether there is no other that sleeps.
+    /// Announces that the calling thread is about to sleep; it must check its condition afterwards.
+    /// Returns false if another thread has announced itself.
     pub fn arm(&self) -> bool {
         let armed = self
             .word
             .compare_exchange(0, 1, Ordering::SeqCst, Ordering::Relaxed)
             .is_ok();
-        // Pairs with that in `notify_after_store`.
+        // Pairs with the fence in `notify_after_store`.
         fence(Ordering::SeqCst);
         armed
     }
 
-    /// The sleeper is awake.
+    /// Withdraws the announcement after the sleep.
     pub fn disarm(&self) {
         self.word.store(0, Ordering::Relaxed);
         if let Some(Some(event)) = self.event.get() {
             let mut count = 0u64;
-            // SAFETY: reads 8 bytes into a word; the descriptor doesn't block.
+            // SAFETY: reads 8 bytes into `count`; the descriptor is nonblocking.
             unsafe { libc::read(event.as_raw_fd(), (&raw mut count).cast(), 8) };
         }
     }
 
-    /// After something has come about under a lock that the sleeper takes between announcing itself
-    /// and looking for the last time.
+    /// Wakes the sleeper after a change under a lock that the sleeper takes between `arm` and its
+    /// last check.
     #[inline(always)]
     pub fn notify(&self) {
         if self.word.load(Ordering::Relaxed) != 0 {
@@ -46,7 +46,7 @@ impl LocalWakeup {
         }
     }
 
-    /// After something was stored that the sleeper looks for without a lock.
+    /// Wakes the sleeper after a store that it reads without a lock.
     pub fn notify_after_store(&self) {
         fence(Ordering::SeqCst);
         self.notify();
@@ -57,22 +57,22 @@ impl LocalWakeup {
         if self.word.swap(0, Ordering::Relaxed) == 0 {
             return;
         }
-        // SAFETY: the word is valid; waking reads nothing.
+        // SAFETY: FUTEX_WAKE does not access the word.
         unsafe { libc::syscall(libc::SYS_futex, self.word(), libc::FUTEX_WAKE, 1) };
         if let Some(Some(event)) = self.event.get() {
             let one = 1u64;
-            // SAFETY: writes 8 bytes of a word.
+            // SAFETY: writes the 8 bytes of `one`.
             unsafe { libc::write(event.as_raw_fd(), (&raw const one).cast(), 8) };
         }
     }
 
-    /// What the kernel compares with 1 before it lets the thread sleep.
+    /// Returns the word that the kernel compares with 1 before the thread sleeps.
     #[cfg(not(loom))]
     pub(super) fn word(&self) -> *const AtomicU32 {
         &raw const self.word
     }
 
-    /// Loom's words are nothing to the kernel, which wakes nobody at this one.
+    /// Returns an unrelated word, because the kernel cannot use loom's.
     #[cfg(loom)]
     pub(super) fn word(&self) -> *const std::sync::atomic::AtomicU32 {
         static NOBODY: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
@@ -81,9 +81,9 @@ impl LocalWakeup {
 
     pub(super) fn event(&self) -> Option<RawFd> {
         let make = || {
-            // SAFETY: no memory is passed.
+            // SAFETY: `eventfd` accesses no memory.
             let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-            // SAFETY: a new descriptor that nobody else has.
+            // SAFETY: `fd` is a new descriptor, which only this value owns.
             (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
         };
         self.event
@@ -93,7 +93,7 @@ impl LocalWakeup {
     }
 }
 
-/// The protocol under loom, with a kernel that never wakes anybody without reason.
+/// The protocol under loom, with a kernel that has no spurious wake-ups.
 ///
 /// Run with `RUSTFLAGS="--cfg loom" cargo test -p mpi-core --lib loom_tests`.
 #[cfg(all(test, loom))]
@@ -104,7 +104,7 @@ mod loom_tests {
     use super::*;
 
     impl LocalWakeup {
-        /// What the kernel does: sleeps while the word is 1.
+        /// Models the kernel: sleeps while the word is 1.
         fn sleep(&self) {
             while self.word.load(Ordering::Relaxed) == 1 {
                 thread::yield_now();
@@ -119,7 +119,7 @@ mod loom_tests {
         })
     }
 
-    /// A sleeper that is not woken sleeps for ever, which loom reports as a loop without end.
+    /// Loom reports a sleeper that is never woken as an endless loop.
     #[test]
     fn a_store_wakes_the_sleeper() {
         loom::model(|| {
@@ -141,7 +141,7 @@ mod loom_tests {
     }
 
     #[test]
-    fn what_comes_under_a_lock_wakes_the_sleeper() {
+    fn a_change_under_a_lock_wakes_the_sleeper() {
         loom::model(|| {
             let (wakeup, state) = (wakeup(), Arc::new(Mutex::new(0)));
             let (theirs, its_state) = (wakeup.clone(), state.clone());
@@ -160,7 +160,7 @@ mod loom_tests {
         });
     }
 
-    /// Of two that want to sleep one is told that it can't.
+    /// Only one of two threads may sleep.
     #[test]
     fn one_sleeps_at_a_time() {
         loom::model(|| {

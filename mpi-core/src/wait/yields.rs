@@ -1,35 +1,35 @@
-//! Whether giving up the core pays.
+//! Detection of yields that cost a time slice.
 //!
-//! A yield lets those run that are ready, in turn, and costs next to nothing where these are ranks that wait
-//! themselves. Where programs that compute share the cores, each takes a whole slice of some milliseconds first,
-//! and whoever waits pays it in every message. A sleeper doesn't: the kernel lets it run as soon as it is woken,
-//! since it has used less than its share. So a waiter that has lost a slice by a yield sleeps for a while where
-//! it would yield, and then tries again.
+//! A yield lets all ready threads run in turn, and is cheap where these are waiting ranks. Where
+//! other programs compute on the cores, each takes a whole slice of some milliseconds first, which
+//! delays every message of the waiter. A sleeper avoids that: the kernel runs it as soon as it is
+//! woken, since it has used less than its share. A waiter that has lost a slice by a yield
+//! therefore sleeps instead for a while, and then tries again.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::Clock;
 
-/// A yield that took so long gave the core to somebody who computes: kernels' slices are 1.5 ms and longer.
+/// Duration of a yield that gave the core to a computing thread: slices are 1.5 ms and longer.
 const SLICE: Duration = Duration::from_millis(2);
 
-/// For so long no more yields are tried after one that cost a slice, twice as long each time that the next trial
-/// costs one again.
+/// Pause of yields after one that cost a slice. Doubles up to [`LONGEST_PAUSE`] while trials cost a
+/// slice again.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_millis(1_600);
 
-/// What has been seen of a process's yields. Nanoseconds; threads that write at the same time may lose an update.
+/// State of a process's yields. Times in nanoseconds; concurrent threads may lose an update.
 #[derive(Default)]
 pub(crate) struct Yields {
-    /// The clock's time before which none are tried.
+    /// Time of the clock until which yields are paused.
     paused_until: AtomicU64,
-    /// How long the last pause was, less a little for each yield that was cheap since.
+    /// Length of the last pause, reduced with each cheap yield since.
     pause: AtomicU64,
 }
 
 impl Yields {
-    /// Gives up the core, unless that has cost a slice lately. Returns whether it did.
+    /// Yields the core, unless yields are paused. Returns whether it did.
     pub fn give_up_core(&self, clock: &dyn Clock) -> bool {
         let before = clock.now();
         if nanos(before) < self.paused_until.load(Ordering::Relaxed) {
@@ -61,7 +61,7 @@ mod tests {
 
     use super::*;
 
-    /// A clock that passes on by what is said next, each second time that it is read: during yields.
+    /// A clock that advances by a given step with every second reading: during yields.
     struct Stepped(Mutex<(Duration, Duration, bool)>);
 
     impl Stepped {
@@ -90,7 +90,7 @@ mod tests {
         }
     }
 
-    /// One yield that takes so long. A refused one reads the clock once only.
+    /// Makes a yield that takes `long`. A refused one reads the clock only once.
     fn one(yields: &Yields, clock: &Stepped, long: Duration) -> bool {
         clock.next(long);
         let done = yields.give_up_core(clock);

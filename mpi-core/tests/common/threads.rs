@@ -1,4 +1,4 @@
-//! Processes of real threads over the real shared-memory transport, and an end to tests that hang.
+//! Processes of real threads over the real shared-memory transport, and a watchdog.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use netmod::{OpenError, Peer, Resolver, Transport, VciId};
 
 const LIMIT: Duration = Duration::from_secs(100);
 
-/// Ends the test program if a test does not end.
+/// Aborts the test program if a test hangs.
 pub struct Watchdog(Arc<AtomicBool>);
 
 impl Watchdog {
@@ -62,7 +62,7 @@ impl Router for First {
     }
 }
 
-/// A process with so many VCIs, all open and in the book.
+/// Creates a process with `vcis` open VCIs and adds their addresses to the book.
 pub fn process(book: &Book, me: Peer, vcis: u16, single_copy: bool) -> Process {
     process_of(Threads::Many, book, me, vcis, single_copy)
 }

@@ -1,5 +1,5 @@
-//! Where everything settles after each step, the order of arrival is known, and MPI's matching has
-//! one answer: that of two plain lists.
+//! Matching with a known order of arrival: the job settles after each step, so that MPI's matching
+//! has one correct result, that of two plain lists.
 
 use std::collections::HashMap;
 
@@ -23,12 +23,12 @@ enum Step {
         sync: bool,
     },
     Receive(Pattern),
-    /// Cancels the receive that was posted so many before the last.
+    /// Cancels the receive of this index from the end.
     CancelReceive(usize),
     CancelSend(usize),
     Probe(Pattern),
     Take(Pattern),
-    /// Receives what was taken so many before the last.
+    /// Receives the taken message of this index from the end.
     ReceiveTaken(usize),
 }
 
@@ -101,7 +101,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the model knows of a message; `number` is its content.
+/// A message of the model; `number` is its content.
 #[derive(Clone, Debug, PartialEq)]
 struct Sent {
     source: u32,
@@ -111,12 +111,12 @@ struct Sent {
     len: usize,
 }
 
-/// The model: MPI-3.1 section 3.5 in two lists.
+/// The model: MPI-3.1 section 3.5 with two lists.
 #[derive(Default)]
 struct Lists {
     posted: Vec<(usize, Pattern)>,
     unexpected: Vec<Sent>,
-    /// Which message each receive has got.
+    /// The message that each receive has matched.
     got: HashMap<usize, Sent>,
 }
 
@@ -181,7 +181,7 @@ impl Comparison {
                     tag,
                     owner,
                 };
-                // SAFETY: the box is kept until the end.
+                // SAFETY: `sends` keeps the box until the job has ended.
                 let buffer = unsafe { Buffer::bytes(data.as_mut_ptr(), len) };
                 let mode = if sync {
                     Mode::Synchronous
@@ -283,7 +283,7 @@ impl Comparison {
         self.job.settle();
     }
 
-    /// The receives that are complete are those that the lists say, with the same messages.
+    /// Compares the complete receives and their messages with the lists.
     fn compare(&self) {
         for (index, (id, room)) in self.receives.iter().enumerate() {
             let request = self.job.ranks[0].request(*id).unwrap();
@@ -305,7 +305,7 @@ impl Comparison {
 
 fn room() -> (Box<[u8]>, Buffer) {
     let mut room = vec![0; 300].into_boxed_slice();
-    // SAFETY: the box is kept until the end.
+    // SAFETY: the caller keeps the box until the job has ended.
     let buffer = unsafe { Buffer::bytes(room.as_mut_ptr(), room.len()) };
     (room, buffer)
 }
@@ -314,7 +314,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn matching_is_that_of_two_lists(
+    fn matching_equals_two_lists(
         steps in proptest::collection::vec(step(), 1..60),
         window in prop_oneof![Just(0u32), Just(300), Just(65536)],
         get in prop_oneof![Just(Get::Immediate), Just(Get::Delayed), Just(Get::Unsupported)],

@@ -1,6 +1,7 @@
-//! Messages that nobody of sound mind sends: late ones, to another, of another role, of random words.
+//! Invalid messages: stale ones, to another addressee, for another role, with random words.
 //!
-//! One process is real; its peers are lanes of the transport, by which the test writes what it likes.
+//! One process is real; its peers are bare lanes of the transport, by which the test sends any
+//! message.
 
 use mpi_core::process::{Destination, Mode, Source};
 use mpi_core::{Class, Process, RequestId};
@@ -23,7 +24,7 @@ const CANCEL: u64 = 8;
 const CANCEL_REPLY: u64 = 9;
 const LOST: u64 = 11;
 
-/// What arrived: header and payload.
+/// An arrived message: header and payload.
 type Letter = ([u64; 3], Vec<u8>);
 
 #[derive(Default)]
@@ -37,7 +38,7 @@ impl Sink for Letters {
     fn peer_lost(&mut self, _peer: Peer, _why: String) {}
 }
 
-/// A peer that is no process.
+/// A peer without a process.
 struct Forger {
     lane: Box<dyn Lane>,
 }
@@ -48,7 +49,7 @@ impl Forger {
         Forger { lane }
     }
 
-    /// Sends to VCI 0 of the real process, as from VCI `vci`.
+    /// Sends to VCI 0 of the real process, as if from VCI `vci`.
     fn send_as(&mut self, vci: u64, kind: u64, words: [u64; 2], payload: &[u8]) {
         let header = Header([words[0], words[1], kind | vci << 16]);
         self.lane.send(0, 0, &header, payload).unwrap();
@@ -64,7 +65,7 @@ impl Forger {
         letters.0
     }
 
-    /// The only message that has arrived of a kind.
+    /// Returns the only arrived message of a kind.
     fn letter(&mut self, kind: u64) -> Letter {
         let mut letters = self.letters();
         letters.retain(|letter| letter.0[2] & 0xff == kind);
@@ -79,7 +80,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// Process 0, and peers 1, 2 and 3.
+    /// Creates process 0, and peers 1, 2 and 3.
     fn new(seed: u64) -> Stage {
         let config = SimConfig {
             get: Get::Unsupported,
@@ -103,7 +104,7 @@ impl Stage {
         self.real().request(id).unwrap().is_done()
     }
 
-    /// The error that a request has ended with.
+    /// Returns the error class of a complete request.
     fn class(&self, id: RequestId) -> Option<Class> {
         assert!(self.done(id));
         self.real().finish(id).unwrap().1.map(|error| error.class())
@@ -143,18 +144,18 @@ fn words(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_ne_bytes()).collect()
 }
 
-/// The name in an offer of a rendezvous.
+/// Returns the name in a ready-to-send message.
 fn name_in(rts: &Letter) -> u64 {
     u64::from_ne_bytes(rts.1[8..16].try_into().unwrap()) & !(3 << 62)
 }
 
-/// Another generation of the same request.
+/// Returns names of the same request with other generations.
 fn aged(name: u64) -> [u64; 4] {
     let one = 1 << 25;
     [name - one, name + one, name & (one - 1), name | 1 << 62]
 }
 
-/// Nothing but the receiver's own answer to this very send ends it.
+/// Only the receiver's answer to this send completes it.
 #[test]
 fn a_send_is_ended_by_its_own_answer_only() {
     let mut stage = Stage::new(1);
@@ -166,7 +167,7 @@ fn a_send_is_ended_by_its_own_answer_only() {
     let sync_name = u64::from_ne_bytes(letter.1[..8].try_into().unwrap());
     assert_ne!(name, sync_name);
     let all = words(&[3000]);
-    // From others, of other generations, from another VCI of the same peer, of other kinds.
+    // From other peers, with other generations, from another VCI of the same peer, of other kinds.
     for right in [name, sync_name] {
         for kind in [ACK, CTS, DATA, FIN, CANCEL_REPLY] {
             stage.peers[2].send(kind, [right, 1], &all);
@@ -185,13 +186,13 @@ fn a_send_is_ended_by_its_own_answer_only() {
         }
     }
     assert!(!stage.done(offered) && !stage.done(sync));
-    // No piece of any data has left.
+    // No chunk of the data was sent.
     assert_eq!(stage.peers[1].letters(), []);
     stage.peers[1].send(FIN, [name, 0], &[]);
     stage.peers[1].send(ACK, [sync_name, 0], &[]);
     assert_eq!(stage.class(offered), None);
     assert_eq!(stage.class(sync), None);
-    // Once more, when both are over, and when their numbers are another's.
+    // Again after both are complete, when their numbers may be in other use.
     let again = stage.isend(1, 5, &mut long, Mode::Standard);
     for kind in [ACK, CTS, DATA, FIN, CANCEL_REPLY] {
         stage.peers[1].send(kind, [name, 1], &all);
@@ -200,7 +201,7 @@ fn a_send_is_ended_by_its_own_answer_only() {
     assert!(!stage.done(again));
 }
 
-/// A receiver that asks for more than there is can't be relied on.
+/// A receiver that asks for more than there is counts as failed.
 #[test]
 fn no_more_is_sent_than_there_is() {
     for (len, ends) in [(3001, true), (u64::MAX, true), (0, false), (2999, false)] {
@@ -218,11 +219,11 @@ fn no_more_is_sent_than_there_is() {
     }
 }
 
-/// Data goes where its receive has room, in order, and nowhere else.
+/// Data is written only into its receive's buffer, and in order.
 #[test]
-fn pieces_of_data_that_do_not_fit_are_refused() {
+fn chunks_that_do_not_fit_are_refused() {
     let piece = vec![9; 100];
-    // Where the next piece is said to belong, and its length.
+    // Offset in the next chunk, and its length.
     for (place, len) in [(0, 100), (99, 100), (101, 1), (u64::MAX, 1), (100, 0)] {
         for gaps in [false, true] {
             let mut stage = Stage::new(1);
@@ -233,7 +234,7 @@ fn pieces_of_data_that_do_not_fit_are_refused() {
             let cts = stage.peers[1].letter(CTS);
             assert_eq!((cts.0[0], &cts.1[..8]), (1234, &words(&[150])[..]));
             let name = cts.0[1];
-            // From another, and of another time.
+            // From another peer, and with another generation.
             stage.peers[2].send(DATA, [name, 0], &piece);
             stage.peers[1].send(DATA, [aged(name)[1], 0], &piece);
             stage.peers[1].send(FIN, [name, 0], &[]);
@@ -250,10 +251,10 @@ fn pieces_of_data_that_do_not_fit_are_refused() {
     }
 }
 
-/// A process was taken for lost, and was not: what it sends later is harmless, and it has no say
-/// about others.
+/// A process was taken for failed although it runs: its later messages have no effect, nor have its
+/// reports about others.
 #[test]
-fn messages_of_a_peer_that_was_taken_for_lost_are_harmless() {
+fn messages_of_a_peer_taken_for_lost_are_harmless() {
     let mut stage = Stage::new(1);
     let mut data = Memory::new(&[7; 3000], false);
     let mut room = Memory::new(&[0; 3000], false);
@@ -269,7 +270,7 @@ fn messages_of_a_peer_that_was_taken_for_lost_are_harmless() {
     assert_eq!(stage.class(send), Some(Class::ProcFailed));
     assert_eq!(stage.class(receive), Some(Class::ProcFailed));
 
-    // The numbers are taken again, for another peer.
+    // The numbers are reused for another peer.
     let mut room = Memory::new(&[0; 3000], false);
     let send = stage.isend(2, 5, &mut data, Mode::Standard);
     let name = name_in(&stage.peers[2].letter(RTS));
@@ -299,9 +300,9 @@ fn messages_of_a_peer_that_was_taken_for_lost_are_harmless() {
     assert_eq!(stage.class(send), None);
 }
 
-/// Random messages of every kind, in half of them true names of requests of another peer's.
+/// Random messages of every kind, half of them with valid names of another peer's requests.
 #[test]
-fn random_messages_end_nothing_and_write_nowhere() {
+fn random_messages_have_no_effect() {
     for_seeds(300, |seed| {
         let mut rng = Rng::new(seed);
         let mut stage = Stage::new(seed);
@@ -335,7 +336,7 @@ fn random_messages_end_nothing_and_write_nowhere() {
                 continue;
             }
             if [EAGER, EAGER_SYNC, RTS, CANCEL].contains(&kind) && rng.chance(50) {
-                // A context that is in use, but none of the receives' keys.
+                // A context in use, but with no key of the receives.
                 header = key(1, 5 + rng.below(5) as i32);
             }
             // Peer 3 itself is alive.
@@ -354,7 +355,7 @@ fn random_messages_end_nothing_and_write_nowhere() {
             } else if kind == RTS {
                 payload.truncate(39);
             }
-            // A key would be one of memory that nobody has exposed.
+            // Never a remote key, which would name memory that is not exposed.
             if let Some(byte) = payload.get_mut(15).filter(|_| kind == RTS) {
                 *byte &= 0x7f;
             }
@@ -378,7 +379,7 @@ fn random_messages_end_nothing_and_write_nowhere() {
         );
         assert!(stage.real().counters(0).unwrap().unexpected_bytes < 200 * 80);
 
-        // All goes on as if nothing had been.
+        // The operations complete as if nothing had happened.
         stage.peers[3].send(FIN, [offered, 0], &[]);
         stage.peers[3].send(ACK, [awaited, 0], &[]);
         for place in [0, 1000, 2000] {

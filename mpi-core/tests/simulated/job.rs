@@ -1,4 +1,4 @@
-//! A simulated job, and running tests over many seeds.
+//! A simulated job, and tests over many seeds.
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -10,16 +10,16 @@ use mpi_core::wait::{Clock, WaitPolicy};
 use netmod::{OpenError, Peer};
 use netmod_sim::{Get, Latency, Rng, SimConfig, Simulation};
 
-/// The simulated transport is the only one besides the way to oneself.
-struct OnlyWay;
+/// Routes to the simulated transport, the only one besides the loopback.
+struct OnlyTransport;
 
-impl Router for OnlyWay {
+impl Router for OnlyTransport {
     fn route(&self, _peer: Peer) -> Result<usize, OpenError> {
         Ok(1)
     }
 }
 
-/// How the processes are set up.
+/// Parameters of the processes.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
     pub ranks: u32,
@@ -42,7 +42,7 @@ impl Setup {
     }
 }
 
-/// The time of a simulation: sleep lets it happen.
+/// The time of a simulation, which sleep advances.
 struct VirtualClock(Arc<Simulation>);
 
 impl Clock for VirtualClock {
@@ -59,7 +59,8 @@ pub struct Job {
     pub sim: Arc<Simulation>,
     pub ranks: Vec<Process>,
     pub setup: Setup,
-    /// Rounds without anything happening after which nothing will: refusals come by chance.
+    /// Number of rounds without an event after which the simulation has settled; refusals occur by
+    /// chance.
     patience: u32,
 }
 
@@ -78,7 +79,7 @@ impl Job {
         }
     }
 
-    /// Lets things happen until nothing more does. Returns whether anything did.
+    /// Runs the simulation until no more events occur. Returns whether any did.
     pub fn settle(&self) -> bool {
         let (mut any, mut idle) = (false, 0);
         while idle < self.patience {
@@ -95,7 +96,7 @@ impl Job {
         any
     }
 
-    /// What must hold when everything that was begun has ended.
+    /// Checks the state after all operations have ended.
     pub fn check_ended(&self) {
         for rank in &self.ranks {
             rank.drain().unwrap();
@@ -122,7 +123,7 @@ fn process(sim: &Arc<Simulation>, me: Peer, setup: Setup) -> Process {
     let config = Config {
         me,
         transports: vec![sim.transport(me)],
-        router: Arc::new(OnlyWay),
+        router: Arc::new(OnlyTransport),
         wait: WaitPolicy::for_share(2, 1),
         clock: Some(Arc::new(VirtualClock(sim.clone()))),
         watch: None,
@@ -131,7 +132,7 @@ fn process(sim: &Arc<Simulation>, me: Peer, setup: Setup) -> Process {
         max_vcis: usize::from(setup.vcis),
         threads: match setup.threaded {
             true => Threads::Many,
-            // SAFETY: each simulation is one thread's.
+            // SAFETY: each simulation uses only one thread.
             false => Threads::One(unsafe { OneAtATime::promise() }),
         },
         critical: CriticalSections::default(),
@@ -171,7 +172,7 @@ impl Drop for Named {
     }
 }
 
-/// A network with weaknesses by chance.
+/// Makes a network with random weaknesses.
 pub fn random_network(rng: &mut Rng) -> SimConfig {
     SimConfig {
         latency: Latency {
@@ -197,8 +198,8 @@ pub fn random_network(rng: &mut Rng) -> SimConfig {
     }
 }
 
-/// Runs a test with `count` seeds, or with the one that the environment names. A seed that does not
-/// end ends the test program.
+/// Runs a test with `count` seeds, or with the one in the environment. Aborts the test program if a
+/// seed does not end.
 pub fn for_seeds(count: u64, test: impl Fn(u64)) {
     let number = |name| {
         std::env::var(name)

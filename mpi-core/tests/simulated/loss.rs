@@ -1,4 +1,4 @@
-//! Loss checks in virtual time: when a process looks after those that it waits for, and what it finds.
+//! Loss checks in virtual time: when a process checks its peers, and what it finds.
 
 use std::time::Duration;
 
@@ -10,19 +10,19 @@ use crate::job::{Job, Setup};
 const MILLISECOND: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MILLISECOND;
 
-/// How often a process that waits looks after its peers, and the most by which a nap delays that.
+/// Period of checks of a waiting process, and the longest delay of a check by a nap.
 const PERIOD: u64 = 200 * MILLISECOND;
 const NAP: u64 = 10 * MILLISECOND;
 
-/// Hosts may leave a question unanswered for a second.
+/// Creates a job whose hosts may leave a question unanswered for a second.
 fn watched(ranks: u32) -> Job {
     let job = Job::new(1, SimConfig::default(), Setup::new(ranks));
     job.sim.watch_hosts(SECOND);
     job
 }
 
-/// Has rank 0 wait for a message of rank 1, whose host is silent from `from` on, and says when that was
-/// noticed.
+/// Lets rank 0 wait for a message of rank 1, whose host is silent from `from` on. Returns the time
+/// of detection and the log.
 fn noticed(from: u64) -> (u64, String) {
     let job = watched(2);
     job.sim.silence(1, from);
@@ -35,27 +35,26 @@ fn noticed(from: u64) -> (u64, String) {
     (job.sim.now(), job.sim.log())
 }
 
-/// It is asked at a check, and lost at the first one after its time.
+/// The host is asked at a check, and lost at the first check after the timeout.
 #[test]
 fn a_silent_host_is_noticed_after_its_time() {
     let (at, _) = noticed(0);
     let least = PERIOD + SECOND;
     assert!((least..least + PERIOD + 2 * NAP).contains(&at), "{at} ns");
-    // One that answered for a while before.
+    // A host that answered for a while.
     let (at, _) = noticed(5 * SECOND);
     let least = 5 * SECOND + SECOND;
     let most = least + 2 * PERIOD + 2 * NAP;
     assert!((least - PERIOD..most).contains(&at), "{at} ns");
 }
 
-/// Virtual time depends on nothing else: two runs are the same, event by event.
+/// Virtual time is deterministic: two runs are equal, event by event.
 #[test]
 fn silence_is_noticed_at_the_same_time_in_each_run() {
     assert_eq!(noticed(3 * SECOND), noticed(3 * SECOND));
 }
 
-/// Rank 1 keeps rank 0 waiting for long, and its host answers; the checks come one period after the
-/// other.
+/// Rank 1 keeps rank 0 waiting for long while its host answers; one check follows per period.
 #[test]
 fn a_peer_that_answers_is_not_lost() {
     const LONG: u64 = 20 * SECOND;
@@ -85,9 +84,9 @@ fn a_peer_that_answers_is_not_lost() {
     assert!((least..=most).contains(&checks), "{checks} checks");
 }
 
-/// Nobody looks after processes that nobody waits for.
+/// Processes that no operation waits for are not checked.
 #[test]
-fn those_that_nobody_waits_for_are_not_asked() {
+fn processes_without_waiters_are_not_checked() {
     let job = watched(3);
     let mut room = [0u8; 8];
     let receive = job.receive(0, 1, 0, &mut room);

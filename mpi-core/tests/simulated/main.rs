@@ -1,4 +1,4 @@
-//! Many processes in one, over the simulated transport.
+//! Jobs of many processes in one operating-system process, over the simulated transport.
 //!
 //! Random tests print their seed when they fail. `WEFT_TEST_SEED` reruns one seed, `WEFT_TEST_RUNS`
 //! multiplies the number of seeds tried.

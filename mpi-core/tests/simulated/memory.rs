@@ -1,15 +1,15 @@
-//! Buffers of programs: gapless, or every second byte.
+//! Buffers of programs: contiguous, or every second byte.
 
 use mpi_core::Buffer;
 use mpi_core::datatype::{Datatype, Predefined};
 
 pub const POISON: u8 = 0xa5;
 
-/// Memory that is lent to an operation, with a margin that nobody may touch.
+/// Memory that is lent to an operation, with a margin that must stay untouched.
 pub struct Memory {
     bytes: Vec<u8>,
     len: usize,
-    /// From one byte of data to the next.
+    /// Distance between bytes of data.
     step: usize,
 }
 
@@ -24,25 +24,25 @@ impl Memory {
         Memory { bytes, len, step }
     }
 
-    /// The buffer to be lent. The memory must stay until the operation is complete.
+    /// Returns the buffer to lend. The memory must stay until the operation is complete.
     pub fn lend(&mut self) -> Buffer {
         let address = self.bytes.as_mut_ptr();
         if self.step == 1 {
-            // SAFETY: the vector is neither changed nor freed by then.
+            // SAFETY: the caller keeps the memory until the operation is complete.
             return unsafe { Buffer::bytes(address, self.len) };
         }
         let byte = Datatype::predefined(Predefined::Byte);
         let every = byte.vector(self.len as i64, 1, self.step as i64).unwrap();
-        // SAFETY: as above.
+        // SAFETY: the caller keeps the memory until the operation is complete.
         unsafe { Buffer::typed(address, 1, &every) }
     }
 
-    /// The data.
+    /// Returns the data.
     pub fn data(&self) -> Vec<u8> {
         (0..self.len).map(|i| self.bytes[i * self.step]).collect()
     }
 
-    /// Whether margin and gaps are as they were.
+    /// Whether margin and gaps are untouched.
     pub fn is_sound(&self) -> bool {
         let outside = |i: usize| i >= self.len * self.step || !i.is_multiple_of(self.step);
         (0..self.bytes.len()).all(|i| !outside(i) || self.bytes[i] == POISON)

@@ -1,30 +1,30 @@
-//! What MPI demands of who matched whom, without knowing when messages arrived.
+//! A model of MPI's matching that does not know when messages arrived.
 //!
-//! Invariant (MPI-3.1 section 3.5): messages do not overtake each other. Within one context at one
-//! receiver, call the pair of a message and the receive that it matched a *match*; matches happen
-//! one after the other. From what matched follows that some happened before others:
+//! Invariant (MPI-3.1 section 3.5): messages do not overtake each other. A *match* is a message and
+//! the receive that it matched, within one context at one receiver; matches happen one after the
+//! other. The set of matches implies that some happened before others:
 //!
-//! * A receive that could have taken an earlier message of the same source finds that message
-//!   matched already: the earlier message's match comes before this one.
-//! * A message that an older receive would have taken finds that receive matched already: the older
+//! * If a receive could have taken an earlier message of the same source, that message was matched
+//!   already: the earlier message's match comes before this one.
+//! * If an older receive could have taken a message, that receive was matched already: the older
 //!   receive's match comes before this one.
 //!
-//! An execution is right if nothing so follows to be before itself.
+//! An execution is correct if this order has no cycle.
 
 use crate::program::{Message, Receive};
 
-/// A message and its receive, by their indices, and the place of both in their ranks' programs.
+/// A message and its receive, by their indices, with their positions in their ranks' programs.
 #[derive(Clone, Copy, Debug)]
 pub struct Match {
     pub message: usize,
     pub receive: usize,
-    /// When it was sent: orders the messages of a rank.
+    /// Time of the send: orders the messages of a rank.
     pub sent: u64,
-    /// When it was posted (or when the probe succeeded): orders the receives of a rank.
+    /// Time of the post, or of the successful probe: orders the receives of a rank.
     pub posted: u64,
 }
 
-/// Finds matches that follow to be before themselves.
+/// Returns a description of matches in a cycle, if there is one.
 pub fn overtaking(messages: &[Message], receives: &[Receive], matches: &[Match]) -> Option<String> {
     let before = |a: &Match, b: &Match| {
         let (ma, mb) = (&messages[a.message], &messages[b.message]);
@@ -36,7 +36,7 @@ pub fn overtaking(messages: &[Message], receives: &[Receive], matches: &[Match])
         let older = a.posted < b.posted && ra.accepts(mb);
         passed_over || older
     };
-    // Take away what nothing comes before, again and again; a circle remains.
+    // Repeatedly removes matches without predecessors; a cycle remains.
     let mut left: Vec<Match> = matches.to_vec();
     loop {
         let count = left.len();
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn the_model_knows_right_from_wrong() {
+    fn the_model_accepts_correct_matches_only() {
         let same = [message(0, 5), message(0, 5)];
         let exact = [receive(0, 5), receive(0, 5)];
         assert_eq!(overtaking(&same, &exact, &pairs(&[(0, 0), (1, 1)])), None);
@@ -126,7 +126,8 @@ mod tests {
         assert_eq!(overtaking(&two, &wild, &pairs(&[(0, 0), (1, 1)])), None);
         assert_eq!(overtaking(&two, &wild, &pairs(&[(0, 1), (1, 0)])), None);
 
-        // Tags apart: the second message may be received first, by whom cannot take the first.
+        // With different tags the second message may be received first, by a receive that cannot
+        // take the first.
         let tags = [message(0, 5), message(0, 6)];
         let apart = [receive(ANY_SOURCE, 6), receive(ANY_SOURCE, 5)];
         assert_eq!(overtaking(&tags, &apart, &pairs(&[(1, 0), (0, 1)])), None);

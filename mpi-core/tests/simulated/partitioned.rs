@@ -1,5 +1,5 @@
-//! Partitioned communication with random delays, over several VCIs whose messages overtake each other; and the
-//! loss of either side in the middle.
+//! Partitioned communication with random delays, over several VCIs whose messages overtake each
+//! other; and the failure of either side during it.
 
 use std::sync::Arc;
 
@@ -22,9 +22,9 @@ struct Pair {
     out: Vec<u8>,
     room: Vec<u8>,
     partitions: usize,
-    /// In another number of partitions at the receiver.
+    /// Number of partitions at the receiver.
     there: usize,
-    /// Not marked yet in this round.
+    /// Partitions that are not marked in this round.
     unmarked: Vec<usize>,
     rounds: usize,
     received: bool,
@@ -33,7 +33,7 @@ struct Pair {
 
 fn partitions(data: &mut [u8], number: usize) -> Partitions {
     let byte = Datatype::predefined(Predefined::Byte);
-    // SAFETY: the tests keep their memory until the job has ended.
+    // SAFETY: the tests keep the data until the job has ended.
     unsafe { Partitions::new(data.as_mut_ptr(), number, data.len() / number, &byte) }
 }
 
@@ -43,7 +43,8 @@ fn comms(job: &Job, vcis: u16) -> Vec<Arc<Comm>> {
     let comm = |(rank, process): (u32, &Process)| {
         let comm = Comm::new(ContextId::new(0, 1), members.clone(), rank);
         if vcis > 1 {
-            // All members have them open and know their addresses, so nothing need be agreed on.
+            // All members have the VCIs open and know their addresses, so that no agreement is
+            // needed.
             let map = VciMap::new(Spread::Tag, all.clone(), process.users(), false);
             comm.use_vcis(Arc::new(map.unwrap()));
         }
@@ -155,7 +156,7 @@ fn run(seed: u64) {
     let mut steps = 0u64;
     while !over(&pairs) {
         steps += 1;
-        assert!(steps < 5_000_000, "it does not end");
+        assert!(steps < 5_000_000, "the test does not end");
         let index = rng.index(count);
         match rng.index(8) {
             0 => {
@@ -169,7 +170,7 @@ fn run(seed: u64) {
             3 => {
                 let pair = &mut pairs[index];
                 if pair.sent && pair.received && pair.rounds < rounds {
-                    // Either side may be first, also by far.
+                    // Either side may start first, even long before the other.
                     let late = pair.receive.is_none();
                     if let (Some(receive), true) = (&pair.receive, rng.chance(50)) {
                         receive.start(&job.ranks[1]).unwrap();
@@ -200,7 +201,7 @@ fn run(seed: u64) {
 }
 
 #[test]
-fn partitions_arrive_in_their_places_whatever_overtakes_what() {
+fn partitions_arrive_in_place_despite_overtaking() {
     for_seeds(150, run);
 }
 
@@ -208,7 +209,7 @@ fn lost(error: Option<Error>) {
     assert_eq!(error.expect("the peer is lost").class(), Class::ProcFailed);
 }
 
-/// Rank `silent` is not heard of any more when some of the data has come.
+/// Rank `silent` fails after some of the data has arrived.
 fn loss(silent: u32, vcis: u16) {
     let setup = Setup {
         vcis,
@@ -220,7 +221,7 @@ fn loss(silent: u32, vcis: u16) {
     let mut pair = Pair::new(&job, &comms, 0, (8, 4, 10_000));
     pair.make_receive(&job, &comms, 0);
     let receive = pair.receive.clone().unwrap();
-    // A first round goes well.
+    // The first round succeeds.
     receive.start(&job.ranks[1]).unwrap();
     pair.start_send();
     pair.send.ready(&job.ranks[0], 0, 7).unwrap();
@@ -240,7 +241,7 @@ fn loss(silent: u32, vcis: u16) {
         receive.wait(&job.ranks[1]).unwrap();
         lost(receive.take(&job.ranks[1]).unwrap().1);
         assert!(receive.is_idle());
-        // And again, at once.
+        // A restart fails immediately.
         receive.start(&job.ranks[1]).unwrap();
         receive.wait(&job.ranks[1]).unwrap();
         lost(receive.take(&job.ranks[1]).unwrap().1);
@@ -267,7 +268,7 @@ fn a_lost_receiver_ends_the_send() {
     loss(1, 3);
 }
 
-/// The sender is lost before it has made its send.
+/// The sender fails before it has created its send.
 #[test]
 fn a_receive_of_a_lost_process_ends() {
     let job = Job::new(8, SimConfig::default(), Setup::new(2));
@@ -283,9 +284,9 @@ fn a_receive_of_a_lost_process_ends() {
     lost(receive.take(&job.ranks[1]).unwrap().1);
 }
 
-/// One thread finds both idle, another starts them, and then the first takes what it has found.
+/// One thread finds both sides idle, another starts them, and then the first takes its result.
 #[test]
-fn what_was_started_after_it_was_found_idle_stays_active() {
+fn a_late_take_does_not_affect_a_new_activation() {
     let job = Job::new(9, SimConfig::default(), Setup::new(2));
     let comms = comms(&job, 1);
     let mut pair = Pair::new(&job, &comms, 0, (8, 4, 10_000));

@@ -1,4 +1,4 @@
-//! Random programs: which messages are sent and which receives are posted by whom.
+//! Random programs: the messages and receives of each rank.
 
 use mpi_core::process::Mode;
 use mpi_core::{ANY_SOURCE, ANY_TAG};
@@ -6,20 +6,20 @@ use netmod_sim::Rng;
 
 use crate::job::Setup;
 
-/// Tags from here on are used once.
+/// The first tag of those that are used only once.
 pub const UNIQUE: i32 = 1000;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
-    /// Wait for it.
+    /// Waits for it.
     Wait,
-    /// Ask for its cancellation at some time.
+    /// Cancels it at some time.
     Cancel,
-    /// Let go of it at once.
+    /// Frees the request immediately.
     Detach,
 }
 
-/// A message to be sent.
+/// A message to send.
 #[derive(Clone, Debug)]
 pub struct Message {
     pub source: u32,
@@ -34,13 +34,13 @@ pub struct Message {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum How {
     Receive,
-    /// Matched probe, then receive.
+    /// Matched probe, then a receive of the message.
     Matched,
-    /// Probe, then receive what was found.
+    /// Probe, then a receive of that source and tag.
     Probe,
 }
 
-/// A receive to be posted.
+/// A receive to post.
 #[derive(Clone, Debug)]
 pub struct Receive {
     pub rank: u32,
@@ -71,27 +71,27 @@ pub enum Op {
 pub struct Program {
     pub messages: Vec<Message>,
     pub receives: Vec<Receive>,
-    /// What each rank does, in order.
+    /// The operations of each rank, in order.
     pub ranks: Vec<Vec<Op>>,
     pub contexts: Vec<Context>,
 }
 
-/// Which wildcards the receives of a context use. In all of them any order of matching lets the
-/// program end.
+/// The wildcards of a context's receives. With each style the program ends for any order of
+/// matching.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Style {
-    /// Tags are named; for some of them any source will do.
+    /// Receives name tags; some have any source.
     Tags,
-    /// Sources are named; for some of them any tag will do.
+    /// Receives name sources; some have any tag.
     Sources,
-    /// Anything goes.
+    /// Receives have any source and any tag.
     Wild,
-    /// A receive without wildcards for each message, and some more with wildcards, so that some
-    /// receives are left over.
+    /// A receive without wildcards for each message, and more with wildcards, so that some receives
+    /// are left over.
     Mixed,
 }
 
-/// A communicator: its context, and the VCIs that ranks send from and receive on.
+/// A communicator: its context, and the VCIs of each rank.
 #[derive(Clone, Debug)]
 pub struct Context {
     pub number: u64,
@@ -99,7 +99,7 @@ pub struct Context {
     pub receive_vci: Vec<u16>,
 }
 
-/// A random program for `setup` with about `size` messages, of at most `longest` bytes.
+/// Makes a random program for `setup` with about `size` messages of at most `longest` bytes.
 pub fn random(rng: &mut Rng, setup: &Setup, size: usize, longest: usize, cancel: bool) -> Program {
     let ranks = setup.ranks;
     let contexts: Vec<_> = (0..1 + rng.index(3))
@@ -157,7 +157,7 @@ pub fn random(rng: &mut Rng, setup: &Setup, size: usize, longest: usize, cancel:
         };
         let exact = source != ANY_SOURCE && tag != ANY_TAG && style != Style::Mixed;
         if exact && unique && message.end != End::Cancel && rng.chance(50) {
-            // Found again by its tag: nobody else can tell that it is complete.
+            // Identified by its tag, since its completion is not visible.
             receive.end = End::Detach;
             receive.how = How::Receive;
         } else if cancel && receive.how == How::Receive && rng.chance(20) {
@@ -212,7 +212,7 @@ fn context(rng: &mut Rng, setup: &Setup, index: usize) -> Context {
     }
 }
 
-/// Lengths are 0 or at least 4, so that a message can carry its number.
+/// Returns a length of 0 or at least 4, so that a message can carry its number.
 fn length(rng: &mut Rng, setup: &Setup, longest: usize) -> usize {
     let len = match rng.index(6) {
         0 => 0,

@@ -1,4 +1,4 @@
-//! Single points of the protocol, each with the invariant or the rule of the standard it checks.
+//! Details of the protocol, each with the invariant or the rule of the standard that it checks.
 
 use mpi_core::process::{Destination, Mode, NOBODY, Source};
 use mpi_core::{ANY_SOURCE, ANY_TAG, Buffer, Class, RequestId};
@@ -30,7 +30,7 @@ fn from(rank: i32, tag: i32) -> Source {
 }
 
 fn buffer(bytes: &mut [u8]) -> Buffer {
-    // SAFETY: the tests keep their memory until the job has ended.
+    // SAFETY: the tests keep the memory until the job has ended.
     unsafe { Buffer::bytes(bytes.as_mut_ptr(), bytes.len()) }
 }
 
@@ -71,8 +71,8 @@ impl Job {
     }
 }
 
-/// Credit that comes back while a rendezvous waits for room may turn it into an eager message; what
-/// had been exposed for it must be withdrawn all the same.
+/// Credit that returns while a rendezvous waits for space may turn it into an eager message; its
+/// exposed memory must be withdrawn all the same.
 #[test]
 fn a_rendezvous_that_becomes_eager_withdraws_its_memory() {
     let setup = Setup {
@@ -107,7 +107,7 @@ fn a_rendezvous_that_becomes_eager_withdraws_its_memory() {
 }
 
 /// MPI-3.1 section 3.8.4: the wait for an operation marked for cancellation is local. A send that
-/// has not left yet can be cancelled without asking anybody.
+/// has not left can be cancelled locally.
 #[test]
 fn a_send_that_has_not_left_is_cancelled_at_once() {
     for len in [100, 2000] {
@@ -138,10 +138,10 @@ fn a_send_that_has_not_left_is_cancelled_at_once() {
     }
 }
 
-/// A receive may be the last call that its process makes for a long time: when it is complete, the
-/// sender must have been told already.
+/// A receive may be the last call of its process for a long time: when it is complete, the sender
+/// must have been notified.
 #[test]
-fn a_receive_is_complete_only_when_its_sender_has_been_told() {
+fn a_receive_completes_after_its_sender_is_notified() {
     let job = Job::new(1, SimConfig::default(), Setup::new(2));
     let (mut data, mut room) = (vec![7; 5000], vec![0; 5000]);
     let send = job.send(0, 1, 0, &mut data).unwrap();
@@ -162,8 +162,8 @@ fn a_receive_is_complete_only_when_its_sender_has_been_told() {
     job.check_ended();
 }
 
-/// Exposed memory must stay valid until it is withdrawn, and is the program's own again when its
-/// send is complete: so it is withdrawn before, even if messages to the same peer wait for room.
+/// Exposed memory must stay valid until it is withdrawn, and belongs to the program when its send
+/// is complete. It is therefore withdrawn first, even if messages to the same peer wait for space.
 #[test]
 fn memory_is_withdrawn_before_its_send_is_complete() {
     let job = Job::new(
@@ -193,7 +193,7 @@ fn memory_is_withdrawn_before_its_send_is_complete() {
     job.check_ended();
 }
 
-/// A send that fails because its peer is lost takes its memory back.
+/// A send that fails because its peer is lost withdraws its memory.
 #[test]
 fn a_failed_send_withdraws_its_memory() {
     let job = Job::new(
@@ -221,8 +221,8 @@ fn a_failed_send_withdraws_its_memory() {
     assert_eq!(job.sim.exposed(), 0);
 }
 
-/// MPI-3.1 section 3.5, progress: a program that only probes makes progress on everything that it
-/// has begun, on whichever VCI.
+/// MPI-3.1 section 3.5, progress: a program that only probes progresses all its operations, on any
+/// VCI.
 #[test]
 fn probing_makes_progress_on_other_vcis() {
     let config = SimConfig {
@@ -265,7 +265,7 @@ fn probing_makes_progress_on_other_vcis() {
     }
 }
 
-/// The same for one who polls a single VCI, as a test of a request does.
+/// The same for polls of a single VCI, such as tests of a request.
 #[test]
 fn polling_one_vci_makes_progress_on_others() {
     let config = SimConfig {
@@ -301,8 +301,8 @@ fn polling_one_vci_makes_progress_on_others() {
     job.check_ended();
 }
 
-/// Invariant: a receiver holds at most the window of a stream, and a sender that goes on sending
-/// falls back on rendezvous. Once received, everything flows again.
+/// Invariant: a receiver buffers at most the window of a stream, and a sender beyond it falls back
+/// to rendezvous. Once the messages are received, eager sends continue.
 #[test]
 fn a_fast_sender_cannot_exhaust_a_slow_receiver() {
     for get in [Get::Immediate, Get::Unsupported] {
@@ -346,7 +346,7 @@ fn a_fast_sender_cannot_exhaust_a_slow_receiver() {
     }
 }
 
-/// Invariant: cancel either cancels or completes, never both, whoever comes first.
+/// Invariant: cancel either cancels or completes, never both, in any order of events.
 #[test]
 fn a_cancelled_send_is_given_back_or_received() {
     for (len, get) in [
@@ -366,14 +366,14 @@ fn a_cancelled_send_is_given_back_or_received() {
                 .unwrap();
             let mut receive = None;
             if cancel_first {
-                // The sender asks while the message lies unexpected at the receiver. Twice.
+                // The message is in the unexpected queue when the sender asks, twice.
                 job.settle();
                 job.ranks[0].cancel(send).unwrap();
                 job.ranks[0].cancel(send).unwrap();
                 job.settle();
                 receive = Some(job.receive(1, 0, 0, &mut room));
             } else {
-                // The request to cancel meets a message that has been matched.
+                // The message is matched when the sender asks.
                 job.ranks[0].cancel(send).unwrap();
                 receive.replace(job.receive(1, 0, 0, &mut room));
                 job.settle();
@@ -397,10 +397,10 @@ fn a_cancelled_send_is_given_back_or_received() {
     }
 }
 
-/// Invariant: non-overtaking, also when some messages find room and some do not, and when eager and
-/// rendezvous messages follow each other.
+/// Invariant: non-overtaking, also when only some messages find space, and when eager and
+/// rendezvous messages alternate.
 #[test]
-fn messages_do_not_overtake_each_other_for_want_of_room() {
+fn messages_do_not_overtake_each_other_without_space() {
     for seed in 0..50 {
         let config = SimConfig {
             depth: 2,
@@ -447,9 +447,9 @@ fn messages_do_not_overtake_each_other_for_want_of_room() {
     }
 }
 
-/// A truncated receive says so, and neither its sender nor its neighbours notice.
+/// A truncated receive reports it, and neither its sender nor later receives are affected.
 #[test]
-fn a_truncated_receive_hurts_nobody_else() {
+fn a_truncated_receive_affects_no_other_operation() {
     for (len, get) in [
         (300, Get::Immediate),
         (3000, Get::Delayed),
@@ -492,9 +492,9 @@ fn a_truncated_receive_hurts_nobody_else() {
     }
 }
 
-/// `MPI_Finalize` drains: what was sent leaves although its requests are gone.
+/// `MPI_Finalize` drains: messages are sent although their requests are freed.
 #[test]
-fn drain_sends_what_waits_for_room() {
+fn drain_sends_queued_messages() {
     let config = SimConfig {
         depth: 1,
         poll_steps: true,
@@ -513,7 +513,7 @@ fn drain_sends_what_waits_for_room() {
         .map(|room| job.receive(1, 0, 0, room))
         .collect();
     std::thread::scope(|scope| {
-        // The receiver makes progress while the sender drains, each in its thread.
+        // Sender and receiver make progress in their own threads.
         let receiver = scope.spawn(|| {
             for id in receives {
                 job.ranks[1].wait(id).unwrap();
@@ -526,8 +526,8 @@ fn drain_sends_what_waits_for_room() {
     job.check_ended();
 }
 
-/// Flow control: a process that does nothing but send finds the credit that has come back. (A program
-/// whose receiver has taken all messages, and waits for something else than MPI, relies on that.)
+/// Flow control: a process that only sends finds returned credit. Programs rely on that whose
+/// receivers have taken all messages and make no further MPI call.
 #[test]
 fn a_process_that_only_sends_finds_its_credit() {
     let setup = Setup {
@@ -539,7 +539,7 @@ fn a_process_that_only_sends_finds_its_credit() {
     for round in 0..100 {
         let mut room = [0u8; 100];
         let receive = job.receive(1, 0, 0, &mut room);
-        // The first contact takes the long way.
+        // The first message establishes the connection.
         match job.send(0, 1, 0, &mut data) {
             Some(id) if round == 0 => job.finish(0, Some(id)),
             send => assert_eq!(send, None, "no need to wait in round {round}"),
@@ -549,16 +549,16 @@ fn a_process_that_only_sends_finds_its_credit() {
             job.sim.step();
         }
         job.finish(1, Some(receive));
-        // Let credit travel, without rank 0 looking at it.
+        // Delivers the credit, without a poll of rank 0.
         while job.sim.step().is_some() {}
     }
     assert_eq!(job.ranks[0].counters(0).unwrap().rendezvous_sent, 0);
 }
 
-/// Flow control: credit that found no room on its way back is not lost. What the receiver keeps at
-/// the end of a round is less than a quarter of the window, and the rest carries the next round.
+/// Flow control: credit that found no space on its return is not lost. The receiver keeps less than
+/// a quarter of the window at the end of a round, and the rest suffices for the next round.
 #[test]
-fn credit_is_not_lost_for_want_of_room() {
+fn credit_is_not_lost_without_space() {
     let config = SimConfig {
         again: 40,
         depth: 2,
@@ -595,8 +595,8 @@ fn credit_is_not_lost_for_want_of_room() {
     job.check_ended();
 }
 
-/// Losing a peer ends, with an error, what it takes part in, whatever was under way; what is
-/// between others goes on. Nothing is left exposed to it by sends that could not leave.
+/// The failure of a peer ends all operations with it, in any state, with an error; others continue.
+/// Sends that could not leave leave nothing exposed.
 #[test]
 fn a_lost_peer_is_reported() {
     for at in [0, 500, 1500, 2500, 3500] {
@@ -625,7 +625,7 @@ fn a_lost_peer_is_reported() {
             );
             let _ = job.ranks[1].poll(0);
         }
-        // Lost early, its message never came; the data is whole or the receive failed.
+        // After an early failure the message never came: the data is whole or the receive failed.
         assert!(job.done(0, receive), "lost at {at} ns");
         if job.ranks[0].finish(receive).unwrap().1.is_none() {
             assert_eq!(room, data);
@@ -645,7 +645,7 @@ fn a_lost_peer_is_reported() {
             job.ranks[0].first_loss().unwrap().class(),
             Class::ProcFailed
         );
-        // The others are not disturbed.
+        // Others are not disturbed.
         assert!(!job.done(0, other));
         let mut word = vec![5; 10];
         let _ = job.send(2, 0, 9, &mut word);
@@ -664,7 +664,7 @@ fn a_lost_peer_is_reported() {
             Ok(None) => panic!("sent to a process that is lost"),
         }
         let _ = send;
-        // The buffers of a lost process are not ours to judge; they stay until the end.
+        // The buffers of a failed process have no defined content; they stay until the end.
         drop(job);
     }
 }

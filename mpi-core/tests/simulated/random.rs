@@ -9,7 +9,7 @@ use crate::memory::{Memory, POISON};
 use crate::model::{Match, overtaking};
 use crate::program::{self, End, How, Op, Program, Receive, UNIQUE};
 
-/// The bytes of message `id`.
+/// Returns the bytes of message `id`.
 fn content(id: usize, len: usize) -> Vec<u8> {
     let byte =
         |i: usize| (Rng::new(((id as u64) << 32) | (i as u64 / 8)).number() >> (i % 8 * 8)) as u8;
@@ -20,7 +20,7 @@ fn content(id: usize, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Memory for a receive, some of it with gaps.
+/// Allocates memory for a receive, some of it with gaps.
 fn room(receive: &Receive, index: usize) -> Memory {
     Memory::new(&vec![POISON; receive.room], index % 4 == 2)
 }
@@ -29,7 +29,7 @@ fn room(receive: &Receive, index: usize) -> Memory {
 enum Sending {
     NotYet,
     Active(RequestId),
-    /// Let go of: it is found out by its receive.
+    /// Freed: its receive identifies it.
     Detached,
     Done {
         cancelled: bool,
@@ -39,7 +39,7 @@ enum Sending {
 
 enum Receiving {
     NotYet,
-    /// A probe that has found nothing so far.
+    /// A probe that has found no message yet.
     Looking,
     Active(RequestId),
     Detached,
@@ -53,7 +53,7 @@ struct Execution<'a> {
     sends: Vec<(Sending, Memory)>,
     receives: Vec<(Receiving, Memory)>,
     next: Vec<usize>,
-    /// Counts actions; orders what one rank did.
+    /// Number of actions; orders the actions of one rank.
     clock: u64,
     sent: Vec<u64>,
     posted: Vec<u64>,
@@ -148,7 +148,7 @@ impl<'a> Execution<'a> {
         }
     }
 
-    /// Goes on with a receive that began as a probe.
+    /// Continues a receive that began as a probe.
     fn look(&mut self, index: usize) {
         let Receive { rank, how, .. } = self.program.receives[index];
         let (vci, source) = self.source(index);
@@ -214,7 +214,7 @@ impl<'a> Execution<'a> {
         let (status, error) = rank.finish(id).unwrap();
         self.receives[index].0 = Receiving::Done(status, error);
         if status.is_cancelled() {
-            // Somebody must take the message that would have come.
+            // Another receive must take the message.
             let again = Receive {
                 end: End::Wait,
                 ..self.program.receives[index].clone()
@@ -243,7 +243,7 @@ impl<'a> Execution<'a> {
         }
     }
 
-    /// One action of somebody.
+    /// Makes one random action.
     fn act(&mut self) {
         self.clock += 1;
         let rank = self.rng.index(self.job.ranks.len());
@@ -311,8 +311,7 @@ impl<'a> Execution<'a> {
         self.end();
     }
 
-    /// Nothing moves any more: every send must be complete, and what receives are left must be more
-    /// than there were messages.
+    /// Checks that all sends are complete, and that left-over receives have no messages.
     fn end(&mut self) {
         for (index, (state, _)) in self.sends.iter().enumerate() {
             assert!(
@@ -344,7 +343,7 @@ impl<'a> Execution<'a> {
         }
     }
 
-    /// Which message a receive got.
+    /// Returns the message that a receive got.
     fn identify(&self, index: usize, status: &Status) -> usize {
         let Receive { rank, context, .. } = self.program.receives[index];
         if status.bytes >= 4 {
@@ -461,7 +460,7 @@ impl<'a> Execution<'a> {
                     ..
                 }
             );
-            // Cancelled or received, one of them, and only one.
+            // Either cancelled or received.
             assert_eq!(
                 taken[id].is_none(),
                 cancelled,
@@ -479,8 +478,8 @@ impl<'a> Execution<'a> {
         }
     }
 
-    /// No VCI held more than the window of each stream that leads to it, but for what is no longer than the
-    /// offer in whose place it goes.
+    /// Checks that no VCI buffered more than the window of each stream, except for messages no
+    /// longer than the ready-to-send message that they replace.
     fn check_window(&self) {
         let setup = self.job.setup;
         for (me, rank) in self.job.ranks.iter().enumerate() {
@@ -516,7 +515,7 @@ fn random_setup(rng: &mut Rng) -> Setup {
     }
 }
 
-/// Runs one random program; returns what the network's log says, to compare runs by.
+/// Runs one random program. Returns the network's log, for comparisons of runs.
 pub fn run(seed: u64) -> String {
     let mut rng = Rng::new(seed);
     let network = random_network(&mut rng);
@@ -540,7 +539,7 @@ fn random_programs_match_as_mpi_says() {
     });
 }
 
-/// What a seed shows once it shows again.
+/// A failing seed must fail again.
 #[test]
 fn the_same_seed_gives_the_same_run() {
     for_seeds(10, |seed| {

@@ -1,77 +1,82 @@
-//! Leases: threads that share a lock own it by turns.
+//! Leases: threads that share a lock own it in turn.
 //!
-//! All that is behind a VCI's lock goes from core to core with it, which takes as long as a dozen short messages. So a thread that
-//! has waited for the lock while another one came for it becomes its owner with its first turn, and stays that until
+//! The data behind a VCI's lock moves from core to core with the lock, which costs as much as a
+//! dozen short messages. A thread that has waited for a contended lock therefore becomes its owner
+//! with its first turn, and stays the owner until
 //!
-//! - it has looked in vain whether there is something to do ([`BiasedLock::vacate`]), or
-//! - has had the lock for long and is *called*: who waits in front marks the owner's word, which is not what the owner expects
-//!   to find there then, and hands over where it comes next, or
-//! - does not come: then it is ended by force.
+//! - it has polled in vain ([`BiasedLock::vacate`]),
+//! - its lease is over and the front waiter *calls* it, by a flag in the owner's word: the owner
+//!   then fails its next fast acquisition and hands over, or
+//! - it takes no turns: then the front waiter revokes the ownership.
 //!
-//! To hand over takes no barrier, since the owner does it itself. Force takes one, and so, for a while after it, owners take their
-//! turns by the word: those are slower and ended without.
+//! Handing over takes no fence, since the owner itself does it. A revocation takes one; for a while
+//! after it new owners take their turns under the word lock, which is slower, but can be ended
+//! without a fence.
 
 use std::time::{Duration, Instant};
 
-use super::room::cores;
-use super::{BY_WORD, BiasedLock, CALLED, COUNT, NEVER, Way, everywhere, thread_of};
+use super::queue::cores;
+use super::{BY_WORD, BiasedLock, CALLED, COUNT, NEVER, Way, fences, thread_of};
 use crate::sync::{AtomicU32, Ordering, yield_now};
 
-/// For how long a thread may have a lock that another one waits for. Measured with 2 to 8 threads on a core each: half of it is
-/// a quarter slower.
+/// Longest time that a thread may own a lock that another thread waits for
+/// (docs/decisions/vci-lock.md).
 const LEASE: Duration = Duration::from_micros(40);
-/// An owner that others wait for and that has not come for so long is ended by force, if it runs on another core. What stops a
-/// thread for 1 or 2 µs (an interrupt, a few lines from other cores) is not that.
-const GONE: Duration = Duration::from_micros(4);
-/// After so long who waits in front sleeps.
+/// An owner without a turn for this long is revoked while others wait, if it runs on another core.
+/// Longer than what delays a running thread by 1 or 2 µs, such as an interrupt.
+const ABSENCE_LIMIT: Duration = Duration::from_micros(4);
+/// Time after which the front waiter sleeps.
 const PATIENCE: Duration = Duration::from_micros(60);
-/// For how long owners take their turns by the word, in microseconds: after the first force, and at most.
+/// Microseconds during which owners take their turns under the word lock: after the first
+/// revocation, and at most.
 const PAUSE: (u32, u32) = (16, 1024);
 
-/// [`GONE`]; or nothing, where an owner can't come as long as another thread looks.
-pub(super) fn gone() -> Duration {
+/// Returns [`ABSENCE_LIMIT`], or zero on one core, where the owner cannot run while another thread
+/// polls.
+pub(super) fn absence_limit() -> Duration {
     match cores() {
         1 => Duration::ZERO,
-        _ => GONE,
+        _ => ABSENCE_LIMIT,
     }
 }
 
 pub(super) struct Leases {
-    /// When owners need no word again, in microseconds.
+    /// Time in microseconds from which owners need no word lock again.
     from: AtomicU32,
-    /// How long from the next force on.
+    /// Length of the pause after the next revocation, in microseconds.
     pause: AtomicU32,
 }
 
 /// How the wait for a lock has ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ended {
-    /// Others come for it.
+    /// Other threads use the lock.
     Shared,
-    /// Nobody does.
+    /// No other thread uses the lock.
     Alone,
 }
 
 impl Leases {
     pub fn new() -> Leases {
         Leases {
-            from: AtomicU32::new(everywhere::microseconds()),
+            from: AtomicU32::new(fences::microseconds()),
             pause: AtomicU32::new(PAUSE.0),
         }
     }
 
-    /// An owner was ended by force. Who calls has the word.
+    /// Starts a pause after a revocation. The caller holds the word lock.
     pub fn pause(&self) {
         let pause = self.pause.load(Ordering::Relaxed);
-        let from = everywhere::microseconds().wrapping_add(pause);
+        let from = fences::microseconds().wrapping_add(pause);
         self.from.store(from, Ordering::Relaxed);
         self.pause
             .store((pause * 2).min(PAUSE.1), Ordering::Relaxed);
     }
 
-    /// Whether a new owner needs no word, as after some time without force. Who calls has the word.
+    /// Whether a new owner needs no word lock: the last pause is over. The caller holds the word
+    /// lock.
     pub fn begin(&self) -> bool {
-        let left = (self.from.load(Ordering::Relaxed)).wrapping_sub(everywhere::microseconds());
+        let left = (self.from.load(Ordering::Relaxed)).wrapping_sub(fences::microseconds());
         if (1..=PAUSE.1).contains(&left) {
             return false;
         }
@@ -82,12 +87,12 @@ impl Leases {
     }
 }
 
-/// The time since a wait began. Loom's passes by looks.
+/// Time since a wait began. Under loom it advances with each poll.
 struct Waited {
     #[cfg(not(loom))]
     start: Instant,
     #[cfg(loom)]
-    looks: std::cell::Cell<u32>,
+    polls: std::cell::Cell<u32>,
 }
 
 #[cfg(not(loom))]
@@ -105,65 +110,72 @@ impl Waited {
 #[cfg(loom)]
 impl Waited {
     fn new() -> Waited {
-        let looks = std::cell::Cell::new(0);
-        Waited { looks }
+        let polls = std::cell::Cell::new(0);
+        Waited { polls }
     }
 
     fn time(&self) -> Duration {
-        self.looks.set(self.looks.get() + 1);
-        LEASE / 2 * self.looks.get()
+        self.polls.set(self.polls.get() + 1);
+        LEASE / 2 * self.polls.get()
     }
 }
 
 impl BiasedLock {
-    /// Waits for it.
+    /// Waits for the lock.
     #[cold]
     #[inline(never)]
     pub fn lock(&self) -> Way {
-        let me = everywhere::this_thread();
-        // An owner that was called, or is to wait for visitors.
+        let me = fences::this_thread();
+        // The calling thread may be an owner that was called, or an owner by the word.
         let had_it = self.hand_over(me);
-        self.room.enter(had_it);
+        self.queue.enter(had_it);
         let ended = self.wait_in_front();
-        let way = self.have_word(me);
-        // SAFETY: entered above.
-        unsafe { self.room.leave() };
+        let way = self.finish_word_lock(me);
+        // SAFETY: `enter` has put this thread in front.
+        unsafe { self.queue.leave() };
         match ended {
             Ended::Alone => way,
-            Ended::Shared if self.lean.load(Ordering::Relaxed) != NEVER && self.leases.begin() => {
-                Way::LEANING
+            Ended::Shared
+                if self.bias_turns.load(Ordering::Relaxed) != NEVER && self.leases.begin() =>
+            {
+                Way::BECOMING_OWNER
             }
-            Ended::Shared => Way::KEEPING,
+            Ended::Shared => Way::BECOMING_OWNER_BY_WORD,
         }
     }
 
-    /// As [`BiasedLock::lock`], by the word: nobody is the owner while the calling thread has it, nor when it has given it back.
+    /// Waits for the lock without becoming its owner: the lock has no owner while the thread holds
+    /// it, nor after it unlocks.
     pub fn lock_by_word(&self) -> Way {
         self.lock();
         Way::WORD
     }
 
-    /// Waits for the word, and has it.
+    /// Waits for the word lock and takes it. The calling thread is in front.
     fn wait_in_front(&self) -> Ended {
         let waited = Waited::new();
-        let gone = gone();
-        let patience = if gone.is_zero() { GONE } else { PATIENCE };
+        let limit = absence_limit();
+        let patience = if limit.is_zero() {
+            ABSENCE_LIMIT
+        } else {
+            PATIENCE
+        };
         let mut now = Duration::ZERO;
         let mut called_at = None;
-        // The owner's word and count at the last look.
+        // The owner's word and counter at the last poll.
         let mut seen = (0, 0);
         let mut ended = Ended::Alone;
         loop {
-            let calls = self.room.calls();
+            let calls = self.queue.calls();
             let owner = self.owner.load(Ordering::Relaxed) & !CALLED;
             let mut force = false;
             if owner != 0 {
                 ended = Ended::Shared;
                 let turns = self.turns[owner & COUNT].load(Ordering::Relaxed);
-                force = turns & 1 == 0 && (gone.is_zero() || seen == (owner, turns));
+                force = turns & 1 == 0 && (limit.is_zero() || seen == (owner, turns));
                 seen = (owner, turns);
                 if let Some(at) = called_at {
-                    force |= now > at + GONE;
+                    force |= now > at + ABSENCE_LIMIT;
                 } else if now >= LEASE {
                     self.call(owner);
                     called_at = Some(now);
@@ -178,46 +190,48 @@ impl BiasedLock {
                 if self.owner.load(Ordering::Relaxed) == 0 {
                     return ended;
                 }
-                // Another one has become the owner meanwhile.
-                // SAFETY: taken just now.
+                // Another thread has become the owner meanwhile.
+                // SAFETY: `try_lock` above has taken the word lock.
                 unsafe { self.word.unlock() };
             }
             if now > patience {
-                // What an owner does takes long, or this thread is not in time.
+                // The owner's turn is long, or this thread was descheduled.
                 self.word.lock_after(1);
                 return Ended::Alone;
             }
-            let due = now + GONE;
+            let due = now + ABSENCE_LIMIT;
             loop {
                 std::hint::spin_loop();
                 if cfg!(loom) {
                     yield_now();
                 }
                 now = waited.time();
-                if owner == 0 || now >= due || self.room.calls() != calls {
+                if owner == 0 || now >= due || self.queue.calls() != calls {
                     break;
                 }
             }
         }
     }
 
-    /// Asks the owner to hand over, if it is that still.
+    /// Asks the owner to hand over, if `owner` is still its word.
     pub(super) fn call(&self, owner: usize) {
         let called = owner | CALLED;
         let relaxed = Ordering::Relaxed;
-        // If it fails there is another one, or none.
+        // The exchange fails if the owner has changed or handed over.
         let _ = self.owner.compare_exchange(owner, called, relaxed, relaxed);
     }
 
-    /// Lets others that wait have the lock: the calling thread, which does not have it just now, has found nothing to do.
+    /// Hands over to waiting threads: the calling thread, which does not hold the lock, has polled
+    /// in vain.
     #[inline(always)]
     pub fn vacate(&self) {
-        if self.room.is_used() {
-            self.hand_over(everywhere::this_thread());
+        if self.queue.is_used() {
+            self.hand_over(fences::this_thread());
         }
     }
 
-    /// Ends the ownership of the calling thread, `me`, if it is the owner and not in. Returns whether it is.
+    /// Hands over the lock if the calling thread `me` owns it and is outside. Returns whether it
+    /// was the owner.
     #[cold]
     #[inline(never)]
     pub(super) fn hand_over(&self, me: usize) -> bool {
@@ -228,29 +242,31 @@ impl BiasedLock {
         }
         for word in [owner, owner | CALLED] {
             let (release, relaxed) = (Ordering::Release, Ordering::Relaxed);
-            // Release: who takes the lock sees what this thread has done. If both fail, somebody else has ended it.
+            // Release: the next holder sees this thread's writes. If both exchanges fail, another
+            // thread has revoked the ownership.
             let ended = self.owner.compare_exchange(word, 0, release, relaxed);
             if ended.is_ok() {
                 break;
             }
         }
-        self.room.call();
+        self.queue.call();
         true
     }
 
-    /// Takes it while there is an owner that takes its turns by the word, if the calling thread is that and not called.
+    /// Takes the lock under the word lock, if the calling thread is an owner by the word and not
+    /// called.
     #[cold]
     #[inline(never)]
     pub(super) fn try_beside_owner(&self, owner: usize) -> Option<Way> {
-        let me = everywhere::this_thread();
+        let me = fences::this_thread();
         if thread_of(owner) != me {
             return None;
         }
-        // Who is called hands over when it waits.
+        // A called owner hands over in its next wait instead.
         if owner & CALLED != 0 || owner & BY_WORD == 0 || !self.word.try_lock() {
             return None;
         }
-        // Acquire: as in `have_word`.
+        // Acquire: sees the writes of an owner that handed over.
         let now = self.owner.load(Ordering::Acquire);
         if now & !CALLED == owner {
             let own = &self.turns[owner & COUNT];
@@ -259,9 +275,9 @@ impl BiasedLock {
             return Some(Way::WORD);
         }
         if now == 0 {
-            return Some(self.have_word(me));
+            return Some(self.finish_word_lock(me));
         }
-        // SAFETY: taken above.
+        // SAFETY: `try_lock` above has taken the word lock.
         unsafe { self.word.unlock() };
         None
     }

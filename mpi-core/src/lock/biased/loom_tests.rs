@@ -1,4 +1,4 @@
-//! An owner, others and one that looks, in every order that the memory model allows.
+//! Owners, other threads and polls in every order that the memory model allows.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p mpi-core --lib loom_tests`.
 
@@ -7,9 +7,9 @@ use loom::sync::Arc;
 
 struct Counted(BiasedLock, crate::sync::UnsafeCell<u32>);
 
-// SAFETY: the number is reached under the lock only, which loom checks.
+// SAFETY: the number is accessed only under the lock, which loom checks.
 unsafe impl Sync for Counted {}
-// SAFETY: as above.
+// SAFETY: both parts may move to another thread; loom checks the accesses.
 unsafe impl Send for Counted {}
 
 fn add(counted: &Counted) {
@@ -17,15 +17,15 @@ fn add(counted: &Counted) {
         Some(way) => way,
         None => counted.0.lock(),
     };
-    // SAFETY: this thread has the lock.
+    // SAFETY: this thread holds the lock.
     unsafe { *counted.1.get() += 1 };
-    // SAFETY: taken this way.
+    // SAFETY: this thread holds the lock, by this value.
     unsafe { counted.0.unlock(way) };
 }
 
-/// An owner goes in and out while another thread comes.
+/// An owner takes turns while another thread comes.
 #[test]
-fn the_owner_and_another_one_are_not_in_at_once() {
+fn the_owner_excludes_another_thread() {
     loom::model(|| {
         let counted = Arc::new(Counted(
             BiasedLock::new(true),
@@ -34,22 +34,22 @@ fn the_owner_and_another_one_are_not_in_at_once() {
         add(&counted);
         add(&counted);
         let owner = counted.0.owner.load(Ordering::Relaxed);
-        assert_eq!(owner & !COUNT, everywhere::this_thread());
+        assert_eq!(owner & !COUNT, fences::this_thread());
         let other = counted.clone();
         let thread = loom::thread::spawn(move || add(&other));
         add(&counted);
         thread.join().unwrap();
         let way = counted.0.lock();
-        // SAFETY: this thread has the lock.
+        // SAFETY: this thread holds the lock.
         assert_eq!(unsafe { *counted.1.get() }, 4);
-        // SAFETY: taken this way.
+        // SAFETY: this thread holds the lock, by this value.
         unsafe { counted.0.unlock(way) };
     });
 }
 
-/// In its short way, too, where it does without if it is the owner no longer.
+/// An owner takes a turn by `begin_as_owner` while another thread comes.
 #[test]
-fn the_owners_short_way_and_another_one_are_not_in_at_once() {
+fn begin_as_owner_excludes_another_thread() {
     loom::model(|| {
         let counted = Arc::new(Counted(
             BiasedLock::new(true),
@@ -60,26 +60,26 @@ fn the_owners_short_way_and_another_one_are_not_in_at_once() {
         let other = counted.clone();
         let thread = loom::thread::spawn(move || add(&other));
         let mut all = 3;
-        // SAFETY: this thread does not have the lock.
+        // SAFETY: this thread does not hold the lock.
         if let Some(turn) = unsafe { counted.0.begin_as_owner() } {
-            // SAFETY: this thread has the lock.
+            // SAFETY: this thread holds the lock.
             unsafe { *counted.1.get() += 1 };
-            // SAFETY: begun above.
+            // SAFETY: the turn was begun above.
             unsafe { counted.0.end_turn(turn) };
             all += 1;
         }
         thread.join().unwrap();
         let way = counted.0.lock();
-        // SAFETY: this thread has the lock.
+        // SAFETY: this thread holds the lock.
         assert_eq!(unsafe { *counted.1.get() }, all);
-        // SAFETY: taken this way.
+        // SAFETY: this thread holds the lock, by this value.
         unsafe { counted.0.unlock(way) };
     });
 }
 
-/// An owner hands over, of either kind, while another thread waits.
+/// An owner, with or without the word lock, hands over while another thread waits.
 #[test]
-fn what_was_handed_over_is_seen() {
+fn a_handover_publishes_the_owners_writes() {
     for keeping in [false, true] {
         loom::model(move || {
             let counted = Arc::new(Counted(
@@ -87,26 +87,30 @@ fn what_was_handed_over_is_seen() {
                 crate::sync::UnsafeCell::new(0),
             ));
             assert!(counted.0.word.try_lock());
-            let way = if keeping { Way::KEEPING } else { Way::LEANING };
-            // SAFETY: taken just now.
+            let way = if keeping {
+                Way::BECOMING_OWNER_BY_WORD
+            } else {
+                Way::BECOMING_OWNER
+            };
+            // SAFETY: this thread holds the word lock (`try_lock` above).
             unsafe { counted.0.make_owner(way) };
             let other = counted.clone();
             let thread = loom::thread::spawn(move || add(&other));
             add(&counted);
-            counted.0.hand_over(everywhere::this_thread());
+            counted.0.hand_over(fences::this_thread());
             thread.join().unwrap();
             let way = counted.0.lock();
-            // SAFETY: this thread has the lock.
+            // SAFETY: this thread holds the lock.
             assert_eq!(unsafe { *counted.1.get() }, 2);
-            // SAFETY: taken this way.
+            // SAFETY: this thread holds the lock, by this value.
             unsafe { counted.0.unlock(way) };
         });
     }
 }
 
-/// One that looks, too.
+/// An owner takes a turn while another thread polls.
 #[test]
-fn the_owner_and_one_that_looks_are_not_in_at_once() {
+fn the_owner_excludes_a_polling_thread() {
     loom::model(|| {
         let counted = Arc::new(Counted(
             BiasedLock::new(true),
@@ -117,9 +121,9 @@ fn the_owner_and_one_that_looks_are_not_in_at_once() {
         let other = counted.clone();
         let thread = loom::thread::spawn(move || {
             if let Some(way) = other.0.try_look() {
-                // SAFETY: this thread has the lock.
+                // SAFETY: this thread holds the lock.
                 unsafe { *other.1.get() += 1 };
-                // SAFETY: taken this way.
+                // SAFETY: this thread holds the lock, by the value that `try_look` returned.
                 unsafe { other.0.unlock(way) };
             }
         });

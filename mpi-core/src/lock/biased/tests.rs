@@ -1,4 +1,4 @@
-//! Owners, others and those that look, one after the other and at once.
+//! Owners, other threads and polls, in sequence and concurrently.
 
 use super::*;
 use std::cell::UnsafeCell;
@@ -9,66 +9,66 @@ fn turn(lock: &BiasedLock) -> bool {
         return false;
     };
     let as_owner = way.number() < OWNERS;
-    // SAFETY: taken this way.
+    // SAFETY: this thread holds the lock, by the value that `try_lock` returned.
     unsafe { lock.unlock(way) };
     as_owner
 }
 
-/// Turns after which the calling thread is the owner.
+/// Takes turns until the calling thread is the owner, and returns their number.
 fn until_owner(lock: &BiasedLock) -> u32 {
     (1..).find(|_| turn(lock)).unwrap_or(0)
 }
 
 #[test]
-fn who_comes_alone_becomes_the_owner_and_others_end_that() {
+fn a_lone_thread_becomes_the_owner_until_it_is_revoked() {
     let lock = BiasedLock::new(true);
-    assert!(everywhere::is_ready(), "this system has no membarrier");
-    assert_eq!(until_owner(&lock), LEAN + 1);
+    assert!(fences::is_ready(), "this system has no membarrier");
+    assert_eq!(until_owner(&lock), BIAS_TURNS + 1);
     let way = lock.try_lock().unwrap();
     assert!(way.number() < OWNERS);
     assert!(lock.try_lock().is_none() && lock.try_look().is_none());
     std::thread::scope(|scope| {
-        // As long as the owner is in, nobody looks in.
+        // A poll fails while the owner is inside.
         let look = scope.spawn(|| lock.try_look().is_none());
         assert!(look.join().unwrap());
         let other = scope.spawn(|| {
             let way = lock.lock();
-            // SAFETY: taken this way.
+            // SAFETY: this thread holds the lock, by the value that `lock` returned.
             unsafe { lock.unlock(way) };
             way == Way::WORD
         });
         while lock.owner.load(Ordering::Relaxed) != 0 {
             yield_now();
         }
-        assert!(!other.is_finished(), "let in beside the owner");
-        // SAFETY: taken this way.
+        assert!(!other.is_finished(), "two threads are inside");
+        // SAFETY: this thread holds the lock, by the value that `try_lock` returned.
         unsafe { lock.unlock(way) };
         assert!(other.join().unwrap());
     });
     assert!(!turn(&lock));
     assert_eq!(
         until_owner(&lock),
-        2 * LEAN,
-        "once more, after twice as many"
+        2 * BIAS_TURNS,
+        "a revocation doubles the turns"
     );
 }
 
 #[test]
-fn there_are_not_more_owners_than_counts() {
+fn there_are_no_more_owners_than_counters() {
     let lock = BiasedLock::new(true);
     for number in 0..OWNERS + 2 {
         std::thread::scope(|scope| {
             let other = scope.spawn(|| {
-                let turns = (u64::from(LEAN) << number).min(LEAN_MOST.into());
+                let turns = (u64::from(BIAS_TURNS) << number).min(BIAS_TURNS_MAX.into());
                 (0..=turns + 1).any(|_| turn(&lock))
             });
             let became = other.join().unwrap();
-            // Thread numbers may come again, and with them the count.
+            // Thread numbers may repeat, and with them the counter.
             assert!(became || number >= OWNERS, "{number}");
         });
-        // Ends it.
+        // Revokes the ownership.
         let way = lock.lock();
-        // SAFETY: taken this way.
+        // SAFETY: this thread holds the lock, by the value that `lock` returned.
         unsafe { lock.unlock(way) };
     }
 }
@@ -80,10 +80,10 @@ fn without_threads_there_is_no_owner() {
 }
 
 #[test]
-fn an_owner_that_comes_is_left_alone_and_one_that_does_not_is_not() {
+fn an_active_owner_serves_the_lock_and_an_idle_one_does_not() {
     let lock = BiasedLock::new(true);
     until_owner(&lock);
-    assert!(!lock.is_served(), "by the thread that asks");
+    assert!(!lock.is_served(), "the owner itself serves the lock");
     std::thread::scope(|scope| {
         let asks = || scope.spawn(|| lock.is_served()).join().unwrap();
         assert!(asks());
@@ -98,7 +98,7 @@ fn an_owner_that_comes_is_left_alone_and_one_that_does_not_is_not() {
 
 struct Counted(BiasedLock, UnsafeCell<[u64; 8]>);
 
-// SAFETY: the numbers are reached under the lock only.
+// SAFETY: the numbers are accessed only under the lock.
 unsafe impl Sync for Counted {}
 
 fn add(counted: &Counted) {
@@ -106,32 +106,32 @@ fn add(counted: &Counted) {
         Some(way) => way,
         None => counted.0.lock(),
     };
-    // SAFETY: this thread has the lock.
+    // SAFETY: this thread holds the lock.
     for number in unsafe { &mut *counted.1.get() } {
         *number += 1;
     }
-    // SAFETY: taken this way.
+    // SAFETY: this thread holds the lock, by this value.
     unsafe { counted.0.unlock(way) };
 }
 
-/// As [`add`], in the owner's short way if it is the owner.
+/// Increments by `begin_as_owner` if the calling thread is the owner, otherwise by [`add`].
 fn add_shortly(counted: &Counted) {
-    // SAFETY: this thread does not have the lock.
+    // SAFETY: this thread does not hold the lock.
     let Some(turn) = (unsafe { counted.0.begin_as_owner() }) else {
         return add(counted);
     };
-    assert!(counted.0.try_owner().is_none(), "it has the lock already");
-    // SAFETY: this thread has the lock.
+    assert!(counted.0.try_owner().is_none(), "the lock is held already");
+    // SAFETY: this thread holds the lock.
     for number in unsafe { &mut *counted.1.get() } {
         *number += 1;
     }
-    // SAFETY: begun above.
+    // SAFETY: the turn was begun above.
     unsafe { counted.0.end_turn(turn) };
 }
 
-/// Now one thread alone, now several, some of which only look.
+/// One thread alone alternates with several, some of which only poll.
 #[test]
-fn one_at_a_time_whoever_owns_it() {
+fn the_lock_excludes_with_any_owner() {
     const TURNS: u64 = 3000;
     let counted = Counted(BiasedLock::new(true), UnsafeCell::new([0; 8]));
     let counted = &counted;
@@ -142,10 +142,11 @@ fn one_at_a_time_whoever_owns_it() {
             scope.spawn(move || {
                 while !done.load(Ordering::Relaxed) {
                     if let Some(way) = counted.0.try_look() {
-                        // SAFETY: this thread has the lock.
+                        // SAFETY: this thread holds the lock.
                         let numbers = unsafe { *counted.1.get() };
                         assert!(numbers.iter().all(|number| *number == numbers[0]));
-                        // SAFETY: taken this way.
+                        // SAFETY: this thread holds the lock, by the value that `try_look`
+                        // returned.
                         unsafe { counted.0.unlock(way) };
                     }
                     yield_now();
@@ -179,14 +180,15 @@ fn one_at_a_time_whoever_owns_it() {
     assert_eq!(unsafe { *counted.1.get() }, [12 * TURNS; 8]);
 }
 
-/// How a thread gets it that waits for it while the calling one, its owner, does something until it is told that it is had.
+/// Returns how a waiting thread acquires the lock while the calling thread, its owner, runs `act`.
+/// The flag tells `act` that the other thread holds the lock.
 fn waited_for(lock: &BiasedLock, act: impl Fn(&AtomicBool)) -> Way {
     let had = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let other = scope.spawn(|| {
             let way = lock.lock();
             had.store(true, Ordering::Relaxed);
-            // SAFETY: taken this way.
+            // SAFETY: this thread holds the lock, by the value that `lock` returned.
             unsafe { lock.unlock(way) };
             way
         });
@@ -195,7 +197,7 @@ fn waited_for(lock: &BiasedLock, act: impl Fn(&AtomicBool)) -> Way {
     })
 }
 
-/// Turns one after the other, until another thread has the lock.
+/// Takes turns until another thread has acquired the lock.
 fn turns_until(lock: &BiasedLock, had: &AtomicBool) {
     while !had.load(Ordering::Relaxed) {
         turn(lock);
@@ -203,8 +205,8 @@ fn turns_until(lock: &BiasedLock, had: &AtomicBool) {
 }
 
 #[test]
-fn an_owner_that_has_nothing_to_do_hands_over() {
-    // A busy machine may take the core from the owner, which is ended by force then.
+fn an_idle_owner_hands_over() {
+    // A busy machine may deschedule the owner, which is then revoked.
     let handed_over = (0..2000).any(|_| {
         let lock = BiasedLock::new(true);
         until_owner(&lock);
@@ -214,25 +216,25 @@ fn an_owner_that_has_nothing_to_do_hands_over() {
                 lock.vacate();
             }
         });
-        way == Way::LEANING || way == Way::KEEPING
+        way == Way::BECOMING_OWNER || way == Way::BECOMING_OWNER_BY_WORD
     });
     assert!(handed_over);
 }
 
 #[test]
-fn an_owner_that_comes_again_and_again_is_called() {
+fn a_busy_owner_is_called() {
     let lock = BiasedLock::new(true);
     until_owner(&lock);
     waited_for(&lock, |had| turns_until(&lock, had));
-    // Also one that takes its turns by the word.
+    // The same for an owner by the word.
     lock.lock_by_word();
-    // SAFETY: taken just now, by the word.
-    unsafe { lock.make_owner(Way::KEEPING) };
+    // SAFETY: `lock_by_word` has taken the word lock.
+    unsafe { lock.make_owner(Way::BECOMING_OWNER_BY_WORD) };
     waited_for(&lock, |had| turns_until(&lock, had));
 }
 
 #[test]
-fn an_owner_that_does_not_come_is_ended() {
+fn an_absent_owner_is_revoked() {
     let lock = BiasedLock::new(true);
     until_owner(&lock);
     assert!(waited_for(&lock, |_| ()) == Way::WORD);
@@ -241,23 +243,23 @@ fn an_owner_that_does_not_come_is_ended() {
 }
 
 #[test]
-fn an_owner_that_is_in_does_not_hand_over() {
+fn an_owner_inside_does_not_hand_over() {
     let lock = BiasedLock::new(true);
     until_owner(&lock);
-    let me = everywhere::this_thread();
+    let me = fences::this_thread();
     let way = lock.try_lock().unwrap();
     lock.call(lock.owner.load(Ordering::Relaxed));
     assert!(lock.try_look().is_none() && lock.try_lock().is_none());
     assert_eq!(thread_of(lock.owner.load(Ordering::Relaxed)), me);
-    // SAFETY: taken this way.
+    // SAFETY: this thread holds the lock, by the value that `try_lock` returned.
     unsafe { lock.unlock(way) };
     assert!(lock.try_lock().is_none() && lock.try_look().is_none());
     assert_eq!(lock.owner.load(Ordering::Relaxed), 0);
 }
 
-/// Who looks gets to it beside an owner that comes and never looks.
+/// A polling thread acquires the lock from an active owner that never polls.
 #[test]
-fn who_looks_is_let_in_now_and_then() {
+fn a_polling_thread_gets_the_lock_from_an_active_owner() {
     let lock = BiasedLock::new(true);
     let looked = AtomicBool::new(false);
     until_owner(&lock);
@@ -268,7 +270,7 @@ fn who_looks_is_let_in_now_and_then() {
                     break way;
                 }
             };
-            // SAFETY: taken this way.
+            // SAFETY: this thread holds the lock, by the value that `try_look` returned.
             unsafe { lock.unlock(way) };
             looked.store(true, Ordering::Relaxed);
         });
@@ -277,17 +279,17 @@ fn who_looks_is_let_in_now_and_then() {
 }
 
 #[test]
-fn nobody_owns_what_is_taken_by_the_word() {
+fn a_lock_taken_by_the_word_has_no_owner() {
     let lock = BiasedLock::new(true);
     until_owner(&lock);
     let way = lock.lock_by_word();
     assert!(way == Way::WORD);
-    // SAFETY: taken this way.
+    // SAFETY: this thread holds the lock, by the value that `lock_by_word` returned.
     unsafe { lock.unlock(way) };
     assert_eq!(lock.owner.load(Ordering::Relaxed), 0);
 }
 
-/// Who has it for long is waited for, asleep, and nobody is forgotten.
+/// Threads sleep through long turns, and each of them gets the lock.
 #[test]
 fn long_turns_are_waited_for() {
     let counted = Counted(BiasedLock::new(true), UnsafeCell::new([0; 8]));
@@ -299,7 +301,7 @@ fn long_turns_are_waited_for() {
                     add(counted);
                     let way = counted.0.lock();
                     std::thread::sleep(Duration::from_micros(300));
-                    // SAFETY: taken this way.
+                    // SAFETY: this thread holds the lock, by the value that `lock` returned.
                     unsafe { counted.0.unlock(way) };
                 }
             });
@@ -309,9 +311,9 @@ fn long_turns_are_waited_for() {
     assert_eq!(unsafe { *counted.1.get() }, [80; 8]);
 }
 
-/// Threads that all want it as often as they can have it in turn.
+/// Threads compete for the lock, and each of them gets it.
 #[test]
-fn nobody_is_forgotten() {
+fn every_waiting_thread_gets_the_lock() {
     let counted = Counted(BiasedLock::new(true), UnsafeCell::new([0; 8]));
     let counted = &counted;
     let until = std::time::Instant::now() + Duration::from_millis(300);
@@ -339,14 +341,14 @@ fn nobody_is_forgotten() {
     assert!(turns.iter().all(|turns| *turns > 10), "{turns:?}");
 }
 
-/// What a thread remembers of a lock says nothing about the one that is made in its place.
+/// An observation of a lock does not apply to a new lock at the same address.
 #[test]
-fn a_new_lock_is_looked_at_by_the_first() {
+fn a_new_lock_is_polled_by_the_first_thread() {
     let mut lock = Box::new(BiasedLock::new(true));
     let look = |lock: &BiasedLock| {
         let way = lock.try_look();
         if let Some(way) = way {
-            // SAFETY: taken this way.
+            // SAFETY: this thread holds the lock, by the value that `try_look` returned.
             unsafe { lock.unlock(way) };
         }
         way.is_some()
@@ -357,5 +359,5 @@ fn a_new_lock_is_looked_at_by_the_first() {
     });
     look(&lock);
     *lock = BiasedLock::new(true);
-    assert!(look(&lock), "another thread would look");
+    assert!(look(&lock), "the new lock was taken for a polled one");
 }

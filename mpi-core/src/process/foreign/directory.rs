@@ -6,18 +6,18 @@ use std::sync::Arc;
 use netmod::{OpenError, Peer, Resolver, VciId};
 use parking_lot::Mutex;
 
-/// Where members are, by their numbers in the connection, VCI and transport.
+/// Addresses by member number, VCI and transport.
 #[derive(Default)]
 pub struct Directory(Mutex<HashMap<(Peer, VciId, String), Vec<u8>>>);
 
 impl Directory {
-    /// Notes an address.
+    /// Records an address.
     pub fn note(&self, member: Peer, vci: VciId, transport: &str, address: &[u8]) {
-        let place = (member, vci, transport.to_string());
-        self.0.lock().insert(place, address.to_vec());
+        let key = (member, vci, transport.to_string());
+        self.0.lock().insert(key, address.to_vec());
     }
 
-    /// The resolver of one transport.
+    /// Returns the resolver of one transport.
     pub fn of_transport(self: &Arc<Self>, name: &'static str) -> Arc<dyn Resolver> {
         Arc::new(OfTransport {
             directory: self.clone(),
@@ -37,7 +37,7 @@ impl Resolver for OfTransport {
         let address = known.get(&(peer, vci, self.name.to_string()));
         address.cloned().ok_or_else(|| {
             OpenError(format!(
-                "its {} address of VCI {vci} has not been exchanged when the jobs were connected",
+                "its {} address of VCI {vci} was not exchanged when the jobs connected",
                 self.name
             ))
         })

@@ -1,7 +1,7 @@
-//! Processes of other jobs that this one is connected with (MPI-3.1 chapter 10).
+//! Connected processes of other jobs (MPI-3.1 chapter 10).
 //!
-//! They have numbers above those of the own job, which a connection takes as a block and gives back when all
-//! that was connected by it has parted. What they are called everywhere is their [`Identity`].
+//! Their numbers lie above those of the own job. A connection takes a block of numbers and returns
+//! it when all of its processes have parted. Across jobs a process is known by its [`Identity`].
 
 mod directory;
 mod pin;
@@ -22,105 +22,105 @@ pub use self::pin::Pin;
 use crate::pt2pt::context::ContextId;
 use crate::pt2pt::request::RequestId;
 
-/// What a process is called in all jobs.
+/// Identifies a process across jobs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Identity {
-    /// Its job: a number that no other has that it may meet.
+    /// The job: a number that is unique among jobs that may connect.
     pub job: u64,
-    /// Its rank there.
+    /// The rank within the job.
     pub rank: u32,
 }
 
-/// What processes that are being connected tell of each other.
+/// Description of a process, exchanged when jobs connect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Member {
-    /// Who it is.
+    /// The process.
     pub identity: Identity,
-    /// Processes with the same number can share memory.
+    /// Node number; processes with equal numbers can share memory.
     pub node: u64,
-    /// What it puts in the place of its number in contexts, which is above all numbers of processes.
+    /// Stands for the process's number in contexts. Larger than all process numbers.
     pub mark: u32,
 }
 
-/// What all connections have above them: numbers of the own job are below.
+/// Smallest mark. Process numbers are below.
 const LEAST_MARK: u32 = 1 << 31;
 
-/// The processes of other jobs, and the transports to them.
+/// The connected processes of other jobs, and the transports to them.
 #[derive(Default)]
 pub struct Foreign {
-    /// The job that this process was started with, and the number of its processes; 0 if nobody said.
+    /// Job of this process, and number of the job's processes in `size`; 0 if unknown.
     job: AtomicU64,
     size: AtomicU32,
     mark: AtomicU32,
-    /// How many processes of other jobs there are.
-    known: AtomicU32,
-    /// How many of them are on this process's node.
+    /// Number of connected processes.
+    connected_peers: AtomicU32,
+    /// Number of them on this process's node.
     neighbours: AtomicU32,
-    /// How often lanes were closed, and their descriptors.
+    /// Number of times that lanes, and their descriptors, were closed.
     pub(in crate::process) closings: AtomicU32,
     state: Mutex<State>,
-    /// Partings under way.
+    /// Partings in progress.
     goodbyes: Mutex<Vec<Goodbye>>,
 }
 
 #[derive(Default)]
 struct State {
-    /// By number less [`Foreign::size`].
-    peers: Vec<Option<Known>>,
+    /// Indexed by process number minus [`Foreign::size`].
+    peers: Vec<Option<ForeignPeer>>,
     blocks: Vec<Block>,
-    /// By the number of a route less those of the own job's.
+    /// Indexed by route minus the number of own transports.
     transports: Vec<Option<Arc<dyn Transport>>>,
-    /// Whether marks are used in contexts.
+    /// Whether contexts use marks, because this process has been connected.
     connected: bool,
 }
 
-/// A process of another job.
-struct Known {
+/// A connected process of another job.
+struct ForeignPeer {
     member: Member,
-    /// Whether it is on this process's node.
-    here: bool,
-    /// The number of its route less those of the own job's.
-    way: usize,
+    /// Whether the process is on this process's node.
+    is_local: bool,
+    /// Its route, minus the number of own transports.
+    route: usize,
     connection: ContextId,
-    /// Communicators and windows that it is in, as requests name them.
+    /// Owners of the communicators and windows that it is a member of.
     owners: Vec<u32>,
-    /// Calls that are about to have it as a member.
+    /// Number of calls that are about to make it a member.
     pins: u32,
-    /// It is this connection that both have chosen, and others take.
-    chosen: bool,
-    /// Parting has begun.
-    parting: bool,
-    /// It has parted: only its number is still taken.
-    parted: bool,
+    /// Whether both sides have chosen this connection among concurrent ones.
+    is_chosen: bool,
+    /// Whether parting has begun.
+    is_parting: bool,
+    /// Whether it has parted; only its number is still taken.
+    has_parted: bool,
 }
 
-/// What a connection has taken.
+/// The resources of a connection.
 struct Block {
     connection: ContextId,
     numbers: Numbers,
     own: Peer,
-    /// It is made.
-    kept: bool,
-    /// Members of `numbers` that have not parted.
+    /// Whether the connection is complete.
+    is_complete: bool,
+    /// Number of members that have not parted.
     left: u32,
-    ways: Vec<usize>,
+    routes: Vec<usize>,
     directory: Arc<Directory>,
 }
 
-/// How a process of another job is parted from.
+/// A process of another job to part from.
 #[derive(Clone, Copy, Debug)]
 pub struct Parting {
-    /// Its number.
+    /// The process's number.
     pub peer: Peer,
     /// The context of the connection.
     pub connection: ContextId,
-    /// This process's number in the connection, and the other's.
+    /// Numbers of this process and the other one in the connection.
     pub numbers: (Peer, Peer),
     /// The number of the transport.
     pub route: usize,
 }
 
-/// The last words of two processes, under way.
+/// A parting in progress: the last messages of two processes.
 pub struct Goodbye {
     /// The other process.
     pub peer: Peer,
@@ -128,13 +128,13 @@ pub struct Goodbye {
     pub connection: ContextId,
     /// The number of the transport.
     pub route: usize,
-    /// The requests of what is sent and received, those that there are.
+    /// The pending requests of the messages.
     pub requests: Vec<RequestId>,
-    /// Since when it has been complete.
+    /// Time since when all messages are complete.
     pub complete: Option<Duration>,
 }
 
-/// That a communicator or window has these members: as long as it lives, they stay connected.
+/// The use of connected processes by a communicator or window; they stay connected while it lives.
 #[derive(Default)]
 pub struct Uses {
     of: Option<Arc<Foreign>>,
@@ -147,7 +147,7 @@ impl Drop for Uses {
         let Some(foreign) = &self.of else { return };
         let mut state = foreign.state.lock();
         for peer in &self.peers {
-            if let Some(known) = foreign.place(*peer).and_then(|at| state.known(at))
+            if let Some(known) = foreign.index_of(*peer).and_then(|at| state.peer_mut(at))
                 && let Some(at) = known.owners.iter().position(|owner| *owner == self.owner)
             {
                 known.owners.swap_remove(at);
@@ -157,8 +157,8 @@ impl Drop for Uses {
 }
 
 impl State {
-    fn known(&mut self, place: usize) -> Option<&mut Known> {
-        self.peers.get_mut(place)?.as_mut()
+    fn peer_mut(&mut self, index: usize) -> Option<&mut ForeignPeer> {
+        self.peers.get_mut(index)?.as_mut()
     }
 
     fn block(&mut self, connection: ContextId) -> Option<&mut Block> {
@@ -166,93 +166,98 @@ impl State {
         blocks.find(|block| block.connection == connection)
     }
 
-    /// The place of a process in the connection that both have chosen, if it is not being parted from.
-    fn place_of(&self, identity: Identity) -> Option<usize> {
-        self.place_where(identity, |known| known.chosen)
+    /// Returns the index of a process in the chosen connection, unless it is parting.
+    fn chosen_index(&self, identity: Identity) -> Option<usize> {
+        self.index_where(identity, |known| known.is_chosen)
     }
 
-    /// As [`State::place_of`], in one that `is_it`.
-    fn place_where(&self, identity: Identity, is_it: impl Fn(&Known) -> bool) -> Option<usize> {
-        let is_it =
-            |known: &Known| !known.parting && known.member.identity == identity && is_it(known);
-        let mut places = self.peers.iter();
-        places.position(|known| known.as_ref().is_some_and(is_it))
+    /// Returns the index of a process in a connection that `is_it` selects, unless it is parting.
+    fn index_where(
+        &self,
+        identity: Identity,
+        is_it: impl Fn(&ForeignPeer) -> bool,
+    ) -> Option<usize> {
+        let is_it = |known: &ForeignPeer| {
+            !known.is_parting && known.member.identity == identity && is_it(known)
+        };
+        let mut peers = self.peers.iter();
+        peers.position(|known| known.as_ref().is_some_and(is_it))
     }
 }
 
 impl Foreign {
-    /// Says who this process is. Before that it can't be connected with anybody.
+    /// Sets this process's identity. Required before any connection.
     pub fn introduce(&self, own: Identity, size: u32) {
         let mut mark = own.job ^ own.job >> 32 ^ u64::from(own.rank).wrapping_mul(0x9e37_79b9);
         mark &= u64::from(LEAST_MARK - 1);
-        // The highest stands for a context that is still unknown.
+        // u32::MAX is reserved for `ContextId::UNKNOWN`.
         let mark = (LEAST_MARK | mark as u32).min(u32::MAX - 1);
         self.job.store(own.job, Ordering::Relaxed);
         self.mark.store(mark, Ordering::Relaxed);
         self.size.store(size, Ordering::Relaxed);
     }
 
-    /// The number of processes of the own job; 0 if nobody has said.
+    /// Number of processes of the own job; 0 before [`Foreign::introduce`].
     pub fn own_size(&self) -> u32 {
         self.size.load(Ordering::Relaxed)
     }
 
-    /// This process's mark.
+    /// Returns this process's mark.
     pub fn mark(&self) -> u32 {
         self.mark.load(Ordering::Relaxed)
     }
 
-    /// This process's mark if it has ever been connected with another job.
+    /// Returns this process's mark if the process has ever been connected.
     pub(super) fn mark_in_use(&self) -> Option<u32> {
         self.state.lock().connected.then(|| self.mark())
     }
 
-    /// Whether there is any process of another job.
+    /// Whether any process of another job is connected.
     pub fn any(&self) -> bool {
-        self.known.load(Ordering::Relaxed) != 0
+        self.connected_peers.load(Ordering::Relaxed) != 0
     }
 
-    /// How many processes of other jobs are on this process's node.
+    /// Number of connected processes on this process's node.
     pub(super) fn neighbours(&self) -> u32 {
         self.neighbours.load(Ordering::Relaxed)
     }
 
-    /// Whether a process is of another job.
+    /// Whether a process belongs to another job.
     #[inline]
     pub fn is_foreign(&self, peer: Peer) -> bool {
-        self.place(peer).is_some()
+        self.index_of(peer).is_some()
     }
 
-    fn place(&self, peer: Peer) -> Option<usize> {
+    fn index_of(&self, peer: Peer) -> Option<usize> {
         let size = self.own_size();
         (size > 0 && peer >= size).then(|| (peer - size) as usize)
     }
 
-    /// What a process is called in all jobs.
+    /// Returns the identity of a process.
     pub fn identity(&self, peer: Peer) -> Identity {
         let own = Identity {
             job: self.job.load(Ordering::Relaxed),
             rank: peer,
         };
-        let Some(place) = self.place(peer) else {
+        let Some(index) = self.index_of(peer) else {
             return own;
         };
         let mut state = self.state.lock();
         state
-            .known(place)
+            .peer_mut(index)
             .map_or(own, |known| known.member.identity)
     }
 
-    /// The number of a process, if it is of the own job or connected.
+    /// Returns the number of a process that is of the own job or connected.
     pub fn find(&self, identity: Identity) -> Option<Peer> {
         if identity.job == self.job.load(Ordering::Relaxed) {
             return Some(identity.rank);
         }
-        let place = self.state.lock().place_of(identity)?;
-        Some(self.own_size() + place as u32)
+        let index = self.state.lock().chosen_index(identity)?;
+        Some(self.own_size() + index as u32)
     }
 
-    /// Whether another process than this has its mark.
+    /// Whether this process or a connected one other than `by` has the same mark.
     pub fn is_mark_taken(&self, by: &Member) -> bool {
         let state = self.state.lock();
         let known = state.peers.iter().flatten();
@@ -262,9 +267,9 @@ impl Foreign {
                 .any(|known| known.member.mark == by.mark)
     }
 
-    /// That something with these members is called `owner` in requests.
+    /// Records that the communicator or window `owner` has these members.
     pub fn use_peers(self: &Arc<Self>, owner: u32, peers: impl Iterator<Item = Peer>) -> Uses {
-        if self.known.load(Ordering::Relaxed) == 0 {
+        if self.connected_peers.load(Ordering::Relaxed) == 0 {
             return Uses::default();
         }
         let peers: Vec<Peer> = peers.filter(|peer| self.is_foreign(*peer)).collect();
@@ -273,7 +278,7 @@ impl Foreign {
         }
         let mut state = self.state.lock();
         for peer in &peers {
-            if let Some(known) = self.place(*peer).and_then(|at| state.known(at)) {
+            if let Some(known) = self.index_of(*peer).and_then(|at| state.peer_mut(at)) {
                 known.owners.push(owner);
             }
         }
@@ -284,17 +289,18 @@ impl Foreign {
         }
     }
 
-    /// What has a process of another job as a member, as requests name it; none for those of the own job.
+    /// Returns the owners that have a process of another job as a member. `None` for the own job.
     pub(super) fn owners(&self, peer: Peer) -> Option<Vec<u32>> {
-        let place = self.place(peer)?;
+        let index = self.index_of(peer)?;
         let mut state = self.state.lock();
-        let known = state.known(place);
+        let known = state.peer_mut(index);
         Some(known.map_or(Vec::new(), |known| known.owners.clone()))
     }
 
-    /// The connection that a process of another job has its number from; none for the own job and numbers that nobody has.
+    /// Returns the connection that a process number belongs to. `None` for the own job and free
+    /// numbers.
     pub(super) fn connection_of(&self, peer: Peer) -> Option<ContextId> {
-        self.place(peer)?;
+        self.index_of(peer)?;
         let state = self.state.lock();
         let has_it =
             |numbers: &Numbers| (numbers.outer..numbers.outer + numbers.count).contains(&peer);
@@ -302,18 +308,18 @@ impl Foreign {
         Some(block.connection)
     }
 
-    /// Whether the loss of a process can matter to what requests call `owner`: that of one of the own job to
-    /// everybody, that of others to those that have them as members.
+    /// Whether the failure of a process affects `owner`. A failure in the own job affects all
+    /// owners, another one only those that have the process as a member.
     pub fn concerns(&self, peer: Peer, owner: u32) -> bool {
-        let Some(place) = self.place(peer) else {
+        let Some(index) = self.index_of(peer) else {
             return true;
         };
         let mut state = self.state.lock();
-        let known = state.known(place);
+        let known = state.peer_mut(index);
         known.is_some_and(|known| known.owners.contains(&owner))
     }
 
-    /// The processes of other jobs that are members of what requests call by one of these names.
+    /// Returns the connected processes that are members of any of `owners`.
     pub(super) fn members_of(&self, owners: &[u32]) -> Vec<Peer> {
         let mut state = self.state.lock();
         let known = state.peers.iter_mut().enumerate();
@@ -322,39 +328,39 @@ impl Foreign {
             used.any(|owner| owners.contains(owner))
         });
         members
-            .map(|(place, _)| self.own_size() + place as u32)
+            .map(|(index, _)| self.own_size() + index as u32)
             .collect()
     }
 
-    /// Partings under way, for who carries them on.
+    /// Returns the partings in progress, for their progress source.
     pub fn goodbyes(&self) -> MutexGuard<'_, Vec<Goodbye>> {
         self.goodbyes.lock()
     }
 
-    /// Of the connected processes those that nothing has as members any more, or all, if so wished. Each is
-    /// named once: it is the caller's to part from it, and to note that in [`Foreign::goodbyes`] before another thread
-    /// looks there.
+    /// Begins to part from connected processes that are no members any more, or from `all`. Returns
+    /// each of them once; the caller parts from it and records that in [`Foreign::goodbyes`] before
+    /// another thread reads them.
     pub fn begin_partings(&self, all: bool) -> Vec<Parting> {
-        if self.known.load(Ordering::Relaxed) == 0 {
+        if self.connected_peers.load(Ordering::Relaxed) == 0 {
             return Vec::new();
         }
         let State { peers, blocks, .. } = &mut *self.state.lock();
         let mut partings = Vec::new();
-        for (place, known) in peers.iter_mut().enumerate() {
-            let Some(known) = known.as_mut().filter(|known| !known.parting) else {
+        for (index, known) in peers.iter_mut().enumerate() {
+            let Some(known) = known.as_mut().filter(|known| !known.is_parting) else {
                 continue;
             };
             let of_it = |block: &&Block| block.connection == known.connection;
             if let Some(block) = blocks.iter().find(of_it)
-                && (all || (block.kept && known.pins == 0 && known.owners.is_empty()))
+                && (all || (block.is_complete && known.pins == 0 && known.owners.is_empty()))
             {
-                known.parting = true;
-                let peer = self.own_size() + place as u32;
+                known.is_parting = true;
+                let peer = self.own_size() + index as u32;
                 partings.push(Parting {
                     peer,
                     connection: known.connection,
                     numbers: (block.own, block.numbers.inside(peer)),
-                    route: known.way,
+                    route: known.route,
                 });
             }
         }

@@ -1,10 +1,10 @@
-//! Connections that several threads use, make and end at the same time.
+//! Connections that several threads use, create and end concurrently.
 
 use super::*;
 use crate::process::{Process, Threads};
 use crate::vci::tests::process_for;
 
-/// A process that is a job of its own, so that others have numbers from 1 on.
+/// Creates a process that is a job of its own, so that peers have numbers from 1 on.
 fn process() -> Process {
     let process = process_for(Threads::Many, 1);
     process.foreign().introduce(identity(1), 1);
@@ -19,7 +19,7 @@ fn connection(number: u32) -> ContextId {
     ContextId::new(LEAST_MARK, number)
 }
 
-/// Takes a process in by a connection, which is kept.
+/// Connects a process, and keeps the connection.
 fn meet(process: &Process, number: u32, identity: Identity) -> Pin {
     let making = process.begin_connection(connection(number), 0, 1, 1, 0);
     let member = Member {
@@ -33,7 +33,7 @@ fn meet(process: &Process, number: u32, identity: Identity) -> Pin {
 }
 
 #[test]
-fn whoever_is_held_is_not_parted_from() {
+fn a_pinned_process_is_not_parted_from() {
     let process = process();
     let foreign = process.foreign();
     let met = meet(&process, 5, identity(7));
@@ -45,7 +45,7 @@ fn whoever_is_held_is_not_parted_from() {
     let uses = foreign.use_peers(3, [peer].into_iter());
     drop(met);
     assert_eq!(parted(), 0);
-    // A thread begins to connect with it again, and another frees what has joined them so far.
+    // A thread connects again while another one frees the last communicator.
     let pin = foreign.pin(identity(7)).unwrap();
     assert_eq!(
         (pin.peer(), pin.connection()),
@@ -66,9 +66,9 @@ fn whoever_is_held_is_not_parted_from() {
 }
 
 #[test]
-fn of_connections_made_at_once_both_sides_take_the_same() {
+fn both_sides_choose_the_same_of_concurrent_connections() {
     let (one, other) = (process(), process());
-    // Each side sees two threads join in an order of its own.
+    // Each side sees two threads in another order.
     let mine = [9, 6].map(|number| meet(&one, number, identity(7)));
     let theirs = [6, 9].map(|number| meet(&other, number, identity(7)));
     let chosen = mine
@@ -81,7 +81,7 @@ fn of_connections_made_at_once_both_sides_take_the_same() {
     assert_eq!(followed, [theirs[1].peer(); 2]);
     assert_eq!(one.foreign().find(identity(7)), Some(peers[0]));
     assert_eq!(other.foreign().find(identity(7)), Some(followed[0]));
-    // By the other they part.
+    // They part by the connection that was not chosen.
     let spare = mine[1].peer();
     let _uses = one.foreign().use_peers(3, peers.into_iter());
     drop((mine, chosen));
@@ -90,7 +90,7 @@ fn of_connections_made_at_once_both_sides_take_the_same() {
 }
 
 #[test]
-fn what_one_side_parts_by_is_not_followed_there() {
+fn a_parting_connection_is_not_followed() {
     let (one, other) = (process(), process());
     let (foreign, theirs) = (one.foreign(), other.foreign());
     let [old, old_there] = [&one, &other].map(|process| meet(process, 4, identity(7)));
@@ -112,7 +112,7 @@ fn what_one_side_parts_by_is_not_followed_there() {
 }
 
 #[test]
-fn a_loss_that_comes_late_is_not_of_who_has_the_number_next() {
+fn a_late_loss_does_not_affect_the_next_user_of_the_number() {
     let process = process();
     drop(process.begin_connection(connection(5), 0, 1, 1, 0));
     let _next = process.begin_connection(connection(6), 0, 1, 1, 0);

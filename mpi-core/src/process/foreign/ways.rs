@@ -1,4 +1,4 @@
-//! Connections as the process carries them: numbers, transports and what ends with them.
+//! Connections with other jobs: their numbers and transports, from creation to end.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -6,67 +6,68 @@ use std::sync::atomic::Ordering;
 use netmod::{OpenError, Peer, Transport, VciId};
 use netmod_kit::bridge::{Bridge, Numbers};
 
-use super::{Block, Directory, Foreign, Known, Member, Pin};
+use super::{Block, Directory, Foreign, ForeignPeer, Member, Pin};
 use crate::process::Process;
 use crate::pt2pt::context::ContextId;
 use crate::vci::{Vci, VciSlot};
 
-/// A connection that is being made.
+/// A connection that is being created.
 pub struct Making<'a> {
     process: &'a Process,
     connection: ContextId,
     numbers: Numbers,
     own: Peer,
     node: u64,
-    ways: Vec<(usize, &'static str)>,
+    routes: Vec<(usize, &'static str)>,
     directory: Arc<Directory>,
-    kept: bool,
+    is_complete: bool,
 }
 
 impl Foreign {
-    /// The transport of a route, counted without those of the own job.
-    pub(crate) fn transport(&self, way: usize) -> Option<Arc<dyn Transport>> {
-        self.state.lock().transports.get(way).cloned().flatten()
+    /// Returns the transport of a route, counted without those of the own job.
+    pub(crate) fn transport(&self, route: usize) -> Option<Arc<dyn Transport>> {
+        self.state.lock().transports.get(route).cloned().flatten()
     }
 
-    /// All transports to other jobs with their places.
+    /// Returns all transports to other jobs with their routes.
     pub(crate) fn transports(&self) -> Vec<(usize, Arc<dyn Transport>)> {
         let state = self.state.lock();
         let all = state.transports.iter().enumerate();
-        all.filter_map(|(way, transport)| Some((way, transport.clone()?)))
+        all.filter_map(|(route, transport)| Some((route, transport.clone()?)))
             .collect()
     }
 
-    /// The transports to other jobs, with the names by which the other side knows them.
+    /// Returns the transports to other jobs, with the names by which peers know them.
     pub fn named_transports(&self) -> Vec<(String, Arc<dyn Transport>)> {
         let state = self.state.lock();
-        let of = |way: &usize| state.transports.get(*way).cloned().flatten();
+        let of = |route: &usize| state.transports.get(*route).cloned().flatten();
         let of_block = |block: &Block| {
             let tag = block.connection.to_bits();
-            let ways = block.ways.iter().filter_map(of);
-            ways.map(|one| (format!("{}#{tag:x}", one.name()), one))
+            let routes = block.routes.iter().filter_map(of);
+            routes
+                .map(|one| (format!("{}#{tag:x}", one.name()), one))
                 .collect::<Vec<_>>()
         };
         state.blocks.iter().flat_map(of_block).collect()
     }
 
-    /// The way to a process of another job.
+    /// Returns the route to a process of another job.
     pub(crate) fn route(&self, peer: Peer) -> Result<usize, OpenError> {
         let gone = || OpenError("the connection with its job has ended".to_string());
         let mut state = self.state.lock();
-        let known = self.place(peer).and_then(|place| state.known(place));
+        let known = self.index_of(peer).and_then(|index| state.peer_mut(index));
         known
-            .filter(|known| !known.parted)
-            .map(|known| known.way)
+            .filter(|known| !known.has_parted)
+            .map(|known| known.route)
             .ok_or_else(gone)
     }
 
-    /// Notes where a VCI of another job's process is.
+    /// Records the address of a VCI of a connected process.
     pub(crate) fn learn(&self, peer: Peer, vci: VciId, transport: &str, address: &[u8]) {
         let mut state = self.state.lock();
         let Some(connection) = self
-            .place(peer)
-            .and_then(|place| state.known(place))
+            .index_of(peer)
+            .and_then(|index| state.peer_mut(index))
             .map(|known| known.connection)
         else {
             return;
@@ -80,8 +81,8 @@ impl Foreign {
         }
     }
 
-    /// Takes the first numbers in a row that nobody has, for a connection of which this process is number `own` and others
-    /// are the `count` from `inner` on.
+    /// Takes the first free block of numbers for a connection, in which this process is number
+    /// `own` and the peers are the `count` numbers from `inner` on.
     fn take_numbers(
         &self,
         connection: ContextId,
@@ -89,7 +90,7 @@ impl Foreign {
         (inner, count): (Peer, u32),
         directory: &Arc<Directory>,
     ) -> Numbers {
-        // Found and taken with one lock: other threads connect, too.
+        // Searched and taken under one lock, since other threads may connect.
         let mut state = self.state.lock();
         let mut taken: Vec<(u32, u32)> = state
             .blocks
@@ -115,9 +116,9 @@ impl Foreign {
             connection,
             numbers,
             own,
-            kept: false,
+            is_complete: false,
             left: 0,
-            ways: Vec::new(),
+            routes: Vec::new(),
             directory: directory.clone(),
         });
         numbers
@@ -125,14 +126,14 @@ impl Foreign {
 }
 
 impl Process {
-    /// A context for a connection: from now on no other job's process takes contexts of this one for its own.
+    /// Creates a context for a connection. From now on contexts of this process carry its mark.
     pub fn connecting_context(&self) -> ContextId {
         self.foreign().state.lock().connected = true;
         self.new_context()
     }
 
-    /// Begins a connection, of which this process is number `own` and others are the `count` from `first` on. `node`
-    /// is this process's.
+    /// Begins a connection in which this process is number `own` on node `node`, and the peers are
+    /// the `count` numbers from `first` on.
     pub fn begin_connection(
         &self,
         connection: ContextId,
@@ -151,30 +152,30 @@ impl Process {
             numbers,
             own,
             node,
-            ways: Vec::new(),
+            routes: Vec::new(),
             directory,
-            kept: false,
+            is_complete: false,
         }
     }
 
-    /// A process of another job has parted: no message comes from it or goes there. What nobody needs any
-    /// more is closed.
+    /// Records that a process of another job has parted, so that no more messages pass. Ends the
+    /// connection with its last process.
     pub fn part(&self, peer: Peer) {
         let foreign = self.foreign();
         let mut state = foreign.state.lock();
         let Some(known) = foreign
-            .place(peer)
-            .and_then(|place| state.known(place))
-            .filter(|known| !known.parted)
+            .index_of(peer)
+            .and_then(|index| state.peer_mut(index))
+            .filter(|known| !known.has_parted)
         else {
             return;
         };
-        known.parted = true;
+        known.has_parted = true;
         let connection = known.connection;
-        foreign.known.fetch_sub(1, Ordering::Relaxed);
+        foreign.connected_peers.fetch_sub(1, Ordering::Relaxed);
         foreign
             .neighbours
-            .fetch_sub(known.here.into(), Ordering::Relaxed);
+            .fetch_sub(known.is_local.into(), Ordering::Relaxed);
         self.count_neighbours();
         let Some(block) = state.block(connection) else {
             return;
@@ -187,10 +188,10 @@ impl Process {
         }
     }
 
-    /// Closes the transports of a connection and gives its numbers back.
+    /// Closes the transports of a connection and frees its numbers.
     fn end_connection(&self, connection: ContextId) {
         let foreign = self.foreign();
-        // VCIs that are opened meanwhile must not get the lanes again.
+        // Excludes VCIs that are being opened, which would get the lanes again.
         let _one_at_a_time = self.opening.lock();
         let mut state = foreign.state.lock();
         let Some(at) = state
@@ -200,13 +201,13 @@ impl Process {
         else {
             return;
         };
-        let (numbers, ways) = {
+        let (numbers, routes) = {
             let block = &state.blocks[at];
-            (block.numbers, block.ways.clone())
+            (block.numbers, block.routes.clone())
         };
-        let closed: Vec<_> = ways
+        let closed: Vec<_> = routes
             .iter()
-            .filter_map(|way| state.transports[*way].take())
+            .filter_map(|route| state.transports[*route].take())
             .collect();
         drop(state);
         for slot in self.vcis.iter().filter_map(VciSlot::get) {
@@ -216,10 +217,11 @@ impl Process {
             for peer in numbers.outer..numbers.outer + numbers.count {
                 vci.forget_peer(peer);
             }
-            // With the lock, and first: who has a lane's descriptor from this VCI has seen fewer closings.
+            // Under the lock and before the removal: a thread that sleeps on a descriptor of this
+            // VCI's lane has seen fewer closings.
             foreign.closings.fetch_add(1, Ordering::SeqCst);
-            for way in &ways {
-                vci.remove_route(self.transports.len() + way);
+            for route in &routes {
+                vci.remove_route(self.transports.len() + route);
             }
         }
         drop(closed);
@@ -227,8 +229,8 @@ impl Process {
         let mut state = foreign.state.lock();
         state.blocks.retain(|block| block.connection != connection);
         for peer in numbers.outer..numbers.outer + numbers.count {
-            if let Some(place) = foreign.place(peer)
-                && let Some(known) = state.peers.get_mut(place)
+            if let Some(index) = foreign.index_of(peer)
+                && let Some(known) = state.peers.get_mut(index)
             {
                 *known = None;
             }
@@ -243,15 +245,15 @@ impl Process {
 }
 
 impl Making<'_> {
-    /// Where its members are.
+    /// Returns the addresses of the members.
     pub fn directory(&self) -> &Arc<Directory> {
         &self.directory
     }
 
-    /// Opens a transport of the connection on all VCIs that are open.
+    /// Opens a transport of the connection on all open VCIs.
     ///
     /// # Errors
-    /// It can't be opened.
+    /// If the transport cannot be opened.
     pub fn add(&mut self, transport: Arc<dyn Transport>) -> Result<(), OpenError> {
         let process = self.process;
         let name = transport.name();
@@ -259,79 +261,84 @@ impl Making<'_> {
         let _one_at_a_time = process.opening.lock();
         let foreign = process.foreign();
         let mut state = foreign.state.lock();
-        let way = match state.transports.iter().position(Option::is_none) {
-            Some(way) => way,
+        let route = match state.transports.iter().position(Option::is_none) {
+            Some(route) => route,
             None => {
                 state.transports.push(None);
                 state.transports.len() - 1
             }
         };
-        if process.transports.len() + way >= usize::from(u16::MAX) {
+        if process.transports.len() + route >= usize::from(u16::MAX) {
             return Err(OpenError("too many connections between jobs".to_string()));
         }
-        state.transports[way] = Some(bridge.clone());
+        state.transports[route] = Some(bridge.clone());
         if let Some(block) = state.block(self.connection) {
-            block.ways.push(way);
+            block.routes.push(route);
         }
         drop(state);
-        self.ways.push((way, name));
+        self.routes.push((route, name));
         for number in process.open_vcis() {
-            // One that a thread has for itself does without.
+            // A VCI that a thread uses exclusively does not get the route.
             if let Some(mut vci) = process
                 .vcis
                 .get(usize::from(number))
                 .and_then(VciSlot::get)
                 .and_then(Vci::visit_blocking)
             {
-                vci.add_route(process.transports.len() + way, &bridge, process.eager_limit)?;
+                vci.add_route(
+                    process.transports.len() + route,
+                    &bridge,
+                    process.eager_limit,
+                )?;
             }
         }
         Ok(())
     }
 
-    /// The addresses of VCI 0, by the names of the transports.
+    /// Returns the addresses of VCI 0 with the names of the transports.
     pub fn addresses(&self) -> Vec<(&'static str, Vec<u8>)> {
         let foreign = self.process.foreign();
-        let ways = self.ways.iter();
-        ways.filter_map(|(way, name)| Some((*name, foreign.transport(*way)?.address(0))))
+        let routes = self.routes.iter();
+        routes
+            .filter_map(|(route, name)| Some((*name, foreign.transport(*route)?.address(0))))
             .collect()
     }
 
-    /// Whether one of its transports is shared memory, by name.
+    /// Returns the names of the transports.
     pub fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
-        self.ways.iter().map(|(_, name)| *name)
+        self.routes.iter().map(|(_, name)| *name)
     }
 
-    /// Gives its number to a member, which the named transport leads to.
+    /// Adds a member, which is reached by the named transport.
     pub fn join(&self, number: Peer, member: Member, transport: &str) -> Option<Pin> {
-        let (way, _) = self.ways.iter().find(|(_, name)| *name == transport)?;
-        self.join_by(number, member, *way)
+        let (route, _) = self.routes.iter().find(|(_, name)| *name == transport)?;
+        self.join_by(number, member, *route)
     }
 
-    /// As [`Making::join`], by the number of the transport.
-    pub(super) fn join_by(&self, number: Peer, member: Member, way: usize) -> Option<Pin> {
+    /// Adds a member, which is reached by transport number `route`.
+    pub(super) fn join_by(&self, number: Peer, member: Member, route: usize) -> Option<Pin> {
         let peer = self.numbers.outside(number)?;
         let foreign = self.process.foreign();
-        let place = foreign.place(peer)?;
+        let index = foreign.index_of(peer)?;
         let mut state = foreign.state.lock();
-        if state.peers.len() <= place {
-            state.peers.resize_with(place + 1, || None);
+        if state.peers.len() <= index {
+            state.peers.resize_with(index + 1, || None);
         }
-        state.peers[place] = Some(Known {
+        state.peers[index] = Some(ForeignPeer {
             member,
-            here: member.node == self.node,
-            way,
+            is_local: member.node == self.node,
+            route,
             connection: self.connection,
             owners: Vec::new(),
             pins: 1,
-            chosen: false,
-            parting: false,
-            parted: false,
+            is_chosen: false,
+            is_parting: false,
+            has_parted: false,
         });
         if let Some(block) = state.block(self.connection) {
             block.left += 1;
         }
-        foreign.known.fetch_add(1, Ordering::Relaxed);
+        foreign.connected_peers.fetch_add(1, Ordering::Relaxed);
         foreign
             .neighbours
             .fetch_add((member.node == self.node).into(), Ordering::Relaxed);
@@ -339,35 +346,37 @@ impl Making<'_> {
         Some(Pin::holding(foreign, peer, self.connection))
     }
 
-    /// This process's number in the connection.
+    /// Returns this process's number in the connection.
     pub fn own(&self) -> Peer {
         self.own
     }
 
-    /// It is made: it ends when all have parted.
+    /// Completes the connection, which from now on ends when all members have parted.
     pub fn keep(mut self) {
-        self.kept = true;
+        self.is_complete = true;
         let mut state = self.process.foreign().state.lock();
         if let Some(block) = state.block(self.connection) {
-            block.kept = true;
+            block.is_complete = true;
         }
     }
 }
 
 impl Drop for Making<'_> {
     fn drop(&mut self) {
-        if self.kept {
+        if self.is_complete {
             return;
         }
         let foreign = self.process.foreign();
         let (mut members, mut here) = (0, 0);
         for known in foreign.state.lock().peers.iter().flatten() {
-            if known.connection == self.connection && !known.parted {
+            if known.connection == self.connection && !known.has_parted {
                 members += 1;
-                here += u32::from(known.here);
+                here += u32::from(known.is_local);
             }
         }
-        foreign.known.fetch_sub(members, Ordering::Relaxed);
+        foreign
+            .connected_peers
+            .fetch_sub(members, Ordering::Relaxed);
         foreign.neighbours.fetch_sub(here, Ordering::Relaxed);
         self.process.count_neighbours();
         self.process.end_connection(self.connection);
@@ -379,7 +388,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threads_that_connect_at_once_get_numbers_of_their_own() {
+    fn concurrent_connections_get_disjoint_numbers() {
         const THREADS: u32 = 8;
         for _ in 0..200 {
             let foreign = Foreign::default();
@@ -407,7 +416,7 @@ mod tests {
                     .collect()
             });
             taken.sort_unstable();
-            let expected: Vec<u32> = (0..4 * THREADS).map(|place| 3 + 2 * place).collect();
+            let expected: Vec<u32> = (0..4 * THREADS).map(|index| 3 + 2 * index).collect();
             assert_eq!(taken, expected);
         }
     }

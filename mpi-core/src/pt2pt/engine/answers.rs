@@ -1,10 +1,10 @@
-//! Messages that name a request of the addressee.
+//! Control messages, which name a request of the addressee.
 //!
-//! Invariant: a request is touched only by a message that it waits for: the name is that of this use
-//! of its number, it stands in the role that the message is for, and the sender is its other side.
-//! Anything else comes too late (from a peer that was taken for lost, say) or from nowhere, and is
-//! dropped. What does fit and asks for more than there is means that the sender can't be relied on,
-//! and it is taken for lost.
+//! Invariant: a request changes only by a message that it waits for: the name is that of the
+//! current use of its number, the role is the one that the message is for, and the sender is its
+//! peer. Any other message is stale (for example of a peer that was taken for lost) or forged, and
+//! is dropped. A message that passes and asks for more than there is shows that the sender is
+//! broken, which is then taken for lost.
 
 #![deny(unsafe_code)]
 
@@ -17,15 +17,16 @@ use crate::pt2pt::request::{Record, RequestId, Role};
 use crate::pt2pt::wire::{Control, Cts, Key, Name, PacketKind};
 
 impl Engine {
-    /// A sender that says what can't be.
+    /// Takes the sender of a malformed message for lost.
     #[cold]
     #[inline(never)]
     pub(in crate::pt2pt) fn malformed(&mut self, from: Address) {
-        let why = "it sent a message that can't be; do all processes run the same Weft?";
+        let why = "it sent a malformed message; make sure that all processes run the same Weft";
         self.peer_lost(from.peer, why.into());
     }
 
-    /// The request that a message of `from` names, if it waits for one from there.
+    /// Returns the request that a message of `from` names, if it is a request towards `from` that
+    /// `fits`.
     pub(super) fn waiting_for(
         &mut self,
         from: Address,
@@ -37,7 +38,8 @@ impl Engine {
         (is_other_side && fits(record)).then_some((name.id()?, record))
     }
 
-    /// As [`Engine::waiting_for`], for a request in this role.
+    /// Returns the request that a message of `from` names, if it is a request towards `from` in
+    /// this role.
     fn in_role(&mut self, from: Address, name: Name, role: Role) -> Option<RequestId> {
         let found = self.waiting_for(from, name, |record| record.role == role);
         found.map(|(id, _)| id)
@@ -82,7 +84,7 @@ impl Engine {
                 }
             }
             PacketKind::BadReceive => self.end_receive(from, body, bad_memory::own_receive),
-            PacketKind::Lost => self.hear_of_loss(from, body.value),
+            PacketKind::Lost => self.record_reported_loss(from, body.value),
             PacketKind::Credit
             | PacketKind::Cancel
             | PacketKind::Eager
@@ -93,9 +95,9 @@ impl Engine {
         }
     }
 
-    /// The receiver of a rendezvous message asks for its data.
+    /// Starts to send the chunks of a rendezvous message that its receiver has asked for.
     fn clear_to_send(&mut self, from: Address, body: Control, payload: &[u8]) {
-        // Who asks has given up a pipe, if there was one.
+        // The receiver has closed the pipeline, if there was one.
         let fits = Record::waits_for_fin;
         let Some((_, record)) = self.waiting_for(from, body.request, fits) else {
             return;
@@ -112,13 +114,13 @@ impl Engine {
         self.outbox.push(Action::Stream(from, body.request));
     }
 
-    /// A piece of what a receive has asked for, or word that all of it has been put in its place.
+    /// Writes a chunk to its receive, or completes it if the sender has written all data itself.
     fn data(&mut self, from: Address, body: Control, payload: &[u8]) {
         let fits = |record: &Record| record.role == Role::Receiving && !record.fetching;
         let Some((id, record)) = self.waiting_for(from, body.request, fits) else {
             return;
         };
-        // Pieces come in order.
+        // Chunks arrive in order.
         let rest = record.total.saturating_sub(record.moved);
         match payload.len() as u64 {
             0 if record.place.is_some() && record.moved == 0 => record.moved = record.total,
@@ -133,7 +135,7 @@ impl Engine {
         }
     }
 
-    /// The data of a receive can't come.
+    /// Fails a receive whose data cannot be transferred.
     #[cold]
     fn end_receive(&mut self, from: Address, body: Control, why: fn(&Record, u64) -> Error) {
         let fits = |record: &Record| record.role == Role::Receiving && !record.fetching;
@@ -143,8 +145,8 @@ impl Engine {
         }
     }
 
-    /// A sender wants its message back: it gets it if that has not matched.
-    pub(super) fn give_back(&mut self, from: Address, key: Key, payload: &[u8]) {
+    /// Returns a message to its sender if it has not matched.
+    pub(super) fn return_message(&mut self, from: Address, key: Key, payload: &[u8]) {
         let Ok(wanted) = payload.try_into() else {
             return self.malformed(from);
         };
@@ -171,14 +173,14 @@ impl Engine {
             .push(Action::Control(from, PacketKind::CancelReply, reply));
     }
 
-    /// Another process has found one lost. One that is itself lost to us has no say: it may have been
-    /// cut off, and take all others for lost.
-    fn hear_of_loss(&mut self, from: Address, peer: u64) {
+    /// Handles a peer's report of a failed process. Ignores a peer that is itself lost: it may have
+    /// been cut off and take all others for lost.
+    fn record_reported_loss(&mut self, from: Address, peer: u64) {
         let Ok(peer) = Peer::try_from(peer) else {
             return self.malformed(from);
         };
         if !self.lost.iter().any(|(lost, _)| *lost == from.peer) {
-            self.peer_lost(peer, format!("process {} has found it so", from.peer));
+            self.peer_lost(peer, format!("process {} has reported it", from.peer));
         }
     }
 }

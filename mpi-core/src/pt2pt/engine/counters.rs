@@ -1,62 +1,63 @@
-//! What a VCI counts.
+//! Counters of a VCI.
 
 #![deny(unsafe_code)]
 
-/// Counts kept per VCI, for performance variables and tests.
+/// Counters kept per VCI, for performance variables and tests.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Counters {
-    /// Messages sent eagerly. (The transports' ways count them; see [`crate::Process::eager_sent`].)
+    /// Messages sent eagerly. Inline messages are counted by the transports; see
+    /// [`crate::Process::eager_sent`].
     pub eager_sent: u64,
-    /// Bytes of eager messages that were received, or kept as unexpected.
+    /// Bytes of eager messages received, including unexpected ones.
     pub eager_bytes_received: u64,
     /// Messages sent by rendezvous.
     pub rendezvous_sent: u64,
-    /// Their bytes.
+    /// Bytes of `rendezvous_sent`.
     pub rendezvous_bytes_sent: u64,
     /// Rendezvous messages received by reading the sender's memory.
     pub fetched: u64,
-    /// Their bytes.
+    /// Bytes of `fetched`.
     pub fetched_bytes: u64,
-    /// Rendezvous messages received through pipes, copied by both sides.
+    /// Rendezvous messages received through pipelines, copied by both sides.
     pub piped: u64,
-    /// Their bytes.
+    /// Bytes of `piped`.
     pub piped_bytes: u64,
-    /// Rendezvous messages sent in pieces.
+    /// Rendezvous messages sent in chunks.
     pub streamed: u64,
-    /// Their bytes.
+    /// Bytes of `streamed`.
     pub streamed_bytes: u64,
     /// Rendezvous messages written to the receiver's memory by gather lists.
     pub gathered: u64,
-    /// Their bytes.
+    /// Bytes of `gathered`.
     pub gathered_bytes: u64,
-    /// Bytes with gaps that a transport wrote to their places itself.
+    /// Bytes that a transport wrote directly to receive buffers with gaps.
     pub scattered_bytes: u64,
-    /// Receives that are posted and have not matched, now.
+    /// Receives in the posted queue now.
     pub posted: u64,
-    /// Messages that are unexpected, now.
+    /// Messages in the unexpected queue now.
     pub unexpected: u64,
-    /// Messages that were unexpected when they came.
+    /// Messages that were unexpected on arrival.
     pub unexpected_arrived: u64,
-    /// Bytes of unexpected eager messages, now.
+    /// Bytes of unexpected eager messages now.
     pub unexpected_bytes: u64,
-    /// The most that these have been since the start or [`crate::Process::take_peak`].
+    /// Maximum of `unexpected_bytes` since the start or [`crate::Process::take_peak`].
     pub unexpected_bytes_peak: u64,
-    /// Puts of windows that went by the network's remote memory.
+    /// Puts of windows by the network's RDMA.
     pub native_puts: u64,
-    /// Gets of windows that did.
+    /// Gets of windows by the network's RDMA.
     pub native_gets: u64,
-    /// Accumulates of windows that went by the network's atomics.
+    /// Accumulates of windows by the network's atomics.
     pub native_atomics: u64,
     /// Writes to peers' memory by collectives ([`netmod::Lane::signal`]).
     pub signals: u64,
-    /// How often the VCI's lock was taken, but for sends that left at once.
+    /// Acquisitions of the VCI's lock, except for inline sends.
     pub locked: u64,
-    /// How often the lock was held by another thread when it was wanted.
+    /// Acquisitions that found the lock held by another thread.
     pub contended: u64,
 }
 
 impl Counters {
-    /// A long message of so many bytes has gone through a pipe as a whole.
+    /// Counts a rendezvous message of `bytes` bytes that went through a pipeline.
     pub(crate) fn count_piped_send(&mut self, bytes: u64) {
         self.rendezvous_sent += 1;
         self.rendezvous_bytes_sent += bytes;
@@ -64,7 +65,7 @@ impl Counters {
         self.streamed_bytes += bytes;
     }
 
-    /// The counts of two VCIs together; of peaks, the greater.
+    /// Adds the counters of two VCIs; takes the maximum of peaks.
     pub fn merge(self, other: Counters) -> Counters {
         Counters {
             eager_sent: self.eager_sent + other.eager_sent,

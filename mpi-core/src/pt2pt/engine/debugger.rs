@@ -1,4 +1,4 @@
-//! Where a debugger finds what a VCI has not received.
+//! Offsets of a VCI's unexpected queue that a debugger reads.
 
 use std::mem::offset_of;
 
@@ -6,7 +6,7 @@ use super::{Address, Body, Engine, Message};
 use crate::places::Places;
 use crate::pt2pt::{matching, request};
 
-/// Tells it.
+/// Adds the offsets of the engine and its messages.
 pub(crate) fn add(places: &mut Places) {
     places.add("engine.unexpected", offset_of!(Engine, unexpected));
     let one = Message::new(

@@ -1,10 +1,10 @@
-//! Errors of operations whose other side is lost.
+//! Errors of operations whose peer has failed.
 
 use netmod::{LaneError, Peer};
 
 use crate::error::{Class, Error};
 
-/// The error of an operation whose other side is lost.
+/// Makes the error of an operation whose peer has failed.
 pub fn lost_peer(peer: Peer, why: &str) -> Error {
     Error::new(
         Class::ProcFailed,
@@ -13,7 +13,7 @@ pub fn lost_peer(peer: Peer, why: &str) -> Error {
     .by_loss_of(peer)
 }
 
-/// The error of an operation that a transport can't carry out, most often since the other side is lost.
+/// Makes the error of an operation that a transport refused, most often since its peer has failed.
 #[cold]
 pub fn failed(error: LaneError) -> Error {
     let made = Error::new(Class::ProcFailed, error.to_string());

@@ -1,4 +1,4 @@
-//! How sends end, and how operations are taken back or end by a loss.
+//! Completion of sends; cancellation, recall and failure of operations.
 
 #![deny(unsafe_code)]
 
@@ -11,7 +11,7 @@ use crate::pt2pt::request::{Cancelled, Record, RequestId, Role, Status};
 use crate::pt2pt::{NOBODY, bad_memory};
 
 impl Engine {
-    /// Ends an operation whose other side is lost.
+    /// Fails an operation whose peer is lost.
     #[cold]
     pub fn fail_if_lost(&mut self, id: RequestId, peer: Peer) {
         let owner = self.records.owner_of(id);
@@ -27,12 +27,12 @@ impl Engine {
         }
     }
 
-    /// Completes a send: its data has left, or has been read.
+    /// Completes a send whose data has been sent or read.
     pub fn finish_send(&mut self, id: RequestId) {
         self.end_send(id, Status::EMPTY);
     }
 
-    /// Completes a send that was given back.
+    /// Completes a send that its receiver has given back.
     pub fn finish_cancelled(&mut self, id: RequestId) {
         let name = self.records.name(id);
         if let Some(at) = self.recalled.iter().position(|(one, _)| *one == name) {
@@ -46,7 +46,8 @@ impl Engine {
         self.end_send(id, status);
     }
 
-    /// Asks the receiver of a send to give it back, so that it ends with an error; one that can't be asked back goes on.
+    /// Asks the receiver of a send to give it back, so that it ends with an error. Has no effect on
+    /// a send that cannot be recalled.
     #[cold]
     pub fn recall(&mut self, id: RequestId, error: &Error) {
         let is_asked = |record: &Record| record.is_recallable() && !record.asked_back;
@@ -56,13 +57,13 @@ impl Engine {
         let Engine {
             recalled, records, ..
         } = self;
-        // Those that were received after all.
+        // Drops sends that were received after all.
         recalled.retain(|(name, _)| records.named(*name).is_some());
         recalled.push((records.name(id), error.clone()));
         self.cancel(id);
     }
 
-    /// Ends with an error a send that was given back.
+    /// Fails a send that its receiver has given back.
     #[cold]
     fn fail_given_back(&mut self, id: RequestId, error: Error) {
         let Some(record) = self.records.get(id) else {
@@ -95,7 +96,7 @@ impl Engine {
         self.outbox.push(Action::Withdraw(to, id, status));
     }
 
-    /// Ends a send whose memory its receiver could not read, at an address.
+    /// Fails a send whose memory its receiver could not read at `address`.
     #[cold]
     pub(super) fn fail_send(&mut self, id: RequestId, address: u64) {
         if let Some(record) = self.records.get(id) {
@@ -109,20 +110,20 @@ impl Engine {
         }
     }
 
-    /// The transport has taken a send from the program's memory.
-    pub(super) fn has_left(&mut self, id: RequestId, result: Result<(), LaneError>) {
+    /// Completes a send whose data the transport has taken from the program's memory.
+    pub(super) fn finish_direct_send(&mut self, id: RequestId, result: Result<(), LaneError>) {
         match result {
             Ok(()) => self.finish_send(id),
             Err(error) => self.fail(id, failed(error)),
         }
     }
 
-    /// Cancels a receive if it has not matched, asks the receiver to give a send back if it has not
-    /// been completed (section 3.8.4).
+    /// Cancels a receive that has not matched; asks the receiver of a pending send to give it back
+    /// (section 3.8.4).
     ///
-    /// Invariant: either the request completes as cancelled, or as if nothing had been asked, never
-    /// both. For a send the receiver decides: a message that it finds unexpected is taken out of
-    /// matching and given back, any other has been matched and is answered for as usual.
+    /// Invariant: the request completes either as cancelled or as if cancel had not been called.
+    /// For a send the receiver decides: it removes an unexpected message from matching and gives it
+    /// back; any other message has matched and completes as usual.
     pub fn cancel(&mut self, id: RequestId) {
         let Some(record) = self.records.get(id) else {
             return;
@@ -145,7 +146,7 @@ impl Engine {
                 let name = self.records.name(id);
                 self.outbox.push(Action::Recall(to, name));
             }
-            // Complete or about to be. (Queued sends are taken back by the VCI, which has them.)
+            // Complete or about to complete. The VCI itself takes back queued sends.
             _ => {}
         }
     }

@@ -1,4 +1,4 @@
-//! Where unexpected messages are found.
+//! Offsets of unexpected messages that a debugger reads.
 
 use std::mem::offset_of;
 
@@ -6,8 +6,8 @@ use super::{Links, List, NIL, UnexpectedEntry, UnexpectedQueue};
 use crate::places::{Places, of_vec};
 use crate::pt2pt::wire::Key;
 
-/// Tells it, for a queue of messages that are laid out as `T`; `value` is how far an entry's message is into what
-/// holds it.
+/// Adds the offsets for a queue of messages of type `T`. `message` adds those of a message, given
+/// the offset of the message in its entry.
 pub(crate) fn add<T>(places: &mut Places, message: impl FnOnce(&mut Places, usize), value: T) {
     let held = Some(value);
     let inside = match &held {

@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// What a queue is asked to do; keys are drawn from a small space so that they collide.
+/// An operation on a queue. Keys are drawn from a small space so that they collide.
 #[derive(Clone, Debug)]
 enum Step {
     Add(Key),
@@ -29,7 +29,7 @@ fn steps(add_wild: bool, take_wild: bool) -> impl Strategy<Value = Vec<Step>> {
     )
 }
 
-/// Entries looked at by a search for each of those in the lists, on average.
+/// Average number of entries that a search visits.
 fn looks(table: &Table, next: impl Fn(u32) -> u32) -> f64 {
     let (mut all, mut looks) = (0.0, 0.0);
     for list in &table.lists {
@@ -46,7 +46,7 @@ fn looks(table: &Table, next: impl Fn(u32) -> u32) -> f64 {
 }
 
 #[test]
-fn searches_stay_short_however_many_wait() {
+fn searches_stay_short_for_any_queue_length() {
     const MANY: i32 = 100_000;
     let key = |context, source, tag| Key {
         context,
@@ -90,7 +90,7 @@ proptest! {
     #[test]
     fn posted_queue_is_a_list_searched_from_the_front(steps in steps(true, false)) {
         let mut queue = PostedQueue::new();
-        let mut model: Vec<(Key, usize, Place)> = Vec::new();
+        let mut model: Vec<(Key, usize, EntryId)> = Vec::new();
         for (number, step) in steps.into_iter().enumerate() {
             match step {
                 Step::Add(key) => {

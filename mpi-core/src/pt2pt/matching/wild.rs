@@ -1,26 +1,26 @@
-//! Messages by the keys of receives with wildcards that would take them.
+//! An index of unexpected messages by the wildcard keys that match them.
 
 #![deny(unsafe_code)]
 
 use super::{Key, Links, NIL, Table, UNLINKED};
 use crate::{ANY_SOURCE, ANY_TAG};
 
-/// The kinds of keys with wildcards, in the order of [`Key::wild`].
+/// Number of wildcard patterns of a key, in the order of [`Key::wild`].
 const KINDS: usize = 3;
 
 /// Entries of a queue, each in three lists, oldest first.
 ///
-/// A link is the number of an entry times three and a kind.
+/// A link is three times the number of an entry, plus the pattern.
 pub(super) struct WildIndex {
     table: Table,
     links: Vec<[Links; KINDS]>,
-    /// Entries that there are, and for how many the table is made.
+    /// Number of entries; `room` is the number that the table was made for.
     len: usize,
     room: usize,
 }
 
 impl WildIndex {
-    /// For twice as many entries, and some.
+    /// Creates an index for twice as many entries.
     pub fn new(entries: usize) -> WildIndex {
         let room = 2 * entries.max(1);
         WildIndex {
@@ -54,7 +54,7 @@ impl WildIndex {
         }
     }
 
-    /// Takes an entry out.
+    /// Removes an entry.
     pub fn remove(&mut self, entry: u32, key: &Key) {
         self.len -= 1;
         for (kind, key) in key.wild().iter().enumerate() {
@@ -71,7 +71,7 @@ impl WildIndex {
         }
     }
 
-    /// The oldest entry that a receive with this key takes, which has a wildcard.
+    /// Returns the oldest entry that a receive with the wildcard key `key` matches.
     pub fn find<'a>(&self, key: &Key, key_of: impl Fn(u32) -> &'a Key) -> Option<u32> {
         let kind = match (key.source == ANY_SOURCE, key.tag == ANY_TAG) {
             (true, false) => 0,

@@ -1,19 +1,19 @@
-//! Where requests are found.
+//! Offsets of requests that a debugger reads.
 
 use std::mem::offset_of;
 
 use super::{ACTIVE, BLOCK, OnceLock, Pool, Record, Request, RequestTable, Role};
 use crate::places::{Places, of_once, of_slice};
 use crate::pt2pt::buffer;
-use crate::pt2pt::matching::Place;
+use crate::pt2pt::matching::EntryId;
 
-/// The tag of a role.
+/// Returns the discriminant of a role.
 fn tag(role: Role) -> usize {
-    // SAFETY: an enumeration of this representation begins with its tag.
+    // SAFETY: `Role` is `repr(u32)`, so that it begins with its discriminant.
     (unsafe { std::ptr::from_ref(&role).cast::<u32>().read() }) as usize
 }
 
-/// Tells it.
+/// Adds the offsets of requests, records and roles.
 pub(crate) fn add(places: &mut Places) {
     let (pointer, _) = of_slice();
     places.add("requests.first", BLOCK as usize);
@@ -36,7 +36,7 @@ pub(crate) fn add(places: &mut Places) {
     }
     buffer::debugger(places);
     for (name, role) in [
-        ("role.posted", Role::Posted(Place::SOME)),
+        ("role.posted", Role::Posted(EntryId::ANY)),
         ("role.receiving", Role::Receiving),
         ("role.queued", Role::Queued),
         ("role.awaiting_ack", Role::AwaitingAck),
@@ -50,7 +50,7 @@ pub(crate) fn add(places: &mut Places) {
 }
 
 impl RequestTable {
-    /// Tells where it is.
+    /// Adds the addresses of the table.
     pub(crate) fn places(&self, places: &mut Places) {
         places.add("requests", std::ptr::from_ref(&self.segments) as usize);
         let pool = self.pool.data_ptr() as usize;

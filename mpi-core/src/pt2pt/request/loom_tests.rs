@@ -1,4 +1,4 @@
-//! What several threads do with requests at once, in every order that the memory model allows.
+//! Concurrent uses of requests, in every order that the memory model allows.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p mpi-core --lib loom_tests`.
 
@@ -21,7 +21,7 @@ fn status(tag: i32) -> Status {
     }
 }
 
-/// A waiter that sees a request complete sees its result, its error, and the data.
+/// A waiter that sees a request complete sees its result, its error and the data.
 #[test]
 fn results_are_published_whole() {
     check(|| {
@@ -30,7 +30,7 @@ fn results_are_published_whole() {
         let id = records.start(7).unwrap();
         let data = Arc::new(UnsafeCell::new(0));
         struct Shared(Arc<UnsafeCell<u32>>);
-        // SAFETY: handed over by the request; loom checks that it is.
+        // SAFETY: the request hands the data over; loom checks the accesses.
         unsafe impl Send for Shared {}
         let (theirs, seen) = (Shared(data.clone()), table.clone());
         let waiter = thread::spawn(move || {
@@ -39,13 +39,14 @@ fn results_are_published_whole() {
             if !request.is_done() {
                 return;
             }
-            // SAFETY: the request is complete, so the engine is done with the data.
+            // SAFETY: the request is complete, so the other thread does not access the data any
+            // more.
             assert_eq!(unsafe { *shared.0.get() }, 5);
             let (result, error) = request.result();
             assert_eq!((result, request.owner()), (status(3), 7));
             assert_eq!(error.unwrap().class(), crate::Class::Truncate);
         });
-        // SAFETY: the request is active, so the data is the engine's.
+        // SAFETY: the request is active, so only this thread accesses the data.
         unsafe { *data.get() = 5 };
         let error = Error::new(crate::Class::Truncate, "");
         records.complete(id, status(3), Some(error));
@@ -53,10 +54,10 @@ fn results_are_published_whole() {
     });
 }
 
-/// Threads give requests back while the VCI starts new ones: none is lost, none is handed out
-/// twice, and nobody touches the record of another's.
+/// Threads free requests while the VCI starts new ones: none is lost, none is started twice, and no
+/// thread accesses the record of another's request.
 #[test]
-fn requests_given_back_are_found_once() {
+fn freed_requests_are_started_once() {
     check(|| {
         let table = RequestTable::new();
         let mut records = Records::new(table.clone(), 0);
@@ -75,7 +76,7 @@ fn requests_given_back_are_found_once() {
                 })
             })
             .collect();
-        // Meanwhile: either one that was given back, or a new block.
+        // Concurrently: starts a freed request or one of a new block.
         let mut alive = vec![records.start(9).unwrap()];
         records.get(alive[0]).unwrap().total = 9;
         givers.into_iter().for_each(|giver| giver.join().unwrap());
@@ -91,7 +92,7 @@ fn requests_given_back_are_found_once() {
             alive.iter().all(|id| !ids[2..].contains(id)),
             "still in use by their owners"
         );
-        // Nothing lost: what was made is alive, unfinished, or free.
+        // None is lost: each request of the pool is live, done or free.
         let made = table.pool.lock().next as usize;
         let mut top = returned.top.load(Ordering::Relaxed);
         let mut waiting = 0;
@@ -110,10 +111,10 @@ fn requests_given_back_are_found_once() {
     });
 }
 
-/// A request moves to another VCI while a message that names it, left over or forged, still comes
-/// to the first: the first finds that it is no longer its own.
+/// A request moves to another VCI while a stale or forged message still names it to the first: the
+/// first VCI finds that the request is not its own.
 #[test]
-fn requests_that_moved_are_not_reached_from_where_they_were() {
+fn moved_requests_are_not_accessed_by_their_former_vci() {
     check(|| {
         let table = RequestTable::new();
         let mut one = Records::new(table.clone(), 0);

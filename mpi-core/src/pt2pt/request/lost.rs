@@ -1,10 +1,10 @@
-//! Requests that a loss has ended.
+//! Requests that a failure has ended.
 
 use super::Request;
 use crate::error::{Class, Error};
 
 impl Request {
-    /// Returns whether the request is complete and failed because a process was lost or could not be reached.
+    /// Whether the request is complete with an error because a process failed or was not reachable.
     #[cold]
     pub fn is_lost(&self) -> bool {
         let of_loss = |error: &Error| error.class() == Class::ProcFailed;

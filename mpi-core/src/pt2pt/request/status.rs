@@ -1,4 +1,4 @@
-//! What a completed operation says of itself.
+//! The status of completed operations.
 
 #![deny(unsafe_code)]
 
@@ -6,7 +6,7 @@ use super::Request;
 use crate::sync::{Ordering, fence};
 use crate::{ANY_SOURCE, ANY_TAG, PROC_NULL};
 
-/// What a completed operation says of itself (MPI-3.1 section 3.2.5).
+/// The result of a completed operation (MPI-3.1 section 3.2.5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Status {
     /// Rank of the sender, [`ANY_SOURCE`] if there is none.
@@ -21,14 +21,14 @@ pub struct Status {
 
 /// Whether an operation was cancelled (section 3.8.4).
 ///
-/// Of eight bytes, so that [`Status`] has no padding: with a `bool` in its place compilers move the
-/// seven bytes behind it in overlapping pieces, for which the processor has to wait.
+/// Eight bytes, so that [`Status`] has no padding: with a `bool`, compilers copy the padding in
+/// overlapping parts, and a load stalls on partial stores.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
 pub enum Cancelled {
-    /// It was carried out.
+    /// The operation was carried out.
     No,
-    /// It was cancelled.
+    /// The operation was cancelled.
     Yes,
 }
 
@@ -77,11 +77,11 @@ impl Request {
         }
     }
 
-    /// The status, if the request is complete: for a thread that doesn't complete it, while another one may, so that the
-    /// number may be another operation's at any time.
+    /// Returns the status, if the request is complete, to a thread that does not own it. Another
+    /// thread may free the request and reuse its number at any time.
     pub fn peek(&self) -> Option<Status> {
         let status = self.is_done().then(|| self.read_status())?;
-        // Acquire: what was read before is no later than this look.
+        // Acquire: the loads above come before the second check.
         fence(Ordering::Acquire);
         self.is_done().then_some(status)
     }

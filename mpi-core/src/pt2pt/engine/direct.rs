@@ -1,8 +1,8 @@
-//! Long eager messages, and parts of rendezvous messages with gaps, that the transport writes to their
-//! receive's buffer itself.
+//! Direct delivery: the transport writes long eager messages, and chunks of rendezvous messages
+//! with gaps, to the receive buffer itself.
 //!
-//! The message is matched when its header has come. What arrives between that and its end may be matched
-//! before it is there, but not in its place, so order is kept.
+//! A message is matched when its header arrives. Messages that arrive before its end may be matched
+//! earlier, but to other receives, so that order is kept.
 
 use netmod::{Header, IoVec, LaneError, MAX_IOVECS, Peer, Token};
 
@@ -13,17 +13,17 @@ use crate::pt2pt::request::{Record, RequestId, Role};
 use crate::pt2pt::wire::{self, Control, PacketKind, Trailer};
 use netmod_kit::usable::{Access, first_bad};
 
-/// Mean length of runs, in bytes, from which the kernel writes them to their places itself. Shorter ones cost
-/// it more than it costs to unpack them from a buffer that the processor's cache still holds.
+/// Bytes. Mean length of contiguous blocks from which the kernel scatters them. Shorter blocks are
+/// faster to unpack from a buffer that is still in the cache.
 const SCATTERED_RUN: usize = 16 << 10;
 
-/// Why what came for a receive is not in its buffer.
+/// Makes the error of data that could not be written to its receive buffer.
 #[cold]
 fn not_written(record: &Record, error: LaneError) -> Error {
     let LaneError::BadMemory(bad) = error else {
         return failed(error);
     };
-    // The transport knows only about where it was when it met the page.
+    // The transport reports only the approximate address of the bad page.
     let address = match record.buffer.as_ptr() {
         Some(start) => first_bad(start, record.total as usize, Access::Write),
         None => bad.address,
@@ -32,8 +32,8 @@ fn not_written(record: &Record, error: LaneError) -> Error {
 }
 
 impl Engine {
-    /// The place for the `len` bytes of a message, if its receive is posted and has room for all of
-    /// them in one piece. It is matched then.
+    /// Matches a message of `len` bytes to a posted receive with a contiguous buffer of that size,
+    /// and returns its address.
     pub(super) fn place_for(
         &mut self,
         from: Peer,
@@ -55,7 +55,7 @@ impl Engine {
         record.peer_vci = trailer.from_vci;
         record.total = len as u64;
         record.moved = 0;
-        // The transport ends it, also if the peer is lost.
+        // The transport completes the receive, even if the peer fails.
         record.fetching = true;
         record.error = None;
         if trailer.credit != 0 {
@@ -65,7 +65,7 @@ impl Engine {
         Some((ptr, Token(PLACED | u64::from(id.index()))))
     }
 
-    /// The payload of a message has come to its place, or will not.
+    /// Completes a receive whose payload the transport has written, or failed to write.
     pub(super) fn placed(&mut self, id: RequestId, result: Result<(), LaneError>) {
         let Some(record) = self.records.get(id) else {
             return;
@@ -85,8 +85,8 @@ impl Engine {
         }
     }
 
-    /// The places in a receive's buffer with gaps for a part of a rendezvous message's data. (They were
-    /// agreed on: what doesn't fit, or is not what comes next, is told of when it is there.)
+    /// Returns the blocks of a receive buffer with gaps for the next chunk of a rendezvous message.
+    /// A chunk that does not fit or is out of order is rejected when it has arrived.
     pub(super) fn pieces_for(
         &mut self,
         from: Peer,
@@ -115,7 +115,7 @@ impl Engine {
         if bytes != len || len < count * SCATTERED_RUN {
             return None;
         }
-        // The transport ends it, also if the peer is lost.
+        // The transport completes the chunk, even if the peer fails.
         record.fetching = true;
         record.moved += len as u64;
         if trailer.credit != 0 {
@@ -126,7 +126,7 @@ impl Engine {
         Some((count, Token(SCATTERED | u64::from(id.index()))))
     }
 
-    /// A part of the data has come to its places, or will not.
+    /// Continues a receive whose chunk the transport has written, or failed to write.
     pub(super) fn scattered(&mut self, id: RequestId, result: Result<(), LaneError>) {
         let Some(record) = self.records.get(id) else {
             return;

@@ -1,5 +1,4 @@
-//! Receives that were started before their sends were announced: whoever makes progress looks whether they can go
-//! on.
+//! Receives that were started before their sends were announced; progress posts them.
 
 use std::sync::Arc;
 
@@ -11,21 +10,21 @@ use parking_lot::Mutex;
 
 use crate::partitioned::receive::PartitionedReceive;
 
-/// The receives of a process that wait for their announcements.
+/// The started receives of a process that wait for their announcements.
 #[derive(Default)]
 pub(crate) struct Unannounced(Mutex<Vec<Arc<PartitionedReceive>>>);
 
 impl Unannounced {
-    /// Has those that make progress look after one.
+    /// Adds a receive.
     pub fn add(process: &Process, receive: &Arc<PartitionedReceive>) {
         let mut list = process.source::<Unannounced>().0.lock();
         if !list.iter().any(|one| Arc::ptr_eq(one, receive)) {
             list.push(receive.clone());
         }
-        Unannounced::tell(process, &list);
+        Unannounced::announce_work(process, &list);
     }
 
-    fn tell(process: &Process, list: &[Arc<PartitionedReceive>]) {
+    fn announce_work(process: &Process, list: &[Arc<PartitionedReceive>]) {
         process.set_work::<Unannounced>(Work {
             any: !list.is_empty(),
             stores: false,
@@ -43,7 +42,7 @@ impl Source for Unannounced {
 
 impl ProgressSource for Unannounced {
     fn advance(&self, process: &Process) -> Result<bool> {
-        // Whoever holds the lock is at it.
+        // The thread that holds the lock advances them.
         let Some(mut list) = self.0.try_lock() else {
             return Ok(false);
         };
@@ -56,20 +55,21 @@ impl ProgressSource for Unannounced {
             }
         });
         if list.len() < before {
-            Unannounced::tell(process, &list);
+            Unannounced::announce_work(process, &list);
         }
         result.map(|()| list.len() < before)
     }
 
     fn report(&self, text: &mut String) {
         if let Some(list) = self.0.try_lock() {
-            list.iter()
-                .for_each(|_| text.push_str("  partitioned receive: its send was not made yet\n"));
+            list.iter().for_each(|_| {
+                text.push_str("  partitioned receive: its send is not announced yet\n")
+            });
         }
     }
 }
 
-/// Waits on one VCI or several until `done` says so.
+/// Waits on one or several VCIs until `done` returns a value.
 pub(crate) fn wait_among(
     process: &Process,
     vcis: &[VciId],

@@ -1,8 +1,9 @@
-//! Barriers of which one side pays nothing (asymmetric fences), and what tells threads apart.
+//! Asymmetric fences, which cost one side nothing, and numbers of threads.
 //!
-//! Where one thread stores and then loads, and another one does both the other way round, each needs a full barrier between
-//! the two, or neither may see the other. The side that is in a hurry leaves it to the other one, which has the kernel put a
-//! barrier into all threads of the process that run (`membarrier(2)`); those that don't have had one when they were stopped.
+//! If one thread stores and then loads, and another does the same with the variables swapped, each
+//! needs a full fence in between, or both may miss the other's store. The frequent side uses only a
+//! compiler fence ([`light`]). The rare side ([`heavy`]) makes the kernel put a fence into all
+//! running threads of the process (`membarrier(2)`); the others had one when they were descheduled.
 
 #[cfg(not(loom))]
 mod kernel {
@@ -14,12 +15,12 @@ mod kernel {
     const REGISTER_PRIVATE_EXPEDITED: i32 = 1 << 4;
 
     fn membarrier(command: i32) -> i64 {
-        // SAFETY: the call touches no memory of the program's.
+        // SAFETY: membarrier accesses no memory of the program.
         unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) }
     }
 
-    /// Whether [`heavy`] can be used. The first call asks the kernel for it, which takes least while the process has one
-    /// thread. The answer is the system's, the same for all that this process may hold.
+    /// Whether the kernel supports [`heavy`]. The first call registers the process, which is
+    /// cheapest while it has one thread; the result is the same for all locks.
     pub fn is_ready() -> bool {
         static READY: OnceLock<bool> = OnceLock::new();
         *READY.get_or_init(|| {
@@ -32,21 +33,24 @@ mod kernel {
         })
     }
 
-    /// The side in a hurry: between its store and its load.
+    /// Fence of the frequent side, between its store and its load.
     #[inline(always)]
     pub fn light() {
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// The other side.
+    /// Fence of the rare side, between its store and its load.
     ///
     /// # Panics
-    /// If the kernel refuses what it has granted to [`is_ready`].
+    /// If the kernel refuses although [`is_ready`] returned true.
     pub fn heavy() {
         let refused = membarrier(PRIVATE_EXPEDITED) != 0
-            // A process that was forked has to ask again.
+            // A forked process has to register again.
             && (membarrier(REGISTER_PRIVATE_EXPEDITED) != 0 || membarrier(PRIVATE_EXPEDITED) != 0);
-        assert!(!refused, "membarrier was granted and is refused now");
+        assert!(
+            !refused,
+            "internal error: membarrier is refused although it was granted"
+        );
     }
 
     /// Returns the calling thread's number, unique among live threads: a multiple of 64, and not 0.
@@ -57,26 +61,27 @@ mod kernel {
         number
     }
 
-    /// How much a word is above [`this_thread`]; wraps.
+    /// Returns `word - this_thread()`, wrapping.
     #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
     #[inline(always)]
     pub fn above_this_thread(word: usize) -> usize {
         let above;
-        // SAFETY: as in `thread_number`.
+        // SAFETY: the segment register points to a block that begins with its own address (System V
+        // ABI, thread-local storage), so that the load at offset 0 is valid.
         unsafe {
             std::arch::asm!("sub {}, fs:[0]", inout(reg) word => above, options(nostack, pure, readonly));
         }
         above
     }
 
-    /// How much a word is above [`this_thread`]; wraps.
+    /// Returns `word - this_thread()`, wrapping.
     #[cfg(not(all(target_arch = "x86_64", target_env = "gnu")))]
     #[inline(always)]
     pub fn above_this_thread(word: usize) -> usize {
         word.wrapping_sub(this_thread())
     }
 
-    /// The thread pointer: glibc aligns it to 64 bytes on this architecture, whatever stack a thread is given
+    /// Returns the thread pointer: glibc aligns it to 64 bytes on this architecture
     /// (`TLS_TCB_ALIGN`).
     #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
     #[inline(always)]
@@ -84,8 +89,9 @@ mod kernel {
         thread_pointer()
     }
 
-    /// The thread pointer, shifted: elsewhere it is a multiple of 8 only. (32 modulo 64 on aarch64 with glibc, 8, 24, 40 and
-    /// 56 on x86-64 with musl.) Addresses have at most 57 bits, and the marks beside an owner are above the shifted ones.
+    /// Returns the thread pointer shifted left, since it may be a multiple of 8 only: 32 modulo 64
+    /// on aarch64 with glibc; 8, 24, 40 and 56 on x86-64 with musl. Addresses have at most 57 bits;
+    /// the flags in an owner's word lie above the shifted ones.
     #[cfg(any(
         target_arch = "aarch64",
         all(target_arch = "x86_64", not(target_env = "gnu"))
@@ -95,7 +101,7 @@ mod kernel {
         thread_pointer() << 3
     }
 
-    /// The address of a variable of the thread's own, aligned.
+    /// Returns the address of an aligned thread-local variable.
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     fn thread_number() -> usize {
         #[repr(align(64))]
@@ -108,7 +114,8 @@ mod kernel {
     #[inline(always)]
     fn thread_pointer() -> usize {
         let pointer;
-        // SAFETY: what the thread register points to begins with its own address (System V ABI, thread-local storage).
+        // SAFETY: the segment register points to a block that begins with its own address (System V
+        // ABI, thread-local storage).
         unsafe {
             std::arch::asm!("mov {}, fs:[0]", out(reg) pointer, options(nostack, preserves_flags, pure, readonly));
         }
@@ -119,20 +126,20 @@ mod kernel {
     #[inline(always)]
     fn thread_pointer() -> usize {
         let pointer;
-        // SAFETY: reads a register that every thread has.
+        // SAFETY: reads a register that user code may read in every thread.
         unsafe {
             std::arch::asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nostack, preserves_flags, pure, nomem));
         }
         pointer
     }
 
-    /// Microseconds since some moment; they wrap.
+    /// Returns a monotonic time in microseconds, which wraps.
     pub fn microseconds() -> u32 {
         let mut now = libc::timespec {
             tv_sec: 0,
             tv_nsec: 0,
         };
-        // SAFETY: the place can be written to.
+        // SAFETY: `now` is a local that the call may write.
         unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
         (now.tv_sec as u32)
             .wrapping_mul(1_000_000)
@@ -140,7 +147,7 @@ mod kernel {
     }
 }
 
-/// Loom knows no such barriers: both sides pay.
+/// Loom has no asymmetric fences: both sides use a full one.
 #[cfg(loom)]
 mod kernel {
     use std::hash::{DefaultHasher, Hash, Hasher};
@@ -183,7 +190,7 @@ mod tests {
 
     use super::*;
 
-    /// The owner of a lock is a thread's number with the number of a count in its lowest bits.
+    /// An owner's word is a thread's number with the index of a counter in its lowest bits.
     #[test]
     fn numbers_of_threads_differ_and_leave_their_lowest_bits_free() {
         const THREADS: usize = 16;
@@ -191,7 +198,7 @@ mod tests {
         std::thread::scope(|scope| {
             for number in 0..THREADS {
                 let (all, met) = (&all, &met);
-                // Stacks of odd sizes, so that what lies at their ends has other addresses.
+                // Stacks of odd sizes, so that thread-local blocks have different addresses.
                 let builder = std::thread::Builder::new().stack_size((256 << 10) + number * 16);
                 let run = move || {
                     all.lock().unwrap().insert(this_thread());

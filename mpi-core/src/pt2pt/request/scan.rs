@@ -1,10 +1,10 @@
-//! Looking at many requests, which mostly lie together.
+//! Scans over many requests, which mostly lie in one segment.
 
 use super::{Request, RequestId, RequestTable};
 
 impl RequestTable {
-    /// The requests that lie together with `id`, and the number of the first of them, if that number has ever been in use:
-    /// for looking at many.
+    /// Returns the segment that contains `id`, and the number of its first request. `None` if that
+    /// number was never in use.
     pub fn around(&self, id: RequestId) -> Option<(u32, &[Request])> {
         let (segment, offset) = Self::locate(id.0);
         let requests = self.segments.get(segment)?.get()?;
