@@ -1,20 +1,19 @@
-//! The words by which atomic operations and vector kernels keep out of each other's way: each side writes its
-//! own before it reads the other's (see [`control`](crate::locks::control)).
+//! The words by which atomic operations and vector kernels exclude each other: each side writes its
+//! own word before it reads the other's (see [`control`](crate::locks::control)).
 
 use crate::primitives::{AtomicU32, Ordering, one_order};
 
-/// Whether somebody has a member's memory alone.
+/// Exclusive use of a member's memory.
 #[repr(C)]
 pub(crate) struct Busy {
-    /// By whom, counted from 1.
+    /// The holder, counted from 1; 0 if there is none.
     held: AtomicU32,
-    /// How many wait for that.
+    /// Members that wait for it.
     waiting: AtomicU32,
 }
 
 impl Busy {
-    /// Takes the memory for `mine`. `died` is asked whether who has it is dead, with a count of how often it was
-    /// asked.
+    /// Acquires the memory for `mine`. `died(holder, tries)` returns whether the holder is dead.
     pub fn hold(&self, mine: u32, died: impl Fn(u32, u32) -> bool) -> Held<'_> {
         let take = |from: u32| {
             self.held
@@ -26,7 +25,7 @@ impl Busy {
             let mut tries = 0;
             loop {
                 let by = self.held.load(Ordering::Relaxed);
-                // Whoever holds it is in the middle of a copy, and needs nobody's progress.
+                // The holder is in the middle of a copy, and needs no progress here.
                 if (by == 0 || died(by, tries)) && take(by) {
                     break;
                 }
@@ -37,7 +36,7 @@ impl Busy {
         Held(self)
     }
 
-    /// Between two pieces of a long accumulate: lets somebody else in who waits.
+    /// Lets a waiting member in between two chunks of a long accumulate.
     pub fn give_way(&self) {
         let before = self.waiting.load(Ordering::Relaxed);
         let mut tries = 0;
@@ -46,21 +45,21 @@ impl Busy {
         }
     }
 
-    /// The word that [`Acting`] looks at.
+    /// The word that [`Acting`] reads.
     pub fn word(&self) -> &AtomicU32 {
         &self.held
     }
 }
 
-/// A member's memory, had alone.
+/// Exclusive use of a member's memory, until it is dropped.
 pub(crate) struct Held<'a>(&'a Busy);
 
 impl Held<'_> {
-    /// Waits until a member isn't acting; `died` as for [`Busy::hold`].
+    /// Waits until a member isn't acting, or `died(tries)` returns that it is dead.
     pub fn await_idle(&self, acting: &AtomicU32, died: impl Fn(u32) -> bool) {
         one_order();
         let mut tries = 0;
-        // Acquire: what was done is seen here.
+        // Acquire: sees what the member has done.
         while acting.load(Ordering::SeqCst) != 0 && !died(tries) {
             pause(&mut tries);
         }
@@ -73,20 +72,20 @@ impl Drop for Held<'_> {
     }
 }
 
-/// A member's own word, and whether the memory is busy that it is going to change by atomic operations.
+/// A member's own word, and the `busy` word of the memory that it is about to change atomically.
 #[derive(Clone, Copy)]
 pub(crate) struct Acting<'a> {
     pub mine: &'a AtomicU32,
     pub busy: &'a AtomicU32,
-    /// Whether several threads of this process may act at once.
+    /// Whether several threads of this process may act at the same time.
     pub threaded: bool,
 }
 
 impl Acting<'_> {
-    /// Whether atomic operations may go on. Then [`Acting::end`] must follow.
+    /// Returns whether atomic operations may go on. If so, the caller must call [`Acting::end`].
     #[inline(always)]
     pub fn begin(self) -> bool {
-        // Added, and not set, for other threads of this process.
+        // Added, not set: other threads of this process may be acting.
         self.mine.fetch_add(1, Ordering::SeqCst);
         one_order();
         if self.busy.load(Ordering::SeqCst) == 0 {
@@ -98,7 +97,7 @@ impl Acting<'_> {
 
     #[inline(always)]
     pub fn end(self) {
-        // Release: who finds no more of them sees what they have done.
+        // Release: a member that reads 0 sees what the operations have done.
         match self.threaded {
             true => {
                 self.mine.fetch_sub(1, Ordering::Release);
@@ -108,7 +107,7 @@ impl Acting<'_> {
     }
 }
 
-/// Lets some time pass.
+/// Spins, and yields now and then.
 fn pause(tries: &mut u32) {
     *tries += 1;
     #[cfg(loom)]
@@ -137,9 +136,9 @@ mod loom_tests {
         data: UnsafeCell<u32>,
     }
 
-    // SAFETY: the data is reached as the words allow, which loom checks.
+    // SAFETY: the data is accessed under the words' protocol, which loom checks.
     unsafe impl Sync for Memory {}
-    // SAFETY: as above.
+    // SAFETY: the data is accessed under the words' protocol, which loom checks.
     unsafe impl Send for Memory {}
 
     impl Memory {
@@ -155,16 +154,16 @@ mod loom_tests {
         }
 
         fn add(&self) {
-            // SAFETY: who calls it keeps to the words.
+            // SAFETY: callers follow the words' protocol.
             self.data.with_mut(|data| unsafe { *data += 1 });
         }
 
         fn get(&self) -> u32 {
-            // SAFETY: all threads have ended.
+            // SAFETY: all other threads have ended.
             self.data.with(|data| unsafe { *data })
         }
 
-        /// As who uses atomic operations: one of them stands for all.
+        /// Adds as an atomic operation.
         fn act(&self, threaded: bool) {
             let words = Acting {
                 mine: &self.acting,
@@ -180,7 +179,7 @@ mod loom_tests {
             }
         }
 
-        /// As who runs a kernel.
+        /// Adds as a kernel.
         fn copy(&self, as_whom: u32) {
             let held = self.busy.hold(as_whom, |_, _| false);
             held.await_idle(&self.acting, |_| false);
@@ -215,9 +214,9 @@ mod loom_tests {
         });
     }
 
-    /// The memory of who has died while it had it goes to one of those who find that out.
+    /// The memory of a dead holder goes to exactly one of the members that find out.
     #[test]
-    fn memory_that_a_dead_member_had_goes_to_one() {
+    fn memory_of_a_dead_holder_goes_to_one_member() {
         loom::model(|| {
             let memory = Memory::new();
             std::mem::forget(memory.busy.hold(9, |_, _| false));

@@ -1,12 +1,11 @@
-//! A lock in shared memory that admits two kinds of users, never both kinds at once, and outlives users
-//! that die, as one member comes to it.
+//! A robust lock in shared memory: readers exclude writers, and users may die at any instruction.
 //!
-//! A lock is one word that counts who is inside and who queues. In the free case entering is one
-//! atomic operation on it, and so is leaving. Who finds it taken queues up; those who come later
-//! queue behind, so that nobody waits for ever.
+//! A lock is one word that counts the holders and the queue. A free lock is entered by one atomic
+//! operation, and left by one. If it is taken, a process queues, and later ones queue behind it, so
+//! that none starves.
 //!
-//! Each member also has a record for each lock, which it alone writes: what its share in the word is,
-//! or that it is just changing it. [`lock_repair`](crate::locks::repair) says what they are for.
+//! Each member also has a record per lock that only it writes: its share in the word, or that it is
+//! changing it. [`repair`](crate::locks::repair) uses these records.
 
 use std::ops::Range;
 
@@ -19,10 +18,10 @@ use mpi_types::error::{Error, Result};
 
 /// How a member waits for a lock.
 pub(crate) trait Wait {
-    /// Waits until `done` says so. In between, now and then, `check` looks whether it still can.
+    /// Waits until `done` returns true. Calls `check` now and then in between.
     fn wait(&self, check: impl FnMut(), done: impl FnMut() -> Result<bool>) -> Result<()>;
 
-    /// The error of who waited for a member that is dead.
+    /// Returns the error for a process that waited for a failed member.
     fn lost(&self, control: &Control, member: usize) -> Error;
 }
 
@@ -40,11 +39,11 @@ impl Wait for Waiter<'_> {
     }
 }
 
-/// A lock as one member comes to it.
+/// A lock from one member's point of view.
 pub(crate) struct MemberLock<'a> {
     pub lock: &'a LockWord,
     pub control: &'a Control,
-    /// Which of this member's records is for this lock, and which of each member's.
+    /// Index of this member's record for this lock, and the indices of each member's.
     pub own: usize,
     pub all: Range<usize>,
 }
@@ -55,11 +54,11 @@ impl MemberLock<'_> {
         self.control.record(self.control.me(), self.own)
     }
 
-    /// Enters. `at_once`: past the queue. That is for those who are inside of another lock already,
-    /// since somebody in this queue may wait for them.
+    /// Enters. `at_once`: past the queue, for a process that holds another lock already: a queued
+    /// process may be waiting for that.
     ///
     /// # Errors
-    /// A process died that was inside while this one waited.
+    /// A process failed that held the lock while this one waited.
     pub fn enter(&self, waiter: &impl Wait, who: LockMode, at_once: bool) -> Result<()> {
         match self.enter_now(who, at_once) {
             Some(_) => Ok(()),
@@ -67,7 +66,7 @@ impl MemberLock<'_> {
         }
     }
 
-    /// Enters if nobody is in the way. Returns what the word was before.
+    /// Enters if no process excludes this one. Returns the word before.
     pub fn enter_now(&self, who: LockMode, at_once: bool) -> Option<u64> {
         let queue = if at_once { 0 } else { QUEUE };
         let barred = who.excluded() | queue | REPAIR;
@@ -87,7 +86,7 @@ impl MemberLock<'_> {
         None
     }
 
-    /// Enters if a member's lock is free of all who exclude this one, of queues and of repairs, and tells whether it did.
+    /// Enters if the lock has no excluding holder, no queue and no repair. Returns whether it did.
     #[inline(always)]
     pub fn enter_if_free(&self, who: LockMode) -> bool {
         let barred = who.excluded() | !(FIRSTS | SECONDS);
@@ -105,9 +104,11 @@ impl MemberLock<'_> {
         entered.is_ok()
     }
 
-    /// Acquire pairs with the release in `leave`: who enters sees what those before have done.
-    /// Release: who sees the word sees what this member's record said before. In one order with the looks at other
-    /// locks that follow ([`locks`](crate::locks)).
+    /// Tries to replace the word.
+    ///
+    /// Acquire pairs with the release in `leave`: a holder sees what earlier holders have done.
+    /// Release: a process that sees the word sees this member's earlier record. `SeqCst` orders it
+    /// before the reads of other locks that follow (see [`locks`](crate::locks)).
     fn replace(&self, old: u64, new: u64) -> std::result::Result<u64, u64> {
         let (order, refused) = (Ordering::SeqCst, Ordering::Relaxed);
         self.lock
@@ -115,10 +116,10 @@ impl MemberLock<'_> {
             .compare_exchange_weak(old, new, order, refused)
     }
 
-    /// Enters by the queue, or `at_once` when nobody is in the way any more.
+    /// Enters through the queue or, `at_once`, when no process excludes this one any more.
     ///
     /// # Errors
-    /// As for [`MemberLock::enter`].
+    /// A process failed that held the lock while this one waited.
     #[cold]
     pub fn queue(&self, waiter: &impl Wait, who: LockMode, at_once: bool) -> Result<()> {
         let (lock, own) = (self.lock, self.record());
@@ -131,11 +132,11 @@ impl MemberLock<'_> {
         };
         let (mut change, mut ticket) = (who.one(), None);
         if !at_once {
-            // From now on newcomers queue behind.
+            // Later ones queue behind from now on.
             waiter.wait(repair, || {
                 let word = lock.word.load(Ordering::Relaxed);
                 if word & REPAIR != 0 {
-                    // The record says the same all the while, for who looks at it.
+                    // The record stays unchanged, for the process that repairs.
                     return Ok(false);
                 }
                 own.store(record::CHANGING, Ordering::Relaxed);
@@ -164,8 +165,8 @@ impl MemberLock<'_> {
             let is_alone = word & QUEUE <= QUEUED;
             if word & (who.excluded() | REPAIR) != 0
                 || ticket.is_some_and(|number| !is_alone && !self.is_first(number))
-                // The word that was read before must still be there then: who is counted in it may have come and
-                // gone, but not stayed.
+                // `replace` fails unless the word is still the one that was read, so a writer
+                // counted meanwhile can have come and gone, but not stayed.
                 || who == LockMode::All && word & SPREAD != 0 && self.control.has_writer()
             {
                 return Ok(false);
@@ -177,7 +178,7 @@ impl MemberLock<'_> {
             }
             own.store(record::inside(who.one()), Ordering::Release);
             entered = true;
-            // It may have become free by a repair just now.
+            // A repair may have freed it just now.
             if is_told() {
                 Err(self.fallen(waiter))
             } else {
@@ -194,7 +195,7 @@ impl MemberLock<'_> {
         result
     }
 
-    /// Whether nobody queues with an earlier ticket.
+    /// Whether no process queues with an earlier ticket.
     fn is_first(&self, number: u32) -> bool {
         !self.records().any(|(member, record)| {
             member != self.control.me() && record::is_before(record.load(Ordering::Relaxed), number)
@@ -214,7 +215,7 @@ impl MemberLock<'_> {
         self.record().load(Ordering::Relaxed) != 0
     }
 
-    /// Leaves.
+    /// Leaves the lock.
     #[inline(always)]
     pub fn leave(&self, who: LockMode) {
         self.count_down(who.one());

@@ -15,13 +15,14 @@ use mpi_types::error::{Class, Error, Result};
 use mpi_types::op::{Op, PredefinedOp};
 
 impl Window {
-    /// Reduces data into a target's memory, and reads what was there if there is a `result`
-    /// (`MPI_Accumulate`, `MPI_Get_accumulate`, `MPI_Fetch_and_op`, and with requests). Without an
-    /// `origin`, for `MPI_NO_OP`, only reads.
+    /// Reduces data into a target's memory, and reads its old content if there is a `result`.
+    ///
+    /// Serves `MPI_Accumulate`, `MPI_Get_accumulate`, `MPI_Fetch_and_op`, and those with requests.
+    /// Without an `origin`, for `MPI_NO_OP`, only reads.
     ///
     /// # Errors
-    /// As for [`Window::put`]; `MPI_ERR_OP` for an operation that isn't for accumulates on this
-    /// datatype, `MPI_ERR_TYPE` where the two sides' elements differ.
+    /// The errors of [`Window::put`]; `MPI_ERR_OP` for an operation that accumulates don't have on
+    /// this datatype, `MPI_ERR_TYPE` if the two sides' elements differ.
     ///
     /// # Safety
     /// The origin's buffer is readable, and not written to before the data has left it; the
@@ -50,20 +51,21 @@ impl Window {
         if let Some(result) = &result {
             same_length(result, &target)?;
         }
-        // No elements are of any type.
+        // No elements: their types need not match.
         let Some(at) = begun else {
             return Ok(None);
         };
         for buffer in origin.iter().chain(&result) {
             same_elements(buffer, &reduction)?;
         }
-        // SAFETY: the caller's promise for the buffers; the target's data is within its memory.
+        // SAFETY: the buffers stay valid by this function's contract; `begin` has checked that the
+        // target's data is within its memory.
         unsafe {
             if let (Some(start), Some((skip, len))) =
                 (self.here(target.rank), target.datatype.as_run(target.count))
                 && self.way == Way::Mapped
             {
-                // The short way: one run of elements, and plain buffers.
+                // Fast path: one block of elements, and contiguous buffers.
                 let place = start.wrapping_offset(at as isize + skip);
                 let input = origin.map_or(Some(std::ptr::null_mut()), |origin| origin.plain());
                 let output = result.map_or(Some(std::ptr::null_mut()), |result| result.plain());
@@ -139,7 +141,7 @@ impl Window {
                 && reduction.packed() == reduction.extent()
                 && !matches!(self.members.get(target.rank).reach, Reach::Here(_))
             {
-                // Small enough to be asked for.
+                // Try to leave it to the target: deferred, or by its request slot.
                 let what = SmallAccess::Accumulate(reduction.op, reduction.element as u8);
                 let data = input.as_deref().unwrap_or(&[]);
                 let output = match &result {
@@ -195,12 +197,13 @@ impl Window {
         Ok(None)
     }
 
-    /// Reduces a run of elements that the processor can change one by one, in mapped memory: few of
-    /// them so, many by a kernel (see [`crate::locks::control`]).
+    /// Reduces a block of elements in mapped memory that the processor can change atomically.
+    ///
+    /// Changes few elements one by one, and many by a kernel with the other members kept out (see
+    /// [`crate::locks::control`]).
     ///
     /// # Safety
-    /// As for [`Reduction::atomically`] and [`Reduction::plainly`], but that others may change the
-    /// elements in the same way.
+    /// That of [`Reduction::atomically`]; others may change the elements in the same way.
     #[inline]
     unsafe fn reduce_run(
         &self,
@@ -213,9 +216,10 @@ impl Window {
     ) -> Result<()> {
         let control = self.control()?;
         let (member, me) = (target as usize, self.rank() as usize);
-        // Who wants the memory alone looks at a word of each member.
+        // Exclusive access costs a look at a word of each member.
         if count <= 8 + self.size() as usize / 2 {
-            // SAFETY: the caller's promise.
+            // SAFETY: the elements are native and buffers hold `count`, by this function's
+            // contract; exclusive holders wait for `acting` to end.
             control.acting(member, me, || unsafe {
                 reduction.atomically(place, count, input, output);
             });
@@ -228,7 +232,8 @@ impl Window {
             let skip = done * reduction.packed();
             let place = place.wrapping_add(skip);
             let (input, output) = (skipped(input, skip), skipped(output, skip).cast_mut());
-            // SAFETY: the caller's promise; all others are kept away meanwhile.
+            // SAFETY: the buffers hold `count` elements by this function's contract; `all_alone`
+            // keeps every other member out.
             control.all_alone(member, || unsafe {
                 reduction.plainly(place, now, input, output);
             });
@@ -240,12 +245,14 @@ impl Window {
         Ok(())
     }
 
-    /// Reduces elements that lie apart in mapped memory: collected, reduced as one run and put back, while all others are kept
-    /// away.
+    /// Reduces elements that lie apart in mapped memory.
+    ///
+    /// Collects them, reduces them as one block and puts them back, with the other members kept
+    /// out.
     ///
     /// # Safety
-    /// The caller's promise for [`Window::accumulate`]; the target's data is within its memory, which begins at `place` for
-    /// its displacement.
+    /// That of [`Window::accumulate`]; the target's data is within its memory, and `place` is the
+    /// address of its displacement.
     unsafe fn reduce_scattered(
         &self,
         reduction: &Reduction,
@@ -258,7 +265,7 @@ impl Window {
         let size = reduction.packed();
         let (len, piece) = (target.len(), CHUNK / size * size);
         let mut elements = vec![0u8; piece.min(len)];
-        // SAFETY: the caller's promise.
+        // SAFETY: the origin's buffer is readable, by `accumulate`'s contract.
         let input = origin.as_ref().map(|origin| unsafe { origin.packed() });
         let input = input
             .as_ref()
@@ -271,8 +278,9 @@ impl Window {
             let now = piece.min(len - done);
             let elements = &mut elements[..now];
             let (input, output) = (skipped(input, done), skipped(output, done).cast_mut());
-            // SAFETY: the caller's promise; all have as many elements, which lie in the target's memory, and nobody else
-            // changes these meanwhile. Nothing between them is written to.
+            // SAFETY: buffers and target data have the same length (`accumulate` has checked it)
+            // and the target's is within its memory; `all_alone` keeps other members out. Gaps
+            // between the elements are not written to.
             control.all_alone(member, || unsafe {
                 target.datatype.pack(place, target.count, done, elements);
                 reduction.plainly(elements.as_mut_ptr(), now / size, input, output);
@@ -286,7 +294,7 @@ impl Window {
             }
         }
         if let (Some(result), None) = (result, plain) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the result's buffer is writable, by `accumulate`'s contract.
             unsafe {
                 result
                     .datatype
@@ -296,10 +304,11 @@ impl Window {
         Ok(())
     }
 
-    /// Reduces runs of elements in memory of this node.
+    /// Reduces blocks of elements in memory of this node.
     ///
     /// # Safety
-    /// `input` and `output` are NULL or packed data of all elements, which are the target's.
+    /// `input` and `output` are NULL or packed data of all elements, and the blocks lie in the
+    /// target's memory.
     unsafe fn reduce(
         &self,
         process: &Process,
@@ -312,7 +321,7 @@ impl Window {
         let member = target as usize;
         match self.members.get(target).reach {
             Reach::Here(here) if self.way == Way::Mapped => {
-                // SAFETY: the caller's promise.
+                // SAFETY: this function has the same contract; `here` is the target's memory.
                 unsafe { self.reduce_mapped(reduction, target, here, runs, input, output) }
             }
             Reach::Here(here) => {
@@ -320,7 +329,8 @@ impl Window {
                 for &(at, count) in runs {
                     let place = here.wrapping_offset(at as isize);
                     let (input, output) = (skipped(input, done), skipped(output, done).cast_mut());
-                    // SAFETY: the caller's promise; under the target's lock, as by all others.
+                    // SAFETY: `input` and `output` hold the elements by this function's contract;
+                    // all accumulates in this mode hold the target's lock.
                     self.control()?.alone(member, || unsafe {
                         reduction.plainly(place, count, input, output);
                     });
@@ -336,7 +346,9 @@ impl Window {
                     let len = count * reduction.extent();
                     let mut elements = vec![0u8; len];
                     let local = elements.as_mut_ptr();
-                    // SAFETY: the caller's promise; under the target's lock, as by all others.
+                    // SAFETY: `input` and `output` hold the elements by this function's contract,
+                    // `elements` has `len` bytes; all accumulates in this mode hold the target's
+                    // lock.
                     self.control()?.alone(member, || unsafe {
                         self.copy_by_kernel(process, target, false, (local, len), address)?;
                         reduction.plainly(local, count, input, output);
@@ -349,14 +361,14 @@ impl Window {
                 }
                 Ok(())
             }
-            Reach::Messages => Err(Error::new(Class::Intern, "the memory is not of this node")),
+            Reach::Messages => Err(Error::new(Class::Intern, "internal error: the target's memory is not on this node")),
         }
     }
 
-    /// [`Window::reduce`] in mapped memory.
+    /// Reduces blocks of elements in mapped memory.
     ///
     /// # Safety
-    /// As for that.
+    /// That of [`Window::reduce`]; `here` is the target's memory.
     unsafe fn reduce_mapped(
         &self,
         reduction: &Reduction,
@@ -366,7 +378,7 @@ impl Window {
         input: *const u8,
         output: *mut u8,
     ) -> Result<()> {
-        /// So many runs are reduced before others are let in.
+        /// Blocks that are reduced before other members are let in.
         const RUNS: usize = 256;
         let control = self.control()?;
         let member = target as usize;
@@ -374,9 +386,11 @@ impl Window {
         for some in runs.chunks(RUNS) {
             let long = some.iter().any(|run| run.1 * reduction.extent() > CHUNK);
             if some.len() > 8 && !long {
-                // Many short ones: all by the kernel, native or not, with everybody kept away.
+                // Many short blocks: all by the kernel, native or not, with the other members kept
+                // out.
                 let mut skip = done;
-                // SAFETY: the caller's promise.
+                // SAFETY: `input` and `output` hold the elements by this function's contract;
+                // `all_alone` keeps other members out.
                 control.all_alone(member, || unsafe {
                     for &(at, count) in some {
                         let place = here.wrapping_offset(at as isize);
@@ -393,8 +407,9 @@ impl Window {
             for &(at, count) in some {
                 let place = here.wrapping_offset(at as isize);
                 let (input, output) = (skipped(input, done), skipped(output, done).cast_mut());
-                // SAFETY: the caller's promise. What the processor can't do at once is done under
-                // the target's lock, by all.
+                // SAFETY: `input` and `output` hold the elements by this function's contract.
+                // Elements that the processor can't change atomically are changed only under the
+                // target's lock.
                 unsafe {
                     if reduction.is_native(place) {
                         self.reduce_run(reduction, target, place, count, input, output)?;
@@ -410,15 +425,15 @@ impl Window {
         Ok(())
     }
 
-    /// Compares the target's element with `compare`, replaces it by `new` if they are equal, and
-    /// writes to `result` what was there (`MPI_Compare_and_swap`).
+    /// Replaces the target's element by `new` if it equals `compare`, and writes its old value to
+    /// `result` (`MPI_Compare_and_swap`).
     ///
     /// # Errors
-    /// As for [`Window::put`].
+    /// The errors of [`Window::put`].
     ///
     /// # Safety
-    /// The buffers hold one element of the target's datatype, which is an integer, a logical or a byte;
-    /// `result` is not used before the call is complete.
+    /// The buffers hold one element of the target's datatype, which is an integer, a logical or a
+    /// byte; `result` is not used before the call is complete.
     #[inline]
     pub unsafe fn compare_and_swap(
         &self,
@@ -440,19 +455,21 @@ impl Window {
         }
         let word = |from: *const u8| {
             let mut bytes = [0; LONGEST_COMPARED];
-            // SAFETY: the caller's promise, and not longer.
+            // SAFETY: the buffers hold an element by this function's contract, and `size` is at
+            // most `LONGEST_COMPARED`.
             unsafe { netmod_kit::copy(from, bytes.as_mut_ptr(), size) };
             u128::from_le_bytes(bytes)
         };
         let (new, compare) = (word(new), word(compare));
         let (rank, me) = (target.rank as usize, self.rank() as usize);
         let reach = match self.way {
-            // One domain of atomicity, also for those of one node.
+            // One domain of atomicity: by messages within a node too.
             Way::Messages => Reach::Messages,
             _ => self.members.get(target.rank).reach,
         };
-        // SAFETY: the caller's promise; the element is within the target's memory, and is changed
-        // by the processor's atomic operations only, or under the target's lock only.
+        // SAFETY: the buffers hold an element by this function's contract; the target's is within
+        // its memory (`begin`), and changed either by the processor's atomic operations only, or
+        // under the target's lock only.
         unsafe {
             let found = match reach {
                 Reach::Here(here) => {
@@ -543,11 +560,11 @@ impl Window {
     }
 }
 
-/// Whether a target's elements are many and lie in short runs.
+/// Whether the target has many elements in short blocks.
 fn is_scattered(target: &Target<'_>, reduction: &Reduction) -> bool {
-    /// Fewer elements are changed one by one, so that others need not be kept away.
+    /// Elements up to which each is changed atomically, with no member kept out.
     const FEW: usize = 8;
-    /// Longer runs are reduced where they are.
+    /// Bytes. Longer blocks are reduced in place.
     const SHORT: usize = 512;
     let size = reduction.packed();
     let null = std::ptr::null_mut();
@@ -561,7 +578,7 @@ fn is_scattered(target: &Target<'_>, reduction: &Reduction) -> bool {
             .is_some_and(|(_, len)| len <= SHORT)
 }
 
-/// `done` bytes behind `start`, unless that is NULL.
+/// Returns the address `done` bytes behind `start`, or NULL if that is NULL.
 fn skipped(start: *const u8, done: usize) -> *const u8 {
     match start.is_null() {
         true => start,

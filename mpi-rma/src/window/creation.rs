@@ -1,4 +1,4 @@
-//! How windows are made: what members tell each other, and whose memory is reached how.
+//! Creation of windows: what members exchange, and how each reaches the others' memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -25,7 +25,7 @@ use mpi_core::process::Process;
 use mpi_types::error::{Class, Error, Result};
 use netmod::SharedMemory;
 
-/// Where the parts of a window's piece begin: the control blocks first.
+/// Offsets of the members' parts in a window's segment, behind the control blocks.
 struct Parts {
     at: Vec<usize>,
     total: usize,
@@ -64,45 +64,46 @@ impl Parts {
     }
 }
 
-/// A window in the making.
+/// Arguments and agreed properties of a window under creation.
 struct Plan<'a> {
     process: &'a Process,
     comm: &'a Comm,
     flavor: Flavor,
     size: usize,
     unit: i64,
-    /// Whether all members have as much memory and the same unit.
+    /// Whether all members have the same size and unit.
     alike: bool,
-    /// The most memory that a member has, in bytes.
+    /// The largest size of a member, in bytes.
     most: u64,
-    /// Where a created window's memory is, if all members' lie in memory that others can map.
+    /// Segment that contains a created window's memory, if every member's lies in one.
     piece: Option<PieceLocation>,
-    /// Memory is to be taken at once.
+    /// Whether memory is committed at creation rather than at first touch.
     at_once: bool,
     probe: &'a AtomicU64,
 }
 
-/// What came of it.
+/// The parts of a window that depend on where its members are.
 struct Made {
     way: Way,
     members: Members,
     memory: Memory,
     control: Option<Control>,
     base: *mut u8,
-    /// The members' process numbers, where all are of one node.
+    /// Operating system pids by rank; empty if the members are on several nodes.
     pids: Vec<u32>,
 }
 
 impl Window {
-    /// Makes a window of the members of an intracommunicator; all call it. `size` is in bytes. If all
-    /// have the same `wishes` for VCIs and these can be had, the window has them.
+    /// Creates a window over the members of an intracommunicator; collective. `size` is in bytes.
     ///
-    /// Members agree by a reduction, whose result has the same size for any number of them. They
-    /// tell each other more only if they are all of one node, or have different sizes or units.
+    /// The window uses the VCIs of `hints` if all members ask for the same ones and these are free.
+    ///
+    /// Members agree by one reduction, whose length doesn't grow with their number. They exchange
+    /// more only if all are on one node, or if their sizes or units differ.
     ///
     /// # Errors
-    /// `MPI_ERR_RMA_SHARED` where memory can't be shared by all members though it must,
-    /// `MPI_ERR_NO_MEM` where there is not enough.
+    /// `MPI_ERR_RMA_SHARED` if members of a shared window can't share memory, `MPI_ERR_NO_MEM` if
+    /// memory is short.
     ///
     /// # Safety
     /// The memory of a window that is [`Flavor::Created`] is valid until the window is dropped.
@@ -122,7 +123,7 @@ impl Window {
             .into_iter()
             .all(|peer| peer == process.me() || process.is_local(peer));
         let shared = matches!(flavor, Flavor::Shared { .. });
-        // The least of a number is what the greatest of its complement is the complement of.
+        // The minimum of `x` is the complement of the maximum of `!x`.
         let (bytes, step) = (size as u64, unit as u64);
         let near = u64::from(local || shared);
         let piece = match flavor {
@@ -172,12 +173,12 @@ impl Window {
         });
         if let Some(service) = &service {
             service.exchange_keys(process)?;
-            // Members that promise different things promise nothing.
+            // Different promises count as none.
             if let (Some(promise), true) = (hints.accumulates, told[6] == !told[7]) {
                 service.agree_on_atomics(process, promise)?;
             }
             serve::serve(process, service);
-            // Last, since members begin to reach each other with it.
+            // Last: members begin to access each other as part of this.
             if told[8] == 0 {
                 service.agree_on_passive(process)?;
             }
@@ -212,7 +213,8 @@ impl Window {
         let window = Window {
             flavor,
             base: match flavor {
-                // In contiguous memory nothing, too, begins where the part before it ends.
+                // In contiguous memory even an empty part has an address: the end of the part
+                // before.
                 Flavor::Shared { contiguous } if size == 0 && (!contiguous || told[0] == 0) => {
                     std::ptr::null_mut()
                 }
@@ -251,8 +253,8 @@ impl Window {
                 },
             );
         }
-        // Nobody may be asked for something before it serves, nor free its probe too early. Where nobody is
-        // asked by messages, members have told each other last of all what they are able to.
+        // No member may be asked before it serves, or free its probe while others read it. In the
+        // other modes the last exchange, about what members are able to, has synchronized them.
         if window.way == Way::Messages {
             mpi_coll::barrier(process, &window.comm)?;
         }
@@ -272,10 +274,12 @@ impl Plan<'_> {
         matches!(self.flavor, Flavor::Allocated | Flavor::Shared { .. })
     }
 
-    /// Bytes for control blocks and the memory of so many members, each of which has as much as the one that has most; nothing
-    /// if that may be more than it is worth to take before it is known how much each has.
+    /// Returns the bytes of a segment whose length needs no exchange of sizes.
+    ///
+    /// That is: control blocks alone, or control blocks and `members` times the largest size.
+    /// `None` if the sizes may waste too much.
     fn room_at_once(&self, members: usize) -> Option<usize> {
-        /// So many bytes at most: of more, members take their parts themselves, near their cores.
+        /// Bytes. In a larger segment each member commits its own part, near its core.
         const SMALL: usize = 32 << 10;
         if !self.has_own_memory() {
             return Some(Control::len_with_rings(members).next_multiple_of(PAGE));
@@ -291,12 +295,12 @@ impl Plan<'_> {
         (&raw const *self.probe).expose_provenance() as u64
     }
 
-    /// A window whose members are all of one node, or are to share memory.
+    /// Creates a window whose members are all on one node, or that must be shared.
     fn on_node(&self, local: bool) -> Result<Made> {
         let Plan { process, comm, .. } = *self;
         let (me, count) = (comm.rank() as usize, comm.size() as usize);
-        // Where a piece is for control blocks alone, or small however much each has, it can be made before the members' sizes
-        // are known, and all are told of it together with these.
+        // A segment whose length is known before the sizes are exchanged is created first; its key
+        // travels with the sizes.
         let early = self.room_at_once(count).filter(|_| count > 1);
         let arenas = mpi_coll::arenas(process);
         let made = match early {
@@ -353,7 +357,8 @@ impl Plan<'_> {
             let able = [u64::from(piece.is_some()), u64::from(single_copy)];
             let able = mpi_coll::gather_all_u64(process, comm, able)?;
             let all = |what: usize| able.iter().all(|member| member[what] != 0);
-            // Nobody need find the piece any more: nothing of it is left when the processes end.
+            // All have opened the segment: its name can go, so that nothing remains when the
+            // processes end.
             if let Some(piece) = &piece {
                 piece.settle();
             }
@@ -386,8 +391,9 @@ impl Plan<'_> {
         let peers: Arc<[_]> = (0..comm.size())
             .map(|rank| comm.local().peer(rank))
             .collect();
-        // SAFETY: the beginning of the piece, or of the heap's, is for control blocks, with rings where the rest is not for
-        // memory; both begin zeroed on a page, and are dropped after the window's other parts.
+        // SAFETY: `start` is a page-aligned zeroed segment or heap that begins with `Control`'s
+        // blocks, and with rings only if it holds no window memory (`Parts::lay`); `Window` drops
+        // `memory` last.
         let control = start.map(|start| unsafe {
             let control = Control::at(start, me, peers, process.is_threaded());
             match self.has_own_memory() {
@@ -430,8 +436,9 @@ impl Plan<'_> {
         })
     }
 
-    /// Maps the memory of all members of a created window, if it lies in what they can map. Gives
-    /// where it is here, or nothing to anybody.
+    /// Maps the memory of all members of a created window, if each lies in a shared segment.
+    ///
+    /// Returns the addresses by rank, or `None` on all members if one of them could not map all.
     fn map_shared_pieces(&self, memory: &mut Memory) -> Result<Option<Vec<*mut u8>>> {
         let Plan { process, comm, .. } = *self;
         let (Some(own), Some(shared)) = (self.piece, process.shared_memory()) else {
@@ -454,7 +461,7 @@ impl Plan<'_> {
         Ok((lacking[0] == 0).then_some(mapped))
     }
 
-    /// A window whose members are reached by messages, but for those of this process's node.
+    /// Creates a window over several nodes: messages, but direct access within the node.
     fn over_nodes(&self) -> Result<Made> {
         let Plan { process, comm, .. } = *self;
         let told = match self.alike {
@@ -468,7 +475,7 @@ impl Plan<'_> {
         let near = match self.node()? {
             Some(node) => match self.reach_node(&node, &mut memory) {
                 Err(error) if error.class() == Class::NoMem => {
-                    // Those on other nodes are told.
+                    // Tells the members on other nodes, which wait in `agree`.
                     self.agree(false).err();
                     return Err(error);
                 }
@@ -482,7 +489,7 @@ impl Plan<'_> {
             (true, Some((_, Reach::Here(here)))) => *here,
             (true, _) => std::ptr::null_mut(),
         };
-        // All take part in this, those who have memory already too.
+        // Members that have memory already take part too: `agree` is collective.
         let base = match self.has_own_memory() {
             true if base.is_null() => self.own_heap(&mut memory)?,
             true => self.agree(true).map(|()| base)?,
@@ -519,7 +526,7 @@ impl Plan<'_> {
         })
     }
 
-    /// How this process reaches its own memory in a window that goes by messages.
+    /// Returns the reach of this process's own memory in a window in message mode.
     fn oneself(&self, base: *mut u8) -> Box<[(u32, Reach)]> {
         match self.flavor {
             Flavor::Dynamic => Box::default(),
@@ -535,13 +542,14 @@ impl Plan<'_> {
         }
     }
 
-    /// A communicator of the members on this process's node, if there are others and it is known.
+    /// Makes a communicator of the members on this node, if there are others and the node is known.
     fn node(&self) -> Result<Option<Comm>> {
         let Plan { process, comm, .. } = *self;
-        /// Where the launcher doesn't tell nodes apart, so many members are asked one by one.
+        /// Members. Up to this number each is asked whether it is local, if the launcher names no
+        /// nodes.
         const FEW: u32 = 1024;
         let node = process.node_of(process.me());
-        // (Of endpoints no smaller communicators can be made.)
+        // (A communicator with endpoints can't be split.)
         let unknown = node.is_none() && comm.size() > FEW;
         if self.flavor == Flavor::Dynamic || unknown || comm.check_groups().is_err() {
             return Ok(None);
@@ -560,7 +568,7 @@ impl Plan<'_> {
         mpi_comm::creation::create_comm_group(process, comm, &comm.local().of_ranks(&ranks), 0)
     }
 
-    /// How the members on this process's node are reached: all directly, or none.
+    /// Returns how to reach the members on this node: all of them directly, or none.
     fn reach_node(&self, node: &Comm, memory: &mut Memory) -> Result<Box<[(u32, Reach)]>> {
         let Plan { process, comm, .. } = *self;
         let told = mpi_coll::gather_all_u64(
@@ -611,11 +619,11 @@ impl Plan<'_> {
         Ok(near.into())
     }
 
-    /// Whether pages of this member's part of a piece may be had when they are touched. All members of
-    /// the node call it; the first, who knows as much as the others, looks how much there is.
+    /// Returns whether this member's part can be committed at first touch. Collective over the
+    /// node; the first member checks the free memory for all.
     ///
     /// # Errors
-    /// `MPI_ERR_NO_MEM`, on all of them, if there is not enough for all parts.
+    /// `MPI_ERR_NO_MEM` on all of them if there is not enough for all parts.
     fn may_wait(&self, comm: &Comm, parts: &Parts) -> Result<bool> {
         if !self.has_own_memory() {
             return Ok(false);
@@ -636,13 +644,13 @@ impl Plan<'_> {
             let why = why.unwrap_or_else(|| "there is not enough for all members".to_string());
             return Err(Error::new(
                 Class::NoMem,
-                format!("no memory for a window: {why}"),
+                format!("memory for the window is short: {why}"),
             ));
         }
         Ok(told[0] != 0 && !self.at_once)
     }
 
-    /// Memory for this member's part.
+    /// Allocates this member's part in private memory. Collective.
     fn own_heap(&self, memory: &mut Memory) -> Result<*mut u8> {
         let heap = Heap::new(self.size);
         if let (Ok(heap), true) = (&heap, self.at_once) {
@@ -656,7 +664,7 @@ impl Plan<'_> {
         Ok(base)
     }
 
-    /// Whether all members have memory.
+    /// Fails on all members if one of them lacks memory. Collective.
     fn agree(&self, fine: bool) -> Result<()> {
         let mut lacking = [u64::from(!fine)];
         mpi_coll::greatest_u64(self.process, self.comm, &mut lacking)?;
@@ -665,10 +673,10 @@ impl Plan<'_> {
         }
         Err(Error::new(
             Class::NoMem,
-            "another member has not enough memory for its part of the window",
+            "another member lacks memory for its part of the window; ask for a smaller one",
         ))
     }
 }
 
-/// What tells the members of a node that there is not enough memory.
+/// Broadcast by the first member of a node when memory is short.
 const LACKS: u64 = 2;

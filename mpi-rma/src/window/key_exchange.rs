@@ -1,4 +1,4 @@
-//! How members tell each other the keys of their memory.
+//! Exchange of remote keys between the members of a window.
 
 use std::sync::Arc;
 
@@ -11,14 +11,13 @@ use mpi_core::process::Process;
 use mpi_core::process::loan::Loan;
 use mpi_types::error::Result;
 
-/// Up to so many members tell each other their keys when a window is made.
+/// Members up to which all exchange their keys at creation.
 const FEW: u32 = 64;
 
 impl Service {
-    /// Tells the other members of a small window the key of this one's memory, and learns theirs.
-    /// All members call it.
+    /// Exchanges keys with the other members of a small window. Collective.
     pub fn exchange_keys(&self, process: &Process) -> Result<()> {
-        // Invariant: what is asked here is the same for all. Whether there is a transport is not.
+        // Invariant: all members decide this alike. Whether a member has a transport may differ.
         if self.memory().is_none() || self.comm.size() > FEW {
             return Ok(());
         }
@@ -37,7 +36,7 @@ impl Service {
         Ok(())
     }
 
-    /// The keys on the transport of that name that members have told when the window was made.
+    /// The keys that members sent at creation for the transport `name`.
     pub fn told_keys(&self, name: u64) -> impl Iterator<Item = (u32, RemoteKey)> {
         let known = self.keys.known.read();
         let told: Vec<(u32, RemoteKey)> = known
@@ -50,7 +49,7 @@ impl Service {
         told.into_iter()
     }
 
-    /// The key of this process's memory on the transport of that name, which exposes it from now on.
+    /// Exposes this process's memory on the transport `name`, if it is not yet. Returns its key.
     pub fn expose(&self, process: &Process, name: u64) -> Told {
         let none = Told::default();
         let Some((base, len)) = self.memory().filter(|memory| memory.1 > 0) else {
@@ -68,8 +67,9 @@ impl Service {
         let Some((_, transport)) = transports(process).find(|(_, transport)| is(transport)) else {
             return none;
         };
-        // SAFETY: the window's memory is valid until it is freed or dropped, which end the exposure
-        // first. Memory that can't be exposed (there may be a limit) is reached by messages.
+        // SAFETY: the window's memory is valid until it is freed or dropped, both of which end the
+        // exposure first. Memory that can't be exposed (there may be a limit) is accessed by
+        // messages.
         let key = unsafe { transport.expose(base, len) }.ok();
         let told = key.as_ref().map_or(none, tell);
         exposed.push(Exposed {
@@ -79,8 +79,8 @@ impl Service {
         told
     }
 
-    /// By which key the network reaches a member's memory from a VCI of this process, if it does and
-    /// that is known yet.
+    /// Returns how the network reaches a member's memory from a VCI of this process, if it does and
+    /// the key is known yet.
     pub fn key(&self, process: &Process, rank: u32, lane: usize) -> Result<Option<Far>> {
         if !self.keys.on || self.memory().is_none() {
             return Ok(None);
@@ -94,7 +94,7 @@ impl Service {
     #[cold]
     fn find_key(&self, process: &Process, rank: u32, lane: usize) -> Result<Option<Far>> {
         if self.passive().is_some() {
-            // Not if it was refused before.
+            // A key that was refused stays refused.
             if self.keys.known.read().contains_key(&rank) && !self.keys.is_told(rank) {
                 return Ok(None);
             }
@@ -114,7 +114,7 @@ impl Service {
                 Some(Known::Not) => return Ok(None),
                 Some(Known::Told(told)) => Some(*told),
                 Some(Known::Asked(asked)) if !asked.is_done(process) => return Ok(None),
-                // What was told is looked at below.
+                // The answer is examined below.
                 Some(asked) => match std::mem::replace(asked, Known::Not) {
                     Known::Asked(answer) => {
                         let (told, error) = answer.take(process)?;
@@ -152,7 +152,7 @@ impl Service {
     fn ask_key(&self, process: &Process, rank: u32, name: u64) -> Result<()> {
         let mut known = self.keys.known.write();
         if known.contains_key(&rank) {
-            // Another thread was faster.
+            // Another thread has asked meanwhile.
             return Ok(());
         }
         let tag = self.lanes.get(0).tag();

@@ -1,21 +1,22 @@
-//! The memory attached to a dynamic window, as others see it without asking: a table of stretches with their
-//! keys in exposed memory, and a version by which they tell whether what they have of it still holds.
+//! The memory attached to a dynamic window, as other members read it without asking the target.
 //!
-//! The version is odd while the table is changed. Who reads version, table and version again, and finds
-//! the same even number, has the table as it was at one moment.
+//! A member exposes a table of ranges with their keys, and a version by which others know whether
+//! their copy of the table is still valid. The version is odd while the table changes (a seqlock):
+//! a reader has a consistent copy if it finds the same even version before and after it reads the
+//! table.
 
 use netmod::RemoteKey;
 
-/// Words of a stretch in the table.
+/// Words of a range in the table.
 pub(crate) const WORDS: usize = 5;
 
-/// What stands before the table: version, how many stretches, and the key of the table's memory.
+/// The words before the table: version, number of ranges, and the key of the table's memory.
 pub(crate) type Head = [u64; 5];
 
-/// A stretch of attached memory.
+/// A range of attached memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Stretch {
-    /// Its address and length.
+    /// Address; `len` is in bytes.
     pub start: u64,
     pub len: u64,
     pub key: RemoteKey,
@@ -37,26 +38,26 @@ impl Stretch {
     }
 }
 
-/// Some runs of bytes within one stretch.
+/// Blocks of bytes within one range.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Within {
     pub key: RemoteKey,
-    /// The address of the stretch.
+    /// Address of the range.
     pub start: u64,
-    /// Offsets in it, and lengths.
+    /// Offsets in the range, and lengths.
     pub runs: Vec<(u64, usize)>,
 }
 
-/// What is attached at a member, at some version.
+/// A member's attached memory at one version.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Regions {
     pub version: u64,
-    /// By address; they don't overlap.
+    /// By address, disjoint.
     stretches: Box<[Stretch]>,
 }
 
 impl Regions {
-    /// From the head and the words of the table.
+    /// Decodes a head and the words of its table.
     pub fn new(head: &Head, words: &[u64]) -> Regions {
         let mut stretches: Vec<Stretch> =
             words.chunks_exact(WORDS).filter_map(Stretch::of).collect();
@@ -67,8 +68,10 @@ impl Regions {
         }
     }
 
-    /// Where runs of addresses lie, in order; `None` if they are not all attached. A run may go over
-    /// several stretches that follow each other without a gap.
+    /// Splits blocks of addresses by the ranges that they lie in. `None` if they are not all
+    /// attached.
+    ///
+    /// A block may extend over several ranges without a gap between them.
     pub fn find(&self, runs: &[(u64, usize)]) -> Option<Vec<Within>> {
         let mut found: Vec<Within> = Vec::new();
         for &(at, len) in runs {
@@ -97,7 +100,7 @@ impl Regions {
         Some(found)
     }
 
-    /// Bytes of memory.
+    /// Bytes of memory that this takes.
     pub fn bytes(&self) -> usize {
         size_of::<Regions>() + size_of_val(&*self.stretches)
     }
@@ -121,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_found_over_stretches_that_follow_each_other_and_nowhere_else() {
+    fn blocks_are_found_only_in_attached_ranges_without_gaps() {
         let all = [
             stretch(200, 50, 2),
             stretch(100, 100, 1),
