@@ -39,7 +39,7 @@ pub(crate) struct Epochs {
     pub fence_used: AtomicBool,
     pub state: Mutex<State>,
     /// Held while a deferred lock is acquired.
-    pub(crate) late: Mutex<()>,
+    pub(crate) deferred: Mutex<()>,
 }
 
 #[derive(Default)]
@@ -72,7 +72,7 @@ impl Epochs {
             locks: AtomicU32::new(0),
             fence_used: AtomicBool::new(false),
             state: Mutex::default(),
-            late: Mutex::default(),
+            deferred: Mutex::default(),
         }
     }
 

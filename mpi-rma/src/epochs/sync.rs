@@ -13,7 +13,7 @@ use crate::messages::message::{Kind, Layout};
 use crate::messages::service::Service;
 use crate::network::Passive;
 use crate::network::lock_protocol::Wish;
-use crate::window::{Way, Window};
+use crate::window::{AccessMode, Window};
 use mpi_core::process::Process;
 use mpi_core::process::loan::Loan;
 use mpi_core::process::notes::Awaited;
@@ -25,8 +25,8 @@ impl Window {
     pub(crate) fn enter(&self, process: &Process, target: u32) -> Result<()> {
         self.epochs.check(target as usize)?;
         self.check_living(process, Some(target))?;
-        if self.way == Way::Messages && self.epochs.all() & LOCK_ALL != 0 {
-            self.lock_late(process, target, true)?;
+        if self.mode == AccessMode::Messages && self.epochs.all() & LOCK_ALL != 0 {
+            self.lock_deferred(process, target, true)?;
         }
         Ok(())
     }
@@ -38,14 +38,14 @@ impl Window {
     #[inline(always)]
     fn check_living(&self, process: &Process, target: Option<u32>) -> Result<()> {
         match process.may_have_losses() {
-            true => self.find_lost(process, target),
+            true => self.find_failures(process, target),
             false => Ok(()),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn find_lost(&self, process: &Process, target: Option<u32>) -> Result<()> {
+    fn find_failures(&self, process: &Process, target: Option<u32>) -> Result<()> {
         process.settle_doubts()?;
         let members = self.comm.local();
         let lost = match target {
@@ -145,7 +145,7 @@ impl Window {
         if unchecked {
             return Ok(());
         }
-        let taken = self.take_lock(process, target, exclusive, held);
+        let taken = self.acquire_lock(process, target, exclusive, held);
         if taken.is_err() {
             let _state = self.epochs.state.lock();
             self.epochs.count_locks(-1);
@@ -155,7 +155,13 @@ impl Window {
     }
 
     /// Acquires a target's lock. `held`: this process holds other locks of the window.
-    fn take_lock(&self, process: &Process, target: u32, exclusive: bool, held: bool) -> Result<()> {
+    fn acquire_lock(
+        &self,
+        process: &Process,
+        target: u32,
+        exclusive: bool,
+        held: bool,
+    ) -> Result<()> {
         if let Some(passive) = self.passive() {
             let wish = wish(exclusive);
             self.take_remote_lock(process, passive, (target, wish), held)
@@ -184,14 +190,14 @@ impl Window {
             Error::new(
                 Class::ProcFailed,
                 format!(
-                    "rank {dead} is lost, which had the lock of rank {target} when this process waited \
-                     for it; the lock is free again"
+                    "rank {dead} failed while holding the lock of rank {target}; the lock has been \
+                     released"
                 ),
             )
         })
     }
 
-    fn give_lock(&self, process: &Process, target: u32, exclusive: bool) -> Result<()> {
+    fn release_lock(&self, process: &Process, target: u32, exclusive: bool) -> Result<()> {
         if let Some(passive) = self.passive() {
             // Even if the target has failed: the lock may be stored elsewhere, and others need it.
             let flushed = self.flush_one(process, target);
@@ -234,7 +240,7 @@ impl Window {
         if held & UNCHECKED != 0 {
             self.flush_one(process, target)?;
         } else {
-            self.give_lock(process, target, held & EXCLUSIVE != 0)?;
+            self.release_lock(process, target, held & EXCLUSIVE != 0)?;
         }
         self.check_living(process, Some(target))
     }
@@ -263,9 +269,9 @@ impl Window {
         if unchecked {
             return Ok(());
         }
-        let locked = match (self.way, self.passive()) {
+        let locked = match (self.mode, self.passive()) {
             (_, Some(passive)) => self.take_remote_lock(process, passive, (0, Wish::All), false),
-            (Way::Messages, _) => self.lock_late(process, self.rank(), false),
+            (AccessMode::Messages, _) => self.lock_deferred(process, self.rank(), false),
             _ => self.control()?.lock_all(process, self.comm.vci()),
         };
         match &locked {
@@ -279,16 +285,16 @@ impl Window {
 
     /// Acquires a lock for `MPI_Win_lock_all`: the first, or a deferred one (`held`: others are
     /// held).
-    fn lock_late(&self, process: &Process, target: u32, held: bool) -> Result<()> {
+    fn lock_deferred(&self, process: &Process, target: u32, held: bool) -> Result<()> {
         if self.epochs.all() & LOCK_ALL_UNCHECKED != 0 || self.passive().is_some() {
             return Ok(());
         }
         let targets = &self.epochs.targets;
         if targets.get(target) & OF_ALL == 0 {
             // Other threads wait here until it is granted.
-            let _one_at_a_time = self.epochs.late.lock();
+            let _one_at_a_time = self.epochs.deferred.lock();
             if targets.get(target) & OF_ALL == 0 {
-                self.take_lock(process, target, false, held)?;
+                self.acquire_lock(process, target, false, held)?;
                 targets.change(target, 0, OF_ALL | SHARED);
             }
         }
@@ -304,13 +310,13 @@ impl Window {
         // accessed fail.
         let living = match self.epochs.all() & LOCK_ALL {
             0 => Ok(()),
-            _ if self.way == Way::Messages => Ok(()),
+            _ if self.mode == AccessMode::Messages => Ok(()),
             _ => self.check_living(process, None),
         };
-        self.give_all_locks(process).and(living)
+        self.release_all_locks(process).and(living)
     }
 
-    fn give_all_locks(&self, process: &Process) -> Result<()> {
+    fn release_all_locks(&self, process: &Process) -> Result<()> {
         let unchecked = {
             let _state = self.epochs.state.lock();
             let all = self.epochs.all();
@@ -331,7 +337,7 @@ impl Window {
             let given = self.give_remote_lock(process, passive, (0, Wish::All));
             return flushed.and(given);
         }
-        if self.way != Way::Messages {
+        if self.mode != AccessMode::Messages {
             let settled = self.settle(process, None, Comes::Perhaps);
             full_fence();
             self.control()?.unlock_all();
@@ -341,7 +347,7 @@ impl Window {
         let mut result = self.complete_native(process, None, true).map(drop);
         for target in self.epochs.targets.with(OF_ALL) {
             self.epochs.targets.change(target, OF_ALL | SHARED, 0);
-            result = result.and(self.give_lock(process, target, false));
+            result = result.and(self.release_lock(process, target, false));
         }
         result
     }
@@ -356,7 +362,7 @@ impl Window {
 
     #[inline]
     pub(crate) fn flush_one(&self, process: &Process, target: u32) -> Result<()> {
-        if self.way != Way::Messages {
+        if self.mode != AccessMode::Messages {
             let settled = self.settle(process, Some(target), Comes::Perhaps);
             full_fence();
             return settled;
@@ -372,7 +378,7 @@ impl Window {
         self.flush_lanes(process, Some(target))?;
         let lane = self.service()?.lanes.get(0);
         if !lane.begin_flush(target, || self.epochs.take_dirty(target)) {
-            return self.let_others_unless(process, waited);
+            return self.make_progress_unless(process, waited);
         }
         let answered = self.request(process, target, Kind::Flush, 0);
         lane.end_flush(target);
@@ -388,7 +394,7 @@ impl Window {
 
     /// Completes all pending operations; asks all targets before it waits for the first.
     pub(crate) fn flush_dirty(&self, process: &Process) -> Result<()> {
-        if self.way != Way::Messages {
+        if self.mode != AccessMode::Messages {
             let settled = self.settle(process, None, Comes::Perhaps);
             full_fence();
             return settled;
@@ -405,7 +411,7 @@ impl Window {
         targets.extend(lane.asked());
         targets.retain(|target| lane.begin_flush(*target, || self.epochs.take_dirty(*target)));
         if targets.is_empty() {
-            return self.let_others_unless(process, waited);
+            return self.make_progress_unless(process, waited);
         }
         self.confirm(process, &[(0, targets)])
     }
@@ -432,21 +438,21 @@ impl Window {
         answered.and(result)
     }
 
-    /// Calls [`Window::let_others`], unless this call has made progress while it waited.
+    /// Calls [`Window::make_progress`], unless this call has made progress while it waited.
     #[inline]
-    fn let_others_unless(&self, process: &Process, waited: bool) -> Result<()> {
+    fn make_progress_unless(&self, process: &Process, waited: bool) -> Result<()> {
         match waited {
             true => Ok(()),
-            false => self.let_others(process),
+            false => self.make_progress(process),
         }
     }
 
     /// Makes progress in a call that waits for nothing: a process that polls mapped memory for
     /// another's accesses must let these in.
     #[inline]
-    pub(crate) fn let_others(&self, process: &Process) -> Result<()> {
-        match self.way {
-            Way::Messages => process.poll(self.comm.vci()).map(drop),
+    pub(crate) fn make_progress(&self, process: &Process) -> Result<()> {
+        match self.mode {
+            AccessMode::Messages => process.poll(self.comm.vci()).map(drop),
             _ => Ok(()),
         }
     }
@@ -457,7 +463,7 @@ impl Window {
         self.epochs.check_passive(target as usize)?;
         self.settle(process, Some(target), Comes::Perhaps)?;
         let waited = self.complete_here(process, Some(target), false)?;
-        self.let_others_unless(process, waited)?;
+        self.make_progress_unless(process, waited)?;
         self.check_living(process, Some(target))
     }
 
@@ -466,7 +472,7 @@ impl Window {
         self.epochs.check_any_passive()?;
         self.settle(process, None, Comes::Perhaps)?;
         let waited = self.complete_here(process, None, false)?;
-        self.let_others_unless(process, waited)?;
+        self.make_progress_unless(process, waited)?;
         self.check_living(process, None)
     }
 

@@ -7,16 +7,16 @@ use crate::primitives::{AtomicU32, Ordering, one_order};
 #[repr(C)]
 pub(crate) struct Busy {
     /// The holder, counted from 1; 0 if there is none.
-    held: AtomicU32,
+    holder: AtomicU32,
     /// Members that wait for it.
     waiting: AtomicU32,
 }
 
 impl Busy {
     /// Acquires the memory for `mine`. `died(holder, tries)` returns whether the holder is dead.
-    pub fn hold(&self, mine: u32, died: impl Fn(u32, u32) -> bool) -> Held<'_> {
+    pub fn acquire(&self, mine: u32, died: impl Fn(u32, u32) -> bool) -> BusyGuard<'_> {
         let take = |from: u32| {
-            self.held
+            self.holder
                 .compare_exchange(from, mine, Ordering::SeqCst, Ordering::Relaxed)
                 .is_ok()
         };
@@ -24,7 +24,7 @@ impl Busy {
             self.waiting.fetch_add(1, Ordering::Relaxed);
             let mut tries = 0;
             loop {
-                let by = self.held.load(Ordering::Relaxed);
+                let by = self.holder.load(Ordering::Relaxed);
                 // The holder is in the middle of a copy, and needs no progress here.
                 if (by == 0 || died(by, tries)) && take(by) {
                     break;
@@ -33,7 +33,7 @@ impl Busy {
             }
             self.waiting.fetch_sub(1, Ordering::Relaxed);
         }
-        Held(self)
+        BusyGuard(self)
     }
 
     /// Lets a waiting member in between two chunks of a long accumulate.
@@ -45,16 +45,16 @@ impl Busy {
         }
     }
 
-    /// The word that [`Acting`] reads.
+    /// The word that [`AtomicAccess`] reads.
     pub fn word(&self) -> &AtomicU32 {
-        &self.held
+        &self.holder
     }
 }
 
 /// Exclusive use of a member's memory, until it is dropped.
-pub(crate) struct Held<'a>(&'a Busy);
+pub(crate) struct BusyGuard<'a>(&'a Busy);
 
-impl Held<'_> {
+impl BusyGuard<'_> {
     /// Waits until a member isn't acting, or `died(tries)` returns that it is dead.
     pub fn await_idle(&self, acting: &AtomicU32, died: impl Fn(u32) -> bool) {
         one_order();
@@ -66,23 +66,23 @@ impl Held<'_> {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for BusyGuard<'_> {
     fn drop(&mut self) {
-        self.0.held.store(0, Ordering::Release);
+        self.0.holder.store(0, Ordering::Release);
     }
 }
 
 /// A member's own word, and the `busy` word of the memory that it is about to change atomically.
 #[derive(Clone, Copy)]
-pub(crate) struct Acting<'a> {
+pub(crate) struct AtomicAccess<'a> {
     pub mine: &'a AtomicU32,
     pub busy: &'a AtomicU32,
     /// Whether several threads of this process may act at the same time.
     pub threaded: bool,
 }
 
-impl Acting<'_> {
-    /// Returns whether atomic operations may go on. If so, the caller must call [`Acting::end`].
+impl AtomicAccess<'_> {
+    /// Returns whether atomic operations may go on. If so, the caller must call [`AtomicAccess::end`].
     #[inline(always)]
     pub fn begin(self) -> bool {
         // Added, not set: other threads of this process may be acting.
@@ -145,7 +145,7 @@ mod loom_tests {
         fn new() -> Arc<Memory> {
             Arc::new(Memory {
                 busy: Busy {
-                    held: AtomicU32::new(0),
+                    holder: AtomicU32::new(0),
                     waiting: AtomicU32::new(0),
                 },
                 acting: AtomicU32::new(0),
@@ -165,7 +165,7 @@ mod loom_tests {
 
         /// Adds as an atomic operation.
         fn act(&self, threaded: bool) {
-            let words = Acting {
+            let words = AtomicAccess {
                 mine: &self.acting,
                 busy: self.busy.word(),
                 threaded,
@@ -174,14 +174,14 @@ mod loom_tests {
                 self.add();
                 words.end();
             } else {
-                let _held = self.busy.hold(1, |_, _| false);
+                let _held = self.busy.acquire(1, |_, _| false);
                 self.add();
             }
         }
 
         /// Adds as a kernel.
         fn copy(&self, as_whom: u32) {
-            let held = self.busy.hold(as_whom, |_, _| false);
+            let held = self.busy.acquire(as_whom, |_, _| false);
             held.await_idle(&self.acting, |_| false);
             self.add();
         }
@@ -219,9 +219,9 @@ mod loom_tests {
     fn memory_of_a_dead_holder_goes_to_one_member() {
         loom::model(|| {
             let memory = Memory::new();
-            std::mem::forget(memory.busy.hold(9, |_, _| false));
+            std::mem::forget(memory.busy.acquire(9, |_, _| false));
             let take = |memory: &Memory, mine: u32| {
-                let _held = memory.busy.hold(mine, |by, _| by == 9);
+                let _held = memory.busy.acquire(mine, |by, _| by == 9);
                 memory.add();
             };
             let theirs = memory.clone();

@@ -35,7 +35,7 @@ use netmod::Peer;
 use crate::copied::request_slot::RequestSlot;
 use crate::copied::rings::Ring;
 use crate::copied::rings::mapped::{self, Mapped};
-use crate::locks::access_guard::{Acting, Busy, Held};
+use crate::locks::access_guard::{AtomicAccess, Busy, BusyGuard};
 use crate::locks::word::LockWord;
 use crate::primitives::{AtomicU32, Ordering};
 use mpi_core::process::Process;
@@ -200,7 +200,7 @@ impl Control {
         let known = process.loss_among(|lost| lost == peer);
         known.unwrap_or_else(|| {
             let why = "its process has ended without MPI_Finalize, inside an epoch of a window; locks \
-                       that it held are free again";
+                       that it held have been released";
             lost_peer(peer, why)
         })
     }
@@ -263,7 +263,7 @@ impl Control {
     /// Leaves the state of a process that died as the holder of `member`'s memory and while acting.
     #[cfg(test)]
     pub fn leave_behind(&self, member: usize) {
-        std::mem::forget(self.hold(member));
+        std::mem::forget(self.acquire(member));
         self.block(self.me).acting.0.store(1, Ordering::Relaxed);
     }
 
@@ -296,19 +296,19 @@ impl Control {
 
     /// Runs `act`, which changes `member`'s memory by atomic operations only and waits for nothing.
     #[inline(always)]
-    pub fn acting<T>(&self, member: usize, me: usize, act: impl FnOnce() -> T) -> T {
-        if self.words(member, me).begin() {
+    pub fn with_atomics<T>(&self, member: usize, me: usize, act: impl FnOnce() -> T) -> T {
+        if self.atomic_access(member, me).begin() {
             let result = act();
-            self.words(member, me).end();
+            self.atomic_access(member, me).end();
             return result;
         }
-        self.alone(member, act)
+        self.with_busy(member, act)
     }
 
     /// Returns the words that guard atomic operations of `me` on `member`'s memory.
     #[inline(always)]
-    pub fn words(&self, member: usize, me: usize) -> Acting<'_> {
-        Acting {
+    pub fn atomic_access(&self, member: usize, me: usize) -> AtomicAccess<'_> {
+        AtomicAccess {
             mine: &self.block(me).acting.0,
             busy: self.block(member).busy.0.word(),
             threaded: self.threaded,
@@ -316,14 +316,14 @@ impl Control {
     }
 
     /// Runs `act` as the holder of `member`'s `busy`.
-    pub fn alone<T>(&self, member: usize, act: impl FnOnce() -> T) -> T {
-        let _held = self.hold(member);
+    pub fn with_busy<T>(&self, member: usize, act: impl FnOnce() -> T) -> T {
+        let _held = self.acquire(member);
         act()
     }
 
     /// Runs `act` as the holder of `member`'s `busy`, with atomic operations kept out too.
-    pub fn all_alone<T>(&self, member: usize, act: impl FnOnce() -> T) -> T {
-        let held = self.hold(member);
+    pub fn with_exclusive<T>(&self, member: usize, act: impl FnOnce() -> T) -> T {
+        let held = self.acquire(member);
         for other in 0..self.members {
             let acting = &self.block(other).acting.0;
             held.await_idle(acting, |tries| self.has_died(other, tries));
@@ -339,9 +339,9 @@ impl Control {
         tries % OFTEN == OFTEN - 1 && self.is_dead(member)
     }
 
-    fn hold(&self, member: usize) -> Held<'_> {
+    fn acquire(&self, member: usize) -> BusyGuard<'_> {
         let died = |by: u32, tries| self.has_died(by as usize - 1, tries);
-        self.block(member).busy.0.hold(self.me as u32 + 1, died)
+        self.block(member).busy.0.acquire(self.me as u32 + 1, died)
     }
 
     /// Lets a waiting member in between two chunks of a long accumulate.

@@ -87,7 +87,7 @@ impl Window {
         let mut locks: Vec<_> = (0..self.data.len()).map(|it| control.lock_of(it)).collect();
         locks.extend([control.lock_of_all(first), control.lock_of_all(last)]);
         for lock in locks {
-            assert_eq!(lock.lock.word.load(Ordering::Relaxed) & !SPREAD, 0);
+            assert_eq!(lock.lock.word.load(Ordering::Relaxed) & !CHECK_MEMBERS, 0);
             let mut records = lock.records();
             assert!(records.all(|(_, record)| record.load(Ordering::Relaxed) == 0));
         }

@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use crate::locks::control::{Control, Waiter};
 use crate::locks::word::{
-    FIRSTS, LockMode, LockWord, QUEUE, QUEUED, REPAIR, SECONDS, SPREAD, record,
+    CHECK_MEMBERS, LockMode, LockWord, QUEUE, QUEUED, READERS, REPAIR, WRITERS, record,
 };
 use crate::primitives::{AtomicU32, Ordering};
 use mpi_types::error::{Error, Result};
@@ -54,29 +54,29 @@ impl MemberLock<'_> {
         self.control.record(self.control.me(), self.own)
     }
 
-    /// Enters. `at_once`: past the queue, for a process that holds another lock already: a queued
+    /// Enters. `skips_queue`: past the queue, for a process that holds another lock already: a queued
     /// process may be waiting for that.
     ///
     /// # Errors
     /// A process failed that held the lock while this one waited.
-    pub fn enter(&self, waiter: &impl Wait, who: LockMode, at_once: bool) -> Result<()> {
-        match self.enter_now(who, at_once) {
+    pub fn enter(&self, waiter: &impl Wait, mode: LockMode, skips_queue: bool) -> Result<()> {
+        match self.try_enter(mode, skips_queue) {
             Some(_) => Ok(()),
-            None => self.queue(waiter, who, at_once),
+            None => self.queue(waiter, mode, skips_queue),
         }
     }
 
     /// Enters if no process excludes this one. Returns the word before.
-    pub fn enter_now(&self, who: LockMode, at_once: bool) -> Option<u64> {
-        let queue = if at_once { 0 } else { QUEUE };
-        let barred = who.excluded() | queue | REPAIR;
+    pub fn try_enter(&self, mode: LockMode, skips_queue: bool) -> Option<u64> {
+        let queue = if skips_queue { 0 } else { QUEUE };
+        let barred = mode.excluded() | queue | REPAIR;
         let own = self.record();
         own.store(record::CHANGING, Ordering::Relaxed);
         let mut inside = self.lock.word.load(Ordering::Relaxed);
         while inside & barred == 0 {
-            match self.replace(inside, inside + who.one()) {
+            match self.replace(inside, inside + mode.one()) {
                 Ok(before) => {
-                    own.store(record::inside(who.one()), Ordering::Release);
+                    own.store(record::inside(mode.one()), Ordering::Release);
                     return Some(before);
                 }
                 Err(now) => inside = now,
@@ -88,8 +88,8 @@ impl MemberLock<'_> {
 
     /// Enters if the lock has no excluding holder, no queue and no repair. Returns whether it did.
     #[inline(always)]
-    pub fn enter_if_free(&self, who: LockMode) -> bool {
-        let barred = who.excluded() | !(FIRSTS | SECONDS);
+    pub fn enter_if_free(&self, mode: LockMode) -> bool {
+        let barred = mode.excluded() | !(READERS | WRITERS);
         let inside = self.lock.word.load(Ordering::Relaxed);
         if inside & barred != 0 {
             return false;
@@ -98,8 +98,8 @@ impl MemberLock<'_> {
         own.store(record::CHANGING, Ordering::Relaxed);
         let (order, refused) = (Ordering::SeqCst, Ordering::Relaxed);
         let word = &self.lock.word;
-        let entered = word.compare_exchange(inside, inside + who.one(), order, refused);
-        let share = entered.map_or(0, |_| record::inside(who.one()));
+        let entered = word.compare_exchange(inside, inside + mode.one(), order, refused);
+        let share = entered.map_or(0, |_| record::inside(mode.one()));
         own.store(share, Ordering::Release);
         entered.is_ok()
     }
@@ -116,22 +116,22 @@ impl MemberLock<'_> {
             .compare_exchange_weak(old, new, order, refused)
     }
 
-    /// Enters through the queue or, `at_once`, when no process excludes this one any more.
+    /// Enters through the queue or, `skips_queue`, when no process excludes this one any more.
     ///
     /// # Errors
     /// A process failed that held the lock while this one waited.
     #[cold]
-    pub fn queue(&self, waiter: &impl Wait, who: LockMode, at_once: bool) -> Result<()> {
+    pub fn queue(&self, waiter: &impl Wait, mode: LockMode, skips_queue: bool) -> Result<()> {
         let (lock, own) = (self.lock, self.record());
-        let fallen = lock.fallen.load(Ordering::Acquire);
+        let deaths = lock.deaths.load(Ordering::Acquire);
         let repair = || {
             self.repair_if_needed();
-            if who == LockMode::All {
+            if mode == LockMode::All {
                 self.control.repair_written();
             }
         };
-        let (mut change, mut ticket) = (who.one(), None);
-        if !at_once {
+        let (mut change, mut ticket) = (mode.one(), None);
+        if !skips_queue {
             // Later ones queue behind from now on.
             waiter.wait(repair, || {
                 let word = lock.word.load(Ordering::Relaxed);
@@ -151,43 +151,43 @@ impl MemberLock<'_> {
             change = change.wrapping_sub(QUEUED);
             ticket = Some(number);
         }
-        let rests = ticket.map_or(0, |number| record::ticket(record::QUEUES, number));
-        let takes = ticket.map_or(record::CHANGING, |number| {
+        let queued = ticket.map_or(0, |number| record::ticket(record::QUEUES, number));
+        let taking = ticket.map_or(record::CHANGING, |number| {
             record::ticket(record::TAKING, number)
         });
         let mut entered = false;
         let result = waiter.wait(repair, || {
-            let is_told = || lock.fallen.load(Ordering::Acquire) != fallen;
-            if is_told() {
-                return Err(self.fallen(waiter));
+            let has_death = || lock.deaths.load(Ordering::Acquire) != deaths;
+            if has_death() {
+                return Err(self.death_error(waiter));
             }
             let word = lock.word.load(Ordering::Relaxed);
             let is_alone = word & QUEUE <= QUEUED;
-            if word & (who.excluded() | REPAIR) != 0
+            if word & (mode.excluded() | REPAIR) != 0
                 || ticket.is_some_and(|number| !is_alone && !self.is_first(number))
                 // `replace` fails unless the word is still the one that was read, so a writer
                 // counted meanwhile can have come and gone, but not stayed.
-                || who == LockMode::All && word & SPREAD != 0 && self.control.has_writer()
+                || mode == LockMode::All && word & CHECK_MEMBERS != 0 && self.control.has_writer()
             {
                 return Ok(false);
             }
-            own.store(takes, Ordering::Relaxed);
+            own.store(taking, Ordering::Relaxed);
             if self.replace(word, word.wrapping_add(change)).is_err() {
-                own.store(rests, Ordering::Release);
+                own.store(queued, Ordering::Release);
                 return Ok(false);
             }
-            own.store(record::inside(who.one()), Ordering::Release);
+            own.store(record::inside(mode.one()), Ordering::Release);
             entered = true;
             // A repair may have freed it just now.
-            if is_told() {
-                Err(self.fallen(waiter))
+            if has_death() {
+                Err(self.death_error(waiter))
             } else {
                 Ok(true)
             }
         });
         if result.is_err() {
             match (entered, ticket) {
-                (true, _) => self.leave(who),
+                (true, _) => self.leave(mode),
                 (false, Some(_)) => self.count_down(QUEUED),
                 (false, None) => {}
             }
@@ -217,8 +217,8 @@ impl MemberLock<'_> {
 
     /// Leaves the lock.
     #[inline(always)]
-    pub fn leave(&self, who: LockMode) {
-        self.count_down(who.one());
+    pub fn leave(&self, mode: LockMode) {
+        self.count_down(mode.one());
     }
 
     #[inline(always)]
@@ -229,8 +229,8 @@ impl MemberLock<'_> {
         own.store(0, Ordering::Release);
     }
 
-    fn fallen(&self, waiter: &impl Wait) -> Error {
-        let member = self.lock.fallen.load(Ordering::Acquire) as u32;
+    fn death_error(&self, waiter: &impl Wait) -> Error {
+        let member = self.lock.deaths.load(Ordering::Acquire) as u32;
         waiter.lost(self.control, member as usize)
     }
 }

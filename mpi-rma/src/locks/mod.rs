@@ -21,7 +21,7 @@
 //! of all enters while a writer is counted. A process that holds a lock already is counted past the
 //! queue, so it doesn't wait for queued ones.
 //!
-//! The members' words are not read until the first exclusive lock of the window ([`SPREAD`]).
+//! The members' words are not read until the first exclusive lock of the window ([`CHECK_MEMBERS`]).
 //!
 //! [`MemberLock`] enters and leaves a single lock; [`repair`](crate::locks::repair) restores locks
 //! after members have failed.
@@ -36,7 +36,7 @@ pub(crate) mod word;
 
 use crate::locks::control::{Control, Waiter};
 use crate::locks::member_lock::{MemberLock, Wait};
-use crate::locks::word::{FIRSTS, LockMode, QUEUE, REPAIR, SECONDS, SPREAD};
+use crate::locks::word::{CHECK_MEMBERS, LockMode, QUEUE, READERS, REPAIR, WRITERS};
 use crate::primitives::{Ordering, one_order};
 use mpi_core::process::Process;
 use mpi_core::process::notes::Awaited;
@@ -129,8 +129,8 @@ impl Control {
         let all = &self.head().all.0.word;
         // A lock of all that did not see this bit is entered already, and visible to whoever sets
         // the bit.
-        if all.load(Ordering::Relaxed) & SPREAD == 0 {
-            all.fetch_or(SPREAD, Ordering::Relaxed);
+        if all.load(Ordering::Relaxed) & CHECK_MEMBERS == 0 {
+            all.fetch_or(CHECK_MEMBERS, Ordering::Relaxed);
         }
         if self.all_is_free() {
             lock.enter(waiter, LockMode::Writer, held)?;
@@ -150,8 +150,8 @@ impl Control {
 
     pub(crate) fn take_all(&self, waiter: &impl Wait) -> Result<()> {
         let all = self.lock_of_all(None);
-        if let Some(before) = all.enter_now(LockMode::All, false) {
-            if before & SPREAD == 0 || !self.has_writer() {
+        if let Some(before) = all.try_enter(LockMode::All, false) {
+            if before & CHECK_MEMBERS == 0 || !self.has_writer() {
                 return Ok(());
             }
             all.leave(LockMode::All);
@@ -166,7 +166,7 @@ impl Control {
         one_order();
         // Acquire: sees what earlier holders of all have done.
         let all = self.head().all.0.word.load(Ordering::SeqCst);
-        all & (FIRSTS | QUEUE | SPREAD | REPAIR) == SPREAD
+        all & (READERS | QUEUE | CHECK_MEMBERS | REPAIR) == CHECK_MEMBERS
     }
 
     /// Whether a member is locked exclusively, by its own word.
@@ -177,7 +177,7 @@ impl Control {
 
     fn is_written(&self, member: usize) -> bool {
         // Acquire: sees what earlier exclusive holders have done.
-        self.block(member).lock.0.word.load(Ordering::SeqCst) & SECONDS != 0
+        self.block(member).lock.0.word.load(Ordering::SeqCst) & WRITERS != 0
     }
 
     /// Repairs members' locks that failed processes hold exclusively, for a process that waits for

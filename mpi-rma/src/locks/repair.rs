@@ -10,15 +10,15 @@
 //! a member's lock had a dead writer. For later ones the lock is as good as any.
 
 use crate::locks::member_lock::MemberLock;
-use crate::locks::word::{FIRSTS, LockWord, REPAIR, SECONDS, SPREAD, record};
+use crate::locks::word::{CHECK_MEMBERS, LockWord, READERS, REPAIR, WRITERS, record};
 use crate::primitives::{AtomicU32, Ordering, yield_now};
 
 impl LockWord {
     /// Records that `member` died as a holder, for all processes that wait.
-    fn tell(&self, member: usize) {
-        let next = |fallen: u64| Some((fallen >> 32).wrapping_add(1) << 32 | member as u64);
+    fn note_death(&self, member: usize) {
+        let next = |deaths: u64| Some((deaths >> 32).wrapping_add(1) << 32 | member as u64);
         let (order, refused) = (Ordering::Release, Ordering::Relaxed);
-        let _ = self.fallen.fetch_update(order, refused, next);
+        let _ = self.deaths.fetch_update(order, refused, next);
     }
 }
 
@@ -52,7 +52,7 @@ impl MemberLock<'_> {
         }
         lock.word.fetch_or(REPAIR, Ordering::AcqRel);
         let (surplus, dead) = loop {
-            if let Some(found) = self.look() {
+            if let Some(found) = self.survey() {
                 break found;
             }
             // A living member is in the middle of a change, or has lost its core.
@@ -60,12 +60,12 @@ impl MemberLock<'_> {
         };
         // Before the lock is free, so that a process that enters thanks to the repair sees it.
         let last = dead.last().copied().unwrap_or(me);
-        if surplus & (FIRSTS | SECONDS) != 0 {
-            lock.tell(last);
+        if surplus & (READERS | WRITERS) != 0 {
+            lock.note_death(last);
         }
         // Locks of all wait for a member's writer too.
-        if surplus & SECONDS != 0 {
-            self.control.head().all.0.tell(last);
+        if surplus & WRITERS != 0 {
+            self.control.head().all.0.note_death(last);
         }
         for (member, record) in self.records() {
             if dead.contains(&member) {
@@ -82,7 +82,7 @@ impl MemberLock<'_> {
     /// Under repair the word only decreases. If it is the same before and after all records were
     /// read, no share changed meanwhile, and every record that is not in the middle of a change is
     /// in the word.
-    fn look(&self) -> Option<(u64, Vec<usize>)> {
+    fn survey(&self) -> Option<(u64, Vec<usize>)> {
         let before = self.lock.word.load(Ordering::Acquire);
         let (mut shares, mut dead) = (0u64, Vec::new());
         for (member, record) in self.records() {
@@ -99,7 +99,7 @@ impl MemberLock<'_> {
             shares += record::share(record)?;
         }
         let after = self.lock.word.load(Ordering::Acquire);
-        (before == after).then(|| ((before & !SPREAD) - shares, dead))
+        (before == after).then(|| ((before & !CHECK_MEMBERS) - shares, dead))
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::locks::testing::{Memory, ended};
-use crate::locks::word::{FIRST, QUEUED, SECOND};
+use crate::locks::word::{QUEUED, READER, WRITER};
 
 /// Runs `test` on member 0's lock as member 0 of three; member 2 is dead.
 fn with_dead(test: impl Fn(&MemberLock<'_>)) {
@@ -25,22 +25,22 @@ fn the_share_of_a_dead_member_is_subtracted_wherever_it_died() {
     // Its record, its share in the word, and whether it was a holder.
     let deaths = [
         (record::CHANGING, 0, false),
-        (record::CHANGING, SECOND, true),
-        (record::CHANGING, FIRST, true),
+        (record::CHANGING, WRITER, true),
+        (record::CHANGING, READER, true),
         (record::CHANGING, QUEUED, false),
-        (record::inside(SECOND), SECOND, true),
-        (record::inside(FIRST), FIRST, true),
+        (record::inside(WRITER), WRITER, true),
+        (record::inside(READER), READER, true),
         (rests, QUEUED, false),
         (takes, QUEUED, false),
-        (takes, SECOND, true),
+        (takes, WRITER, true),
     ];
     // The living members' shares: none, or one queued and one reader.
     let alive = [
         (0, 0, 0),
         (
             record::ticket(record::QUEUES, 0),
-            record::inside(FIRST),
-            QUEUED + FIRST,
+            record::inside(READER),
+            QUEUED + READER,
         ),
     ];
     for (dead, share, was_inside) in deaths {
@@ -54,8 +54,8 @@ fn the_share_of_a_dead_member_is_subtracted_wherever_it_died() {
                 let word = lock.lock.word.load(Ordering::Relaxed);
                 assert_eq!(word, shares, "{dead:#x} {share:#x}");
                 assert_eq!(record_of(lock, 2).load(Ordering::Relaxed), 0);
-                let fallen = lock.lock.fallen.load(Ordering::Relaxed);
-                assert_eq!(fallen != 0, was_inside, "{dead:#x} {share:#x}");
+                let deaths = lock.lock.deaths.load(Ordering::Relaxed);
+                assert_eq!(deaths != 0, was_inside, "{dead:#x} {share:#x}");
                 assert_eq!(lock.lock.repairer.load(Ordering::Relaxed), 0);
             });
         }
@@ -67,7 +67,7 @@ fn a_member_that_died_while_it_repaired_is_replaced() {
     with_dead(|lock| {
         // Whether it had subtracted the share already.
         for (word, record) in [
-            (REPAIR | SECOND, record::inside(SECOND)),
+            (REPAIR | WRITER, record::inside(WRITER)),
             (REPAIR, 0),
             (0, 0),
         ] {
@@ -84,14 +84,14 @@ fn a_member_that_died_while_it_repaired_is_replaced() {
 #[test]
 fn shares_of_living_members_stay() {
     with_dead(|lock| {
-        record_of(lock, 1).store(record::inside(SECOND), Ordering::Relaxed);
-        lock.lock.word.store(SECOND, Ordering::Relaxed);
+        record_of(lock, 1).store(record::inside(WRITER), Ordering::Relaxed);
+        lock.lock.word.store(WRITER, Ordering::Relaxed);
         lock.repair_if_needed();
-        assert_eq!(lock.lock.word.load(Ordering::Relaxed), SECOND);
+        assert_eq!(lock.lock.word.load(Ordering::Relaxed), WRITER);
         // In the middle of a change: no result.
         record_of(lock, 1).store(record::CHANGING, Ordering::Relaxed);
         lock.lock.word.fetch_or(REPAIR, Ordering::Relaxed);
-        assert!(lock.look().is_none());
+        assert!(lock.survey().is_none());
     });
 }
 
@@ -100,5 +100,5 @@ fn tickets_stay_in_order_when_they_wrap() {
     let queues = |number: u32| record::ticket(record::QUEUES, number);
     assert!(record::is_before(queues(5), 6) && !record::is_before(queues(6), 5));
     assert!(record::is_before(queues(u32::MAX), 0) && !record::is_before(queues(0), u32::MAX));
-    assert!(!record::is_before(record::inside(FIRST), 6) && !record::is_before(0, 6));
+    assert!(!record::is_before(record::inside(READER), 6) && !record::is_before(0, 6));
 }

@@ -72,7 +72,7 @@ fn exclusive_holders_are_alone_and_every_thread_gets_in() {
     });
     let control = memory.control(0);
     let all = control.lock_of_all(None).lock;
-    assert_eq!(all.word.load(Ordering::Relaxed), SPREAD);
+    assert_eq!(all.word.load(Ordering::Relaxed), CHECK_MEMBERS);
 }
 
 /// An exclusive lock does not write to the lock of all, except for the window's first.
@@ -91,13 +91,13 @@ fn exclusive_locks_of_different_members_write_to_no_word_in_common() {
     controls[0]
         .take(&Spin { checks: false }, 0, true, false)
         .unwrap();
-    assert_eq!(word(), SPREAD);
+    assert_eq!(word(), CHECK_MEMBERS);
     assert!(controls[1].lock_if_free(1, true));
-    assert_eq!(word(), SPREAD);
+    assert_eq!(word(), CHECK_MEMBERS);
     assert!(!controls[1].lock_if_free(0, false));
     controls[0].unlock(0, true);
     controls[1].unlock(1, true);
-    assert_eq!(word(), SPREAD);
+    assert_eq!(word(), CHECK_MEMBERS);
 }
 
 #[test]
@@ -148,6 +148,6 @@ fn memory_of_a_dead_holder_is_taken_over() {
     memory.control(1).leave_behind(0);
     let control = memory.control(0);
     control.set_pid(1, ended());
-    assert_eq!(control.alone(0, || 7), 7);
-    assert_eq!(control.all_alone(0, || 8), 8);
+    assert_eq!(control.with_busy(0, || 7), 7);
+    assert_eq!(control.with_exclusive(0, || 8), 8);
 }

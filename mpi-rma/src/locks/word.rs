@@ -3,20 +3,20 @@
 use crate::primitives::{AtomicU32, AtomicU64};
 
 /// A holder of the first kind.
-pub(crate) const FIRST: u64 = 1;
+pub(crate) const READER: u64 = 1;
 /// A holder of the second kind.
-pub(crate) const SECOND: u64 = 1 << 24;
+pub(crate) const WRITER: u64 = 1 << 24;
 /// A queued process.
 pub(crate) const QUEUED: u64 = 1 << 48;
 /// In the lock of all: members may be locked exclusively by their own words alone, so locks of all
 /// must read those. Set for good by the window's first exclusive lock.
-pub(crate) const SPREAD: u64 = 1 << 62;
+pub(crate) const CHECK_MEMBERS: u64 = 1 << 62;
 /// The lock is under repair: no process may enter or queue.
 pub(crate) const REPAIR: u64 = 1 << 63;
-pub(crate) const FIRSTS: u64 = SECOND - FIRST;
-pub(crate) const SECONDS: u64 = QUEUED - SECOND;
+pub(crate) const READERS: u64 = WRITER - READER;
+pub(crate) const WRITERS: u64 = QUEUED - WRITER;
 /// All queued processes.
-pub(crate) const QUEUE: u64 = SPREAD - QUEUED;
+pub(crate) const QUEUE: u64 = CHECK_MEMBERS - QUEUED;
 
 /// The role in which a lock is entered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,8 +36,8 @@ impl LockMode {
     #[inline(always)]
     pub(crate) fn one(self) -> u64 {
         match self {
-            LockMode::Reader | LockMode::All => FIRST,
-            LockMode::Writer | LockMode::AnyWriter => SECOND,
+            LockMode::Reader | LockMode::All => READER,
+            LockMode::Writer | LockMode::AnyWriter => WRITER,
         }
     }
 
@@ -45,9 +45,9 @@ impl LockMode {
     #[inline(always)]
     pub(crate) fn excluded(self) -> u64 {
         match self {
-            LockMode::Reader | LockMode::All => SECONDS,
-            LockMode::Writer => FIRSTS | SECONDS,
-            LockMode::AnyWriter => FIRSTS,
+            LockMode::Reader | LockMode::All => WRITERS,
+            LockMode::Writer => READERS | WRITERS,
+            LockMode::AnyWriter => READERS,
         }
     }
 }
@@ -56,7 +56,7 @@ impl LockMode {
 ///
 /// Above them is a bit for the kind of holder, and a queued process's ticket.
 pub(crate) mod record {
-    use super::{FIRST, QUEUED, SECOND};
+    use super::{QUEUED, READER, WRITER};
 
     /// About to enter, leave, queue or stop queueing.
     pub const CHANGING: u32 = 1;
@@ -65,13 +65,13 @@ pub(crate) mod record {
     /// At the head of the queue, and about to enter.
     pub const TAKING: u32 = 4;
     const STATE: u32 = 7;
-    const OF_SECOND: u32 = 8;
+    const OF_WRITER: u32 = 8;
     const TICKET: u32 = 4;
 
     #[inline(always)]
     pub fn inside(one: u64) -> u32 {
-        if one == SECOND {
-            INSIDE | OF_SECOND
+        if one == WRITER {
+            INSIDE | OF_WRITER
         } else {
             INSIDE
         }
@@ -85,8 +85,8 @@ pub(crate) mod record {
     pub fn share(record: u32) -> Option<u64> {
         match record & STATE {
             0 => Some(0),
-            INSIDE if record & OF_SECOND != 0 => Some(SECOND),
-            INSIDE => Some(FIRST),
+            INSIDE if record & OF_WRITER != 0 => Some(WRITER),
+            INSIDE => Some(READER),
             QUEUES => Some(QUEUED),
             _ => None,
         }
@@ -109,5 +109,5 @@ pub(crate) struct LockWord {
     /// The member that repairs the lock, counted from 1.
     pub(crate) repairer: AtomicU32,
     /// High half: number of failed holders found so far; low half: the last one's number.
-    pub(crate) fallen: AtomicU64,
+    pub(crate) deaths: AtomicU64,
 }

@@ -6,7 +6,7 @@ use crate::window::buffers::{Form, Origin, Target};
 use crate::window::members::{Member, Reach};
 use crate::window::registry::Windows;
 use crate::window::runs::{self, Group};
-use crate::window::{Flavor, Way, Window};
+use crate::window::{AccessMode, Flavor, Window};
 use mpi_core::process::Process;
 use mpi_core::pt2pt::request::RequestId;
 use mpi_types::error::{Class, Error, Result};
@@ -25,7 +25,7 @@ impl Window {
             self.epochs.check_passive(target.rank as usize)?;
             // A call that completes immediately ends without a wait or flush, so others make
             // progress here.
-            self.let_others(process)?;
+            self.make_progress(process)?;
         }
         self.enter(process, target.rank)?;
         if target.len() == 0 {
@@ -164,8 +164,8 @@ impl Window {
         input: &[u8],
         output: &mut [u8],
     ) -> bool {
-        let (Way::Copied, Flavor::Created(_), Some(control)) =
-            (self.way, self.flavor, &self.control)
+        let (AccessMode::Copied, Flavor::Created(_), Some(control)) =
+            (self.mode, self.flavor, &self.control)
         else {
             return false;
         };

@@ -8,7 +8,7 @@ use crate::window::apply::{self, LONGEST_COMPARED, Reduction};
 use crate::window::buffers::{Form, Origin, Target, same_length};
 use crate::window::members::Reach;
 use crate::window::runs::{self, Run};
-use crate::window::{Way, Window};
+use crate::window::{AccessMode, Window};
 use mpi_core::process::Process;
 use mpi_core::pt2pt::request::RequestId;
 use mpi_types::error::{Class, Error, Result};
@@ -63,12 +63,13 @@ impl Window {
         unsafe {
             if let (Some(start), Some((skip, len))) =
                 (self.here(target.rank), target.datatype.as_run(target.count))
-                && self.way == Way::Mapped
+                && self.mode == AccessMode::Mapped
             {
                 // Fast path: one block of elements, and contiguous buffers.
                 let place = start.wrapping_offset(at as isize + skip);
-                let input = origin.map_or(Some(std::ptr::null_mut()), |origin| origin.plain());
-                let output = result.map_or(Some(std::ptr::null_mut()), |result| result.plain());
+                let input = origin.map_or(Some(std::ptr::null_mut()), |origin| origin.contiguous());
+                let output =
+                    result.map_or(Some(std::ptr::null_mut()), |result| result.contiguous());
                 if let (Some(input), Some(output)) = (input, output)
                     && reduction.is_native(place)
                 {
@@ -88,7 +89,7 @@ impl Window {
                 self.accumulate_in_turn(process, origin, result, place, &reduction)?;
                 return Ok(None);
             }
-            if self.way == Way::Messages
+            if self.mode == AccessMode::Messages
                 && let Some(request) = self.accumulate_word(
                     process,
                     &origin,
@@ -100,7 +101,7 @@ impl Window {
             {
                 return Ok(request);
             }
-            if let (Way::Mapped, Some(start)) = (self.way, self.here(target.rank))
+            if let (AccessMode::Mapped, Some(start)) = (self.mode, self.here(target.rank))
                 && is_scattered(&target, &reduction)
             {
                 let place = start.wrapping_offset(at as isize);
@@ -109,7 +110,7 @@ impl Window {
                     .map(|()| None);
             }
             let runs = apply::runs(target.datatype, target.count, at, &reduction);
-            if self.way == Way::Messages {
+            if self.mode == AccessMode::Messages {
                 let numbers = [reduction.op as u64, reduction.element as u64];
                 let len = origin.map_or(0, |origin| origin.len());
                 let service = self.service()?;
@@ -136,7 +137,7 @@ impl Window {
                 };
             }
             let input = origin.as_ref().map(|origin| origin.packed());
-            if self.way == Way::Copied
+            if self.mode == AccessMode::Copied
                 && target.datatype.as_predefined().is_some()
                 && reduction.packed() == reduction.extent()
                 && !matches!(self.members.get(target.rank).reach, Reach::Here(_))
@@ -147,12 +148,12 @@ impl Window {
                 let output = match &result {
                     None => Some(&mut [][..]),
                     Some(result) if result.len() <= request_slot::ROOM => result
-                        .plain()
+                        .contiguous()
                         .map(|plain| std::slice::from_raw_parts_mut(plain, result.len())),
                     Some(_) => None,
                 };
                 if let Some(output) = result.map_or(Some((std::ptr::null_mut(), 0)), |result| {
-                    Some((result.plain()?, result.len()))
+                    Some((result.contiguous()?, result.len()))
                 }) {
                     let access = Deferred {
                         what,
@@ -174,7 +175,7 @@ impl Window {
             let input = input
                 .as_ref()
                 .map_or(std::ptr::null(), |data| data.as_ptr());
-            match result.map(|result| (result, result.plain())) {
+            match result.map(|result| (result, result.contiguous())) {
                 None => self.reduce(
                     process,
                     &reduction,
@@ -203,7 +204,7 @@ impl Window {
     /// [`crate::locks::control`]).
     ///
     /// # Safety
-    /// That of [`Reduction::atomically`]; others may change the elements in the same way.
+    /// That of [`Reduction::apply_atomic`]; others may change the elements in the same way.
     #[inline]
     unsafe fn reduce_run(
         &self,
@@ -219,9 +220,9 @@ impl Window {
         // Exclusive access costs a look at a word of each member.
         if count <= 8 + self.size() as usize / 2 {
             // SAFETY: the elements are native and buffers hold `count`, by this function's
-            // contract; exclusive holders wait for `acting` to end.
-            control.acting(member, me, || unsafe {
-                reduction.atomically(place, count, input, output);
+            // contract; exclusive holders wait for `with_atomics` to end.
+            control.with_atomics(member, me, || unsafe {
+                reduction.apply_atomic(place, count, input, output);
             });
             return Ok(());
         }
@@ -232,10 +233,10 @@ impl Window {
             let skip = done * reduction.packed();
             let place = place.wrapping_add(skip);
             let (input, output) = (skipped(input, skip), skipped(output, skip).cast_mut());
-            // SAFETY: the buffers hold `count` elements by this function's contract; `all_alone`
+            // SAFETY: the buffers hold `count` elements by this function's contract; `with_exclusive`
             // keeps every other member out.
-            control.all_alone(member, || unsafe {
-                reduction.plainly(place, now, input, output);
+            control.with_exclusive(member, || unsafe {
+                reduction.apply_exclusive(place, now, input, output);
             });
             done += now;
             if done < count {
@@ -270,7 +271,7 @@ impl Window {
         let input = input
             .as_ref()
             .map_or(std::ptr::null(), |data| data.as_ptr());
-        let plain = result.map_or(Some(std::ptr::null_mut()), |result| result.plain());
+        let plain = result.map_or(Some(std::ptr::null_mut()), |result| result.contiguous());
         let mut before = vec![0u8; if plain.is_none() { len } else { 0 }];
         let output = plain.unwrap_or(before.as_mut_ptr());
         let mut done = 0;
@@ -279,11 +280,11 @@ impl Window {
             let elements = &mut elements[..now];
             let (input, output) = (skipped(input, done), skipped(output, done).cast_mut());
             // SAFETY: buffers and target data have the same length (`accumulate` has checked it)
-            // and the target's is within its memory; `all_alone` keeps other members out. Gaps
+            // and the target's is within its memory; `with_exclusive` keeps other members out. Gaps
             // between the elements are not written to.
-            control.all_alone(member, || unsafe {
+            control.with_exclusive(member, || unsafe {
                 target.datatype.pack(place, target.count, done, elements);
-                reduction.plainly(elements.as_mut_ptr(), now / size, input, output);
+                reduction.apply_exclusive(elements.as_mut_ptr(), now / size, input, output);
                 if reduction.op != PredefinedOp::NoOp {
                     target.datatype.unpack(place, target.count, done, elements);
                 }
@@ -320,7 +321,7 @@ impl Window {
     ) -> Result<()> {
         let member = target as usize;
         match self.members.get(target).reach {
-            Reach::Here(here) if self.way == Way::Mapped => {
+            Reach::Here(here) if self.mode == AccessMode::Mapped => {
                 // SAFETY: this function has the same contract; `here` is the target's memory.
                 unsafe { self.reduce_mapped(reduction, target, here, runs, input, output) }
             }
@@ -331,8 +332,8 @@ impl Window {
                     let (input, output) = (skipped(input, done), skipped(output, done).cast_mut());
                     // SAFETY: `input` and `output` hold the elements by this function's contract;
                     // all accumulates in this mode hold the target's lock.
-                    self.control()?.alone(member, || unsafe {
-                        reduction.plainly(place, count, input, output);
+                    self.control()?.with_busy(member, || unsafe {
+                        reduction.apply_exclusive(place, count, input, output);
                     });
                     done += count * reduction.packed();
                 }
@@ -349,9 +350,9 @@ impl Window {
                     // SAFETY: `input` and `output` hold the elements by this function's contract,
                     // `elements` has `len` bytes; all accumulates in this mode hold the target's
                     // lock.
-                    self.control()?.alone(member, || unsafe {
+                    self.control()?.with_busy(member, || unsafe {
                         self.copy_by_kernel(process, target, false, (local, len), address)?;
-                        reduction.plainly(local, count, input, output);
+                        reduction.apply_exclusive(local, count, input, output);
                         match reduction.op {
                             PredefinedOp::NoOp => Ok(()),
                             _ => self.copy_by_kernel(process, target, true, (local, len), address),
@@ -361,7 +362,10 @@ impl Window {
                 }
                 Ok(())
             }
-            Reach::Messages => Err(Error::new(Class::Intern, "internal error: the target's memory is not on this node")),
+            Reach::Messages => Err(Error::new(
+                Class::Intern,
+                "internal error: the target's memory is not on this node",
+            )),
         }
     }
 
@@ -390,13 +394,13 @@ impl Window {
                 // out.
                 let mut skip = done;
                 // SAFETY: `input` and `output` hold the elements by this function's contract;
-                // `all_alone` keeps other members out.
-                control.all_alone(member, || unsafe {
+                // `with_exclusive` keeps other members out.
+                control.with_exclusive(member, || unsafe {
                     for &(at, count) in some {
                         let place = here.wrapping_offset(at as isize);
                         let (input, output) =
                             (skipped(input, skip), skipped(output, skip).cast_mut());
-                        reduction.plainly(place, count, input, output);
+                        reduction.apply_exclusive(place, count, input, output);
                         skip += count * reduction.packed();
                     }
                 });
@@ -414,8 +418,8 @@ impl Window {
                     if reduction.is_native(place) {
                         self.reduce_run(reduction, target, place, count, input, output)?;
                     } else {
-                        control.alone(member, || {
-                            reduction.plainly(place, count, input, output);
+                        control.with_busy(member, || {
+                            reduction.apply_exclusive(place, count, input, output);
                         });
                     }
                 }
@@ -462,9 +466,9 @@ impl Window {
         };
         let (new, compare) = (word(new), word(compare));
         let (rank, me) = (target.rank as usize, self.rank() as usize);
-        let reach = match self.way {
+        let reach = match self.mode {
             // One domain of atomicity: by messages within a node too.
-            Way::Messages => Reach::Messages,
+            AccessMode::Messages => Reach::Messages,
             _ => self.members.get(target.rank).reach,
         };
         // SAFETY: the buffers hold an element by this function's contract; the target's is within
@@ -475,12 +479,15 @@ impl Window {
                 Reach::Here(here) => {
                     let place = here.wrapping_offset(at as isize);
                     let control = self.control()?;
-                    if self.way == Way::Mapped && size <= 8 && place.addr() & (size - 1) == 0 {
-                        control.acting(rank, me, || {
+                    if self.mode == AccessMode::Mapped
+                        && size <= 8
+                        && place.addr() & (size - 1) == 0
+                    {
+                        control.with_atomics(rank, me, || {
                             apply::compare_and_swap(place, compare, new, size, true)
                         })
                     } else {
-                        control.alone(rank, || {
+                        control.with_busy(rank, || {
                             apply::compare_and_swap(place, compare, new, size, false)
                         })
                     }
@@ -508,7 +515,7 @@ impl Window {
                     let mut bytes = [0u8; LONGEST_COMPARED];
                     let local = bytes.as_mut_ptr();
                     let rank = target.rank;
-                    self.control()?.alone(rank as usize, || {
+                    self.control()?.with_busy(rank as usize, || {
                         self.copy_by_kernel(process, rank, false, (local, size), address)?;
                         let found = u128::from_le_bytes(bytes);
                         if found == compare {

@@ -51,7 +51,12 @@ impl Reduction {
         };
         Reduction::from_numbers(nothing as u64, Predefined::Byte as u64)
             .filter(|_| datatype.size() == 0)
-            .ok_or_else(|| Error::new(Class::Op, "op is not defined for this datatype; see MPI-3.1 section 11.3.4"))
+            .ok_or_else(|| {
+                Error::new(
+                    Class::Op,
+                    "op is not defined for this datatype; see MPI-3.1 section 11.3.4",
+                )
+            })
     }
 
     /// Decodes the numbers of a message; `None` if there is no such operation.
@@ -100,7 +105,13 @@ impl Reduction {
     /// [`Reduction::is_native`] holds at `at`, and others change the `count` elements there in the
     /// same way only; `input` (unless for `MPI_NO_OP`) and `result` (unless NULL) hold as many.
     #[inline]
-    pub unsafe fn atomically(&self, at: *mut u8, count: usize, input: *const u8, result: *mut u8) {
+    pub unsafe fn apply_atomic(
+        &self,
+        at: *mut u8,
+        count: usize,
+        input: *const u8,
+        result: *mut u8,
+    ) {
         let size = self.packed();
         for i in 0..count {
             let place = at.wrapping_add(i * size);
@@ -191,7 +202,13 @@ impl Reduction {
     /// # Safety
     /// `at` holds `count` elements in memory's form, which nothing else changes meanwhile; `input`
     /// (unless for `MPI_NO_OP`) and `result` (unless NULL) hold as many in packed form.
-    pub unsafe fn plainly(&self, at: *mut u8, count: usize, input: *const u8, result: *mut u8) {
+    pub unsafe fn apply_exclusive(
+        &self,
+        at: *mut u8,
+        count: usize,
+        input: *const u8,
+        result: *mut u8,
+    ) {
         // SAFETY: all three hold `count` elements by this function's contract; elements with gaps
         // are taken one by one.
         unsafe {

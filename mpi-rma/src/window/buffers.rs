@@ -33,7 +33,7 @@ impl Origin<'_> {
 
     /// Returns the address of the data if it is contiguous.
     #[inline(always)]
-    pub(crate) fn plain(&self) -> Option<*mut u8> {
+    pub(crate) fn contiguous(&self) -> Option<*mut u8> {
         let gapless = self.datatype.is_contiguous();
         gapless.then(|| self.base.wrapping_offset(self.datatype.true_lb()))
     }
@@ -63,7 +63,7 @@ impl Origin<'_> {
     pub(crate) unsafe fn packed(&self) -> Cow<'_, [u8]> {
         // SAFETY: the buffer is readable, by this function's contract.
         unsafe {
-            match self.plain() {
+            match self.contiguous() {
                 _ if self.len() == 0 => Cow::Borrowed(&[]),
                 Some(data) => Cow::Borrowed(std::slice::from_raw_parts(data, self.len())),
                 None => {

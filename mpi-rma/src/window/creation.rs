@@ -18,7 +18,7 @@ use crate::window::members::{Member, Members, Reach};
 use crate::window::registry::{self, Windows};
 use crate::window::segment;
 use crate::window::shared_memory::PieceLocation;
-use crate::window::{Flavor, Memory, Way, Window};
+use crate::window::{AccessMode, Flavor, Memory, Window};
 use mpi_coll::slots::arenas::key_words;
 use mpi_core::comm::Comm;
 use mpi_core::process::Process;
@@ -78,13 +78,13 @@ struct Plan<'a> {
     /// Segment that contains a created window's memory, if every member's lies in one.
     piece: Option<PieceLocation>,
     /// Whether memory is committed at creation rather than at first touch.
-    at_once: bool,
+    commits_now: bool,
     probe: &'a AtomicU64,
 }
 
 /// The parts of a window that depend on where its members are.
 struct Made {
-    way: Way,
+    mode: AccessMode,
     members: Members,
     memory: Memory,
     control: Option<Control>,
@@ -134,35 +134,35 @@ impl Window {
         let promise = hints.accumulates.map_or(0, |promise| promise.word());
         let native = serve::uses_remote_memory(process, &comm);
         let needed = u64::from(!service::is_possible(process, &comm, native));
-        let mut told = [
+        let mut agreed = [
             bytes, !bytes, step, !step, !near, lacks, promise, !promise, needed,
         ];
-        mpi_coll::greatest_u64(process, &comm, &mut told)?;
+        mpi_coll::greatest_u64(process, &comm, &mut agreed)?;
         let plan = Plan {
             process,
             comm: &comm,
             flavor,
             size,
             unit,
-            alike: told[0] == !told[1] && told[2] == !told[3],
-            most: told[0],
-            piece: piece.filter(|_| told[5] == 0),
-            at_once: hints.memory_at_once,
+            alike: agreed[0] == !agreed[1] && agreed[2] == !agreed[3],
+            most: agreed[0],
+            piece: piece.filter(|_| agreed[5] == 0),
+            commits_now: hints.memory_at_once,
             probe: &probe,
         };
-        let made = match !told[4] {
+        let made = match !agreed[4] {
             0 => plan.over_nodes()?,
             _ => plan.on_node(local)?,
         };
         let Made {
-            way,
+            mode,
             members,
             memory,
             control,
             base,
             pids,
         } = made;
-        let service = (way == Way::Messages).then(|| {
+        let service = (mode == AccessMode::Messages).then(|| {
             let memory = (flavor != Flavor::Dynamic).then_some((base, size));
             Arc::new(Service::new(
                 comm.clone(),
@@ -174,25 +174,26 @@ impl Window {
         if let Some(service) = &service {
             service.exchange_keys(process)?;
             // Different promises count as none.
-            if let (Some(promise), true) = (hints.accumulates, told[6] == !told[7]) {
+            if let (Some(promise), true) = (hints.accumulates, agreed[6] == !agreed[7]) {
                 service.agree_on_atomics(process, promise)?;
             }
             serve::serve(process, service);
             // Last: members begin to access each other as part of this.
-            if told[8] == 0 {
+            if agreed[8] == 0 {
                 service.agree_on_passive(process)?;
             }
         }
-        let fast = match (way, flavor) {
-            (Way::Mapped, Flavor::Created(_) | Flavor::Allocated | Flavor::Shared { .. }) => {
-                FastTargets::new(
-                    process,
-                    &members,
-                    control.as_ref(),
-                    comm.rank(),
-                    comm.size(),
-                )
-            }
+        let fast = match (mode, flavor) {
+            (
+                AccessMode::Mapped,
+                Flavor::Created(_) | Flavor::Allocated | Flavor::Shared { .. },
+            ) => FastTargets::new(
+                process,
+                &members,
+                control.as_ref(),
+                comm.rank(),
+                comm.size(),
+            ),
             _ => FastTargets::default(),
         };
         let watching = (!fast.targets.is_empty()).then(|| {
@@ -208,21 +209,21 @@ impl Window {
         });
         let outbox = control
             .as_ref()
-            .filter(|control| way == Way::Copied && control.has_rings())
+            .filter(|control| mode == AccessMode::Copied && control.has_rings())
             .map(|control| Outbox::new(control.members()));
         let window = Window {
             flavor,
             base: match flavor {
                 // In contiguous memory even an empty part has an address: the end of the part
                 // before.
-                Flavor::Shared { contiguous } if size == 0 && (!contiguous || told[0] == 0) => {
+                Flavor::Shared { contiguous } if size == 0 && (!contiguous || agreed[0] == 0) => {
                     std::ptr::null_mut()
                 }
                 _ => base,
             },
             members,
             fast,
-            way,
+            mode,
             control,
             service,
             epochs: Epochs::new(comm.size() as usize),
@@ -238,7 +239,7 @@ impl Window {
             memory,
             comm,
         };
-        if let (Way::Copied, Some(control)) = (way, &window.control)
+        if let (AccessMode::Copied, Some(control)) = (mode, &window.control)
             && (control.has_rings() || flavor != Flavor::Dynamic)
         {
             registry::add_slot(
@@ -255,7 +256,7 @@ impl Window {
         }
         // No member may be asked before it serves, or free its probe while others read it. In the
         // other modes the last exchange, about what members are able to, has synchronized them.
-        if window.way == Way::Messages {
+        if window.mode == AccessMode::Messages {
             mpi_coll::barrier(process, &window.comm)?;
         }
         Ok(window)
@@ -278,7 +279,7 @@ impl Plan<'_> {
     ///
     /// That is: control blocks alone, or control blocks and `members` times the largest size.
     /// `None` if the sizes may waste too much.
-    fn room_at_once(&self, members: usize) -> Option<usize> {
+    fn early_len(&self, members: usize) -> Option<usize> {
         /// Bytes. In a larger segment each member commits its own part, near its core.
         const SMALL: usize = 32 << 10;
         if !self.has_own_memory() {
@@ -301,14 +302,14 @@ impl Plan<'_> {
         let (me, count) = (comm.rank() as usize, comm.size() as usize);
         // A segment whose length is known before the sizes are exchanged is created first; its key
         // travels with the sizes.
-        let early = self.room_at_once(count).filter(|_| count > 1);
+        let early = self.early_len(count).filter(|_| count > 1);
         let arenas = mpi_coll::arenas(process);
         let made = match early {
             Some(room) if me == 0 => Some(arenas.make(process, room, room)),
             _ => None,
         };
         let key = key_words(made.as_ref());
-        let told = mpi_coll::gather_all_u64(
+        let gathered = mpi_coll::gather_all_u64(
             process,
             comm,
             [
@@ -323,26 +324,26 @@ impl Plan<'_> {
                 std::process::id().into(),
             ],
         )?;
-        let parts = Parts::new(self.flavor, told.iter().map(|member| member[1]))?;
+        let parts = Parts::new(self.flavor, gathered.iter().map(|member| member[1]))?;
         let mut memory = Memory::default();
         let mapped = self.map_shared_pieces(&mut memory)?;
-        let way;
+        let mode;
         if count == 1 {
             let heap = Heap::new(parts.total)?;
-            if self.at_once {
+            if self.commits_now {
                 heap.touch();
             }
             memory.heap.push(heap);
-            way = Way::Mapped;
+            mode = AccessMode::Mapped;
         } else {
             let shared = match early {
                 Some(room) => {
-                    let [_, _, _, _, key @ .., _] = told[0];
+                    let [_, _, _, _, key @ .., _] = gathered[0];
                     arenas.find(process, made, key, room)
                 }
                 None => {
-                    let waits = self.may_wait(comm, &parts)?;
-                    segment::share(process, comm, (&parts.at, parts.total), waits)?
+                    let is_lazy = self.commits_lazily(comm, &parts)?;
+                    segment::share(process, comm, (&parts.at, parts.total), is_lazy)?
                 }
             };
             let (piece, why) = match shared {
@@ -353,7 +354,7 @@ impl Plan<'_> {
                 && !self.has_own_memory()
                 && mapped.is_none()
                 && (0..count)
-                    .all(|rank| arenas.can_copy(process, comm, rank as u32, told[rank][3]));
+                    .all(|rank| arenas.can_copy(process, comm, rank as u32, gathered[rank][3]));
             let able = [u64::from(piece.is_some()), u64::from(single_copy)];
             let able = mpi_coll::gather_all_u64(process, comm, able)?;
             let all = |what: usize| able.iter().all(|member| member[what] != 0);
@@ -362,14 +363,14 @@ impl Plan<'_> {
             if let Some(piece) = &piece {
                 piece.settle();
             }
-            way = match self.flavor {
-                _ if !all(0) => Way::Messages,
-                Flavor::Allocated | Flavor::Shared { .. } => Way::Mapped,
-                _ if mapped.is_some() => Way::Mapped,
-                _ if all(1) => Way::Copied,
-                _ => Way::Messages,
+            mode = match self.flavor {
+                _ if !all(0) => AccessMode::Messages,
+                Flavor::Allocated | Flavor::Shared { .. } => AccessMode::Mapped,
+                _ if mapped.is_some() => AccessMode::Mapped,
+                _ if all(1) => AccessMode::Copied,
+                _ => AccessMode::Messages,
             };
-            if matches!(self.flavor, Flavor::Shared { .. }) && way != Way::Mapped {
+            if matches!(self.flavor, Flavor::Shared { .. }) && mode != AccessMode::Mapped {
                 let why = why.unwrap_or_else(|| "another member could not map it".to_string());
                 return Err(Error::new(
                     Class::RmaShared,
@@ -380,7 +381,7 @@ impl Plan<'_> {
                     ),
                 ));
             }
-            if way != Way::Messages {
+            if mode != AccessMode::Messages {
                 memory.piece = piece;
             }
         }
@@ -407,32 +408,32 @@ impl Plan<'_> {
             (true, None) => self.own_heap(&mut memory)?,
         };
         let member = |rank: usize| Member {
-            size: told[rank][1],
-            unit: told[rank][2] as i64,
-            reach: match (way, start) {
-                (Way::Mapped, Some(start)) if self.has_own_memory() => {
+            size: gathered[rank][1],
+            unit: gathered[rank][2] as i64,
+            reach: match (mode, start) {
+                (AccessMode::Mapped, Some(start)) if self.has_own_memory() => {
                     Reach::Here(start.wrapping_add(parts.at[rank]))
                 }
-                (Way::Mapped | Way::Copied, _) if rank == me => Reach::Here(base),
-                (Way::Mapped, _) => mapped
+                (AccessMode::Mapped | AccessMode::Copied, _) if rank == me => Reach::Here(base),
+                (AccessMode::Mapped, _) => mapped
                     .as_ref()
                     .map_or(Reach::Messages, |mapped| Reach::Here(mapped[rank])),
-                (Way::Copied, _) => Reach::There(told[rank][0]),
+                (AccessMode::Copied, _) => Reach::There(gathered[rank][0]),
                 _ if rank == me && self.flavor != Flavor::Dynamic => Reach::Here(base),
                 _ => Reach::Messages,
             },
         };
-        let members = match way {
-            Way::Messages if self.alike => self.far(self.oneself(base)),
+        let members = match mode {
+            AccessMode::Messages if self.alike => self.far(self.own_reach(base)),
             _ => Members::Each((0..count).map(member).collect()),
         };
         Ok(Made {
-            way,
+            mode,
             members,
             memory,
             control,
             base,
-            pids: told.iter().map(|member| member[8] as u32).collect(),
+            pids: gathered.iter().map(|member| member[8] as u32).collect(),
         })
     }
 
@@ -444,9 +445,9 @@ impl Plan<'_> {
         let (Some(own), Some(shared)) = (self.piece, process.shared_memory()) else {
             return Ok(None);
         };
-        let told = mpi_coll::gather_all_u64(process, comm, own.words())?;
-        let mut mapped = Vec::with_capacity(told.len());
-        for (rank, words) in told.into_iter().enumerate() {
+        let gathered = mpi_coll::gather_all_u64(process, comm, own.words())?;
+        let mut mapped = Vec::with_capacity(gathered.len());
+        for (rank, words) in gathered.into_iter().enumerate() {
             let PieceLocation { key, len, offset } = PieceLocation::of(words);
             if rank == comm.rank() as usize {
                 mapped.push(self.own_base());
@@ -464,7 +465,7 @@ impl Plan<'_> {
     /// Creates a window over several nodes: messages, but direct access within the node.
     fn over_nodes(&self) -> Result<Made> {
         let Plan { process, comm, .. } = *self;
-        let told = match self.alike {
+        let gathered = match self.alike {
             true => None,
             false => {
                 let own = [self.size as u64, self.unit as u64];
@@ -496,13 +497,13 @@ impl Plan<'_> {
             false => base,
         };
         let near = match near.is_empty() {
-            true => self.oneself(base),
+            true => self.own_reach(base),
             false => near,
         };
-        let members = match told {
+        let members = match gathered {
             None => self.far(near),
-            Some(told) => {
-                let mut members: Box<[Member]> = told
+            Some(gathered) => {
+                let mut members: Box<[Member]> = gathered
                     .iter()
                     .map(|member| Member {
                         size: member[0],
@@ -517,7 +518,7 @@ impl Plan<'_> {
             }
         };
         Ok(Made {
-            way: Way::Messages,
+            mode: AccessMode::Messages,
             members,
             memory,
             control: None,
@@ -527,7 +528,7 @@ impl Plan<'_> {
     }
 
     /// Returns the reach of this process's own memory in a window in message mode.
-    fn oneself(&self, base: *mut u8) -> Box<[(u32, Reach)]> {
+    fn own_reach(&self, base: *mut u8) -> Box<[(u32, Reach)]> {
         match self.flavor {
             Flavor::Dynamic => Box::default(),
             _ => Box::new([(self.comm.rank(), Reach::Here(base))]),
@@ -571,7 +572,7 @@ impl Plan<'_> {
     /// Returns how to reach the members on this node: all of them directly, or none.
     fn reach_node(&self, node: &Comm, memory: &mut Memory) -> Result<Box<[(u32, Reach)]>> {
         let Plan { process, comm, .. } = *self;
-        let told = mpi_coll::gather_all_u64(
+        let gathered = mpi_coll::gather_all_u64(
             process,
             node,
             [
@@ -581,20 +582,20 @@ impl Plan<'_> {
             ],
         )?;
         let count = node.size();
-        let parts = Parts::new(self.flavor, told.iter().map(|member| member[1]))?;
+        let parts = Parts::new(self.flavor, gathered.iter().map(|member| member[1]))?;
         let peers = (0..count).map(|rank| node.local().peer(rank));
         let mut able = peers
             .into_iter()
             .all(|peer| peer == process.me() || process.is_local(peer));
         let mut piece = None;
         if self.has_own_memory() {
-            let waits = self.may_wait(node, &parts)?;
-            piece = segment::share(process, node, (&parts.at, parts.total), waits)?.ok();
+            let is_lazy = self.commits_lazily(node, &parts)?;
+            piece = segment::share(process, node, (&parts.at, parts.total), is_lazy)?.ok();
             able &= piece.is_some();
         } else {
             let arenas = mpi_coll::arenas(process);
-            able &= (0..told.len())
-                .all(|rank| arenas.can_copy(process, node, rank as u32, told[rank][2]));
+            able &= (0..gathered.len())
+                .all(|rank| arenas.can_copy(process, node, rank as u32, gathered[rank][2]));
         }
         let able = mpi_coll::gather_all_u64(process, node, [u64::from(able)])?;
         if let Some(piece) = &piece {
@@ -610,7 +611,7 @@ impl Plan<'_> {
             let reach = match start {
                 Some(start) => Reach::Here(start.wrapping_add(parts.at[at])),
                 None if place == node.rank() => Reach::Here(self.own_base()),
-                None => Reach::There(told[at][0]),
+                None => Reach::There(gathered[at][0]),
             };
             Some((comm.local().rank_of(node.local().peer(place))?, reach))
         };
@@ -624,22 +625,22 @@ impl Plan<'_> {
     ///
     /// # Errors
     /// `MPI_ERR_NO_MEM` on all of them if there is not enough for all parts.
-    fn may_wait(&self, comm: &Comm, parts: &Parts) -> Result<bool> {
+    fn commits_lazily(&self, comm: &Comm, parts: &Parts) -> Result<bool> {
         if !self.has_own_memory() {
             return Ok(false);
         }
         let shared = self.process.shared_memory();
         let look = |shared: &Arc<dyn SharedMemory>| match shared.may_wait(parts.total) {
-            Ok(waits) => (u64::from(waits), None),
+            Ok(is_lazy) => (u64::from(is_lazy), None),
             Err(error) => (LACKS, Some(error)),
         };
         let (found, lack) = match shared.filter(|_| comm.rank() == 0) {
             Some(shared) => look(shared),
             None => (0, None),
         };
-        let mut told = [found];
-        mpi_coll::broadcast_u64(self.process, comm, &mut told)?;
-        if told[0] == LACKS {
+        let mut lazily = [found];
+        mpi_coll::broadcast_u64(self.process, comm, &mut lazily)?;
+        if lazily[0] == LACKS {
             let why = lack.map(|error| error.0);
             let why = why.unwrap_or_else(|| "there is not enough for all members".to_string());
             return Err(Error::new(
@@ -647,13 +648,13 @@ impl Plan<'_> {
                 format!("memory for the window is short: {why}"),
             ));
         }
-        Ok(told[0] != 0 && !self.at_once)
+        Ok(lazily[0] != 0 && !self.commits_now)
     }
 
     /// Allocates this member's part in private memory. Collective.
     fn own_heap(&self, memory: &mut Memory) -> Result<*mut u8> {
         let heap = Heap::new(self.size);
-        if let (Ok(heap), true) = (&heap, self.at_once) {
+        if let (Ok(heap), true) = (&heap, self.commits_now) {
             heap.touch();
         }
         let agreed = self.agree(heap.is_ok());

@@ -16,12 +16,12 @@ use mpi_types::error::{Class, Error, Result};
 
 /// This member's table, and copies of other members' tables.
 pub(crate) struct Directory {
-    own: Mutex<Own>,
+    table: Mutex<ExposedTable>,
     pub known: RwLock<NumberMap<u32, Arc<Regions>>>,
 }
 
 #[derive(Default)]
-struct Own {
+struct ExposedTable {
     attached: HashMap<usize, (Stretch, Exposed)>,
     /// Memory of the table; the last one is in use. Earlier ones stay until the window goes, since
     /// other members may be reading them.
@@ -29,19 +29,19 @@ struct Own {
 }
 
 // SAFETY: the pointers are to tables that this owns and writes only under its mutex.
-unsafe impl Send for Own {}
+unsafe impl Send for ExposedTable {}
 
 impl Directory {
     pub fn new() -> Directory {
         Directory {
-            own: Mutex::default(),
+            table: Mutex::default(),
             known: RwLock::default(),
         }
     }
 
     /// Ends the exposures.
     pub fn withdraw(&self) {
-        let mut own = self.own.lock();
+        let mut own = self.table.lock();
         own.attached.clear();
         own.tables.clear();
     }
@@ -61,7 +61,7 @@ impl Directory {
         head: *mut u8,
         (start, len): (usize, usize),
     ) -> Result<()> {
-        let mut own = self.own.lock();
+        let mut own = self.table.lock();
         let (mut key, pointer) = (None, std::ptr::with_exposed_provenance_mut(start));
         if len > 0 {
             // SAFETY: the memory is valid until it is detached, by this function's contract.
@@ -95,7 +95,7 @@ impl Directory {
 
     /// Removes a range from the table, and then ends its exposure.
     pub fn detach(&self, head: *mut u8, start: usize) -> Result<()> {
-        let mut own = self.own.lock();
+        let mut own = self.table.lock();
         let gone = own.attached.remove(&start);
         own.write(head)?;
         drop(gone);
@@ -103,7 +103,7 @@ impl Directory {
     }
 }
 
-impl Own {
+impl ExposedTable {
     /// Makes sure that the table has space for all ranges.
     fn make_room(&mut self, transport: &Arc<dyn Transport>) -> Result<()> {
         let needed = self.attached.len() * WORDS * 8;
@@ -124,7 +124,12 @@ impl Own {
     }
 
     fn write(&self, head: *mut u8) -> Result<()> {
-        let lacks = || Error::new(Class::Intern, "internal error: the window has no table of attached memory");
+        let lacks = || {
+            Error::new(
+                Class::Intern,
+                "internal error: the window has no table of attached memory",
+            )
+        };
         let (exposed, table, _) = self.tables.last().ok_or_else(lacks)?;
         let key = exposed.key.ok_or_else(lacks)?;
         // SAFETY: aligned words of the head and of the table, which live as long as `self`; only

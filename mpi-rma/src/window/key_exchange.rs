@@ -6,7 +6,7 @@ use netmod::{RemoteKey, Transport};
 
 use crate::messages::message::{Kind, Layout};
 use crate::messages::service::Service;
-use crate::window::keys::{Exposed, Far, Known, Told, key_of, transports, word};
+use crate::window::keys::{Exposed, Far, PeerKey, WireKey, key_of, transports, word};
 use mpi_core::process::Process;
 use mpi_core::process::loan::Loan;
 use mpi_types::error::Result;
@@ -21,37 +21,37 @@ impl Service {
         if self.memory().is_none() || self.comm.size() > FEW {
             return Ok(());
         }
-        let told = match transports(process).next() {
+        let wire = match transports(process).next() {
             Some((_, transport)) => self.expose(process, word(transport.name())),
-            None => Told::default(),
+            None => WireKey::default(),
         };
-        let told = mpi_coll::gather_all_u64(process, &self.comm, told)?;
+        let wire = mpi_coll::gather_all_u64(process, &self.comm, wire)?;
         if !self.keys.on {
             return Ok(());
         }
         let mut known = self.keys.known.write();
-        for (rank, told) in (0..).zip(told) {
-            known.insert(rank, Known::Told(told));
+        for (rank, wire) in (0..).zip(wire) {
+            known.insert(rank, PeerKey::Received(wire));
         }
         Ok(())
     }
 
     /// The keys that members sent at creation for the transport `name`.
-    pub fn told_keys(&self, name: u64) -> impl Iterator<Item = (u32, RemoteKey)> {
+    pub fn received_keys(&self, name: u64) -> impl Iterator<Item = (u32, RemoteKey)> {
         let known = self.keys.known.read();
-        let told: Vec<(u32, RemoteKey)> = known
+        let wire: Vec<(u32, RemoteKey)> = known
             .iter()
             .filter_map(|(rank, known)| match known {
-                Known::Told(told) if told[0] == name => Some((*rank, key_of(told))),
+                PeerKey::Received(wire) if wire[0] == name => Some((*rank, key_of(wire))),
                 _ => None,
             })
             .collect();
-        told.into_iter()
+        wire.into_iter()
     }
 
     /// Exposes this process's memory on the transport `name`, if it is not yet. Returns its key.
-    pub fn expose(&self, process: &Process, name: u64) -> Told {
-        let none = Told::default();
+    pub fn expose(&self, process: &Process, name: u64) -> WireKey {
+        let none = WireKey::default();
         let Some((base, len)) = self.memory().filter(|memory| memory.1 > 0) else {
             return none;
         };
@@ -71,12 +71,12 @@ impl Service {
         // exposure first. Memory that can't be exposed (there may be a limit) is accessed by
         // messages.
         let key = unsafe { transport.expose(base, len) }.ok();
-        let told = key.as_ref().map_or(none, tell);
+        let wire = key.as_ref().map_or(none, tell);
         exposed.push(Exposed {
             transport: transport.clone(),
             key,
         });
-        told
+        wire
     }
 
     /// Returns how the network reaches a member's memory from a VCI of this process, if it does and
@@ -85,7 +85,7 @@ impl Service {
         if !self.keys.on || self.memory().is_none() {
             return Ok(None);
         }
-        if let Some(Known::By(far)) = self.keys.known.read().get(&rank) {
+        if let Some(PeerKey::Reachable(far)) = self.keys.known.read().get(&rank) {
             return Ok(Some(*far));
         }
         self.find_key(process, rank, lane)
@@ -95,7 +95,7 @@ impl Service {
     fn find_key(&self, process: &Process, rank: u32, lane: usize) -> Result<Option<Far>> {
         if self.passive().is_some() {
             // A key that was refused stays refused.
-            if self.keys.known.read().contains_key(&rank) && !self.keys.is_told(rank) {
+            if self.keys.known.read().contains_key(&rank) && !self.keys.has_unused_key(rank) {
                 return Ok(None);
             }
             let far = Far {
@@ -103,26 +103,29 @@ impl Service {
                 few_small: false,
                 words: None,
             };
-            self.keys.known.write().insert(rank, Known::By(far));
+            self.keys
+                .known
+                .write()
+                .insert(rank, PeerKey::Reachable(far));
             return Ok(Some(far));
         }
         let to = self.address(rank, lane);
-        let told = {
+        let wire = {
             let mut known = self.keys.known.write();
             match known.get_mut(&rank) {
-                Some(Known::By(far)) => return Ok(Some(*far)),
-                Some(Known::Not) => return Ok(None),
-                Some(Known::Told(told)) => Some(*told),
-                Some(Known::Asked(asked)) if !asked.is_done(process) => return Ok(None),
+                Some(PeerKey::Reachable(far)) => return Ok(Some(*far)),
+                Some(PeerKey::Unreachable) => return Ok(None),
+                Some(PeerKey::Received(wire)) => Some(*wire),
+                Some(PeerKey::Requested(asked)) if !asked.is_done(process) => return Ok(None),
                 // The answer is examined below.
-                Some(asked) => match std::mem::replace(asked, Known::Not) {
-                    Known::Asked(answer) => {
-                        let (told, error) = answer.take(process)?;
+                Some(asked) => match std::mem::replace(asked, PeerKey::Unreachable) {
+                    PeerKey::Requested(answer) => {
+                        let (wire, error) = answer.take(process)?;
                         if let Some(error) = error {
                             return Err(error);
                         }
-                        known.insert(rank, Known::Told(*told));
-                        Some(*told)
+                        known.insert(rank, PeerKey::Received(*wire));
+                        Some(*wire)
                     }
                     _ => None,
                 },
@@ -130,20 +133,20 @@ impl Service {
             }
         };
         let way = process.remote_memory(to.vci_here, to.there)?;
-        let (found, far) = match (way, told) {
-            (Some((name, few_small)), Some(told)) if told[0] == word(name) => {
-                let key = key_of(&told);
+        let (found, far) = match (way, wire) {
+            (Some((name, few_small)), Some(wire)) if wire[0] == word(name) => {
+                let key = key_of(&wire);
                 let far = Far {
                     key,
                     few_small,
                     words: crate::network::word::way(process, name),
                 };
-                (Known::By(far), Some(far))
+                (PeerKey::Reachable(far), Some(far))
             }
             (Some((name, _)), None) => {
                 return self.ask_key(process, rank, word(name)).map(|()| None);
             }
-            _ => (Known::Not, None),
+            _ => (PeerKey::Unreachable, None),
         };
         self.keys.known.write().insert(rank, found);
         Ok(far)
@@ -157,8 +160,8 @@ impl Service {
         }
         let tag = self.lanes.get(0).tag();
         let post = |buffer| self.expect(process, (rank, 0), tag, buffer);
-        let told = Loan::new(Box::new(Told::default()), post)?;
-        known.insert(rank, Known::Asked(told));
+        let wire = Loan::new(Box::new(WireKey::default()), post)?;
+        known.insert(rank, PeerKey::Requested(wire));
         drop(known);
         let message = self.message(Kind::Key, tag, [name, 0], Layout::NONE);
         self.ask(process, (rank, 0), message)

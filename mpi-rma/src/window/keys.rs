@@ -15,7 +15,7 @@ use mpi_core::process::loan::Loan;
 use mpi_core::pt2pt::Address;
 
 /// A key on the wire: the name of its transport (0: no key), and the key's three words.
-pub(crate) type Told = [u64; 4];
+pub(crate) type WireKey = [u64; 4];
 
 /// How the network reaches a member's memory.
 #[derive(Clone, Copy)]
@@ -29,20 +29,20 @@ pub(crate) struct Far {
 }
 
 /// The state of a member's key.
-pub(crate) enum Known {
+pub(crate) enum PeerKey {
     /// Received, but not checked against this process's transports yet.
-    Told(Told),
+    Received(WireKey),
     /// The network reaches the member's memory by this key.
-    By(Far),
+    Reachable(Far),
     /// The network doesn't reach the member's memory.
-    Not,
+    Unreachable,
     /// Asked for. A window that goes before the answer leaves the answer's buffer behind.
-    Asked(Loan<Box<Told>>),
+    Requested(Loan<Box<WireKey>>),
 }
 
 /// The keys of a window's members.
 pub(crate) struct Keys {
-    pub(crate) known: RwLock<NumberMap<u32, Known>>,
+    pub(crate) known: RwLock<NumberMap<u32, PeerKey>>,
     pub(crate) exposed: Mutex<Vec<Exposed>>,
     /// Whether remote memory is used at all.
     pub on: bool,
@@ -89,31 +89,31 @@ impl Keys {
     /// Whether no answer is pending.
     pub fn is_idle(&self, process: &Process) -> bool {
         let known = self.known.read();
-        let awaited = |known: &Known| matches!(known, Known::Asked(told) if !told.is_done(process));
+        let awaited = |known: &PeerKey| matches!(known, PeerKey::Requested(answer) if !answer.is_done(process));
         !known.values().any(awaited)
     }
 
     /// Whether a member's key was received and not used yet.
-    pub fn is_told(&self, rank: u32) -> bool {
-        matches!(self.known.read().get(&rank), Some(Known::Told(_)))
+    pub fn has_unused_key(&self, rank: u32) -> bool {
+        matches!(self.known.read().get(&rank), Some(PeerKey::Received(_)))
     }
 
     /// Notes that the network does not reach a member.
     pub fn forget(&self, rank: u32) {
-        self.known.write().insert(rank, Known::Not);
+        self.known.write().insert(rank, PeerKey::Unreachable);
     }
 
     /// Bytes of memory, for `known` members that were accessed.
     pub fn bytes(known: usize) -> usize {
-        (known * 8 / 7 + 1).next_power_of_two() * (size_of::<(u32, Known)>() + 1)
+        (known * 8 / 7 + 1).next_power_of_two() * (size_of::<(u32, PeerKey)>() + 1)
     }
 }
 
 /// Decodes the key of a wire form.
-pub(crate) fn key_of(told: &Told) -> RemoteKey {
+pub(crate) fn key_of(wire: &WireKey) -> RemoteKey {
     RemoteKey {
-        address: told[1],
-        words: [told[2], told[3]],
+        address: wire[1],
+        words: [wire[2], wire[3]],
     }
 }
 

@@ -79,7 +79,7 @@ pub struct Hints {
 
 /// How a window synchronizes and accumulates (see the crate's documentation).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Way {
+pub(crate) enum AccessMode {
     Mapped,
     Copied,
     Messages,
@@ -92,7 +92,7 @@ pub struct Window {
     pub(crate) base: *mut u8,
     pub(crate) members: Members,
     pub(crate) fast: FastTargets,
-    pub(crate) way: Way,
+    pub(crate) mode: AccessMode,
     pub(crate) control: Option<Control>,
     pub(crate) service: Option<Arc<Service>>,
     pub(crate) epochs: Epochs,
@@ -162,7 +162,7 @@ impl Window {
         }
         // Requests in the slot are not served from here on; their origins copy by CMA. (After the
         // barrier the words may become another window's.)
-        if let (Way::Copied, Some(control)) = (self.way, &self.control) {
+        if let (AccessMode::Copied, Some(control)) = (self.mode, &self.control) {
             registry::remove_slot(process, self.base, control);
         }
         // Invariant: no memory goes before all members are done with it.
@@ -336,7 +336,12 @@ impl Window {
 
     /// The message service; an error if the window's mode is not messages.
     pub(crate) fn service(&self) -> Result<&Arc<Service>> {
-        let lacks = || Error::new(Class::Intern, "internal error: the window has no message service");
+        let lacks = || {
+            Error::new(
+                Class::Intern,
+                "internal error: the window has no message service",
+            )
+        };
         self.service.as_ref().ok_or_else(lacks)
     }
 
@@ -358,7 +363,12 @@ impl Window {
     }
 
     pub(crate) fn control(&self) -> Result<&Control> {
-        let lacks = || Error::new(Class::Intern, "internal error: the window has no control blocks");
+        let lacks = || {
+            Error::new(
+                Class::Intern,
+                "internal error: the window has no control blocks",
+            )
+        };
         self.control.as_ref().ok_or_else(lacks)
     }
 }
@@ -387,7 +397,7 @@ mod tests {
                 near: near.collect(),
             },
             fast: FastTargets::default(),
-            way: Way::Messages,
+            mode: AccessMode::Messages,
             control: None,
             service: Some(service),
             epochs: Epochs::new(size as usize),

@@ -31,7 +31,7 @@ struct Shared {
 struct State {
     watched: Vec<Watched>,
     /// Wakes the thread; `None` until there is one.
-    bell: Option<UnixStream>,
+    waker: Option<UnixStream>,
     is_over: bool,
 }
 
@@ -84,7 +84,7 @@ impl Watch {
             peers.push(peer);
         }
         if !peers.is_empty() {
-            state.ring(shared, doubts);
+            state.wake(shared, doubts);
         }
         Watching {
             shared: shared.clone(),
@@ -95,19 +95,19 @@ impl Watch {
 
 impl State {
     /// Makes the thread read the list again; starts the thread if there is none.
-    fn ring(&mut self, shared: &Arc<Shared>, doubts: &Arc<Doubts>) {
-        if self.bell.is_none() {
-            let Ok((bell, ear)) = UnixStream::pair() else {
+    fn wake(&mut self, shared: &Arc<Shared>, doubts: &Arc<Doubts>) {
+        if self.waker.is_none() {
+            let Ok((waker, wakeups)) = UnixStream::pair() else {
                 return;
             };
             let (shared, doubts) = (shared.clone(), doubts.clone());
-            if start(move || watch(&shared, &doubts, &ear)).is_none() {
+            if start(move || watch(&shared, &doubts, &wakeups)).is_none() {
                 return;
             }
-            self.bell = Some(bell);
+            self.waker = Some(waker);
         }
-        if let Some(bell) = &mut self.bell {
-            let _ = bell.write_all(&[0]);
+        if let Some(waker) = &mut self.waker {
+            let _ = waker.write_all(&[0]);
         }
     }
 }
@@ -129,7 +129,7 @@ impl Drop for Watch {
         let mut state = self.0.state.lock();
         state.is_over = true;
         // The thread sees the end of its stream.
-        state.bell = None;
+        state.waker = None;
     }
 }
 
@@ -158,14 +158,14 @@ fn open(pid: u32) -> Option<OwnedFd> {
 }
 
 /// Sleeps until a process ends or the list changes; ends with the watch.
-fn watch(shared: &Shared, doubts: &Doubts, mut ear: &UnixStream) {
+fn watch(shared: &Shared, doubts: &Doubts, mut wakeups: &UnixStream) {
     let poll = |fd| libc::pollfd {
         fd,
         events: libc::POLLIN,
         revents: 0,
     };
     loop {
-        let mut polled = vec![poll(ear.as_raw_fd())];
+        let mut polled = vec![poll(wakeups.as_raw_fd())];
         {
             let state = shared.state.lock();
             if state.is_over {
@@ -181,7 +181,7 @@ fn watch(shared: &Shared, doubts: &Doubts, mut ear: &UnixStream) {
         if ready < 0 && std::io::Error::last_os_error().raw_os_error() != Some(libc::EINTR) {
             return;
         }
-        if polled[0].revents != 0 && !matches!(ear.read(&mut [0; 64]), Ok(1..)) {
+        if polled[0].revents != 0 && !matches!(wakeups.read(&mut [0; 64]), Ok(1..)) {
             return;
         }
         let mut ended = false;

@@ -9,13 +9,13 @@ use mpi_types::error::Result;
 /// Creates and maps a segment with the parts of all members, which begin at `parts`.
 ///
 /// The first member creates it, the others open it. Commits the memory of this member's part,
-/// unless `waits`. The inner result has the reason if this member has no segment; other members may
+/// unless `is_lazy`. The inner result has the reason if this member has no segment; other members may
 /// have one.
 pub(crate) fn share(
     process: &Process,
     comm: &Comm,
     (parts, total): (&[usize], usize),
-    waits: bool,
+    is_lazy: bool,
 ) -> Result<Made> {
     let me = comm.rank() as usize;
     let made = (me == 0).then(|| Arenas::make_apart(process, total, parts[0]));
@@ -26,7 +26,7 @@ pub(crate) fn share(
         .find(process, made, key, total)
         .and_then(|piece| {
             let end = parts.get(me + 1).copied().unwrap_or(total);
-            if let (Piece::Own(piece), false) = (&piece, waits) {
+            if let (Piece::Own(piece), false) = (&piece, is_lazy) {
                 piece.reserve(parts[me], end - parts[me])?;
             }
             Ok(piece)

@@ -67,18 +67,18 @@ impl PieceLocation {
 }
 
 impl Pieces {
-    fn place(&self, start: usize) -> Result<usize, usize> {
+    fn position(&self, start: usize) -> Result<usize, usize> {
         self.all.binary_search_by_key(&start, |piece| piece.start)
     }
 
     /// Removes the segment that starts at `start`.
     fn remove(&mut self, start: usize) -> Option<Piece> {
-        let place = self.place(start).ok()?;
+        let place = self.position(start).ok()?;
         Some(self.all.remove(place))
     }
 
     /// Removes the oldest kept segments until `more` bytes fit into the bounds.
-    fn make_room(&mut self, more: usize) -> Vec<Piece> {
+    fn evict(&mut self, more: usize) -> Vec<Piece> {
         let mut bytes: usize = self.kept.iter().map(|kept| kept.len).sum();
         let mut over = 0;
         while over < self.kept.len()
@@ -106,7 +106,7 @@ impl SharedSegments {
             kept: false,
         };
         let mut pieces = self.0.lock();
-        let (Ok(place) | Err(place)) = pieces.place(start);
+        let (Ok(place) | Err(place)) = pieces.position(start);
         pieces.all.insert(place, piece);
     }
 
@@ -116,7 +116,7 @@ impl SharedSegments {
         let fits = |kept: &Kept| kept.len >= len && kept.len - len <= len / 8;
         let at = pieces.kept.iter().rposition(fits)?;
         let kept = pieces.kept.remove(at);
-        let place = pieces.place(kept.start).ok()?;
+        let place = pieces.position(kept.start).ok()?;
         let piece = &mut pieces.all[place];
         piece.kept = false;
         piece.forks = forks;
@@ -128,7 +128,7 @@ impl SharedSegments {
     /// Keeps it, unless a process forked since its allocation may still use it.
     pub(crate) fn free(&self, start: usize, forks: usize) -> bool {
         let mut pieces = self.0.lock();
-        let Ok(place) = pieces.place(start) else {
+        let Ok(place) = pieces.position(start) else {
             return false;
         };
         let piece = &mut pieces.all[place];
@@ -145,11 +145,7 @@ impl SharedSegments {
         let len = piece.len;
         let full = pieces.kept.len() >= KEPT_PIECES
             || pieces.kept.iter().map(|kept| kept.len).sum::<usize>() + len > KEPT;
-        let gone = if full {
-            pieces.make_room(len)
-        } else {
-            Vec::new()
-        };
+        let gone = if full { pieces.evict(len) } else { Vec::new() };
         pieces.kept.push(Kept { start, len });
         // Unmapped without the lock.
         drop(pieces);
@@ -160,7 +156,7 @@ impl SharedSegments {
     /// Unmaps the kept segments. Returns whether there were any.
     pub(crate) fn give_back(&self) -> bool {
         let mut pieces = self.0.lock();
-        let gone = pieces.make_room(KEPT + 1);
+        let gone = pieces.evict(KEPT + 1);
         drop(pieces);
         !gone.is_empty()
     }
@@ -168,7 +164,7 @@ impl SharedSegments {
     /// Locates memory that lies in a segment in use.
     pub(crate) fn locate(&self, base: *mut u8, size: usize) -> Option<PieceLocation> {
         let pieces = self.0.lock();
-        let place = match pieces.place(base.addr()) {
+        let place = match pieces.position(base.addr()) {
             Ok(place) => place,
             Err(after) => after.checked_sub(1)?,
         };

@@ -36,7 +36,7 @@ impl Window {
         unsafe {
             if let Some(start) = self.here(target.rank) {
                 let place = start.wrapping_offset(at as isize);
-                match (origin.plain(), target.datatype.as_run(target.count)) {
+                match (origin.contiguous(), target.datatype.as_run(target.count)) {
                     // The two may overlap.
                     (Some(data), Some((skip, len))) => {
                         netmod_kit::copy_overlapping(data, place.wrapping_offset(skip), len);
@@ -107,7 +107,7 @@ impl Window {
         unsafe {
             if let Some(start) = self.here(target.rank) {
                 let place = start.wrapping_offset(at as isize);
-                match (origin.plain(), target.datatype.as_run(target.count)) {
+                match (origin.contiguous(), target.datatype.as_run(target.count)) {
                     (Some(data), Some((skip, len))) => {
                         netmod_kit::copy_overlapping(place.wrapping_offset(skip), data, len);
                     }
@@ -122,7 +122,7 @@ impl Window {
                     }
                 }
             } else if let Reach::There(start) = self.members.get(target.rank).reach {
-                match origin.plain() {
+                match origin.contiguous() {
                     Some(data) => {
                         let len = origin.len();
                         let access = Deferred {
