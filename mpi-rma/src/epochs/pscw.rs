@@ -168,7 +168,8 @@ impl Window {
             }
             if self.epochs.all() & FENCE != 0 && self.epochs.fence_used.load(Ordering::Relaxed) {
                 return Err(sync_error(
-                    "an epoch of MPI_Win_fence with accesses is open; end it by MPI_Win_fence with MPI_MODE_NOSUCCEED first",
+                    "an epoch of MPI_Win_fence with accesses is open; end it by MPI_Win_fence with \
+                     MPI_MODE_NOSUCCEED first",
                 ));
             }
             state.posted = Some(origins.clone());
@@ -219,6 +220,9 @@ impl Window {
         look()
     }
 
+    /// Waits until all origins have completed (`MPI_Win_wait`).
+    ///
+    /// # Errors
     /// `MPIX_ERR_PROC_FAILED` if an origin fails first; the epoch is over then.
     pub fn wait(&self, process: &Process) -> Result<()> {
         if self.test(process)? {

@@ -186,6 +186,9 @@ impl Window {
         self.epochs.check_free()
     }
 
+    /// The processes of the window (`MPI_Win_get_group`).
+    ///
+    /// # Errors
     /// `MPI_ERR_COMM` if the communicator has endpoints.
     pub fn group(&self) -> Result<&Group> {
         self.comm.check_groups()?;
@@ -257,6 +260,13 @@ impl Window {
         })
     }
 
+    /// Adds memory to a dynamic window (`MPI_Win_attach`).
+    ///
+    /// # Errors
+    /// `MPI_ERR_RMA_FLAVOR` for a window that is not dynamic, `MPI_ERR_RMA_ATTACH` for memory that
+    /// overlaps with attached memory.
+    ///
+    /// # Safety
     /// The memory stays valid until it is detached or the window is freed.
     pub unsafe fn attach(&self, base: *mut u8, size: usize) -> Result<()> {
         self.check_dynamic("MPI_Win_attach")?;

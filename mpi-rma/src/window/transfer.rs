@@ -89,7 +89,13 @@ impl Window {
         Ok(None)
     }
 
+    /// Reads from a target's memory (`MPI_Get`, `MPI_Rget`).
+    ///
+    /// # Errors
     /// The errors of [`Window::put`].
+    ///
+    /// # Safety
+    /// The origin's buffer is writable, and not used before the call is complete.
     #[inline]
     pub unsafe fn get(
         &self,
