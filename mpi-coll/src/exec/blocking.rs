@@ -16,7 +16,7 @@ use mpi_core::error::Result;
 use mpi_core::op::{Op, PredefinedOp};
 use mpi_core::process::Process;
 
-/// Carries out a collective call.
+/// Runs a collective call.
 ///
 /// # Safety
 /// The buffers are valid for what the call reads and writes by its arguments.
@@ -33,25 +33,26 @@ pub unsafe fn call(
     if state.is_time_for_slots(comm) {
         make_slots(process, comm, state)?;
     }
-    // SAFETY: as for this function.
+    // SAFETY: the buffers are valid for the call, by this function's contract.
     if let Some(done) = unsafe { quick::call(process, comm, state, buffers, call) } {
         return done;
     }
-    // SAFETY: as for this function.
+    // SAFETY: the buffers are valid for the call, by this function's contract.
     if let Some(done) = unsafe { rooted::call(process, comm, state, buffers, call) } {
         return done;
     }
-    // SAFETY: as for this function.
+    // SAFETY: the buffers are valid for the call, by this function's contract.
     if let Some(done) = unsafe { straight::call(process, comm, state, buffers, call) } {
         return done;
     }
-    // SAFETY: as for this function.
+    // SAFETY: the buffers are valid for the call, by this function's contract.
     unsafe { call_with(process, comm, state, buffers, call, true)? };
     find_out_after(process, comm, state, call)
 }
 
-/// Goes by a call in which nobody gives or gets anything: says which it is, for others who have called something else and wait
-/// for this rank, and waits for nobody.
+/// Completes a collective that moves no data, without waiting.
+///
+/// Its signature is still published, so that a rank that made another call can detect the mismatch.
 fn pass(process: &Process, comm: &Comm, state: &CommState, call: &Call<'_>) -> Result<()> {
     let tag = comm.next_collective();
     let signature = CommState::signature(comm, call, 0);
@@ -79,7 +80,7 @@ pub fn barrier(process: &Process, comm: &Comm) -> Result<()> {
     unsafe { call(process, comm, Buffers::NONE, &Call::Barrier) }
 }
 
-/// Replaces each number by the greatest of all members of an intracommunicator.
+/// Replaces each number by the maximum over all members of an intracommunicator.
 pub fn greatest_u64(process: &Process, comm: &Comm, data: &mut [u64]) -> Result<()> {
     let greatest = &process.source::<Collectives>().greatest;
     let word = Datatype::predefined(mpi_core::datatype::Predefined::Uint64T);

@@ -1,4 +1,4 @@
-//! Running a schedule to its end, by the port that it takes.
+//! Runs a schedule to its end, over the port that it needs.
 
 use std::sync::atomic::Ordering;
 
@@ -29,7 +29,7 @@ pub unsafe fn collective(
     buffers: Buffers,
     build: impl FnOnce(&mut Schedule),
 ) -> Result<()> {
-    // SAFETY: as for this function.
+    // SAFETY: the buffers are valid for the schedule, by this function's contract.
     unsafe {
         collective_for(
             process,
@@ -42,10 +42,10 @@ pub unsafe fn collective(
     }
 }
 
-/// As [`collective`], with messages of another purpose and a tag of the caller's.
+/// Runs a collective as [`collective`] does, with messages of another purpose and tag.
 ///
 /// # Safety
-/// As for [`collective`].
+/// The buffers are valid for what the schedule that `build` makes reads and writes.
 pub unsafe fn collective_for(
     process: &Process,
     comm: &Comm,
@@ -59,14 +59,14 @@ pub unsafe fn collective_for(
     kept.remember(None);
     kept.signature = CallSignature::default();
     build(kept.run.rebuild());
-    // SAFETY: as for this function.
+    // SAFETY: the buffers are valid for the schedule, by this function's contract.
     unsafe { run(process, comm, state, purpose, tag, buffers, kept) }
 }
 
 /// Runs a schedule to its end, and keeps it.
 ///
 /// # Safety
-/// As for [`collective`].
+/// The buffers are valid for what the schedule reads and writes.
 #[inline]
 pub(crate) unsafe fn run(
     process: &Process,
@@ -97,7 +97,7 @@ pub(crate) unsafe fn run(
         waiter: None,
     };
     if shared.is_some() || signature.is_none() {
-        // SAFETY: as for this function.
+        // SAFETY: the buffers are valid for the schedule, by this function's contract.
         return unsafe { call.run(state, buffers, kept) };
     }
     let notes = state.notes(process, comm);
@@ -111,13 +111,13 @@ pub(crate) unsafe fn run(
         signature,
         is_end: state.network_slots().is_some() || state.node_slots().is_some(),
     });
-    // SAFETY: as for this function.
+    // SAFETY: the buffers are valid for the schedule, by this function's contract.
     let result = unsafe { call.run(state, buffers, kept) };
     notes.end(tag);
     result
 }
 
-/// A blocking call whose schedule runs.
+/// A blocking call in execution.
 struct Underway<'a> {
     process: &'a Process,
     comm: &'a Comm,
@@ -126,7 +126,7 @@ struct Underway<'a> {
     tag: u32,
     message_tag: u32,
     signature: CallSignature,
-    /// As those know it who ask, unless they look into shared slots.
+    /// The call as inquiring members see it; `None` if they read its signature in shared slots.
     waiter: Option<Waiter<'a>>,
 }
 
@@ -143,7 +143,7 @@ impl<'a> Underway<'a> {
     /// Runs the schedule to its end.
     ///
     /// # Safety
-    /// As for [`collective`].
+    /// The buffers are valid for what the schedule reads and writes.
     #[inline]
     unsafe fn run(
         &self,
@@ -153,8 +153,10 @@ impl<'a> Underway<'a> {
     ) -> Result<()> {
         let Underway { process, comm, .. } = *self;
         let shared = state.shared_slots().filter(|_| !kept.signature.is_none());
-        // SAFETY: as for this function; the run is over when this returns: complete, or its messages ended one by
-        // one. (Should ending them fail, which takes a VCI that is not open, the run keeps its scratch memory.)
+        // SAFETY: the buffers are valid for the schedule, by this function's contract, and the run
+        // has ended when this function returns: it is complete, or each of its messages was
+        // cancelled. (If cancelling fails, because a VCI can't be opened, the run keeps its scratch
+        // memory.)
         let start = |kept: &mut CommRun| unsafe {
             let tag = self.message_tag;
             kept.run.start(buffers.send, buffers.recv, tag)
@@ -206,8 +208,8 @@ impl<'a> Underway<'a> {
         result
     }
 
-    /// Invariant: with a member lost the schedule goes no step on, lest others take what is missing for
-    /// the result.
+    /// Invariant: with a failed member the schedule makes no step, so that no rank takes partial
+    /// data for a result.
     #[inline]
     fn check_members(&self) -> Result<()> {
         match self.comm.trouble(self.process) {
@@ -216,7 +218,7 @@ impl<'a> Underway<'a> {
         }
     }
 
-    /// Looks whether ranks disagree, now and then.
+    /// Checks now and then whether ranks disagree.
     #[inline]
     fn look(&self, inquiry: &mut Inquiry, kept: &CommRun) -> Result<()> {
         match &self.waiter {
@@ -225,7 +227,7 @@ impl<'a> Underway<'a> {
         }
     }
 
-    /// Notes now and then where it stands.
+    /// Notes now and then the call's progress, for hang reports.
     #[inline]
     fn note(&self, note: &mut ProgressNote<'a>, kept: &CommRun) {
         note.look(self.process, self.comm, || {
@@ -252,7 +254,8 @@ impl<'a> Underway<'a> {
             Ok(None)
         })?;
         match shared {
-            // Whose data came has said what it is, which not all messages do.
+            // Slots carry signatures, which ranks that sent data by them have checked; not all
+            // messages do.
             Some(shared) if self.purpose != Purpose::SignedCollective => {
                 shared.compare(tag, signature)
             }
@@ -300,7 +303,7 @@ impl<'a> Underway<'a> {
         }
     }
 
-    /// By slots of this node and, for its leader, by messages or writes to other leaders.
+    /// Runs over this node's slots and, on its leader, over messages or writes to other leaders.
     fn by_node(
         &self,
         kept: &mut CommRun,
@@ -374,8 +377,8 @@ impl<'a> Underway<'a> {
     }
 }
 
-/// Ends the messages of a collective that can't be carried on, so that its buffers are the caller's. Returns
-/// whether all are ended; some others must take note of first.
+/// Cancels the messages of an abandoned collective, so that its buffers are the caller's again.
+/// Returns whether all have ended; some end only after their peers have taken note.
 #[cold]
 pub(crate) fn give_up(process: &Process, kept: &mut CommRun) -> Result<bool> {
     let mut result = Ok(());
@@ -389,7 +392,7 @@ pub(crate) fn give_up(process: &Process, kept: &mut CommRun) -> Result<bool> {
     result.map(|()| over)
 }
 
-/// A barrier between broadcasts, before slots are used again.
+/// Runs a barrier between broadcasts, before slots are reused.
 #[cold]
 fn synchronize_ranks(
     process: &Process,
@@ -418,6 +421,6 @@ fn synchronize_ranks(
         signature: kept.signature,
         waiter,
     };
-    // SAFETY: a barrier uses no buffers.
+    // SAFETY: a barrier has no buffers.
     unsafe { call.run(state, Buffers::NONE, kept) }
 }

@@ -1,4 +1,5 @@
-//! Nonblocking collectives: started by a call, carried on by whoever makes progress, in any order.
+//! Nonblocking collectives: started by a call, advanced by any thread that makes progress, in any
+//! order.
 
 use crate::agreement::inquiry::{Inquiry, Waiter};
 use crate::agreement::mismatch_word::Doubt;
@@ -18,26 +19,27 @@ use mpi_core::process::source::{NONBLOCKING_COLLECTIVES, ProgressSource, Source,
 use mpi_core::pt2pt::request::{RequestId, Status};
 use mpi_sched::{Progress, Schedule};
 
-/// A nonblocking collective under way.
+/// A nonblocking collective in progress.
 struct Active {
-    /// None once it is done.
+    /// `None` once it is done.
     run: Option<Box<CommRun>>,
     comm: Holder,
     request: RequestId,
-    /// The number of its first phase, if it goes by slots.
+    /// Number of its first phase, if it uses slots.
     number: Option<u64>,
     /// Its number among the communicator's collectives.
     tag: u32,
-    /// Counts how often it was looked at in vain.
+    /// Counts polls, for comparison of signatures.
     doubt: Doubt,
-    /// What it asks others, if it goes by messages.
+    /// Its inquiry to other members, if it goes by messages.
     inquiry: Option<Inquiry>,
-    /// Why it was given up. Its request is complete when the buffers are the program's again.
+    /// Why it was abandoned. Its request completes when the buffers are the program's again.
     failed: Option<Error>,
     then: Option<Then>,
 }
 
-/// What is done once, when a collective has succeeded, before its request is complete. It must not make progress.
+/// Runs once when a collective has succeeded, before its request is complete. It must not make
+/// progress.
 pub type Then = Box<dyn FnOnce(&Process) + Send>;
 
 /// The nonblocking collectives of a process, as a source of progress.
@@ -48,7 +50,7 @@ struct Nonblocking {
 }
 
 impl Nonblocking {
-    /// Tells those who don't have the lock what is under way.
+    /// Publishes to threads without the lock whether collectives are in progress.
     fn tell(process: &Process, runs: &[Active]) {
         process.set_work::<Nonblocking>(Work {
             any: !runs.is_empty(),
@@ -68,12 +70,12 @@ impl Source for Nonblocking {
 impl ProgressSource for Nonblocking {
     fn attached(&self, process: &Process) {
         if !process.is_threaded() {
-            // SAFETY: calls don't overlap then, as VCIs count on too.
+            // SAFETY: the process is not threaded, so no two calls into the library overlap.
             unsafe { self.runs.set_alone() };
         }
     }
 
-    /// Takes all as far as they go. Returns whether one was completed, and that is enough for this round.
+    /// Advances all. Returns true if one was completed and this round of progress may end.
     fn advance_by_stores(&self, process: &Process) -> Result<bool> {
         Ok(advance_all(process)? && self.rounds.is_enough())
     }
@@ -83,8 +85,8 @@ impl ProgressSource for Nonblocking {
     }
 }
 
-/// Starts a collective that progress completes, by messages. The builder is called once and sees the
-/// cleared schedule; buffers must be as it was told.
+/// Starts a collective by messages that progress completes. `build` is called once, with an empty
+/// schedule.
 ///
 /// # Safety
 /// The buffers are valid for what the schedule reads and writes until the request is complete.
@@ -94,14 +96,14 @@ pub unsafe fn start_collective(
     buffers: Buffers,
     build: impl FnOnce(&mut Schedule),
 ) -> Result<RequestId> {
-    // SAFETY: as for this function.
+    // SAFETY: the buffers are valid until the request is complete, by this function's contract.
     unsafe { start_collective_then(process, holder, buffers, build, None) }
 }
 
-/// [`start_collective`], and what is to be done when it has succeeded.
+/// Starts a collective as [`start_collective`] does. `then` runs when it has succeeded.
 ///
 /// # Safety
-/// As there.
+/// The buffers are valid for what the schedule reads and writes until the request is complete.
 pub unsafe fn start_collective_then(
     process: &Process,
     holder: Holder,
@@ -114,11 +116,11 @@ pub unsafe fn start_collective_then(
     kept.remember(None);
     kept.signature = CallSignature::default();
     build(kept.run.rebuild());
-    // SAFETY: as for this function.
+    // SAFETY: the buffers are valid until the request is complete, by this function's contract.
     unsafe { start_run(process, holder, buffers, kept, then) }
 }
 
-/// Starts a collective call that progress completes. What `call` borrows is needed no longer.
+/// Starts a collective call that progress completes. Doesn't keep what `call` borrows.
 ///
 /// # Safety
 /// The buffers are valid for what the call reads and writes until the request is complete.
@@ -138,11 +140,12 @@ pub unsafe fn start_call(
         build_started(process, comm, state, call, kept.run.rebuild());
         kept.signature = CommState::signature(comm, call, kept.run.schedule().phases());
     }
-    // SAFETY: as for this function.
+    // SAFETY: the buffers are valid until the request is complete, by this function's contract.
     unsafe { start_run(process, holder, buffers, kept, None) }
 }
 
-/// Builds a nonblocking call: by slots if it has phases for it, as all members find alike.
+/// Builds a nonblocking call: over slots if it has few enough phases, which all members decide
+/// alike.
 fn build_started(
     process: &Process,
     comm: &Comm,
@@ -162,10 +165,10 @@ fn build_started(
     call.build(&site(None), schedule);
 }
 
-/// Starts a schedule, and goes as far as it can.
+/// Starts a schedule, and advances it.
 ///
 /// # Safety
-/// As for [`start_collective`].
+/// The buffers are valid for what the schedule reads and writes until the request is complete.
 unsafe fn start_run(
     process: &Process,
     holder: Holder,
@@ -198,7 +201,7 @@ unsafe fn start_run(
         notes.say(process, tag, kept.signature);
         inquiry = Some(Inquiry::new(process));
     }
-    // SAFETY: as for this function.
+    // SAFETY: the buffers are valid until the request is complete, by this function's contract.
     if let Err(error) = unsafe { run.start(buffers.send, buffers.recv, tag) } {
         process.fail(request, error)?;
         return Ok(request);
@@ -222,8 +225,7 @@ unsafe fn start_run(
     Ok(request)
 }
 
-/// Takes a collective as far as it goes, by slots only as far as it `looks` for what others have put
-/// there. Returns whether it is done.
+/// Advances a collective; `looks`: with polls of other ranks' flags. Returns whether it is done.
 fn advance(process: &Process, active: &mut Active, looks: bool) -> Result<bool> {
     let comm: &Comm = (*active.comm).as_ref();
     let Some(kept) = &mut active.run else {
@@ -263,7 +265,7 @@ fn advance(process: &Process, active: &mut Active, looks: bool) -> Result<bool> 
         (Ok(Progress::Pending), Some(shared)) if looks => shared
             .check_agreement(active.tag, kept.signature, active.doubt.is_due(process))
             .map(|()| Progress::Pending),
-        // Whose data came has said what it is, which messages don't.
+        // Slots carry signatures, which ranks that sent data by them have checked; messages don't.
         (Ok(Progress::Done), Some(shared)) if active.number.is_none() => shared
             .compare(active.tag, kept.signature)
             .map(|()| Progress::Done),
@@ -314,7 +316,8 @@ fn advance(process: &Process, active: &mut Active, looks: bool) -> Result<bool> 
     Ok(true)
 }
 
-/// Ends the messages of a collective that was given up, as far as they go. Returns whether it is over.
+/// Cancels the messages of an abandoned collective, as far as possible. Returns whether all have
+/// ended.
 #[cold]
 fn end_failed(process: &Process, active: &mut Active) -> Result<bool> {
     if let Some(kept) = &mut active.run
@@ -322,7 +325,7 @@ fn end_failed(process: &Process, active: &mut Active) -> Result<bool> {
     {
         return Ok(false);
     }
-    // Its slots are not said to be free: others may not be through with them.
+    // Its slots are not marked as finished: other ranks may still use them.
     if let (Some(run), Some(error)) = (active.run.take(), active.failed.take()) {
         let comm: &Comm = (*active.comm).as_ref();
         let state = CommState::of(comm);
@@ -337,7 +340,7 @@ fn end_failed(process: &Process, active: &mut Active) -> Result<bool> {
 
 #[cold]
 fn advance_all(process: &Process) -> Result<bool> {
-    // Whoever holds the lock is at it; user functions that call MPI come here again.
+    // The lock's holder is at it. (User functions that call MPI reenter this function.)
     let Some(mut guard) = process.source::<Nonblocking>().runs.try_lock() else {
         return Ok(false);
     };

@@ -1,4 +1,4 @@
-//! Collective calls as data, and which algorithm each takes on a communicator.
+//! Collective calls as data, and the choice of their algorithms on a communicator.
 
 use crate::plan::call_context::{Site, leaders};
 use crate::plan::writes::barrier_by_writes;
@@ -11,9 +11,9 @@ use mpi_sched::{
 /// The root of a rooted collective.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Root {
-    /// That rank: of the communicator, or of the other group of an intercommunicator.
+    /// A rank of the communicator, or of the remote group of an intercommunicator.
     Rank(u32),
-    /// This process; in the other group of an intercommunicator nobody but it takes part.
+    /// This process. (The rest of the root's group of an intercommunicator takes no part.)
     This,
     /// Another process of this group of an intercommunicator.
     Other,
@@ -21,16 +21,16 @@ pub enum Root {
 
 /// A collective call with its arguments, but for the addresses of the buffers.
 ///
-/// Where a buffer may be in place, none is said for the send buffer (for the receive buffer of a
-/// scatter), or `in_place` is set; never so on intercommunicators. Arguments that are significant
-/// at the root only may be none elsewhere.
+/// For `MPI_IN_PLACE`, the send part (of a scatter: the receive part) is `None`, or `in_place` is
+/// set; never on intercommunicators. Arguments that are significant at the root only may be `None`
+/// elsewhere.
 #[derive(Clone, Copy, Debug)]
 #[allow(
     missing_docs,
     reason = "names of the standard's functions and arguments"
 )]
 pub enum Call<'a> {
-    /// No data and nobody to wait for: the call is only counted.
+    /// Moves no data and waits for no rank; only counted.
     Nothing,
     Barrier,
     /// The buffer is the receive buffer.
@@ -69,7 +69,7 @@ pub enum Call<'a> {
         part: Part<'a>,
         op: &'a Op,
     },
-    /// Of equal blocks or of counts without displacements.
+    /// With equal blocks, or with counts and no displacements.
     ReduceScatter {
         in_place: bool,
         blocks: Layout<'a>,
@@ -98,7 +98,7 @@ pub enum Call<'a> {
 }
 
 impl Call<'_> {
-    /// Builds this rank's part of the call.
+    /// Builds this rank's schedule of the call.
     pub(crate) fn build(&self, site: &Site<'_>, schedule: &mut Schedule) {
         let Site { comm, choices, .. } = *site;
         match comm.remote() {
@@ -117,8 +117,10 @@ impl Call<'_> {
         schedule.set_exact(self.is_exact(comm.remote().is_none()));
     }
 
-    /// Whether all of so many ranks of one group know from their own arguments that nobody gives or gets anything. Nobody need
-    /// wait for others then. (Programs must not count on a collective to synchronize, nor not to: MPI-3.1 section 5.13.)
+    /// Whether all ranks of one group know from their own arguments that the call moves no data.
+    ///
+    /// No rank need wait for others then. (Programs must not count on a collective to synchronize,
+    /// nor not to: MPI-3.1 section 5.13.)
     pub(crate) fn moves_nothing(&self, ranks: usize) -> bool {
         let none = |part: Part<'_>| part.bytes() == 0;
         let none_of = |layout: Layout<'_>| total(&layout, ranks) == 0;
@@ -151,7 +153,7 @@ impl Call<'_> {
         }
     }
 
-    /// Whether all ranks know from their own arguments how long each message is; `within` one group.
+    /// Whether all ranks know each message's length from their own arguments. `within`: one group.
     fn is_exact(&self, within: bool) -> bool {
         match self {
             Call::Alltoall {
@@ -172,7 +174,7 @@ impl Call<'_> {
         }
     }
 
-    /// The way that was taken, for people, by this schedule that was built.
+    /// Describes the algorithm that this schedule was built with, for people.
     pub(crate) fn describe(&self, site: &Site<'_>, schedule: &Schedule) -> Option<String> {
         let phases = schedule.phases();
         let Site { comm, choices, .. } = *site;
@@ -274,7 +276,7 @@ impl Call<'_> {
         ))
     }
 
-    /// In the group of an intracommunicator.
+    /// Builds the schedule in an intracommunicator.
     fn within(&self, site: &Site<'_>, schedule: &mut Schedule) {
         let Site {
             comm,
@@ -461,7 +463,7 @@ impl Call<'_> {
         }
     }
 
-    /// Between the groups of an intercommunicator.
+    /// Builds the schedule between the groups of an intercommunicator.
     fn between(
         &self,
         groups: Inter,

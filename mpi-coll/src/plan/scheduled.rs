@@ -1,4 +1,4 @@
-//! Finding or building the schedule of a call, and running it.
+//! Finding or building a call's schedule, and running it.
 
 use crate::agreement::signature::CallSignature;
 use crate::exec::buffers::Buffers;
@@ -14,10 +14,10 @@ use mpi_core::error::Result;
 use mpi_core::process::Process;
 use mpi_sched::Schedule;
 
-/// Carries out a collective call, with slots or without.
+/// Runs a collective call by a schedule, with slots or without.
 ///
 /// # Safety
-/// As for [`call`](crate::plan::call).
+/// The buffers are valid for what the call reads and writes by its arguments.
 #[inline]
 pub(crate) unsafe fn call_with(
     process: &Process,
@@ -35,7 +35,7 @@ pub(crate) unsafe fn call_with(
         ),
         false => (None, None, None),
     };
-    // With and without differ; those that are kept are what calls of programs come to.
+    // Schedules with and without slots differ; only those for calls of the program are kept.
     let shape = call.shape().filter(|_| {
         by_slots
             || (state.shared_slots().is_none()
@@ -50,7 +50,7 @@ pub(crate) unsafe fn call_with(
         (site.reach, site.node) = (reach, node);
         call.build(&site, kept.run.rebuild());
         kept.signature = match by_slots {
-            // Only leaders of nodes go through phases where they alone write.
+            // The leaders' phases are not phases of all ranks.
             true if site.slots.is_none() && site.all_reach().is_none() => {
                 CommState::signature(comm, call, 0)
             }
@@ -70,7 +70,7 @@ pub(crate) unsafe fn call_with(
         state.quick.note(call, kept.signature, ranks);
     }
     let tag = comm.next_collective();
-    // SAFETY: as for this function.
+    // SAFETY: the buffers are valid for the call, by this function's contract.
     unsafe {
         run(
             process,

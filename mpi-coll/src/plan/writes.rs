@@ -8,7 +8,7 @@ use mpi_sched::costs::Network;
 use mpi_sched::rdma::{self, Collect, Rise, Spread, Trade, Way};
 use mpi_sched::{Choices, Layout, Nodes, Reach, Schedule, Situation, slots};
 
-/// How a call goes by writes.
+/// The algorithm of a call by writes.
 enum How {
     Barrier,
     Bcast(Spread),
@@ -18,7 +18,7 @@ enum How {
     Alltoall(Trade),
 }
 
-/// Whether a barrier goes by writes.
+/// Returns whether a barrier goes by writes.
 pub(crate) fn barrier_by_writes(choices: &Choices, reach: &Reach, network: &Network) -> Option<()> {
     choices
         .by_writes("barrier", &leaders(reach, 0), &network.quick)
@@ -26,7 +26,7 @@ pub(crate) fn barrier_by_writes(choices: &Choices, reach: &Reach, network: &Netw
 }
 
 impl Call<'_> {
-    /// Whether this call can go by nodes at all, if what is short does.
+    /// Whether this call can go node by node at all, apart from its length.
     pub(crate) fn goes_by_nodes(&self, nodes: &Nodes) -> bool {
         match self {
             Call::Barrier | Call::Bcast { .. } => true,
@@ -35,7 +35,7 @@ impl Call<'_> {
                 ..
             } => nodes.are_alike(),
             Call::Allreduce { op, .. } => op.is_commutative() || nodes.in_order(),
-            // A leader who is not the root has its sum where only data without gaps is known to have room.
+            // A leader that is not the root has space for its sum only if the data has no gaps.
             Call::Reduce { part, op, .. } => {
                 slots::can_reduce(part) && (op.is_commutative() || nodes.in_order())
             }
@@ -43,7 +43,8 @@ impl Call<'_> {
         }
     }
 
-    /// How it is best done by writes, if so; between leaders of nodes what these have to do.
+    /// Returns the best algorithm by writes, if one is worth it. Between leaders, for the leaders'
+    /// call.
     fn way(&self, Written { reach, network }: &Written, choices: &Choices) -> Option<How> {
         let at = |bytes: usize, commutes: bool| Situation {
             commutes,
@@ -82,8 +83,8 @@ impl Call<'_> {
         }
     }
 
-    /// By writes to slots over a network, if that is how the call is best done; otherwise nothing is
-    /// built.
+    /// Builds a schedule of writes to slots over a network. Returns false, and builds nothing, if
+    /// the call should not use them.
     pub(crate) fn by_writes(
         &self,
         written: &Written,
@@ -139,9 +140,9 @@ impl Call<'_> {
         true
     }
 
-    /// The way by writes that was taken, for people.
+    /// Describes the chosen algorithm by writes, for people.
     pub(crate) fn describe_writes(&self, site: &Site<'_>, written: &Written) -> String {
-        // What leaders of nodes have to do is said by the communicator's call, but for these two.
+        // The communicator's call also describes what leaders do, but for two calls.
         let scaled;
         let call = match (*self, site.nodes.filter(|_| site.all_reach().is_none())) {
             (
@@ -195,7 +196,7 @@ fn said(how: &dyn std::fmt::Debug) -> String {
     format!("{how:?}").to_lowercase()
 }
 
-/// A root's number among those that have slots.
+/// Returns the root's number among the ranks with slots.
 fn number(root: Root, reach: &Reach) -> u32 {
     match root {
         Root::Rank(rank) => rank,

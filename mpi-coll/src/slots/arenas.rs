@@ -1,11 +1,13 @@
-//! Small pieces of shared memory that come and go with windows and files, out of larger ones that stay.
+//! Small shared segments for windows and files, as chunks of larger segments that stay.
 //!
-//! To make a piece, to have others open it and to give it back takes each process some ten microseconds of system calls.
-//! So a process keeps what it has made, an *arena*, and gives out *chunks* of it; what it has opened of others' it keeps
-//! mapped. The first chunk that two processes share of an arena costs the calls, those after it cost none.
+//! To create a segment, to let others open it and to delete it takes each process system calls. So
+//! a process keeps the segments that it has created, its *arenas*, and hands out *chunks* of them;
+//! other processes' arenas stay mapped once opened. Only the first chunk of an arena that two
+//! processes share needs system calls.
 //!
-//! Who has made an arena gives out its chunks, and is told when one is used no more: by all its users having come to a
-//! barrier. What is never given back (a window that was not freed, or whose members have died) stays taken.
+//! The process that created an arena allocates its chunks, and frees one when all users have come
+//! to a barrier after their last use. A chunk that is never given back (of a window that was not
+//! freed, or whose members have failed) stays allocated.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -17,38 +19,39 @@ use parking_lot::Mutex;
 use mpi_core::comm::{Comm, single_copy};
 use mpi_core::process::Process;
 
-/// Chunks begin and end at multiples of this.
+/// Bytes. Chunks begin and end at multiples of this.
 const PAGE: usize = 4096;
 
 /// Bytes of an arena.
 const ARENA: usize = 63 * PAGE;
 
-/// The longest chunk. (What is longer is better had, and given back to the system, by itself.)
+/// Bytes of the longest chunk. (Longer pieces are better created, and returned to the system, on
+/// their own.)
 const LONGEST: usize = 128 << 10;
 
-/// Arenas that a process makes, at most.
+/// The most arenas that a process creates.
 const MOST: usize = 16;
 
-/// The arenas of a process: its own, and what it knows of others'.
+/// The arenas of a process, and those of other processes that it has opened.
 #[derive(Default)]
 pub struct Arenas {
     own: Mutex<Vec<Arena>>,
-    /// By what names them.
+    /// By key.
     opened: Mutex<HashMap<[u64; 3], Arc<dyn SharedSegment>>>,
-    /// Processes of this job whose memory this one has copied from.
+    /// Processes of this job from whose memory this one has copied.
     copied: Mutex<Vec<Peer>>,
 }
 
-/// One of this process's own.
+/// An arena that this process has created.
 struct Arena {
     segment: Arc<dyn SharedSegment>,
-    /// A bit for each page: whether it is part of a chunk.
+    /// A bit per page: whether it is part of a chunk.
     taken: u64,
-    /// The same: whether it may not be zero, of those that are part of none.
+    /// A bit per page that is part of none: whether it may not be zero.
     used: u64,
 }
 
-/// Part of an arena, mapped as long as this lives.
+/// Part of an arena, mapped while this lives.
 #[derive(Clone)]
 pub struct Chunk {
     segment: Arc<dyn SharedSegment>,
@@ -70,20 +73,20 @@ impl Chunk {
 
 /// Shared memory of a window or a file.
 pub enum Piece {
-    /// Made for it.
+    /// A segment of its own.
     Own(Box<dyn SharedSegment>),
-    /// Part of an arena that stays.
+    /// Part of an arena.
     Part(Chunk),
 }
 
-/// A piece, or why there is none.
+/// A piece, or the reason why there is none.
 pub type Made = Result<Piece, OpenError>;
 
-/// How others are told of a piece: the first word is 0 if there is none, and 1 if it is no part of an arena.
+/// A piece's key on the wire: the first word is 0 for no piece, and 1 for a segment of its own.
 pub type KeyWords = [u64; 4];
 
 impl Piece {
-    /// Where it begins here: the beginning of a page.
+    /// Its page-aligned address in this process.
     pub fn as_ptr(&self) -> *mut u8 {
         match self {
             Piece::Own(piece) => piece.as_ptr(),
@@ -91,7 +94,7 @@ impl Piece {
         }
     }
 
-    /// All members have it, or have given it up.
+    /// Notes that all members have opened it, or given it up.
     pub fn settle(&self) {
         if let Piece::Own(piece) = self {
             piece.settle();
@@ -99,7 +102,7 @@ impl Piece {
     }
 }
 
-/// What others are told of a piece that was made; zeros of one that was not.
+/// Returns the key of a piece that was made; zeros if it was not.
 pub fn key_words(made: Option<&Made>) -> KeyWords {
     match made {
         Some(Ok(Piece::Part(chunk))) => chunk.key(),
@@ -117,13 +120,13 @@ fn make_own(memory: &dyn SharedMemory, len: usize, first: usize) -> Made {
     Ok(Piece::Own(piece))
 }
 
-/// The bits of `pages` pages from `first` on.
+/// Returns the bits of `pages` pages from `first` on.
 fn bits(first: usize, pages: usize) -> u64 {
     ((1 << pages) - 1) << first
 }
 
 impl Arena {
-    /// Takes the first pages in a row that are free.
+    /// Allocates the first free pages in a row.
     fn take(&mut self, pages: usize) -> Option<usize> {
         let first =
             (0..=ARENA / PAGE - pages).find(|first| self.taken & bits(*first, pages) == 0)?;
@@ -131,12 +134,13 @@ impl Arena {
         Some(first * PAGE)
     }
 
-    /// Zeroes the pages that are not, of those that begin at `offset`.
+    /// Zeroes those of the pages from `offset` on that may not be zero.
     fn clear(&mut self, offset: usize, pages: usize) {
         let first = offset / PAGE;
         for page in (first..first + pages).filter(|page| self.used & bits(*page, 1) != 0) {
             let start = self.segment.as_ptr().wrapping_add(page * PAGE);
-            // SAFETY: part of a chunk that was just taken, so nobody uses it: whoever did so before has come to a barrier since.
+            // SAFETY: part of a chunk that was just allocated; its former users have come to a
+            // barrier since their last use (`give_back`'s contract).
             unsafe { start.write_bytes(0, PAGE) };
         }
         self.used &= !bits(first, pages);
@@ -144,10 +148,10 @@ impl Arena {
 }
 
 impl Arenas {
-    /// Makes a piece of `len` zero bytes, and takes the memory of the first so many.
+    /// Makes a piece of `len` zero bytes, and commits the memory of the `first` ones.
     ///
     /// # Errors
-    /// There is no shared memory, or not so much.
+    /// There is no shared memory, or too little.
     pub fn make(&self, process: &Process, len: usize, first: usize) -> Made {
         let Some(memory) = process.shared_memory() else {
             return Err(OpenError("this process has no shared memory".into()));
@@ -158,10 +162,10 @@ impl Arenas {
         }
     }
 
-    /// The same of memory that members are to take themselves, each near its own core: no part of an arena.
+    /// Makes a segment of its own, whose memory members commit themselves, each near its own core.
     ///
     /// # Errors
-    /// As for [`Arenas::make`].
+    /// There is no shared memory, or too little.
     pub fn make_apart(process: &Process, len: usize, first: usize) -> Made {
         match process.shared_memory() {
             Some(memory) => make_own(&**memory, len, first),
@@ -169,7 +173,7 @@ impl Arenas {
         }
     }
 
-    /// The piece of `len` bytes that this process has made, or that it was told of.
+    /// Returns the piece of `len` bytes that this process has made, or opens the one of this key.
     ///
     /// # Errors
     /// There is none, or it can't be mapped.
@@ -178,7 +182,7 @@ impl Arenas {
             (Some(made), _) => made,
             (None, None) => Err(OpenError("this process has no shared memory".into())),
             (None, Some(_)) if key[0] == 0 => {
-                Err(OpenError("its first member could not make it".into()))
+                Err(OpenError("the first member could not create it".into()))
             }
             (None, Some(memory)) if key[0] == 1 => {
                 let key = RemoteKey {
@@ -191,8 +195,8 @@ impl Arenas {
         }
     }
 
-    /// A chunk of `len` zero bytes; none if there is no shared memory for it, or if it is so long that it had better be
-    /// a piece of its own.
+    /// Allocates a chunk of `len` zero bytes; `None` if there is no shared memory for it, or if it
+    /// is too long for an arena.
     fn take(&self, process: &Process, len: usize) -> Option<Chunk> {
         let pages = len.div_ceil(PAGE).max(1);
         if pages > LONGEST / PAGE {
@@ -200,7 +204,8 @@ impl Arenas {
         }
         let memory = process.shared_memory()?;
         let mut own = self.own.lock();
-        // What the program has closed behind our back nobody can open any more.
+        // A segment that the program has closed (by its descriptor) can't be opened by others any
+        // more.
         own.retain(|arena| arena.segment.is_open());
         let found = own.iter_mut().find_map(|arena| {
             let offset = arena.take(pages)?;
@@ -234,7 +239,7 @@ impl Arenas {
         })
     }
 
-    /// A chunk that another process of the node has told of.
+    /// Opens a chunk of another process of the node.
     fn open(&self, process: &Process, key: KeyWords) -> Result<Chunk, OpenError> {
         let [place, address, words @ ..] = key;
         let (offset, len) = ((place >> 32) as usize, place as u32 as usize);
@@ -243,7 +248,7 @@ impl Arenas {
         };
         if offset + len > ARENA {
             return Err(OpenError(format!(
-                "a piece of {len} bytes at {offset} is none of an arena of {ARENA}"
+                "a piece of {len} bytes at {offset} exceeds its arena of {ARENA} bytes"
             )));
         }
         let mut opened = self.opened.lock();
@@ -252,7 +257,7 @@ impl Arenas {
             Entry::Vacant(place) => {
                 let segment: Arc<dyn SharedSegment> =
                     memory.open(&RemoteKey { address, words }, ARENA)?.into();
-                // Mapped it stays; what it was opened by is needed no more.
+                // The mapping stays; its name isn't needed any more.
                 segment.settle();
                 place.insert(segment).clone()
             }
@@ -264,8 +269,10 @@ impl Arenas {
         })
     }
 
-    /// Takes back a piece that this process has made, after all who had it have said, as by a barrier, that they use it no
-    /// more. Only the first so many bytes of it may have been written to. What others made is left to them.
+    /// Frees a piece that this process has made; does nothing for others'.
+    ///
+    /// All users must have come to a barrier after their last use. Only the first `used` bytes may
+    /// have been written to.
     pub fn give_back(&self, piece: &Piece, used: usize) {
         let Piece::Part(chunk) = piece else {
             return;
@@ -279,13 +286,14 @@ impl Arenas {
         }
     }
 
-    /// As [`single_copy::can_copy`], which is not tried again with a process of this job if it was possible before.
+    /// Returns whether CMA copies from a rank work, as [`single_copy::can_copy`], but remembers
+    /// success for processes of this job.
     pub fn can_copy(&self, process: &Process, comm: &Comm, rank: u32, probe: u64) -> bool {
         let peer = comm.local().peer(rank);
         let copied = &self.copied;
-        // The numbers of other jobs' processes may come to be those of others. Of several ranks in this process one is the
-        // caller's, which needs no copying, and the others can't be copied from.
-        // And each VCI has a way of its own to a process, which is there when its address has been exchanged.
+        // Another job's process number may be reused. Of several ranks in this process one is the
+        // caller's, which needs no copying, and the others can't be copied from. And each VCI has
+        // its own connection to a process, which exists only when its address was exchanged.
         let lasts = peer != process.me()
             && !process.foreign().is_foreign(peer)
             && comm.vci() == 0
@@ -335,10 +343,10 @@ mod tests {
         };
         let page = |arena: &Arena, number: usize| {
             let start = arena.segment.as_ptr().wrapping_add(number * PAGE);
-            // SAFETY: within the memory, which nobody writes to meanwhile.
+            // SAFETY: within the memory, which no thread writes meanwhile.
             unsafe { std::slice::from_raw_parts(start, PAGE) }.to_vec()
         };
-        // (What was never used is zero in truth.)
+        // (Pages never used are zero in reality.)
         let untouched = page(&arena, 0);
         arena.clear(0, 2);
         assert_eq!(page(&arena, 0), untouched);

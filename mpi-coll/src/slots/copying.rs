@@ -1,9 +1,11 @@
-//! Whether long data goes between ranks of a node more quickly by one copy of the kernel's than by two through slots.
+//! Measures whether one CMA copy of long data between ranks of a node beats two copies through
+//! slots.
 //!
-//! That depends on what the kernel's copy costs, and on how quickly one core fetches what another has written: on some
-//! processors an allgather of 64 KiB by one copy takes 0.6 of the time, on others twice the time. So both are tried, after
-//! the first call of the process that it makes a difference for, and all members of a communicator go by what all of them
-//! have found. It takes more than a millisecond, which programs of short calls are spared.
+//! That depends on the cost of the kernel's copy, and on how fast one core fetches lines that
+//! another has written: on some processors one copy is faster, on others it takes twice the time.
+//! So both are measured after the first call of the process that depends on it, and all members of
+//! a communicator use one copy only if it was faster for each of them. The measurement takes more
+//! than a millisecond, which programs of short calls are spared.
 
 use std::time::Instant;
 
@@ -26,15 +28,16 @@ use mpi_sched::{Choices, Layout, Part};
 
 /// Bytes of a block that each rank gives.
 const LEN: usize = 64 << 10;
-/// Calls by each way, of which the quickest counts. The first ones meet memory for the first time.
+/// Calls by each algorithm, of which the fastest counts. The first ones touch memory for the first
+/// time.
 const TRIALS: usize = 8;
 
-/// Beyond these lengths it makes a difference (`Choices::goes_direct`): of a broadcast, and of what each gives to another one
-/// or to all.
+/// Bytes from which on it matters (`Choices::goes_direct`): of a broadcast, and of the data for
+/// another rank or for all.
 const BROADCAST: usize = 8 << 10;
 const BLOCK: usize = 16 << 10;
 
-/// Whether it makes a difference for a call. All members know its length.
+/// Whether it matters for a call. All members know the call's length.
 fn matters(call: &Call<'_>) -> bool {
     match call {
         Call::Bcast { part, .. } => part.bytes() > BROADCAST,
@@ -51,8 +54,7 @@ fn matters(call: &Call<'_>) -> bool {
     }
 }
 
-/// After a call of a communicator that has slots, as all its members do: finds it out, if it is the first one that it
-/// makes a difference for.
+/// Measures after a call, if it is the communicator's first one for which it matters. Collective.
 #[inline]
 pub(crate) fn find_out_after(
     process: &Process,
@@ -61,7 +63,7 @@ pub(crate) fn find_out_after(
     call: &Call<'_>,
 ) -> Result<()> {
     match state.shared_slots() {
-        // Afterwards: the call has shown whether its members agree on it.
+        // Afterwards: the call has shown whether its members agree about it.
         Some(shared) if matters(call) && !shared.try_one_copy() => {
             find_out(process, comm, state, shared)
         }
@@ -69,7 +71,7 @@ pub(crate) fn find_out_after(
     }
 }
 
-/// Finds it out for the members of a communicator that have slots, all of which call this.
+/// Measures for the members of a communicator with slots. Collective.
 #[cold]
 #[inline(never)]
 fn find_out(process: &Process, comm: &Comm, state: &CommState, shared: &SharedSlots) -> Result<()> {
@@ -77,12 +79,12 @@ fn find_out(process: &Process, comm: &Comm, state: &CommState, shared: &SharedSl
         return Ok(());
     }
     let copying = &process.source::<Collectives>().copying;
-    // Among ranks that wait for a core nothing can be measured.
+    // On an oversubscribed node no time is meaningful.
     let own = [
         copying.found() as u64,
         u64::from(process.is_oversubscribed()),
     ];
-    // Members who disagreed about the call before are not here, and are to notice.
+    // By slots: members that disagreed about the call before are not here, and must notice.
     let mut told = gather_all_u64_in_slots(process, comm, own)?;
     if told.iter().any(|member| member[1] != 0) {
         return Ok(());
@@ -90,7 +92,7 @@ fn find_out(process: &Process, comm: &Comm, state: &CommState, shared: &SharedSl
     if told.iter().any(|member| member[0] == Found::Nothing as u64) {
         let own = state.choices();
         let choices = own.as_deref().unwrap_or(choices(process));
-        // Pages that are met for the first time took longer than any copy.
+        // Touching pages for the first time would take longer than any copy.
         shared.meet((TRIALS * LEN.div_ceil(shared.slots.room)) as u32);
         let two = quickest(process, comm, state, shared, choices, "slots")?;
         let one = quickest(process, comm, state, shared, choices, "direct")?;
@@ -102,18 +104,18 @@ fn find_out(process: &Process, comm: &Comm, state: &CommState, shared: &SharedSl
     }
     if told.iter().all(|member| member[0] == Found::One as u64) {
         shared.set_one_copy();
-        // Those that are kept go by two.
+        // Kept schedules use two copies.
         state.forget_runs();
     }
     Ok(())
 }
 
-/// Whether one copy is so much quicker that noise didn't decide.
+/// Whether one copy is faster by more than noise.
 fn is_worth_it(one: u64, two: u64) -> bool {
     one + one / 8 < two
 }
 
-/// The time of the quickest of some allgathers by the algorithm of this name, in nanoseconds.
+/// Returns the nanoseconds of the fastest of some allgathers by the named algorithm.
 fn quickest(
     process: &Process,
     comm: &Comm,
@@ -147,7 +149,7 @@ fn quickest(
         };
         let (tag, purpose) = (comm.next_collective(), Purpose::Collective);
         let begun = Instant::now();
-        // SAFETY: the buffers hold a block, and one of each rank; they live until all are through.
+        // SAFETY: the buffers hold a block, and one of each rank; they live until the call ends.
         unsafe { run(process, comm, state, purpose, tag, buffers, kept)? };
         best = best.min(begun.elapsed().as_nanos() as u64);
     }

@@ -1,4 +1,4 @@
-//! Memory that the ranks of a communicator share for collectives: of a node, and over a network.
+//! Memory that a communicator's ranks share for collectives: within a node, and over a network.
 
 pub mod arenas;
 pub(crate) mod control_words;

@@ -1,25 +1,26 @@
-//! What a process knows of one copy of long data by the kernel beside two through slots (`copying.rs` finds it out).
+//! Whether one CMA copy of long data beats two copies through slots, as `copying.rs` has measured
+//! it.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// What a process has found.
+/// The result of the measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Found {
-    /// Nothing yet.
+    /// Not measured yet.
     Nothing = 0,
-    /// Two copies are quicker, or as quick.
+    /// Two copies are as fast, or faster.
     Two = 1,
-    /// One is quicker.
+    /// One copy is faster.
     One = 2,
 }
 
-/// The same, kept for all communicators.
+/// The result, for all communicators of a process.
 #[derive(Default)]
 pub(crate) struct Copying(AtomicU8);
 
 impl Copying {
-    /// That.
+    /// Returns the result.
     pub fn found(&self) -> Found {
         match self.0.load(Ordering::Relaxed) {
             0 => Found::Nothing,
@@ -28,7 +29,7 @@ impl Copying {
         }
     }
 
-    /// Keeps what has been found.
+    /// Stores the result.
     pub fn set(&self, found: Found) {
         self.0.store(found as u8, Ordering::Relaxed);
     }
@@ -39,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_found_is_kept() {
+    fn the_result_is_kept() {
         let copying = Copying::default();
         assert_eq!(copying.found(), Found::Nothing);
         for found in [Found::One, Found::Two] {

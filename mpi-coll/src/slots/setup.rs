@@ -1,4 +1,4 @@
-//! Making the slots of a communicator, which all its members do together.
+//! Creation of a communicator's slots, by all members together.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,12 +22,12 @@ use mpi_sched::rdma::{self, Pace};
 use mpi_sched::slots::Direct;
 use mpi_sched::{Choices, Nodes, Reach};
 
-/// Gives a communicator the slots for which it is time.
+/// Makes the slots of a communicator that are due.
 #[cold]
 pub(crate) fn make_slots(process: &Process, comm: &Comm, state: &CommState) -> Result<()> {
     if !process.is_threaded() {
-        // SAFETY: below MPI_THREAD_MULTIPLE the program's calls don't overlap (section 12.4.3), and no
-        // thread of the library's own makes progress then.
+        // SAFETY: below MPI_THREAD_MULTIPLE the program's calls don't overlap (section 12.4.3), and
+        // no thread of the library makes progress then.
         unsafe { state.set_alone() };
     }
     if !state.has_tried_slots() {
@@ -49,8 +49,9 @@ pub(crate) fn make_slots(process: &Process, comm: &Comm, state: &CommState) -> R
     Ok(())
 }
 
-/// Memory that all members of an intracommunicator of one node see, `own` bytes for each, by rank. All call
-/// this; those who could not have it get none.
+/// Creates memory that all members of an intracommunicator on one node share, `own` bytes per rank.
+///
+/// Collective. Returns `None` on members that could not map it.
 fn common_piece(
     process: &Process,
     comm: &Comm,
@@ -78,9 +79,9 @@ fn common_piece(
     Ok(made.filter(|piece| take(memory, &**piece, rank, own, total).is_ok()))
 }
 
-/// Takes memory for the `own` bytes of rank `rank` of a piece of `total` bytes: when they are touched, where a lack of it
-/// is then no other than that of any memory. (To take all of it at once costs a microsecond per page, and many
-/// communicators come to use the first pages of their slots only.)
+/// Commits the `own` bytes of rank `rank` of a segment of `total` bytes, unless they can be
+/// committed at first touch. (Committing all costs a microsecond per page, and many communicators
+/// use only the first pages of their slots.)
 fn take(
     memory: &dyn SharedMemory,
     piece: &dyn SharedSegment,
@@ -94,8 +95,8 @@ fn take(
     }
 }
 
-/// Makes the slots of an intracommunicator, all of whose members call this. None where they can't
-/// all share memory, on all of them.
+/// Makes the slots of an intracommunicator in shared memory. Collective; `None` on all members if
+/// they can't all share memory.
 fn shared(process: &Process, comm: &Comm) -> Result<Option<SharedSlots>> {
     let (rank, size) = (comm.rank(), comm.size());
     let mut peers = (0..size).map(|rank| comm.local().peer(rank));
@@ -103,7 +104,7 @@ fn shared(process: &Process, comm: &Comm) -> Result<Option<SharedSlots>> {
     let memory = process.shared_memory();
     let share = Share::take(&process.source::<Collectives>().with_slots);
     let able = local && memory.is_some() && (2..=shared::RANKS).contains(&size) && share.is_some();
-    // Read by others, to find out whether they can read this process's memory.
+    // Other members read it to learn whether they can copy from this process's memory.
     let probe = Box::new(AtomicU64::new(0));
     let probe_at = (&raw const *probe).expose_provenance() as u64;
     let told = gather_all_u64(process, comm, [u64::from(able), probe_at])?;
@@ -129,9 +130,10 @@ fn shared(process: &Process, comm: &Comm) -> Result<Option<SharedSlots>> {
     Ok(shared.filter(|_| told.iter().all(|ready| ready[0] != 0)))
 }
 
-/// Makes slots for one persistent collective of an intracommunicator that has slots for blocking ones: of
-/// so much room, and so many of each rank. All members call this; none where not all can have
-/// them, on all of them.
+/// Makes slots for one persistent collective of an intracommunicator that has slots for blocking
+/// ones.
+///
+/// Collective; `None` on all members if they can't all have them. `ring`: the slots' layout.
 pub(crate) fn persistent(
     process: &Process,
     comm: &Comm,
@@ -140,7 +142,7 @@ pub(crate) fn persistent(
     share: Option<Share>,
 ) -> Result<Option<SharedSlots>> {
     let Some(memory) = process.shared_memory() else {
-        return Ok(None); // nobody would have slots
+        return Ok(None); // on all ranks
     };
     let piece = common_piece(process, comm, &**memory, ring.bytes())?;
     let mut own = match (piece, share) {
@@ -157,15 +159,15 @@ pub(crate) fn persistent(
     Ok(own.filter(|_| told.iter().all(|ready| ready[0] != 0)))
 }
 
-/// Makes the slots of an intracommunicator that has slots for blocking collectives. All members call
-/// this; none where not all can have them, on all of them.
+/// Makes slots for nonblocking collectives of an intracommunicator that has slots for blocking
+/// ones. Collective; `None` on all members if they can't all have them.
 fn nonblocking(
     process: &Process,
     comm: &Comm,
     shared: &SharedSlots,
 ) -> Result<Option<NonblockingSlots>> {
     let Some(memory) = process.shared_memory() else {
-        return Ok(None); // nobody would have slots
+        return Ok(None); // on all ranks
     };
     let piece = common_piece(
         process,
@@ -182,9 +184,11 @@ fn nonblocking(
     Ok(nonblocking.filter(|_| told.iter().all(|ready| ready[0] != 0)))
 }
 
-/// Makes the slots of an intracommunicator on several nodes, all of whose members call this: of all of them, if
-/// they can write to each other's memory over one network, or of those that lead nodes, and those that the ranks
-/// of each node share beside them. None on those that have none.
+/// Makes the slots of an intracommunicator on several nodes. Collective.
+///
+/// Either all ranks get slots, if they can write to each other's memory over one network; or the
+/// nodes' leaders get those, and each node's ranks share slots beside them. `None` on ranks without
+/// slots.
 fn network(
     process: &Process,
     comm: &Comm,
@@ -217,7 +221,7 @@ fn network(
         false => None, // on all ranks
     };
     if !writes {
-        return Ok((None, node)); // nobody does
+        return Ok((None, node)); // on all ranks
     }
     let leaders = Writers {
         number: nodes.leaders().map(|leaders| leaders.rank as u32),
@@ -227,8 +231,8 @@ fn network(
     Ok((writers_slots(process, comm, choices, &leaders)?, node))
 }
 
-/// Makes the slots of each node's ranks, which all members of the communicator call. None where those of a node
-/// can't all have them, on all of that node.
+/// Makes the slots of each node's ranks. Collective over the communicator; `None` on all ranks of a
+/// node that can't all have them.
 fn node_slots(process: &Process, comm: &Comm, nodes: &Nodes) -> Result<Option<SharedSlots>> {
     let node = nodes.node();
     let (place, size) = (node.rank as u32, node.size() as u32);
@@ -271,7 +275,7 @@ fn node_slots(process: &Process, comm: &Comm, nodes: &Nodes) -> Result<Option<Sh
     Ok(slots.filter(|_| all))
 }
 
-/// Which ranks share nodes, as they find it themselves: launchers don't always tell.
+/// Finds the ranks that share nodes, since launchers don't always name them.
 fn find_nodes(process: &Process, comm: &Comm) -> Result<Nodes> {
     let is_here = |rank: &u32| {
         let peer = comm.local().peer(*rank);
@@ -283,12 +287,12 @@ fn find_nodes(process: &Process, comm: &Comm) -> Result<Nodes> {
     Ok(Nodes::new(comm.rank(), &node_of))
 }
 
-/// Ranks of a communicator that are to write to each other's memory.
+/// The ranks of a communicator that write to each other's memory.
 struct Writers<'a> {
     /// This rank's number among them, if it is one.
     number: Option<u32>,
     count: u32,
-    /// Which they are, if not all.
+    /// Their ranks, if they aren't all.
     ranks: Option<&'a [u32]>,
 }
 
@@ -301,7 +305,7 @@ impl Writers<'_> {
     }
 }
 
-/// What one of them has made ready.
+/// A rank's prepared resources for slots over a network.
 struct Ready {
     transport: Arc<dyn Transport>,
     signals: Signals,
@@ -310,7 +314,7 @@ struct Ready {
     share: Share,
 }
 
-/// A transport by which this rank can write to all others, and what it says of its writes.
+/// A transport by which this rank can write to all others, and the limits of its writes.
 type Way = (Arc<dyn Transport>, Signals);
 
 fn way(process: &Process, comm: &Comm, writers: &Writers<'_>) -> Option<Way> {
@@ -322,7 +326,7 @@ fn way(process: &Process, comm: &Comm, writers: &Writers<'_>) -> Option<Way> {
     Some((transport, signals))
 }
 
-/// Makes ready what this rank needs, if it can.
+/// Prepares this rank's resources, if it can.
 fn make_ready(
     process: &Process,
     comm: &Comm,
@@ -344,7 +348,8 @@ fn make_ready(
         return None;
     };
     let memory = Memory::new(reach.memory())?;
-    // SAFETY: withdrawn before the memory is freed, when the slots are dropped.
+    // SAFETY: dropping `NetworkSlots` withdraws the exposure before it frees the memory, and so
+    // does `writers_slots` if no slots are made.
     let exposed = unsafe { transport.expose(memory.base, reach.memory()) }.ok()?;
     let ready = Ready {
         transport,
@@ -356,15 +361,15 @@ fn make_ready(
     Some((ready, reach))
 }
 
-/// Makes slots of these ranks. All members of the communicator call this; none where not all of these ranks
-/// can have them, on all of them.
+/// Makes slots of these ranks. Collective over the communicator; `None` on all of these ranks if
+/// they can't all have them.
 fn writers_slots(
     process: &Process,
     comm: &Comm,
     choices: &Choices,
     writers: &Writers<'_>,
 ) -> Result<Option<NetworkSlots>> {
-    // Before anything is made: memory for it has to be cleared.
+    // Decided before anything is made: memory would have to be zeroed.
     let way = way(process, comm, writers);
     let known = way
         .as_ref()
@@ -406,13 +411,13 @@ fn writers_slots(
     let ready =
         |(ready, reach)| ready_slots(process, comm, writers, (ready, reach), network, &told);
     let slots = made.map(ready);
-    // Nobody writes before all are ready.
+    // No rank writes before all are ready.
     gather_all_u64(process, comm, [0])?;
     Ok(slots)
 }
 
-/// What the first rank knows about the network, so that all choose alike: files of hosts may differ. The first rank
-/// leads its node.
+/// Distributes the first rank's knowledge of the network, so that all choose alike: the hosts'
+/// files may differ. The first rank leads its node.
 fn network_of_first(process: &Process, comm: &Comm, known: Option<Network>) -> Result<Network> {
     let Network { costs, quick } = known.unwrap_or(Network {
         costs: GUESSED,
@@ -437,7 +442,7 @@ fn network_of_first(process: &Process, comm: &Comm, known: Option<Network>) -> R
     })
 }
 
-/// The slots of a rank that has heard from all the others.
+/// Makes the slots of a rank that has received all others' keys.
 fn ready_slots(
     process: &Process,
     comm: &Comm,
@@ -473,7 +478,7 @@ fn ready_slots(
         awaited,
         _share: ready.share,
     };
-    // Flags of barriers begin with a number that nobody waits for.
+    // Flags of barriers begin with a number that no rank waits for.
     for slot in 0..(reach.memory() / SIGNAL_LINE) {
         let at = slot * SIGNAL_LINE;
         if slots.is_flag_place(at) {

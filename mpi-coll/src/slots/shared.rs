@@ -1,9 +1,10 @@
-//! The slots of a communicator whose members share a node: one piece of shared memory.
+//! The slots of a communicator whose members share a node, in one shared segment.
 //!
-//! A flag is the number of its phase, cut to 32 bits, over the mark of the call's [`CallSignature`], so that one
-//! comparison says whether it is up and whether both mean the same call. The signature itself lies beside
-//! it. Before each rank's slots is its *head*: what it has said about its calls, for others that wait in
-//! vain because theirs is another, and in rank 0's a word that says that somebody has found such.
+//! A flag is the number of its phase, cut to 32 bits, over the mark of the call's
+//! [`CallSignature`], so that one comparison tells whether it is up and both ranks mean the same
+//! call. The signature itself lies beside it. Before each rank's slots is its *head*: its published
+//! calls, which other ranks read if they wait in vain because their call is another; and in rank
+//! 0's head the mismatch word, set by a rank that has found such a mismatch.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -27,65 +28,66 @@ pub(crate) use places::{Flags, Places};
 use ring::{AllPlaces, FIRST, FRONT, HEAD, LINES, LONG, MANY, PAGE, PIECE_FLAGS, SAID};
 pub(crate) use ring::{DEPTHS, PIECE, Ring};
 
-/// Ranks beyond which looking at everyone's flag takes longer than rounds of messages.
+/// Ranks beyond which polling all flags takes longer than rounds of messages.
 pub(crate) const RANKS: u32 = 128;
-/// Calls by which a rank that has not come to this one is behind, at the most, mostly.
+/// Calls by which a rank that is behind this one mostly lags, at the most.
 const BEHIND: u32 = 8;
-/// Looks at flags that together take less time than giving up the processor and getting it back.
+/// Polls of flags that together cost less than giving up the core and getting it back.
 const SPINS: u32 = 100;
 
 /// A communicator's slots.
 pub(crate) struct SharedSlots {
     pub slots: Slots,
-    /// The first slot.
+    /// Address of the first slot.
     base: *mut u8,
-    /// From there to where the data of the first slot would begin if it lay with its front.
+    /// Offset from there of the first slot's data, less the length of its front.
     data: usize,
-    /// From a slot's data to the next one's.
+    /// Distance from a slot's data to the next one's.
     stride: usize,
-    /// From a rank's slots to the next rank's.
+    /// Distance from a rank's slots to the next rank's.
     own: usize,
-    /// From rank 0's slots to this rank's.
+    /// Offset of this rank's slots from rank 0's.
     mine: usize,
-    /// Of a phase's number, for its slot, and for its data once that goes round in all places.
+    /// Masks a phase's number to its slot, and to its data slot once all are used.
     mask: usize,
     places_mask: usize,
-    /// Phases by which who writes data may be ahead of all others.
+    /// Phases that a writer of data may be ahead of the slowest rank.
     ahead: u64,
-    /// Where this rank says something about its calls.
+    /// Address of this rank's published calls.
     says: *mut u8,
-    /// The number of the next phase.
+    /// Number of the next phase.
     next: AtomicU64,
-    /// The latest phase whose flag was seen, of each rank.
+    /// The latest phase of each rank whose flag was seen.
     seen: Box<[AtomicU64]>,
-    /// The latest phase in which the flags of all ranks were seen by a short way, which asks no further.
+    /// The latest phase in which a fast path has seen the flags of all ranks.
     together: AtomicU64,
-    /// The communicator's numbers of these ranks, if they aren't all of its ranks.
+    /// These ranks' numbers in the communicator, if they aren't all of its ranks.
     names: Option<Box<[u32]>>,
-    /// Whether the other ranks are near.
+    /// Whether the other ranks' caches are near.
     pub nearness: Nearness,
-    /// Whether one copy from rank to rank is quicker than two through these slots, and whether that was asked.
+    /// Whether one CMA copy is faster than two copies through slots, and whether that was measured.
     one_copy: AtomicBool,
     is_tried: AtomicBool,
-    /// Whether this rank has been told that members disagree.
+    /// Whether this rank has learned of a mismatch.
     told: AtomicBool,
-    /// Calls in which this rank has stored very much, up to [`MANY`].
+    /// Long calls of this rank, up to [`MANY`].
     long_calls: AtomicU32,
     _share: Share,
-    /// What `base` points to.
+    /// The memory at `base`.
     piece: Box<dyn SharedSegment>,
 }
 
-// SAFETY: the memory is mapped as long as the slots are there, and is written and read by the rules of
-// `mpi_sched::slots`, whichever threads do it; the program sees to it that collectives on a communicator
-// are called one after the other (section 5.12).
+// SAFETY: `piece` keeps the memory mapped, and ranks access it by the protocol of
+// `mpi_sched::slots` (flags order data), whichever threads run them; the program calls collectives
+// on a communicator one after the other (section 5.12).
 unsafe impl Send for SharedSlots {}
-// SAFETY: as above.
+// SAFETY: `piece` keeps the memory mapped, all fields are atomic or constant, and flags order the
+// data.
 unsafe impl Sync for SharedSlots {}
 
 impl SharedSlots {
-    /// Those of rank `rank` of `size`, in a piece of memory with room for all. No flag of this rank says that
-    /// something has come.
+    /// Creates rank `rank`'s view of the slots in a segment for `size` ranks, with its own flags
+    /// down.
     pub fn over(
         piece: Box<dyn SharedSegment>,
         rank: u32,
@@ -112,7 +114,7 @@ impl SharedSlots {
             },
             base: piece.as_ptr().wrapping_add(HEAD),
             data: (LINES + PIECE_FLAGS) * depth as usize - FRONT,
-            // No whole number of pages, or all slots would have the same places in caches.
+            // Not a whole number of pages: otherwise all slots would map to the same cache sets.
             stride: 64 + room,
             own,
             mine: rank as usize * own,
@@ -138,8 +140,7 @@ impl SharedSlots {
         for slot in 0..depth.into() {
             shared.flag(rank, slot).reset(FIRST - 1);
         }
-        // Nothing is said about any call yet, call 0 included: what is said in a place is about another one
-        // than those that go there.
+        // No call is published yet: each entry holds a number that doesn't belong into it.
         for place in 0..SAID {
             let [which, _] = shared.said(rank, place);
             which.store(u64::from(place + 1) << 32, Ordering::Relaxed);
@@ -147,28 +148,28 @@ impl SharedSlots {
         shared
     }
 
-    /// Takes note that all members have the memory, whether they can copy directly from and to each
-    /// other's, and whether one of them may have to wait for its core.
+    /// Notes that all members have the memory. `direct`: whether they can copy from each other's
+    /// memory; `crowded`: whether one of them may have to wait for its core.
     pub fn settle(&mut self, direct: Direct, crowded: bool) {
         self.piece.settle();
         self.slots.direct = direct;
         self.slots.crowded = crowded;
     }
 
-    /// Whether it has been asked which is quicker, one copy or two. It has been from now on.
+    /// Returns whether one copy was measured against two; from now on it was.
     pub fn try_one_copy(&self) -> bool {
-        // Relaxed, and not in one step: collectives on a communicator come one after the other.
+        // Relaxed and not one operation: collectives on a communicator come one after the other.
         let is_tried = self.is_tried.load(Ordering::Relaxed);
         self.is_tried.store(true, Ordering::Relaxed);
         is_tried
     }
 
-    /// Takes note that one copy from rank to rank is quicker than two through these slots.
+    /// Notes that one CMA copy is faster than two copies through slots.
     pub fn set_one_copy(&self) {
         self.one_copy.store(true, Ordering::Relaxed);
     }
 
-    /// What builders of schedules are to know of them.
+    /// Returns the properties that builders of schedules use.
     pub fn view(&self) -> Slots {
         let direct = match self.one_copy.load(Ordering::Relaxed) {
             true => Direct::Quicker,
@@ -180,12 +181,12 @@ impl SharedSlots {
         }
     }
 
-    /// Says which of a communicator's ranks these are, if not all.
+    /// Sets these ranks' numbers in the communicator, if they aren't all of its ranks.
     pub fn set_names(&mut self, names: Box<[u32]>) {
         self.names = Some(names);
     }
 
-    /// What a rank is called in the communicator.
+    /// Returns a rank's number in the communicator.
     fn name(&self, of: u32) -> u32 {
         let names = self.names.as_deref();
         names
@@ -193,46 +194,50 @@ impl SharedSlots {
             .unwrap_or(of)
     }
 
-    /// Numbers for so many phases.
+    /// Takes the numbers of the next phases.
     #[inline]
     pub fn take(&self, phases: u32) -> u64 {
-        // No other thread does: collectives on a communicator come one after the other.
+        // No other thread does so: collectives on a communicator come one after the other.
         let first = self.next.load(Ordering::Relaxed);
         self.next
             .store(first.wrapping_add(phases.into()), Ordering::Relaxed);
         first
     }
 
-    /// From when on data goes round in all places.
+    /// The phase from which on data uses all data slots.
     #[inline(always)]
     fn all_places(&self) -> &AllPlaces {
-        // SAFETY: in the first line of rank 0's head, as in `broken`.
+        // SAFETY: aligned, in the first line of rank 0's head, in memory that lives as long as
+        // `self`.
         unsafe { &*self.base.sub(HEAD).add(16).cast() }
     }
 
-    /// Meets the pages of all ranks' slots of the next phases, which may be for the first time.
+    /// Touches the pages of all ranks' slots of the next phases, so that later accesses are not the
+    /// first.
     pub fn meet(&self, phases: u32) {
         let first = self.next.load(Ordering::Relaxed);
         for phase in 0..phases.min(self.slots.depth) {
             let number = first.wrapping_add(phase.into());
             for of in 0..self.slots.size {
                 for byte in (FRONT..self.slots.room).step_by(PAGE) {
-                    // SAFETY: within the memory of the slots; who writes there meanwhile is of no matter.
+                    // SAFETY: within the memory of the slots; the value is not used, so concurrent
+                    // writes are harmless.
                     unsafe { self.place(of, number, byte as isize).read_volatile() };
                 }
             }
         }
     }
 
-    /// Where the byte `offset` of a slot is.
+    /// Returns the address of byte `offset` of a rank's slot.
     #[inline(always)]
     pub fn place(&self, of: u32, number: u64, offset: isize) -> *mut u8 {
         debug_assert!(of < self.slots.size);
         self.places(number, offset).of(of)
     }
 
-    /// Where that byte is of the slots of all ranks; for data, to be asked when this rank has claimed its slot, or has seen the
-    /// flag of who wrote it.
+    /// Returns the address of byte `offset` in the slots of all ranks.
+    ///
+    /// For data, this rank must have claimed its slot, or seen the flag of the data's writer.
     #[inline(always)]
     pub fn places(&self, number: u64, offset: isize) -> Places {
         debug_assert!(offset >= 0);
@@ -245,7 +250,7 @@ impl SharedSlots {
         }
     }
 
-    /// As [`SharedSlots::places`], behind the fronts of slots.
+    /// Returns the address of a byte of data, behind the fronts of slots.
     #[inline(always)]
     fn places_of_data(&self, number: u64, offset: isize) -> Places {
         let mask = match self.all_places().has_begun(number) {
@@ -264,18 +269,19 @@ impl SharedSlots {
         }
     }
 
-    /// The flag of a piece of the data of a phase, but not of the last one: that is the slot's.
+    /// Returns the flag of a chunk of a phase's data, but not of the last one, for which the slot's
+    /// flag stands.
     #[inline(always)]
     pub fn piece_flag(&self, of: u32, number: u64, piece: usize) -> &PieceFlag {
         debug_assert!(of < self.slots.size && PIECE * (piece + 1) < self.slots.room);
         let slot = number as usize & self.mask;
         let fronts = LINES * (self.mask + 1);
         let at = fronts + slot * PIECE_FLAGS + piece * size_of::<PieceFlag>();
-        // SAFETY: between the fronts and the data, aligned, in memory that lives as long as `self`.
+        // SAFETY: aligned, between the fronts and the data, in memory that lives as long as `self`.
         unsafe { &*self.places_at(at, 0).of(of).cast() }
     }
 
-    /// The flags of all ranks in a phase.
+    /// Returns the flags of all ranks in a phase.
     #[inline(always)]
     pub fn flags(&self, number: u64) -> Flags<'_> {
         let slot = number as usize & self.mask;
@@ -283,14 +289,15 @@ impl SharedSlots {
         Flags { of: self, first }
     }
 
-    /// Whether a short way may write data to this rank's slot of a phase: it has seen all ranks so far.
+    /// Whether a fast path may write data to this rank's slot of a phase, by the flags that it has
+    /// seen.
     #[inline(always)]
     pub fn is_claimed(&self, number: u64) -> bool {
         let together = self.together.load(Ordering::Relaxed);
         has_come(together.wrapping_add(self.ahead), number)
     }
 
-    /// Takes note that a short way has seen the flags of all ranks in a phase.
+    /// Notes that a fast path has seen the flags of all ranks in a phase.
     #[inline(always)]
     pub fn set_together(&self, number: u64) {
         self.together.store(number, Ordering::Relaxed);
@@ -302,17 +309,17 @@ impl SharedSlots {
         unsafe { &*self.place(of, number, 0).cast() }
     }
 
-    /// Raises the own flag of a phase of a call with this signature.
+    /// Raises this rank's flag of a phase of a call with this signature.
     #[inline(always)]
     pub fn raise(&self, number: u64, signature: CallSignature) {
         let rank = self.slots.rank;
         self.flag(rank, number).raise(number, signature);
-        // Who waits for all needn't look at its own.
+        // A wait for all ranks needn't read this rank's own flag.
         self.seen[rank as usize].store(number, Ordering::Relaxed);
     }
 
-    /// Whether the flag of a phase is up; looks `times` times before it says no. With `signature`, the phase
-    /// must be of a call with that signature.
+    /// Polls a rank's flag of a phase up to `times` times. With `signature`, the phase must belong
+    /// to a call with that signature.
     #[inline(always)]
     pub fn is_up(
         &self,
@@ -342,11 +349,10 @@ impl SharedSlots {
         Flag::Down
     }
 
-    /// Waits for a moment, where there are more ranks than cores, if none of `ranks` that are not in this
-    /// phase yet needs this core: whoever does gets it sooner if nobody waits. Returns whether all have
-    /// come.
+    /// Spins for a moment, on an oversubscribed node, unless a rank that is missing from this phase
+    /// needs this core. Returns whether all of `ranks` have arrived.
     pub fn spin_unless_needed(&self, ranks: Range<u32>, number: u64) -> bool {
-        // SAFETY: asks for nothing but a number.
+        // SAFETY: takes and returns nothing but a number.
         let core = unsafe { libc::sched_getcpu() } as u32;
         let own = self.core_of(self.slots.rank);
         if own.load(Ordering::Relaxed) != core {
@@ -370,21 +376,24 @@ impl SharedSlots {
         false
     }
 
-    /// On which core a rank was when it last waited.
+    /// The core on which a rank was when it last waited.
     fn core_of(&self, of: u32) -> &AtomicU32 {
-        // SAFETY: in the first line of the rank's head, as in `broken`.
+        // SAFETY: aligned, in the first line of the rank's head, in memory that lives as long as
+        // `self`.
         unsafe { &*self.base.sub(HEAD).add(of as usize * self.own + 8).cast() }
     }
 
-    /// The word in rank 0's head that says that members disagree, by [`found_by`]: 0 while nobody has found that.
+    /// The mismatch word in rank 0's head, as [`found_by`] encodes it; 0 if there is no mismatch.
     #[inline(always)]
     fn broken(&self) -> &AtomicU64 {
         // SAFETY: rank 0's head lies before its slots, in memory that lives as long as `self`.
         unsafe { &*self.base.sub(HEAD).cast() }
     }
 
-    /// An error if members have been found to disagree about call number `tag` or one before it. Who is still in
-    /// one before that has all that it needs, or gets it: all others have called the same there.
+    /// Fails if members were found to disagree about call number `tag` or an earlier one.
+    ///
+    /// A rank in a call before the mismatch gets all that it needs: all others have made the same
+    /// call there.
     #[inline(always)]
     pub fn check(&self, tag: u32) -> Result<()> {
         match self.broken().load(Ordering::Relaxed) {
@@ -403,8 +412,10 @@ impl SharedSlots {
         Err(broken_by(self.name(one), self.name(other)))
     }
 
-    /// An error if this rank has been told in a call before. For a short way, where it costs the least: to find there
-    /// whether a call that is begun may still end is left to who waits in vain.
+    /// Fails if this rank has learned of a mismatch in an earlier call.
+    ///
+    /// The cheapest check, for fast paths: whether a call in progress can still end is checked by
+    /// waits that take long.
     #[inline(always)]
     pub fn check_told(&self) -> Result<()> {
         match self.told.load(Ordering::Relaxed) {
@@ -419,20 +430,20 @@ impl SharedSlots {
         broken_by(self.name(one), self.name(other))
     }
 
-    /// Where a rank says something about call number `tag`.
+    /// Returns the entry of a rank's published calls for call number `tag`.
     fn said(&self, of: u32, tag: u32) -> [&AtomicU64; 2] {
         let from_slots = of as usize * self.own + 64 + 16 * (tag % SAID) as usize;
-        // SAFETY: within the head, as for `broken`.
+        // SAFETY: aligned, within the rank's head, in memory that lives as long as `self`.
         unsafe {
             let at = self.base.sub(HEAD).add(from_slots);
             [&*at.cast(), &*at.add(8).cast()]
         }
     }
 
-    /// Says what call number `tag` is here. Others look there only if they wait in vain.
+    /// Publishes the signature of call number `tag`. Other ranks read it only if they wait in vain.
     #[inline(always)]
     pub fn say(&self, tag: u32, signature: CallSignature) {
-        // SAFETY: this rank's head, as in `said`.
+        // SAFETY: aligned, within this rank's head, in memory that lives as long as `self`.
         let [which, what] = unsafe {
             let at = self.says.add(16 * (tag % SAID) as usize);
             [&*at.cast::<AtomicU64>(), &*at.add(8).cast::<AtomicU64>()]
@@ -441,8 +452,11 @@ impl SharedSlots {
         which.store(slot_flag::word(tag.into(), signature), Ordering::Release);
     }
 
-    /// To be called with the end of call number `tag`, whose first phase was `number`, by who has stored much: looks
-    /// now and then how near another rank is, at what it has said about the call. `stored`: bytes at once, at the most.
+    /// Counts a call that has stored much, and samples now and then how near another rank's cache
+    /// is.
+    ///
+    /// Called at the end of call number `tag`, whose first phase was `number`. The sample is a load
+    /// of that rank's published entry. `stored`: the most bytes stored in one phase.
     #[inline(never)]
     pub fn look_around(&self, tag: u32, number: u64, stored: usize) {
         if stored >= LONG {
@@ -457,7 +471,7 @@ impl SharedSlots {
     fn look_at(&self, turn: u32, tag: u32, number: u64) {
         let Slots { rank, size, .. } = self.slots;
         let of = (rank + 1 + turn % (size - 1)) % size;
-        // Who has only given may be ahead of the others.
+        // A rank that only gives may be ahead of the others.
         let seen = self.seen[of as usize].load(Ordering::Relaxed);
         let together = self.together.load(Ordering::Relaxed);
         let call = match has_come(seen, number) || has_come(together, number) {
@@ -468,7 +482,7 @@ impl SharedSlots {
         self.nearness.look(which, beside, call);
     }
 
-    /// This rank has stored very much in a call with this phase.
+    /// Counts a long call of this rank, with this phase.
     #[inline(never)]
     fn note_long(&self, number: u64) {
         let calls = self.long_calls.load(Ordering::Relaxed);
@@ -480,8 +494,11 @@ impl SharedSlots {
         }
     }
 
-    /// To be called by who waits in vain in call number `tag`: whether others have found that members disagree about it
-    /// or one before it, and, if that is [due](crate::agreement::mismatch_word::Doubt), whether they do.
+    /// Fails if members disagree about call number `tag` or an earlier one. Called by waits that
+    /// take long.
+    ///
+    /// Other ranks' published calls are compared only if that [is
+    /// due](crate::agreement::mismatch_word::Doubt).
     pub fn check_agreement(&self, tag: u32, signature: CallSignature, is_due: bool) -> Result<()> {
         self.check(tag)?;
         if is_due && let Some((of, theirs)) = self.other_signature(tag, signature) {
@@ -490,16 +507,17 @@ impl SharedSlots {
         Ok(())
     }
 
-    /// The ranks among some that have not raised their flags of a phase. (Of which call those are that have is for who
-    /// waits to find out.)
+    /// Returns the ranks in `among` that have not raised their flags of a phase, whatever their
+    /// calls.
     #[cold]
     pub fn missing(&self, among: Range<u32>, number: u64) -> Vec<u32> {
         let is_missing = |rank: &u32| !self.flag(*rank, number).has_come_to(number);
         among.filter(is_missing).collect()
     }
 
-    /// Whether all others call the same as call number `tag`, as far as they have come. For who has come
-    /// to its end by messages, which don't say.
+    /// Checks that all ranks that have come to call number `tag` make the same call.
+    ///
+    /// For a rank that has completed it by messages, which carry no signature.
     #[cold]
     pub fn compare(&self, tag: u32, signature: CallSignature) -> Result<()> {
         match self.other_signature(tag, signature) {
@@ -508,7 +526,7 @@ impl SharedSlots {
         }
     }
 
-    /// A rank that has said something else about call number `tag`.
+    /// Returns a rank that has published another call with number `tag`.
     #[cold]
     fn other_signature(&self, tag: u32, signature: CallSignature) -> Option<(u32, CallSignature)> {
         (0..self.slots.size).find_map(|of| {
@@ -520,7 +538,8 @@ impl SharedSlots {
         })
     }
 
-    /// Rank `of` has raised the flag of a phase of another call than number `tag`. `Ok`: of one with the same phases.
+    /// Handles a flag of another call: returns `Ok` with the error if both calls have the same
+    /// phases and the ranks can go on.
     #[cold]
     pub fn disagree_in(
         &self,
@@ -532,7 +551,8 @@ impl SharedSlots {
         self.disagree(of, tag, signature, self.flag(of, number).signature())
     }
 
-    /// Tells all that rank `of` disagrees about call number `tag`, unless both keep step (`Ok`).
+    /// Handles a mismatch with rank `of` about call number `tag`: publishes it unless both calls
+    /// have the same phases (`Ok`).
     #[cold]
     pub fn disagree(
         &self,
@@ -547,10 +567,11 @@ impl SharedSlots {
         Err(self.end(of, tag, signature, theirs))
     }
 
-    /// Tells all that rank `of` disagrees about call number `tag`.
+    /// Publishes a mismatch with rank `of` about call number `tag`.
     fn end(&self, of: u32, tag: u32, signature: CallSignature, theirs: CallSignature) -> Error {
         let found = found_by(tag, self.slots.rank, of);
-        // The first such call counts, whenever it is found: who waits there may wait for one who has given up.
+        // The earliest call counts, even if found later: a rank there may wait for one that has
+        // given up.
         let earlier = |known| (known == 0 || is_before(tag, read_found(known).0)).then_some(found);
         let _ = self
             .broken()
@@ -573,12 +594,12 @@ pub(crate) mod tests {
     #[repr(C, align(4096))]
     struct Page([u8; PAGE]);
 
-    /// Memory for as long as the test runs.
+    /// Memory that lives until the test ends.
     struct Piece(*mut u8);
 
-    // SAFETY: the memory is reached by the rules of slots.
+    // SAFETY: the memory is accessed by the slots' protocol.
     unsafe impl Send for Piece {}
-    // SAFETY: as above.
+    // SAFETY: the memory is accessed by the slots' protocol.
     unsafe impl Sync for Piece {}
 
     impl SharedSegment for Piece {
@@ -603,7 +624,7 @@ pub(crate) mod tests {
         places: 4 * DEPTHS.0,
     };
 
-    /// What two ranks see of their slots.
+    /// Returns two ranks' views of their slots.
     pub fn two(ring: Ring) -> [SharedSlots; 2] {
         let pages = 2 * ring.bytes() / PAGE;
         let memory: Vec<Page> = (0..pages).map(|_| Page([0; PAGE])).collect();
@@ -615,7 +636,8 @@ pub(crate) mod tests {
         })
     }
 
-    /// Who writes the data of a phase has seen the flags of all but the last `depth` - 2 phases before it.
+    /// A writer of a phase's data has seen the flags of all but the last `depth` - 2 phases before
+    /// it.
     #[test]
     fn data_of_phases_that_may_be_read_still_lies_elsewhere() {
         let [one, other] = two(SMALL);
@@ -631,7 +653,7 @@ pub(crate) mod tests {
             }
             data.insert(place(number)[1]);
             if call >= settled {
-                // Whoever says so first.
+                // Whichever rank decides first.
                 [&one, &other][call as usize % 2]
                     .all_places()
                     .begin_soon_after(number);
@@ -645,10 +667,10 @@ pub(crate) mod tests {
         assert!(data.iter().all(|at| at.addr() + one.slots.room <= ends));
     }
 
-    /// Who waits long asks now and then whom he waits for; one who has come by then with another call is no less found
-    /// to disagree.
+    /// A long wait asks for the missing ranks now and then; if one of them arrives with another
+    /// call meanwhile, the mismatch is still found.
     #[test]
-    fn who_is_missing_is_not_taken_for_seen() {
+    fn a_missing_rank_is_not_taken_for_seen() {
         let [one, other] = two(SMALL);
         let [theirs, own] = [7, 8].map(CallSignature::from_word);
         let number = one.take(1);
@@ -659,7 +681,8 @@ pub(crate) mod tests {
         assert!(matches!(other.is_up(0, number, 1, Some(theirs)), Flag::Up));
     }
 
-    /// Who waits in a call that all agree about is not told of a later one; whoever is there, or comes there, is.
+    /// A wait in a call that all agree about doesn't fail for a later one; waits in that one or
+    /// after it do.
     #[test]
     fn a_disagreement_is_that_of_its_call() {
         const LAST: u32 = i32::MAX as u32;
@@ -685,7 +708,7 @@ pub(crate) mod tests {
                 assert!(text.contains("ranks 0 and 1 disagree"), "{text}");
                 assert!(one.check(tag).is_err() && other.check_told().is_err());
             }
-            // One before it that is found later counts from then on.
+            // An earlier mismatch that is found later counts from then on.
             assert!(other.disagree(0, later, theirs, own).is_err());
             assert!(other.check(earlier).is_ok());
             assert!(other.disagree(0, earlier, theirs, own).is_err());

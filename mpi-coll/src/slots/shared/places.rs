@@ -1,14 +1,14 @@
-//! Places in the slots of all ranks: bytes and flags of one phase.
+//! Addresses in the slots of all ranks, in one phase.
 
 use super::{FRONT, SharedSlots};
 use crate::slots::slot_flag::SlotFlag;
 
-/// The same byte in the slots of all ranks.
+/// The address of the same byte in the slots of all ranks.
 #[derive(Clone, Copy)]
 pub(crate) struct Places {
-    /// That of rank 0.
+    /// Address in rank 0's slot.
     pub(super) first: *mut u8,
-    /// From a rank's to the next rank's.
+    /// Distance from one rank's slot to the next rank's.
     pub(super) own: usize,
 }
 
@@ -19,31 +19,34 @@ impl Places {
     }
 }
 
-/// The flags of all ranks in a phase, and the short data behind them: what short ways look at.
+/// The flags of all ranks in one phase, with the short data behind them, for the fast paths.
 #[derive(Clone, Copy)]
 pub(crate) struct Flags<'a> {
     pub(super) of: &'a SharedSlots,
-    /// That of rank 0.
+    /// Address of rank 0's flag.
     pub(super) first: *mut u8,
 }
 
 impl<'a> Flags<'a> {
-    /// That of this rank.
+    /// This rank's flag.
     #[inline(always)]
     pub fn own(self) -> &'a SlotFlag {
-        // SAFETY: as in `SharedSlots::flag`, with which this lives.
+        // SAFETY: every slot begins with its flag, aligned, in memory that lives as long as the
+        // slots that `self` borrows.
         unsafe { &*self.first.wrapping_add(self.of.mine).cast() }
     }
 
-    /// That of rank `of`.
+    /// The flag of rank `of`.
     #[inline(always)]
     pub fn of(self, rank: u32) -> &'a SlotFlag {
         debug_assert!(rank < self.of.slots.size);
-        // SAFETY: as above.
+        // SAFETY: every slot begins with its flag, aligned, in memory that lives as long as the
+        // slots that `self` borrows; `rank` is one of its ranks.
         unsafe { &*self.first.wrapping_add(rank as usize * self.of.own).cast() }
     }
 
-    /// Where the byte `offset` is of the slots of all ranks in the phase, which has this number.
+    /// Returns the address of byte `offset` in the slots of all ranks. `number`: this phase's
+    /// number.
     #[inline(always)]
     pub fn places(self, number: u64, offset: isize) -> Places {
         let (first, own) = match offset < FRONT as isize {
@@ -53,7 +56,7 @@ impl<'a> Flags<'a> {
         Places { first, own }
     }
 
-    /// Where the byte at `places` is of this rank's slot.
+    /// Returns the address of that byte in this rank's slot.
     #[inline(always)]
     pub fn own_of(self, places: Places) -> *mut u8 {
         places.first.wrapping_add(self.of.mine)
