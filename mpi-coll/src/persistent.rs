@@ -188,7 +188,7 @@ impl PersistentCollective {
         if !self.listed.swap(true, Ordering::Relaxed) {
             list.push(self.clone());
         }
-        Persistent::tell(process, &list);
+        Persistent::publish(process, &list);
     }
 
     /// Removes it from the progress source's list.
@@ -197,7 +197,7 @@ impl PersistentCollective {
             let mut list = process.source::<Persistent>().list.lock();
             self.listed.store(false, Ordering::SeqCst);
             list.retain(|one| !Arc::ptr_eq(one, self));
-            Persistent::tell(process, &list);
+            Persistent::publish(process, &list);
         }
     }
 
@@ -330,8 +330,8 @@ fn build(
     kept: &mut CommRun,
 ) {
     let own = state.choices();
-    let site = state.site(process, comm, slots, own.as_deref());
-    call.build(&site, kept.run.rebuild());
+    let context = state.call_context(process, comm, slots, own.as_deref());
+    call.build(&context, kept.run.rebuild());
 }
 
 /// Makes slots for a call, and its schedule over them. Collective; `None` if the call goes by
@@ -375,27 +375,30 @@ fn make_slots(
     let with_slots = &process.source::<Collectives>().persistent_with_slots;
     let share = Share::take_of(with_slots, PERSISTENT_WITH_SLOTS).filter(|_| phases > 0);
     let own = [kept.signature.word(), u64::from(share.is_some())];
-    let told = gather_all_u64(process, comm, own)?;
-    if let Some(of) = told.iter().position(|member| member[0] != told[0][0]) {
+    let gathered = gather_all_u64(process, comm, own)?;
+    if let Some(of) = gathered
+        .iter()
+        .position(|member| member[0] != gathered[0][0])
+    {
         // Each member gets an error that names a pair of ranks that disagree.
-        let of = match told[0][0] == own[0] {
+        let of = match gathered[0][0] == own[0] {
             true => of,
             false => 0,
         };
-        let theirs = CallSignature::from_word(told[of][0]);
+        let theirs = CallSignature::from_word(gathered[of][0]);
         let error = match theirs == kept.signature {
             true => others_disagree(of),
             false => kept.signature.disagreement(of as u32, theirs, false),
         };
         return Err(error);
     }
-    if told.iter().any(|member| member[1] == 0) {
+    if gathered.iter().any(|member| member[1] == 0) {
         return Ok(None);
     }
     let ring = Ring {
         room,
         depth,
-        places: depth,
+        data_slots: depth,
     };
     setup::persistent(process, comm, shared, ring, share)
 }
@@ -420,7 +423,7 @@ struct Persistent {
 
 impl Persistent {
     /// Publishes to threads without the lock whether collectives are in progress.
-    fn tell(process: &Process, list: &[Arc<PersistentCollective>]) {
+    fn publish(process: &Process, list: &[Arc<PersistentCollective>]) {
         process.set_work::<Persistent>(Work {
             any: !list.is_empty(),
             stores: list.iter().any(|one| one.slots.is_some()),
@@ -451,7 +454,7 @@ impl Persistent {
             // Another thread may have started it meanwhile, and have seen that it was listed.
             one.state.load(Ordering::SeqCst) == ACTIVE && !one.listed.swap(true, Ordering::SeqCst)
         });
-        Persistent::tell(process, &list);
+        Persistent::publish(process, &list);
         failed.map_or(Ok(any), Err)
     }
 }

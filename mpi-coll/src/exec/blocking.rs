@@ -8,7 +8,7 @@ use crate::plan::call::Call;
 use crate::plan::registration::Collectives;
 use crate::plan::scheduled::call_with;
 use crate::plan::state::CommState;
-use crate::slots::copying::find_out_after;
+use crate::slots::copy_measurement::measure_after;
 use crate::slots::setup::make_slots;
 use mpi_core::comm::Comm;
 use mpi_core::datatype::Datatype;
@@ -28,7 +28,7 @@ pub unsafe fn call(
 ) -> Result<()> {
     let state = CommState::of(comm);
     if comm.remote().is_none() && call.moves_nothing(comm.size() as usize) {
-        return pass(process, comm, state, call);
+        return complete_without_data(process, comm, state, call);
     }
     if state.is_time_for_slots(comm) {
         make_slots(process, comm, state)?;
@@ -47,13 +47,18 @@ pub unsafe fn call(
     }
     // SAFETY: the buffers are valid for the call, by this function's contract.
     unsafe { call_with(process, comm, state, buffers, call, true)? };
-    find_out_after(process, comm, state, call)
+    measure_after(process, comm, state, call)
 }
 
 /// Completes a collective that moves no data, without waiting.
 ///
 /// Its signature is still published, so that a rank that made another call can detect the mismatch.
-fn pass(process: &Process, comm: &Comm, state: &CommState, call: &Call<'_>) -> Result<()> {
+fn complete_without_data(
+    process: &Process,
+    comm: &Comm,
+    state: &CommState,
+    call: &Call<'_>,
+) -> Result<()> {
     let tag = comm.next_collective();
     let signature = CommState::signature(comm, call, 0);
     if signature.is_none() {
@@ -62,7 +67,7 @@ fn pass(process: &Process, comm: &Comm, state: &CommState, call: &Call<'_>) -> R
     match state.shared_slots() {
         Some(shared) => {
             shared.check(tag)?;
-            shared.say(tag, signature);
+            shared.publish(tag, signature);
         }
         None => {
             let notes = state.notes(process, comm);

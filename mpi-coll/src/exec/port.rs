@@ -286,7 +286,7 @@ impl<'a> SharedPort<'a> {
     #[inline]
     pub fn end(&self, tag: u32, number: u64) {
         if self.stored >= nearness::LEAST {
-            self.shared.look_around(tag, number, self.stored);
+            self.shared.sample_nearness(tag, number, self.stored);
         }
     }
 }

@@ -23,19 +23,19 @@ impl<'a> ProgressNote<'a> {
 
     /// Updates the note if a check is due. `found` returns the round and the missing ranks.
     #[inline]
-    pub fn look(
+    pub fn update(
         &mut self,
         process: &'a Process,
         comm: &Comm,
         found: impl FnOnce() -> ((u32, u32), Vec<u32>),
     ) {
         if process.checks() != self.checks {
-            self.take(process, comm, found());
+            self.renew(process, comm, found());
         }
     }
 
     #[cold]
-    fn take(&mut self, process: &'a Process, comm: &Comm, found: ((u32, u32), Vec<u32>)) {
+    fn renew(&mut self, process: &'a Process, comm: &Comm, found: ((u32, u32), Vec<u32>)) {
         self.checks = process.checks();
         self.note = None;
         let (round, ranks) = found;

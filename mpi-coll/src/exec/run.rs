@@ -81,13 +81,13 @@ pub(crate) unsafe fn run(
     let shared = state.shared_slots().filter(|_| !signature.is_none());
     if let Some(shared) = shared {
         shared.check(tag)?;
-        shared.say(tag, signature);
+        shared.publish(tag, signature);
     }
     let (purpose, message_tag) = match shared {
         Some(_) => signature.address(tag),
         None => (purpose, tag),
     };
-    let mut call = Underway {
+    let mut call = RunningCall {
         process,
         comm,
         purpose,
@@ -118,7 +118,7 @@ pub(crate) unsafe fn run(
 }
 
 /// A blocking call in execution.
-struct Underway<'a> {
+struct RunningCall<'a> {
     process: &'a Process,
     comm: &'a Comm,
     purpose: Purpose,
@@ -130,7 +130,7 @@ struct Underway<'a> {
     waiter: Option<Waiter<'a>>,
 }
 
-impl<'a> Underway<'a> {
+impl<'a> RunningCall<'a> {
     fn port<S>(&self, slots: S) -> CommPort<'a, S> {
         CommPort {
             process: self.process,
@@ -151,7 +151,7 @@ impl<'a> Underway<'a> {
         buffers: Buffers,
         mut kept: Box<CommRun>,
     ) -> Result<()> {
-        let Underway { process, comm, .. } = *self;
+        let RunningCall { process, comm, .. } = *self;
         let shared = state.shared_slots().filter(|_| !kept.signature.is_none());
         // SAFETY: the buffers are valid for the schedule, by this function's contract, and the run
         // has ended when this function returns: it is complete, or each of its messages was
@@ -230,13 +230,13 @@ impl<'a> Underway<'a> {
     /// Notes now and then the call's progress, for hang reports.
     #[inline]
     fn note(&self, note: &mut ProgressNote<'a>, kept: &CommRun) {
-        note.look(self.process, self.comm, || {
+        note.update(self.process, self.comm, || {
             (kept.run.round(), awaited(self.process, &kept.run))
         });
     }
 
     fn by_messages(&self, kept: &mut CommRun, shared: Option<&SharedSlots>) -> Result<()> {
-        let Underway { tag, signature, .. } = *self;
+        let RunningCall { tag, signature, .. } = *self;
         let mut port = self.port(NoSlots);
         let mut doubt = Doubt::new(self.process);
         let mut inquiry = Inquiry::new(self.process);
@@ -265,7 +265,7 @@ impl<'a> Underway<'a> {
 
     #[inline]
     fn by_shared(&self, kept: &mut CommRun, shared: &SharedSlots, number: u64) -> Result<()> {
-        let Underway { tag, signature, .. } = *self;
+        let RunningCall { tag, signature, .. } = *self;
         let slots = SharedPort::new(shared, self.process.looks_between(), tag, signature);
         let mut port = self.port(slots);
         let mut doubt = Doubt::new(self.process);
@@ -279,7 +279,7 @@ impl<'a> Underway<'a> {
                     return Ok(Some(()));
                 }
                 shared.check_agreement(tag, signature, doubt.is_due(self.process))?;
-                note.look(self.process, self.comm, || {
+                note.update(self.process, self.comm, || {
                     let awaited = match kept.run.awaited() {
                         Some((ranks, number)) => shared.missing(ranks, number),
                         None => awaited(self.process, &kept.run),
@@ -312,7 +312,7 @@ impl<'a> Underway<'a> {
     ) -> Result<()> {
         let process = self.process;
         node.check(self.tag)?;
-        node.say(self.tag, self.signature);
+        node.publish(self.tag, self.signature);
         process.source::<Collectives>().count_by_node();
         let mut port = self.port(NodePort {
             node: SharedPort::new(
@@ -350,7 +350,7 @@ impl<'a> Underway<'a> {
         });
         waits(false);
         if let (Err(_), Some(network)) = (&result, network) {
-            network.keep();
+            network.keep_memory();
         }
         result
     }
@@ -371,7 +371,7 @@ impl<'a> Underway<'a> {
         });
         network.awaited.waits.store(false, Ordering::Relaxed);
         if result.is_err() {
-            network.keep();
+            network.keep_memory();
         }
         result
     }
@@ -412,7 +412,7 @@ fn synchronize_ranks(
             schedule.rename_slots(0, leaders);
         }
     }
-    let call = Underway {
+    let call = RunningCall {
         process,
         comm,
         purpose: Purpose::Collective,

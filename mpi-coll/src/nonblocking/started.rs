@@ -51,7 +51,7 @@ struct Nonblocking {
 
 impl Nonblocking {
     /// Publishes to threads without the lock whether collectives are in progress.
-    fn tell(process: &Process, runs: &[Active]) {
+    fn publish(process: &Process, runs: &[Active]) {
         process.set_work::<Nonblocking>(Work {
             any: !runs.is_empty(),
             stores: runs.iter().any(|active| active.number.is_some()),
@@ -133,7 +133,7 @@ pub unsafe fn start_call(
     let comm: &Comm = (*holder).as_ref();
     let state = CommState::of(comm);
     state.count_start();
-    let shape = call.shape().map(|shape| shape.started());
+    let shape = call.shape().map(|shape| shape.nonblocking());
     let mut kept = state.take_run(shape.as_ref());
     if !shape.as_ref().is_some_and(|shape| kept.fits(shape)) {
         kept.remember(shape.as_ref());
@@ -154,15 +154,15 @@ fn build_started(
     schedule: &mut Schedule,
 ) {
     let own = state.choices();
-    let site = |slots| state.site(process, comm, slots, own.as_deref());
+    let context = |slots| state.call_context(process, comm, slots, own.as_deref());
     if let Some(nonblocking) = state.nonblocking_slots() {
-        call.build(&site(Some(nonblocking.slots)), schedule);
+        call.build(&context(Some(nonblocking.slots)), schedule);
         if schedule.phases() <= nonblocking.most_phases() {
             return;
         }
         schedule.clear();
     }
-    call.build(&site(None), schedule);
+    call.build(&context(None), schedule);
 }
 
 /// Starts a schedule, and advances it.
@@ -191,7 +191,7 @@ unsafe fn start_run(
     let shared = state.shared_slots().filter(|_| !kept.signature.is_none());
     let mut inquiry = None;
     if let Some(shared) = shared {
-        shared.say(tag, kept.signature);
+        shared.publish(tag, kept.signature);
     } else if !kept.signature.is_none() {
         let notes = state.notes(process, comm);
         if let Err(error) = notes.check() {
@@ -220,7 +220,7 @@ unsafe fn start_run(
     if !advance(process, &mut active, false)? {
         let mut runs = process.source::<Nonblocking>().runs.lock();
         runs.push(active);
-        Nonblocking::tell(process, &runs);
+        Nonblocking::publish(process, &runs);
     }
     Ok(request)
 }
@@ -357,6 +357,6 @@ fn advance_all(process: &Process) -> Result<bool> {
         stays
     });
     *guard = runs;
-    Nonblocking::tell(process, &guard);
+    Nonblocking::publish(process, &guard);
     result
 }

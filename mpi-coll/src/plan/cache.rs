@@ -11,11 +11,11 @@ use mpi_sched::{Layout, Part, Run};
 #[derive(Default)]
 pub(crate) struct CommRun {
     pub run: Run<Message>,
-    pub call: Option<Known>,
+    pub call: Option<OwnedShape>,
     /// What all members must agree on.
     pub signature: CallSignature,
     /// The communicator's generation when the schedule was built.
-    pub era: u32,
+    pub generation: u32,
 }
 
 /// The arguments of a call that determine its schedule on a communicator.
@@ -30,7 +30,7 @@ pub(crate) struct Shape<'a> {
 }
 
 /// A [`Shape`] that owns its parts.
-pub(crate) struct Known {
+pub(crate) struct OwnedShape {
     kind: u8,
     in_place: bool,
     root: u32,
@@ -39,7 +39,7 @@ pub(crate) struct Known {
     op: Option<Op>,
 }
 
-impl Known {
+impl OwnedShape {
     fn fits(&self, shape: &Shape<'_>) -> bool {
         let part = |known: &Option<(usize, Datatype)>, part: &Option<Part<'_>>| match (known, part)
         {
@@ -72,7 +72,7 @@ impl CommRun {
     /// Records for which call the schedule is built.
     pub fn remember(&mut self, shape: Option<&Shape<'_>>) {
         let part = |part: Option<Part<'_>>| part.map(|part| (part.count, part.datatype.clone()));
-        self.call = shape.map(|shape| Known {
+        self.call = shape.map(|shape| OwnedShape {
             kind: shape.kind,
             in_place: shape.in_place,
             root: shape.root,
@@ -85,14 +85,14 @@ impl CommRun {
 
 impl<'a> Shape<'a> {
     /// Returns the shape of the same call, nonblocking.
-    pub fn started(self) -> Shape<'a> {
-        let kind = self.kind | STARTED;
+    pub fn nonblocking(self) -> Shape<'a> {
+        let kind = self.kind | NONBLOCKING;
         Shape { kind, ..self }
     }
 }
 
 /// Bit of `kind` for nonblocking calls.
-const STARTED: u8 = 1 << 7;
+const NONBLOCKING: u8 = 1 << 7;
 
 impl Shape<'_> {
     /// The shape of the barriers between broadcasts.

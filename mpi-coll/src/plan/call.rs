@@ -1,6 +1,6 @@
 //! Collective calls as data, and the choice of their algorithms on a communicator.
 
-use crate::plan::call_context::{Site, leaders};
+use crate::plan::call_context::{CallContext, leaders};
 use crate::plan::writes::barrier_by_writes;
 use mpi_core::op::Op;
 use mpi_sched::nodes::{Between, Ways};
@@ -99,14 +99,14 @@ pub enum Call<'a> {
 
 impl Call<'_> {
     /// Builds this rank's schedule of the call.
-    pub(crate) fn build(&self, site: &Site<'_>, schedule: &mut Schedule) {
-        let Site { comm, choices, .. } = *site;
+    pub(crate) fn build(&self, context: &CallContext<'_>, schedule: &mut Schedule) {
+        let CallContext { comm, choices, .. } = *context;
         match comm.remote() {
-            None => match site.slots {
+            None => match context.slots {
                 Some(slots) if self.in_slots(slots, choices, schedule) => {}
-                _ => match site.all_reach() {
+                _ => match context.all_reach() {
                     Some(written) if self.by_writes(&written, choices, schedule) => {}
-                    _ => self.within(site, schedule),
+                    _ => self.within(context, schedule),
                 },
             },
             Some(remote) => {
@@ -175,11 +175,15 @@ impl Call<'_> {
     }
 
     /// Describes the algorithm that this schedule was built with, for people.
-    pub(crate) fn describe(&self, site: &Site<'_>, schedule: &Schedule) -> Option<String> {
+    pub(crate) fn describe(
+        &self,
+        context: &CallContext<'_>,
+        schedule: &Schedule,
+    ) -> Option<String> {
         let phases = schedule.phases();
-        let Site { comm, choices, .. } = *site;
+        let CallContext { comm, choices, .. } = *context;
         let ranks = comm.size() as usize;
-        let per_node = site.per_node();
+        let per_node = context.per_node();
         let at = |bytes: usize| Situation {
             ranks,
             per_node,
@@ -246,22 +250,22 @@ impl Call<'_> {
         let way = match writes {
             false if comm.remote().is_some() => "between groups".to_string(),
             false
-                if site.nodes.is_some_and(|nodes| self.goes_by_nodes(nodes))
+                if context.nodes.is_some_and(|nodes| self.goes_by_nodes(nodes))
                     && choices.by_nodes(&at(bytes)) =>
             {
                 format!("{way} by nodes")
             }
             false => way,
-            true => match (site.all_reach(), site.leaders_reach()) {
-                (Some(written), _) => self.describe_writes(site, &written),
+            true => match (context.all_reach(), context.leaders_reach()) {
+                (Some(written), _) => self.describe_writes(context, &written),
                 (None, Some(written)) => {
-                    let between = self.describe_writes(site, &written);
+                    let between = self.describe_writes(context, &written);
                     format!("by nodes, {between} between them")
                 }
                 (None, None) if schedule.lends() => "direct".to_string(),
                 (None, None) => {
                     let ways = |slots| choices.slot_ways(name, &at(bytes), slots);
-                    let split = site.slots.filter(|slots| !self.is_flat(*slots));
+                    let split = context.slots.filter(|slots| !self.is_flat(*slots));
                     let way = split.and_then(|slots| ways(slots).describe(name));
                     way.unwrap_or("slots".to_string())
                 }
@@ -277,18 +281,18 @@ impl Call<'_> {
     }
 
     /// Builds the schedule in an intracommunicator.
-    fn within(&self, site: &Site<'_>, schedule: &mut Schedule) {
-        let Site {
+    fn within(&self, context: &CallContext<'_>, schedule: &mut Schedule) {
+        let CallContext {
             comm,
             choices,
             nodes,
             ..
-        } = *site;
+        } = *context;
         let team = Team::all(comm.rank(), comm.size());
         let size = team.size();
         let situation = |bytes: usize, commutes: bool| Situation {
             ranks: size,
-            per_node: site.per_node(),
+            per_node: context.per_node(),
             bytes,
             commutes,
         };
@@ -301,7 +305,7 @@ impl Call<'_> {
             Call::Nothing => {}
             Call::Barrier => match nodes {
                 Some(nodes) if choices.by_nodes(&plain(0)) => {
-                    let ways = site.ways("barrier", 0, (), |reach, network| {
+                    let ways = context.ways("barrier", 0, (), |reach, network| {
                         barrier_by_writes(choices, reach, network)
                     });
                     mpi_sched::nodes::barrier(schedule, nodes, ways);
@@ -313,7 +317,7 @@ impl Call<'_> {
                 let root = number(root);
                 match nodes {
                     Some(nodes) if choices.by_nodes(&situation) => {
-                        let ways = site.ways("bcast", part.bytes(), (), |reach, network| {
+                        let ways = context.ways("bcast", part.bytes(), (), |reach, network| {
                             let situation = leaders(reach, part.bytes());
                             choices.bcast_by_writes(&situation, reach, network)
                         });
@@ -358,7 +362,7 @@ impl Call<'_> {
                         if self.goes_by_nodes(nodes) && choices.by_nodes(&situation) =>
                     {
                         let bytes = situation.bytes;
-                        let ways = site.ways("allgather", bytes, algorithm, |reach, network| {
+                        let ways = context.ways("allgather", bytes, algorithm, |reach, network| {
                             let block = part.bytes() * nodes.largest();
                             let situation = leaders(reach, bytes);
                             choices.allgather_by_writes(&situation, block, reach, network)
@@ -387,7 +391,7 @@ impl Call<'_> {
                 let (root, algorithm) = (number(root), choices.reduce(&situation));
                 match nodes {
                     Some(nodes) if self.goes_by_nodes(nodes) && choices.by_nodes(&situation) => {
-                        let ways = site.ways("reduce", part.bytes(), (), |reach, network| {
+                        let ways = context.ways("reduce", part.bytes(), (), |reach, network| {
                             let leaders = leaders(reach, part.bytes());
                             let situation = Situation {
                                 commutes,
@@ -411,16 +415,19 @@ impl Call<'_> {
                         if choices.by_nodes(&situation) && (commutes || nodes.in_order()) =>
                     {
                         let ways = match slots::can_reduce(&part) {
-                            true => {
-                                site.ways("allreduce", part.bytes(), algorithm, |reach, network| {
+                            true => context.ways(
+                                "allreduce",
+                                part.bytes(),
+                                algorithm,
+                                |reach, network| {
                                     let leaders = leaders(reach, part.bytes());
                                     let situation = Situation {
                                         commutes,
                                         ..leaders
                                     };
                                     choices.allreduce_by_writes(&situation, reach, network)
-                                })
-                            }
+                                },
+                            ),
                             false => Ways {
                                 within: None,
                                 between: Between::Messages(algorithm),

@@ -9,14 +9,14 @@ use mpi_sched::{Choices, Nodes, Reach, Situation, Slots};
 
 /// Slots that are written over a network.
 #[derive(Clone, Copy)]
-pub(crate) struct Written {
+pub(crate) struct RemoteSlots {
     pub reach: Reach,
     /// Costs of writes, and up to how many bytes they beat messages.
     pub network: Network,
 }
 
 /// The context in which a call's schedule is built.
-pub(crate) struct Site<'a> {
+pub(crate) struct CallContext<'a> {
     pub comm: &'a Comm,
     pub choices: &'a Choices,
     /// Ranks by node, if there are several nodes.
@@ -24,32 +24,32 @@ pub(crate) struct Site<'a> {
     /// Slots that all ranks share, if there are any.
     pub slots: Option<Slots>,
     /// Slots written over a network, if there are any: of all ranks, or of the nodes' leaders.
-    pub reach: Option<Written>,
+    pub reach: Option<RemoteSlots>,
     /// Slots that this node's ranks share, numbered within the node, if there are several nodes.
     pub node: Option<Slots>,
     /// Whether the ranks have found that no two of them share a node.
-    pub apart: bool,
+    pub has_single_rank_nodes: bool,
 }
 
-impl Site<'_> {
+impl CallContext<'_> {
     /// Returns the largest number of ranks on a node; 1 for two ranks that use a network, even on
     /// one node.
     pub fn per_node(&self) -> usize {
         match (self.comm.size() as usize, self.nodes) {
             (2, _) if self.reach.is_some() => 1,
-            _ if self.apart => 1,
+            _ if self.has_single_rank_nodes => 1,
             (size, nodes) => nodes.map_or(size, Nodes::largest),
         }
     }
 
     /// The leaders' slots, if there are any and this rank is a leader.
-    pub fn leaders_reach(&self) -> Option<Written> {
+    pub fn leaders_reach(&self) -> Option<RemoteSlots> {
         self.reach
             .filter(|written| written.reach.size != self.comm.size())
     }
 
     /// The slots written over a network, if all ranks have them.
-    pub fn all_reach(&self) -> Option<Written> {
+    pub fn all_reach(&self) -> Option<RemoteSlots> {
         self.reach
             .filter(|written| written.reach.size == self.comm.size())
     }
@@ -76,7 +76,7 @@ impl Site<'_> {
         };
         let writes = self
             .leaders_reach()
-            .and_then(|Written { reach, network }| Some((reach, by_writes(&reach, &network)?)));
+            .and_then(|RemoteSlots { reach, network }| Some((reach, by_writes(&reach, &network)?)));
         Ways {
             within: self.node.filter(is_quick),
             between: match writes {

@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 
 use crate::agreement::inquiry::Inquiries;
 use crate::slots::arenas::Arenas;
+use crate::slots::copy_result::CopyMeasurement;
 use crate::slots::network::AwaitedPeers;
-use crate::slots::one_copy::Copying;
 use mpi_core::op::Op;
 use mpi_core::process::Process;
 use mpi_core::process::source::{COLLECTIVES, ProgressSource, Source};
@@ -27,7 +27,7 @@ pub struct Collectives {
     /// Number of communicators with slots.
     pub(crate) with_slots: Arc<AtomicUsize>,
     /// Whether one CMA copy beats two copies through slots on this node.
-    pub(crate) copying: Copying,
+    pub(crate) copying: CopyMeasurement,
     /// Calls over several nodes that used slots within this one.
     by_node: AtomicU64,
     /// Peers whose failure ends a collective that waits for flags.
@@ -35,18 +35,18 @@ pub struct Collectives {
     /// Calls in progress, for members that inquire about them.
     pub(crate) inquiries: Inquiries,
     /// Whether rank 0 prints the algorithms chosen.
-    pub(crate) tells: bool,
+    pub(crate) prints_choices: bool,
     /// Small shared segments for objects that members of communicators create.
     arenas: Arenas,
 }
 
 impl Collectives {
-    /// Creates the state. `choices` are the same on all processes; `tells`: rank 0 of each
+    /// Creates the state. `choices` are the same on all processes; `prints_choices`: rank 0 of each
     /// communicator prints the algorithm of every schedule that it builds.
-    pub fn new(choices: Choices, tells: bool) -> Collectives {
+    pub fn new(choices: Choices, prints_choices: bool) -> Collectives {
         Collectives {
             choices,
-            tells,
+            prints_choices,
             ..Collectives::default()
         }
     }

@@ -12,7 +12,7 @@ use crate::exec::quick::QuickCalls;
 use crate::nonblocking::in_slots::NonblockingSlots;
 use crate::plan::cache::{CommRun, Shape};
 use crate::plan::call::Call;
-use crate::plan::call_context::Site;
+use crate::plan::call_context::CallContext;
 use crate::plan::registration::Collectives;
 use crate::slots::network::NetworkSlots;
 use crate::slots::shared::SharedSlots;
@@ -41,7 +41,7 @@ pub(crate) struct CommState {
     /// Calls that run without a schedule.
     pub(crate) quick: QuickCalls,
     /// Generation of the algorithm choice; schedules of an older generation are rebuilt.
-    era: AtomicU32,
+    generation: AtomicU32,
     /// Blocking collectives so far, up to the one that makes slots.
     calls: AtomicU32,
     /// Nonblocking collectives so far, up to the one after which slots are made.
@@ -51,7 +51,7 @@ pub(crate) struct CommState {
     /// Slots of the members in shared memory; set once their creation was tried.
     shared: OnceLock<Option<Box<SharedSlots>>>,
     /// `shared` as the fast paths see it; null while calls are counted.
-    short: AtomicPtr<SharedSlots>,
+    fast_slots: AtomicPtr<SharedSlots>,
     /// Slots for nonblocking collectives; set once their creation was tried.
     nonblocking: OnceLock<Option<Box<NonblockingSlots>>>,
     /// Slots that members write to over a network; set once their creation was tried.
@@ -65,7 +65,7 @@ pub(crate) struct CommState {
     /// Ranks by node, as the ranks have found it themselves.
     found_nodes: OnceLock<Box<Nodes>>,
     /// Set when the ranks have found that no two of them share a node.
-    apart: OnceLock<()>,
+    single_rank_nodes: OnceLock<()>,
 }
 
 impl CommState {
@@ -100,25 +100,25 @@ impl CommState {
     }
 
     /// Notes that no two ranks share a node.
-    pub(crate) fn set_apart(&self) {
-        let _ = self.apart.set(());
+    pub(crate) fn set_single_rank_nodes(&self) {
+        let _ = self.single_rank_nodes.set(());
     }
 
     /// Returns the context in which schedules are built.
     #[inline]
-    pub(crate) fn site<'a>(
+    pub(crate) fn call_context<'a>(
         &'a self,
         process: &'a Process,
         comm: &'a Comm,
         slots: Option<Slots>,
         own: Option<&'a Choices>,
-    ) -> Site<'a> {
-        Site {
+    ) -> CallContext<'a> {
+        CallContext {
             comm,
             slots,
             reach: None,
             node: None,
-            apart: self.apart.get().is_some(),
+            has_single_rank_nodes: self.single_rank_nodes.get().is_some(),
             choices: own.unwrap_or(&process.source::<Collectives>().choices),
             nodes: match (self.found_nodes.get(), process.nodes()) {
                 (Some(found), _) => Some(found),
@@ -132,7 +132,7 @@ impl CommState {
     pub(crate) fn take_run(&self, shape: Option<&Shape<'_>>) -> Box<CommRun> {
         let new = || {
             let mut run = Box::<CommRun>::default();
-            run.era = self.era.load(Ordering::Relaxed);
+            run.generation = self.generation.load(Ordering::Relaxed);
             run
         };
         let mut runs = self.runs.lock();
@@ -153,7 +153,7 @@ impl CommState {
             return;
         }
         let mut runs = self.runs.lock();
-        if runs.len() < 4 * KEPT_RUNS && run.era == self.era.load(Ordering::Relaxed) {
+        if runs.len() < 4 * KEPT_RUNS && run.generation == self.generation.load(Ordering::Relaxed) {
             runs.push(run);
         }
     }
@@ -161,7 +161,7 @@ impl CommState {
     /// Drops all kept schedules, also those that nonblocking collectives still use once they end.
     pub(crate) fn forget_runs(&self) {
         let mut runs = self.runs.lock();
-        self.era.fetch_add(1, Ordering::Relaxed);
+        self.generation.fetch_add(1, Ordering::Relaxed);
         runs.clear();
         self.quick.forget();
     }
@@ -174,18 +174,18 @@ impl CommState {
 
     /// The members' slots for the fast paths, which count no calls: `None` while calls are counted.
     #[inline(always)]
-    pub(crate) fn short_slots(&self) -> Option<&SharedSlots> {
+    pub(crate) fn fast_path_slots(&self) -> Option<&SharedSlots> {
         // SAFETY: the pointer is null or to the slots in `shared`, which never change until `self`
-        // is dropped. Acquire pairs with the release in `set_short_slots`.
-        unsafe { self.short.load(Ordering::Acquire).as_ref() }
+        // is dropped. Acquire pairs with the release in `update_fast_slots`.
+        unsafe { self.fast_slots.load(Ordering::Acquire).as_ref() }
     }
 
     /// Updates the fast paths' slots after a change of `shared` or of the count of calls.
-    fn set_short_slots(&self) {
+    fn update_fast_slots(&self) {
         let is_counted = self.calls.load(Ordering::Relaxed) > CALLS_BEFORE_SLOTS;
         let slots = self.shared_slots().filter(|_| is_counted);
         let place = slots.map_or(ptr::null_mut(), |slots| ptr::from_ref(slots).cast_mut());
-        self.short.store(place, Ordering::Release);
+        self.fast_slots.store(place, Ordering::Release);
     }
 
     /// The slots that members write to over a network, if there are any.
@@ -208,7 +208,7 @@ impl CommState {
             return false;
         }
         self.calls.store(calls + 1, Ordering::Relaxed);
-        self.set_short_slots();
+        self.update_fast_slots();
         calls == CALLS_BEFORE_SLOTS && comm.remote().is_none() && comm.size() > 1
     }
 
@@ -246,7 +246,7 @@ impl CommState {
             self.starts.store(starts + 1, Ordering::Relaxed);
             if starts + 1 == STARTS_BEFORE_SLOTS {
                 self.calls.store(CALLS_BEFORE_SLOTS, Ordering::Relaxed);
-                self.set_short_slots();
+                self.update_fast_slots();
             }
         }
     }
@@ -296,7 +296,7 @@ impl CommState {
     /// Stores the members' slots in shared memory.
     pub(crate) fn set_shared_slots(&self, shared: Option<SharedSlots>) {
         let _ = self.shared.set(shared.map(Box::new));
-        self.set_short_slots();
+        self.update_fast_slots();
         self.forget_runs();
     }
 

@@ -3,13 +3,13 @@
 #![deny(unsafe_code)]
 
 use crate::plan::call::{Call, Root, total};
-use crate::plan::call_context::{Site, Written, leaders};
+use crate::plan::call_context::{CallContext, RemoteSlots, leaders};
 use mpi_sched::costs::Network;
 use mpi_sched::rdma::{self, Collect, Rise, Spread, Trade, Way};
 use mpi_sched::{Choices, Layout, Nodes, Reach, Schedule, Situation, slots};
 
 /// The algorithm of a call by writes.
-enum How {
+enum WriteAlgorithm {
     Barrier,
     Bcast(Spread),
     Reduce(Rise),
@@ -45,25 +45,31 @@ impl Call<'_> {
 
     /// Returns the best algorithm by writes, if one is worth it. Between leaders, for the leaders'
     /// call.
-    fn way(&self, Written { reach, network }: &Written, choices: &Choices) -> Option<How> {
+    fn write_algorithm(
+        &self,
+        RemoteSlots { reach, network }: &RemoteSlots,
+        choices: &Choices,
+    ) -> Option<WriteAlgorithm> {
         let at = |bytes: usize, commutes: bool| Situation {
             commutes,
             ..leaders(reach, bytes)
         };
         match *self {
-            Call::Barrier => barrier_by_writes(choices, reach, network).map(|()| How::Barrier),
+            Call::Barrier => {
+                barrier_by_writes(choices, reach, network).map(|()| WriteAlgorithm::Barrier)
+            }
             Call::Bcast { part, .. } => choices
                 .bcast_by_writes(&at(part.bytes(), true), reach, network)
-                .map(How::Bcast),
+                .map(WriteAlgorithm::Bcast),
             Call::Reduce { root, part, op, .. } if slots::can_reduce(&part) => {
                 let situation = at(part.bytes(), op.is_commutative());
                 choices
                     .reduce_by_writes(&situation, number(root, reach), reach, network)
-                    .map(How::Reduce)
+                    .map(WriteAlgorithm::Reduce)
             }
             Call::Allreduce { part, op, .. } if slots::can_reduce(&part) => choices
                 .allreduce_by_writes(&at(part.bytes(), op.is_commutative()), reach, network)
-                .map(How::Allreduce),
+                .map(WriteAlgorithm::Allreduce),
             Call::Allgather {
                 recv: recv @ Layout::Uniform(part),
                 ..
@@ -71,14 +77,14 @@ impl Call<'_> {
                 let situation = at(total(&recv, reach.size as usize), true);
                 choices
                     .allgather_by_writes(&situation, part.bytes(), reach, network)
-                    .map(How::Allgather)
+                    .map(WriteAlgorithm::Allgather)
             }
             Call::Alltoall {
                 send: None | Some(Layout::Uniform(_)),
                 recv: Layout::Uniform(part),
             } => choices
                 .alltoall_by_writes(&at(part.bytes(), true), reach, network)
-                .map(How::Alltoall),
+                .map(WriteAlgorithm::Alltoall),
             _ => None,
         }
     }
@@ -87,17 +93,19 @@ impl Call<'_> {
     /// the call should not use them.
     pub(crate) fn by_writes(
         &self,
-        written: &Written,
+        written: &RemoteSlots,
         choices: &Choices,
         schedule: &mut Schedule,
     ) -> bool {
-        let Some(how) = self.way(written, choices) else {
+        let Some(how) = self.write_algorithm(written, choices) else {
             return false;
         };
         let reach = written.reach;
         match (*self, how) {
-            (_, How::Barrier) => rdma::barrier(schedule, reach, rdma::Signals::Dissemination),
-            (Call::Bcast { root, part }, How::Bcast(how)) => {
+            (_, WriteAlgorithm::Barrier) => {
+                rdma::barrier(schedule, reach, rdma::Signals::Dissemination)
+            }
+            (Call::Bcast { root, part }, WriteAlgorithm::Bcast(how)) => {
                 rdma::bcast_by(schedule, reach, number(root, &reach), part, how);
             }
             (
@@ -107,12 +115,12 @@ impl Call<'_> {
                     part,
                     op,
                 },
-                How::Reduce(how),
+                WriteAlgorithm::Reduce(how),
             ) => {
                 let root = (number(root, &reach), in_place);
                 rdma::reduce_by(schedule, reach, root, part, op, how);
             }
-            (Call::Allreduce { in_place, part, op }, How::Allreduce(way)) => {
+            (Call::Allreduce { in_place, part, op }, WriteAlgorithm::Allreduce(way)) => {
                 rdma::allreduce_by(schedule, reach, in_place, part, op, way);
             }
             (
@@ -120,14 +128,14 @@ impl Call<'_> {
                     send,
                     recv: Layout::Uniform(part),
                 },
-                How::Allgather(how),
+                WriteAlgorithm::Allgather(how),
             ) => rdma::allgather_by(schedule, reach, send, part, how),
             (
                 Call::Alltoall {
                     send,
                     recv: Layout::Uniform(part),
                 },
-                How::Alltoall(how),
+                WriteAlgorithm::Alltoall(how),
             ) => {
                 let send = match send {
                     Some(Layout::Uniform(send)) => Some(send),
@@ -141,10 +149,17 @@ impl Call<'_> {
     }
 
     /// Describes the chosen algorithm by writes, for people.
-    pub(crate) fn describe_writes(&self, site: &Site<'_>, written: &Written) -> String {
+    pub(crate) fn describe_writes(
+        &self,
+        context: &CallContext<'_>,
+        written: &RemoteSlots,
+    ) -> String {
         // The communicator's call also describes what leaders do, but for two calls.
         let scaled;
-        let call = match (*self, site.nodes.filter(|_| site.all_reach().is_none())) {
+        let call = match (
+            *self,
+            context.nodes.filter(|_| context.all_reach().is_none()),
+        ) {
             (
                 Call::Allgather {
                     send,
@@ -177,22 +192,22 @@ impl Call<'_> {
             }
             _ => self,
         };
-        match call.way(written, site.choices) {
-            Some(How::Bcast(how)) => format!("rdma ({})", said(&how)),
-            Some(How::Reduce(Rise::Tree(k))) => format!("rdma (tree:{k})"),
-            Some(How::Reduce(how)) => format!("rdma ({})", said(&how)),
-            Some(How::Allreduce(Way::Tree { up, down })) => {
+        match call.write_algorithm(written, context.choices) {
+            Some(WriteAlgorithm::Bcast(how)) => format!("rdma ({})", lowercase(&how)),
+            Some(WriteAlgorithm::Reduce(Rise::Tree(k))) => format!("rdma (tree:{k})"),
+            Some(WriteAlgorithm::Reduce(how)) => format!("rdma ({})", lowercase(&how)),
+            Some(WriteAlgorithm::Allreduce(Way::Tree { up, down })) => {
                 format!("rdma (tree:{up}, down by {down})")
             }
-            Some(How::Allreduce(how)) => format!("rdma ({})", said(&how)),
-            Some(How::Allgather(how)) => format!("rdma ({})", said(&how)),
-            Some(How::Alltoall(how)) => format!("rdma ({})", said(&how)),
-            Some(How::Barrier) | None => "rdma".to_string(),
+            Some(WriteAlgorithm::Allreduce(how)) => format!("rdma ({})", lowercase(&how)),
+            Some(WriteAlgorithm::Allgather(how)) => format!("rdma ({})", lowercase(&how)),
+            Some(WriteAlgorithm::Alltoall(how)) => format!("rdma ({})", lowercase(&how)),
+            Some(WriteAlgorithm::Barrier) | None => "rdma".to_string(),
         }
     }
 }
 
-fn said(how: &dyn std::fmt::Debug) -> String {
+fn lowercase(how: &dyn std::fmt::Debug) -> String {
     format!("{how:?}").to_lowercase()
 }
 

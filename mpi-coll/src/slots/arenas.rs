@@ -127,7 +127,7 @@ fn bits(first: usize, pages: usize) -> u64 {
 
 impl Arena {
     /// Allocates the first free pages in a row.
-    fn take(&mut self, pages: usize) -> Option<usize> {
+    fn allocate(&mut self, pages: usize) -> Option<usize> {
         let first =
             (0..=ARENA / PAGE - pages).find(|first| self.taken & bits(*first, pages) == 0)?;
         self.taken |= bits(first, pages);
@@ -135,7 +135,7 @@ impl Arena {
     }
 
     /// Zeroes those of the pages from `offset` on that may not be zero.
-    fn clear(&mut self, offset: usize, pages: usize) {
+    fn zero(&mut self, offset: usize, pages: usize) {
         let first = offset / PAGE;
         for page in (first..first + pages).filter(|page| self.used & bits(*page, 1) != 0) {
             let start = self.segment.as_ptr().wrapping_add(page * PAGE);
@@ -156,7 +156,7 @@ impl Arenas {
         let Some(memory) = process.shared_memory() else {
             return Err(OpenError("this process has no shared memory".into()));
         };
-        match self.take(process, len) {
+        match self.allocate(process, len) {
             Some(chunk) => Ok(Piece::Part(chunk)),
             None => make_own(&**memory, len, first),
         }
@@ -197,7 +197,7 @@ impl Arenas {
 
     /// Allocates a chunk of `len` zero bytes; `None` if there is no shared memory for it, or if it
     /// is too long for an arena.
-    fn take(&self, process: &Process, len: usize) -> Option<Chunk> {
+    fn allocate(&self, process: &Process, len: usize) -> Option<Chunk> {
         let pages = len.div_ceil(PAGE).max(1);
         if pages > LONGEST / PAGE {
             return None;
@@ -208,8 +208,8 @@ impl Arenas {
         // more.
         own.retain(|arena| arena.segment.is_open());
         let found = own.iter_mut().find_map(|arena| {
-            let offset = arena.take(pages)?;
-            arena.clear(offset, pages);
+            let offset = arena.allocate(pages)?;
+            arena.zero(offset, pages);
             Some((arena.segment.clone(), offset))
         });
         let (segment, offset) = match found {
@@ -348,7 +348,7 @@ mod tests {
         };
         // (Pages never used are zero in reality.)
         let untouched = page(&arena, 0);
-        arena.clear(0, 2);
+        arena.zero(0, 2);
         assert_eq!(page(&arena, 0), untouched);
         assert_eq!(page(&arena, 1), vec![0; PAGE]);
         assert_eq!(page(&arena, 2), untouched);
@@ -363,14 +363,14 @@ mod tests {
             used: 0,
         };
         let pages = ARENA / PAGE;
-        assert_eq!(arena.take(3), Some(0));
-        assert_eq!(arena.take(pages - 2), None);
-        assert_eq!(arena.take(pages - 4), Some(3 * PAGE));
-        assert_eq!(arena.take(2), None);
-        assert_eq!(arena.take(1), Some((pages - 1) * PAGE));
-        assert_eq!(arena.take(1), None);
+        assert_eq!(arena.allocate(3), Some(0));
+        assert_eq!(arena.allocate(pages - 2), None);
+        assert_eq!(arena.allocate(pages - 4), Some(3 * PAGE));
+        assert_eq!(arena.allocate(2), None);
+        assert_eq!(arena.allocate(1), Some((pages - 1) * PAGE));
+        assert_eq!(arena.allocate(1), None);
         arena.taken &= !bits(0, 3);
-        assert_eq!(arena.take(2), Some(0));
-        assert_eq!(arena.take(1), Some(2 * PAGE));
+        assert_eq!(arena.allocate(2), Some(0));
+        assert_eq!(arena.allocate(1), Some(2 * PAGE));
     }
 }

@@ -2,10 +2,10 @@
 
 pub mod arenas;
 pub(crate) mod control_words;
-pub(crate) mod copying;
+pub(crate) mod copy_measurement;
+pub(crate) mod copy_result;
 pub(crate) mod nearness;
 pub(crate) mod network;
-pub(crate) mod one_copy;
 pub(crate) mod setup;
 pub(crate) mod share;
 pub(crate) mod shared;

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use netmod::{MAX_WORDS, Peer, RemoteAddr, RemoteKey, Transport, VciId};
 use parking_lot::Mutex;
 
-use crate::plan::call_context::Written;
+use crate::plan::call_context::RemoteSlots;
 use crate::slots::control_words::{self, FLAG};
 use crate::slots::share::Share;
 use mpi_core::comm::Comm;
@@ -60,7 +60,7 @@ pub(crate) struct NetworkSlots {
     pub(crate) transport: Arc<dyn Transport>,
     pub(crate) exposed: RemoteKey,
     /// Whether writes arrive while no thread polls.
-    pub(crate) unaided: bool,
+    pub(crate) arrives_unpolled: bool,
     pub(crate) pace: Mutex<Pace>,
     /// The piece up to which the slots at the next rank are free.
     pub(crate) freed: AtomicU64,
@@ -118,8 +118,8 @@ unsafe impl Sync for NetworkSlots {}
 
 impl NetworkSlots {
     /// Returns the properties that choose an algorithm.
-    pub fn written(&self) -> Written {
-        Written {
+    pub fn remote_slots(&self) -> RemoteSlots {
+        RemoteSlots {
             reach: self.reach,
             network: self.network,
         }
@@ -132,7 +132,7 @@ impl NetworkSlots {
     }
 
     /// Keeps the memory for ever, because a collective was abandoned.
-    pub fn keep(&self) {
+    pub fn keep_memory(&self) {
         self.memory.stays.store(true, Ordering::Relaxed);
     }
 
@@ -153,7 +153,7 @@ impl NetworkSlots {
 
     /// Returns how often to read a flag before polling.
     pub fn looks(&self, looks: u32) -> u32 {
-        if self.unaided { looks } else { 1 }
+        if self.arrives_unpolled { looks } else { 1 }
     }
 
     pub(crate) fn word_at(&self, at: usize) -> &AtomicU64 {
@@ -196,7 +196,7 @@ impl NetworkSlots {
         }
         for _ in 0..times {
             let value = first.load(Ordering::Acquire);
-            if value != 0 && self.take_in(at, number, value) {
+            if value != 0 && self.receive(at, number, value) {
                 return true;
             }
             std::hint::spin_loop();
@@ -226,7 +226,7 @@ impl NetworkSlots {
 
     /// Receives data into a slot, whose first word is `word`. Returns whether all of it has
     /// arrived.
-    fn take_in(&self, at: usize, number: u64, word: u64) -> bool {
+    fn receive(&self, at: usize, number: u64, word: u64) -> bool {
         let Some((value, what)) = control_words::read(word, number) else {
             return false;
         };

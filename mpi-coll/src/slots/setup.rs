@@ -76,13 +76,13 @@ fn common_piece(
         };
         made = memory.open(&key, total).ok();
     }
-    Ok(made.filter(|piece| take(memory, &**piece, rank, own, total).is_ok()))
+    Ok(made.filter(|piece| commit(memory, &**piece, rank, own, total).is_ok()))
 }
 
 /// Commits the `own` bytes of rank `rank` of a segment of `total` bytes, unless they can be
 /// committed at first touch. (Committing all costs a microsecond per page, and many communicators
 /// use only the first pages of their slots.)
-fn take(
+fn commit(
     memory: &dyn SharedMemory,
     piece: &dyn SharedSegment,
     rank: u32,
@@ -107,9 +107,10 @@ fn shared(process: &Process, comm: &Comm) -> Result<Option<SharedSlots>> {
     // Other members read it to learn whether they can copy from this process's memory.
     let probe = Box::new(AtomicU64::new(0));
     let probe_at = (&raw const *probe).expose_provenance() as u64;
-    let told = gather_all_u64(process, comm, [u64::from(able), probe_at])?;
-    let probes: Vec<u64> = told.iter().map(|member| member[1]).collect();
-    let (Some(memory), Some(share), true) = (memory, share, told.iter().all(|able| able[0] != 0))
+    let gathered = gather_all_u64(process, comm, [u64::from(able), probe_at])?;
+    let probes: Vec<u64> = gathered.iter().map(|member| member[1]).collect();
+    let (Some(memory), Some(share), true) =
+        (memory, share, gathered.iter().all(|able| able[0] != 0))
     else {
         return Ok(None);
     };
@@ -119,15 +120,15 @@ fn shared(process: &Process, comm: &Comm) -> Result<Option<SharedSlots>> {
     let direct = (0..size).all(|of| single_copy::can_copy(process, comm, of, probes[of as usize]));
     let crowded = process.is_oversubscribed();
     let [direct, crowded] = [direct, crowded].map(u64::from);
-    let told = gather_all_u64(process, comm, [shared.is_some().into(), direct, crowded])?;
+    let gathered = gather_all_u64(process, comm, [shared.is_some().into(), direct, crowded])?;
     if let Some(shared) = &mut shared {
-        let direct = match told.iter().all(|ready| ready[1] != 0) {
+        let direct = match gathered.iter().all(|ready| ready[1] != 0) {
             true => Direct::Possible,
             false => Direct::No,
         };
-        shared.settle(direct, told.iter().any(|ready| ready[2] != 0));
+        shared.settle(direct, gathered.iter().any(|ready| ready[2] != 0));
     }
-    Ok(shared.filter(|_| told.iter().all(|ready| ready[0] != 0)))
+    Ok(shared.filter(|_| gathered.iter().all(|ready| ready[0] != 0)))
 }
 
 /// Makes slots for one persistent collective of an intracommunicator that has slots for blocking
@@ -152,11 +153,11 @@ pub(crate) fn persistent(
         }
         _ => None,
     };
-    let told = gather_all_u64(process, comm, [u64::from(own.is_some())])?;
+    let gathered = gather_all_u64(process, comm, [u64::from(own.is_some())])?;
     if let Some(own) = &mut own {
         own.settle(shared.view().direct, shared.slots.crowded);
     }
-    Ok(own.filter(|_| told.iter().all(|ready| ready[0] != 0)))
+    Ok(own.filter(|_| gathered.iter().all(|ready| ready[0] != 0)))
 }
 
 /// Makes slots for nonblocking collectives of an intracommunicator that has slots for blocking
@@ -177,11 +178,11 @@ fn nonblocking(
     )?;
     let nonblocking =
         piece.map(|piece| NonblockingSlots::over(piece, shared.slots, !process.is_threaded()));
-    let told = gather_all_u64(process, comm, [u64::from(nonblocking.is_some())])?;
+    let gathered = gather_all_u64(process, comm, [u64::from(nonblocking.is_some())])?;
     if let Some(nonblocking) = &nonblocking {
         nonblocking.settle();
     }
-    Ok(nonblocking.filter(|_| told.iter().all(|ready| ready[0] != 0)))
+    Ok(nonblocking.filter(|_| gathered.iter().all(|ready| ready[0] != 0)))
 }
 
 /// Makes the slots of an intracommunicator on several nodes. Collective.
@@ -210,7 +211,7 @@ fn network(
     }
     let nodes = find_nodes(process, comm)?;
     if nodes.largest() == 1 {
-        state.set_apart();
+        state.set_single_rank_nodes();
     }
     if nodes.largest() == 1 || nodes.count() == 1 {
         return Ok((None, None)); // on all ranks
@@ -257,21 +258,21 @@ fn node_slots(process: &Process, comm: &Comm, nodes: &Nodes) -> Result<Option<Sh
         made = memory.open(&RemoteKey { address, words }, total).ok();
     }
     let ready = made.filter(|piece| {
-        memory.is_some_and(|memory| take(&**memory, &**piece, place, own, total).is_ok())
+        memory.is_some_and(|memory| commit(&**memory, &**piece, place, own, total).is_ok())
     });
     let mut slots = match (ready, share) {
         (Some(piece), Some(share)) => {
             let mut slots = SharedSlots::over(piece, place, size, ring, share);
-            slots.set_names((0..node.size()).map(|place| node.peer(place)).collect());
+            slots.set_comm_ranks((0..node.size()).map(|place| node.peer(place)).collect());
             Some(slots)
         }
         _ => None,
     };
-    let told = gather_all_u64(process, comm, [u64::from(slots.is_some())])?;
+    let gathered = gather_all_u64(process, comm, [u64::from(slots.is_some())])?;
     if let Some(slots) = &mut slots {
         slots.settle(Direct::No, false);
     }
-    let all = (0..node.size()).all(|place| told[node.peer(place) as usize][0] != 0);
+    let all = (0..node.size()).all(|place| gathered[node.peer(place) as usize][0] != 0);
     Ok(slots.filter(|_| all))
 }
 
@@ -306,7 +307,7 @@ impl Writers<'_> {
 }
 
 /// A rank's prepared resources for slots over a network.
-struct Ready {
+struct Prepared {
     transport: Arc<dyn Transport>,
     signals: Signals,
     memory: Memory,
@@ -315,9 +316,13 @@ struct Ready {
 }
 
 /// A transport by which this rank can write to all others, and the limits of its writes.
-type Way = (Arc<dyn Transport>, Signals);
+type WriteTransport = (Arc<dyn Transport>, Signals);
 
-fn way(process: &Process, comm: &Comm, writers: &Writers<'_>) -> Option<Way> {
+fn write_transport(
+    process: &Process,
+    comm: &Comm,
+    writers: &Writers<'_>,
+) -> Option<WriteTransport> {
     let number = writers.number?;
     let others = (0..writers.count).filter(|other| *other != number);
     let peers = others.map(|other| comm.local().peer(writers.rank(other)));
@@ -327,12 +332,12 @@ fn way(process: &Process, comm: &Comm, writers: &Writers<'_>) -> Option<Way> {
 }
 
 /// Prepares this rank's resources, if it can.
-fn make_ready(
+fn prepare(
     process: &Process,
     comm: &Comm,
-    (transport, signals): Way,
+    (transport, signals): WriteTransport,
     writers: &Writers<'_>,
-) -> Option<(Ready, Reach)> {
+) -> Option<(Prepared, Reach)> {
     let number = writers.number?;
     let share = Share::take(&process.source::<Collectives>().with_slots);
     let reach = Reach {
@@ -351,7 +356,7 @@ fn make_ready(
     // SAFETY: dropping `NetworkSlots` withdraws the exposure before it frees the memory, and so
     // does `writers_slots` if no slots are made.
     let exposed = unsafe { transport.expose(memory.base, reach.memory()) }.ok()?;
-    let ready = Ready {
+    let ready = Prepared {
         transport,
         signals,
         memory,
@@ -370,15 +375,15 @@ fn writers_slots(
     writers: &Writers<'_>,
 ) -> Result<Option<NetworkSlots>> {
     // Decided before anything is made: memory would have to be zeroed.
-    let way = way(process, comm, writers);
-    let known = way
+    let transport = write_transport(process, comm, writers);
+    let known = transport
         .as_ref()
         .map(|(transport, signals)| choices.network(transport.name(), signals.faster_up_to));
     let network = network_of_first(process, comm, known)?;
     if !choices.wants_writes(network.quick.is_any()) {
         return Ok(None); // on all ranks
     }
-    let made = way.and_then(|way| make_ready(process, comm, way, writers));
+    let made = transport.and_then(|transport| prepare(process, comm, transport, writers));
     let own = match &made {
         Some((ready, reach)) => {
             let quick = ready.signals.faster_up_to;
@@ -391,25 +396,25 @@ fn writers_slots(
         }
         None => [0; 4],
     };
-    let told = gather_all_u64(process, comm, own).map(|told| {
-        let of = |number| told[writers.rank(number) as usize];
+    let gathered = gather_all_u64(process, comm, own).map(|gathered| {
+        let of = |number| gathered[writers.rank(number) as usize];
         (0..writers.count).map(of).collect::<Vec<[u64; 4]>>()
     });
-    let all_can = |told: &Vec<[u64; 4]>| {
-        let name = told[0][0];
-        name != 0 && told.iter().all(|member| member[0] == name)
+    let all_can = |gathered: &Vec<[u64; 4]>| {
+        let name = gathered[0][0];
+        name != 0 && gathered.iter().all(|member| member[0] == name)
     };
-    if !told.as_ref().is_ok_and(all_can)
+    if !gathered.as_ref().is_ok_and(all_can)
         && let Some((ready, _)) = &made
     {
         ready.transport.withdraw(&ready.exposed);
     }
-    let told = told?;
-    if !all_can(&told) {
+    let gathered = gathered?;
+    if !all_can(&gathered) {
         return Ok(None);
     }
     let ready =
-        |(ready, reach)| ready_slots(process, comm, writers, (ready, reach), network, &told);
+        |(ready, reach)| ready_slots(process, comm, writers, (ready, reach), network, &gathered);
     let slots = made.map(ready);
     // No rank writes before all are ready.
     gather_all_u64(process, comm, [0])?;
@@ -447,12 +452,12 @@ fn ready_slots(
     process: &Process,
     comm: &Comm,
     writers: &Writers<'_>,
-    (ready, reach): (Ready, Reach),
+    (ready, reach): (Prepared, Reach),
     network: Network,
-    told: &[[u64; 4]],
+    gathered: &[[u64; 4]],
 ) -> NetworkSlots {
     let key = |number: u32| {
-        let [_, address, words @ ..] = told[number as usize];
+        let [_, address, words @ ..] = gathered[number as usize];
         (number, RemoteKey { address, words })
     };
     let keys = rdma::written_to(reach).into_iter().map(key);
@@ -472,7 +477,7 @@ fn ready_slots(
         leaders: writers.ranks.map(Box::from),
         transport: ready.transport,
         exposed: ready.exposed,
-        unaided: ready.signals.passive_target,
+        arrives_unpolled: ready.signals.passive_target,
         pace: Mutex::new(Pace::new(network::FIRST)),
         freed: AtomicU64::new(network::FIRST - 1),
         awaited,

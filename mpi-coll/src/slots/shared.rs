@@ -21,11 +21,13 @@ use mpi_sched::Slots;
 use mpi_sched::run::{Flag, has_come};
 use mpi_sched::slots::Direct;
 
-mod places;
+mod addresses;
 mod ring;
 
-pub(crate) use places::{Flags, Places};
-use ring::{AllPlaces, FIRST, FRONT, HEAD, LINES, LONG, MANY, PAGE, PIECE_FLAGS, SAID};
+pub(crate) use addresses::{Flags, SlotAddresses};
+use ring::{
+    AllDataSlots, FIRST, FRONT, HEAD, LINES, LONG_CALLS, LONG_STORE, PAGE, PIECE_FLAGS, PUBLISHED,
+};
 pub(crate) use ring::{DEPTHS, PIECE, Ring};
 
 /// Ranks beyond which polling all flags takes longer than rounds of messages.
@@ -50,27 +52,27 @@ pub(crate) struct SharedSlots {
     mine: usize,
     /// Masks a phase's number to its slot, and to its data slot once all are used.
     mask: usize,
-    places_mask: usize,
+    data_mask: usize,
     /// Phases that a writer of data may be ahead of the slowest rank.
     ahead: u64,
     /// Address of this rank's published calls.
-    says: *mut u8,
+    published_at: *mut u8,
     /// Number of the next phase.
     next: AtomicU64,
     /// The latest phase of each rank whose flag was seen.
     seen: Box<[AtomicU64]>,
     /// The latest phase in which a fast path has seen the flags of all ranks.
-    together: AtomicU64,
+    all_seen: AtomicU64,
     /// These ranks' numbers in the communicator, if they aren't all of its ranks.
-    names: Option<Box<[u32]>>,
+    comm_ranks: Option<Box<[u32]>>,
     /// Whether the other ranks' caches are near.
     pub nearness: Nearness,
     /// Whether one CMA copy is faster than two copies through slots, and whether that was measured.
     one_copy: AtomicBool,
-    is_tried: AtomicBool,
+    is_copy_measured: AtomicBool,
     /// Whether this rank has learned of a mismatch.
-    told: AtomicBool,
-    /// Long calls of this rank, up to [`MANY`].
+    knows_mismatch: AtomicBool,
+    /// Long calls of this rank, up to [`LONG_CALLS`].
     long_calls: AtomicU32,
     _share: Share,
     /// The memory at `base`.
@@ -98,9 +100,11 @@ impl SharedSlots {
         let Ring {
             room,
             depth,
-            places,
+            data_slots,
         } = ring;
-        debug_assert!(depth.is_power_of_two() && places.is_power_of_two() && depth <= places);
+        debug_assert!(
+            depth.is_power_of_two() && data_slots.is_power_of_two() && depth <= data_slots
+        );
         let own = ring.bytes();
         let shared = SharedSlots {
             slots: Slots {
@@ -119,30 +123,30 @@ impl SharedSlots {
             own,
             mine: rank as usize * own,
             mask: depth as usize - 1,
-            places_mask: places as usize - 1,
+            data_mask: data_slots as usize - 1,
             ahead: u64::from(depth) - 2,
-            says: piece.as_ptr().wrapping_add(rank as usize * own + 64),
+            published_at: piece.as_ptr().wrapping_add(rank as usize * own + 64),
             next: AtomicU64::new(FIRST),
             seen: (0..size).map(|_| AtomicU64::new(FIRST - 1)).collect(),
-            together: AtomicU64::new(FIRST - 1),
-            names: None,
+            all_seen: AtomicU64::new(FIRST - 1),
+            comm_ranks: None,
             nearness: Nearness::default(),
             one_copy: AtomicBool::new(false),
-            is_tried: AtomicBool::new(false),
-            told: AtomicBool::new(false),
+            is_copy_measured: AtomicBool::new(false),
+            knows_mismatch: AtomicBool::new(false),
             long_calls: AtomicU32::new(0),
             _share: share,
             piece,
         };
         if rank == 0 {
-            shared.all_places().never_begin();
+            shared.all_data_slots().never_begin();
         }
         for slot in 0..depth.into() {
             shared.flag(rank, slot).reset(FIRST - 1);
         }
         // No call is published yet: each entry holds a number that doesn't belong into it.
-        for place in 0..SAID {
-            let [which, _] = shared.said(rank, place);
+        for place in 0..PUBLISHED {
+            let [which, _] = shared.published(rank, place);
             which.store(u64::from(place + 1) << 32, Ordering::Relaxed);
         }
         shared
@@ -157,10 +161,10 @@ impl SharedSlots {
     }
 
     /// Returns whether one copy was measured against two; from now on it was.
-    pub fn try_one_copy(&self) -> bool {
+    pub fn begin_copy_measurement(&self) -> bool {
         // Relaxed and not one operation: collectives on a communicator come one after the other.
-        let is_tried = self.is_tried.load(Ordering::Relaxed);
-        self.is_tried.store(true, Ordering::Relaxed);
+        let is_tried = self.is_copy_measured.load(Ordering::Relaxed);
+        self.is_copy_measured.store(true, Ordering::Relaxed);
         is_tried
     }
 
@@ -182,13 +186,13 @@ impl SharedSlots {
     }
 
     /// Sets these ranks' numbers in the communicator, if they aren't all of its ranks.
-    pub fn set_names(&mut self, names: Box<[u32]>) {
-        self.names = Some(names);
+    pub fn set_comm_ranks(&mut self, names: Box<[u32]>) {
+        self.comm_ranks = Some(names);
     }
 
     /// Returns a rank's number in the communicator.
-    fn name(&self, of: u32) -> u32 {
-        let names = self.names.as_deref();
+    fn comm_rank(&self, of: u32) -> u32 {
+        let names = self.comm_ranks.as_deref();
         names
             .and_then(|names| names.get(of as usize).copied())
             .unwrap_or(of)
@@ -206,7 +210,7 @@ impl SharedSlots {
 
     /// The phase from which on data uses all data slots.
     #[inline(always)]
-    fn all_places(&self) -> &AllPlaces {
+    fn all_data_slots(&self) -> &AllDataSlots {
         // SAFETY: aligned, in the first line of rank 0's head, in memory that lives as long as
         // `self`.
         unsafe { &*self.base.sub(HEAD).add(16).cast() }
@@ -214,7 +218,7 @@ impl SharedSlots {
 
     /// Touches the pages of all ranks' slots of the next phases, so that later accesses are not the
     /// first.
-    pub fn meet(&self, phases: u32) {
+    pub fn touch(&self, phases: u32) {
         let first = self.next.load(Ordering::Relaxed);
         for phase in 0..phases.min(self.slots.depth) {
             let number = first.wrapping_add(phase.into());
@@ -232,38 +236,38 @@ impl SharedSlots {
     #[inline(always)]
     pub fn place(&self, of: u32, number: u64, offset: isize) -> *mut u8 {
         debug_assert!(of < self.slots.size);
-        self.places(number, offset).of(of)
+        self.addresses(number, offset).of(of)
     }
 
     /// Returns the address of byte `offset` in the slots of all ranks.
     ///
     /// For data, this rank must have claimed its slot, or seen the flag of the data's writer.
     #[inline(always)]
-    pub fn places(&self, number: u64, offset: isize) -> Places {
+    pub fn addresses(&self, number: u64, offset: isize) -> SlotAddresses {
         debug_assert!(offset >= 0);
         match offset < FRONT as isize {
             true => {
                 let at = (number as usize & self.mask) * LINES;
-                self.places_at(at, offset)
+                self.addresses_at(at, offset)
             }
-            false => self.places_of_data(number, offset),
+            false => self.data_addresses(number, offset),
         }
     }
 
     /// Returns the address of a byte of data, behind the fronts of slots.
     #[inline(always)]
-    fn places_of_data(&self, number: u64, offset: isize) -> Places {
-        let mask = match self.all_places().has_begun(number) {
-            true => self.places_mask,
+    fn data_addresses(&self, number: u64, offset: isize) -> SlotAddresses {
+        let mask = match self.all_data_slots().has_begun(number) {
+            true => self.data_mask,
             false => self.mask,
         };
         let at = self.data + (number as usize & mask) * self.stride;
-        self.places_at(at, offset)
+        self.addresses_at(at, offset)
     }
 
     #[inline(always)]
-    fn places_at(&self, at: usize, offset: isize) -> Places {
-        Places {
+    fn addresses_at(&self, at: usize, offset: isize) -> SlotAddresses {
+        SlotAddresses {
             first: self.base.wrapping_add(at).wrapping_offset(offset),
             own: self.own,
         }
@@ -278,7 +282,7 @@ impl SharedSlots {
         let fronts = LINES * (self.mask + 1);
         let at = fronts + slot * PIECE_FLAGS + piece * size_of::<PieceFlag>();
         // SAFETY: aligned, between the fronts and the data, in memory that lives as long as `self`.
-        unsafe { &*self.places_at(at, 0).of(of).cast() }
+        unsafe { &*self.addresses_at(at, 0).of(of).cast() }
     }
 
     /// Returns the flags of all ranks in a phase.
@@ -293,14 +297,14 @@ impl SharedSlots {
     /// seen.
     #[inline(always)]
     pub fn is_claimed(&self, number: u64) -> bool {
-        let together = self.together.load(Ordering::Relaxed);
+        let together = self.all_seen.load(Ordering::Relaxed);
         has_come(together.wrapping_add(self.ahead), number)
     }
 
     /// Notes that a fast path has seen the flags of all ranks in a phase.
     #[inline(always)]
-    pub fn set_together(&self, number: u64) {
-        self.together.store(number, Ordering::Relaxed);
+    pub fn set_all_seen(&self, number: u64) {
+        self.all_seen.store(number, Ordering::Relaxed);
     }
 
     #[inline(always)]
@@ -385,7 +389,7 @@ impl SharedSlots {
 
     /// The mismatch word in rank 0's head, as [`found_by`] encodes it; 0 if there is no mismatch.
     #[inline(always)]
-    fn broken(&self) -> &AtomicU64 {
+    fn mismatch(&self) -> &AtomicU64 {
         // SAFETY: rank 0's head lies before its slots, in memory that lives as long as `self`.
         unsafe { &*self.base.sub(HEAD).cast() }
     }
@@ -396,7 +400,7 @@ impl SharedSlots {
     /// call there.
     #[inline(always)]
     pub fn check(&self, tag: u32) -> Result<()> {
-        match self.broken().load(Ordering::Relaxed) {
+        match self.mismatch().load(Ordering::Relaxed) {
             0 => Ok(()),
             found => self.check_found(found, tag),
         }
@@ -408,8 +412,8 @@ impl SharedSlots {
         if is_before(tag, call) {
             return Ok(());
         }
-        self.told.store(true, Ordering::Relaxed);
-        Err(broken_by(self.name(one), self.name(other)))
+        self.knows_mismatch.store(true, Ordering::Relaxed);
+        Err(broken_by(self.comm_rank(one), self.comm_rank(other)))
     }
 
     /// Fails if this rank has learned of a mismatch in an earlier call.
@@ -417,22 +421,22 @@ impl SharedSlots {
     /// The cheapest check, for fast paths: whether a call in progress can still end is checked by
     /// waits that take long.
     #[inline(always)]
-    pub fn check_told(&self) -> Result<()> {
-        match self.told.load(Ordering::Relaxed) {
+    pub fn check_known_mismatch(&self) -> Result<()> {
+        match self.knows_mismatch.load(Ordering::Relaxed) {
             false => Ok(()),
-            true => Err(self.told_again()),
+            true => Err(self.known_mismatch()),
         }
     }
 
     #[cold]
-    fn told_again(&self) -> Error {
-        let (_, one, other) = read_found(self.broken().load(Ordering::Relaxed));
-        broken_by(self.name(one), self.name(other))
+    fn known_mismatch(&self) -> Error {
+        let (_, one, other) = read_found(self.mismatch().load(Ordering::Relaxed));
+        broken_by(self.comm_rank(one), self.comm_rank(other))
     }
 
     /// Returns the entry of a rank's published calls for call number `tag`.
-    fn said(&self, of: u32, tag: u32) -> [&AtomicU64; 2] {
-        let from_slots = of as usize * self.own + 64 + 16 * (tag % SAID) as usize;
+    fn published(&self, of: u32, tag: u32) -> [&AtomicU64; 2] {
+        let from_slots = of as usize * self.own + 64 + 16 * (tag % PUBLISHED) as usize;
         // SAFETY: aligned, within the rank's head, in memory that lives as long as `self`.
         unsafe {
             let at = self.base.sub(HEAD).add(from_slots);
@@ -442,10 +446,10 @@ impl SharedSlots {
 
     /// Publishes the signature of call number `tag`. Other ranks read it only if they wait in vain.
     #[inline(always)]
-    pub fn say(&self, tag: u32, signature: CallSignature) {
+    pub fn publish(&self, tag: u32, signature: CallSignature) {
         // SAFETY: aligned, within this rank's head, in memory that lives as long as `self`.
         let [which, what] = unsafe {
-            let at = self.says.add(16 * (tag % SAID) as usize);
+            let at = self.published_at.add(16 * (tag % PUBLISHED) as usize);
             [&*at.cast::<AtomicU64>(), &*at.add(8).cast::<AtomicU64>()]
         };
         what.store(signature.word(), Ordering::Relaxed);
@@ -458,27 +462,28 @@ impl SharedSlots {
     /// Called at the end of call number `tag`, whose first phase was `number`. The sample is a load
     /// of that rank's published entry. `stored`: the most bytes stored in one phase.
     #[inline(never)]
-    pub fn look_around(&self, tag: u32, number: u64, stored: usize) {
-        if stored >= LONG {
+    pub fn sample_nearness(&self, tag: u32, number: u64, stored: usize) {
+        if stored >= LONG_STORE {
             self.note_long(number);
         }
         if let Some(turn) = self.nearness.is_time() {
-            self.look_at(turn, tag, number);
+            self.sample_rank(turn, tag, number);
         }
     }
 
     #[cold]
-    fn look_at(&self, turn: u32, tag: u32, number: u64) {
+    fn sample_rank(&self, turn: u32, tag: u32, number: u64) {
         let Slots { rank, size, .. } = self.slots;
         let of = (rank + 1 + turn % (size - 1)) % size;
         // A rank that only gives may be ahead of the others.
         let seen = self.seen[of as usize].load(Ordering::Relaxed);
-        let together = self.together.load(Ordering::Relaxed);
+        let together = self.all_seen.load(Ordering::Relaxed);
         let call = match has_come(seen, number) || has_come(together, number) {
             true => tag,
             false => tag.wrapping_sub(BEHIND),
         };
-        let [[which, _], [beside, _]] = [call, call ^ (SAID / 2)].map(|call| self.said(of, call));
+        let [[which, _], [beside, _]] =
+            [call, call ^ (PUBLISHED / 2)].map(|call| self.published(of, call));
         self.nearness.look(which, beside, call);
     }
 
@@ -486,11 +491,11 @@ impl SharedSlots {
     #[inline(never)]
     fn note_long(&self, number: u64) {
         let calls = self.long_calls.load(Ordering::Relaxed);
-        if calls < MANY {
+        if calls < LONG_CALLS {
             self.long_calls.store(calls + 1, Ordering::Relaxed);
         }
-        if calls + 1 == MANY {
-            self.all_places().begin_soon_after(number);
+        if calls + 1 == LONG_CALLS {
+            self.all_data_slots().begin_soon_after(number);
         }
     }
 
@@ -502,7 +507,7 @@ impl SharedSlots {
     pub fn check_agreement(&self, tag: u32, signature: CallSignature, is_due: bool) -> Result<()> {
         self.check(tag)?;
         if is_due && let Some((of, theirs)) = self.other_signature(tag, signature) {
-            return Err(self.end(of, tag, signature, theirs));
+            return Err(self.publish_mismatch(of, tag, signature, theirs));
         }
         Ok(())
     }
@@ -530,7 +535,7 @@ impl SharedSlots {
     #[cold]
     fn other_signature(&self, tag: u32, signature: CallSignature) -> Option<(u32, CallSignature)> {
         (0..self.slots.size).find_map(|of| {
-            let [which, what] = self.said(of, tag);
+            let [which, what] = self.published(of, tag);
             let said = which.load(Ordering::Acquire);
             let other =
                 said >> 32 == u64::from(tag) && said != slot_flag::word(tag.into(), signature);
@@ -562,22 +567,28 @@ impl SharedSlots {
         theirs: CallSignature,
     ) -> Result<Error> {
         if signature.keeps_step_with(theirs) {
-            return Ok(signature.disagreement(self.name(of), theirs, false));
+            return Ok(signature.disagreement(self.comm_rank(of), theirs, false));
         }
-        Err(self.end(of, tag, signature, theirs))
+        Err(self.publish_mismatch(of, tag, signature, theirs))
     }
 
     /// Publishes a mismatch with rank `of` about call number `tag`.
-    fn end(&self, of: u32, tag: u32, signature: CallSignature, theirs: CallSignature) -> Error {
+    fn publish_mismatch(
+        &self,
+        of: u32,
+        tag: u32,
+        signature: CallSignature,
+        theirs: CallSignature,
+    ) -> Error {
         let found = found_by(tag, self.slots.rank, of);
         // The earliest call counts, even if found later: a rank there may wait for one that has
         // given up.
         let earlier = |known| (known == 0 || is_before(tag, read_found(known).0)).then_some(found);
         let _ = self
-            .broken()
+            .mismatch()
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, earlier);
-        self.told.store(true, Ordering::Relaxed);
-        signature.disagreement(self.name(of), theirs, true)
+        self.knows_mismatch.store(true, Ordering::Relaxed);
+        signature.disagreement(self.comm_rank(of), theirs, true)
     }
 }
 
@@ -588,7 +599,7 @@ pub(crate) mod tests {
 
     use netmod::{OpenError, RemoteKey};
 
-    use super::ring::SOON;
+    use super::ring::SWITCH_DELAY;
     use super::*;
 
     #[repr(C, align(4096))]
@@ -621,7 +632,7 @@ pub(crate) mod tests {
     const SMALL: Ring = Ring {
         room: 64,
         depth: DEPTHS.0,
-        places: 4 * DEPTHS.0,
+        data_slots: 4 * DEPTHS.0,
     };
 
     /// Returns two ranks' views of their slots.
@@ -645,7 +656,7 @@ pub(crate) mod tests {
         let place = |number| [0, 64].map(|offset| one.place(0, number, offset));
         let mut data = std::collections::HashSet::new();
         let settled = 3000;
-        for call in 0..settled + 2 * SOON {
+        for call in 0..settled + 2 * SWITCH_DELAY {
             let number = one.take(1);
             for before in (1..depth.min(call + 1)).map(|by| number.wrapping_sub(by)) {
                 let [own, before] = [number, before].map(place);
@@ -655,10 +666,10 @@ pub(crate) mod tests {
             if call >= settled {
                 // Whichever rank decides first.
                 [&one, &other][call as usize % 2]
-                    .all_places()
+                    .all_data_slots()
                     .begin_soon_after(number);
             }
-            let soon = call < settled + SOON - u64::from(DEPTHS.1);
+            let soon = call < settled + SWITCH_DELAY - u64::from(DEPTHS.1);
             assert!(!soon || data.len() as u64 <= depth, "{call}");
             assert_eq!(place(number)[1], other.place(0, number, 64));
         }
@@ -690,23 +701,23 @@ pub(crate) mod tests {
         for tags in [[7, 8, 9], [LAST, 0, 1], [LAST - 1, LAST, 0]] {
             let [one, other] = two(SMALL);
             let [earlier, tag, later] = tags;
-            one.say(earlier, before);
-            other.say(earlier, before);
-            one.say(tag, own);
-            other.say(tag, theirs);
+            one.publish(earlier, before);
+            other.publish(earlier, before);
+            one.publish(tag, own);
+            other.publish(tag, theirs);
             assert!(one.check_agreement(tag, own, false).is_ok());
             let found = one.check_agreement(tag, own, true);
             assert!(found.is_err_and(|error| error.to_string().contains("rank 1 and this rank")));
             for is_due in [false, true] {
                 assert!(other.check_agreement(earlier, before, is_due).is_ok());
             }
-            assert!(other.check(earlier).is_ok() && other.check_told().is_ok());
-            assert!(one.check_told().is_err());
+            assert!(other.check(earlier).is_ok() && other.check_known_mismatch().is_ok());
+            assert!(one.check_known_mismatch().is_err());
             for tag in [tag, later] {
                 let told = other.check_agreement(tag, theirs, false);
                 let text = told.map_err(|error| error.to_string()).unwrap_err();
                 assert!(text.contains("ranks 0 and 1 disagree"), "{text}");
-                assert!(one.check(tag).is_err() && other.check_told().is_err());
+                assert!(one.check(tag).is_err() && other.check_known_mismatch().is_err());
             }
             // An earlier mismatch that is found later counts from then on.
             assert!(other.disagree(0, later, theirs, own).is_err());

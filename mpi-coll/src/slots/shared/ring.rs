@@ -22,20 +22,20 @@ const LEAST_AT_FIRST: u32 = 8;
 /// The first phase of a communicator, chosen so that numbers soon wrap.
 pub(super) const FIRST: u64 = u64::MAX - 10_000;
 /// Bytes that a rank stores in a long call.
-pub(super) const LONG: usize = 8 << 10;
+pub(super) const LONG_STORE: usize = 8 << 10;
 /// Long calls after which data uses all data slots: by then their pages pay off.
-pub(super) const MANY: u32 = 6000;
+pub(super) const LONG_CALLS: u32 = 6000;
 /// Phases from the decision to use all data slots to its effect.
 ///
 /// By then a writer of data has seen a flag that the deciding rank has raised since, as it has of
 /// all ranks, and a reader has seen the writer's: so both know.
-pub(super) const SOON: u64 = 1024;
+pub(super) const SWITCH_DELAY: u64 = 1024;
 /// A phase that never comes.
 const NEVER: u64 = FIRST.wrapping_add(1 << 62);
 /// Calls whose signatures a rank keeps published; a power of two.
-pub(super) const SAID: u32 = 64;
+pub(super) const PUBLISHED: u32 = 64;
 /// Bytes of a head: a line for the mismatch word, then the published calls, two words each.
-pub(super) const HEAD: usize = (64 + 16 * SAID as usize).next_multiple_of(LINES);
+pub(super) const HEAD: usize = (64 + 16 * PUBLISHED as usize).next_multiple_of(LINES);
 /// Bytes of a slot's front, which has the flag and short data. All fronts lie together before all
 /// data, so that short calls don't touch a new page in each phase.
 pub(super) const FRONT: usize = 64;
@@ -56,9 +56,9 @@ pub(crate) struct Ring {
     pub room: usize,
     /// Slots; a power of two.
     pub depth: u32,
-    /// Data slots, all of which are used after [`MANY`] long calls; a power of two, at least
+    /// Data slots, all of which are used after [`LONG_CALLS`] long calls; a power of two, at least
     /// `depth`.
-    pub places: u32,
+    pub data_slots: u32,
 }
 
 impl Ring {
@@ -69,12 +69,12 @@ impl Ring {
             let fit = all / (size as usize * room);
             1 << fit.clamp(DEPTHS.0 as usize, DEPTHS.1 as usize).ilog2()
         };
-        let places = depth(ALL);
-        let depth = depth(ALL_AT_FIRST).max(LEAST_AT_FIRST).min(places);
+        let data_slots = depth(ALL);
+        let depth = depth(ALL_AT_FIRST).max(LEAST_AT_FIRST).min(data_slots);
         Ring {
             room,
             depth,
-            places,
+            data_slots,
         }
     }
 
@@ -82,7 +82,7 @@ impl Ring {
     pub fn bytes(self) -> usize {
         let (fronts, data) = (
             (LINES + PIECE_FLAGS) * self.depth as usize,
-            (64 + self.room) * self.places as usize,
+            (64 + self.room) * self.data_slots as usize,
         );
         (HEAD + fronts + data).next_multiple_of(PAGE)
     }
@@ -91,9 +91,9 @@ impl Ring {
 /// The phase from which on data uses all data slots: a word in rank 0's head.
 #[derive(Debug)]
 #[repr(transparent)]
-pub(super) struct AllPlaces(AtomicU64);
+pub(super) struct AllDataSlots(AtomicU64);
 
-impl AllPlaces {
+impl AllDataSlots {
     /// Initializes the word. Called by rank 0 before other ranks use it.
     pub fn never_begin(&self) {
         self.0.store(NEVER, Ordering::Relaxed);
@@ -104,7 +104,7 @@ impl AllPlaces {
     /// The effect begins with a round of all data slots, so a writer has seen that all ranks are
     /// done with their old content, as with slots.
     pub fn begin_soon_after(&self, number: u64) {
-        let first = number.wrapping_add(SOON) & !u64::from(DEPTHS.1 - 1);
+        let first = number.wrapping_add(SWITCH_DELAY) & !u64::from(DEPTHS.1 - 1);
         let _ = self
             .0
             .compare_exchange(NEVER, first, Ordering::Relaxed, Ordering::Relaxed);

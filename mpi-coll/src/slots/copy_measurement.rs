@@ -17,7 +17,7 @@ use crate::plan::in_slots::DIRECT;
 use crate::plan::registration::Collectives;
 use crate::plan::registration::choices;
 use crate::plan::state::CommState;
-use crate::slots::one_copy::Found;
+use crate::slots::copy_result::CopyResult;
 use crate::slots::shared::SharedSlots;
 use mpi_core::comm::{Comm, Purpose};
 use mpi_core::datatype::{Datatype, Predefined};
@@ -38,7 +38,7 @@ const BROADCAST: usize = 8 << 10;
 const BLOCK: usize = 16 << 10;
 
 /// Whether it matters for a call. All members know the call's length.
-fn matters(call: &Call<'_>) -> bool {
+fn depends_on_copying(call: &Call<'_>) -> bool {
     match call {
         Call::Bcast { part, .. } => part.bytes() > BROADCAST,
         Call::Reduce { part, .. }
@@ -56,7 +56,7 @@ fn matters(call: &Call<'_>) -> bool {
 
 /// Measures after a call, if it is the communicator's first one for which it matters. Collective.
 #[inline]
-pub(crate) fn find_out_after(
+pub(crate) fn measure_after(
     process: &Process,
     comm: &Comm,
     state: &CommState,
@@ -64,8 +64,8 @@ pub(crate) fn find_out_after(
 ) -> Result<()> {
     match state.shared_slots() {
         // Afterwards: the call has shown whether its members agree about it.
-        Some(shared) if matters(call) && !shared.try_one_copy() => {
-            find_out(process, comm, state, shared)
+        Some(shared) if depends_on_copying(call) && !shared.begin_copy_measurement() => {
+            measure(process, comm, state, shared)
         }
         _ => Ok(()),
     }
@@ -74,35 +74,41 @@ pub(crate) fn find_out_after(
 /// Measures for the members of a communicator with slots. Collective.
 #[cold]
 #[inline(never)]
-fn find_out(process: &Process, comm: &Comm, state: &CommState, shared: &SharedSlots) -> Result<()> {
+fn measure(process: &Process, comm: &Comm, state: &CommState, shared: &SharedSlots) -> Result<()> {
     if shared.slots.direct == Direct::No || comm.size() as usize > DIRECT {
         return Ok(());
     }
     let copying = &process.source::<Collectives>().copying;
     // On an oversubscribed node no time is meaningful.
     let own = [
-        copying.found() as u64,
+        copying.result() as u64,
         u64::from(process.is_oversubscribed()),
     ];
     // By slots: members that disagreed about the call before are not here, and must notice.
-    let mut told = gather_all_u64_in_slots(process, comm, own)?;
-    if told.iter().any(|member| member[1] != 0) {
+    let mut gathered = gather_all_u64_in_slots(process, comm, own)?;
+    if gathered.iter().any(|member| member[1] != 0) {
         return Ok(());
     }
-    if told.iter().any(|member| member[0] == Found::Nothing as u64) {
+    if gathered
+        .iter()
+        .any(|member| member[0] == CopyResult::Unknown as u64)
+    {
         let own = state.choices();
         let choices = own.as_deref().unwrap_or(choices(process));
         // Touching pages for the first time would take longer than any copy.
-        shared.meet((TRIALS * LEN.div_ceil(shared.slots.room)) as u32);
-        let two = quickest(process, comm, state, shared, choices, "slots")?;
-        let one = quickest(process, comm, state, shared, choices, "direct")?;
+        shared.touch((TRIALS * LEN.div_ceil(shared.slots.room)) as u32);
+        let two = fastest_time(process, comm, state, shared, choices, "slots")?;
+        let one = fastest_time(process, comm, state, shared, choices, "direct")?;
         copying.set(match is_worth_it(one, two) {
-            true => Found::One,
-            false => Found::Two,
+            true => CopyResult::OneCopy,
+            false => CopyResult::TwoCopies,
         });
-        told = gather_all_u64(process, comm, [copying.found() as u64, 0])?;
+        gathered = gather_all_u64(process, comm, [copying.result() as u64, 0])?;
     }
-    if told.iter().all(|member| member[0] == Found::One as u64) {
+    if gathered
+        .iter()
+        .all(|member| member[0] == CopyResult::OneCopy as u64)
+    {
         shared.set_one_copy();
         // Kept schedules use two copies.
         state.forget_runs();
@@ -116,16 +122,16 @@ fn is_worth_it(one: u64, two: u64) -> bool {
 }
 
 /// Returns the nanoseconds of the fastest of some allgathers by the named algorithm.
-fn quickest(
+fn fastest_time(
     process: &Process,
     comm: &Comm,
     state: &CommState,
     shared: &SharedSlots,
     choices: &Choices,
-    way: &str,
+    algorithm: &str,
 ) -> Result<u64> {
     let mut choices = choices.clone();
-    choices.set("allgather", way)?;
+    choices.set("allgather", algorithm)?;
     let bytes = Datatype::predefined(Predefined::Byte);
     let part = Part {
         count: LEN,
@@ -140,8 +146,8 @@ fn quickest(
     for _ in 0..TRIALS {
         let mut kept = state.take_run(None);
         kept.remember(None);
-        let site = state.site(process, comm, Some(shared.slots), Some(&choices));
-        call.build(&site, kept.run.rebuild());
+        let context = state.call_context(process, comm, Some(shared.slots), Some(&choices));
+        call.build(&context, kept.run.rebuild());
         kept.signature = CommState::signature(comm, &call, kept.run.schedule().phases());
         let buffers = Buffers {
             send: send.as_ptr(),

@@ -5,14 +5,14 @@ use crate::slots::slot_flag::SlotFlag;
 
 /// The address of the same byte in the slots of all ranks.
 #[derive(Clone, Copy)]
-pub(crate) struct Places {
+pub(crate) struct SlotAddresses {
     /// Address in rank 0's slot.
     pub(super) first: *mut u8,
     /// Distance from one rank's slot to the next rank's.
     pub(super) own: usize,
 }
 
-impl Places {
+impl SlotAddresses {
     #[inline(always)]
     pub fn of(self, rank: u32) -> *mut u8 {
         self.first.wrapping_add(rank as usize * self.own)
@@ -48,17 +48,17 @@ impl<'a> Flags<'a> {
     /// Returns the address of byte `offset` in the slots of all ranks. `number`: this phase's
     /// number.
     #[inline(always)]
-    pub fn places(self, number: u64, offset: isize) -> Places {
+    pub fn addresses(self, number: u64, offset: isize) -> SlotAddresses {
         let (first, own) = match offset < FRONT as isize {
             true => (self.first.wrapping_offset(offset), self.of.own),
-            false => return self.of.places_of_data(number, offset),
+            false => return self.of.data_addresses(number, offset),
         };
-        Places { first, own }
+        SlotAddresses { first, own }
     }
 
     /// Returns the address of that byte in this rank's slot.
     #[inline(always)]
-    pub fn own_of(self, places: Places) -> *mut u8 {
+    pub fn own_of(self, places: SlotAddresses) -> *mut u8 {
         places.first.wrapping_add(self.of.mine)
     }
 }
