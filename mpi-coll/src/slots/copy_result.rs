@@ -1,5 +1,5 @@
-//! Whether one CMA copy of long data beats two copies through slots, as `copy_measurement.rs` has measured
-//! it.
+//! Whether one CMA copy of long data beats two copies through slots, as `copy_measurement.rs` has
+//! measured it.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 

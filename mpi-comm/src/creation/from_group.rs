@@ -1,13 +1,13 @@
-//! Communicators of a group alone, without one that its members have already (MPI-4.1 sections 7.4.2
-//! and 7.6.2): for sessions.
+//! Communicators of a group, without a parent communicator (MPI-4.1 sections 7.4.2 and 7.6.2): for
+//! sessions.
 //!
-//! The members meet in a context of their own: that of the group's first member which no communicator
-//! has, because those that are given to communicators begin with number 2, and the first two, of
-//! `MPI_COMM_WORLD` and `MPI_COMM_SELF`, have no second half (`ContextId::within`). Within it calls are
-//! told apart by a tag that comes from the program's string and the group. So calls with different
-//! strings don't meet, whatever threads they come from; those with the same come one after the other.
-//! The first member leads: it chooses the communicator's context, and tells it with the whole of what
-//! the tag is only a part of, so that two that share a tag by chance are found out.
+//! Members meet in a context of the group's first member that no communicator has: contexts of
+//! communicators begin with number 2, and the first two, of `MPI_COMM_WORLD` and `MPI_COMM_SELF`,
+//! have no second half (`ContextId::within`). In it, calls are distinguished by a tag that is a
+//! hash of the program's string and the group. So calls with different strings don't match,
+//! whatever threads make them; calls with the same string come one after the other. The first
+//! member leads: it chooses the communicator's context, and sends it with the whole hash, of which
+//! the tag is a part, so that a collision of tags is detected.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
@@ -21,22 +21,22 @@ use mpi_core::process::Process;
 use mpi_core::process::notes::Awaited;
 use mpi_sched::Team;
 
-/// How long members wait for the first one before they print a message.
+/// Time after which waiting members print a message.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Words of the program's string that travel with a call, for members that have given another one.
+/// Words of the program's string that travel with a call, for members that have passed another one.
 const TEXT: usize = 8;
 
-/// What tells a call from others at the same time.
+/// Identifies a call among concurrent ones.
 struct Name {
     tag: u32,
     check: u64,
 }
 
 impl Name {
-    /// Of a call for these processes, in this order, with the program's string.
+    /// Hashes a call of these processes, in this order, with the program's string.
     fn new(peers: impl Iterator<Item = u32>, text: &[u8]) -> Name {
-        // The same in all processes, since it has no random key.
+        // The same in all processes: it has no random key.
         let mut hasher = DefaultHasher::new();
         text.hash(&mut hasher);
         peers.for_each(|peer| peer.hash(&mut hasher));
@@ -54,17 +54,17 @@ impl Name {
         }
         Err(Error::new(
             Class::Other,
-            "stringtag can't be told from that of another call at the same time; choose another \
+            "stringtag collides with that of another call at the same time; choose another \
              one, and the same on all members of the group",
         ))
     }
 }
 
-/// Makes a communicator of a group (`MPI_Comm_create_from_group`), called by all its members with the
+/// Makes a communicator of a group (`MPI_Comm_create_from_group`). All its members call it with the
 /// same string.
 ///
 /// # Errors
-/// `MPI_ERR_GROUP` if this process is no member.
+/// `MPI_ERR_GROUP` if this process is not a member.
 pub fn create_from_group(process: &Process, group: &Group, text: &[u8]) -> Result<Comm> {
     let Some(place) = group.rank_of(process.me()) else {
         let why = "this process is not in the group; only its members may call this";
@@ -98,7 +98,7 @@ pub fn create_from_group(process: &Process, group: &Group, text: &[u8]) -> Resul
     ))
 }
 
-/// The beginning of the program's string, with zeros behind it.
+/// Returns the beginning of the program's string, padded with zeros.
 fn to_words(text: &[u8]) -> [u64; TEXT] {
     let mut bytes = [0; 8 * TEXT];
     let len = text.len().min(bytes.len());
@@ -116,8 +116,10 @@ fn text_of(message: &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(&text[..end.unwrap_or(text.len())]).into_owned())
 }
 
-/// Waits until the call's message has come, or a member is lost. Members with another string would wait forever, so
-/// after a while this rank prints its own string and those of other members.
+/// Waits until the call's message has arrived, or a member has failed.
+///
+/// Members with another string would wait for ever, so after a while this rank prints its own
+/// string and theirs.
 fn await_first(process: &Process, meeting: &Comm, name: &Name, text: &[u8]) -> Result<()> {
     let group = meeting.local();
     let (vci, first, began) = (meeting.vci(), group.peer(0), process.clock().now());
@@ -150,19 +152,20 @@ fn await_first(process: &Process, meeting: &Comm, name: &Name, text: &[u8]) -> R
                 group.size(),
             );
         }
-        // The receive that follows raises the loss, if it affects the call.
+        // The receive that follows raises the failure, if it affects the call.
         Ok(is_lost.map(|_| ()))
     })?;
     drop(note);
     Ok(())
 }
 
-/// Joins two groups by an intercommunicator (`MPI_Intercomm_create_from_groups`), called by all members
-/// of both with the same string. `remote` is, at the leader of the local group, the other group and
-/// the rank of its leader.
+/// Joins two groups by an intercommunicator (`MPI_Intercomm_create_from_groups`). All members of
+/// both call it with the same string.
+///
+/// `remote` is, on the leader of the local group, the other group and the rank of its leader.
 ///
 /// # Errors
-/// As for [`create_from_group`]; `MPI_ERR_COMM` if the groups overlap.
+/// The errors of [`create_from_group`]; `MPI_ERR_COMM` if the groups overlap.
 pub fn create_intercomm_from_groups(
     process: &Process,
     local: &Group,
@@ -186,7 +189,7 @@ pub fn create_intercomm_from_groups(
     introduce(process, &within, leader, Some(bridge))?.join(process, &within)
 }
 
-/// Where two leaders meet: the communicator of both, the other's rank there, and a tag.
+/// Returns a communicator of two leaders, the other's rank in it, and a tag.
 fn meet(process: &Process, other: u32, text: &[u8]) -> Result<(Comm, u32, u32)> {
     let me = process.me();
     if other == me {

@@ -1,10 +1,10 @@
-//! How communicators come about (MPI-3.1 sections 6.4.2 and 6.6.2): who tells whom which context
-//! and which members.
+//! Creation of communicators (MPI-3.1 sections 6.4.2 and 6.6.2): how members agree on context and
+//! group.
 //!
-//! A context is chosen by one process, the leader, and told to the others. Of an intracommunicator
-//! the leader is rank 0. Of the two groups of an intercommunicator one is the *first*, and its
-//! rank 0 leads; within each group messages go in a context of their own (`Comm::within`), and
-//! between the groups from one rank 0 to the other.
+//! One process, the leader, chooses the context and sends it to the others. The leader of an
+//! intracommunicator is rank 0. Of the two groups of an intercommunicator one is the *first*, and
+//! its rank 0 leads; messages within a group have a context of their own (`Comm::within`), and
+//! messages between the groups go from one rank 0 to the other.
 
 pub(crate) mod automatic;
 pub mod endpoints;
@@ -26,24 +26,24 @@ use mpi_core::process::Process;
 use mpi_core::pt2pt::request::RequestId;
 use mpi_sched::{Block, Buf, Part, Schedule, Team};
 
-/// Lengths beyond this don't come from a process that keeps to the protocol.
+/// The most words of a list. A longer one violates the protocol.
 const MAX_WORDS: u64 = 1 << 32;
 
-/// What a member wants of `MPI_Comm_split`: those with equal colors come together, by key and old
-/// rank. Without a color it gets no communicator.
+/// A member's arguments to `MPI_Comm_split`. Members of one color are ordered by key, then by old
+/// rank. Without a color a member gets no communicator.
 #[derive(Clone, Copy, Debug)]
 pub struct Choice {
-    /// Tells the new communicators apart.
+    /// Selects the new communicator.
     pub color: Option<u64>,
-    /// Orders the members of one.
+    /// Orders the members.
     pub key: i32,
 }
 
 const NO_COLOR: u64 = u64::MAX;
-/// What rank 0 tells the others when it can't reach the other group. (No list of one word is like this.)
+/// Broadcast by rank 0 if it can't reach the other group. (No valid list consists of this word.)
 const FAILED: u64 = u64::MAX;
 
-/// Sends `data` from `root` of an intracommunicator to all.
+/// Broadcasts `data` from `root` of an intracommunicator.
 fn tell(process: &Process, comm: &Comm, root: u32, data: &mut [u64]) -> Result<()> {
     let team = Team::all(comm.rank(), comm.size());
     tell_team(
@@ -83,7 +83,7 @@ fn tell_team(
     }
 }
 
-/// Sends words from `root` of an intracommunicator to all, who need not know how many.
+/// Broadcasts words from `root` of an intracommunicator; the others need not know their number.
 pub(crate) fn tell_list(
     process: &Process,
     comm: &Comm,
@@ -96,7 +96,7 @@ pub(crate) fn tell_list(
     tell(process, comm, root, list)
 }
 
-/// Trades words with the member `number` of a communicator, which does the same.
+/// Exchanges words with the member `number` of a communicator.
 fn trade(
     process: &Process,
     comm: &Comm,
@@ -144,8 +144,9 @@ fn trade_words(
     }
 }
 
-/// Trades words between the two groups of an intercommunicator: all members of a group have
-/// the same (or only rank 0 has them), and all get those of the other.
+/// Exchanges words between the two groups of an intercommunicator.
+///
+/// All members of a group pass the same words (or only rank 0 does), and all get the other group's.
 fn trade_groups(process: &Process, comm: &Comm, own: &[u64]) -> Result<Vec<u64>> {
     let tag = comm.next_collective();
     let mut theirs = Vec::new();
@@ -153,26 +154,28 @@ fn trade_groups(process: &Process, comm: &Comm, own: &[u64]) -> Result<Vec<u64>>
     if comm.rank() == 0 {
         match trade(process, comm, Purpose::Collective, comm.size(), tag, own) {
             Ok(told) => theirs = told,
-            // The others must not wait for ever.
+            // The other members must not wait for ever.
             Err(error) => (theirs, traded) = (vec![FAILED], Err(error)),
         }
     }
     tell_list(process, &comm.within(), 0, &mut theirs)?;
     traded?;
     if theirs == [FAILED] {
-        let why = "rank 0 of the local group can't reach rank 0 of the other group";
+        let why = "rank 0 of the local group can't reach rank 0 of the remote group";
         return Err(Error::new(Class::ProcFailed, why));
     }
     Ok(theirs)
 }
 
-/// Duplicates a communicator (`MPI_Comm_dup`), with its topology, for a program: threads that use both, if
-/// there are, don't meet in a VCI where there are several ([`automatic`]).
+/// Duplicates a communicator (`MPI_Comm_dup`), with its topology, for a program.
+///
+/// The copy gets a VCI of its own where possible, so that threads that use both don't contend
+/// ([`automatic`]).
 pub fn dup_comm_apart(process: &Process, comm: &Comm) -> Result<Comm> {
     dup(process, comm, wish(process, comm))
 }
 
-/// As [`dup_comm_apart`], on VCI 0, for what chooses its VCIs later or needs none.
+/// Duplicates a communicator on VCI 0, for a caller that chooses VCIs later or needs none.
 pub fn dup_comm(process: &Process, comm: &Comm) -> Result<Comm> {
     dup(process, comm, 0)
 }
@@ -183,7 +186,7 @@ fn dup(process: &Process, comm: &Comm, wish: u64) -> Result<Comm> {
         send: std::ptr::null(),
         recv: told.as_mut_ptr().cast(),
     };
-    // SAFETY: the schedule reads or writes the bytes of `told`.
+    // SAFETY: the schedule reads or writes the bytes of `told`, which lives until it has run.
     unsafe {
         mpi_coll::collective(process, comm, buffers, |schedule| {
             tell_words(schedule, comm, told.len())
@@ -195,8 +198,11 @@ fn dup(process: &Process, comm: &Comm, wish: u64) -> Result<Comm> {
     Led { context, vci }.apply(process, comm, comm.same_in(context))
 }
 
-/// Starts to duplicate a communicator (`MPI_Comm_idup`); the copy can be used once the request is complete. `object` makes of
-/// it what the program gets. `known` is called before the request completes, with that and the first of its contexts.
+/// Starts to duplicate a communicator (`MPI_Comm_idup`). The copy can be used once the request is
+/// complete.
+///
+/// `object` makes the program's object of it. `known` is called before the request completes, with
+/// the object and the first of its contexts.
 pub fn start_dup_comm<T: AsRef<Comm> + Send + Sync + 'static>(
     process: &Process,
     holder: Holder,
@@ -206,10 +212,11 @@ pub fn start_dup_comm<T: AsRef<Comm> + Send + Sync + 'static>(
     let original = holder.clone();
     let comm: &Comm = (*original).as_ref();
     let copy = comm.same_in(ContextId::UNKNOWN);
-    // To agree on others would have to wait.
+    // To agree on other VCIs would have to wait.
     copy.share_vcis_of(comm);
     let object = Arc::new(object(copy));
-    // Others look at the copy's own word meanwhile: for a communicator that was revoked, say.
+    // Not in the copy itself: its context is read meanwhile, for instance when a communicator is
+    // revoked.
     let told = Arc::new(AtomicU64::new(offer(process, comm)));
     let place = told.as_ptr().cast();
     let buffers = Buffers {
@@ -222,7 +229,8 @@ pub fn start_dup_comm<T: AsRef<Comm> + Send + Sync + 'static>(
         (*copy).as_ref().learn_context(context);
         known(process, &copy, context);
     };
-    // SAFETY: the schedule reads or writes the 8 bytes, which `then` keeps alive, and reads when that is done.
+    // SAFETY: the schedule reads or writes the 8 bytes, which `then` keeps alive; `then` reads them
+    // after the schedule has ended.
     let request = unsafe {
         mpi_coll::started::start_collective_then(
             process,
@@ -235,7 +243,8 @@ pub fn start_dup_comm<T: AsRef<Comm> + Send + Sync + 'static>(
     Ok((object, request))
 }
 
-/// A context and a VCI that rank 0 of an intracommunicator chooses for something made of it.
+/// Returns the context and the VCI that rank 0 of an intracommunicator chooses for a new
+/// communicator.
 pub(crate) fn lead(process: &Process, comm: &Comm) -> Result<Led> {
     let mut told = [offer(process, comm), wish(process, comm)];
     tell(process, comm, 0, &mut told)?;
@@ -246,12 +255,12 @@ pub(crate) fn lead(process: &Process, comm: &Comm) -> Result<Led> {
     })
 }
 
-/// Whether this process chooses contexts for what is made of a communicator.
+/// Whether this process chooses contexts for communicators made of `comm`.
 fn leads(comm: &Comm) -> bool {
     comm.rank() == 0 && comm.is_first()
 }
 
-/// The first of as many contexts as a duplicate of `comm` needs, if this process leads.
+/// On the leader, takes the contexts that a duplicate of `comm` needs and returns the first.
 fn offer(process: &Process, comm: &Comm) -> u64 {
     if leads(comm) {
         process.new_contexts(comm.contexts()).to_bits()
@@ -260,12 +269,14 @@ fn offer(process: &Process, comm: &Comm) -> u64 {
     }
 }
 
-/// Divides a communicator (`MPI_Comm_split`); none for members without a color, and in
-/// intercommunicators for colors that the other group doesn't have.
+/// Divides a communicator (`MPI_Comm_split`).
+///
+/// Returns `None` for members without a color, and in intercommunicators for colors that the other
+/// group doesn't have.
 pub fn split_comm(process: &Process, comm: &Comm, choice: Choice) -> Result<Option<Comm>> {
     comm.check_plain("MPI_Comm_split")?;
     let color = choice.color.unwrap_or(NO_COLOR);
-    // Each member offers a context; the one that turns out to be first leads.
+    // Each member offers a context; the new communicator's first member leads.
     let own = [
         color,
         i64::from(choice.key) as u64,
@@ -274,7 +285,7 @@ pub fn split_comm(process: &Process, comm: &Comm, choice: Choice) -> Result<Opti
     ];
     let Some(remote) = comm.remote() else {
         let all = mpi_coll::gather_all_u64(process, comm, own)?;
-        // Also those who get no communicator are asked for their VCI.
+        // Members that get no communicator take part too.
         let vci = settle(process, comm, all.first().map_or(0, |first| first[3]))?;
         let Some(color) = choice.color else {
             return Ok(None);
@@ -291,7 +302,7 @@ pub fn split_comm(process: &Process, comm: &Comm, choice: Choice) -> Result<Opti
     if theirs.len() != remote.size() as usize {
         return Err(Error::new(
             Class::Intern,
-            "the other group told of another size",
+            "internal error: the remote group sent a list for another size",
         ));
     }
     let Some(color) = choice.color else {
@@ -317,12 +328,11 @@ pub fn split_comm(process: &Process, comm: &Comm, choice: Choice) -> Result<Opti
     )))
 }
 
-/// Makes a communicator of a part of another (`MPI_Comm_create`). All members call it, each
-/// with the group that it is to be in, if any.
+/// Makes a communicator of a part of another (`MPI_Comm_create`). All members call it, each with
+/// the group that it is to be in, if any.
 ///
 /// # Errors
-/// `MPI_ERR_GROUP` if the group has members that are not in the (local group of the)
-/// communicator.
+/// `MPI_ERR_GROUP` if the group has members that are not in the (local group of the) communicator.
 pub fn create_comm(process: &Process, comm: &Comm, group: &Group) -> Result<Option<Comm>> {
     comm.check_plain("MPI_Comm_create")?;
     let ranks = ranks_in(comm, group)?;
@@ -343,9 +353,12 @@ pub fn create_comm(process: &Process, comm: &Comm, group: &Group) -> Result<Opti
     own.extend(ranks.iter().map(|rank| u64::from(*rank)));
     let theirs = trade_groups(process, comm, &own)?;
     let Some((context, theirs)) = theirs.split_first() else {
-        return Err(Error::new(Class::Intern, "the other group told nothing"));
+        return Err(Error::new(
+            Class::Intern,
+            "internal error: the remote group sent an empty reply while creating the intercommunicator",
+        ));
     };
-    // Contexts are those of the ranks 0.
+    // The contexts are those that the ranks 0 offer.
     let mut first = [if comm.is_first() { own[0] } else { *context }];
     tell(process, &comm.within(), 0, &mut first)?;
     let peer = |rank: &u64| {
@@ -356,7 +369,7 @@ pub fn create_comm(process: &Process, comm: &Comm, group: &Group) -> Result<Opti
     let Some(peers) = peers else {
         return Err(Error::new(
             Class::Intern,
-            "the other group told of ranks beyond its size",
+            "internal error: the remote group sent ranks beyond its size",
         ));
     };
     let Some(rank) = place.filter(|_| !peers.is_empty()) else {
@@ -373,11 +386,11 @@ pub fn create_comm(process: &Process, comm: &Comm, group: &Group) -> Result<Opti
     )))
 }
 
-/// Makes a communicator of a part of an intracommunicator, called by the members of the group
-/// only (`MPI_Comm_create_group`). `tag` tells calls at the same time apart.
+/// Makes a communicator of a part of an intracommunicator, called by the group's members only
+/// (`MPI_Comm_create_group`). `tag` distinguishes concurrent calls.
 ///
 /// # Errors
-/// As for [`create_comm`].
+/// `MPI_ERR_GROUP` if the group has members that are not in the communicator.
 pub fn create_comm_group(
     process: &Process,
     comm: &Comm,
@@ -417,7 +430,8 @@ fn create_among(
 }
 
 /// Makes an intracommunicator of both groups of an intercommunicator (`MPI_Intercomm_merge`).
-/// The group that says `high` comes last; where both say the same, the first comes first.
+///
+/// The group that passes `high` comes last; if both pass the same, the first group comes first.
 pub fn merge_intercomm(process: &Process, comm: &Comm, high: bool) -> Result<Comm> {
     let Some(remote) = comm.remote() else {
         return Err(Error::new(Class::Comm, "comm is not an intercommunicator"));
@@ -428,7 +442,7 @@ pub fn merge_intercomm(process: &Process, comm: &Comm, high: bool) -> Result<Com
     let [their_high, their_context] = theirs[..] else {
         return Err(Error::new(
             Class::Intern,
-            "the other group told something else",
+            "internal error: the remote group sent a malformed reply while merging the groups",
         ));
     };
     let own_first = match (own[0] != 0, their_high != 0) {
@@ -458,8 +472,8 @@ pub fn merge_intercomm(process: &Process, comm: &Comm, high: bool) -> Result<Com
     ))
 }
 
-/// Waits until all operations on a communicator that this process started are complete, and
-/// all members have come so far (`MPI_Comm_disconnect`).
+/// Waits until this process's operations on a communicator are complete, and until all members have
+/// called it (`MPI_Comm_disconnect`).
 pub fn settle_comm(process: &Process, comm: &Comm) -> Result<()> {
     let owner = comm.owner();
     let own = comm.agreed_vcis();
@@ -481,7 +495,7 @@ pub fn settle_comm(process: &Process, comm: &Comm) -> Result<()> {
     }
 }
 
-/// Builds the way of words (a context first) from the leader to all members.
+/// Builds the broadcast of words (a context first) from the leader to all members.
 fn tell_words(schedule: &mut Schedule, comm: &Comm, words: usize) {
     let bytes = Datatype::predefined(Predefined::Byte);
     let part = Part {
@@ -528,13 +542,13 @@ impl Chosen {
         of.of_ranks(&self.ranks)
     }
 
-    /// The place of a rank, which is in it.
+    /// Returns the position of a rank, which is one of them.
     fn place(&self, rank: u32) -> u32 {
         self.ranks.iter().position(|one| *one == rank).unwrap_or(0) as u32
     }
 }
 
-/// The ranks that the members of a group have in a communicator's local group.
+/// Returns the ranks of a group's members in a communicator's local group.
 fn ranks_in(comm: &Comm, group: &Group) -> Result<Vec<u32>> {
     let rank = |(place, peer)| {
         comm.local().rank_of(peer).ok_or_else(|| {
@@ -554,7 +568,7 @@ fn resize(list: &mut Vec<u64>, len: u64) -> Result<()> {
     if len > MAX_WORDS {
         return Err(Error::new(
             Class::Intern,
-            format!("a message announces {len} words"),
+            format!("internal error: a message announces {len} words, more than any list has"),
         ));
     }
     list.resize(len as usize, 0);

@@ -1,8 +1,8 @@
-//! What a process tells of its transports when it is connected with others.
+//! The address record that a process exchanges when jobs connect.
 
 use mpi_core::error::Error;
 
-/// Its addresses by transport, or why it has none.
+/// A process's addresses by transport, or the reason why it has none.
 pub(super) struct Card(Result<Vec<(String, Vec<u8>)>, String>);
 
 impl Card {
@@ -54,7 +54,7 @@ impl Card {
     }
 }
 
-/// Several pieces of bytes as one.
+/// Joins several byte strings into one.
 pub(super) fn join(parts: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for part in parts {
@@ -64,7 +64,7 @@ pub(super) fn join(parts: &[Vec<u8>]) -> Vec<u8> {
     bytes
 }
 
-/// The pieces again; none if that is not what they are.
+/// Splits joined byte strings; `None` if they are malformed.
 pub(super) fn split(mut bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut parts = Vec::new();
     while !bytes.is_empty() {
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cards_come_back_and_nonsense_does_not() {
+    fn records_round_trip_and_malformed_ones_are_rejected() {
         let card = Card::of(vec![("shm", vec![1, 2, 3]), ("tcp", vec![])]);
         let bytes = card.to_bytes();
         let again = Card::parse(&bytes).unwrap();

@@ -1,14 +1,16 @@
-//! Jobs that meet at run time (MPI-3.1 chapter 10): an intercommunicator between two groups of processes that
-//! have only a link between their roots so far.
+//! Connection of jobs at run time (MPI-3.1 chapter 10): an intercommunicator between two groups of
+//! processes that so far have only a link between their roots.
 //!
-//! What is said over the link, and told to all members of a group: who they are; then, whom they know already; then,
-//! when each has opened the transports that it needs to the others, where these are; then whether it has worked out for
-//! everybody. So all members of both groups end with the communicator, or all with an error.
+//! Four exchanges over the link, each broadcast within both groups: the members' identities; the
+//! connections that they have already; the addresses of transports that each has opened; and
+//! whether every member has succeeded. So all members of both groups end with the communicator, or
+//! all with an error.
 //!
-//! Two processes use the connection that they have if both say that they have it, and hold on to it from then on: other
-//! threads may be freeing what has joined the two so far, here or there. Otherwise they make another, and wait for
-//! nothing that another thread is at, such as their parting. If another thread has made one, too, meanwhile, they settle on
-//! one of them, so that a process has one number only; they part by the other as soon as they have it.
+//! Two processes reuse a connection if both have it, and pin it from then on: other threads may be
+//! freeing the communicator that made it, on either side. Otherwise they make another one, without
+//! waiting for what another thread is doing, such as disconnecting. If another thread has made one
+//! meanwhile too, they settle on one of the two, so that a process has only one number; they close
+//! the other as soon as they have settled.
 
 mod card;
 pub mod intercomm;
@@ -27,45 +29,45 @@ use mpi_core::process::Process;
 use mpi_core::process::foreign::ways::Making;
 use mpi_core::process::foreign::{Directory, Identity, Member, Pin};
 
-/// What joins the roots of two groups until they are connected.
+/// A link between the roots of two groups before they are connected.
 pub trait Link {
-    /// Sends bytes to the other root and receives those that it sends, for a call on `comm`.
+    /// Exchanges bytes with the other root, for a call on `comm`.
     ///
     /// # Errors
-    /// The other root is gone, or sends something else; a member of `comm` is lost.
+    /// The other root is gone, or sends something else; a member of `comm` has failed.
     fn exchange(&mut self, process: &Process, comm: &Comm, own: &[u8]) -> Result<Vec<u8>>;
 }
 
-/// Which transports a process needs for a connection.
+/// The transports that a process needs for a connection.
 pub struct Wanted<'a> {
     /// This process's number in the connection.
     pub own: Peer,
-    /// Whether some of the others are on its node.
+    /// Whether some of the other processes are on this node.
     pub here: bool,
-    /// Whether some are elsewhere.
+    /// Whether some are on other nodes.
     pub elsewhere: bool,
-    /// Whether both groups are on its node altogether.
+    /// Whether both groups are entirely on this node.
     pub one_machine: bool,
-    /// Knows the addresses, once these are told.
+    /// Receives the addresses of other processes.
     pub directory: &'a Arc<Directory>,
 }
 
 /// Opens transports for connections.
 pub trait Opener {
-    /// The node of this process: those of equal numbers can share memory.
+    /// Returns the node of this process; processes of equal numbers can share memory.
     fn node(&self) -> u64;
 
     /// Opens transports, the best first.
     ///
     /// # Errors
-    /// There is none that would do.
+    /// No transport is suitable.
     fn open(&self, wanted: &Wanted<'_>) -> Result<Vec<Arc<dyn Transport>>, OpenError>;
 
-    /// Whether the transport of this name reaches a process of a node.
+    /// Whether the transport of this name reaches a process on a node.
     fn reaches(&self, transport: &str, node: u64) -> bool;
 }
 
-/// Error classes that are told to the other members of a group.
+/// Error classes that are sent to the other members of a group, by index.
 const TOLD: [Class; 10] = [
     Class::Other,
     Class::Port,
@@ -79,10 +81,10 @@ const TOLD: [Class; 10] = [
     Class::ProcFailed,
 ];
 
-/// Tells all members of a group what its root has, or that it has failed.
+/// Broadcasts the root's bytes, or its error, to all members of a group.
 ///
 /// # Errors
-/// That of the root.
+/// The root's error.
 pub fn tell_result(
     process: &Process,
     comm: &Comm,
@@ -110,7 +112,10 @@ pub fn tell_result(
         return Err(error);
     }
     let [status, len, ref rest @ ..] = words[..] else {
-        return Err(Error::new(Class::Intern, "the root told nothing"));
+        return Err(Error::new(
+            Class::Intern,
+            "internal error: the root sent an empty result",
+        ));
     };
     let mut bytes: Vec<u8> = rest.iter().flat_map(|word| word.to_ne_bytes()).collect();
     bytes.truncate(len as usize);
@@ -124,7 +129,7 @@ pub fn tell_result(
     }
 }
 
-/// One of the two groups that meet.
+/// One of the two groups that connect.
 struct Side<'a> {
     process: &'a Process,
     comm: &'a Comm,
@@ -132,14 +137,14 @@ struct Side<'a> {
 }
 
 impl Side<'_> {
-    /// Has the roots trade bytes, and tells all members what the other group has.
+    /// Exchanges bytes between the roots, and broadcasts the other group's within this one.
     fn trade(&self, link: &mut Option<&mut dyn Link>, own: &[u8]) -> Result<Vec<u8>> {
         let told = link.as_mut();
         let told = told.map(|link| link.exchange(self.process, self.comm, own));
         tell_result(self.process, self.comm, self.root, told)
     }
 
-    /// This process and the others of its group.
+    /// Returns the members of this process's group.
     fn members(&self, node: u64) -> Result<Vec<Member>> {
         let foreign = self.process.foreign();
         let own = foreign.identity(self.process.me());
@@ -148,7 +153,8 @@ impl Side<'_> {
         Ok(all.iter().map(member).collect())
     }
 
-    /// Holds on to those of the other group that know this process as it knows them; none for those who are to be met.
+    /// Pins the members of the other group with which both sides have the same connection; `None`
+    /// for the others.
     fn hold_known(
         &self,
         link: &mut Option<&mut dyn Link>,
@@ -158,7 +164,7 @@ impl Side<'_> {
         let members = theirs.iter();
         let mut known: Vec<Option<Pin>> = members.map(|one| foreign.pin(one.identity)).collect();
         let mut own = Vec::new();
-        // Mostly they know nobody.
+        // Mostly there are none.
         if known.iter().any(Option::is_some) {
             own.extend(known.iter().map(connection));
         }
@@ -169,8 +175,8 @@ impl Side<'_> {
         Ok(known)
     }
 
-    /// Tells each of the other group a number, and takes theirs, 0 if they have none. Also says whether anybody of the
-    /// two groups has told anybody another number than 0.
+    /// Sends each member of the other group a number, and returns theirs, 0 if they sent none. Also
+    /// returns whether any member of the two groups has sent a number other than 0.
     fn tell_each(
         &self,
         link: &mut Option<&mut dyn Link>,
@@ -191,9 +197,11 @@ impl Side<'_> {
         Ok((told.iter().map(to_this).collect(), any))
     }
 
-    /// Settles on one connection with each of those who were met, of those that threads have made at the same time. To be
-    /// called when all have joined the own one: of two threads, one at least then sees the other's on both sides. Which
-    /// one is it is up to the lesser of the two processes.
+    /// Settles on one connection with each newly connected process, of those that threads have made
+    /// concurrently.
+    ///
+    /// Called when all members have joined this connection: of two threads at least one then sees
+    /// the other's on both sides. The lesser of the two processes chooses.
     fn settle(
         &self,
         link: &mut Option<&mut dyn Link>,
@@ -221,7 +229,7 @@ impl Side<'_> {
                     *lacking = u64::from(chosen.is_none());
                 }
             }
-            // Another thread may be parting there by what was chosen here.
+            // Another thread of the other process may be closing the chosen connection.
             let (lacking, any) = self.tell_each(link, &lacking, theirs)?;
             if !any {
                 break;
@@ -241,7 +249,7 @@ impl Side<'_> {
     }
 }
 
-/// As it is told to others.
+/// Returns the connection's number on the wire.
 fn connection(pin: &Option<Pin>) -> u64 {
     pin.as_ref().map_or(0, Pin::connection)
 }
@@ -266,7 +274,7 @@ fn words(member: &Member) -> [u64; 4] {
     ]
 }
 
-/// The other group's members as its root told them, and a context that it offers.
+/// Decodes the other group's members from its root's message, and the context that it offers.
 fn parse_members(bytes: &[u8]) -> Option<(u64, Vec<Member>)> {
     let (words, rest) = bytes.as_chunks::<8>();
     let words: Vec<u64> = words.iter().map(|word| u64::from_ne_bytes(*word)).collect();
@@ -276,12 +284,15 @@ fn parse_members(bytes: &[u8]) -> Option<(u64, Vec<Member>)> {
     fits.then(|| (*context, members.iter().map(member).collect()))
 }
 
-/// Connects the members of an intracommunicator with those of another, to whose root `link` leads at the own
-/// root. One of the two groups says that it is the `first`. No other thread parts from the members of the communicator
-/// while the pins live; then they are to be in use.
+/// Connects the members of an intracommunicator with those of another one.
+///
+/// `link` leads to the other root, at this group's root. Exactly one of the two groups passes
+/// `first`. No other thread disconnects the members while the pins live; the caller registers the
+/// communicator before it drops them.
 ///
 /// # Errors
-/// The same on all members, but for words: the link is broken, there is no way between two of the processes.
+/// The same on all members, but for the text: the link is broken, or two of the processes have no
+/// transport in common.
 pub fn meet(
     process: &Process,
     comm: &Comm,
@@ -312,7 +323,7 @@ pub fn meet(
             bytes.extend(own.flat_map(u64::to_ne_bytes));
             Some(link.exchange(process, comm, &bytes).map(|theirs| {
                 let theirs_first = &theirs[..theirs.len().min(8)];
-                // All members of both groups are to take the context of the first.
+                // All members of both groups take the context of the first.
                 let context = if first { &bytes[..8] } else { theirs_first };
                 [context, &theirs[theirs_first.len()..]].concat()
             }))
@@ -322,7 +333,7 @@ pub fn meet(
     let theirs = tell_result(process, comm, root, told)?;
     let (context, theirs) = parse_members(&theirs).ok_or_else(broken)?;
     let context = ContextId::from_bits(context);
-    // Whoever is just parting is met anew.
+    // A process that is just disconnecting is connected anew.
     let known = side.hold_known(&mut link, &theirs)?;
     let is_new: Vec<bool> = known.iter().map(Option::is_none).collect();
     let groups = (&own_members[..], &theirs[..]);
@@ -350,7 +361,7 @@ pub fn meet(
     let (_, any_failed) = side.tell_each(&mut link, &[failed], &theirs)?;
     let mut pins = pins?;
     if any_failed {
-        let why = "processes of the two jobs can't reach each other; what they say tells why";
+        let why = "processes of the two jobs can't reach each other; see their own messages for the reason";
         return Err(Error::new(Class::Other, why));
     }
     if any_new {
@@ -372,16 +383,16 @@ pub fn meet(
 
 #[cold]
 fn broken() -> Error {
-    let why = "the other job sent something that makes no sense; do both run the same Weft?";
+    let why = "the other job sent a malformed message; run the same version of Weft in both";
     Error::new(Class::Other, why)
 }
 
-/// What a process does to be connected with those that it does not know.
+/// A process's part in connecting with processes that it does not know.
 struct Meeting<'a> {
     making: Option<Making<'a>>,
-    /// Those of the other group that it knows, by rank.
+    /// Connections with members of the other group that exist already, by rank.
     known: Vec<Option<Pin>>,
-    /// The number of the other group's rank 0 in the connection.
+    /// Number of the other group's rank 0 in the connection.
     start: Peer,
 }
 
@@ -445,7 +456,7 @@ impl<'a> Meeting<'a> {
         Card::of(addresses.unwrap_or_default())
     }
 
-    /// Takes the other group's members in, by rank.
+    /// Connects with the other group's members. Returns the connections by rank.
     fn join(
         &mut self,
         opener: &dyn Opener,
@@ -471,7 +482,7 @@ impl<'a> Meeting<'a> {
         Ok(pins)
     }
 
-    /// Takes one in that this process did not know.
+    /// Connects with a process that this one did not know.
     fn meet_one(
         &self,
         making: &Making<'_>,
@@ -493,7 +504,7 @@ impl<'a> Meeting<'a> {
             Error::new(
                 Class::Other,
                 format!(
-                    "there is no way to process {rank} of the other group, which offers {}; have both jobs \
+                    "no common transport with process {rank} of the other group, which offers {}; have both jobs \
                      use the same transport (WEFT_NETMOD)",
                     if offered.is_empty() { "nothing".to_string() } else { offered.join(", ") }
                 ),

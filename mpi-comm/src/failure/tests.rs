@@ -1,4 +1,5 @@
-//! Agreements of members that die at any step, over a network that delivers in any order but that of each pair.
+//! Agreements whose members fail at any step, over a network that keeps only the order between two
+//! members.
 //!
 //! Seeds are printed; `WEFT_TEST_SEED` repeats one.
 

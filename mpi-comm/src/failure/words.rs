@@ -1,21 +1,22 @@
-//! What members tell each other, as letters: two words each, as many as it takes. Those of one sender keep their
-//! order, so the last one says that all are there.
+//! The wire format of agreements: letters of two words each, as many as a message needs.
+//!
+//! A sender's letters stay in order, so the last one of a message marks its end.
 
 use super::agreement::{Contribution, Decision, Message};
 use super::set::Set;
 
-/// Members come by 64; more than this no communicator has.
+/// The most words of a set; no communicator has more than 64 times as many members.
 const WORDS: usize = 1 << 16;
 
-/// The lowest byte of a letter's first word.
+/// Kind of a letter, in the lowest byte of its first word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 enum Kind {
-    /// 64 members that have failed, by the place of the word.
+    /// A word of the set of failed members, with its index.
     Failed,
-    /// 64 members whose failure is acknowledged.
+    /// A word of the set of members whose failure is acknowledged.
     Acknowledged,
-    /// 64 members that have failed by a decision that a contribution holds.
+    /// A word of the set of failed members in a contribution's decision.
     HeldFailed,
     /// The flags of such a decision.
     HeldFlags,
@@ -44,12 +45,12 @@ const KINDS: [Kind; 10] = [
     Kind::Revoke,
 ];
 
-/// Says that the communicator is revoked.
+/// Letter that revokes the communicator.
 pub(super) const REVOKE: [u64; 2] = [Kind::Revoke as u64, 0];
 
-/// Set beside the kind at the end of a contribution that holds a decision.
+/// State bit at the end of a contribution: it holds a decision.
 const HOLDS: usize = 1;
-/// Set there if a decision raises.
+/// State bit at the end of a decision or contribution: the decision raises an error.
 const RAISES: usize = 2;
 
 fn word(kind: Kind, place: usize, value: u64) -> [u64; 2] {
@@ -71,7 +72,7 @@ fn add_set(letters: &mut Vec<[u64; 2]>, kind: Kind, set: &Set) {
     );
 }
 
-/// A message as the words of letters.
+/// Encodes a message as the words of letters.
 pub(super) fn letters(message: &Message) -> Vec<[u64; 2]> {
     let mut letters = Vec::new();
     let raises = |decision: &Decision| if decision.raises { RAISES } else { 0 };
@@ -99,18 +100,18 @@ pub(super) fn letters(message: &Message) -> Vec<[u64; 2]> {
     letters
 }
 
-/// What a letter has brought.
+/// The result of reading a letter.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Read {
-    /// A part, or nothing that can be: the rest is to come.
+    /// Part of a message, or a letter that is not valid.
     Part,
-    /// A whole message.
+    /// A complete message.
     Message(Message),
     /// The communicator is revoked.
     Revoke,
 }
 
-/// A message of which the end has not come.
+/// The parts of an incomplete message.
 #[derive(Default)]
 pub(super) struct Parts {
     failed: Set,
@@ -121,7 +122,7 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// Takes in a letter's words. Where that is the end of a message, nothing is left of it here.
+    /// Reads a letter's words. The end of a message resets the parts.
     pub fn read(&mut self, [head, value]: [u64; 2]) -> Read {
         let place = (head >> 8) as usize;
         let Some(kind) = KINDS.get((head & 0xff) as usize) else {
@@ -214,7 +215,7 @@ mod tests {
             assert_eq!(parts.read(*last), Read::Message(message));
         }
         assert_eq!(parts.read(REVOKE), Read::Revoke);
-        // What can't be says nothing.
+        // Invalid letters are ignored.
         assert_eq!(parts.read([0xff, 0]), Read::Part);
         assert_eq!(parts.read(word(Kind::Failed, WORDS, 1)), Read::Part);
     }

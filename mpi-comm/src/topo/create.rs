@@ -15,13 +15,13 @@ use mpi_core::process::Process;
 use mpi_core::{Class, Error, Result};
 use mpi_sched::{Block, Buf, Layout, Part, Team};
 
-/// Words that tell of an edge.
+/// Words of an edge on the wire.
 const WORDS: usize = 2;
-/// In the count of edges that a process announces: its graph has weights.
+/// Bit in a process's count of edges: its graph has weights.
 const WEIGHTED: u64 = 1 << 63;
 
-/// The members of an intracommunicator from rank 0 on in another one with this topology; none
-/// for ranks beyond its size.
+/// Makes a communicator of the members from rank 0 on, with this topology; `None` for ranks beyond
+/// its size.
 fn first_ranks(
     process: &Process,
     comm: &Comm,
@@ -42,8 +42,8 @@ fn first_ranks(
     Ok(Some(attach(made, topology)))
 }
 
-/// The nodes of the first `size` members, numbered in the order of their first ranks, if each
-/// tells the number of its own, and what rank 0 chooses for a communicator of them.
+/// Returns the nodes of the first `size` members, numbered by first occurrence, and rank 0's choice
+/// for their communicator. `node`: this process's node.
 fn nodes_and_choice(
     process: &Process,
     comm: &Comm,
@@ -70,9 +70,10 @@ fn nodes_and_choice(
     Ok((nodes, led))
 }
 
-/// Makes a communicator with a Cartesian topology (`MPI_Cart_create`). With `node`, a number
-/// that tells this process's node from others, ranks are given anew such that neighbours share
-/// nodes. None for processes that have no part in the grid.
+/// Makes a communicator with a Cartesian topology (`MPI_Cart_create`).
+///
+/// With `node`, which identifies this process's node, ranks are reordered so that neighbours share
+/// nodes. `None` for processes outside the grid.
 pub fn create_cart(
     process: &Process,
     comm: &Comm,
@@ -112,8 +113,9 @@ pub fn create_cart_sub(process: &Process, comm: &Comm, remain: &[bool]) -> Resul
     Ok(made.map(|made| attach(made, Topology::Cart(sub.cart))))
 }
 
-/// Makes a communicator with a graph topology (`MPI_Graph_create`); `node` as for
-/// [`create_cart`]. None for processes beyond the number of nodes.
+/// Makes a communicator with a graph topology (`MPI_Graph_create`).
+///
+/// `node` as in [`create_cart`]. `None` for processes beyond the number of graph nodes.
 pub fn create_graph(
     process: &Process,
     comm: &Comm,
@@ -133,9 +135,10 @@ pub fn create_graph(
     member.transpose()
 }
 
-/// Makes a communicator with a distributed graph topology of which each process gives its own
-/// edges (`MPI_Dist_graph_create_adjacent`). With `node`, as for [`create_cart`],
-/// processes may take the places of others.
+/// Makes a communicator with a distributed graph topology of which each process gives its own edges
+/// (`MPI_Dist_graph_create_adjacent`).
+///
+/// With `node`, as in [`create_cart`], ranks may be reordered.
 pub fn create_dist_graph(
     process: &Process,
     comm: &Comm,
@@ -161,7 +164,7 @@ pub fn create_dist_graph(
     placed(process, comm, led, &new_ranks, topology)
 }
 
-/// New ranks for a distributed graph, which rank 0 finds for all.
+/// Returns the new ranks for a distributed graph, computed by rank 0.
 fn place(process: &Process, comm: &Comm, graph: &DistGraph, nodes: &[u32]) -> Result<Vec<u32>> {
     let own = graph.edges_from(comm.rank());
     let words: Vec<u64> = own.flat_map(words_of).collect();
@@ -181,7 +184,8 @@ fn place(process: &Process, comm: &Comm, graph: &DistGraph, nodes: &[u32]) -> Re
     Ok(new_ranks.into_iter().map(|rank| rank as u32).collect())
 }
 
-/// Gives this process's edges to who takes its place, and takes over those of its new one.
+/// Sends this process's edges to the process that takes its rank, and receives those of its new
+/// rank.
 fn hand_over(
     process: &Process,
     comm: &Comm,
@@ -203,15 +207,21 @@ fn hand_over(
     }
     let heir = heir.map(|heir| (heir as u32, words)).into_iter();
     let told = exchange(process, comm, &heir.collect(), &lengths)?;
-    DistGraph::from_words(&told)
-        .ok_or_else(|| Error::new(Class::Intern, "the edges of another process are garbled"))
+    DistGraph::from_words(&told).ok_or_else(|| {
+        Error::new(
+            Class::Intern,
+            "internal error: another process sent malformed edges",
+        )
+    })
 }
 
-/// As [`create_dist_graph`] of edges that any process may give
-/// (`MPI_Dist_graph_create`). `weighted` is false for `MPI_UNWEIGHTED`.
+/// Makes a communicator with a distributed graph topology of edges that any process may give
+/// (`MPI_Dist_graph_create`).
+///
+/// `weighted` is false for `MPI_UNWEIGHTED`; `node` as in [`create_cart`].
 ///
 /// # Errors
-/// `MPI_ERR_ARG` on all if some say weighted and others not.
+/// `MPI_ERR_ARG` on all processes if some pass weights and others don't.
 pub fn create_dist_graph_of(
     process: &Process,
     comm: &Comm,
@@ -225,8 +235,8 @@ pub fn create_dist_graph_of(
     create_dist_graph(process, comm, graph, node)
 }
 
-/// Sends each edge to both its ends; gives those that have this process as an end, by the rank
-/// that described them.
+/// Sends each edge to both its ends. Returns the edges with this process as an end, by the rank
+/// that gave them.
 fn hand_out(process: &Process, comm: &Comm, edges: &[Edge], weighted: bool) -> Result<Vec<Edge>> {
     let mut out: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
     for edge in edges {
@@ -257,8 +267,8 @@ fn hand_out(process: &Process, comm: &Comm, edges: &[Edge], weighted: bool) -> R
     Ok(edges_of(&received).collect())
 }
 
-/// Sends lists of words to some members, and receives as many words from each as `lengths`
-/// says, in the order of their ranks.
+/// Sends lists of words to some members, and receives `lengths[rank]` words from each, in rank
+/// order.
 fn exchange(
     process: &Process,
     comm: &Comm,
@@ -272,7 +282,7 @@ fn exchange(
         recv: received.as_mut_ptr().cast(),
     };
     let word = size_of::<u64>();
-    // SAFETY: the blocks divide both lists, which live until the end.
+    // SAFETY: the blocks divide both lists, which live until the schedule has run.
     unsafe {
         mpi_coll::collective(process, comm, buffers, |schedule| {
             let first = schedule.here();
@@ -294,7 +304,7 @@ fn exchange(
     Ok(received)
 }
 
-/// Tells each process its own element of the list, and is told one by each.
+/// Sends element `i` of the list to rank `i`, and returns the elements received, by rank.
 fn exchange_counts(process: &Process, comm: &Comm, counts: &[u64]) -> Result<Vec<u64>> {
     let mut told = vec![0u64; counts.len()];
     let bytes = Datatype::predefined(Predefined::Byte);
@@ -307,7 +317,7 @@ fn exchange_counts(process: &Process, comm: &Comm, counts: &[u64]) -> Result<Vec
         recv: told.as_mut_ptr().cast(),
     };
     let team = Team::all(comm.rank(), comm.size());
-    // SAFETY: both lists have a block for each rank and live until the end.
+    // SAFETY: both lists have a block for each rank and live until the schedule has run.
     unsafe {
         mpi_coll::collective(process, comm, buffers, |schedule| {
             let (send, recv) = (Layout::Uniform(part), Layout::Uniform(part));
@@ -317,7 +327,7 @@ fn exchange_counts(process: &Process, comm: &Comm, counts: &[u64]) -> Result<Vec
     Ok(told)
 }
 
-/// The communicator of those who have a new rank, which tell for each old rank the new one.
+/// Makes the communicator of the members with new ranks. `new_ranks`: by old rank.
 fn placed(
     process: &Process,
     comm: &Comm,

@@ -82,7 +82,8 @@ pub(crate) struct AtomicAccess<'a> {
 }
 
 impl AtomicAccess<'_> {
-    /// Returns whether atomic operations may go on. If so, the caller must call [`AtomicAccess::end`].
+    /// Returns whether atomic operations may go on. If so, the caller must call
+    /// [`AtomicAccess::end`].
     #[inline(always)]
     pub fn begin(self) -> bool {
         // Added, not set: other threads of this process may be acting.

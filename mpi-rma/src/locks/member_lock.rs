@@ -54,8 +54,8 @@ impl MemberLock<'_> {
         self.control.record(self.control.me(), self.own)
     }
 
-    /// Enters. `skips_queue`: past the queue, for a process that holds another lock already: a queued
-    /// process may be waiting for that.
+    /// Enters. `skips_queue`: past the queue, for a process that holds another lock already: a
+    /// queued process may be waiting for that.
     ///
     /// # Errors
     /// A process failed that held the lock while this one waited.

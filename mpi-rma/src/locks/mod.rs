@@ -21,7 +21,8 @@
 //! of all enters while a writer is counted. A process that holds a lock already is counted past the
 //! queue, so it doesn't wait for queued ones.
 //!
-//! The members' words are not read until the first exclusive lock of the window ([`CHECK_MEMBERS`]).
+//! The members' words are not read until the first exclusive lock of the window
+//! ([`CHECK_MEMBERS`]).
 //!
 //! [`MemberLock`] enters and leaves a single lock; [`repair`](crate::locks::repair) restores locks
 //! after members have failed.

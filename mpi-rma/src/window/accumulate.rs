@@ -233,8 +233,8 @@ impl Window {
             let skip = done * reduction.packed();
             let place = place.wrapping_add(skip);
             let (input, output) = (skipped(input, skip), skipped(output, skip).cast_mut());
-            // SAFETY: the buffers hold `count` elements by this function's contract; `with_exclusive`
-            // keeps every other member out.
+            // SAFETY: the buffers hold `count` elements by this function's contract;
+            // `with_exclusive` keeps every other member out.
             control.with_exclusive(member, || unsafe {
                 reduction.apply_exclusive(place, now, input, output);
             });

@@ -9,8 +9,8 @@ use mpi_types::error::Result;
 /// Creates and maps a segment with the parts of all members, which begin at `parts`.
 ///
 /// The first member creates it, the others open it. Commits the memory of this member's part,
-/// unless `is_lazy`. The inner result has the reason if this member has no segment; other members may
-/// have one.
+/// unless `is_lazy`. The inner result has the reason if this member has no segment; other members
+/// may have one.
 pub(crate) fn share(
     process: &Process,
     comm: &Comm,
