@@ -20,12 +20,12 @@ const TO_BE_OPENED: u64 = 1 << 32;
 
 /// A leader's choice for a new communicator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Led {
+pub(crate) struct LeaderChoice {
     pub context: ContextId,
     pub vci: VciId,
 }
 
-impl Led {
+impl LeaderChoice {
     /// Makes a communicator, made of `parent` or a part of it, use the VCI.
     ///
     /// # Errors
@@ -49,7 +49,7 @@ fn use_vci(process: &Process, comm: &Comm, vci: VciId) -> Result<()> {
 
 /// Returns the word that this process would send as the leader for a communicator made of `comm`; 0
 /// for VCI 0.
-pub(crate) fn wish(process: &Process, comm: &Comm) -> u64 {
+pub(crate) fn proposed_vci(process: &Process, comm: &Comm) -> u64 {
     let most = process.automatic_vcis().min(MOST - 1);
     if most == 0 {
         return 0;
@@ -71,8 +71,8 @@ pub(crate) fn wish(process: &Process, comm: &Comm) -> u64 {
 
 /// Returns that word for a creation by some of `comm`'s members, which may know different
 /// addresses.
-pub(crate) fn wish_of_part(process: &Process, comm: &Comm) -> u64 {
-    match wish(process, comm) {
+pub(crate) fn proposed_vci_of_part(process: &Process, comm: &Comm) -> u64 {
+    match proposed_vci(process, comm) {
         0 => 0,
         word => TO_BE_OPENED | word,
     }
@@ -82,13 +82,13 @@ pub(crate) fn wish_of_part(process: &Process, comm: &Comm) -> u64 {
 ///
 /// # Errors
 /// A member has failed, or the leader chose a VCI that the members don't know.
-pub(crate) fn settle(process: &Process, comm: &Comm, word: u64) -> Result<VciId> {
+pub(crate) fn settle_vci(process: &Process, comm: &Comm, word: u64) -> Result<VciId> {
     let vci = word as VciId;
     if vci == 0 {
         return Ok(0);
     }
     if word & TO_BE_OPENED != 0 {
-        let had = introduce(process, comm, vci)?;
+        let had = open_on_all(process, comm, vci)?;
         comm.automatic().note(vci, had);
         return Ok(if had { vci } else { 0 });
     }
@@ -103,23 +103,23 @@ pub(crate) fn settle(process: &Process, comm: &Comm, word: u64) -> Result<VciId>
 
 /// Applies the leader's word to a new communicator, among its own members only, and makes it use
 /// the VCI.
-pub(crate) fn settle_new(process: &Process, comm: Comm, word: u64) -> Result<Comm> {
-    let vci = settle(process, &comm, word)?;
+pub(crate) fn settle_new_comm(process: &Process, comm: Comm, word: u64) -> Result<Comm> {
+    let vci = settle_vci(process, &comm, word)?;
     use_vci(process, &comm, vci)?;
     Ok(comm)
 }
 
 /// Opens a VCI on all members and exchanges its addresses. Returns whether all could.
-fn introduce(process: &Process, comm: &Comm, vci: VciId) -> Result<bool> {
+fn open_on_all(process: &Process, comm: &Comm, vci: VciId) -> Result<bool> {
     let own = process
         .reserve_vci(vci)
         .then(|| addresses(process, comm, &[vci]));
     let Some(all) = gather_all_bytes(process, comm, own.as_deref())? else {
         return Ok(false);
     };
-    for (rank, mut told) in all.iter().map(Vec::as_slice).enumerate() {
+    for (rank, mut received) in all.iter().map(Vec::as_slice).enumerate() {
         let peer = comm.local().peer(rank as u32);
-        while let Some((vci, transport, address)) = next_address(&mut told) {
+        while let Some((vci, transport, address)) = next_address(&mut received) {
             process.learn(peer, vci, transport, address);
         }
     }

@@ -41,8 +41,8 @@ pub fn create_endpoints(process: &Process, comm: &Comm, count: u32) -> Result<Ve
         ));
     }
     let counts = mpi_coll::gather_all_u64(process, comm, [u64::from(count)])?;
-    let total: u64 = counts.iter().map(|told| told[0]).sum();
-    let fits = |told: &[u64; 1]| told[0] <= u64::from(MAX_ENDPOINTS);
+    let total: u64 = counts.iter().map(|received| received[0]).sum();
+    let fits = |received: &[u64; 1]| received[0] <= u64::from(MAX_ENDPOINTS);
     if total == 0 || total > i32::MAX as u64 || !counts.iter().all(fits) {
         return Err(Error::new(
             Class::Arg,
@@ -56,7 +56,7 @@ pub fn create_endpoints(process: &Process, comm: &Comm, count: u32) -> Result<Ve
     let vcis = map.as_ref().map_or(&[0][..], |map| map.vcis());
     let own = vcis.iter().copied().cycle().take(count as usize);
     let own: Vec<VciId> = own.collect();
-    let counts = counts.iter().map(|told| told[0] as u32);
+    let counts = counts.iter().map(|received| received[0] as u32);
     let counts: Vec<u32> = counts.collect();
     let contexts = counts.iter().copied().max().unwrap_or(1);
     let (context, all) = gather_vcis(process, comm, &own, &counts, contexts)?;

@@ -12,8 +12,8 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
+use super::broadcast_in;
 use super::intercomm::{Bridge, introduce};
-use super::tell_team;
 use mpi_core::comm::{Comm, ContextId, Purpose};
 use mpi_core::error::{Class, Error, Result};
 use mpi_core::group::Group;
@@ -48,8 +48,8 @@ impl Name {
         }
     }
 
-    fn verify(&self, told: u64) -> Result<()> {
-        if told == self.check {
+    fn verify(&self, received: u64) -> Result<()> {
+        if received == self.check {
             return Ok(());
         }
         Err(Error::new(
@@ -73,26 +73,26 @@ pub fn create_from_group(process: &Process, group: &Group, text: &[u8]) -> Resul
     let name = Name::new(group.peers(), text);
     let meeting = ContextId::new(group.peer(0), 0).within();
     let meeting = Comm::new(meeting, group.clone(), place);
-    let mut told = [0; 2 + TEXT];
+    let mut received = [0; 2 + TEXT];
     if place == 0 {
-        [told[0], told[1]] = [process.new_context().to_bits(), name.check];
-        told[2..].copy_from_slice(&to_words(text));
+        [received[0], received[1]] = [process.new_context().to_bits(), name.check];
+        received[2..].copy_from_slice(&to_words(text));
     } else {
         await_first(process, &meeting, &name, text)?;
     }
     let team = Team::all(place, group.size());
-    tell_team(
+    broadcast_in(
         process,
         &meeting,
         team,
         0,
         Purpose::Creation,
         name.tag,
-        &mut told,
+        &mut received,
     )?;
-    name.verify(told[1])?;
+    name.verify(received[1])?;
     Ok(Comm::new(
-        ContextId::from_bits(told[0]),
+        ContextId::from_bits(received[0]),
         group.clone(),
         place,
     ))

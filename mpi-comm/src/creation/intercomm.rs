@@ -1,6 +1,6 @@
 //! Intercommunicators of two groups whose leaders can send to each other (MPI-5.0 section 7.6.2).
 
-use super::{tell_list, trade};
+use super::{broadcast_list, exchange};
 use mpi_core::comm::{Comm, ContextId, Purpose};
 use mpi_core::error::{Class, Error, Result};
 use mpi_core::group::Group;
@@ -23,13 +23,13 @@ impl Bridge<'_> {
     ///
     /// # Errors
     /// The other leader has failed.
-    pub(crate) fn trade(&self, process: &Process, own: &[u64]) -> Result<Vec<u64>> {
+    pub(crate) fn exchange(&self, process: &Process, own: &[u64]) -> Result<Vec<u64>> {
         let number = match self.comm.remote() {
             Some(_) => self.comm.size() + self.rank,
             None => self.rank,
         };
         let purpose = Purpose::Creation;
-        trade(process, self.comm, purpose, number, self.tag, own)
+        exchange(process, self.comm, purpose, number, self.tag, own)
     }
 }
 
@@ -61,15 +61,15 @@ pub(crate) fn introduce(
         own.extend(name_of(process, process.me()));
         let members = local.local().peers();
         own.extend(members.flat_map(|peer| name_of(process, peer)));
-        match bridge.and_then(|bridge| bridge.trade(process, &own)) {
-            Ok(mut told) => {
+        match bridge.and_then(|bridge| bridge.exchange(process, &own)) {
+            Ok(mut received) => {
                 words.append(&mut own[..3].to_vec());
-                words.append(&mut told);
+                words.append(&mut received);
             }
             Err(error) => failed = Some(error),
         }
     }
-    tell_list(process, local, leader, &mut words)?;
+    broadcast_list(process, local, leader, &mut words)?;
     if let Some(error) = failed {
         return Err(error);
     }

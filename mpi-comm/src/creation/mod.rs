@@ -16,7 +16,9 @@ pub mod vcis;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use self::automatic::{Led, settle, settle_new, wish, wish_of_part};
+use self::automatic::{
+    LeaderChoice, proposed_vci, proposed_vci_of_part, settle_new_comm, settle_vci,
+};
 use mpi_coll::{Buffers, Holder};
 use mpi_core::comm::{Comm, ContextId, Purpose};
 use mpi_core::datatype::{Datatype, Predefined};
@@ -44,9 +46,9 @@ const NO_COLOR: u64 = u64::MAX;
 const FAILED: u64 = u64::MAX;
 
 /// Broadcasts `data` from `root` of an intracommunicator.
-fn tell(process: &Process, comm: &Comm, root: u32, data: &mut [u64]) -> Result<()> {
+fn broadcast(process: &Process, comm: &Comm, root: u32, data: &mut [u64]) -> Result<()> {
     let team = Team::all(comm.rank(), comm.size());
-    tell_team(
+    broadcast_in(
         process,
         comm,
         team,
@@ -57,7 +59,7 @@ fn tell(process: &Process, comm: &Comm, root: u32, data: &mut [u64]) -> Result<(
     )
 }
 
-fn tell_team(
+fn broadcast_in(
     process: &Process,
     comm: &Comm,
     team: Team<'_>,
@@ -84,20 +86,20 @@ fn tell_team(
 }
 
 /// Broadcasts words from `root` of an intracommunicator; the others need not know their number.
-pub(crate) fn tell_list(
+pub(crate) fn broadcast_list(
     process: &Process,
     comm: &Comm,
     root: u32,
     list: &mut Vec<u64>,
 ) -> Result<()> {
     let mut len = [list.len() as u64];
-    tell(process, comm, root, &mut len)?;
+    broadcast(process, comm, root, &mut len)?;
     resize(list, len[0])?;
-    tell(process, comm, root, list)
+    broadcast(process, comm, root, list)
 }
 
 /// Exchanges words with the member `number` of a communicator.
-fn trade(
+fn exchange(
     process: &Process,
     comm: &Comm,
     purpose: Purpose,
@@ -106,7 +108,7 @@ fn trade(
     own: &[u64],
 ) -> Result<Vec<u64>> {
     let mut len = [0];
-    trade_words(
+    exchange_words(
         process,
         comm,
         purpose,
@@ -117,11 +119,11 @@ fn trade(
     )?;
     let mut theirs = Vec::new();
     resize(&mut theirs, len[0])?;
-    trade_words(process, comm, purpose, number, tag, own, &mut theirs)?;
+    exchange_words(process, comm, purpose, number, tag, own, &mut theirs)?;
     Ok(theirs)
 }
 
-fn trade_words(
+fn exchange_words(
     process: &Process,
     comm: &Comm,
     purpose: Purpose,
@@ -147,18 +149,18 @@ fn trade_words(
 /// Exchanges words between the two groups of an intercommunicator.
 ///
 /// All members of a group pass the same words (or only rank 0 does), and all get the other group's.
-fn trade_groups(process: &Process, comm: &Comm, own: &[u64]) -> Result<Vec<u64>> {
+fn exchange_groups(process: &Process, comm: &Comm, own: &[u64]) -> Result<Vec<u64>> {
     let tag = comm.next_collective();
     let mut theirs = Vec::new();
     let mut traded = Ok(());
     if comm.rank() == 0 {
-        match trade(process, comm, Purpose::Collective, comm.size(), tag, own) {
-            Ok(told) => theirs = told,
+        match exchange(process, comm, Purpose::Collective, comm.size(), tag, own) {
+            Ok(received) => theirs = received,
             // The other members must not wait for ever.
             Err(error) => (theirs, traded) = (vec![FAILED], Err(error)),
         }
     }
-    tell_list(process, &comm.within(), 0, &mut theirs)?;
+    broadcast_list(process, &comm.within(), 0, &mut theirs)?;
     traded?;
     if theirs == [FAILED] {
         let why = "rank 0 of the local group can't reach rank 0 of the remote group";
@@ -172,7 +174,7 @@ fn trade_groups(process: &Process, comm: &Comm, own: &[u64]) -> Result<Vec<u64>>
 /// The copy gets a VCI of its own where possible, so that threads that use both don't contend
 /// ([`automatic`]).
 pub fn dup_comm_apart(process: &Process, comm: &Comm) -> Result<Comm> {
-    dup(process, comm, wish(process, comm))
+    dup(process, comm, proposed_vci(process, comm))
 }
 
 /// Duplicates a communicator on VCI 0, for a caller that chooses VCIs later or needs none.
@@ -180,22 +182,22 @@ pub fn dup_comm(process: &Process, comm: &Comm) -> Result<Comm> {
     dup(process, comm, 0)
 }
 
-fn dup(process: &Process, comm: &Comm, wish: u64) -> Result<Comm> {
-    let mut told = [offer(process, comm), wish];
+fn dup(process: &Process, comm: &Comm, proposed_vci: u64) -> Result<Comm> {
+    let mut received = [offer(process, comm), proposed_vci];
     let buffers = Buffers {
         send: std::ptr::null(),
-        recv: told.as_mut_ptr().cast(),
+        recv: received.as_mut_ptr().cast(),
     };
     // SAFETY: the schedule reads or writes the bytes of `told`, which lives until it has run.
     unsafe {
         mpi_coll::collective(process, comm, buffers, |schedule| {
-            tell_words(schedule, comm, told.len())
+            build_broadcast(schedule, comm, received.len())
         })?
     };
-    let [context, word] = told;
+    let [context, word] = received;
     let context = ContextId::from_bits(context);
-    let vci = settle(process, comm, word)?;
-    Led { context, vci }.apply(process, comm, comm.same_in(context))
+    let vci = settle_vci(process, comm, word)?;
+    LeaderChoice { context, vci }.apply(process, comm, comm.same_in(context))
 }
 
 /// Starts to duplicate a communicator (`MPI_Comm_idup`). The copy can be used once the request is
@@ -217,15 +219,15 @@ pub fn start_dup_comm<T: AsRef<Comm> + Send + Sync + 'static>(
     let object = Arc::new(object(copy));
     // Not in the copy itself: its context is read meanwhile, for instance when a communicator is
     // revoked.
-    let told = Arc::new(AtomicU64::new(offer(process, comm)));
-    let place = told.as_ptr().cast();
+    let received = Arc::new(AtomicU64::new(offer(process, comm)));
+    let place = received.as_ptr().cast();
     let buffers = Buffers {
         send: std::ptr::null(),
         recv: place,
     };
     let copy = object.clone();
     let then = move |process: &Process| {
-        let context = ContextId::from_bits(told.load(Ordering::Relaxed));
+        let context = ContextId::from_bits(received.load(Ordering::Relaxed));
         (*copy).as_ref().learn_context(context);
         known(process, &copy, context);
     };
@@ -236,7 +238,7 @@ pub fn start_dup_comm<T: AsRef<Comm> + Send + Sync + 'static>(
             process,
             holder,
             buffers,
-            |schedule| tell_words(schedule, comm, 1),
+            |schedule| build_broadcast(schedule, comm, 1),
             Some(Box::new(then)),
         )?
     };
@@ -245,13 +247,13 @@ pub fn start_dup_comm<T: AsRef<Comm> + Send + Sync + 'static>(
 
 /// Returns the context and the VCI that rank 0 of an intracommunicator chooses for a new
 /// communicator.
-pub(crate) fn lead(process: &Process, comm: &Comm) -> Result<Led> {
-    let mut told = [offer(process, comm), wish(process, comm)];
-    tell(process, comm, 0, &mut told)?;
-    let [context, word] = told;
-    Ok(Led {
+pub(crate) fn lead(process: &Process, comm: &Comm) -> Result<LeaderChoice> {
+    let mut received = [offer(process, comm), proposed_vci(process, comm)];
+    broadcast(process, comm, 0, &mut received)?;
+    let [context, word] = received;
+    Ok(LeaderChoice {
         context: ContextId::from_bits(context),
-        vci: settle(process, comm, word)?,
+        vci: settle_vci(process, comm, word)?,
     })
 }
 
@@ -281,23 +283,25 @@ pub fn split_comm(process: &Process, comm: &Comm, choice: Choice) -> Result<Opti
         color,
         i64::from(choice.key) as u64,
         process.new_context().to_bits(),
-        wish(process, comm),
+        proposed_vci(process, comm),
     ];
     let Some(remote) = comm.remote() else {
         let all = mpi_coll::gather_all_u64(process, comm, own)?;
         // Members that get no communicator take part too.
-        let vci = settle(process, comm, all.first().map_or(0, |first| first[3]))?;
+        let vci = settle_vci(process, comm, all.first().map_or(0, |first| first[3]))?;
         let Some(color) = choice.color else {
             return Ok(None);
         };
-        let chosen = Chosen::of(&all, color);
-        let (group, place) = (chosen.group(comm.local()), chosen.place(comm.rank()));
+        let chosen = ColorGroup::of(&all, color);
+        let (group, place) = (chosen.group(comm.local()), chosen.position(comm.rank()));
         let context = chosen.context;
         let made = Comm::new(context, group, place);
-        return Led { context, vci }.apply(process, comm, made).map(Some);
+        return LeaderChoice { context, vci }
+            .apply(process, comm, made)
+            .map(Some);
     };
     let all = mpi_coll::gather_all_u64(process, &comm.within(), own)?;
-    let theirs = trade_groups(process, comm, all.as_flattened())?;
+    let theirs = exchange_groups(process, comm, all.as_flattened())?;
     let (theirs, _) = theirs.as_chunks::<4>();
     if theirs.len() != remote.size() as usize {
         return Err(Error::new(
@@ -308,7 +312,7 @@ pub fn split_comm(process: &Process, comm: &Comm, choice: Choice) -> Result<Opti
     let Some(color) = choice.color else {
         return Ok(None);
     };
-    let (near, far) = (Chosen::of(&all, color), Chosen::of(theirs, color));
+    let (near, far) = (ColorGroup::of(&all, color), ColorGroup::of(theirs, color));
     if far.ranks.is_empty() {
         return Ok(None);
     }
@@ -318,7 +322,7 @@ pub fn split_comm(process: &Process, comm: &Comm, choice: Choice) -> Result<Opti
         far.context
     };
     let (local, other) = (near.group(comm.local()), far.group(remote));
-    let rank = near.place(comm.rank());
+    let rank = near.position(comm.rank());
     Ok(Some(Comm::inter(
         context,
         local,
@@ -351,7 +355,7 @@ pub fn create_comm(process: &Process, comm: &Comm, group: &Group) -> Result<Opti
     };
     let mut own = vec![process.new_context().to_bits()];
     own.extend(ranks.iter().map(|rank| u64::from(*rank)));
-    let theirs = trade_groups(process, comm, &own)?;
+    let theirs = exchange_groups(process, comm, &own)?;
     let Some((context, theirs)) = theirs.split_first() else {
         return Err(Error::new(
             Class::Intern,
@@ -360,7 +364,7 @@ pub fn create_comm(process: &Process, comm: &Comm, group: &Group) -> Result<Opti
     };
     // The contexts are those that the ranks 0 offer.
     let mut first = [if comm.is_first() { own[0] } else { *context }];
-    tell(process, &comm.within(), 0, &mut first)?;
+    broadcast(process, &comm.within(), 0, &mut first)?;
     let peer = |rank: &u64| {
         let rank = u32::try_from(*rank).ok();
         rank.and_then(|rank| remote.get(rank))
@@ -414,19 +418,22 @@ fn create_among(
 ) -> Result<Option<Comm>> {
     let Some(place) = place else { return Ok(None) };
     let all_call = purpose == Purpose::Collective;
-    let mut told = match (place, all_call) {
-        (0, true) => [process.new_context().to_bits(), wish(process, comm)],
-        (0, false) => [process.new_context().to_bits(), wish_of_part(process, comm)],
+    let mut received = match (place, all_call) {
+        (0, true) => [process.new_context().to_bits(), proposed_vci(process, comm)],
+        (0, false) => [
+            process.new_context().to_bits(),
+            proposed_vci_of_part(process, comm),
+        ],
         _ => [0; 2],
     };
     let team = Team::some(place as usize, ranks);
-    tell_team(process, comm, team, 0, purpose, tag, &mut told)?;
-    let [context, word] = told;
+    broadcast_in(process, comm, team, 0, purpose, tag, &mut received)?;
+    let [context, word] = received;
     let made = Comm::new(ContextId::from_bits(context), group.clone(), place);
     if all_call {
         made.automatic().inherit(comm.automatic());
     }
-    settle_new(process, made, word).map(Some)
+    settle_new_comm(process, made, word).map(Some)
 }
 
 /// Makes an intracommunicator of both groups of an intercommunicator (`MPI_Intercomm_merge`).
@@ -437,8 +444,8 @@ pub fn merge_intercomm(process: &Process, comm: &Comm, high: bool) -> Result<Com
         return Err(Error::new(Class::Comm, "comm is not an intercommunicator"));
     };
     let mut own = [u64::from(high), offer(process, comm)];
-    tell(process, &comm.within(), 0, &mut own)?;
-    let theirs = trade_groups(process, comm, &own)?;
+    broadcast(process, &comm.within(), 0, &mut own)?;
+    let theirs = exchange_groups(process, comm, &own)?;
     let [their_high, their_context] = theirs[..] else {
         return Err(Error::new(
             Class::Intern,
@@ -489,14 +496,14 @@ pub fn settle_comm(process: &Process, comm: &Comm) -> Result<()> {
     if comm.remote().is_some() {
         // All of this group, then both leaders, then all of this group again.
         mpi_coll::gather_all_u64(process, &comm.within(), [0])?;
-        trade_groups(process, comm, &[]).map(drop)
+        exchange_groups(process, comm, &[]).map(drop)
     } else {
         mpi_coll::gather_all_u64(process, comm, [0]).map(drop)
     }
 }
 
 /// Builds the broadcast of words (a context first) from the leader to all members.
-fn tell_words(schedule: &mut Schedule, comm: &Comm, words: usize) {
+fn build_broadcast(schedule: &mut Schedule, comm: &Comm, words: usize) {
     let bytes = Datatype::predefined(Predefined::Byte);
     let part = Part {
         count: words * size_of::<u64>(),
@@ -517,23 +524,28 @@ fn tell_words(schedule: &mut Schedule, comm: &Comm, words: usize) {
 }
 
 /// The members of one color.
-struct Chosen {
+struct ColorGroup {
     ranks: Vec<u32>,
     context: ContextId,
 }
 
-impl Chosen {
-    fn of(all: &[[u64; 4]], color: u64) -> Chosen {
-        let of_color = all.iter().enumerate().filter(|(_, told)| told[0] == color);
+impl ColorGroup {
+    fn of(all: &[[u64; 4]], color: u64) -> ColorGroup {
+        let of_color = all
+            .iter()
+            .enumerate()
+            .filter(|(_, received)| received[0] == color);
         let mut chosen: Vec<(i64, u32)> = of_color
-            .map(|(rank, told)| (told[1] as i64, rank as u32))
+            .map(|(rank, received)| (received[1] as i64, rank as u32))
             .collect();
         chosen.sort_unstable();
         let first = chosen
             .first()
             .and_then(|(_, first)| all.get(*first as usize));
-        Chosen {
-            context: first.map_or(ContextId::UNKNOWN, |told| ContextId::from_bits(told[2])),
+        ColorGroup {
+            context: first.map_or(ContextId::UNKNOWN, |received| {
+                ContextId::from_bits(received[2])
+            }),
             ranks: chosen.into_iter().map(|(_, rank)| rank).collect(),
         }
     }
@@ -543,7 +555,7 @@ impl Chosen {
     }
 
     /// Returns the position of a rank, which is one of them.
-    fn place(&self, rank: u32) -> u32 {
+    fn position(&self, rank: u32) -> u32 {
         self.ranks.iter().position(|one| *one == rank).unwrap_or(0) as u32
     }
 }

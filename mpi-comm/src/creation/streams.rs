@@ -142,8 +142,8 @@ pub fn create(
         .map(|stream| stream.as_ref().map_or(0, |stream| stream.vci))
         .collect();
     let own = vcis.len();
-    let told = mpi_coll::gather_all_u64(process, comm, [own as u64])?;
-    let counts: Box<[u32]> = told.iter().map(|told| told[0] as u32).collect();
+    let received = mpi_coll::gather_all_u64(process, comm, [own as u64])?;
+    let counts: Box<[u32]> = received.iter().map(|received| received[0] as u32).collect();
     // A member without streams has a point in the first plane, for calls that name no stream.
     let planes = counts.iter().copied().max().unwrap_or(0).max(1);
     if planes > MAX_ENDPOINTS {

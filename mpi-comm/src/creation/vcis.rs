@@ -66,8 +66,10 @@ pub fn agree_on_vcis(process: &Process, comm: &Comm, wishes: &Wishes) -> Result<
     let digest = wishes.digest();
     let own = [digest, process.pool() as u64, u64::from(comm.is_used())];
     let all = mpi_coll::gather_all_u64(process, comm, own)?;
-    let same = all.iter().all(|told| told[0] == digest && told[2] == 0);
-    let pool = all.iter().map(|told| told[1]).min().unwrap_or(1);
+    let same = all
+        .iter()
+        .all(|received| received[0] == digest && received[2] == 0);
+    let pool = all.iter().map(|received| received[1]).min().unwrap_or(1);
     let pool = (pool as usize).clamp(1, MAX_VCIS);
     let Some(plan) = wishes.plan(pool).filter(|_| same && digest != 0) else {
         return Ok(());
@@ -102,8 +104,8 @@ fn try_vcis(
         Plan::Some(spread, count) => {
             let all = mpi_coll::gather_all_u64(process, comm, used_vcis(process))?;
             let mut taken = Taken::default();
-            for told in &all {
-                let (used, rest) = told.split_at(MASK_WORDS);
+            for received in &all {
+                let (used, rest) = received.split_at(MASK_WORDS);
                 let (lockless, _) = rest.split_at(MASK_WORDS);
                 taken
                     .used
@@ -138,9 +140,9 @@ fn try_vcis(
     let (Some(all), Some(map)) = (gather_all_bytes(process, comm, own.as_deref())?, map) else {
         return Ok(false);
     };
-    for (rank, mut told) in all.iter().map(Vec::as_slice).enumerate() {
+    for (rank, mut received) in all.iter().map(Vec::as_slice).enumerate() {
         let peer = comm.local().peer(rank as u32);
-        while let Some((vci, transport, address)) = next_address(&mut told) {
+        while let Some((vci, transport, address)) = next_address(&mut received) {
             process.learn(peer, vci, transport, address);
         }
     }

@@ -21,7 +21,7 @@ impl Link for Messages<'_> {
             word[..chunk.len()].copy_from_slice(chunk);
             u64::from_ne_bytes(word)
         }));
-        let theirs = self.0.trade(process, &words)?;
+        let theirs = self.0.exchange(process, &words)?;
         let [len, ref words @ ..] = theirs[..] else {
             let why = "internal error: the other leader sent an empty list";
             return Err(Error::new(Class::Intern, why));

@@ -12,7 +12,7 @@
 //! meanwhile too, they settle on one of the two, so that a process has only one number; they close
 //! the other as soon as they have settled.
 
-mod card;
+mod address_record;
 pub mod intercomm;
 pub mod part;
 
@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use netmod::{OpenError, Peer, Transport};
 
-use self::card::Card;
+use self::address_record::AddressRecord;
 use crate::creation::vcis::gather_all_bytes;
 use mpi_core::comm::{Comm, ContextId};
 use mpi_core::error::{Class, Error, Result};
@@ -68,7 +68,7 @@ pub trait Opener {
 }
 
 /// Error classes that are sent to the other members of a group, by index.
-const TOLD: [Class; 10] = [
+const SENT_CLASSES: [Class; 10] = [
     Class::Other,
     Class::Port,
     Class::Spawn,
@@ -96,7 +96,7 @@ pub fn tell_result(
         let (status, bytes) = match own {
             Ok(bytes) => (0, &bytes[..]),
             Err(error) => {
-                let class = TOLD.iter().position(|one| *one == error.class());
+                let class = SENT_CLASSES.iter().position(|one| *one == error.class());
                 (class.unwrap_or(0) as u64 + 1, error.detail().as_bytes())
             }
         };
@@ -107,7 +107,7 @@ pub fn tell_result(
             u64::from_ne_bytes(word)
         }));
     }
-    crate::creation::tell_list(process, comm, root, &mut words)?;
+    crate::creation::broadcast_list(process, comm, root, &mut words)?;
     if let Some(Err(error)) = own {
         return Err(error);
     }
@@ -122,7 +122,10 @@ pub fn tell_result(
     match status.checked_sub(1) {
         None => Ok(bytes),
         Some(class) => {
-            let class = TOLD.get(class as usize).copied().unwrap_or(Class::Other);
+            let class = SENT_CLASSES
+                .get(class as usize)
+                .copied()
+                .unwrap_or(Class::Other);
             let why = String::from_utf8_lossy(&bytes).into_owned();
             Err(Error::new(class, format!("at the root: {why}")))
         }
@@ -138,10 +141,10 @@ struct Side<'a> {
 
 impl Side<'_> {
     /// Exchanges bytes between the roots, and broadcasts the other group's within this one.
-    fn trade(&self, link: &mut Option<&mut dyn Link>, own: &[u8]) -> Result<Vec<u8>> {
-        let told = link.as_mut();
-        let told = told.map(|link| link.exchange(self.process, self.comm, own));
-        tell_result(self.process, self.comm, self.root, told)
+    fn exchange_bytes(&self, link: &mut Option<&mut dyn Link>, own: &[u8]) -> Result<Vec<u8>> {
+        let received = link.as_mut();
+        let received = received.map(|link| link.exchange(self.process, self.comm, own));
+        tell_result(self.process, self.comm, self.root, received)
     }
 
     /// Returns the members of this process's group.
@@ -155,7 +158,7 @@ impl Side<'_> {
 
     /// Pins the members of the other group with which both sides have the same connection; `None`
     /// for the others.
-    fn hold_known(
+    fn pin_known(
         &self,
         link: &mut Option<&mut dyn Link>,
         theirs: &[Member],
@@ -168,16 +171,16 @@ impl Side<'_> {
         if known.iter().any(Option::is_some) {
             own.extend(known.iter().map(connection));
         }
-        let told = self.tell_each(link, &own, theirs)?.0;
-        for (one, told) in known.iter_mut().zip(told) {
-            one.take_if(|one| one.connection() != told);
+        let received = self.exchange_numbers(link, &own, theirs)?.0;
+        for (one, received) in known.iter_mut().zip(received) {
+            one.take_if(|one| one.connection() != received);
         }
         Ok(known)
     }
 
     /// Sends each member of the other group a number, and returns theirs, 0 if they sent none. Also
     /// returns whether any member of the two groups has sent a number other than 0.
-    fn tell_each(
+    fn exchange_numbers(
         &self,
         link: &mut Option<&mut dyn Link>,
         own: &[u64],
@@ -185,16 +188,17 @@ impl Side<'_> {
     ) -> Result<(Vec<u64>, bool)> {
         let own: Vec<u8> = own.iter().flat_map(|number| number.to_ne_bytes()).collect();
         let all = gather_all_bytes(self.process, self.comm, Some(&own))?.unwrap_or_default();
-        let told = self.trade(link, &card::join(&all))?;
-        let told = card::split(&told).filter(|told| told.len() == theirs.len());
-        let told = told.ok_or_else(broken)?;
-        let any = all.iter().chain(&told).flatten().any(|byte| *byte != 0);
+        let received = self.exchange_bytes(link, &address_record::join(&all))?;
+        let received =
+            address_record::split(&received).filter(|received| received.len() == theirs.len());
+        let received = received.ok_or_else(malformed)?;
+        let any = all.iter().chain(&received).flatten().any(|byte| *byte != 0);
         let to_this = |numbers: &Vec<u8>| {
             let (numbers, _) = numbers.as_chunks::<8>();
             let number = numbers.get(self.comm.rank() as usize);
             number.map_or(0, |number| u64::from_ne_bytes(*number))
         };
-        Ok((told.iter().map(to_this).collect(), any))
+        Ok((received.iter().map(to_this).collect(), any))
     }
 
     /// Settles on one connection with each newly connected process, of those that threads have made
@@ -220,7 +224,7 @@ impl Side<'_> {
                 }
             }
             let offers: Vec<u64> = chosen.iter().map(connection).collect();
-            let (offered, _) = self.tell_each(link, &offers, theirs)?;
+            let (offered, _) = self.exchange_numbers(link, &offers, theirs)?;
             let mut lacking = vec![0; theirs.len()];
             let met = pins.iter().zip(offered).zip(&mut chosen).zip(&mut lacking);
             for (((pin, offered), chosen), lacking) in met {
@@ -230,7 +234,7 @@ impl Side<'_> {
                 }
             }
             // Another thread of the other process may be closing the chosen connection.
-            let (lacking, any) = self.tell_each(link, &lacking, theirs)?;
+            let (lacking, any) = self.exchange_numbers(link, &lacking, theirs)?;
             if !any {
                 break;
             }
@@ -313,7 +317,7 @@ pub fn meet(
         Some(Err(error)) => (None, Some(error)),
         None => (None, None),
     };
-    let told = match (failed, &mut link) {
+    let received = match (failed, &mut link) {
         (Some(error), _) => Some(Err(error)),
         (None, Some(link)) => {
             // The mark is in use from now on.
@@ -330,35 +334,35 @@ pub fn meet(
         }
         (None, None) => None,
     };
-    let theirs = tell_result(process, comm, root, told)?;
-    let (context, theirs) = parse_members(&theirs).ok_or_else(broken)?;
+    let theirs = tell_result(process, comm, root, received)?;
+    let (context, theirs) = parse_members(&theirs).ok_or_else(malformed)?;
     let context = ContextId::from_bits(context);
     // A process that is just disconnecting is connected anew.
-    let known = side.hold_known(&mut link, &theirs)?;
+    let known = side.pin_known(&mut link, &theirs)?;
     let is_new: Vec<bool> = known.iter().map(Option::is_none).collect();
     let groups = (&own_members[..], &theirs[..]);
     let mut met = Meeting::begin(&side, opener, context, first, groups, known);
-    let card = match &met {
-        Ok(met) => met.card(),
-        Err(error) => Card::failed(error),
+    let record = match &met {
+        Ok(met) => met.address_record(),
+        Err(error) => AddressRecord::failed(error),
     };
-    let cards = gather_all_bytes(process, comm, Some(&card.to_bytes()))?.unwrap_or_default();
-    let their_cards = side.trade(&mut link, &card::join(&cards))?;
-    let their_cards = card::split(&their_cards).ok_or_else(broken)?;
+    let records = gather_all_bytes(process, comm, Some(&record.to_bytes()))?.unwrap_or_default();
+    let their_records = side.exchange_bytes(&mut link, &address_record::join(&records))?;
+    let their_records = address_record::split(&their_records).ok_or_else(malformed)?;
     let mut any_new = false;
-    for bytes in cards.iter().chain(&their_cards) {
-        let card = Card::parse(bytes).ok_or_else(broken)?;
-        if let Some(why) = card.failure() {
+    for bytes in records.iter().chain(&their_records) {
+        let record = AddressRecord::parse(bytes).ok_or_else(malformed)?;
+        if let Some(why) = record.failure() {
             return Err(Error::new(Class::Other, why));
         }
-        any_new |= card.addresses().next().is_some();
+        any_new |= record.addresses().next().is_some();
     }
     let pins = match &mut met {
-        Ok(met) => met.join(opener, &theirs, &their_cards),
+        Ok(met) => met.join(opener, &theirs, &their_records),
         Err(error) => Err(error.clone()),
     };
     let failed = u64::from(pins.is_err());
-    let (_, any_failed) = side.tell_each(&mut link, &[failed], &theirs)?;
+    let (_, any_failed) = side.exchange_numbers(&mut link, &[failed], &theirs)?;
     let mut pins = pins?;
     if any_failed {
         let why = "processes of the two jobs can't reach each other; see their own messages for the reason";
@@ -382,7 +386,7 @@ pub fn meet(
 }
 
 #[cold]
-fn broken() -> Error {
+fn malformed() -> Error {
     let why = "the other job sent a malformed message; run the same version of Weft in both";
     Error::new(Class::Other, why)
 }
@@ -451,9 +455,9 @@ impl<'a> Meeting<'a> {
         })
     }
 
-    fn card(&self) -> Card {
+    fn address_record(&self) -> AddressRecord {
         let addresses = self.making.as_ref().map(Making::addresses);
-        Card::of(addresses.unwrap_or_default())
+        AddressRecord::of(addresses.unwrap_or_default())
     }
 
     /// Connects with the other group's members. Returns the connections by rank.
@@ -461,21 +465,21 @@ impl<'a> Meeting<'a> {
         &mut self,
         opener: &dyn Opener,
         theirs: &[Member],
-        cards: &[Vec<u8>],
+        records: &[Vec<u8>],
     ) -> Result<Vec<Pin>> {
-        if cards.len() != theirs.len() {
-            return Err(broken());
+        if records.len() != theirs.len() {
+            return Err(malformed());
         }
         let known = std::mem::take(&mut self.known);
         let mut pins = Vec::with_capacity(theirs.len());
-        for (rank, ((member, bytes), known)) in (0..).zip(theirs.iter().zip(cards).zip(known)) {
+        for (rank, ((member, bytes), known)) in (0..).zip(theirs.iter().zip(records).zip(known)) {
             let pin = match (known, &self.making) {
                 (Some(pin), _) => pin,
                 (None, Some(making)) => {
-                    let card = Card::parse(bytes).ok_or_else(broken)?;
-                    self.meet_one(making, opener, rank, member, &card)?
+                    let record = AddressRecord::parse(bytes).ok_or_else(malformed)?;
+                    self.meet_one(making, opener, rank, member, &record)?
                 }
-                (None, None) => return Err(broken()),
+                (None, None) => return Err(malformed()),
             };
             pins.push(pin);
         }
@@ -489,18 +493,18 @@ impl<'a> Meeting<'a> {
         opener: &dyn Opener,
         rank: Peer,
         member: &Member,
-        card: &Card,
+        record: &AddressRecord,
     ) -> Result<Pin> {
         let number = self.start + rank;
-        for (name, address) in card.addresses() {
+        for (name, address) in record.addresses() {
             making.directory().note(number, 0, name, address);
         }
-        let offers = |name: &str| card.addresses().any(|(offered, _)| offered == name);
+        let offers = |name: &str| record.addresses().any(|(offered, _)| offered == name);
         let mut ways = making.names();
         let way = ways.find(|name| offers(name) && opener.reaches(name, member.node));
         let pin = way.and_then(|name| making.join(number, *member, name));
         pin.ok_or_else(|| {
-            let offered: Vec<&str> = card.addresses().map(|(name, _)| name).collect();
+            let offered: Vec<&str> = record.addresses().map(|(name, _)| name).collect();
             Error::new(
                 Class::Other,
                 format!(

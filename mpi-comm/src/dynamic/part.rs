@@ -40,12 +40,12 @@ pub fn finish(process: &Process, concerned: &dyn Fn(Peer) -> bool) -> Result<()>
     // Other threads may meanwhile connect with other processes that get the same numbers.
     let all = process.foreign().goodbyes();
     let concerned = all.iter().filter(|goodbye| concerned(goodbye.peer));
-    let awaited: Vec<_> = concerned.map(which).collect();
+    let awaited: Vec<_> = concerned.map(identify).collect();
     drop(all);
-    wait(process, &|goodbye| awaited.contains(&which(goodbye)))
+    wait(process, &|goodbye| awaited.contains(&identify(goodbye)))
 }
 
-fn which(goodbye: &Goodbye) -> (Peer, ContextId) {
+fn identify(goodbye: &Goodbye) -> (Peer, ContextId) {
     (goodbye.peer, goodbye.connection)
 }
 
@@ -96,13 +96,13 @@ fn begin(process: &Process, all: bool) -> Result<()> {
     // Another thread that waits for one of them finds it in the list.
     let mut goodbyes = process.foreign().goodbyes();
     for parting in process.foreign().begin_partings(all) {
-        goodbyes.push(say(process, &parting)?);
+        goodbyes.push(send_goodbye(process, &parting)?);
     }
     Ok(())
 }
 
 /// Sends the last message, and posts the receive of the other's.
-fn say(process: &Process, parting: &Parting) -> Result<Goodbye> {
+fn send_goodbye(process: &Process, parting: &Parting) -> Result<Goodbye> {
     let Parting {
         peer,
         connection,

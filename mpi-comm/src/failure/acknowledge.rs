@@ -40,12 +40,12 @@ fn known(process: &Process, comm: &Comm) -> Vec<Peer> {
 /// The communicator has endpoints.
 pub fn failed(process: &Process, comm: &Comm) -> Result<Group> {
     check(comm, "MPIX_Comm_get_failed")?;
-    look_after(process, comm)?;
+    watch_members(process, comm)?;
     Group::from_peers(&known(process, comm))
 }
 
 /// Makes the process watch all members.
-fn look_after(process: &Process, comm: &Comm) -> Result<()> {
+fn watch_members(process: &Process, comm: &Comm) -> Result<()> {
     {
         let mut asked = process.source::<Failures>().asked_about.lock();
         let others = members(comm)

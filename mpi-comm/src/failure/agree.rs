@@ -161,10 +161,10 @@ fn begin(process: &Process, comm: Holder, flag: u32, offer: u64, end: Ending) ->
 /// Runs an agreement to its end.
 fn wait(process: &Process, comm: Holder, flag: u32, offer: u64) -> Result<Decision> {
     let place: Arc<Mutex<Option<Decision>>> = Arc::default();
-    let told = place.clone();
+    let result = place.clone();
     let vci = (*comm).as_ref().vci();
     let end = move |process: &Process, _: &Comm, decision| {
-        *told.lock() = Some(decision);
+        *result.lock() = Some(decision);
         process.notify();
         Ok(())
     };

@@ -51,9 +51,9 @@ pub(super) enum Message {
     /// From a coordinator that has decided, or forwards an earlier decision.
     Decide(Decision),
     /// To the coordinator: acknowledges the decision.
-    Got,
+    Ack,
     /// All living members have the decision.
-    GoOn,
+    Commit,
 }
 
 /// Returns a committed member's answer to a message of an agreement that it has finished, even if
@@ -63,8 +63,8 @@ pub(super) enum Message {
 /// `None`: the message begins another agreement.
 pub(super) fn answer_late(message: &Message) -> Option<Message> {
     match message {
-        Message::Decide(_) => Some(Message::Got),
-        Message::Contribute(Contribution { held: Some(_), .. }) => Some(Message::GoOn),
+        Message::Decide(_) => Some(Message::Ack),
+        Message::Contribute(Contribution { held: Some(_), .. }) => Some(Message::Commit),
         _ => None,
     }
 }
@@ -80,13 +80,13 @@ pub(super) fn is_early(message: &Message) -> bool {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     /// Another member coordinates.
-    Follows,
+    Following,
     /// This member coordinates, and waits for contributions.
-    Gathers,
+    Gathering,
     /// This member has decided, and waits for acknowledgements.
-    Spreads,
+    Distributing,
     /// All living members have the decision.
-    Over,
+    Committed,
 }
 
 /// One agreement at one member.
@@ -103,7 +103,7 @@ pub(super) struct Agreement {
     coordinator: u32,
     phase: Phase,
     contributions: Vec<Option<Contribution>>,
-    got: Set,
+    acked: Set,
     outbox: Vec<(u32, Message)>,
 }
 
@@ -118,9 +118,9 @@ impl Agreement {
             mine,
             offer,
             coordinator: 0,
-            phase: Phase::Follows,
+            phase: Phase::Following,
             contributions: vec![None; size as usize],
-            got: Set::default(),
+            acked: Set::default(),
             outbox: Vec::new(),
         };
         agreement.turn_to_next();
@@ -135,7 +135,7 @@ impl Agreement {
     /// Returns the decision, once this member may use it.
     pub fn outcome(&self) -> Option<&Decision> {
         match self.phase {
-            Phase::Over => self.mine.held.as_ref(),
+            Phase::Committed => self.mine.held.as_ref(),
             _ => None,
         }
     }
@@ -143,13 +143,13 @@ impl Agreement {
     /// Returns the members whose failure must be noticed.
     pub fn awaited(&self) -> Vec<u32> {
         match self.phase {
-            Phase::Follows => vec![self.coordinator],
-            Phase::Gathers => {
+            Phase::Following => vec![self.coordinator],
+            Phase::Gathering => {
                 let silent = |one: &u32| self.contributions[*one as usize].is_none();
                 self.living().filter(silent).collect()
             }
-            Phase::Spreads => self.living().filter(|one| !self.got.has(*one)).collect(),
-            Phase::Over => Vec::new(),
+            Phase::Distributing => self.living().filter(|one| !self.acked.has(*one)).collect(),
+            Phase::Committed => Vec::new(),
         }
     }
 
@@ -165,10 +165,10 @@ impl Agreement {
         self.failed.add(member);
         self.mine.failed.add(member);
         match self.phase {
-            Phase::Follows if member == self.coordinator => self.turn_to_next(),
-            Phase::Gathers => self.look_at_contributions(),
-            Phase::Spreads => self.look_at_answers(),
-            Phase::Follows | Phase::Over => {}
+            Phase::Following if member == self.coordinator => self.turn_to_next(),
+            Phase::Gathering => self.check_contributions(),
+            Phase::Distributing => self.check_acks(),
+            Phase::Following | Phase::Committed => {}
         }
     }
 
@@ -182,10 +182,10 @@ impl Agreement {
         }
         self.contributions[self.me as usize] = Some(self.mine.clone());
         match self.mine.held.clone() {
-            Some(decision) => self.spread(decision),
+            Some(decision) => self.distribute(decision),
             None => {
-                self.phase = Phase::Gathers;
-                self.look_at_contributions();
+                self.phase = Phase::Gathering;
+                self.check_contributions();
             }
         }
     }
@@ -193,16 +193,16 @@ impl Agreement {
     /// Handles a message from another member.
     pub fn receive(&mut self, from: u32, message: Message) {
         // A failed member's messages don't count: others may have gone on without it.
-        if from >= self.size || self.failed.has(from) || self.phase == Phase::Over {
+        if from >= self.size || self.failed.has(from) || self.phase == Phase::Committed {
             return;
         }
         match message {
             Message::Contribute(theirs) => {
                 self.contributions[from as usize] = Some(theirs);
                 match (self.phase, self.mine.held.clone()) {
-                    (Phase::Gathers, _) => self.look_at_contributions(),
+                    (Phase::Gathering, _) => self.check_contributions(),
                     // It may have ignored a decision that was sent before it knew the coordinator.
-                    (Phase::Spreads, Some(decision)) => {
+                    (Phase::Distributing, Some(decision)) => {
                         self.outbox.push((from, Message::Decide(decision)));
                     }
                     _ => {}
@@ -211,34 +211,34 @@ impl Agreement {
             // The sender of a decision has found all members below it dead.
             Message::Decide(decision) if from >= self.coordinator => {
                 self.coordinator = from;
-                self.phase = Phase::Follows;
+                self.phase = Phase::Following;
                 self.mine.held = Some(decision);
-                self.outbox.push((from, Message::Got));
+                self.outbox.push((from, Message::Ack));
             }
             Message::Decide(_) => {}
-            Message::Got if self.phase == Phase::Spreads => {
-                self.got.add(from);
-                self.look_at_answers();
+            Message::Ack if self.phase == Phase::Distributing => {
+                self.acked.add(from);
+                self.check_acks();
             }
-            Message::Got => {}
-            Message::GoOn if self.mine.held.is_some() => self.go_on(),
-            Message::GoOn => {}
+            Message::Ack => {}
+            Message::Commit if self.mine.held.is_some() => self.commit(),
+            Message::Commit => {}
         }
     }
 
     /// Commits, and forwards the commit to members that have turned to this one meanwhile: no other
     /// member answers them.
-    fn go_on(&mut self) {
-        self.phase = Phase::Over;
+    fn commit(&mut self) {
+        self.phase = Phase::Committed;
         let me = self.me;
         let turned = (0..self.size).zip(&self.contributions);
         for (one, _) in turned.filter(|(one, theirs)| *one != me && theirs.is_some()) {
-            self.outbox.push((one, Message::GoOn));
+            self.outbox.push((one, Message::Commit));
         }
     }
 
     /// Decides, once all living members have contributed.
-    fn look_at_contributions(&mut self) {
+    fn check_contributions(&mut self) {
         let silent = |one: u32| self.contributions[one as usize].is_none();
         if self.living().any(silent) {
             return;
@@ -248,7 +248,7 @@ impl Agreement {
             Some(decision) => decision,
             None => self.decide(),
         };
-        self.spread(decision);
+        self.distribute(decision);
     }
 
     fn decide(&self) -> Decision {
@@ -271,26 +271,26 @@ impl Agreement {
         decision
     }
 
-    fn spread(&mut self, decision: Decision) {
-        self.phase = Phase::Spreads;
+    fn distribute(&mut self, decision: Decision) {
+        self.phase = Phase::Distributing;
         self.mine.held = Some(decision.clone());
-        self.got.add(self.me);
+        self.acked.add(self.me);
         let others: Vec<u32> = self.living().filter(|one| *one != self.me).collect();
         for one in others {
             self.outbox.push((one, Message::Decide(decision.clone())));
         }
-        self.look_at_answers();
+        self.check_acks();
     }
 
     /// Commits, once all living members have the decision.
-    fn look_at_answers(&mut self) {
-        if self.living().any(|one| !self.got.has(one)) {
+    fn check_acks(&mut self) {
+        if self.living().any(|one| !self.acked.has(one)) {
             return;
         }
-        self.phase = Phase::Over;
+        self.phase = Phase::Committed;
         let others: Vec<u32> = self.living().filter(|one| *one != self.me).collect();
         for one in others {
-            self.outbox.push((one, Message::GoOn));
+            self.outbox.push((one, Message::Commit));
         }
     }
 }

@@ -23,7 +23,7 @@ pub use self::acknowledge::{acknowledge, acknowledged, failed};
 use self::agree::Running;
 pub use self::agree::{Agreed, Shrunk, agree, shrink, start_agree, start_shrink};
 use self::agreement::{Message, answer_late, is_early};
-use self::words::{Parts, REVOKE, Read};
+use self::words::{Parsed, Parts, REVOKE};
 use mpi_coll::Holder;
 use mpi_core::comm::{Comm, ContextId, Purpose};
 use mpi_core::error::{Class, Error, Result};
@@ -197,9 +197,9 @@ impl Failures {
         let (key, from) = ((context.to_bits(), letter.tag), letter.with.peer);
         let parts = table.parts.entry((key, from)).or_default();
         let message = match parts.read(letter.words) {
-            Read::Part => return,
-            Read::Message(message) => Some(message),
-            Read::Revoke => None,
+            Parsed::Incomplete => return,
+            Parsed::Message(message) => Some(message),
+            Parsed::Revoke => None,
         };
         table.parts.remove(&(key, from));
         let Some(message) = message else {
@@ -242,11 +242,11 @@ impl Failures {
         table.running = running;
         let any = !(todo.letters.is_empty() && ended.is_empty());
         table.ended.extend(ended);
-        tell_work(process, &table);
+        publish_work(process, &table);
         drop(table);
         self.send(process, todo.letters)?;
         for holder in todo.revoked {
-            take_out_of_use(process, &holder)?;
+            revoke_and_forward(process, &holder)?;
         }
         Ok(any)
     }
@@ -260,7 +260,7 @@ impl Failures {
         table.held.extend(vcis);
         table.held.sort_unstable();
         table.held.dedup();
-        tell_work(process, &table);
+        publish_work(process, &table);
         Ok(())
     }
 
@@ -273,7 +273,7 @@ impl Failures {
                 std::mem::take(&mut table.held),
                 std::mem::take(&mut table.ended),
             );
-            tell_work(process, &table);
+            publish_work(process, &table);
             both
         };
         let any = !(held.is_empty() && ended.is_empty());
@@ -292,7 +292,7 @@ impl Failures {
             return;
         }
         table.revoked.iter_mut().for_each(|(_, looks)| *looks = 0);
-        tell_work(process, &table);
+        publish_work(process, &table);
     }
 
     /// Registers a new communicator of the program, which another member may have revoked already.
@@ -303,14 +303,14 @@ impl Failures {
             return Ok(());
         };
         table.revoked.swap_remove(at);
-        tell_work(process, &table);
+        publish_work(process, &table);
         drop(table);
         revoke(process, holder)
     }
 }
 
 /// Publishes whether there is work.
-fn tell_work(process: &Process, table: &Table) {
+fn publish_work(process: &Process, table: &Table) {
     let looks = table.revoked.iter().any(|(_, looks)| *looks < LOOKS);
     process.set_work::<Failures>(Work {
         any: looks
@@ -364,12 +364,12 @@ pub fn look_again(process: &Process) {
 /// Errors of sending messages.
 pub fn revoke(process: &Process, holder: &Holder) -> Result<()> {
     check((**holder).as_ref(), "MPIX_Comm_revoke")?;
-    take_out_of_use(process, holder)?;
+    revoke_and_forward(process, holder)?;
     process.source::<Failures>().settle(process).map(drop)
 }
 
 /// Revokes a communicator here, and sends that to all other members.
-fn take_out_of_use(process: &Process, holder: &Holder) -> Result<()> {
+fn revoke_and_forward(process: &Process, holder: &Holder) -> Result<()> {
     let comm: &Comm = (**holder).as_ref();
     if !mpi_core::comm::revoke(process, comm) {
         return Ok(());

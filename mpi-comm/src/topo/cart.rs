@@ -176,11 +176,11 @@ impl Cart {
             }
         };
         let displacement = i64::from(displacement);
-        Ok(self.both_ways(rank, direction, displacement))
+        Ok(self.neighbours_along(rank, direction, displacement))
     }
 
     /// Returns the ranks at distance `by` along a dimension: downwards and upwards.
-    fn both_ways(&self, rank: u32, direction: usize, by: i64) -> (Option<u32>, Option<u32>) {
+    fn neighbours_along(&self, rank: u32, direction: usize, by: i64) -> (Option<u32>, Option<u32>) {
         let below = self.dimensions[direction + 1..].iter().map(|d| d.size);
         let stride: u32 = below.product();
         let dimension = &self.dimensions[direction];
@@ -208,7 +208,7 @@ impl Cart {
     /// `MPI_ERR_RANK` if the rank is out of range.
     pub fn neighbours(&self, rank: i32) -> Result<Vec<Option<u32>>> {
         let rank = check_rank(rank, self.size)?;
-        let both = |direction| <[_; 2]>::from(self.both_ways(rank, direction, 1));
+        let both = |direction| <[_; 2]>::from(self.neighbours_along(rank, direction, 1));
         Ok((0..self.dimensions.len()).flat_map(both).collect())
     }
 

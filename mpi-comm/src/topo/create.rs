@@ -6,7 +6,7 @@ use super::{
     Cart, DistGraph, Edge, Graph, Link, Topology, attach, reorder, reorder_graph, topology,
 };
 use crate::creation::Choice;
-use crate::creation::automatic::{self, Led};
+use crate::creation::automatic::{self, LeaderChoice};
 use mpi_coll::Buffers;
 use mpi_core::comm::{Comm, ContextId};
 use mpi_core::datatype::{Datatype, Predefined};
@@ -28,7 +28,7 @@ fn first_ranks(
     size: u32,
     topology: Topology,
 ) -> Result<Option<Comm>> {
-    let led = crate::creation::lead(process, comm)?;
+    let choice = crate::creation::lead(process, comm)?;
     if comm.rank() >= size {
         return Ok(None);
     }
@@ -38,7 +38,7 @@ fn first_ranks(
         let ranks: Vec<u32> = (0..size).collect();
         comm.local().of_ranks(&ranks)
     };
-    let made = led.apply(process, comm, Comm::new(led.context, group, comm.rank()))?;
+    let made = choice.apply(process, comm, Comm::new(choice.context, group, comm.rank()))?;
     Ok(Some(attach(made, topology)))
 }
 
@@ -49,25 +49,25 @@ fn nodes_and_choice(
     comm: &Comm,
     size: u32,
     node: u64,
-) -> Result<(Vec<u32>, Led)> {
+) -> Result<(Vec<u32>, LeaderChoice)> {
     let context = process.new_context().to_bits();
-    let own = [node, context, automatic::wish(process, comm)];
-    let told = mpi_coll::gather_all_u64(process, comm, own)?;
-    let Some([_, context, word]) = told.first() else {
+    let own = [node, context, automatic::proposed_vci(process, comm)];
+    let received = mpi_coll::gather_all_u64(process, comm, own)?;
+    let Some([_, context, word]) = received.first() else {
         return Err(Error::new(Class::Intern, "a communicator without members"));
     };
-    let led = Led {
+    let choice = LeaderChoice {
         context: ContextId::from_bits(*context),
-        vci: automatic::settle(process, comm, *word)?,
+        vci: automatic::settle_vci(process, comm, *word)?,
     };
     let mut numbers = HashMap::new();
     let mut number = |node: u64| {
         let next = numbers.len() as u32;
         *numbers.entry(node).or_insert(next)
     };
-    let nodes = told.iter().take(size as usize);
+    let nodes = received.iter().take(size as usize);
     let nodes = nodes.map(|[node, ..]| number(*node)).collect();
-    Ok((nodes, led))
+    Ok((nodes, choice))
 }
 
 /// Makes a communicator with a Cartesian topology (`MPI_Cart_create`).
@@ -85,10 +85,10 @@ pub fn create_cart(
     let Some(node) = node else {
         return first_ranks(process, comm, size, Topology::Cart(cart));
     };
-    let (nodes, led) = nodes_and_choice(process, comm, size, node)?;
+    let (nodes, choice) = nodes_and_choice(process, comm, size, node)?;
     let member = (comm.rank() < size).then(|| {
         let new_ranks = reorder(&cart, &nodes);
-        placed(process, comm, led, &new_ranks, Topology::Cart(cart))
+        reordered_comm(process, comm, choice, &new_ranks, Topology::Cart(cart))
     });
     member.transpose()
 }
@@ -127,10 +127,10 @@ pub fn create_graph(
     let Some(node) = node else {
         return first_ranks(process, comm, size, Topology::Graph(graph));
     };
-    let (nodes, led) = nodes_and_choice(process, comm, size, node)?;
+    let (nodes, choice) = nodes_and_choice(process, comm, size, node)?;
     let member = (comm.rank() < size).then(|| {
         let new_ranks = reorder_graph(&graph.links(), &nodes);
-        placed(process, comm, led, &new_ranks, Topology::Graph(graph))
+        reordered_comm(process, comm, choice, &new_ranks, Topology::Graph(graph))
     });
     member.transpose()
 }
@@ -146,26 +146,31 @@ pub fn create_dist_graph(
     node: Option<u64>,
 ) -> Result<Comm> {
     comm.check_plain("MPI_Dist_graph_create_adjacent")?;
-    let keep = |led: Led, graph| {
-        let made = Comm::new(led.context, comm.local().clone(), comm.rank());
-        let made = led.apply(process, comm, made)?;
+    let keep = |choice: LeaderChoice, graph| {
+        let made = Comm::new(choice.context, comm.local().clone(), comm.rank());
+        let made = choice.apply(process, comm, made)?;
         Ok(attach(made, Topology::DistGraph(graph)))
     };
     let Some(node) = node else {
         return keep(crate::creation::lead(process, comm)?, graph);
     };
-    let (nodes, led) = nodes_and_choice(process, comm, comm.size(), node)?;
+    let (nodes, choice) = nodes_and_choice(process, comm, comm.size(), node)?;
     if nodes.iter().all(|node| *node == 0) {
-        return keep(led, graph);
+        return keep(choice, graph);
     }
-    let new_ranks = place(process, comm, &graph, &nodes)?;
-    let graph = hand_over(process, comm, &graph, &new_ranks)?;
+    let new_ranks = reordered_ranks(process, comm, &graph, &nodes)?;
+    let graph = exchange_edges(process, comm, &graph, &new_ranks)?;
     let topology = Topology::DistGraph(graph);
-    placed(process, comm, led, &new_ranks, topology)
+    reordered_comm(process, comm, choice, &new_ranks, topology)
 }
 
 /// Returns the new ranks for a distributed graph, computed by rank 0.
-fn place(process: &Process, comm: &Comm, graph: &DistGraph, nodes: &[u32]) -> Result<Vec<u32>> {
+fn reordered_ranks(
+    process: &Process,
+    comm: &Comm,
+    graph: &DistGraph,
+    nodes: &[u32],
+) -> Result<Vec<u32>> {
     let own = graph.edges_from(comm.rank());
     let words: Vec<u64> = own.flat_map(words_of).collect();
     let lengths = mpi_coll::gather_all_u64(process, comm, [words.len() as u64])?;
@@ -173,10 +178,10 @@ fn place(process: &Process, comm: &Comm, graph: &DistGraph, nodes: &[u32]) -> Re
         0 => lengths.iter().map(|[length]| *length as usize).collect(),
         _ => Vec::new(),
     };
-    let told = exchange(process, comm, &BTreeMap::from([(0, words)]), &lengths)?;
+    let received = exchange(process, comm, &BTreeMap::from([(0, words)]), &lengths)?;
     let mut new_ranks = vec![0; nodes.len()];
     if comm.rank() == 0 {
-        let links: Vec<Link> = edges_of(&told).map(Link::from).collect();
+        let links: Vec<Link> = edges_of(&received).map(Link::from).collect();
         let found = reorder_graph(&links, nodes);
         new_ranks = found.into_iter().map(u64::from).collect();
     }
@@ -186,7 +191,7 @@ fn place(process: &Process, comm: &Comm, graph: &DistGraph, nodes: &[u32]) -> Re
 
 /// Sends this process's edges to the process that takes its rank, and receives those of its new
 /// rank.
-fn hand_over(
+fn exchange_edges(
     process: &Process,
     comm: &Comm,
     graph: &DistGraph,
@@ -199,15 +204,17 @@ fn hand_over(
         .collect();
     let me = comm.rank();
     let place = new_ranks[me as usize];
-    let heir = new_ranks.iter().position(|rank| *rank == me);
+    let successor = new_ranks.iter().position(|rank| *rank == me);
     for (rank, length) in lengths.iter_mut().enumerate() {
         if rank as u32 != place {
             *length = 0;
         }
     }
-    let heir = heir.map(|heir| (heir as u32, words)).into_iter();
-    let told = exchange(process, comm, &heir.collect(), &lengths)?;
-    DistGraph::from_words(&told).ok_or_else(|| {
+    let successor = successor
+        .map(|successor| (successor as u32, words))
+        .into_iter();
+    let received = exchange(process, comm, &successor.collect(), &lengths)?;
+    DistGraph::from_words(&received).ok_or_else(|| {
         Error::new(
             Class::Intern,
             "internal error: another process sent malformed edges",
@@ -230,14 +237,19 @@ pub fn create_dist_graph_of(
     node: Option<u64>,
 ) -> Result<Comm> {
     comm.check_plain("MPI_Dist_graph_create")?;
-    let edges = hand_out(process, comm, edges, weighted)?;
+    let edges = distribute_edges(process, comm, edges, weighted)?;
     let graph = DistGraph::from_edges(comm.rank(), edges, weighted);
     create_dist_graph(process, comm, graph, node)
 }
 
 /// Sends each edge to both its ends. Returns the edges with this process as an end, by the rank
 /// that gave them.
-fn hand_out(process: &Process, comm: &Comm, edges: &[Edge], weighted: bool) -> Result<Vec<Edge>> {
+fn distribute_edges(
+    process: &Process,
+    comm: &Comm,
+    edges: &[Edge],
+    weighted: bool,
+) -> Result<Vec<Edge>> {
     let mut out: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
     for edge in edges {
         let words = words_of(*edge);
@@ -251,15 +263,15 @@ fn hand_out(process: &Process, comm: &Comm, edges: &[Edge], weighted: bool) -> R
     for (to, words) in &out {
         counts[*to as usize] |= words.len() as u64;
     }
-    let told = exchange_counts(process, comm, &counts)?;
-    if told.iter().any(|count| count & WEIGHTED != flag) {
+    let received = exchange_counts(process, comm, &counts)?;
+    if received.iter().any(|count| count & WEIGHTED != flag) {
         return Err(Error::new(
             Class::Arg,
             "some processes give weights and others MPI_UNWEIGHTED; all must do the same \
              (MPI_WEIGHTS_EMPTY where there is no edge)",
         ));
     }
-    let lengths: Vec<usize> = told
+    let lengths: Vec<usize> = received
         .iter()
         .map(|count| (count & !WEIGHTED) as usize)
         .collect();
@@ -306,7 +318,7 @@ fn exchange(
 
 /// Sends element `i` of the list to rank `i`, and returns the elements received, by rank.
 fn exchange_counts(process: &Process, comm: &Comm, counts: &[u64]) -> Result<Vec<u64>> {
-    let mut told = vec![0u64; counts.len()];
+    let mut received = vec![0u64; counts.len()];
     let bytes = Datatype::predefined(Predefined::Byte);
     let part = Part {
         count: size_of::<u64>(),
@@ -314,7 +326,7 @@ fn exchange_counts(process: &Process, comm: &Comm, counts: &[u64]) -> Result<Vec
     };
     let buffers = Buffers {
         send: counts.as_ptr().cast(),
-        recv: told.as_mut_ptr().cast(),
+        recv: received.as_mut_ptr().cast(),
     };
     let team = Team::all(comm.rank(), comm.size());
     // SAFETY: both lists have a block for each rank and live until the schedule has run.
@@ -324,14 +336,14 @@ fn exchange_counts(process: &Process, comm: &Comm, counts: &[u64]) -> Result<Vec
             mpi_sched::alltoall(schedule, team, Some(send), recv, mpi_sched::Alltoall::Bruck);
         })?;
     }
-    Ok(told)
+    Ok(received)
 }
 
 /// Makes the communicator of the members with new ranks. `new_ranks`: by old rank.
-fn placed(
+fn reordered_comm(
     process: &Process,
     comm: &Comm,
-    led: Led,
+    choice: LeaderChoice,
     new_ranks: &[u32],
     topology: Topology,
 ) -> Result<Comm> {
@@ -341,7 +353,7 @@ fn placed(
     }
     let group: Group = comm.local().of_ranks(&old_ranks);
     let rank = new_ranks[comm.rank() as usize];
-    let made = led.apply(process, comm, Comm::new(led.context, group, rank))?;
+    let made = choice.apply(process, comm, Comm::new(choice.context, group, rank))?;
     Ok(attach(made, topology))
 }
 

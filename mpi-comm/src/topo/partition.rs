@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use super::Edge;
-use super::reorder::places;
+use super::reorder::ranks_by_node;
 
 /// An edge of a graph, whose direction doesn't matter here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,13 +37,13 @@ impl From<Edge> for Link {
 /// heaviest edges to those that are on the node already), which takes O(E log E).
 pub fn reorder_graph(links: &[Link], nodes: &[u32]) -> Vec<u32> {
     let identity: Vec<u32> = (0..nodes.len() as u32).collect();
-    let places = places(nodes);
+    let places = ranks_by_node(nodes);
     if places.len() < 2 || places.len() == nodes.len() {
         return identity;
     }
     let graph = Adjacency::new(links, nodes.len());
     let mut new_ranks = identity.clone();
-    let mut rest = Rest::new(&graph);
+    let mut rest = FreeVertices::new(&graph);
     for (_, ranks) in &places {
         let vertices = rest.grow(ranks.len());
         // Processes that can keep their ranks do.
@@ -126,7 +126,7 @@ impl Adjacency {
 }
 
 /// The vertices that are on no node yet.
-struct Rest<'a> {
+struct FreeVertices<'a> {
     graph: &'a Adjacency,
     free: Vec<bool>,
     /// Weight of each vertex's edges to free vertices.
@@ -138,15 +138,15 @@ struct Rest<'a> {
     beginnings: Vec<u32>,
 }
 
-impl Rest<'_> {
-    fn new(graph: &Adjacency) -> Rest<'_> {
+impl FreeVertices<'_> {
+    fn new(graph: &Adjacency) -> FreeVertices<'_> {
         let vertices = graph.ends.len() as u32;
         let sum =
             |edges: &[(u32, u64)]| edges.iter().fold(0, |sum: u64, e| sum.saturating_add(e.1));
         let ties: Vec<u64> = (0..vertices).map(|vertex| sum(graph.of(vertex))).collect();
         let mut beginnings: Vec<u32> = (0..vertices).collect();
         beginnings.sort_by_key(|vertex| Reverse((ties[*vertex as usize], *vertex)));
-        Rest {
+        FreeVertices {
             graph,
             free: vec![true; vertices as usize],
             ties,
@@ -199,7 +199,7 @@ impl Rest<'_> {
     /// Returns a vertex next to those taken with the lightest edges to the rest, or else a new
     /// start.
     fn begin(&mut self) -> Option<u32> {
-        let Rest {
+        let FreeVertices {
             free, ties, border, ..
         } = self;
         border.retain(|vertex| free[*vertex as usize]);

@@ -21,7 +21,7 @@ const TRIED: usize = 4;
 pub fn reorder(cart: &Cart, nodes: &[u32]) -> Vec<u32> {
     assert_eq!(nodes.len(), cart.size() as usize, "a node for each rank");
     let identity: Vec<u32> = (0..cart.size()).collect();
-    let places = places(nodes);
+    let places = ranks_by_node(nodes);
     if places.len() < 2 || places.len() == nodes.len() {
         return identity;
     }
@@ -51,7 +51,7 @@ pub fn reorder(cart: &Cart, nodes: &[u32]) -> Vec<u32> {
 }
 
 /// Returns the nodes in the order of their first ranks, each with its ranks.
-pub(super) fn places(nodes: &[u32]) -> Vec<(u32, Vec<u32>)> {
+pub(super) fn ranks_by_node(nodes: &[u32]) -> Vec<(u32, Vec<u32>)> {
     let mut places: Vec<(u32, Vec<u32>)> = Vec::new();
     let mut known = HashMap::new();
     for (rank, &node) in nodes.iter().enumerate() {

@@ -3,18 +3,18 @@
 use mpi_core::error::Error;
 
 /// A process's addresses by transport, or the reason why it has none.
-pub(super) struct Card(Result<Vec<(String, Vec<u8>)>, String>);
+pub(super) struct AddressRecord(Result<Vec<(String, Vec<u8>)>, String>);
 
-impl Card {
-    pub fn of(addresses: Vec<(&'static str, Vec<u8>)>) -> Card {
+impl AddressRecord {
+    pub fn of(addresses: Vec<(&'static str, Vec<u8>)>) -> AddressRecord {
         let named = addresses.into_iter();
-        Card(Ok(named
+        AddressRecord(Ok(named
             .map(|(name, address)| (name.to_string(), address))
             .collect()))
     }
 
-    pub fn failed(error: &Error) -> Card {
-        Card(Err(error.detail().to_string()))
+    pub fn failed(error: &Error) -> AddressRecord {
+        AddressRecord(Err(error.detail().to_string()))
     }
 
     pub fn failure(&self) -> Option<String> {
@@ -39,10 +39,12 @@ impl Card {
         }
     }
 
-    pub fn parse(bytes: &[u8]) -> Option<Card> {
+    pub fn parse(bytes: &[u8]) -> Option<AddressRecord> {
         let (status, rest) = bytes.split_first()?;
         if *status != 0 {
-            return Some(Card(Err(String::from_utf8_lossy(rest).into_owned())));
+            return Some(AddressRecord(Err(
+                String::from_utf8_lossy(rest).into_owned()
+            )));
         }
         let parts = split(rest)?;
         let (pairs, rest) = parts.as_chunks::<2>();
@@ -50,7 +52,7 @@ impl Card {
             Some((String::from_utf8(name.clone()).ok()?, address.clone()))
         };
         let addresses = pairs.iter().map(named).collect::<Option<_>>()?;
-        rest.is_empty().then_some(Card(Ok(addresses)))
+        rest.is_empty().then_some(AddressRecord(Ok(addresses)))
     }
 }
 
@@ -82,20 +84,20 @@ mod tests {
 
     #[test]
     fn records_round_trip_and_malformed_ones_are_rejected() {
-        let card = Card::of(vec![("shm", vec![1, 2, 3]), ("tcp", vec![])]);
-        let bytes = card.to_bytes();
-        let again = Card::parse(&bytes).unwrap();
+        let record = AddressRecord::of(vec![("shm", vec![1, 2, 3]), ("tcp", vec![])]);
+        let bytes = record.to_bytes();
+        let again = AddressRecord::parse(&bytes).unwrap();
         assert_eq!(
             again.addresses().collect::<Vec<_>>(),
             [("shm", &[1, 2, 3][..]), ("tcp", &[][..])]
         );
         for end in 2..bytes.len() {
-            if let Some(card) = Card::parse(&bytes[..end]) {
-                assert!(card.addresses().count() < 2, "{end}");
+            if let Some(record) = AddressRecord::parse(&bytes[..end]) {
+                assert!(record.addresses().count() < 2, "{end}");
             }
         }
-        let failed = Card::failed(&Error::new(mpi_core::Class::Other, "no device"));
-        let again = Card::parse(&failed.to_bytes()).unwrap();
+        let failed = AddressRecord::failed(&Error::new(mpi_core::Class::Other, "no device"));
+        let again = AddressRecord::parse(&failed.to_bytes()).unwrap();
         assert_eq!(again.failure().as_deref(), Some("no device"));
         assert!(split(&[9, 0, 0, 0, 1]).is_none());
     }
