@@ -21,16 +21,16 @@ type Book = Mutex<HashMap<(Peer, VciId), Vec<u8>>>;
 
 /// Addresses of one process as it learns them.
 #[derive(Default)]
-struct Known(Book);
+struct LearnedAddresses(Book);
 
-impl Resolver for Known {
+impl Resolver for LearnedAddresses {
     fn resolve(&self, peer: Peer, vci: VciId) -> Result<Vec<u8>, OpenError> {
         let found = self.0.lock().unwrap().get(&(peer, vci)).cloned();
         found.ok_or_else(|| OpenError(format!("process {peer} has sent no address of VCI {vci}")))
     }
 }
 
-struct Only(Arc<Known>);
+struct Only(Arc<LearnedAddresses>);
 
 impl Router for Only {
     fn route(&self, _peer: Peer) -> Result<usize, OpenError> {
@@ -45,7 +45,7 @@ impl Router for Only {
 
 /// Makes processes with a pool of `pool` VCIs, of which only the addresses of VCI 0 are known.
 fn processes<const N: usize>(pool: usize) -> [Process; N] {
-    let books: [_; N] = std::array::from_fn(|_| Arc::new(Known::default()));
+    let books: [_; N] = std::array::from_fn(|_| Arc::new(LearnedAddresses::default()));
     std::array::from_fn(|me| {
         let me = me as Peer;
         let config = shmmod::Config {

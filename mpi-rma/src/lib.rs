@@ -4,12 +4,12 @@
 //! and so one domain of atomicity:
 //!
 //! - *mapped*: all members are on one node and have mapped the window's memory, because MPI
-//!   allocated
-//! it (`MPI_Alloc_mem` included). Transfers are copies and the processor's atomic operations.
+//!   allocated it (`MPI_Alloc_mem` included). Transfers are copies and the processor's atomic
+//!   operations.
 //! - *copied*: all members are on one node, but the memory is the program's own. Transfers are CMA
-//! copies by the kernel; accumulates make them under a lock of the target.
+//!   copies by the kernel; accumulates make them under a lock of the target.
 //! - *passive*: the network does everything without the targets' processors. Synchronization and
-//! the order of accumulates go by words that the network's atomics change.
+//!   the order of accumulates go by words that the network's atomics change.
 //! - *messages*: everything else. Targets carry out the origins' requests while they make progress.
 //!
 //! The mapped and the copied mode synchronize by words in shared memory. In all modes but messages

@@ -188,7 +188,7 @@ fn dup(process: &Process, comm: &Comm, proposed_vci: u64) -> Result<Comm> {
         send: std::ptr::null(),
         recv: received.as_mut_ptr().cast(),
     };
-    // SAFETY: the schedule reads or writes the bytes of `told`, which lives until it has run.
+    // SAFETY: the schedule reads or writes the bytes of `received`, which lives until it has run.
     unsafe {
         mpi_coll::collective(process, comm, buffers, |schedule| {
             build_broadcast(schedule, comm, received.len())
@@ -441,7 +441,10 @@ fn create_among(
 /// The group that passes `high` comes last; if both pass the same, the first group comes first.
 pub fn merge_intercomm(process: &Process, comm: &Comm, high: bool) -> Result<Comm> {
     let Some(remote) = comm.remote() else {
-        return Err(Error::new(Class::Comm, "comm is not an intercommunicator"));
+        return Err(Error::new(
+            Class::Comm,
+            "comm is an intracommunicator; pass an intercommunicator",
+        ));
     };
     let mut own = [u64::from(high), offer(process, comm)];
     broadcast(process, &comm.within(), 0, &mut own)?;

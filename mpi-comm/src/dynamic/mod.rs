@@ -375,7 +375,7 @@ pub fn meet(
     let remote = Group::from_peers(&peers)?;
     let local = comm.local();
     if peers.iter().any(|peer| local.rank_of(*peer).is_some()) {
-        let why = "a process is in both groups";
+        let why = "a process is in both groups; connect disjoint groups";
         return Err(Error::new(Class::Comm, why));
     }
     if let Ok(met) = met {

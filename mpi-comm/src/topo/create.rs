@@ -54,7 +54,10 @@ fn nodes_and_choice(
     let own = [node, context, automatic::proposed_vci(process, comm)];
     let received = mpi_coll::gather_all_u64(process, comm, own)?;
     let Some([_, context, word]) = received.first() else {
-        return Err(Error::new(Class::Intern, "a communicator without members"));
+        return Err(Error::new(
+            Class::Intern,
+            "internal error: the communicator has no members",
+        ));
     };
     let choice = LeaderChoice {
         context: ContextId::from_bits(*context),

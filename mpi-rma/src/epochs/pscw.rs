@@ -25,7 +25,7 @@ impl Window {
             mine.rank_of(peer).ok_or_else(|| {
                 Error::new(
                     Class::Group,
-                    format!("member {rank} of the group is not in the window's group"),
+                    format!("member {rank} of the group is not in the window's group; take a subset of that"),
                 )
             })
         };

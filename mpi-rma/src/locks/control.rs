@@ -1,18 +1,17 @@
 //! Control blocks: the words by which members of a window on one node synchronize, in memory that
 //! all have mapped.
 //!
-//! # Accumulates Elements of 1, 2, 4 or 8 bytes at their natural alignment are changed one by one
-//! by the processor's atomic operations. For many elements a vector kernel that loads, computes and
-//! stores is much faster, but not atomic. Both are used on the same memory, and exclude each other
-//! by two words, as in Dekker's algorithm:
+//! # Accumulates
+//! Elements of 1, 2, 4 or 8 bytes at their natural alignment are changed one by one by the
+//! processor's atomic operations. For many elements a vector kernel that loads, computes and stores
+//! is much faster, but not atomic. Both are used on the same memory, and exclude each other by two
+//! words, as in Dekker's algorithm:
 //!
 //! - Before atomic operations a member sets its own `acting` word, then reads the target's `busy`.
-//!   If
-//! that is 0 it goes on; `acting` is in a cache line that the member owns, so the cost is one
-//! uncontended exchange. Otherwise it resets `acting` and acquires `busy` instead.
+//!   If that is 0 it goes on; `acting` is in a cache line that the member owns, so the cost is one
+//!   uncontended exchange. Otherwise it resets `acting` and acquires `busy` instead.
 //! - Before a kernel a member acquires the target's `busy`, then waits until no member of the
-//!   window is
-//! `acting`. It has the memory alone until it releases `busy`.
+//!   window is `acting`. It has the memory alone until it releases `busy`.
 //!
 //! Each side writes its word before it reads the other's, in the single order of sequentially
 //! consistent operations, so at least one of two sees the other. No member waits while it is
@@ -22,9 +21,10 @@
 //!
 //! Other elements (`long double`, pairs, misaligned ones) are always changed under `busy`.
 //!
-//! # Failures A member may die at any instruction. `busy` names its holder, and the `acting` word
-//! of a dead member is ignored; [`crate::locks::repair`] repairs locks. Members are processes of
-//! one node, so a member that waits for long checks whether the others exist.
+//! # Failures
+//! A member may die at any instruction. `busy` names its holder, and the `acting` word of a dead
+//! member is ignored; [`crate::locks::repair`] repairs locks. Members are processes of one node, so
+//! a member that waits for long checks whether the others exist.
 
 use std::sync::Arc;
 use std::sync::atomic;

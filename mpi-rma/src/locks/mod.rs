@@ -7,13 +7,12 @@
 //! The two levels exclude each other as in Dekker's algorithm:
 //!
 //! - An exclusive lock enters its target's lock, then reads the lock of all. If a process holds
-//!   that or
-//! queues for it, the exclusive lock leaves its target again and *is counted* in the lock of all
-//! first, among the writers. Writers there and holders of all wait for each other. Once counted, it
-//! enters its target's lock again.
+//!   that or queues for it, the exclusive lock leaves its target again and *is counted* in the lock
+//!   of all first, among the writers. Writers there and holders of all wait for each other. Once
+//!   counted, it enters its target's lock again.
 //! - A lock of all enters the lock of all, then reads the words of all members. If one has a
-//!   writer, it
-//! leaves again, queues, and enters once it has seen no writer since, and none is counted.
+//!   writer, it leaves again, queues, and enters once it has seen no writer since, and none is
+//!   counted.
 //!
 //! Each side writes its word before it reads the other's, in the single order of sequentially
 //! consistent operations, so at least one of two sees the other. Both sides make progress: a queued
@@ -128,8 +127,8 @@ impl Control {
             return lock.enter(waiter, LockMode::Reader, held);
         }
         let all = &self.head().all.0.word;
-        // A lock of all that did not see this bit is entered already, and visible to whoever sets
-        // the bit.
+        // A lock of all that did not see this bit is entered already, so the process that sets the
+        // bit sees it.
         if all.load(Ordering::Relaxed) & CHECK_MEMBERS == 0 {
             all.fetch_or(CHECK_MEMBERS, Ordering::Relaxed);
         }

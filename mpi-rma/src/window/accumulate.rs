@@ -454,7 +454,10 @@ impl Window {
         if size > LONGEST_COMPARED {
             return Err(Error::new(
                 Class::Type,
-                format!("elements of {size} bytes can't be compared"),
+                format!(
+                    "elements of {size} bytes can't be compared and swapped; use elements of up to \
+                     {LONGEST_COMPARED} bytes"
+                ),
             ));
         }
         let word = |from: *const u8| {
@@ -599,7 +602,8 @@ fn same_elements(origin: &Origin<'_>, reduction: &Reduction) -> Result<()> {
         _ => Err(Error::new(
             Class::Type,
             format!(
-                "the target's elements are {}, but the origin's are not",
+                "the target's elements are {}, but the origin's are not; use the same predefined \
+                 datatype on both sides",
                 reduction.element.name()
             ),
         )),

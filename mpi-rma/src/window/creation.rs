@@ -36,7 +36,7 @@ impl Parts {
         Parts::lay(flavor, sizes).ok_or_else(|| {
             Error::new(
                 Class::Size,
-                "the sizes of the members' memory add up to more than can be addressed",
+                "the sizes of the members' memory add up to more than can be addressed; ask for less",
             )
         })
     }
@@ -83,7 +83,7 @@ struct Plan<'a> {
 }
 
 /// The parts of a window that depend on where its members are.
-struct Made {
+struct Placement {
     mode: AccessMode,
     members: Members,
     memory: Memory,
@@ -154,7 +154,7 @@ impl Window {
             0 => plan.over_nodes()?,
             _ => plan.on_node(local)?,
         };
-        let Made {
+        let Placement {
             mode,
             members,
             memory,
@@ -297,7 +297,7 @@ impl Plan<'_> {
     }
 
     /// Creates a window whose members are all on one node, or that must be shared.
-    fn on_node(&self, local: bool) -> Result<Made> {
+    fn on_node(&self, local: bool) -> Result<Placement> {
         let Plan { process, comm, .. } = *self;
         let (me, count) = (comm.rank() as usize, comm.size() as usize);
         // A segment whose length is known before the sizes are exchanged is created first; its key
@@ -427,7 +427,7 @@ impl Plan<'_> {
             AccessMode::Messages if self.alike => self.far(self.own_reach(base)),
             _ => Members::Each((0..count).map(member).collect()),
         };
-        Ok(Made {
+        Ok(Placement {
             mode,
             members,
             memory,
@@ -463,7 +463,7 @@ impl Plan<'_> {
     }
 
     /// Creates a window over several nodes: messages, but direct access within the node.
-    fn over_nodes(&self) -> Result<Made> {
+    fn over_nodes(&self) -> Result<Placement> {
         let Plan { process, comm, .. } = *self;
         let gathered = match self.alike {
             true => None,
@@ -517,7 +517,7 @@ impl Plan<'_> {
                 Members::Each(members)
             }
         };
-        Ok(Made {
+        Ok(Placement {
             mode: AccessMode::Messages,
             members,
             memory,

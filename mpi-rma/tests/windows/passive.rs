@@ -352,7 +352,7 @@ fn locks_exclude_and_what_is_counted_under_them_adds_up() {
 }
 
 /// Locks, at the second attempt at the latest.
-fn lock_now(process: &Process, window: &Window, target: Option<u32>, exclusive: bool) {
+fn lock_with_retry(process: &Process, window: &Window, target: Option<u32>, exclusive: bool) {
     let lock = || match target {
         Some(target) => window.lock(process, target, exclusive, false),
         None => window.lock_all(process, false),
@@ -369,12 +369,12 @@ fn all_works(process: &Process, window: &Window) {
     let sum = (PredefinedOp::Sum, false);
     for target in 0..2 {
         for exclusive in [true, false] {
-            lock_now(process, window, Some(target), exclusive);
+            lock_with_retry(process, window, Some(target), exclusive);
             add(process, window, (target, 64), one, sum).unwrap();
             window.unlock(process, target).unwrap();
         }
     }
-    lock_now(process, window, None, false);
+    lock_with_retry(process, window, None, false);
     add(process, window, (1 - process.me(), 64), one, sum).unwrap();
     window.unlock_all(process).unwrap();
 }
