@@ -43,7 +43,7 @@ const DONE: u8 = 2;
 const STARTING: u8 = 3;
 
 /// Bytes. The least length of a slot: data that schedules store beside the user's must fit, too.
-const LEAST_ROOM: usize = 1024;
+const MIN_ROOM: usize = 1024;
 
 /// One member's persistent collective.
 pub struct PersistentCollective {
@@ -360,9 +360,7 @@ fn make_slots(
         _ => 1,
     };
     let wanted = (signature.bytes() as usize).saturating_mul(blocks);
-    let room = wanted
-        .next_multiple_of(64)
-        .clamp(LEAST_ROOM.min(most), most);
+    let room = wanted.next_multiple_of(64).clamp(MIN_ROOM.min(most), most);
     let depth = DEPTHS.0;
     let slots = Slots {
         room,

@@ -285,7 +285,7 @@ impl<'a> SharedPort<'a> {
     /// Ends call number `tag`, whose first phase was `number`.
     #[inline]
     pub fn end(&self, tag: u32, number: u64) {
-        if self.stored >= nearness::LEAST {
+        if self.stored >= nearness::MIN_BYTES {
             self.shared.sample_nearness(tag, number, self.stored);
         }
     }
@@ -471,7 +471,7 @@ pub(crate) struct NonblockingPort<'a> {
     pub shared: &'a SharedSlots,
     /// Whether to poll the flags of other ranks. The starting call doesn't: mostly none is up yet,
     /// and an early poll makes the cache line move twice.
-    pub looks: bool,
+    pub polls_flags: bool,
     /// The call's number among the communicator's collectives.
     pub tag: u32,
     /// What all members must agree on.
@@ -498,7 +498,7 @@ impl SlotPort for NonblockingPort<'_> {
         match cell {
             THROUGH if self.nonblocking.is_through(of, number) => Flag::Up,
             THROUGH => Flag::Down,
-            _ if self.looks => self.nonblocking.is_up(of, number, self.signature),
+            _ if self.polls_flags => self.nonblocking.is_up(of, number, self.signature),
             _ => Flag::Down,
         }
     }

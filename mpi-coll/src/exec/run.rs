@@ -328,7 +328,7 @@ impl<'a> RunningCall<'a> {
         let mut note = ProgressNote::new(process);
         let waits = |waits| {
             if let Some(network) = network {
-                network.awaited.waits.store(waits, Ordering::Relaxed);
+                network.awaited.is_waiting.store(waits, Ordering::Relaxed);
             }
         };
         waits(true);
@@ -359,7 +359,7 @@ impl<'a> RunningCall<'a> {
         let mut port = self.port(self.network_port(network));
         let mut inquiry = Inquiry::new(self.process);
         let mut note = ProgressNote::new(self.process);
-        network.awaited.waits.store(true, Ordering::Relaxed);
+        network.awaited.is_waiting.store(true, Ordering::Relaxed);
         let result = self.process.wait_for_stores(self.comm.vci(), || {
             self.check_members()?;
             if kept.run.advance(&mut port)? == Progress::Done {
@@ -369,7 +369,7 @@ impl<'a> RunningCall<'a> {
             self.note(&mut note, kept);
             Ok(None)
         });
-        network.awaited.waits.store(false, Ordering::Relaxed);
+        network.awaited.is_waiting.store(false, Ordering::Relaxed);
         if result.is_err() {
             network.keep_memory();
         }

@@ -15,13 +15,13 @@ use mpi_sched::run::{Flag, has_come};
 /// Slots of each rank; a power of two, so that the order of slots is kept when numbers wrap.
 const DEPTH: u32 = 16;
 /// Bytes of data of all slots of all ranks, if ranks are many.
-const TOTAL: usize = 1 << 20;
+const MAX_TOTAL: usize = 1 << 20;
 /// The most bytes of a slot.
-const MOST: usize = 8 << 10;
+const MAX_ROOM: usize = 8 << 10;
 /// The first phase of a communicator, chosen so that numbers soon wrap.
 const FIRST: u64 = u64::MAX - 5_000;
 /// Bytes before a rank's slots: the number of its last finished phase, in a cache line of its own.
-const LINE: usize = 64;
+const HEAD: usize = 64;
 
 /// A communicator's slots for nonblocking collectives.
 pub(crate) struct NonblockingSlots {
@@ -58,11 +58,11 @@ unsafe impl Sync for NonblockingSlots {}
 impl NonblockingSlots {
     /// Bytes of memory of each of `size` ranks.
     pub fn bytes_of_rank(size: u32) -> usize {
-        LINE + (64 + NonblockingSlots::room(size)) * DEPTH as usize
+        HEAD + (64 + NonblockingSlots::room(size)) * DEPTH as usize
     }
 
     fn room(size: u32) -> usize {
-        (TOTAL / (size * DEPTH) as usize).min(MOST) & !63
+        (MAX_TOTAL / (size * DEPTH) as usize).min(MAX_ROOM) & !63
     }
 
     /// Creates this rank's view of the slots, beside the `slots` for blocking collectives, with its
@@ -147,7 +147,7 @@ impl NonblockingSlots {
     pub fn slot(&self, of: u32, number: u64) -> *mut u8 {
         debug_assert!(of < self.slots.size);
         let place = number as usize % DEPTH as usize;
-        let at = of as usize * self.own + LINE + place * self.stride;
+        let at = of as usize * self.own + HEAD + place * self.stride;
         self.base.wrapping_add(at)
     }
 

@@ -225,8 +225,8 @@ unsafe fn start_run(
     Ok(request)
 }
 
-/// Advances a collective; `looks`: with polls of other ranks' flags. Returns whether it is done.
-fn advance(process: &Process, active: &mut Active, looks: bool) -> Result<bool> {
+/// Advances a collective; `polls_flags`: with polls of other ranks' flags. Returns whether it is done.
+fn advance(process: &Process, active: &mut Active, polls_flags: bool) -> Result<bool> {
     let comm: &Comm = (*active.comm).as_ref();
     let Some(kept) = &mut active.run else {
         return Ok(true);
@@ -249,7 +249,7 @@ fn advance(process: &Process, active: &mut Active, looks: bool) -> Result<bool> 
             slots: NonblockingPort {
                 nonblocking,
                 shared,
-                looks,
+                polls_flags,
                 tag: active.tag,
                 signature: kept.signature,
             },
@@ -262,7 +262,7 @@ fn advance(process: &Process, active: &mut Active, looks: bool) -> Result<bool> 
         }),
     };
     let progress = match (progress, shared) {
-        (Ok(Progress::Pending), Some(shared)) if looks => shared
+        (Ok(Progress::Pending), Some(shared)) if polls_flags => shared
             .check_agreement(active.tag, kept.signature, active.doubt.is_due(process))
             .map(|()| Progress::Pending),
         // Slots carry signatures, which ranks that sent data by them have checked; messages don't.
@@ -272,7 +272,7 @@ fn advance(process: &Process, active: &mut Active, looks: bool) -> Result<bool> 
         (progress, _) => progress,
     };
     let progress = match (progress, &mut active.inquiry) {
-        (Ok(Progress::Pending), Some(inquiry)) if looks => {
+        (Ok(Progress::Pending), Some(inquiry)) if polls_flags => {
             let waiter = Waiter {
                 process,
                 comm,

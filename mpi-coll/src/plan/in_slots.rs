@@ -4,10 +4,10 @@ use crate::plan::call::{Call, Root, total};
 use mpi_sched::{Choices, Layout, Part, Schedule, Situation, Slots, slots};
 
 /// Slots that the data of one nonblocking collective may fill.
-const PIECES: usize = 4;
+const SLOTS_PER_CALL: usize = 4;
 
 /// Ranks that may read the same long data at the same time.
-pub(crate) const DIRECT: usize = 8;
+pub(crate) const MAX_DIRECT_READERS: usize = 8;
 
 impl Call<'_> {
     /// Whether each rank computes a one-phase call's result itself, rather than up a tree.
@@ -35,7 +35,7 @@ impl Call<'_> {
         };
         // Collectives in progress together leave slots for each other.
         let most = match slots.several {
-            true => PIECES * slots.room,
+            true => SLOTS_PER_CALL * slots.room,
             false => usize::MAX,
         };
         let wanted = |collective: &str, bytes: usize| {
@@ -55,7 +55,7 @@ impl Call<'_> {
         let direct = |collective: &str, bytes: usize| {
             let is_same = matches!(collective, "bcast" | "allgather");
             slots.direct != slots::Direct::No
-                && (!is_same || size <= DIRECT || asks(collective, bytes))
+                && (!is_same || size <= MAX_DIRECT_READERS || asks(collective, bytes))
                 && bytes > 0
                 && choices.goes_direct(collective, &at(bytes), slots)
         };

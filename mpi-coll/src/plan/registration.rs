@@ -75,7 +75,7 @@ impl ProgressSource for Collectives {
         let awaited_peers = self.awaited_peers.lock();
         let waiting = awaited_peers
             .iter()
-            .filter(|awaited| awaited.vci == vci && awaited.waits.load(Ordering::Relaxed));
+            .filter(|awaited| awaited.vci == vci && awaited.is_waiting.load(Ordering::Relaxed));
         waiting
             .flat_map(|awaited| awaited.peers.iter().copied())
             .collect()

@@ -23,14 +23,14 @@ use mpi_core::process::Process;
 const PAGE: usize = 4096;
 
 /// Bytes of an arena.
-const ARENA: usize = 63 * PAGE;
+const ARENA_BYTES: usize = 63 * PAGE;
 
 /// Bytes of the longest chunk. (Longer pieces are better created, and returned to the system, on
 /// their own.)
-const LONGEST: usize = 128 << 10;
+const MAX_CHUNK: usize = 128 << 10;
 
 /// The most arenas that a process creates.
-const MOST: usize = 16;
+const MAX_ARENAS: usize = 16;
 
 /// The arenas of a process, and those of other processes that it has opened.
 #[derive(Default)]
@@ -129,7 +129,7 @@ impl Arena {
     /// Allocates the first free pages in a row.
     fn allocate(&mut self, pages: usize) -> Option<usize> {
         let first =
-            (0..=ARENA / PAGE - pages).find(|first| self.taken & bits(*first, pages) == 0)?;
+            (0..=ARENA_BYTES / PAGE - pages).find(|first| self.taken & bits(*first, pages) == 0)?;
         self.taken |= bits(first, pages);
         Some(first * PAGE)
     }
@@ -199,7 +199,7 @@ impl Arenas {
     /// is too long for an arena.
     fn allocate(&self, process: &Process, len: usize) -> Option<Chunk> {
         let pages = len.div_ceil(PAGE).max(1);
-        if pages > LONGEST / PAGE {
+        if pages > MAX_CHUNK / PAGE {
             return None;
         }
         let memory = process.shared_memory()?;
@@ -214,11 +214,11 @@ impl Arenas {
         });
         let (segment, offset) = match found {
             Some(found) => found,
-            None if own.len() >= MOST => return None,
+            None if own.len() >= MAX_ARENAS => return None,
             None => {
                 let made = || -> Result<_, OpenError> {
-                    let segment = memory.create(ARENA)?;
-                    segment.reserve(0, ARENA)?;
+                    let segment = memory.create(ARENA_BYTES)?;
+                    segment.reserve(0, ARENA_BYTES)?;
                     Ok(segment)
                 };
                 let segment: Arc<dyn SharedSegment> = made().ok()?.into();
@@ -246,17 +246,18 @@ impl Arenas {
         let Some(memory) = process.shared_memory() else {
             return Err(OpenError("this process has no shared memory".into()));
         };
-        if offset + len > ARENA {
+        if offset + len > ARENA_BYTES {
             return Err(OpenError(format!(
-                "a piece of {len} bytes at {offset} exceeds its arena of {ARENA} bytes"
+                "a piece of {len} bytes at {offset} exceeds its arena of {ARENA_BYTES} bytes"
             )));
         }
         let mut opened = self.opened.lock();
         let segment = match opened.entry([address, words[0], words[1]]) {
             Entry::Occupied(known) => known.get().clone(),
             Entry::Vacant(place) => {
-                let segment: Arc<dyn SharedSegment> =
-                    memory.open(&RemoteKey { address, words }, ARENA)?.into();
+                let segment: Arc<dyn SharedSegment> = memory
+                    .open(&RemoteKey { address, words }, ARENA_BYTES)?
+                    .into();
                 // The mapping stays; its name isn't needed any more.
                 segment.settle();
                 place.insert(segment).clone()
@@ -335,7 +336,7 @@ mod tests {
 
     #[test]
     fn only_pages_that_were_used_are_zeroed() {
-        let memory = Memory((0..ARENA / 8).map(|_| AtomicU64::new(7)).collect());
+        let memory = Memory((0..ARENA_BYTES / 8).map(|_| AtomicU64::new(7)).collect());
         let mut arena = Arena {
             segment: Arc::new(memory),
             taken: 0,
@@ -362,7 +363,7 @@ mod tests {
             taken: 0,
             used: 0,
         };
-        let pages = ARENA / PAGE;
+        let pages = ARENA_BYTES / PAGE;
         assert_eq!(arena.allocate(3), Some(0));
         assert_eq!(arena.allocate(pages - 2), None);
         assert_eq!(arena.allocate(pages - 4), Some(3 * PAGE));

@@ -13,7 +13,7 @@ use crate::exec::buffers::Buffers;
 use crate::exec::exchange::{gather_all_u64, gather_all_u64_in_slots};
 use crate::exec::run::run;
 use crate::plan::call::Call;
-use crate::plan::in_slots::DIRECT;
+use crate::plan::in_slots::MAX_DIRECT_READERS;
 use crate::plan::registration::Collectives;
 use crate::plan::registration::choices;
 use crate::plan::state::CommState;
@@ -27,20 +27,20 @@ use mpi_sched::slots::Direct;
 use mpi_sched::{Choices, Layout, Part};
 
 /// Bytes of a block that each rank gives.
-const LEN: usize = 64 << 10;
+const BLOCK_BYTES: usize = 64 << 10;
 /// Calls by each algorithm, of which the fastest counts. The first ones touch memory for the first
 /// time.
 const TRIALS: usize = 8;
 
 /// Bytes from which on it matters (`Choices::goes_direct`): of a broadcast, and of the data for
 /// another rank or for all.
-const BROADCAST: usize = 8 << 10;
-const BLOCK: usize = 16 << 10;
+const MIN_BROADCAST: usize = 8 << 10;
+const MIN_BLOCK: usize = 16 << 10;
 
 /// Whether it matters for a call. All members know the call's length.
 fn depends_on_copying(call: &Call<'_>) -> bool {
     match call {
-        Call::Bcast { part, .. } => part.bytes() > BROADCAST,
+        Call::Bcast { part, .. } => part.bytes() > MIN_BROADCAST,
         Call::Reduce { part, .. }
         | Call::Allgather {
             recv: Layout::Uniform(part),
@@ -49,7 +49,7 @@ fn depends_on_copying(call: &Call<'_>) -> bool {
         | Call::Alltoall {
             recv: Layout::Uniform(part),
             ..
-        } => part.bytes() > BLOCK,
+        } => part.bytes() > MIN_BLOCK,
         _ => false,
     }
 }
@@ -75,7 +75,7 @@ pub(crate) fn measure_after(
 #[cold]
 #[inline(never)]
 fn measure(process: &Process, comm: &Comm, state: &CommState, shared: &SharedSlots) -> Result<()> {
-    if shared.slots.direct == Direct::No || comm.size() as usize > DIRECT {
+    if shared.slots.direct == Direct::No || comm.size() as usize > MAX_DIRECT_READERS {
         return Ok(());
     }
     let copying = &process.source::<Collectives>().copying;
@@ -96,7 +96,7 @@ fn measure(process: &Process, comm: &Comm, state: &CommState, shared: &SharedSlo
         let own = state.choices();
         let choices = own.as_deref().unwrap_or(choices(process));
         // Touching pages for the first time would take longer than any copy.
-        shared.touch((TRIALS * LEN.div_ceil(shared.slots.room)) as u32);
+        shared.touch((TRIALS * BLOCK_BYTES.div_ceil(shared.slots.room)) as u32);
         let two = fastest_time(process, comm, state, shared, choices, "slots")?;
         let one = fastest_time(process, comm, state, shared, choices, "direct")?;
         copying.set(match is_worth_it(one, two) {
@@ -134,14 +134,17 @@ fn fastest_time(
     choices.set("allgather", algorithm)?;
     let bytes = Datatype::predefined(Predefined::Byte);
     let part = Part {
-        count: LEN,
+        count: BLOCK_BYTES,
         datatype: &bytes,
     };
     let call = Call::Allgather {
         send: Some(part),
         recv: Layout::Uniform(part),
     };
-    let (send, mut recv) = (vec![1u8; LEN], vec![0u8; LEN * comm.size() as usize]);
+    let (send, mut recv) = (
+        vec![1u8; BLOCK_BYTES],
+        vec![0u8; BLOCK_BYTES * comm.size() as usize],
+    );
     let mut best = u64::MAX;
     for _ in 0..TRIALS {
         let mut kept = state.take_run(None);

@@ -10,15 +10,15 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Bytes from which on nearness matters for a store.
-pub(crate) const LEAST: usize = 2 << 10;
+pub(crate) const MIN_BYTES: usize = 2 << 10;
 /// Long calls per sample.
-const EVERY: u32 = 32;
+const CALLS_PER_SAMPLE: u32 = 32;
 /// Samples that are remembered.
-const LOOKS: u32 = 7;
-/// Samples out of [`LOOKS`] that switch to far, and up to which they switch to near; hysteresis in
+const SAMPLES: u32 = 7;
+/// Samples out of [`SAMPLES`] that switch to far, and up to which they switch to near; hysteresis in
 /// between.
-const FAR: u32 = 5;
-const NEAR: u32 = 2;
+const FAR_SAMPLES: u32 = 5;
+const NEAR_SAMPLES: u32 = 2;
 
 /// A line of memory that no other thread uses.
 #[repr(align(64))]
@@ -32,7 +32,7 @@ pub(crate) struct Nearness {
     /// Calls that stored much.
     calls: AtomicU32,
     /// The latest samples, a bit each that is set for far; the latest is lowest.
-    looks: AtomicU32,
+    samples: AtomicU32,
     /// Ticks of a load from this core's cache, and from memory: the recent minima.
     hit: AtomicU32,
     miss: AtomicU32,
@@ -48,11 +48,12 @@ impl Nearness {
 
     /// Counts a call that stored much. Returns the number of the sample if one is due.
     #[inline]
-    pub fn is_time(&self) -> Option<u32> {
+    pub fn sample_due(&self) -> Option<u32> {
         let calls = self.calls.load(Ordering::Relaxed).wrapping_add(1);
         self.calls.store(calls, Ordering::Relaxed);
         // The first calls are all sampled.
-        (calls <= LOOKS || calls.is_multiple_of(EVERY)).then_some(calls / EVERY + calls % EVERY)
+        (calls <= SAMPLES || calls.is_multiple_of(CALLS_PER_SAMPLE))
+            .then_some(calls / CALLS_PER_SAMPLE + calls % CALLS_PER_SAMPLE)
     }
 
     /// Samples a line that another rank has written since this one last read it.
@@ -61,7 +62,7 @@ impl Nearness {
     /// that the sample doesn't include a TLB miss.
     #[cfg(target_arch = "x86_64")]
     #[cold]
-    pub fn look(&self, line: &AtomicU64, beside: &AtomicU64, number: u32) {
+    pub fn sample(&self, line: &AtomicU64, beside: &AtomicU64, number: u32) {
         beside.load(Ordering::Relaxed);
         let peer = ticks_of_load(line);
         if (line.load(Ordering::Relaxed) >> 32) as u32 != number {
@@ -80,7 +81,7 @@ impl Nearness {
 
     /// Does nothing: there is no other store on this processor.
     #[cfg(not(target_arch = "x86_64"))]
-    pub fn look(&self, _line: &AtomicU64, _beside: &AtomicU64, _number: u32) {}
+    pub fn sample(&self, _line: &AtomicU64, _beside: &AtomicU64, _number: u32) {}
 
     /// Records the ticks of loads: of another rank's line, from this core's cache, and from memory.
     #[cfg(any(target_arch = "x86_64", test))]
@@ -102,12 +103,12 @@ impl Nearness {
             return;
         }
         let is_far = u64::from(line) * 4 > u64::from(memory) * 3;
-        let looks =
-            (self.looks.load(Ordering::Relaxed) << 1 | u32::from(is_far)) & ((1 << LOOKS) - 1);
-        self.looks.store(looks, Ordering::Relaxed);
-        match looks.count_ones() {
-            FAR.. => self.far.store(true, Ordering::Relaxed),
-            ..=NEAR => self.far.store(false, Ordering::Relaxed),
+        let samples =
+            (self.samples.load(Ordering::Relaxed) << 1 | u32::from(is_far)) & ((1 << SAMPLES) - 1);
+        self.samples.store(samples, Ordering::Relaxed);
+        match samples.count_ones() {
+            FAR_SAMPLES.. => self.far.store(true, Ordering::Relaxed),
+            ..=NEAR_SAMPLES => self.far.store(false, Ordering::Relaxed),
             _ => {}
         }
     }
@@ -143,14 +144,14 @@ fn ticks_of_load(word: &AtomicU64) -> u32 {
 pub(crate) unsafe fn store(far: bool, from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: both are valid for `len` bytes and don't overlap, by this function's contract.
     unsafe {
-        match len < LEAST {
+        match len < MIN_BYTES {
             true => netmod_kit::copy(from, to, len),
             false => store_long(far, from, to, len),
         }
     }
 }
 
-/// Copies [`LEAST`] bytes or more to a slot.
+/// Copies [`MIN_BYTES`] bytes or more to a slot.
 ///
 /// # Safety
 /// That of [`store`].
@@ -178,13 +179,13 @@ mod tests {
     #[test]
     fn ranks_are_near_until_most_looks_say_otherwise() {
         let nearness = Nearness::default();
-        for _ in 0..FAR - 1 {
+        for _ in 0..FAR_SAMPLES - 1 {
             nearness.note(DISTANT, HIT, MISS);
             assert!(!nearness.is_far());
         }
         nearness.note(DISTANT, HIT, MISS);
         assert!(nearness.is_far());
-        for _ in 0..FAR - 1 {
+        for _ in 0..FAR_SAMPLES - 1 {
             nearness.note(CLOSE, HIT, MISS);
             assert!(nearness.is_far());
         }
@@ -206,7 +207,7 @@ mod tests {
             }
             assert!(!nearness.is_far(), "{i}");
         }
-        for _ in 0..LOOKS {
+        for _ in 0..SAMPLES {
             nearness.note(DISTANT, HIT, MISS);
         }
         for i in 0..1000 {
@@ -223,7 +224,7 @@ mod tests {
     #[test]
     fn another_clock_or_memory_is_learnt() {
         let nearness = Nearness::default();
-        for _ in 0..LOOKS {
+        for _ in 0..SAMPLES {
             nearness.note(CLOSE, HIT, MISS);
         }
         // All take three times the ticks: by the old measure, near would be far.
@@ -236,10 +237,14 @@ mod tests {
     #[test]
     fn samples_are_frequent_at_first_and_rare_later() {
         let nearness = Nearness::default();
-        let calls = 100 * EVERY;
-        let looks = (0..calls).filter(|_| nearness.is_time().is_some()).count();
-        assert_eq!(looks, 100 + LOOKS as usize);
-        let numbers: Vec<u32> = (0..5 * EVERY).filter_map(|_| nearness.is_time()).collect();
+        let calls = 100 * CALLS_PER_SAMPLE;
+        let samples = (0..calls)
+            .filter(|_| nearness.sample_due().is_some())
+            .count();
+        assert_eq!(samples, 100 + SAMPLES as usize);
+        let numbers: Vec<u32> = (0..5 * CALLS_PER_SAMPLE)
+            .filter_map(|_| nearness.sample_due())
+            .collect();
         assert!(
             numbers.windows(2).all(|pair| pair[1] == pair[0] + 1),
             "{numbers:?}"
@@ -248,10 +253,10 @@ mod tests {
 
     #[test]
     fn data_is_stored_whole_either_way() {
-        let from: Vec<u8> = (0..2 * LEAST).map(|i| (i % 251) as u8 + 1).collect();
+        let from: Vec<u8> = (0..2 * MIN_BYTES).map(|i| (i % 251) as u8 + 1).collect();
         for (far, at) in [(true, 0), (true, 5), (false, 0)] {
-            for len in [0, 8, LEAST - 1, LEAST, LEAST + 77] {
-                let mut to = vec![0; 2 * LEAST];
+            for len in [0, 8, MIN_BYTES - 1, MIN_BYTES, MIN_BYTES + 77] {
+                let mut to = vec![0; 2 * MIN_BYTES];
                 // SAFETY: both are long enough and apart.
                 unsafe { store(far, from.as_ptr(), to.as_mut_ptr().add(at), len) };
                 assert_eq!(&to[at..at + len], &from[..len]);
@@ -266,7 +271,7 @@ mod tests {
         let nearness = Nearness::default();
         let (line, beside) = (AtomicU64::new(5 << 32), AtomicU64::new(2));
         for _ in 0..100 {
-            nearness.look(&line, &beside, 5);
+            nearness.sample(&line, &beside, 5);
         }
         assert!(!nearness.is_far());
     }

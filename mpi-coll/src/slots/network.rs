@@ -31,13 +31,13 @@ use mpi_sched::schedule::{Course, FREE, FREED};
 use mpi_sched::{Put, Reach};
 
 /// Bytes of data of a slot: the most, and the least that is of use.
-pub(crate) const ROOM: usize = 8 << 10;
-pub(crate) const ROOM_LEAST: usize = 1 << 10;
+pub(crate) const MAX_ROOM: usize = 8 << 10;
+pub(crate) const MIN_ROOM: usize = 1 << 10;
 /// Slots of the ring for broadcasts; one-chunk broadcasts between two barriers.
 pub(crate) const DEPTH: u32 = 16;
 /// Ranks, or leaders of nodes, up to which all exchange keys. Each keeps only the keys that it
 /// needs.
-pub(crate) const RANKS: u32 = 1 << 16;
+pub(crate) const MAX_RANKS: u32 = 1 << 16;
 /// The first phase of a communicator, a multiple of [`DEPTH`], chosen so that numbers soon wrap.
 pub(crate) const FIRST: u64 = u64::MAX - 1007;
 const _: () = assert!(FIRST.is_multiple_of(DEPTH as u64));
@@ -73,7 +73,7 @@ pub(crate) struct AwaitedPeers {
     pub vci: VciId,
     pub peers: Box<[Peer]>,
     /// Whether a collective is waiting.
-    pub waits: AtomicBool,
+    pub is_waiting: AtomicBool,
 }
 
 /// Zeroed, page-aligned memory.

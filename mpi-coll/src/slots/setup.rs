@@ -103,7 +103,8 @@ fn shared(process: &Process, comm: &Comm) -> Result<Option<SharedSlots>> {
     let local = peers.all(|peer| peer == process.me() || process.is_local(peer));
     let memory = process.shared_memory();
     let share = Share::take(&process.source::<Collectives>().with_slots);
-    let able = local && memory.is_some() && (2..=shared::RANKS).contains(&size) && share.is_some();
+    let able =
+        local && memory.is_some() && (2..=shared::MAX_RANKS).contains(&size) && share.is_some();
     // Other members read it to learn whether they can copy from this process's memory.
     let probe = Box::new(AtomicU64::new(0));
     let probe_at = (&raw const *probe).expose_provenance() as u64;
@@ -237,7 +238,7 @@ fn network(
 fn node_slots(process: &Process, comm: &Comm, nodes: &Nodes) -> Result<Option<SharedSlots>> {
     let node = nodes.node();
     let (place, size) = (node.rank as u32, node.size() as u32);
-    let possible = (2..=shared::RANKS).contains(&size) && comm.points().is_none();
+    let possible = (2..=shared::MAX_RANKS).contains(&size) && comm.points().is_none();
     let memory = process.shared_memory().filter(|_| possible);
     let share = Share::take(&process.source::<Collectives>().with_slots);
     let ring = Ring::of(size);
@@ -343,12 +344,12 @@ fn prepare(
     let reach = Reach {
         rank: number,
         size: writers.count,
-        room: signals.max_data.min(network::ROOM) & !63,
+        room: signals.max_data.min(network::MAX_ROOM) & !63,
         depth: network::DEPTH,
     };
-    let possible = (2..=network::RANKS).contains(&reach.size)
+    let possible = (2..=network::MAX_RANKS).contains(&reach.size)
         && comm.points().is_none()
-        && reach.room >= network::ROOM_LEAST;
+        && reach.room >= network::MIN_ROOM;
     let (share, true) = (share?, possible) else {
         return None;
     };
@@ -467,7 +468,7 @@ fn ready_slots(
         peers: neighbours
             .map(|number| comm.local().peer(writers.rank(number)))
             .collect(),
-        waits: AtomicBool::new(false),
+        is_waiting: AtomicBool::new(false),
     });
     let slots = NetworkSlots {
         reach,

@@ -31,9 +31,9 @@ use ring::{
 pub(crate) use ring::{DEPTHS, PIECE, Ring};
 
 /// Ranks beyond which polling all flags takes longer than rounds of messages.
-pub(crate) const RANKS: u32 = 128;
+pub(crate) const MAX_RANKS: u32 = 128;
 /// Calls by which a rank that is behind this one mostly lags, at the most.
-const BEHIND: u32 = 8;
+const MAX_LAG: u32 = 8;
 /// Polls of flags that together cost less than giving up the core and getting it back.
 const SPINS: u32 = 100;
 
@@ -338,7 +338,7 @@ impl SharedSlots {
         }
         let flag = self.flag(of, number);
         for _ in 0..times {
-            if let Some((phases, mark)) = flag.look(number) {
+            if let Some((phases, mark)) = flag.poll(number) {
                 if let Some(signature) = signature
                     && mark != u64::from(signature.mark())
                     && phases == 0
@@ -466,7 +466,7 @@ impl SharedSlots {
         if stored >= LONG_STORE {
             self.note_long(number);
         }
-        if let Some(turn) = self.nearness.is_time() {
+        if let Some(turn) = self.nearness.sample_due() {
             self.sample_rank(turn, tag, number);
         }
     }
@@ -480,11 +480,11 @@ impl SharedSlots {
         let together = self.all_seen.load(Ordering::Relaxed);
         let call = match has_come(seen, number) || has_come(together, number) {
             true => tag,
-            false => tag.wrapping_sub(BEHIND),
+            false => tag.wrapping_sub(MAX_LAG),
         };
         let [[which, _], [beside, _]] =
             [call, call ^ (PUBLISHED / 2)].map(|call| self.published(of, call));
-        self.nearness.look(which, beside, call);
+        self.nearness.sample(which, beside, call);
     }
 
     /// Counts a long call of this rank, with this phase.

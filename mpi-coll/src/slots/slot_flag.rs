@@ -43,13 +43,13 @@ impl SlotFlag {
     /// Returns how many phases the flag is ahead of `number`, and with 0 the mark under it. `None`:
     /// the flag has not reached `number`.
     #[inline(always)]
-    pub fn look(&self, number: u64) -> Option<(u64, u64)> {
+    pub fn poll(&self, number: u64) -> Option<(u64, u64)> {
         let ahead = self.flag.load(Ordering::Acquire).wrapping_sub(number << 32);
         (ahead as i64 >= 0).then_some((ahead >> 32, ahead))
     }
 
     /// Whether the flag has reached a phase. Relaxed: the caller reads data only after
-    /// [`SlotFlag::look`].
+    /// [`SlotFlag::poll`].
     #[inline(always)]
     pub fn has_come_to(&self, number: u64) -> bool {
         let flag = self.flag.load(Ordering::Relaxed);
@@ -145,7 +145,7 @@ mod loom_tests {
             own[place].data.with_mut(|data| unsafe { *data = number });
             own[place].flag.raise(number, signature);
             let (ahead, mark) = loop {
-                match other[place].flag.look(number) {
+                match other[place].flag.poll(number) {
                     Some(found) => break found,
                     None => thread::yield_now(),
                 }
@@ -177,7 +177,7 @@ mod loom_tests {
         for phase in 0..PHASES {
             let number = FIRST.wrapping_add(phase);
             let before = number.wrapping_sub(1);
-            while other[(before % DEPTH) as usize].flag.look(before).is_none() {
+            while other[(before % DEPTH) as usize].flag.poll(before).is_none() {
                 thread::yield_now();
             }
             let slot = &own[(number % DEPTH) as usize];
@@ -205,7 +205,7 @@ mod loom_tests {
             if slot.piece.is(number) {
                 assert_eq!(first(), number);
             }
-            while slot.flag.look(number).is_none() {
+            while slot.flag.poll(number).is_none() {
                 thread::yield_now();
             }
             // SAFETY: its flag is up.

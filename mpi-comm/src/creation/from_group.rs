@@ -22,10 +22,10 @@ use mpi_core::process::notes::Awaited;
 use mpi_sched::Team;
 
 /// Time after which waiting members print a message.
-const PATIENCE: Duration = Duration::from_secs(10);
+const REPORT_AFTER: Duration = Duration::from_secs(10);
 
 /// Words of the program's string that travel with a call, for members that have passed another one.
-const TEXT: usize = 8;
+const TEXT_WORDS: usize = 8;
 
 /// Identifies a call among concurrent ones.
 struct Name {
@@ -73,7 +73,7 @@ pub fn create_from_group(process: &Process, group: &Group, text: &[u8]) -> Resul
     let name = Name::new(group.peers(), text);
     let meeting = ContextId::new(group.peer(0), 0).within();
     let meeting = Comm::new(meeting, group.clone(), place);
-    let mut received = [0; 2 + TEXT];
+    let mut received = [0; 2 + TEXT_WORDS];
     if place == 0 {
         [received[0], received[1]] = [process.new_context().to_bits(), name.check];
         received[2..].copy_from_slice(&to_words(text));
@@ -99,8 +99,8 @@ pub fn create_from_group(process: &Process, group: &Group, text: &[u8]) -> Resul
 }
 
 /// Returns the beginning of the program's string, padded with zeros.
-fn to_words(text: &[u8]) -> [u64; TEXT] {
-    let mut bytes = [0; 8 * TEXT];
+fn to_words(text: &[u8]) -> [u64; TEXT_WORDS] {
+    let mut bytes = [0; 8 * TEXT_WORDS];
     let len = text.len().min(bytes.len());
     bytes[..len].copy_from_slice(&text[..len]);
     std::array::from_fn(|at| {
@@ -111,7 +111,7 @@ fn to_words(text: &[u8]) -> [u64; TEXT] {
 
 /// Returns the string in the message of another call.
 fn text_of(message: &[u8]) -> Option<String> {
-    let text = message.get(16..16 + 8 * TEXT)?;
+    let text = message.get(16..16 + 8 * TEXT_WORDS)?;
     let end = text.iter().position(|byte| *byte == 0);
     Some(String::from_utf8_lossy(&text[..end.unwrap_or(text.len())]).into_owned())
 }
@@ -132,7 +132,7 @@ fn await_first(process: &Process, meeting: &Comm, name: &Name, text: &[u8]) -> R
             return Ok(Some(()));
         }
         let is_lost = process.loss_among(|peer| group.rank_of(peer).is_some());
-        if !has_said && process.clock().now().saturating_sub(began) > PATIENCE {
+        if !has_said && process.clock().now().saturating_sub(began) > REPORT_AFTER {
             has_said = true;
             let mut others: Vec<String> = found
                 .iter()
@@ -147,7 +147,7 @@ fn await_first(process: &Process, meeting: &Comm, name: &Name, text: &[u8]) -> R
                 "Weft: process {} has waited {} s in MPI_Comm_create_from_group with stringtag '{}' for the group's first \
                  member, process {first}.{others} All {} members must call it with the same stringtag and group.",
                 process.me(),
-                PATIENCE.as_secs(),
+                REPORT_AFTER.as_secs(),
                 String::from_utf8_lossy(text),
                 group.size(),
             );

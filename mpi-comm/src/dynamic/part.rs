@@ -18,7 +18,7 @@ use mpi_core::pt2pt::request::RequestId;
 use mpi_core::vci::Mode;
 
 /// Time to wait for last messages to processes that don't receive any more.
-const DRAIN: Duration = Duration::from_secs(2);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Begins to disconnect from processes that no communicator or window has as members any more, and
 /// advances pending disconnections, without waiting.
@@ -88,7 +88,7 @@ fn is_over(process: &Process, goodbye: &mut Goodbye, now: Duration) -> Result<bo
         drop(process.finish(request)?);
     }
     let complete = *goodbye.complete.get_or_insert(now);
-    let late = now.saturating_sub(complete) > DRAIN;
+    let late = now.saturating_sub(complete) > DRAIN_TIMEOUT;
     Ok(late || process.is_lost(goodbye.peer) || process.has_drained(goodbye.route)?)
 }
 

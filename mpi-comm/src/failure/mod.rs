@@ -41,12 +41,12 @@ pub trait Registry: Send + Sync {
 }
 
 /// The most messages kept for agreements that have not begun here yet.
-const EARLY: usize = 1 << 16;
+const MAX_EARLY: usize = 1 << 16;
 /// Searches for a communicator that was revoked before it was known here.
-const LOOKS: u32 = 64;
+const MAX_SEARCHES: u32 = 64;
 
 /// Members up to which a receive from any source makes the process watch all of them.
-const ALL_LOOKED_AFTER: u32 = 64;
+const WATCH_ALL_UP_TO: u32 = 64;
 
 /// Identifies an agreement: the context of its communicator, and its number on that.
 type Key = (u64, u32);
@@ -148,7 +148,7 @@ impl ProgressSource for Failures {
         for holder in owners.iter().filter_map(|owner| registry.by_owner(*owner)) {
             let comm: &Comm = (*holder).as_ref();
             let others = comm.others();
-            if others.size() <= ALL_LOOKED_AFTER {
+            if others.size() <= WATCH_ALL_UP_TO {
                 senders.extend(others.peers());
             } else {
                 let further =
@@ -215,7 +215,7 @@ impl Failures {
         } else if let Some(answer) = answer_late(&message) {
             todo.write(vci, letter.with, key, &answer);
         } else if is_early(&message) {
-            if table.early.len() >= EARLY {
+            if table.early.len() >= MAX_EARLY {
                 table.early.pop_front();
             }
             table.early.push_back((key, from, message));
@@ -311,7 +311,7 @@ impl Failures {
 
 /// Publishes whether there is work.
 fn publish_work(process: &Process, table: &Table) {
-    let looks = table.revoked.iter().any(|(_, looks)| *looks < LOOKS);
+    let looks = table.revoked.iter().any(|(_, looks)| *looks < MAX_SEARCHES);
     process.set_work::<Failures>(Work {
         any: looks
             || !(table.running.is_empty() && table.held.is_empty() && table.ended.is_empty()),

@@ -6,7 +6,7 @@ use super::agreement::{Contribution, Decision, Message};
 use super::set::Set;
 
 /// The most words of a set; no communicator has more than 64 times as many members.
-const WORDS: usize = 1 << 16;
+const MAX_SET_WORDS: usize = 1 << 16;
 
 /// Kind of a letter, in the lowest byte of its first word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -172,7 +172,7 @@ impl Parts {
             LetterKind::Commit => return Parsed::Message(Message::Commit),
             LetterKind::Revoke => return Parsed::Revoke,
         };
-        if place >= WORDS {
+        if place >= MAX_SET_WORDS {
             return Parsed::Incomplete;
         }
         set.set_word(place, value);
@@ -222,7 +222,7 @@ mod tests {
         // Invalid letters are ignored.
         assert_eq!(parts.read([0xff, 0]), Parsed::Incomplete);
         assert_eq!(
-            parts.read(word(LetterKind::Failed, WORDS, 1)),
+            parts.read(word(LetterKind::Failed, MAX_SET_WORDS, 1)),
             Parsed::Incomplete
         );
     }

@@ -273,7 +273,7 @@ impl Window {
                 // The target is at it, but has lost its core.
                 std::thread::yield_now();
                 match tries.is_multiple_of(1 << 10) && control.is_dead(target as usize) {
-                    true => Err(control.lost(process, target as usize)),
+                    true => Err(control.failure(process, target as usize)),
                     false => Ok(()),
                 }
             },

@@ -24,7 +24,7 @@ impl Window {
     #[inline(always)]
     pub(crate) fn enter(&self, process: &Process, target: u32) -> Result<()> {
         self.epochs.check(target as usize)?;
-        self.check_living(process, Some(target))?;
+        self.check_failures(process, Some(target))?;
         if self.mode == AccessMode::Messages && self.epochs.all() & LOCK_ALL != 0 {
             self.lock_deferred(process, target, true)?;
         }
@@ -36,7 +36,7 @@ impl Window {
     /// Without a target, fails if the process of any target in an epoch has failed, unless that was
     /// raised on the window or known before the epoch: accesses to other targets go on.
     #[inline(always)]
-    fn check_living(&self, process: &Process, target: Option<u32>) -> Result<()> {
+    fn check_failures(&self, process: &Process, target: Option<u32>) -> Result<()> {
         match process.may_have_losses() {
             true => self.find_failures(process, target),
             false => Ok(()),
@@ -174,7 +174,7 @@ impl Window {
             let _note = process.note(what, self.comm.vci(), std::iter::empty());
             match self.request(process, target, Kind::Lock, how)? {
                 GRANTED => Ok(()),
-                dead => Err(self.holder_lost(process, target, dead - 1)),
+                dead => Err(self.holder_failure(process, target, dead - 1)),
             }
         } else {
             let (control, vci) = (self.control()?, self.comm.vci());
@@ -183,7 +183,7 @@ impl Window {
     }
 
     #[cold]
-    fn holder_lost(&self, process: &Process, target: u32, dead: u64) -> Error {
+    fn holder_failure(&self, process: &Process, target: u32, dead: u64) -> Error {
         let rank = u32::try_from(dead).ok().filter(|rank| *rank < self.size());
         let known = rank.and_then(|rank| self.check_member(process, rank).err());
         known.unwrap_or_else(|| {
@@ -242,7 +242,7 @@ impl Window {
         } else {
             self.release_lock(process, target, held & EXCLUSIVE != 0)?;
         }
-        self.check_living(process, Some(target))
+        self.check_failures(process, Some(target))
     }
 
     /// Locks all targets (`MPI_Win_lock_all`).
@@ -311,7 +311,7 @@ impl Window {
         let living = match self.epochs.all() & LOCK_ALL {
             0 => Ok(()),
             _ if self.mode == AccessMode::Messages => Ok(()),
-            _ => self.check_living(process, None),
+            _ => self.check_failures(process, None),
         };
         self.release_all_locks(process).and(living)
     }
@@ -357,7 +357,7 @@ impl Window {
     pub fn flush(&self, process: &Process, target: u32) -> Result<()> {
         self.epochs.check_passive(target as usize)?;
         self.flush_one(process, target)?;
-        self.check_living(process, Some(target))
+        self.check_failures(process, Some(target))
     }
 
     #[inline]
@@ -389,7 +389,7 @@ impl Window {
     pub fn flush_all(&self, process: &Process) -> Result<()> {
         self.epochs.check_any_passive()?;
         self.flush_dirty(process)?;
-        self.check_living(process, None)
+        self.check_failures(process, None)
     }
 
     /// Completes all pending operations; asks all targets before it waits for the first.
@@ -464,7 +464,7 @@ impl Window {
         self.settle(process, Some(target), Comes::Perhaps)?;
         let waited = self.complete_here(process, Some(target), false)?;
         self.make_progress_unless(process, waited)?;
-        self.check_living(process, Some(target))
+        self.check_failures(process, Some(target))
     }
 
     /// Completes the operations at all targets on this side (`MPI_Win_flush_local_all`).
@@ -473,7 +473,7 @@ impl Window {
         self.settle(process, None, Comes::Perhaps)?;
         let waited = self.complete_here(process, None, false)?;
         self.make_progress_unless(process, waited)?;
-        self.check_living(process, None)
+        self.check_failures(process, None)
     }
 
     /// Synchronizes the private and the public copy of the window (`MPI_Win_sync`).

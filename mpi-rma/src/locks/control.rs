@@ -195,7 +195,7 @@ impl Control {
 
     /// Returns the error for a process that waited for a dead member, or for a lock of it.
     #[cold]
-    pub fn lost(&self, process: &Process, member: usize) -> Error {
+    pub fn failure(&self, process: &Process, member: usize) -> Error {
         let peer = self.peers[member];
         let known = process.loss_among(|lost| lost == peer);
         known.unwrap_or_else(|| {
@@ -208,7 +208,7 @@ impl Control {
     /// Fails if one of these members is dead.
     pub fn check(&self, process: &Process, mut members: impl Iterator<Item = usize>) -> Result<()> {
         match members.find(|member| self.is_dead(*member)) {
-            Some(member) => Err(self.lost(process, member)),
+            Some(member) => Err(self.failure(process, member)),
             None => Ok(()),
         }
     }
@@ -335,8 +335,8 @@ impl Control {
     /// only.
     #[inline]
     fn has_died(&self, member: usize, tries: u32) -> bool {
-        const OFTEN: u32 = 1 << 14;
-        tries % OFTEN == OFTEN - 1 && self.is_dead(member)
+        const TRIES_PER_CHECK: u32 = 1 << 14;
+        tries % TRIES_PER_CHECK == TRIES_PER_CHECK - 1 && self.is_dead(member)
     }
 
     fn acquire(&self, member: usize) -> BusyGuard<'_> {

@@ -22,7 +22,7 @@ pub(crate) trait Wait {
     fn wait(&self, check: impl FnMut(), done: impl FnMut() -> Result<bool>) -> Result<()>;
 
     /// Returns the error for a process that waited for a failed member.
-    fn lost(&self, control: &Control, member: usize) -> Error;
+    fn failure(&self, control: &Control, member: usize) -> Error;
 }
 
 impl Wait for Waiter<'_> {
@@ -34,8 +34,8 @@ impl Wait for Waiter<'_> {
         Waiter::wait(self, check, done)
     }
 
-    fn lost(&self, control: &Control, member: usize) -> Error {
-        control.lost(self.process, member)
+    fn failure(&self, control: &Control, member: usize) -> Error {
+        control.failure(self.process, member)
     }
 }
 
@@ -231,6 +231,6 @@ impl MemberLock<'_> {
 
     fn death_error(&self, waiter: &impl Wait) -> Error {
         let member = self.lock.deaths.load(Ordering::Acquire) as u32;
-        waiter.lost(self.control, member as usize)
+        waiter.failure(self.control, member as usize)
     }
 }

@@ -84,7 +84,7 @@ impl Wait for Spin {
         Ok(())
     }
 
-    fn lost(&self, _: &Control, member: usize) -> Error {
+    fn failure(&self, _: &Control, member: usize) -> Error {
         Error::new(Class::ProcFailed, format!("member {member} is lost"))
     }
 }

@@ -205,13 +205,13 @@ impl Window {
         answered: bool,
     ) -> Result<()> {
         /// Messages that may wait for space before their origin waits too.
-        const MANY: usize = 256;
+        const MAX_QUEUED: usize = 256;
         let service = self.service()?;
         let lane = service.lanes.get(number);
-        if lane.origin.lock().sends() > MANY {
+        if lane.origin.lock().sends() > MAX_QUEUED {
             // Messages to failed processes end.
             process.wait_despite_loss(lane.vci, || {
-                Ok((lane.origin.lock().sends() <= MANY / 2).then_some(()))
+                Ok((lane.origin.lock().sends() <= MAX_QUEUED / 2).then_some(()))
             })?;
         }
         service.ask(process, (target, number), message)?;

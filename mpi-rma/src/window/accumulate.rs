@@ -383,11 +383,11 @@ impl Window {
         output: *mut u8,
     ) -> Result<()> {
         /// Blocks that are reduced before other members are let in.
-        const RUNS: usize = 256;
+        const BLOCKS_PER_HOLD: usize = 256;
         let control = self.control()?;
         let member = target as usize;
         let mut done = 0;
-        for some in runs.chunks(RUNS) {
+        for some in runs.chunks(BLOCKS_PER_HOLD) {
             let long = some.iter().any(|run| run.1 * reduction.extent() > CHUNK);
             if some.len() > 8 && !long {
                 // Many short blocks: all by the kernel, native or not, with the other members kept
@@ -573,19 +573,19 @@ impl Window {
 /// Whether the target has many elements in short blocks.
 fn is_scattered(target: &Target<'_>, reduction: &Reduction) -> bool {
     /// Elements up to which each is changed atomically, with no member kept out.
-    const FEW: usize = 8;
+    const MAX_ONE_BY_ONE: usize = 8;
     /// Bytes. Longer blocks are reduced in place.
-    const SHORT: usize = 512;
+    const MAX_SHORT: usize = 512;
     let size = reduction.packed();
     let null = std::ptr::null_mut();
     size == reduction.extent()
-        && target.len() > FEW * size
+        && target.len() > MAX_ONE_BY_ONE * size
         && target.datatype.as_run(target.count).is_none()
         && target
             .datatype
             .pieces(null, target.count, 0, 1)
             .next()
-            .is_some_and(|(_, len)| len <= SHORT)
+            .is_some_and(|(_, len)| len <= MAX_SHORT)
 }
 
 /// Returns the address `done` bytes behind `start`, or NULL if that is NULL.

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_attached_is_one_memory_however_many_stretches_it_was() {
+    fn adjacent_ranges_are_covered_like_one() {
         let mut attached = Attached::default();
         for (start, len) in [(100, 50), (150, 10), (160, 40), (300, 10)] {
             assert_eq!(attached.add(start, len), Ok(()));
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn stretches_that_overlap_are_refused() {
+    fn overlapping_ranges_are_refused() {
         let mut attached = Attached::default();
         assert_eq!(attached.add(100, 50), Ok(()));
         for (start, len) in [(100, 50), (99, 2), (149, 1), (90, 100), (120, usize::MAX)] {

@@ -281,7 +281,7 @@ impl Plan<'_> {
     /// `None` if the sizes may waste too much.
     fn early_len(&self, members: usize) -> Option<usize> {
         /// Bytes. In a larger segment each member commits its own part, near its core.
-        const SMALL: usize = 32 << 10;
+        const MAX_EARLY: usize = 32 << 10;
         if !self.has_own_memory() {
             return Some(Control::len_with_rings(members).next_multiple_of(PAGE));
         }
@@ -289,7 +289,7 @@ impl Plan<'_> {
         let each = usize::try_from(self.most).ok()?;
         let each = each.checked_next_multiple_of(PAGE)?;
         let all = each.checked_mul(members)?.checked_add(control)?;
-        (all <= SMALL).then_some(all)
+        (all <= MAX_EARLY).then_some(all)
     }
 
     fn probe_address(&self) -> u64 {
@@ -548,10 +548,10 @@ impl Plan<'_> {
         let Plan { process, comm, .. } = *self;
         /// Members. Up to this number each is asked whether it is local, if the launcher names no
         /// nodes.
-        const FEW: u32 = 1024;
+        const MAX_PROBED: u32 = 1024;
         let node = process.node_of(process.me());
         // (A communicator with endpoints can't be split.)
-        let unknown = node.is_none() && comm.size() > FEW;
+        let unknown = node.is_none() && comm.size() > MAX_PROBED;
         if self.flavor == Flavor::Dynamic || unknown || comm.check_groups().is_err() {
             return Ok(None);
         }
@@ -632,7 +632,7 @@ impl Plan<'_> {
         let shared = self.process.shared_memory();
         let look = |shared: &Arc<dyn SharedMemory>| match shared.may_wait(parts.total) {
             Ok(is_lazy) => (u64::from(is_lazy), None),
-            Err(error) => (LACKS, Some(error)),
+            Err(error) => (OUT_OF_MEMORY, Some(error)),
         };
         let (found, lack) = match shared.filter(|_| comm.rank() == 0) {
             Some(shared) => look(shared),
@@ -640,7 +640,7 @@ impl Plan<'_> {
         };
         let mut lazily = [found];
         mpi_coll::broadcast_u64(self.process, comm, &mut lazily)?;
-        if lazily[0] == LACKS {
+        if lazily[0] == OUT_OF_MEMORY {
             let why = lack.map(|error| error.0);
             let why = why.unwrap_or_else(|| "there is not enough for all members".to_string());
             return Err(Error::new(
@@ -680,4 +680,4 @@ impl Plan<'_> {
 }
 
 /// Broadcast by the first member of a node when memory is short.
-const LACKS: u64 = 2;
+const OUT_OF_MEMORY: u64 = 2;

@@ -11,7 +11,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::window::heap::{Heap, PAGE};
 use crate::window::keys::Exposed;
-use crate::window::regions::{Regions, Stretch, WORDS};
+use crate::window::regions::{AttachedRange, Regions, WORDS};
 use mpi_types::error::{Class, Error, Result};
 
 /// This member's table, and copies of other members' tables.
@@ -22,7 +22,7 @@ pub(crate) struct Directory {
 
 #[derive(Default)]
 struct ExposedTable {
-    attached: HashMap<usize, (Stretch, Exposed)>,
+    attached: HashMap<usize, (AttachedRange, Exposed)>,
     /// Memory of the table; the last one is in use. Earlier ones stay until the window goes, since
     /// other members may be reading them.
     tables: Vec<(Exposed, Heap, usize)>,
@@ -76,7 +76,7 @@ impl Directory {
                 )
             })?);
         }
-        let stretch = Stretch {
+        let range = AttachedRange {
             start: start as u64,
             len: len as u64,
             key: key.unwrap_or_default(),
@@ -85,7 +85,7 @@ impl Directory {
             transport: transport.clone(),
             key,
         };
-        own.attached.insert(start, (stretch, exposed));
+        own.attached.insert(start, (range, exposed));
         let written = own.make_room(transport).and_then(|()| own.write(head));
         if written.is_err() {
             own.attached.remove(&start);
@@ -138,8 +138,8 @@ impl ExposedTable {
         let version = word(head, 0).load(Ordering::Relaxed);
         word(head, 0).store(version + 1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        let stretches = self.attached.values().flat_map(|(one, _)| one.words());
-        for (at, value) in stretches.enumerate() {
+        let ranges = self.attached.values().flat_map(|(one, _)| one.words());
+        for (at, value) in ranges.enumerate() {
             word(table.0, at).store(value, Ordering::Relaxed);
         }
         let count = self.attached.len() as u64;

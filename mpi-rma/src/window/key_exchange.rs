@@ -12,13 +12,13 @@ use mpi_core::process::loan::Loan;
 use mpi_types::error::Result;
 
 /// Members up to which all exchange their keys at creation.
-const FEW: u32 = 64;
+const SMALL_WINDOW: u32 = 64;
 
 impl Service {
     /// Exchanges keys with the other members of a small window. Collective.
     pub fn exchange_keys(&self, process: &Process) -> Result<()> {
         // Invariant: all members decide this alike. Whether a member has a transport may differ.
-        if self.memory().is_none() || self.comm.size() > FEW {
+        if self.memory().is_none() || self.comm.size() > SMALL_WINDOW {
             return Ok(());
         }
         let wire = match transports(process).next() {

@@ -9,7 +9,7 @@ use mpi_types::op::PredefinedOp;
 pub(crate) const WORD: usize = 8;
 
 /// Bytes. The highest bound on an accumulate's length that is accepted: each word is an operation.
-const MOST: u32 = 64;
+const MAX_BYTES: u32 = 64;
 
 /// Operations that the network's atomics cover, by their names in the hint.
 const OPS: [(&str, AccumulateKind); 7] = [
@@ -55,7 +55,9 @@ impl Promise {
             ops: bits?.into_iter().fold(0, |all, bit| all | bit),
             bytes,
         };
-        (WORD as u32..=MOST).contains(&bytes).then_some(promise)
+        (WORD as u32..=MAX_BYTES)
+            .contains(&bytes)
+            .then_some(promise)
     }
 
     /// Returns whether a hint names accumulate operations only, covered or not.
@@ -141,7 +143,7 @@ impl Promise {
             Class::Arg,
             format!(
                 "{bytes} bytes are more than the window's hint accumulate_max_bytes={} promises (without \
-                 it, it is {WORD}: one element); set it to as many, up to {MOST}, or {or_nothing}",
+                 it, it is {WORD}: one element); set it to as many, up to {MAX_BYTES}, or {or_nothing}",
                 self.bytes
             ),
         )

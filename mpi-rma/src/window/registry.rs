@@ -22,7 +22,7 @@ use mpi_core::process::Process;
 use mpi_core::process::source::{Source, WINDOWS, Work};
 
 /// Idle polls per look at all windows.
-const SELDOM: usize = 4;
+const IDLE_POLLS_PER_LOOK: usize = 4;
 
 /// The windows of a process that are served by messages, and the memory of windows.
 pub struct Windows {
@@ -145,7 +145,7 @@ impl Windows {
         }
         let idle = self.idle.load(Ordering::Relaxed).wrapping_add(1);
         self.idle.store(idle, Ordering::Relaxed);
-        idle.is_multiple_of(SELDOM)
+        idle.is_multiple_of(IDLE_POLLS_PER_LOOK)
     }
 
     /// Serves all request slots once. Returns whether there was a request.

@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 /// Bytes and number of segments that are kept when the program frees them, for reuse.
 ///
 /// Pages take longer to create and map than most programs take to use them.
-const KEPT: usize = 32 << 20;
-const KEPT_PIECES: usize = 8;
+const MAX_KEPT_BYTES: usize = 32 << 20;
+const MAX_KEPT_PIECES: usize = 8;
 
 /// The segments that the program uses, and the freed ones that are kept.
 #[derive(Default)]
@@ -82,7 +82,7 @@ impl Pieces {
         let mut bytes: usize = self.kept.iter().map(|kept| kept.len).sum();
         let mut over = 0;
         while over < self.kept.len()
-            && (bytes + more > KEPT || self.kept.len() - over >= KEPT_PIECES)
+            && (bytes + more > MAX_KEPT_BYTES || self.kept.len() - over >= MAX_KEPT_PIECES)
         {
             bytes -= self.kept[over].len;
             over += 1;
@@ -135,7 +135,7 @@ impl SharedSegments {
         if piece.kept {
             return false;
         }
-        if piece.forks != forks || piece.len > KEPT {
+        if piece.forks != forks || piece.len > MAX_KEPT_BYTES {
             let gone = pieces.all.remove(place);
             drop(pieces);
             drop(gone);
@@ -143,8 +143,8 @@ impl SharedSegments {
         }
         piece.kept = true;
         let len = piece.len;
-        let full = pieces.kept.len() >= KEPT_PIECES
-            || pieces.kept.iter().map(|kept| kept.len).sum::<usize>() + len > KEPT;
+        let full = pieces.kept.len() >= MAX_KEPT_PIECES
+            || pieces.kept.iter().map(|kept| kept.len).sum::<usize>() + len > MAX_KEPT_BYTES;
         let gone = if full { pieces.evict(len) } else { Vec::new() };
         pieces.kept.push(Kept { start, len });
         // Unmapped without the lock.
@@ -156,7 +156,7 @@ impl SharedSegments {
     /// Unmaps the kept segments. Returns whether there were any.
     pub(crate) fn give_back(&self) -> bool {
         let mut pieces = self.0.lock();
-        let gone = pieces.evict(KEPT + 1);
+        let gone = pieces.evict(MAX_KEPT_BYTES + 1);
         drop(pieces);
         !gone.is_empty()
     }
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn kept_segments_stay_within_their_bounds() {
         let pieces = SharedSegments::default();
-        let all: Vec<_> = (0..KEPT_PIECES + 2)
+        let all: Vec<_> = (0..MAX_KEPT_PIECES + 2)
             .map(|_| insert(&pieces, 1 << 16))
             .collect();
         assert!(all.iter().all(|start| pieces.free(start.addr(), 0)));
@@ -220,14 +220,14 @@ mod tests {
             let pieces = pieces.0.lock();
             (pieces.kept.len(), pieces.all.len())
         };
-        assert_eq!(counts(&pieces), (KEPT_PIECES, KEPT_PIECES));
+        assert_eq!(counts(&pieces), (MAX_KEPT_PIECES, MAX_KEPT_PIECES));
         // Those freed first are gone.
         assert!(!pieces.free(all[0].addr(), 0) && !pieces.free(all[1].addr(), 0));
         assert_eq!(pieces.reuse(1 << 16, 0), all.last().copied());
-        let large = insert(&pieces, KEPT - (1 << 16));
+        let large = insert(&pieces, MAX_KEPT_BYTES - (1 << 16));
         assert!(pieces.free(large.addr(), 0));
         assert_eq!(counts(&pieces), (2, 3));
-        let larger = insert(&pieces, KEPT + 1);
+        let larger = insert(&pieces, MAX_KEPT_BYTES + 1);
         assert!(pieces.free(larger.addr(), 0));
         assert_eq!(counts(&pieces), (2, 3));
         assert!(pieces.give_back() && !pieces.give_back());

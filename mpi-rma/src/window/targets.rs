@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use parking_lot::Mutex;
 
 /// Members up to which each has a byte; in larger windows memory grows with the notes other than 0.
-const FEW: usize = 1024;
+const SMALL_WINDOW: usize = 1024;
 
 /// Notes by target.
 pub(crate) enum Targets {
@@ -17,7 +17,7 @@ pub(crate) enum Targets {
 impl Targets {
     pub fn new(members: usize) -> Targets {
         match members {
-            0..=FEW => Targets::Few((0..members).map(|_| AtomicU8::new(0)).collect()),
+            0..=SMALL_WINDOW => Targets::Few((0..members).map(|_| AtomicU8::new(0)).collect()),
             _ => Targets::Many(Mutex::default()),
         }
     }
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn both_representations_hold_the_same_notes() {
-        for members in [8, FEW, FEW + 1, 1 << 20] {
+        for members in [8, SMALL_WINDOW, SMALL_WINDOW + 1, 1 << 20] {
             let notes = Targets::new(members);
             assert_eq!(notes.change(7, 0, 5), 0);
             assert_eq!(notes.change(3, 0, 4), 0);
@@ -128,7 +128,7 @@ mod tests {
             assert_eq!(notes.with(2), [7]);
             notes.change(7, 6, 0);
             assert_eq!(notes.with(7), [3]);
-            assert!(notes.bytes(2) <= FEW.max(64));
+            assert!(notes.bytes(2) <= SMALL_WINDOW.max(64));
         }
     }
 }

@@ -121,7 +121,7 @@ impl<'a> Phase<'a> {
     /// This rank has claimed the slot, in which there is room for `len` bytes there; `from` is readable for as many.
     #[inline(always)]
     pub unsafe fn store(&self, from: *const u8, to: *mut u8, len: usize) {
-        let far = len >= nearness::LEAST && self.at.way.shared.nearness.is_far();
+        let far = len >= nearness::MIN_BYTES && self.at.way.shared.nearness.is_far();
         // SAFETY: the caller's contract; nobody else writes to this rank's slot.
         unsafe { nearness::store(far, from, to, len) };
     }
@@ -171,7 +171,7 @@ impl<'a> Phase<'a> {
     /// The end of a call in which this rank has stored so many bytes at once, at the most.
     #[inline(always)]
     pub fn end(self, stored: usize) -> Result<()> {
-        if stored >= nearness::LEAST {
+        if stored >= nearness::MIN_BYTES {
             let Place { tag, number, .. } = self.at;
             self.at.way.shared.sample_nearness(tag, number, stored);
         }

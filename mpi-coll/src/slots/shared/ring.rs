@@ -8,17 +8,17 @@ use mpi_sched::run::has_come;
 /// Least and most slots of a rank; powers of two.
 pub(crate) const DEPTHS: (u32, u32) = (4, 64);
 /// Bytes of data of all ranks in one phase, if ranks are many.
-const TOTAL: usize = 1 << 20;
+const MAX_PHASE_BYTES: usize = 1 << 20;
 /// The most bytes of a slot, and so of data that a rank writes before others can read.
-const MOST: usize = 32 << 10;
+const MAX_ROOM: usize = 32 << 10;
 /// Bytes of all slots of all ranks. More than the cores' private caches hold: evicted lines are
 /// fetched faster than lines in another core's cache (docs/performance.md).
-const ALL: usize = 4 << 20;
+const MAX_BYTES: usize = 4 << 20;
 /// Bytes of all slots that are used at first: the first round touches each page for the first time,
 /// which costs microseconds.
-const ALL_AT_FIRST: usize = 1 << 20;
+const MAX_BYTES_AT_FIRST: usize = 1 << 20;
 /// Slots that each rank uses at first, even beyond that bound, if it has as many.
-const LEAST_AT_FIRST: u32 = 8;
+const MIN_DEPTH_AT_FIRST: u32 = 8;
 /// The first phase of a communicator, chosen so that numbers soon wrap.
 pub(super) const FIRST: u64 = u64::MAX - 10_000;
 /// Bytes that a rank stores in a long call.
@@ -43,9 +43,9 @@ pub(super) const FRONT: usize = 64;
 pub(super) const LINES: usize = 128;
 /// Bytes of a chunk of long data with a flag of its own, and the most chunks of a slot.
 pub(crate) const PIECE: usize = 2 << 10;
-const PIECES: usize = MOST / PIECE;
+const MAX_PIECES: usize = MAX_ROOM / PIECE;
 /// Distance from one slot's chunk flags to the next one's.
-pub(super) const PIECE_FLAGS: usize = PIECES * size_of::<PieceFlag>();
+pub(super) const PIECE_FLAGS: usize = MAX_PIECES * size_of::<PieceFlag>();
 /// Bytes of a page; each rank's memory begins with one.
 pub(super) const PAGE: usize = 4096;
 
@@ -64,13 +64,15 @@ pub(crate) struct Ring {
 impl Ring {
     /// Returns the layout for a communicator of `size` ranks.
     pub fn of(size: u32) -> Ring {
-        let room = (TOTAL / size as usize).min(MOST) & !63;
+        let room = (MAX_PHASE_BYTES / size as usize).min(MAX_ROOM) & !63;
         let depth = |all: usize| {
             let fit = all / (size as usize * room);
             1 << fit.clamp(DEPTHS.0 as usize, DEPTHS.1 as usize).ilog2()
         };
-        let data_slots = depth(ALL);
-        let depth = depth(ALL_AT_FIRST).max(LEAST_AT_FIRST).min(data_slots);
+        let data_slots = depth(MAX_BYTES);
+        let depth = depth(MAX_BYTES_AT_FIRST)
+            .max(MIN_DEPTH_AT_FIRST)
+            .min(data_slots);
         Ring {
             room,
             depth,
