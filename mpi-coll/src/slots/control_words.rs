@@ -35,10 +35,10 @@ fn gathered(word: u64) -> u64 {
 
 /// Encodes a word of data, or a flag.
 #[inline]
-pub(crate) fn word(value: u32, number: u64, what: u32) -> u64 {
+pub(crate) fn word(value: u32, number: u64, kind: u32) -> u64 {
     let number = number & ((1 << NUMBER) - 1);
-    let what = u64::from(what & 63);
-    MARKS | spread(u64::from(value) | number << 32 | what << (32 + NUMBER))
+    let kind = u64::from(kind & 63);
+    MARKS | spread(u64::from(value) | number << 32 | kind << (32 + NUMBER))
 }
 
 /// Decodes value and kind of a word of phase `number`; `None` until all of it has arrived.
@@ -74,14 +74,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn words_say_what_was_written(value: u32, number: u64, what in 0..=FLAG) {
-            prop_assert_eq!(read(word(value, number, what), number), Some((value, what)));
-            prop_assert_eq!(read(word(value, number, what), number ^ 1), None);
+        fn words_say_what_was_written(value: u32, number: u64, kind in 0..=FLAG) {
+            prop_assert_eq!(read(word(value, number, kind), number), Some((value, kind)));
+            prop_assert_eq!(read(word(value, number, kind), number ^ 1), None);
         }
 
         #[test]
-        fn a_word_in_part_says_nothing(value: u32, number: u64, what in 0..=FLAG) {
-            let whole = word(value, number, what);
+        fn a_word_in_part_says_nothing(value: u32, number: u64, kind in 0..=FLAG) {
+            let whole = word(value, number, kind);
             for mask in 0..=254 {
                 prop_assert_eq!(read(torn(0, whole, mask), number), None, "{:08b}", mask);
             }

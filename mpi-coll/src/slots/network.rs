@@ -227,15 +227,15 @@ impl NetworkSlots {
     /// Receives data into a slot, whose first word is `word`. Returns whether all of it has
     /// arrived.
     fn receive(&self, at: usize, number: u64, word: u64) -> bool {
-        let Some((value, what)) = control_words::read(word, number) else {
+        let Some((value, kind)) = control_words::read(word, number) else {
             return false;
         };
         let data = at + SIGNAL_LINE;
-        let len = if what == FLAG {
+        let len = if kind == FLAG {
             value as usize
         } else {
             let mut come = [value; MAX_WORDS];
-            let Some(len) = (what as usize)
+            let Some(len) = (kind as usize)
                 .checked_sub(1)
                 .filter(|len| *len <= IN_WORDS)
             else {
@@ -245,7 +245,7 @@ impl NetworkSlots {
             for (i, value) in come.iter_mut().enumerate().take(count).skip(1) {
                 let word = self.word_at(at + 8 * i).load(Ordering::Acquire);
                 match control_words::read(word, number) {
-                    Some((part, of)) if of == what => *value = part,
+                    Some((part, of)) if of == kind => *value = part,
                     _ => return false,
                 }
             }
@@ -300,12 +300,12 @@ impl NetworkSlots {
             words[0] = number;
             (&[][..], 1)
         } else if data.len() <= IN_WORDS {
-            let what = data.len() as u32 + 1;
-            words[0] = control_words::word(0, number, what);
+            let kind = data.len() as u32 + 1;
+            words[0] = control_words::word(0, number, kind);
             for (to, bytes) in words.iter_mut().zip(data.chunks(4)) {
                 let mut value = [0; 4];
                 value[..bytes.len()].copy_from_slice(bytes);
-                *to = control_words::word(u32::from_ne_bytes(value), number, what);
+                *to = control_words::word(u32::from_ne_bytes(value), number, kind);
             }
             (&[][..], data.len().div_ceil(4).max(1))
         } else {
