@@ -155,7 +155,7 @@ impl<'a> RunningCall<'a> {
         let shared = state.shared_slots().filter(|_| !kept.signature.is_none());
         // SAFETY: the buffers are valid for the schedule, by this function's contract, and the run
         // has ended when this function returns: it is complete, or each of its messages was
-        // cancelled. (If cancelling fails, because a VCI can't be opened, the run keeps its scratch
+        // cancelled. (If cancelling fails, because a VCI is not open, the run keeps its scratch
         // memory.)
         let start = |kept: &mut CommRun| unsafe {
             let tag = self.message_tag;

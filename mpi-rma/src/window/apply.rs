@@ -54,7 +54,7 @@ impl Reduction {
             .ok_or_else(|| {
                 Error::new(
                     Class::Op,
-                    "op is not defined for this datatype; see MPI-3.1 section 11.3.4",
+                    "op is not defined for the elements of this datatype; use a predefined datatype that it takes",
                 )
             })
     }
