@@ -364,7 +364,7 @@ fn without_hints_the_vci_that_is_used_least_is_taken_and_hints_replace_it() {
     assert_eq!(vcis, [0, 1, 2, 3, 4], "one more for the hint");
 }
 
-/// A VCI that a hint names by number is opened alone: those below it may never be.
+/// Only the VCI that a hint names is opened; lower ones may never be.
 #[test]
 fn draining_passes_over_vcis_that_are_not_open() {
     let [process] = processes::<1>(8);

@@ -105,7 +105,7 @@ fn attached_memory_is_found_by_its_address() {
                     ready.wait();
                     let comm = Comm::new(ContextId::new(0, 1), Group::identity(RANKS), rank);
                     let hints = Hints::default();
-                    // SAFETY: no memory is given.
+                    // SAFETY: a dynamic window has no memory yet.
                     let window =
                         unsafe { Window::new(&process, &comm, Flavor::Dynamic, 0, 1, &hints) };
                     let window = window.unwrap();
