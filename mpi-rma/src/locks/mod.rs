@@ -23,7 +23,7 @@
 //! The members' words are not read until the first exclusive lock of the window
 //! ([`CHECK_MEMBERS`]).
 //!
-//! [`MemberLock`] enters and leaves a single lock; [`repair`](crate::locks::repair) restores locks
+//! [`MemberLock`] enters and leaves a single lock; [`repair`] restores locks
 //! after members have failed.
 
 pub(crate) mod access_guard;
