@@ -1,13 +1,13 @@
-//! Collective operations on communicators: schedules run over the process's own messages and over slots.
+//! Collective operations on communicators: schedules run over messages and over slots.
 //!
-//! What an algorithm does is the crate `mpi-sched`, which knows neither processes nor communicators. This
-//! crate says which of its schedules a call takes on a communicator ([`plan`]), keeps them, and runs
-//! them: a blocking call to its end ([`exec`]), a nonblocking one as others make progress
-//! ([`nonblocking`]). A run goes by messages, by slots that the ranks of a node share, or by slots that ranks
-//! write to over a network ([`slots`]).
+//! Algorithms are in the crate `mpi-sched`, which knows neither processes nor communicators. This
+//! crate chooses a schedule for a call on a communicator ([`plan`]), keeps it for later calls, and
+//! runs it: a blocking call to its end ([`exec`]), a nonblocking one as progress is made
+//! ([`nonblocking`]). A run uses messages, slots that the ranks of a node share, or slots that
+//! ranks write to over a network ([`slots`]).
 //!
-//! The crate stands above `mpi-core` and uses nothing of it but its public functions. What it keeps with a
-//! communicator is an attachment that `mpi-core` does not look into, and it registers with the process as a
+//! The crate uses only public functions of `mpi-core`. A communicator's collective state is an
+//! attachment that `mpi-core` does not interpret, and the crate registers with the process as a
 //! source of progress.
 
 mod agreement;

@@ -1,12 +1,12 @@
 //! Persistent collectives (MPI-4.1 section 6.13): made once, then started again and again.
 //!
-//! The `_init` call may wait for all members, so everything that they must agree on is settled there: that
-//! they mean the same collective, its schedule, the tag of its messages, and slots of its own in memory that
-//! they share. What is left for each start is to run the schedule.
+//! The `_init` call may wait for all members, so everything that they must agree on is settled
+//! there: the collective, its schedule, the tag of its messages, and its own slots in shared
+//! memory. A start only runs the schedule.
 //!
-//! Invariant: members may start theirs in different orders. Each has a tag and slots that no other uses, and
-//! its own runs come one after the other, as blocking collectives of a communicator do; so these slots are of
-//! the kind that blocking ones have.
+//! Invariant: members may start theirs in different orders. Each collective has a tag and slots
+//! that no other uses, and its own runs come one after the other, like a communicator's blocking
+//! collectives; so its slots are of the kind that blocking ones use.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -33,54 +33,56 @@ use mpi_core::process::source::{PERSISTENT_COLLECTIVES, ProgressSource, Source, 
 use mpi_sched::{Progress, Slots};
 use netmod::VciId;
 
-/// Nothing is under way.
+/// Inactive.
 const IDLE: u8 = 0;
-/// A run is under way.
+/// A run is in progress.
 const ACTIVE: u8 = 1;
-/// It is complete, and the program has not taken note.
+/// The run is complete, and its completion was not taken yet.
 const DONE: u8 = 2;
-/// It is being started: nobody is to carry it on yet.
+/// A thread is starting a run; other threads must not advance it yet.
 const STARTING: u8 = 3;
 
-/// The least room of a slot: what schedules keep beside data must fit, too.
-const LEAST_ROOM: usize = 1024;
+/// Bytes. The least length of a slot: data that schedules store beside the user's must fit, too.
+const MIN_ROOM: usize = 1024;
 
-/// A persistent collective of one member.
+/// One member's persistent collective.
 pub struct PersistentCollective {
     holder: Holder,
     buffers: Buffers,
-    /// That of its messages, in each of its runs.
+    /// Tag of its messages, in all runs.
     tag: u32,
-    /// Its own.
+    /// Slots of its own.
     slots: Option<Box<SharedSlots>>,
     state: AtomicU8,
-    /// Whether those that make progress know it.
+    /// Whether it is in the list of the progress source.
     listed: AtomicBool,
     inner: Guarded<Inner>,
 }
 
 struct Inner {
     kept: CommRun,
-    /// Why the run was given up, until its buffers are the program's again.
+    /// Why the run was abandoned, until its buffers are the program's again.
     given_up: Option<Error>,
-    /// How the last run ended.
+    /// Error of the last run.
     error: Option<Error>,
 }
 
-// SAFETY: the buffers are memory that the program lends to the library from each start to the completion; which
-// thread works on it makes no difference, and one does at a time.
+// SAFETY: the program lends the buffers to the library from each start to the completion, and one
+// thread at a time, the holder of `inner`, works on them.
 unsafe impl Send for PersistentCollective {}
-// SAFETY: as above; everything else is `Sync`.
+// SAFETY: the buffers are used under `inner`'s lock only; everything else is `Sync`.
 unsafe impl Sync for PersistentCollective {}
 
 impl PersistentCollective {
-    /// Makes one of a call, together with all other members. What `call` borrows is needed no longer.
+    /// Makes a persistent collective of a call, together with all other members. Doesn't keep what
+    /// `call` borrows.
     ///
     /// # Errors
-    /// Members disagree about the call, or one is lost.
+    /// Members disagree about the call, or one has failed.
     ///
     /// # Safety
-    /// The buffers are valid for what the call reads and writes, from each start to the completion that follows.
+    /// The buffers are valid for what the call reads and writes, from each start to the completion
+    /// that follows.
     pub unsafe fn new(
         process: &Process,
         holder: Holder,
@@ -122,13 +124,13 @@ impl PersistentCollective {
         self.comm().vci()
     }
 
-    /// Whether nothing is under way. While another thread starts it, nothing is yet.
+    /// Whether no run is in progress. A run that another thread is just starting doesn't count.
     #[inline]
     pub fn is_idle(&self) -> bool {
         matches!(self.state.load(Ordering::Acquire), IDLE | STARTING)
     }
 
-    /// Whether a run is under way, as others see it.
+    /// Whether a run is in progress.
     #[inline]
     pub fn is_active(&self) -> bool {
         self.state.load(Ordering::Acquire) == ACTIVE
@@ -138,10 +140,10 @@ impl PersistentCollective {
         (*self.holder).as_ref()
     }
 
-    /// Starts it, and goes as far as it can.
+    /// Starts a run, and advances it.
     ///
     /// # Errors
-    /// [`Class::Request`] if it is active; there is no memory.
+    /// [`Class::Request`] if it is active; memory is short.
     pub fn start(self: &Arc<Self>, process: &Process) -> Result<()> {
         let begun =
             self.state
@@ -159,13 +161,14 @@ impl PersistentCollective {
             inner.kept.run.set_number(number);
         }
         let Buffers { send, recv } = self.buffers;
-        // SAFETY: promised to `new`; a run is started only if none is under way.
+        // SAFETY: the buffers are valid from each start to its completion, by `new`'s contract; the
+        // state was IDLE, so no other run is in progress.
         if let Err(error) = unsafe { inner.kept.run.start(send, recv, self.tag) } {
             self.state.store(IDLE, Ordering::Release);
             return Err(error);
         }
         self.state.store(ACTIVE, Ordering::SeqCst);
-        // What others have put there is looked for by who waits: mostly nothing is there yet.
+        // Other ranks' data is polled for by the wait: mostly none is there yet.
         self.advance(process, &mut inner, 0)?;
         drop(inner);
         if self.is_active() && !self.listed.load(Ordering::SeqCst) {
@@ -174,30 +177,30 @@ impl PersistentCollective {
         Ok(())
     }
 
-    /// Has those that make progress carry it on.
+    /// Adds it to the progress source's list.
     #[inline(never)]
     fn enlist(self: &Arc<Self>, process: &Process) {
         let mut list = process.source::<Persistent>().list.lock();
         if !self.listed.swap(true, Ordering::Relaxed) {
             list.push(self.clone());
         }
-        Persistent::tell(process, &list);
+        Persistent::publish(process, &list);
     }
 
-    /// Those that make progress needn't look at it any more.
+    /// Removes it from the progress source's list.
     pub fn retire(self: &Arc<Self>, process: &Process) {
         if self.listed.load(Ordering::Relaxed) {
             let mut list = process.source::<Persistent>().list.lock();
             self.listed.store(false, Ordering::SeqCst);
             list.retain(|one| !Arc::ptr_eq(one, self));
-            Persistent::tell(process, &list);
+            Persistent::publish(process, &list);
         }
     }
 
-    /// Waits until it is complete.
+    /// Waits until the run is complete.
     ///
     /// # Errors
-    /// Those of making progress; that of the collective is told when it is taken.
+    /// Errors of progress. The collective's own error comes from [`PersistentCollective::take`].
     #[inline]
     pub fn wait(&self, process: &Process) -> Result<()> {
         let comm = self.comm();
@@ -225,7 +228,7 @@ impl PersistentCollective {
         })
     }
 
-    /// Whether it is complete, or idle; goes on if it is neither.
+    /// Advances the run. Returns whether it is complete, or none is in progress.
     #[inline]
     fn look(&self, process: &Process, looks: u32) -> Result<bool> {
         if !self.is_active() {
@@ -237,7 +240,7 @@ impl PersistentCollective {
         Ok(!self.is_active())
     }
 
-    /// Takes note that it is complete: it is idle then. Returns its error.
+    /// Takes the completion of a run, which makes it inactive. Returns the run's error.
     #[inline]
     pub fn take(&self) -> Option<Error> {
         let done = self
@@ -249,7 +252,7 @@ impl PersistentCollective {
         }
     }
 
-    /// Goes as far as it can, and `looks` so often for each flag.
+    /// Advances the run. `looks`: polls of each flag.
     #[inline]
     fn advance(&self, process: &Process, inner: &mut Inner, looks: u32) -> Result<()> {
         if !self.is_active() {
@@ -302,7 +305,7 @@ impl PersistentCollective {
         process.notify();
     }
 
-    /// Ends the messages of a run that was given up, as far as they go.
+    /// Cancels the messages of an abandoned run, as far as possible.
     #[cold]
     fn end(&self, process: &Process, inner: &mut Inner) -> Result<()> {
         if give_up(process, &mut inner.kept)? {
@@ -323,12 +326,12 @@ fn build(
     kept: &mut CommRun,
 ) {
     let own = state.choices();
-    let site = state.site(process, comm, slots, own.as_deref());
-    call.build(&site, kept.run.rebuild());
+    let context = state.call_context(process, comm, slots, own.as_deref());
+    call.build(&context, kept.run.rebuild());
 }
 
-/// Slots for a call, and its schedule over them; none where it goes by messages. All members of an
-/// intracommunicator call this together.
+/// Makes slots for a call, and its schedule over them. Collective; `None` if the call goes by
+/// messages.
 fn make_slots(
     process: &Process,
     comm: &Comm,
@@ -353,9 +356,7 @@ fn make_slots(
         _ => 1,
     };
     let wanted = (signature.bytes() as usize).saturating_mul(blocks);
-    let room = wanted
-        .next_multiple_of(64)
-        .clamp(LEAST_ROOM.min(most), most);
+    let room = wanted.next_multiple_of(64).clamp(MIN_ROOM.min(most), most);
     let depth = DEPTHS.0;
     let slots = Slots {
         room,
@@ -368,27 +369,30 @@ fn make_slots(
     let with_slots = &process.source::<Collectives>().persistent_with_slots;
     let share = Share::take_of(with_slots, PERSISTENT_WITH_SLOTS).filter(|_| phases > 0);
     let own = [kept.signature.word(), u64::from(share.is_some())];
-    let told = gather_all_u64(process, comm, own)?;
-    if let Some(of) = told.iter().position(|member| member[0] != told[0][0]) {
-        // All are told, whoever of them is alone with what it says.
-        let of = match told[0][0] == own[0] {
+    let gathered = gather_all_u64(process, comm, own)?;
+    if let Some(of) = gathered
+        .iter()
+        .position(|member| member[0] != gathered[0][0])
+    {
+        // Each member gets an error that names a pair of ranks that disagree.
+        let of = match gathered[0][0] == own[0] {
             true => of,
             false => 0,
         };
-        let theirs = CallSignature::from_word(told[of][0]);
+        let theirs = CallSignature::from_word(gathered[of][0]);
         let error = match theirs == kept.signature {
             true => others_disagree(of),
             false => kept.signature.disagreement(of as u32, theirs, false),
         };
         return Err(error);
     }
-    if told.iter().any(|member| member[1] == 0) {
+    if gathered.iter().any(|member| member[1] == 0) {
         return Ok(None);
     }
     let ring = Ring {
         room,
         depth,
-        places: depth,
+        data_slots: depth,
     };
     setup::persistent(process, comm, shared, ring, share)
 }
@@ -397,11 +401,14 @@ fn make_slots(
 fn others_disagree(of: usize) -> Error {
     Error::new(
         Class::Other,
-        format!("ranks 0 and {of} disagree on which persistent collective this is"),
+        format!(
+            "ranks 0 and {of} disagree on which persistent collective this is; call the same one on \
+             all ranks"
+        ),
     )
 }
 
-/// The persistent collectives of a process of which some are under way, as a source of progress.
+/// The active persistent collectives of a process, as a source of progress.
 #[derive(Default)]
 struct Persistent {
     list: Guarded<Vec<Arc<PersistentCollective>>>,
@@ -409,19 +416,19 @@ struct Persistent {
 }
 
 impl Persistent {
-    /// Tells those who don't have the lock what is under way.
-    fn tell(process: &Process, list: &[Arc<PersistentCollective>]) {
+    /// Publishes to threads without the lock whether collectives are in progress.
+    fn publish(process: &Process, list: &[Arc<PersistentCollective>]) {
         process.set_work::<Persistent>(Work {
             any: !list.is_empty(),
             stores: list.iter().any(|one| one.slots.is_some()),
         });
     }
 
-    /// Takes all that are under way as far as they go, and forgets those that are not. Returns whether one
-    /// was completed.
+    /// Advances all that are active, and drops the others from the list. Returns whether one was
+    /// completed.
     #[cold]
     fn advance_all(&self, process: &Process) -> Result<bool> {
-        // Whoever holds the lock is at it; user functions that call MPI come here again.
+        // The lock's holder is at it. (User functions that call MPI reenter this function.)
         let Some(mut list) = self.list.try_lock() else {
             return Ok(false);
         };
@@ -438,10 +445,10 @@ impl Persistent {
                 }
             }
             one.listed.store(false, Ordering::SeqCst);
-            // Another thread may have started it meanwhile, and seen that it was listed.
+            // Another thread may have started it meanwhile, and have seen that it was listed.
             one.state.load(Ordering::SeqCst) == ACTIVE && !one.listed.swap(true, Ordering::SeqCst)
         });
-        Persistent::tell(process, &list);
+        Persistent::publish(process, &list);
         failed.map_or(Ok(any), Err)
     }
 }
@@ -455,7 +462,7 @@ impl Source for Persistent {
 }
 
 impl ProgressSource for Persistent {
-    /// Takes all as far as they go. Returns whether one was completed, and that is enough for this round.
+    /// Advances all. Returns true if one was completed and this round of progress may end.
     fn advance_by_stores(&self, process: &Process) -> Result<bool> {
         Ok(self.advance_all(process)? && self.rounds.is_enough())
     }

@@ -1,4 +1,4 @@
-//! Atomics of what several processes share, or loom's in its tests.
+//! Atomics shared by processes, or loom's in its tests.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};

@@ -1,7 +1,7 @@
-//! Creation of communicators, topologies, the connecting of jobs, and fault tolerance.
+//! Creation of communicators, topologies, connections between jobs, and fault tolerance.
 //!
-//! This crate stands above `mpi-coll`, by whose collectives the members agree, and uses nothing of `mpi-core` but its
-//! public functions. Its folders have an order, too (`xtask/tests/architecture/floors.rs`).
+//! The crate uses `mpi-coll`, by whose collectives members agree, and only public functions of
+//! `mpi-core`. Its folders have an order too (`xtask/tests/architecture/floors.rs`).
 
 pub mod creation;
 pub mod dynamic;

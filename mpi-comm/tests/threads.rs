@@ -1,4 +1,5 @@
-//! `MPI_THREAD_MULTIPLE`: threads that do collectives at once, over the real shared-memory transport.
+//! `MPI_THREAD_MULTIPLE`: threads that make collectives concurrently, over the real shared-memory
+//! transport.
 
 #[path = "../../mpi-core/tests/common/threads.rs"]
 mod common;
@@ -15,8 +16,8 @@ use mpi_sched::{Barrier, Team};
 
 const THREADS: u32 = 4;
 
-/// Each thread has a communicator of its own (MPI-3.1 section 12.4.3 lets them all be busy at once)
-/// and does blocking and nonblocking collectives on it; all share VCI 0.
+/// Each thread has its own communicator (MPI-3.1 section 12.4.3 allows all to be busy) and makes
+/// blocking and nonblocking collectives on it; all share VCI 0.
 #[test]
 fn threads_do_collectives_on_communicators_of_their_own() {
     const RANKS: u32 = 3;

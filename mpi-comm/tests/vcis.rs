@@ -1,5 +1,5 @@
-//! Communicators with VCIs of their own: who takes how many locks, and threads that use several VCIs
-//! at once.
+//! Communicators with their own VCIs: locks taken per operation, and threads that use several VCIs
+//! concurrently.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,16 +21,16 @@ type Book = Mutex<HashMap<(Peer, VciId), Vec<u8>>>;
 
 /// Addresses of one process as it learns them.
 #[derive(Default)]
-struct Known(Book);
+struct LearnedAddresses(Book);
 
-impl Resolver for Known {
+impl Resolver for LearnedAddresses {
     fn resolve(&self, peer: Peer, vci: VciId) -> Result<Vec<u8>, OpenError> {
         let found = self.0.lock().unwrap().get(&(peer, vci)).cloned();
-        found.ok_or_else(|| OpenError(format!("process {peer} told nothing of VCI {vci}")))
+        found.ok_or_else(|| OpenError(format!("process {peer} has sent no address of VCI {vci}")))
     }
 }
 
-struct Only(Arc<Known>);
+struct Only(Arc<LearnedAddresses>);
 
 impl Router for Only {
     fn route(&self, _peer: Peer) -> Result<usize, OpenError> {
@@ -43,9 +43,9 @@ impl Router for Only {
     }
 }
 
-/// Processes with a pool of `pool` VCIs, of which only the addresses of VCI 0 are known.
+/// Makes processes with a pool of `pool` VCIs, of which only the addresses of VCI 0 are known.
 fn processes<const N: usize>(pool: usize) -> [Process; N] {
-    let books: [_; N] = std::array::from_fn(|_| Arc::new(Known::default()));
+    let books: [_; N] = std::array::from_fn(|_| Arc::new(LearnedAddresses::default()));
     std::array::from_fn(|me| {
         let me = me as Peer;
         let config = shmmod::Config {
@@ -84,20 +84,20 @@ fn comm(size: u32, rank: u32, number: u32) -> Comm {
 }
 
 fn buffer(data: &mut [u8]) -> Buffer {
-    // SAFETY: the tests wait for all requests before the data goes.
+    // SAFETY: the tests wait for all requests before they drop the data.
     unsafe { Buffer::bytes(data.as_mut_ptr(), data.len()) }
 }
 
-/// Locks taken on a VCI by `action`.
+/// Returns the number of locks taken on a VCI by `action`.
 fn locks(process: &Process, vci: VciId, action: impl FnOnce()) -> u64 {
-    // Sends that leave at once take one each and are counted by themselves.
+    // Immediate sends take one lock each and are counted separately.
     let taken = || {
         let counters = process.counters(vci).unwrap();
         counters.locked + counters.eager_sent
     };
     let before = taken();
     action();
-    // Asking takes one too.
+    // Reading the count takes a lock too.
     taken() - before - 1
 }
 
@@ -114,11 +114,11 @@ fn operations_take_one_lock_and_finished_ones_none() {
     assert_ne!(vci, 0);
     let (data, mut room) = ([1u8; 8], [0u8; 8]);
     let purpose = Purpose::PointToPoint;
-    // The first message finds the way.
+    // The first message opens the route.
     for _ in 0..2 {
         let id =
             mpi_core::comm::receive_on(&process, &comm, purpose, buffer(&mut room), 0, 0).unwrap();
-        // SAFETY: the message is complete before the data goes.
+        // SAFETY: the message is complete before the data is dropped.
         let sent = unsafe { mpi_core::comm::send_plain(&process, &comm, &data, 0, 0) }.unwrap();
         process.wait(id).unwrap();
         sent.map(|sent| process.wait(sent).unwrap());
@@ -131,7 +131,7 @@ fn operations_take_one_lock_and_finished_ones_none() {
     });
     assert_eq!(taken, 1, "a receive");
     let taken = locks(&process, vci, || {
-        // SAFETY: as above.
+        // SAFETY: the message is complete before the data is dropped.
         let sent = unsafe { mpi_core::comm::send_plain(&process, &comm, &data, 0, 0) }.unwrap();
         assert!(sent.is_none(), "it left at once: its wait takes no lock");
     });
@@ -183,7 +183,8 @@ fn promised_wildcards_are_errors_and_others_are_not() {
     }
 }
 
-/// Threads of two processes, each with a tag, on one communicator that spreads tags over VCIs.
+/// Threads of two processes, each with its own tag, on one communicator that spreads tags over
+/// VCIs.
 #[test]
 fn threads_with_tags_of_their_own_use_vcis_of_their_own() {
     const THREADS: i32 = 4;
@@ -237,7 +238,7 @@ fn exchange(process: &Process, comm: &Comm, tag: i32, rounds: u32) {
     }
 }
 
-/// A number to its right neighbour, received from anybody, and a barrier.
+/// Sends a number to the right neighbour, receives one from any source, and makes a barrier.
 fn go_around(process: &Process, comm: &Comm) {
     let (me, size) = (comm.rank(), comm.size());
     let mut room = [0; 4];
@@ -257,11 +258,11 @@ fn go_around(process: &Process, comm: &Comm) {
     mpi_coll::barrier(process, comm).unwrap();
 }
 
-/// Makes communicators of communicators as the seed says, uses each and frees some. Returns the VCIs of those of
-/// all members.
+/// Makes communicators of communicators by the seed, uses each and frees some. Returns the VCIs of
+/// those with all members.
 fn make_some(process: &Process, seed: u64) -> Vec<VciId> {
     let mut rng = Rng::new(seed);
-    // Contexts 0 and 1 are led by nobody.
+    // Contexts 0 and 1 have no leader.
     let world = comm(4, process.me(), 0);
     go_around(process, &world);
     let (mut comms, mut vcis) = (vec![Some(world)], Vec::new());
@@ -300,7 +301,7 @@ fn make_some(process: &Process, seed: u64) -> Vec<VciId> {
     vcis
 }
 
-/// The number of VCIs is that of the member that has fewest, and all agree whoever leads.
+/// The number of VCIs is that of the member with the fewest, and all agree whichever process leads.
 #[test]
 fn communicators_get_vcis_without_hints_that_all_members_have() {
     let start = std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64 >> 10;
@@ -310,7 +311,7 @@ fn communicators_get_vcis_without_hints_that_all_members_have() {
         let cores: Vec<usize> = (0..4).map(|_| rng.below(5) as usize).collect();
         let least = cores.iter().copied().min().unwrap();
         let told: Vec<Vec<VciId>> = thread::scope(|scope| {
-            // The others would wait for ever for one that has failed.
+            // The others would wait for ever for a failed one.
             let run = |process| {
                 scope.spawn(move || {
                     catch_unwind(AssertUnwindSafe(|| make_some(process, seed))).unwrap_or_else(
@@ -363,7 +364,7 @@ fn without_hints_the_vci_that_is_used_least_is_taken_and_hints_replace_it() {
     assert_eq!(vcis, [0, 1, 2, 3, 4], "one more for the hint");
 }
 
-/// A VCI that a hint names by number is opened alone: those below it may never be.
+/// Only the VCI that a hint names is opened; lower ones may never be.
 #[test]
 fn draining_passes_over_vcis_that_are_not_open() {
     let [process] = processes::<1>(8);

@@ -1,28 +1,29 @@
-//! One-sided communication (MPI-3.1 chapter 11): windows, transfers, synchronisation.
+//! One-sided communication (MPI-3.1 chapter 11): windows, transfers, synchronization.
 //!
-//! All members of a window reach each other in one of four ways, so that each window has one
-//! domain of atomicity:
+//! Each window has one access mode for synchronization and accumulates, the same for all members,
+//! and so one domain of atomicity:
 //!
-//! - *mapped*: they are on one node and its memory is shared memory that all have mapped: what MPI
-//!   allocates, by `MPI_Alloc_mem` too. Transfers are copies and the processor's atomic operations.
-//! - *copied*: they are on one node, but the memory is the program's own. The kernel copies between
-//!   address spaces; accumulates do so under a lock of the target's.
-//! - *passive*: over networks that do all that is needed without targets' processors. Synchronisation is by
-//!   words that the network's atomics change, and accumulates take turns by such.
-//! - *messages*: all else. Targets carry out what origins ask for while they make progress.
+//! - *mapped*: all members are on one node and have mapped the window's memory, because MPI
+//!   allocated it (`MPI_Alloc_mem` included). Transfers are copies and the processor's atomic
+//!   operations.
+//! - *copied*: all members are on one node, but the memory is the program's own. Transfers are CMA
+//!   copies by the kernel; accumulates make them under a lock of the target.
+//! - *passive*: the network does everything without the targets' processors. Synchronization and
+//!   the order of accumulates go by words that the network's atomics change.
+//! - *messages*: everything else. Targets carry out the origins' requests while they make progress.
 //!
-//! In the first two ways synchronisation is by words in shared memory. In the first three no target need
-//! enter the library for an origin to go on.
+//! The mapped and the copied mode synchronize by words in shared memory. In all modes but messages
+//! an origin goes on even if the target never enters the library.
 //!
-//! The way is the window's, for synchronisation and accumulates. Puts and gets go the shortest way
-//! that there is between two processes: in a window over several nodes, those of one node reach
-//! each other's memory directly, and others by the network's remote memory, where it has some. That
-//! mixes no domains: puts and gets are not atomic in themselves (section 11.7), the program orders
-//! them against accumulates by synchronisation, and all synchronisation goes by messages or the network there,
-//! before which a direct copy is complete, and what went by the network has been flushed.
+//! Puts and gets take the fastest path between two processes, whatever the window's mode: in a
+//! window over several nodes, members of one node copy directly, and others use the network's
+//! remote memory where it has some. That mixes no domains of atomicity. Puts and gets are not
+//! atomic (section 11.7), so the program orders them against accumulates by synchronization; and
+//! synchronization goes by messages or the network there, after direct copies are complete and
+//! remote accesses flushed.
 //!
-//! This crate stands above `mpi-core`, whose process knows nothing of windows: [`Windows`] registers
-//! with it as a source of progress.
+//! `mpi-core` knows nothing of windows: [`Windows`] registers with its process as a source of
+//! progress.
 
 mod copied;
 mod epochs;
@@ -39,7 +40,7 @@ pub use mapped::fast_path::{Atomic, Change, Word};
 pub use messages::progress_thread::{end_serving, keep_serving};
 #[doc(hidden)]
 pub use messages::serve::fuzzing;
-/// How transfers copy between places that may overlap.
+/// Copies bytes between ranges that may overlap.
 pub use netmod_kit::copy_overlapping;
 pub use network::PassiveTargets;
 pub use network::capabilities::NetworkAtomics;

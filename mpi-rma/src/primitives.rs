@@ -1,4 +1,4 @@
-//! Atomics and locks of what several threads or processes share, or loom's in its tests.
+//! Atomics and locks of `std` and `parking_lot`, or of loom in its tests.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -27,8 +27,10 @@ impl<T> Mutex<T> {
     }
 }
 
-/// Between an own word that is written and others' that are read, all of it sequentially consistent: loom takes
-/// such loads and stores for weaker ones; a fence says the same in its words.
+/// Orders a store to one atomic before the loads of others, all of them `SeqCst`.
+///
+/// Does nothing outside loom, which models `SeqCst` loads and stores as weaker than they are and
+/// needs the fence.
 #[inline(always)]
 pub(crate) fn one_order() {
     #[cfg(loom)]

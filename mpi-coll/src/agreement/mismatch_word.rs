@@ -69,13 +69,13 @@ pub(crate) fn broken_by(one: u32, other: u32) -> Error {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::slots::shared::RANKS;
+    use crate::slots::shared::MAX_RANKS;
 
     #[test]
     fn what_was_found_comes_back() {
         for (tag, one, other) in [
             (0, 0, 0),
-            (i32::MAX as u32, RANKS, 0),
+            (i32::MAX as u32, MAX_RANKS, 0),
             (5, 1, u16::MAX.into()),
         ] {
             let found = found_by(tag, one, other);

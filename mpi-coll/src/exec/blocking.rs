@@ -8,7 +8,7 @@ use crate::plan::call::Call;
 use crate::plan::registration::Collectives;
 use crate::plan::scheduled::call_with;
 use crate::plan::state::CommState;
-use crate::slots::copying::find_out_after;
+use crate::slots::copy_measurement::measure_after;
 use crate::slots::setup::make_slots;
 use mpi_core::comm::Comm;
 use mpi_core::datatype::Datatype;
@@ -16,7 +16,7 @@ use mpi_core::error::Result;
 use mpi_core::op::{Op, PredefinedOp};
 use mpi_core::process::Process;
 
-/// Carries out a collective call.
+/// Runs a collective call.
 ///
 /// # Safety
 /// The buffers are valid for what the call reads and writes by its arguments.
@@ -28,31 +28,37 @@ pub unsafe fn call(
 ) -> Result<()> {
     let state = CommState::of(comm);
     if comm.remote().is_none() && call.moves_nothing(comm.size() as usize) {
-        return pass(process, comm, state, call);
+        return complete_without_data(process, comm, state, call);
     }
     if state.is_time_for_slots(comm) {
         make_slots(process, comm, state)?;
     }
-    // SAFETY: as for this function.
+    // SAFETY: the buffers are valid for the call, by this function's contract.
     if let Some(done) = unsafe { quick::call(process, comm, state, buffers, call) } {
         return done;
     }
-    // SAFETY: as for this function.
+    // SAFETY: the buffers are valid for the call, by this function's contract.
     if let Some(done) = unsafe { rooted::call(process, comm, state, buffers, call) } {
         return done;
     }
-    // SAFETY: as for this function.
+    // SAFETY: the buffers are valid for the call, by this function's contract.
     if let Some(done) = unsafe { straight::call(process, comm, state, buffers, call) } {
         return done;
     }
-    // SAFETY: as for this function.
+    // SAFETY: the buffers are valid for the call, by this function's contract.
     unsafe { call_with(process, comm, state, buffers, call, true)? };
-    find_out_after(process, comm, state, call)
+    measure_after(process, comm, state, call)
 }
 
-/// Goes by a call in which nobody gives or gets anything: says which it is, for others who have called something else and wait
-/// for this rank, and waits for nobody.
-fn pass(process: &Process, comm: &Comm, state: &CommState, call: &Call<'_>) -> Result<()> {
+/// Completes a collective that moves no data, without waiting.
+///
+/// Its signature is still published, so that a rank that made another call can detect the mismatch.
+fn complete_without_data(
+    process: &Process,
+    comm: &Comm,
+    state: &CommState,
+    call: &Call<'_>,
+) -> Result<()> {
     let tag = comm.next_collective();
     let signature = CommState::signature(comm, call, 0);
     if signature.is_none() {
@@ -61,7 +67,7 @@ fn pass(process: &Process, comm: &Comm, state: &CommState, call: &Call<'_>) -> R
     match state.shared_slots() {
         Some(shared) => {
             shared.check(tag)?;
-            shared.say(tag, signature);
+            shared.publish(tag, signature);
         }
         None => {
             let notes = state.notes(process, comm);
@@ -79,7 +85,7 @@ pub fn barrier(process: &Process, comm: &Comm) -> Result<()> {
     unsafe { call(process, comm, Buffers::NONE, &Call::Barrier) }
 }
 
-/// Replaces each number by the greatest of all members of an intracommunicator.
+/// Replaces each number by the maximum over all members of an intracommunicator.
 pub fn greatest_u64(process: &Process, comm: &Comm, data: &mut [u64]) -> Result<()> {
     let greatest = &process.source::<Collectives>().greatest;
     let word = Datatype::predefined(mpi_core::datatype::Predefined::Uint64T);

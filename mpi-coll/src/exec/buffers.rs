@@ -1,14 +1,14 @@
-//! What a collective is given: its buffers and its communicator.
+//! Arguments of a collective's execution: its buffers and its communicator.
 
 use std::sync::Arc;
 
 use mpi_core::comm::Comm;
 use mpi_core::pt2pt::request::RequestId;
 
-/// A collective's message: none if its send was complete at once.
+/// A collective's message; `None` if its send was complete at once.
 pub(crate) type Message = Option<RequestId>;
 
-/// Where a collective's data is.
+/// The addresses of a collective's data.
 #[derive(Clone, Copy, Debug)]
 pub struct Buffers {
     /// The send buffer, if the schedule uses one.
@@ -18,12 +18,12 @@ pub struct Buffers {
 }
 
 impl Buffers {
-    /// For schedules without data.
+    /// No buffers, for schedules without data.
     pub const NONE: Buffers = Buffers {
         send: std::ptr::null(),
         recv: std::ptr::null_mut(),
     };
 }
 
-/// Something that keeps a communicator alive.
+/// Keeps a communicator alive.
 pub type Holder = Arc<dyn AsRef<Comm> + Send + Sync>;

@@ -1,4 +1,4 @@
-//! What the library itself has the members of a communicator tell each other.
+//! Small exchanges that the library itself makes between the members of a communicator.
 
 use crate::exec::buffers::Buffers;
 use crate::plan::call::{Call, Root};
@@ -9,7 +9,7 @@ use mpi_core::datatype::Datatype;
 use mpi_core::error::{Class, Error, Result};
 use mpi_core::process::Process;
 
-/// Sends `data` of member 0 of an intracommunicator to all.
+/// Broadcasts `data` from member 0 of an intracommunicator.
 pub fn broadcast_u64(process: &Process, comm: &Comm, data: &mut [u64]) -> Result<()> {
     let bytes = Datatype::predefined(mpi_core::datatype::Predefined::Byte);
     let part = mpi_sched::Part {
@@ -36,7 +36,7 @@ pub fn broadcast_u64(process: &Process, comm: &Comm, data: &mut [u64]) -> Result
     }
 }
 
-/// Collects what each member of an intracommunicator contributes, by rank.
+/// Gathers each member's contribution on all members of an intracommunicator, by rank.
 pub fn gather_all_u64<const N: usize>(
     process: &Process,
     comm: &Comm,
@@ -45,8 +45,8 @@ pub fn gather_all_u64<const N: usize>(
     gather_all(process, comm, own, false)
 }
 
-/// The same by the slots of a communicator that has some, as a call of the program's goes: where a member calls something
-/// else meanwhile both are told so.
+/// Gathers as [`gather_all_u64`] does, but by slots, as a call of the program: a member that makes
+/// another call meanwhile and this one both get the mismatch error.
 pub(crate) fn gather_all_u64_in_slots<const N: usize>(
     process: &Process,
     comm: &Comm,
@@ -62,9 +62,12 @@ fn gather_all<const N: usize>(
     by_slots: bool,
 ) -> Result<Vec<[u64; N]>> {
     let mut all = vec![[0; N]; comm.size() as usize];
-    let slot = all
-        .get_mut(comm.rank() as usize)
-        .ok_or_else(|| Error::new(Class::Intern, "rank beyond the communicator's size"))?;
+    let slot = all.get_mut(comm.rank() as usize).ok_or_else(|| {
+        Error::new(
+            Class::Intern,
+            "internal error: rank beyond the communicator's size",
+        )
+    })?;
     *slot = own;
     let bytes = Datatype::predefined(mpi_core::datatype::Predefined::Byte);
     let part = mpi_sched::Part {
@@ -76,7 +79,7 @@ fn gather_all<const N: usize>(
         recv: all.as_mut_ptr().cast(),
     };
     let recv = mpi_sched::Layout::Uniform(part);
-    // SAFETY: the call reads and writes `size` blocks of `all`, which lives until the end.
+    // SAFETY: the call reads and writes `size` blocks of `all`, which lives until the call ends.
     unsafe {
         call_with(
             process,

@@ -1,4 +1,4 @@
-//! Executors: run a schedule over messages, over the slots of a node and over those of a network.
+//! Executors: run a schedule over messages, over a node's slots and over a network's slots.
 
 pub(crate) mod blocking;
 pub(crate) mod buffers;

@@ -1,4 +1,4 @@
-//! How a run reaches other ranks: messages, and one kind of slots.
+//! The ports of a run: messages, and one kind of slots.
 
 use crate::agreement::signature::CallSignature;
 use crate::exec::buffers::Message;
@@ -16,7 +16,7 @@ use mpi_sched::schedule::NODE;
 use mpi_sched::slots::THROUGH;
 use mpi_sched::{Port, Put};
 
-/// The messages of one communicator with the slots that the run goes by, for the engine of schedules.
+/// The port of a run: a communicator's messages, and one kind of slots.
 pub(crate) struct CommPort<'a, S> {
     pub process: &'a Process,
     pub comm: &'a Comm,
@@ -24,12 +24,12 @@ pub(crate) struct CommPort<'a, S> {
     pub slots: S,
 }
 
-/// The part of a [`Port`] that is about slots, with its methods.
+/// The methods of a [`Port`] that concern slots.
 pub(crate) trait SlotPort {
-    /// As [`Port::put`].
+    /// Implements [`Port::put`].
     ///
     /// # Safety
-    /// As there.
+    /// The contract of [`Port::put`].
     unsafe fn put(
         &mut self,
         to: u32,
@@ -45,13 +45,13 @@ pub(crate) trait SlotPort {
 
     fn length(&self, cell: u32, number: u64) -> Option<usize>;
 
-    /// As [`Port::store`].
+    /// Implements [`Port::store`].
     ///
     /// # Safety
-    /// As there.
+    /// The contract of [`Port::store`].
     #[inline]
     unsafe fn store(&mut self, _cell: u32, from: *const u8, to: *mut u8, len: usize) {
-        // SAFETY: as for this function.
+        // SAFETY: `from` and `to` are valid for `len` bytes, by `Port::store`'s contract.
         unsafe { netmod_kit::copy(from, to, len) };
     }
 
@@ -71,7 +71,8 @@ impl<S: SlotPort> Port for CommPort<'_, S> {
         to: u32,
         tag: u32,
     ) -> Result<Message> {
-        // SAFETY: as the engine promises.
+        // SAFETY: the engine passes a buffer that is valid until the message is complete
+        // (`Port::isend`).
         let buffer = unsafe { Buffer::typed(buf.cast_mut(), count, datatype) };
         mpi_core::comm::send_to_member(
             self.process,
@@ -91,7 +92,8 @@ impl<S: SlotPort> Port for CommPort<'_, S> {
         from: u32,
         tag: u32,
     ) -> Result<Message> {
-        // SAFETY: as the engine promises.
+        // SAFETY: the engine passes a buffer that is valid until the message is complete
+        // (`Port::irecv`).
         let buffer = unsafe { Buffer::typed(buf, count, datatype) };
         mpi_core::comm::receive_on(
             self.process,
@@ -140,7 +142,7 @@ impl<S: SlotPort> Port for CommPort<'_, S> {
         data: *const u8,
         len: usize,
     ) -> Result<Put<Message>> {
-        // SAFETY: as the engine promises.
+        // SAFETY: this function has the contract of `SlotPort::put`.
         unsafe { self.slots.put(to, cell, number, data, len) }
     }
 
@@ -161,13 +163,15 @@ impl<S: SlotPort> Port for CommPort<'_, S> {
         len: usize,
         remote: u64,
     ) -> Result<()> {
-        // SAFETY: as the engine promises.
+        // SAFETY: the engine passes local memory that is valid for `len` bytes (`Port::direct`).
         let copied =
             unsafe { single_copy::copy(self.process, self.comm, of, write, local, len, remote) };
         copied.map_err(|error| match error.class() {
             Class::RmaRange => Error::new(
                 Class::Buffer,
-                format!("a buffer of rank {of} can't be used as count and datatype say: {error}"),
+                format!(
+                    "the buffer of rank {of} is shorter than its count and datatype say: {error}"
+                ),
             ),
             _ => error,
         })
@@ -180,7 +184,7 @@ impl<S: SlotPort> Port for CommPort<'_, S> {
 
     #[inline]
     unsafe fn store(&mut self, cell: u32, from: *const u8, to: *mut u8, len: usize) {
-        // SAFETY: as the engine promises.
+        // SAFETY: this function has the contract of `SlotPort::store`.
         unsafe { self.slots.store(cell, from, to, len) };
     }
 
@@ -195,7 +199,7 @@ impl<S: SlotPort> Port for CommPort<'_, S> {
     }
 }
 
-/// None, for schedules of messages.
+/// No slots, for schedules of messages.
 pub(crate) struct NoSlots;
 
 impl SlotPort for NoSlots {
@@ -233,21 +237,24 @@ impl SlotPort for NoSlots {
 
 #[cold]
 pub(crate) fn no_slots() -> Error {
-    Error::new(Class::Intern, "the communicator has no slots")
+    Error::new(
+        Class::Intern,
+        "internal error: the communicator has no slots",
+    )
 }
 
-/// Slots that the ranks of a node share, for blocking calls.
+/// A node's shared slots, for blocking calls.
 pub(crate) struct SharedPort<'a> {
     pub shared: &'a SharedSlots,
-    /// How often to look at a flag before doing something else.
+    /// Polls of a flag before other work.
     pub looks: u32,
     /// The call's number among the communicator's collectives.
     tag: u32,
-    /// What all members must say alike.
+    /// What all members must agree on.
     pub signature: CallSignature,
     /// Whether long data is stored past the caches.
     far: bool,
-    /// The most bytes that were stored at once.
+    /// The most bytes stored at a time.
     stored: usize,
 }
 
@@ -268,18 +275,18 @@ impl<'a> SharedPort<'a> {
         }
     }
 
-    /// Stores as the calls by other slots of the same ranks have found to be better.
+    /// Uses the nearness measured by other slots of the same ranks.
     #[inline]
     pub fn with_nearness_of(self, others: &SharedSlots) -> SharedPort<'a> {
         let far = others.nearness.is_far();
         SharedPort { far, ..self }
     }
 
-    /// To be called with the end of call number `tag`, whose first phase was `number`.
+    /// Ends call number `tag`, whose first phase was `number`.
     #[inline]
     pub fn end(&self, tag: u32, number: u64) {
-        if self.stored >= nearness::LEAST {
-            self.shared.look_around(tag, number, self.stored);
+        if self.stored >= nearness::MIN_BYTES {
+            self.shared.sample_nearness(tag, number, self.stored);
         }
     }
 }
@@ -312,13 +319,13 @@ impl SlotPort for SharedPort<'_> {
 
     #[inline]
     fn length(&self, _cell: u32, _number: u64) -> Option<usize> {
-        None // told by the signature
+        None // part of the signature
     }
 
     #[inline]
     unsafe fn store(&mut self, _cell: u32, from: *const u8, to: *mut u8, len: usize) {
         self.stored = self.stored.max(len);
-        // SAFETY: as for this function.
+        // SAFETY: `from` and `to` are valid for `len` bytes, by `Port::store`'s contract.
         unsafe { nearness::store(self.far, from, to, len) };
     }
 
@@ -333,12 +340,12 @@ impl SlotPort for SharedPort<'_> {
     }
 }
 
-/// Slots that other ranks write to over a network.
+/// Slots that other ranks write over a network.
 pub(crate) struct NetworkPort<'a> {
     pub process: &'a Process,
     pub comm: &'a Comm,
     pub network: &'a NetworkSlots,
-    /// How often to look at a flag before polling.
+    /// Polls of a flag before the network is polled.
     pub looks: u32,
 }
 
@@ -354,7 +361,7 @@ impl SlotPort for NetworkPort<'_> {
     ) -> Result<Put<Message>> {
         let data = match len {
             0 => &[][..],
-            // SAFETY: readable, as the engine promises.
+            // SAFETY: the engine passes `len` readable bytes (`Port::put`).
             _ => unsafe { std::slice::from_raw_parts(data, len) },
         };
         self.network
@@ -388,8 +395,8 @@ impl SlotPort for NetworkPort<'_> {
     }
 }
 
-/// Slots that the ranks of a node share, where a communicator has several nodes, and for those who lead one, slots
-/// that other leaders write to.
+/// A node's shared slots on a communicator over several nodes and, on a leader, slots that other
+/// leaders write.
 pub(crate) struct NodePort<'a> {
     pub node: SharedPort<'a>,
     pub network: Option<NetworkPort<'a>>,
@@ -406,9 +413,9 @@ impl SlotPort for NodePort<'_> {
         len: usize,
     ) -> Result<Put<Message>> {
         match (cell, &mut self.network) {
-            // SAFETY: as for this function.
+            // SAFETY: this function has the contract of `SlotPort::put`.
             (NODE, _) => unsafe { self.node.put(to, cell, number, data, len) },
-            // SAFETY: as for this function.
+            // SAFETY: this function has the contract of `SlotPort::put`.
             (_, Some(network)) => unsafe { network.put(to, cell, number, data, len) },
             (_, None) => Err(no_slots()),
         }
@@ -438,9 +445,9 @@ impl SlotPort for NodePort<'_> {
     #[inline]
     unsafe fn store(&mut self, cell: u32, from: *const u8, to: *mut u8, len: usize) {
         match cell {
-            // SAFETY: as for this function.
+            // SAFETY: this function has the contract of `SlotPort::store`.
             NODE => unsafe { self.node.store(cell, from, to, len) },
-            // SAFETY: as for this function.
+            // SAFETY: `from` and `to` are valid for `len` bytes, by `Port::store`'s contract.
             _ => unsafe { netmod_kit::copy(from, to, len) },
         }
     }
@@ -458,16 +465,16 @@ impl SlotPort for NodePort<'_> {
     }
 }
 
-/// Slots that the ranks of a node share, for nonblocking calls.
+/// A node's shared slots, for nonblocking calls.
 pub(crate) struct NonblockingPort<'a> {
     pub nonblocking: &'a NonblockingSlots,
     pub shared: &'a SharedSlots,
-    /// Whether to look for what others have put there. The call itself doesn't: mostly nothing is there
-    /// yet, and who looks too early has the line brought over twice.
-    pub looks: bool,
+    /// Whether to poll the flags of other ranks. The starting call doesn't: mostly none is up yet,
+    /// and an early poll makes the cache line move twice.
+    pub polls_flags: bool,
     /// The call's number among the communicator's collectives.
     pub tag: u32,
-    /// What all members must say alike.
+    /// What all members must agree on.
     pub signature: CallSignature,
 }
 
@@ -491,7 +498,7 @@ impl SlotPort for NonblockingPort<'_> {
         match cell {
             THROUGH if self.nonblocking.is_through(of, number) => Flag::Up,
             THROUGH => Flag::Down,
-            _ if self.looks => self.nonblocking.is_up(of, number, self.signature),
+            _ if self.polls_flags => self.nonblocking.is_up(of, number, self.signature),
             _ => Flag::Down,
         }
     }
@@ -502,11 +509,11 @@ impl SlotPort for NonblockingPort<'_> {
     }
 
     fn length(&self, _cell: u32, _number: u64) -> Option<usize> {
-        None // told by the signature
+        None // part of the signature
     }
 
     unsafe fn store(&mut self, _cell: u32, from: *const u8, to: *mut u8, len: usize) {
-        // SAFETY: as for this function.
+        // SAFETY: `from` and `to` are valid for `len` bytes, by `Port::store`'s contract.
         unsafe { nearness::store(self.shared.nearness.is_far(), from, to, len) };
     }
 

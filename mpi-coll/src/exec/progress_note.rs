@@ -1,18 +1,18 @@
-//! For reports of hangs: in which round a blocking collective is, and for whom it waits.
+//! For hang reports: the round of a blocking collective, and the ranks it waits for.
 
 use mpi_core::comm::{Comm, Purpose};
 use mpi_core::process::Process;
 use mpi_core::process::notes::{Awaited, Note, Round};
 
-/// What a blocking collective has had noted. It looks only as often as the process looks after its peers.
+/// The note of a blocking collective. Updated only as often as the process checks its peers.
 pub(crate) struct ProgressNote<'a> {
-    /// How often the process had looked after others when it last thought of it.
+    /// Number of the process's checks when the note was last updated.
     checks: u32,
     note: Option<Note<'a>>,
 }
 
 impl<'a> ProgressNote<'a> {
-    /// For a call that begins.
+    /// Creates the note of a call that begins.
     #[inline]
     pub fn new(process: &Process) -> ProgressNote<'a> {
         ProgressNote {
@@ -21,21 +21,21 @@ impl<'a> ProgressNote<'a> {
         }
     }
 
-    /// To be called by who waits, with the round that it is in and the ranks that it waits for.
+    /// Updates the note if a check is due. `found` returns the round and the missing ranks.
     #[inline]
-    pub fn look(
+    pub fn update(
         &mut self,
         process: &'a Process,
         comm: &Comm,
         found: impl FnOnce() -> ((u32, u32), Vec<u32>),
     ) {
         if process.checks() != self.checks {
-            self.take(process, comm, found());
+            self.renew(process, comm, found());
         }
     }
 
     #[cold]
-    fn take(&mut self, process: &'a Process, comm: &Comm, found: ((u32, u32), Vec<u32>)) {
+    fn renew(&mut self, process: &'a Process, comm: &Comm, found: ((u32, u32), Vec<u32>)) {
         self.checks = process.checks();
         self.note = None;
         let (round, ranks) = found;

@@ -1,4 +1,4 @@
-//! Running a schedule to its end, by the port that it takes.
+//! Runs a schedule to its end, over the port that it needs.
 
 use std::sync::atomic::Ordering;
 
@@ -29,7 +29,7 @@ pub unsafe fn collective(
     buffers: Buffers,
     build: impl FnOnce(&mut Schedule),
 ) -> Result<()> {
-    // SAFETY: as for this function.
+    // SAFETY: the buffers are valid for the schedule, by this function's contract.
     unsafe {
         collective_for(
             process,
@@ -42,10 +42,10 @@ pub unsafe fn collective(
     }
 }
 
-/// As [`collective`], with messages of another purpose and a tag of the caller's.
+/// Runs a collective as [`collective`] does, with messages of another purpose and tag.
 ///
 /// # Safety
-/// As for [`collective`].
+/// The buffers are valid for what the schedule that `build` makes reads and writes.
 pub unsafe fn collective_for(
     process: &Process,
     comm: &Comm,
@@ -59,14 +59,14 @@ pub unsafe fn collective_for(
     kept.remember(None);
     kept.signature = CallSignature::default();
     build(kept.run.rebuild());
-    // SAFETY: as for this function.
+    // SAFETY: the buffers are valid for the schedule, by this function's contract.
     unsafe { run(process, comm, state, purpose, tag, buffers, kept) }
 }
 
 /// Runs a schedule to its end, and keeps it.
 ///
 /// # Safety
-/// As for [`collective`].
+/// The buffers are valid for what the schedule reads and writes.
 #[inline]
 pub(crate) unsafe fn run(
     process: &Process,
@@ -81,13 +81,13 @@ pub(crate) unsafe fn run(
     let shared = state.shared_slots().filter(|_| !signature.is_none());
     if let Some(shared) = shared {
         shared.check(tag)?;
-        shared.say(tag, signature);
+        shared.publish(tag, signature);
     }
     let (purpose, message_tag) = match shared {
         Some(_) => signature.address(tag),
         None => (purpose, tag),
     };
-    let mut call = Underway {
+    let mut call = RunningCall {
         process,
         comm,
         purpose,
@@ -97,7 +97,7 @@ pub(crate) unsafe fn run(
         waiter: None,
     };
     if shared.is_some() || signature.is_none() {
-        // SAFETY: as for this function.
+        // SAFETY: the buffers are valid for the schedule, by this function's contract.
         return unsafe { call.run(state, buffers, kept) };
     }
     let notes = state.notes(process, comm);
@@ -111,14 +111,14 @@ pub(crate) unsafe fn run(
         signature,
         is_end: state.network_slots().is_some() || state.node_slots().is_some(),
     });
-    // SAFETY: as for this function.
+    // SAFETY: the buffers are valid for the schedule, by this function's contract.
     let result = unsafe { call.run(state, buffers, kept) };
     notes.end(tag);
     result
 }
 
-/// A blocking call whose schedule runs.
-struct Underway<'a> {
+/// A blocking call in execution.
+struct RunningCall<'a> {
     process: &'a Process,
     comm: &'a Comm,
     purpose: Purpose,
@@ -126,11 +126,11 @@ struct Underway<'a> {
     tag: u32,
     message_tag: u32,
     signature: CallSignature,
-    /// As those know it who ask, unless they look into shared slots.
+    /// The call as inquiring members see it; `None` if they read its signature in shared slots.
     waiter: Option<Waiter<'a>>,
 }
 
-impl<'a> Underway<'a> {
+impl<'a> RunningCall<'a> {
     fn port<S>(&self, slots: S) -> CommPort<'a, S> {
         CommPort {
             process: self.process,
@@ -143,7 +143,7 @@ impl<'a> Underway<'a> {
     /// Runs the schedule to its end.
     ///
     /// # Safety
-    /// As for [`collective`].
+    /// The buffers are valid for what the schedule reads and writes.
     #[inline]
     unsafe fn run(
         &self,
@@ -151,10 +151,12 @@ impl<'a> Underway<'a> {
         buffers: Buffers,
         mut kept: Box<CommRun>,
     ) -> Result<()> {
-        let Underway { process, comm, .. } = *self;
+        let RunningCall { process, comm, .. } = *self;
         let shared = state.shared_slots().filter(|_| !kept.signature.is_none());
-        // SAFETY: as for this function; the run is over when this returns: complete, or its messages ended one by
-        // one. (Should ending them fail, which takes a VCI that is not open, the run keeps its scratch memory.)
+        // SAFETY: the buffers are valid for the schedule, by this function's contract, and the run
+        // has ended when this function returns: it is complete, or each of its messages was
+        // cancelled. (If cancelling fails, because a VCI is not open, the run keeps its scratch
+        // memory.)
         let start = |kept: &mut CommRun| unsafe {
             let tag = self.message_tag;
             kept.run.start(buffers.send, buffers.recv, tag)
@@ -206,8 +208,8 @@ impl<'a> Underway<'a> {
         result
     }
 
-    /// Invariant: with a member lost the schedule goes no step on, lest others take what is missing for
-    /// the result.
+    /// Invariant: with a failed member the schedule makes no step, so that no rank takes partial
+    /// data for a result.
     #[inline]
     fn check_members(&self) -> Result<()> {
         match self.comm.trouble(self.process) {
@@ -216,7 +218,7 @@ impl<'a> Underway<'a> {
         }
     }
 
-    /// Looks whether ranks disagree, now and then.
+    /// Checks now and then whether ranks disagree.
     #[inline]
     fn look(&self, inquiry: &mut Inquiry, kept: &CommRun) -> Result<()> {
         match &self.waiter {
@@ -225,16 +227,16 @@ impl<'a> Underway<'a> {
         }
     }
 
-    /// Notes now and then where it stands.
+    /// Notes now and then the call's progress, for hang reports.
     #[inline]
     fn note(&self, note: &mut ProgressNote<'a>, kept: &CommRun) {
-        note.look(self.process, self.comm, || {
+        note.update(self.process, self.comm, || {
             (kept.run.round(), awaited(self.process, &kept.run))
         });
     }
 
     fn by_messages(&self, kept: &mut CommRun, shared: Option<&SharedSlots>) -> Result<()> {
-        let Underway { tag, signature, .. } = *self;
+        let RunningCall { tag, signature, .. } = *self;
         let mut port = self.port(NoSlots);
         let mut doubt = Doubt::new(self.process);
         let mut inquiry = Inquiry::new(self.process);
@@ -252,7 +254,8 @@ impl<'a> Underway<'a> {
             Ok(None)
         })?;
         match shared {
-            // Whose data came has said what it is, which not all messages do.
+            // Slots carry signatures, which ranks that sent data by them have checked; not all
+            // messages do.
             Some(shared) if self.purpose != Purpose::SignedCollective => {
                 shared.compare(tag, signature)
             }
@@ -262,7 +265,7 @@ impl<'a> Underway<'a> {
 
     #[inline]
     fn by_shared(&self, kept: &mut CommRun, shared: &SharedSlots, number: u64) -> Result<()> {
-        let Underway { tag, signature, .. } = *self;
+        let RunningCall { tag, signature, .. } = *self;
         let slots = SharedPort::new(shared, self.process.looks_between(), tag, signature);
         let mut port = self.port(slots);
         let mut doubt = Doubt::new(self.process);
@@ -276,7 +279,7 @@ impl<'a> Underway<'a> {
                     return Ok(Some(()));
                 }
                 shared.check_agreement(tag, signature, doubt.is_due(self.process))?;
-                note.look(self.process, self.comm, || {
+                note.update(self.process, self.comm, || {
                     let awaited = match kept.run.awaited() {
                         Some((ranks, number)) => shared.missing(ranks, number),
                         None => awaited(self.process, &kept.run),
@@ -300,7 +303,7 @@ impl<'a> Underway<'a> {
         }
     }
 
-    /// By slots of this node and, for its leader, by messages or writes to other leaders.
+    /// Runs over this node's slots and, on its leader, over messages or writes to other leaders.
     fn by_node(
         &self,
         kept: &mut CommRun,
@@ -309,7 +312,7 @@ impl<'a> Underway<'a> {
     ) -> Result<()> {
         let process = self.process;
         node.check(self.tag)?;
-        node.say(self.tag, self.signature);
+        node.publish(self.tag, self.signature);
         process.source::<Collectives>().count_by_node();
         let mut port = self.port(NodePort {
             node: SharedPort::new(
@@ -325,7 +328,7 @@ impl<'a> Underway<'a> {
         let mut note = ProgressNote::new(process);
         let waits = |waits| {
             if let Some(network) = network {
-                network.awaited.waits.store(waits, Ordering::Relaxed);
+                network.awaited.is_waiting.store(waits, Ordering::Relaxed);
             }
         };
         waits(true);
@@ -347,7 +350,7 @@ impl<'a> Underway<'a> {
         });
         waits(false);
         if let (Err(_), Some(network)) = (&result, network) {
-            network.keep();
+            network.keep_memory();
         }
         result
     }
@@ -356,7 +359,7 @@ impl<'a> Underway<'a> {
         let mut port = self.port(self.network_port(network));
         let mut inquiry = Inquiry::new(self.process);
         let mut note = ProgressNote::new(self.process);
-        network.awaited.waits.store(true, Ordering::Relaxed);
+        network.awaited.is_waiting.store(true, Ordering::Relaxed);
         let result = self.process.wait_for_stores(self.comm.vci(), || {
             self.check_members()?;
             if kept.run.advance(&mut port)? == Progress::Done {
@@ -366,16 +369,16 @@ impl<'a> Underway<'a> {
             self.note(&mut note, kept);
             Ok(None)
         });
-        network.awaited.waits.store(false, Ordering::Relaxed);
+        network.awaited.is_waiting.store(false, Ordering::Relaxed);
         if result.is_err() {
-            network.keep();
+            network.keep_memory();
         }
         result
     }
 }
 
-/// Ends the messages of a collective that can't be carried on, so that its buffers are the caller's. Returns
-/// whether all are ended; some others must take note of first.
+/// Cancels the messages of an abandoned collective, so that its buffers are the caller's again.
+/// Returns whether all have ended; some end only after their peers have taken note.
 #[cold]
 pub(crate) fn give_up(process: &Process, kept: &mut CommRun) -> Result<bool> {
     let mut result = Ok(());
@@ -389,7 +392,7 @@ pub(crate) fn give_up(process: &Process, kept: &mut CommRun) -> Result<bool> {
     result.map(|()| over)
 }
 
-/// A barrier between broadcasts, before slots are used again.
+/// Runs a barrier between broadcasts, before slots are reused.
 #[cold]
 fn synchronize_ranks(
     process: &Process,
@@ -409,7 +412,7 @@ fn synchronize_ranks(
             schedule.rename_slots(0, leaders);
         }
     }
-    let call = Underway {
+    let call = RunningCall {
         process,
         comm,
         purpose: Purpose::Collective,
@@ -418,6 +421,6 @@ fn synchronize_ranks(
         signature: kept.signature,
         waiter,
     };
-    // SAFETY: a barrier uses no buffers.
+    // SAFETY: a barrier has no buffers.
     unsafe { call.run(state, Buffers::NONE, kept) }
 }

@@ -164,7 +164,7 @@ impl Exchange<'_> {
             shared, signature, ..
         } = self.here;
         shared.check(self.tag)?;
-        shared.say(self.tag, signature);
+        shared.publish(self.tag, signature);
         // SAFETY: the caller's contract: the blocks are what the call reads and writes.
         unsafe {
             match *call {
@@ -378,7 +378,7 @@ impl Exchange<'_> {
                 let is_done = self.port.test(Some(id));
                 if let Ok(false) = is_done {
                     shared.check_agreement(tag, signature, doubt.is_due(process))?;
-                    note.look(process, comm, || ((0, 1), vec![rank]));
+                    note.update(process, comm, || ((0, 1), vec![rank]));
                     return Ok(None);
                 }
                 self.pending.pop();

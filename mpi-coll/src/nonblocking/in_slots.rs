@@ -1,5 +1,7 @@
-//! The slots of a communicator for nonblocking collectives, several of which are under way together: one
-//! more piece of the memory that its members share, by the rules of `mpi_sched::slots` for such.
+//! A communicator's slots for nonblocking collectives, several of which are in progress together.
+//!
+//! They are in one more shared segment, and follow the protocol of `mpi_sched::slots` for such
+//! calls.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,59 +12,61 @@ use mpi_core::lock::Guarded;
 use mpi_sched::Slots;
 use mpi_sched::run::{Flag, has_come};
 
-/// Slots of each rank; a power of two, so that their places go on where numbers wrap.
+/// Slots of each rank; a power of two, so that the order of slots is kept when numbers wrap.
 const DEPTH: u32 = 16;
 /// Bytes of data of all slots of all ranks, if ranks are many.
-const TOTAL: usize = 1 << 20;
+const MAX_TOTAL: usize = 1 << 20;
 /// The most bytes of a slot.
-const MOST: usize = 8 << 10;
-/// The first phase of a communicator. Numbers may wrap, and soon do.
+const MAX_ROOM: usize = 8 << 10;
+/// The first phase of a communicator, chosen so that numbers soon wrap.
 const FIRST: u64 = u64::MAX - 5_000;
-/// What lies before a rank's slots: how far it is through, in a line of its own.
-const LINE: usize = 64;
+/// Bytes before a rank's slots: the number of its last finished phase, in a cache line of its own.
+const HEAD: usize = 64;
 
 /// A communicator's slots for nonblocking collectives.
 pub(crate) struct NonblockingSlots {
     pub slots: Slots,
     base: *mut u8,
-    /// From a slot to the next, and from a rank's to the next rank's.
+    /// Distance from a slot to the next, and from a rank's slots to the next rank's.
     stride: usize,
     own: usize,
-    /// The number of the next phase.
+    /// Number of the next phase.
     next: AtomicU64,
     ended: Guarded<Ended>,
-    /// The latest phase up to which a rank was seen to be through, of each rank.
+    /// For each rank, the latest phase up to which it was seen to be finished.
     seen: Box<[AtomicU64]>,
-    /// What `base` points to.
+    /// The memory at `base`.
     piece: Box<dyn SharedSegment>,
 }
 
-/// Which of this process's collectives have ended.
+/// The collectives of this process that have ended.
 struct Ended {
-    /// The first phase of one that has not.
+    /// First phase of the earliest one that has not ended.
     first: u64,
-    /// Those that have, behind it: numbers of their first phases and of how many.
+    /// Later ones that have ended: first phase, and number of phases.
     early: Vec<(u64, u32)>,
 }
 
-// SAFETY: the memory is mapped as long as the slots are there, and is written and read by the rules of
-// `mpi_sched::slots`, whichever threads do it: a slot is written by the one run that has its number.
+// SAFETY: `piece` keeps the memory mapped, and ranks access it by the protocol of
+// `mpi_sched::slots` (flags order data), whichever threads run them: a slot is written only by the
+// run that took its number.
 unsafe impl Send for NonblockingSlots {}
-// SAFETY: as above.
+// SAFETY: `piece` keeps the memory mapped, all fields are atomic, locked or constant, and flags
+// order the data.
 unsafe impl Sync for NonblockingSlots {}
 
 impl NonblockingSlots {
-    /// Bytes of memory of each of so many ranks.
+    /// Bytes of memory of each of `size` ranks.
     pub fn bytes_of_rank(size: u32) -> usize {
-        LINE + (64 + NonblockingSlots::room(size)) * DEPTH as usize
+        HEAD + (64 + NonblockingSlots::room(size)) * DEPTH as usize
     }
 
     fn room(size: u32) -> usize {
-        (TOTAL / (size * DEPTH) as usize).min(MOST) & !63
+        (MAX_TOTAL / (size * DEPTH) as usize).min(MAX_ROOM) & !63
     }
 
-    /// Those beside the `slots` for blocking collectives, in a piece of memory with room for all ranks. No flag
-    /// of this rank says that something has come.
+    /// Creates this rank's view of the slots, beside the `slots` for blocking collectives, with its
+    /// own flags down.
     pub fn over(piece: Box<dyn SharedSegment>, slots: Slots) -> NonblockingSlots {
         let Slots { rank, size, .. } = slots;
         let room = NonblockingSlots::room(size);
@@ -95,27 +99,27 @@ impl NonblockingSlots {
         nonblocking
     }
 
-    /// Takes note that all members have the memory.
+    /// Notes that all members have the memory.
     pub fn settle(&self) {
         self.piece.settle();
     }
 
-    /// How many phases a collective may have: all of them have slots then that no other phase of it
-    /// needs, and another collective can be under way beside it.
+    /// The most phases of a collective: each phase then has slots of its own, and another
+    /// collective can be in progress beside it.
     pub fn most_phases(&self) -> u32 {
         DEPTH / 2
     }
 
-    /// Numbers for so many phases of a collective that is started now.
+    /// Takes the numbers of the next phases, for a collective that starts now.
     pub fn take(&self, phases: u32) -> u64 {
-        // No other thread does: collectives on a communicator are started one after the other.
+        // No other thread does so: collectives on a communicator are started one after the other.
         let first = self.next.load(Ordering::Relaxed);
         self.next
             .store(first.wrapping_add(phases.into()), Ordering::Relaxed);
         first
     }
 
-    /// Takes note that a collective has ended here, and reads no slot any more.
+    /// Notes that a collective has ended here, and reads no slot any more.
     pub fn end(&self, number: u64, phases: u32) {
         let mut ended = self.ended.lock();
         if ended.first != number {
@@ -127,17 +131,17 @@ impl NonblockingSlots {
             first = first.wrapping_add(ended.early.swap_remove(place).1.into());
         }
         ended.first = first;
-        // Under the lock, so that it never goes down.
+        // Under the lock, so that it never decreases.
         self.through(self.slots.rank)
             .store(first.wrapping_sub(1), Ordering::Release);
     }
 
-    /// A slot's first byte.
+    /// Returns the address of a slot.
     #[inline(always)]
     pub fn slot(&self, of: u32, number: u64) -> *mut u8 {
         debug_assert!(of < self.slots.size);
         let place = number as usize % DEPTH as usize;
-        let at = of as usize * self.own + LINE + place * self.stride;
+        let at = of as usize * self.own + HEAD + place * self.stride;
         self.base.wrapping_add(at)
     }
 
@@ -149,18 +153,18 @@ impl NonblockingSlots {
 
     #[inline(always)]
     fn signature_at(&self, of: u32, number: u64) -> &AtomicU64 {
-        // SAFETY: as for the flag, which it comes after.
+        // SAFETY: the second word of a slot, aligned, in memory that lives as long as `self`.
         unsafe { &*self.slot(of, number).add(8).cast() }
     }
 
-    /// The word that says up to which phase a rank is through.
+    /// The word with the phase up to which a rank is finished.
     #[inline(always)]
     fn through(&self, of: u32) -> &AtomicU64 {
-        // SAFETY: a rank's part begins with it, aligned, in memory that lives as long as `self`.
+        // SAFETY: a rank's memory begins with it, aligned, and lives as long as `self`.
         unsafe { &*self.base.add(of as usize * self.own).cast() }
     }
 
-    /// Raises the own flag of a phase of a call with this signature.
+    /// Raises this rank's flag of a phase of a call with this signature.
     #[inline(always)]
     pub fn raise(&self, number: u64, signature: CallSignature) {
         let rank = self.slots.rank;
@@ -175,15 +179,16 @@ impl NonblockingSlots {
         CallSignature::from_word(self.signature_at(of, number).load(Ordering::Relaxed))
     }
 
-    /// Whether the flag of a phase of a call with this signature is up. Flags of later phases say nothing
-    /// about it: several threads may raise a rank's.
+    /// Whether the flag of a phase of a call with this signature is up.
+    ///
+    /// Later phases' flags don't imply it: several threads may raise a rank's flags.
     #[inline(always)]
     pub fn is_up(&self, of: u32, number: u64, signature: CallSignature) -> Flag {
-        // Who waits for all has raised its own.
+        // A wait for all ranks comes after this rank's own flag.
         if of == self.slots.rank {
             return Flag::Up;
         }
-        // Nobody raises the slot's flag again before this rank is through with this phase.
+        // No rank raises the slot's flag again before this rank has finished this phase.
         match self.flag(of, number).load(Ordering::Acquire) == number {
             false => Flag::Down,
             true if self.signature(of, number) == signature => Flag::Up,
@@ -191,7 +196,7 @@ impl NonblockingSlots {
         }
     }
 
-    /// Whether a rank is through with all up to a phase.
+    /// Whether a rank has finished all phases up to this one.
     #[inline(always)]
     pub fn is_through(&self, of: u32, number: u64) -> bool {
         let seen = &self.seen[of as usize];
@@ -199,7 +204,7 @@ impl NonblockingSlots {
             return true;
         }
         let value = self.through(of).load(Ordering::Acquire);
-        // Another thread's later value may be lost, which costs another look.
+        // It may overwrite another thread's later value, which costs another read.
         seen.store(value, Ordering::Release);
         has_come(value, number)
     }

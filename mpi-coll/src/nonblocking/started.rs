@@ -1,4 +1,5 @@
-//! Nonblocking collectives: started by a call, carried on by whoever makes progress, in any order.
+//! Nonblocking collectives: started by a call, advanced by any thread that makes progress, in any
+//! order.
 
 use crate::agreement::inquiry::{Inquiry, Waiter};
 use crate::agreement::mismatch_word::Doubt;
@@ -18,26 +19,27 @@ use mpi_core::process::source::{NONBLOCKING_COLLECTIVES, ProgressSource, Source,
 use mpi_core::pt2pt::request::{RequestId, Status};
 use mpi_sched::{Progress, Schedule};
 
-/// A nonblocking collective under way.
+/// A nonblocking collective in progress.
 struct Active {
-    /// None once it is done.
+    /// `None` once it is done.
     run: Option<Box<CommRun>>,
     comm: Holder,
     request: RequestId,
-    /// The number of its first phase, if it goes by slots.
+    /// Number of its first phase, if it uses slots.
     number: Option<u64>,
     /// Its number among the communicator's collectives.
     tag: u32,
-    /// Counts how often it was looked at in vain.
+    /// Counts polls, for comparison of signatures.
     doubt: Doubt,
-    /// What it asks others, if it goes by messages.
+    /// Its inquiry to other members, if it goes by messages.
     inquiry: Option<Inquiry>,
-    /// Why it was given up. Its request is complete when the buffers are the program's again.
+    /// Why it was abandoned. Its request completes when the buffers are the program's again.
     failed: Option<Error>,
     then: Option<Then>,
 }
 
-/// What is done once, when a collective has succeeded, before its request is complete. It must not make progress.
+/// Runs once when a collective has succeeded, before its request is complete. It must not make
+/// progress.
 pub type Then = Box<dyn FnOnce(&Process) + Send>;
 
 /// The nonblocking collectives of a process, as a source of progress.
@@ -48,8 +50,8 @@ struct Nonblocking {
 }
 
 impl Nonblocking {
-    /// Tells those who don't have the lock what is under way.
-    fn tell(process: &Process, runs: &[Active]) {
+    /// Publishes to threads without the lock whether collectives are in progress.
+    fn publish(process: &Process, runs: &[Active]) {
         process.set_work::<Nonblocking>(Work {
             any: !runs.is_empty(),
             stores: runs.iter().any(|active| active.number.is_some()),
@@ -66,7 +68,7 @@ impl Source for Nonblocking {
 }
 
 impl ProgressSource for Nonblocking {
-    /// Takes all as far as they go. Returns whether one was completed, and that is enough for this round.
+    /// Advances all. Returns true if one was completed and this round of progress may end.
     fn advance_by_stores(&self, process: &Process) -> Result<bool> {
         Ok(advance_all(process)? && self.rounds.is_enough())
     }
@@ -76,8 +78,8 @@ impl ProgressSource for Nonblocking {
     }
 }
 
-/// Starts a collective that progress completes, by messages. The builder is called once and sees the
-/// cleared schedule; buffers must be as it was told.
+/// Starts a collective by messages that progress completes. `build` is called once, with an empty
+/// schedule.
 ///
 /// # Safety
 /// The buffers are valid for what the schedule reads and writes until the request is complete.
@@ -87,14 +89,14 @@ pub unsafe fn start_collective(
     buffers: Buffers,
     build: impl FnOnce(&mut Schedule),
 ) -> Result<RequestId> {
-    // SAFETY: as for this function.
+    // SAFETY: the buffers are valid until the request is complete, by this function's contract.
     unsafe { start_collective_then(process, holder, buffers, build, None) }
 }
 
-/// [`start_collective`], and what is to be done when it has succeeded.
+/// Starts a collective as [`start_collective`] does. `then` runs when it has succeeded.
 ///
 /// # Safety
-/// As there.
+/// The buffers are valid for what the schedule reads and writes until the request is complete.
 pub unsafe fn start_collective_then(
     process: &Process,
     holder: Holder,
@@ -107,11 +109,11 @@ pub unsafe fn start_collective_then(
     kept.remember(None);
     kept.signature = CallSignature::default();
     build(kept.run.rebuild());
-    // SAFETY: as for this function.
+    // SAFETY: the buffers are valid until the request is complete, by this function's contract.
     unsafe { start_run(process, holder, buffers, kept, then) }
 }
 
-/// Starts a collective call that progress completes. What `call` borrows is needed no longer.
+/// Starts a collective call that progress completes. Doesn't keep what `call` borrows.
 ///
 /// # Safety
 /// The buffers are valid for what the call reads and writes until the request is complete.
@@ -124,18 +126,19 @@ pub unsafe fn start_call(
     let comm: &Comm = (*holder).as_ref();
     let state = CommState::of(comm);
     state.count_start();
-    let shape = call.shape().map(|shape| shape.started());
+    let shape = call.shape().map(|shape| shape.nonblocking());
     let mut kept = state.take_run(shape.as_ref());
     if !shape.as_ref().is_some_and(|shape| kept.fits(shape)) {
         kept.remember(shape.as_ref());
         build_started(process, comm, state, call, kept.run.rebuild());
         kept.signature = CommState::signature(comm, call, kept.run.schedule().phases());
     }
-    // SAFETY: as for this function.
+    // SAFETY: the buffers are valid until the request is complete, by this function's contract.
     unsafe { start_run(process, holder, buffers, kept, None) }
 }
 
-/// Builds a nonblocking call: by slots if it has phases for it, as all members find alike.
+/// Builds a nonblocking call: over slots if it has few enough phases, which all members decide
+/// alike.
 fn build_started(
     process: &Process,
     comm: &Comm,
@@ -144,21 +147,21 @@ fn build_started(
     schedule: &mut Schedule,
 ) {
     let own = state.choices();
-    let site = |slots| state.site(process, comm, slots, own.as_deref());
+    let context = |slots| state.call_context(process, comm, slots, own.as_deref());
     if let Some(nonblocking) = state.nonblocking_slots() {
-        call.build(&site(Some(nonblocking.slots)), schedule);
+        call.build(&context(Some(nonblocking.slots)), schedule);
         if schedule.phases() <= nonblocking.most_phases() {
             return;
         }
         schedule.clear();
     }
-    call.build(&site(None), schedule);
+    call.build(&context(None), schedule);
 }
 
-/// Starts a schedule, and goes as far as it can.
+/// Starts a schedule, and advances it.
 ///
 /// # Safety
-/// As for [`start_collective`].
+/// The buffers are valid for what the schedule reads and writes until the request is complete.
 unsafe fn start_run(
     process: &Process,
     holder: Holder,
@@ -181,7 +184,7 @@ unsafe fn start_run(
     let shared = state.shared_slots().filter(|_| !kept.signature.is_none());
     let mut inquiry = None;
     if let Some(shared) = shared {
-        shared.say(tag, kept.signature);
+        shared.publish(tag, kept.signature);
     } else if !kept.signature.is_none() {
         let notes = state.notes(process, comm);
         if let Err(error) = notes.check() {
@@ -191,7 +194,7 @@ unsafe fn start_run(
         notes.say(process, tag, kept.signature);
         inquiry = Some(Inquiry::new(process));
     }
-    // SAFETY: as for this function.
+    // SAFETY: the buffers are valid until the request is complete, by this function's contract.
     if let Err(error) = unsafe { run.start(buffers.send, buffers.recv, tag) } {
         process.fail(request, error)?;
         return Ok(request);
@@ -210,14 +213,13 @@ unsafe fn start_run(
     if !advance(process, &mut active, false)? {
         let mut runs = process.source::<Nonblocking>().runs.lock();
         runs.push(active);
-        Nonblocking::tell(process, &runs);
+        Nonblocking::publish(process, &runs);
     }
     Ok(request)
 }
 
-/// Takes a collective as far as it goes, by slots only as far as it `looks` for what others have put
-/// there. Returns whether it is done.
-fn advance(process: &Process, active: &mut Active, looks: bool) -> Result<bool> {
+/// Advances a collective; `polls_flags`: with polls of other ranks' flags. Returns whether it is done.
+fn advance(process: &Process, active: &mut Active, polls_flags: bool) -> Result<bool> {
     let comm: &Comm = (*active.comm).as_ref();
     let Some(kept) = &mut active.run else {
         return Ok(true);
@@ -240,7 +242,7 @@ fn advance(process: &Process, active: &mut Active, looks: bool) -> Result<bool> 
             slots: NonblockingPort {
                 nonblocking,
                 shared,
-                looks,
+                polls_flags,
                 tag: active.tag,
                 signature: kept.signature,
             },
@@ -253,17 +255,17 @@ fn advance(process: &Process, active: &mut Active, looks: bool) -> Result<bool> 
         }),
     };
     let progress = match (progress, shared) {
-        (Ok(Progress::Pending), Some(shared)) if looks => shared
+        (Ok(Progress::Pending), Some(shared)) if polls_flags => shared
             .check_agreement(active.tag, kept.signature, active.doubt.is_due(process))
             .map(|()| Progress::Pending),
-        // Whose data came has said what it is, which messages don't.
+        // Slots carry signatures, which ranks that sent data by them have checked; messages don't.
         (Ok(Progress::Done), Some(shared)) if active.number.is_none() => shared
             .compare(active.tag, kept.signature)
             .map(|()| Progress::Done),
         (progress, _) => progress,
     };
     let progress = match (progress, &mut active.inquiry) {
-        (Ok(Progress::Pending), Some(inquiry)) if looks => {
+        (Ok(Progress::Pending), Some(inquiry)) if polls_flags => {
             let waiter = Waiter {
                 process,
                 comm,
@@ -307,7 +309,8 @@ fn advance(process: &Process, active: &mut Active, looks: bool) -> Result<bool> 
     Ok(true)
 }
 
-/// Ends the messages of a collective that was given up, as far as they go. Returns whether it is over.
+/// Cancels the messages of an abandoned collective, as far as possible. Returns whether all have
+/// ended.
 #[cold]
 fn end_failed(process: &Process, active: &mut Active) -> Result<bool> {
     if let Some(kept) = &mut active.run
@@ -315,7 +318,7 @@ fn end_failed(process: &Process, active: &mut Active) -> Result<bool> {
     {
         return Ok(false);
     }
-    // Its slots are not said to be free: others may not be through with them.
+    // Its slots are not marked as finished: other ranks may still use them.
     if let (Some(run), Some(error)) = (active.run.take(), active.failed.take()) {
         let comm: &Comm = (*active.comm).as_ref();
         let state = CommState::of(comm);
@@ -330,7 +333,7 @@ fn end_failed(process: &Process, active: &mut Active) -> Result<bool> {
 
 #[cold]
 fn advance_all(process: &Process) -> Result<bool> {
-    // Whoever holds the lock is at it; user functions that call MPI come here again.
+    // The lock's holder is at it. (User functions that call MPI reenter this function.)
     let Some(mut guard) = process.source::<Nonblocking>().runs.try_lock() else {
         return Ok(false);
     };
@@ -347,6 +350,6 @@ fn advance_all(process: &Process) -> Result<bool> {
         stays
     });
     *guard = runs;
-    Nonblocking::tell(process, &guard);
+    Nonblocking::publish(process, &guard);
     result
 }

@@ -1,4 +1,4 @@
-//! Schedules kept for calls that come again.
+//! Schedules kept for repeated calls.
 
 use crate::agreement::signature::CallSignature;
 use crate::exec::buffers::Message;
@@ -7,18 +7,18 @@ use mpi_core::datatype::Datatype;
 use mpi_core::op::Op;
 use mpi_sched::{Layout, Part, Run};
 
-/// A run with the call that its schedule was built for.
+/// A run, and the call for which its schedule was built.
 #[derive(Default)]
 pub(crate) struct CommRun {
     pub run: Run<Message>,
-    pub call: Option<Known>,
-    /// What all members must say alike.
+    pub call: Option<OwnedShape>,
+    /// What all members must agree on.
     pub signature: CallSignature,
-    /// When it was built: how often the communicator had had all of them built anew.
-    pub era: u32,
+    /// The communicator's generation when the schedule was built.
+    pub generation: u32,
 }
 
-/// What of a call its schedule depends on, besides the communicator.
+/// The arguments of a call that determine its schedule on a communicator.
 #[derive(Clone, Copy)]
 pub(crate) struct Shape<'a> {
     kind: u8,
@@ -29,8 +29,8 @@ pub(crate) struct Shape<'a> {
     op: Option<&'a Op>,
 }
 
-/// A [`Shape`] that is kept.
-pub(crate) struct Known {
+/// A [`Shape`] that owns its parts.
+pub(crate) struct OwnedShape {
     kind: u8,
     in_place: bool,
     root: u32,
@@ -39,7 +39,7 @@ pub(crate) struct Known {
     op: Option<Op>,
 }
 
-impl Known {
+impl OwnedShape {
     fn fits(&self, shape: &Shape<'_>) -> bool {
         let part = |known: &Option<(usize, Datatype)>, part: &Option<Part<'_>>| match (known, part)
         {
@@ -63,16 +63,16 @@ impl Known {
 }
 
 impl CommRun {
-    /// Whether its schedule is that of such a call.
+    /// Whether the schedule fits a call of this shape.
     #[inline]
     pub fn fits(&self, shape: &Shape<'_>) -> bool {
         self.call.as_ref().is_some_and(|known| known.fits(shape))
     }
 
-    /// Notes what its schedule is for.
+    /// Records for which call the schedule is built.
     pub fn remember(&mut self, shape: Option<&Shape<'_>>) {
         let part = |part: Option<Part<'_>>| part.map(|part| (part.count, part.datatype.clone()));
-        self.call = shape.map(|shape| Known {
+        self.call = shape.map(|shape| OwnedShape {
             kind: shape.kind,
             in_place: shape.in_place,
             root: shape.root,
@@ -84,18 +84,18 @@ impl CommRun {
 }
 
 impl<'a> Shape<'a> {
-    /// That of the same call, nonblocking.
-    pub fn started(self) -> Shape<'a> {
-        let kind = self.kind | STARTED;
+    /// Returns the shape of the same call, nonblocking.
+    pub fn nonblocking(self) -> Shape<'a> {
+        let kind = self.kind | NONBLOCKING;
         Shape { kind, ..self }
     }
 }
 
-/// In the kinds of nonblocking calls.
-const STARTED: u8 = 1 << 7;
+/// Bit of `kind` for nonblocking calls.
+const NONBLOCKING: u8 = 1 << 7;
 
 impl Shape<'_> {
-    /// That of the barriers between broadcasts.
+    /// The shape of the barriers between broadcasts.
     pub const PACE: Shape<'static> = Shape {
         kind: 12,
         in_place: false,
@@ -106,7 +106,7 @@ impl Shape<'_> {
     };
 }
 
-/// The one part of blocks that are all alike.
+/// Returns the part that all blocks share; `None` if they differ.
 fn uniform<'a>(layout: Option<Layout<'a>>) -> Option<Option<Part<'a>>> {
     match layout {
         None => Some(None),
@@ -116,7 +116,7 @@ fn uniform<'a>(layout: Option<Layout<'a>>) -> Option<Option<Part<'a>>> {
 }
 
 impl Call<'_> {
-    /// What of the call makes its schedule, if that is little.
+    /// Returns the call's shape; `None` if too much of the call determines its schedule.
     pub(crate) fn shape(&self) -> Option<Shape<'_>> {
         let none = Shape {
             kind: 0,

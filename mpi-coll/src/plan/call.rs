@@ -1,6 +1,6 @@
-//! Collective calls as data, and which algorithm each takes on a communicator.
+//! Collective calls as data, and the choice of their algorithms on a communicator.
 
-use crate::plan::call_context::{Site, leaders};
+use crate::plan::call_context::{CallContext, leaders};
 use crate::plan::writes::barrier_by_writes;
 use mpi_core::op::Op;
 use mpi_sched::nodes::{Between, Ways};
@@ -11,9 +11,9 @@ use mpi_sched::{
 /// The root of a rooted collective.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Root {
-    /// That rank: of the communicator, or of the other group of an intercommunicator.
+    /// A rank of the communicator, or of the remote group of an intercommunicator.
     Rank(u32),
-    /// This process; in the other group of an intercommunicator nobody but it takes part.
+    /// This process. (The rest of the root's group of an intercommunicator takes no part.)
     This,
     /// Another process of this group of an intercommunicator.
     Other,
@@ -21,16 +21,16 @@ pub enum Root {
 
 /// A collective call with its arguments, but for the addresses of the buffers.
 ///
-/// Where a buffer may be in place, none is said for the send buffer (for the receive buffer of a
-/// scatter), or `in_place` is set; never so on intercommunicators. Arguments that are significant
-/// at the root only may be none elsewhere.
+/// For `MPI_IN_PLACE`, the send part (of a scatter: the receive part) is `None`, or `in_place` is
+/// set; never on intercommunicators. Arguments that are significant at the root only may be `None`
+/// elsewhere.
 #[derive(Clone, Copy, Debug)]
 #[allow(
     missing_docs,
     reason = "names of the standard's functions and arguments"
 )]
 pub enum Call<'a> {
-    /// No data and nobody to wait for: the call is only counted.
+    /// Moves no data and waits for no rank; only counted.
     Nothing,
     Barrier,
     /// The buffer is the receive buffer.
@@ -69,7 +69,7 @@ pub enum Call<'a> {
         part: Part<'a>,
         op: &'a Op,
     },
-    /// Of equal blocks or of counts without displacements.
+    /// With equal blocks, or with counts and no displacements.
     ReduceScatter {
         in_place: bool,
         blocks: Layout<'a>,
@@ -98,15 +98,15 @@ pub enum Call<'a> {
 }
 
 impl Call<'_> {
-    /// Builds this rank's part of the call.
-    pub(crate) fn build(&self, site: &Site<'_>, schedule: &mut Schedule) {
-        let Site { comm, choices, .. } = *site;
+    /// Builds this rank's schedule of the call.
+    pub(crate) fn build(&self, context: &CallContext<'_>, schedule: &mut Schedule) {
+        let CallContext { comm, choices, .. } = *context;
         match comm.remote() {
-            None => match site.slots {
+            None => match context.slots {
                 Some(slots) if self.in_slots(slots, choices, schedule) => {}
-                _ => match site.all_reach() {
+                _ => match context.all_reach() {
                     Some(written) if self.by_writes(&written, choices, schedule) => {}
-                    _ => self.within(site, schedule),
+                    _ => self.within(context, schedule),
                 },
             },
             Some(remote) => {
@@ -117,8 +117,10 @@ impl Call<'_> {
         schedule.set_exact(self.is_exact(comm.remote().is_none()));
     }
 
-    /// Whether all of so many ranks of one group know from their own arguments that nobody gives or gets anything. Nobody need
-    /// wait for others then. (Programs must not count on a collective to synchronize, nor not to: MPI-3.1 section 5.13.)
+    /// Whether all ranks of one group know from their own arguments that the call moves no data.
+    ///
+    /// No rank need wait for others then. (Programs must not count on a collective to synchronize,
+    /// nor not to: MPI-3.1 section 5.13.)
     pub(crate) fn moves_nothing(&self, ranks: usize) -> bool {
         let none = |part: Part<'_>| part.bytes() == 0;
         let none_of = |layout: Layout<'_>| total(&layout, ranks) == 0;
@@ -151,7 +153,7 @@ impl Call<'_> {
         }
     }
 
-    /// Whether all ranks know from their own arguments how long each message is; `within` one group.
+    /// Whether all ranks know each message's length from their own arguments. `within`: one group.
     fn is_exact(&self, within: bool) -> bool {
         match self {
             Call::Alltoall {
@@ -172,12 +174,16 @@ impl Call<'_> {
         }
     }
 
-    /// The way that was taken, for people, by this schedule that was built.
-    pub(crate) fn describe(&self, site: &Site<'_>, schedule: &Schedule) -> Option<String> {
+    /// Describes the algorithm that this schedule was built with, for people.
+    pub(crate) fn describe(
+        &self,
+        context: &CallContext<'_>,
+        schedule: &Schedule,
+    ) -> Option<String> {
         let phases = schedule.phases();
-        let Site { comm, choices, .. } = *site;
+        let CallContext { comm, choices, .. } = *context;
         let ranks = comm.size() as usize;
-        let per_node = site.per_node();
+        let per_node = context.per_node();
         let at = |bytes: usize| Situation {
             ranks,
             per_node,
@@ -244,22 +250,22 @@ impl Call<'_> {
         let way = match writes {
             false if comm.remote().is_some() => "between groups".to_string(),
             false
-                if site.nodes.is_some_and(|nodes| self.goes_by_nodes(nodes))
+                if context.nodes.is_some_and(|nodes| self.goes_by_nodes(nodes))
                     && choices.by_nodes(&at(bytes)) =>
             {
                 format!("{way} by nodes")
             }
             false => way,
-            true => match (site.all_reach(), site.leaders_reach()) {
-                (Some(written), _) => self.describe_writes(site, &written),
+            true => match (context.all_reach(), context.leaders_reach()) {
+                (Some(written), _) => self.describe_writes(context, &written),
                 (None, Some(written)) => {
-                    let between = self.describe_writes(site, &written);
+                    let between = self.describe_writes(context, &written);
                     format!("by nodes, {between} between them")
                 }
                 (None, None) if schedule.lends() => "direct".to_string(),
                 (None, None) => {
                     let ways = |slots| choices.slot_ways(name, &at(bytes), slots);
-                    let split = site.slots.filter(|slots| !self.is_flat(*slots));
+                    let split = context.slots.filter(|slots| !self.is_flat(*slots));
                     let way = split.and_then(|slots| ways(slots).describe(name));
                     way.unwrap_or("slots".to_string())
                 }
@@ -274,19 +280,19 @@ impl Call<'_> {
         ))
     }
 
-    /// In the group of an intracommunicator.
-    fn within(&self, site: &Site<'_>, schedule: &mut Schedule) {
-        let Site {
+    /// Builds the schedule in an intracommunicator.
+    fn within(&self, context: &CallContext<'_>, schedule: &mut Schedule) {
+        let CallContext {
             comm,
             choices,
             nodes,
             ..
-        } = *site;
+        } = *context;
         let team = Team::all(comm.rank(), comm.size());
         let size = team.size();
         let situation = |bytes: usize, commutes: bool| Situation {
             ranks: size,
-            per_node: site.per_node(),
+            per_node: context.per_node(),
             bytes,
             commutes,
         };
@@ -299,7 +305,7 @@ impl Call<'_> {
             Call::Nothing => {}
             Call::Barrier => match nodes {
                 Some(nodes) if choices.by_nodes(&plain(0)) => {
-                    let ways = site.ways("barrier", 0, (), |reach, network| {
+                    let ways = context.ways("barrier", 0, (), |reach, network| {
                         barrier_by_writes(choices, reach, network)
                     });
                     mpi_sched::nodes::barrier(schedule, nodes, ways);
@@ -311,7 +317,7 @@ impl Call<'_> {
                 let root = number(root);
                 match nodes {
                     Some(nodes) if choices.by_nodes(&situation) => {
-                        let ways = site.ways("bcast", part.bytes(), (), |reach, network| {
+                        let ways = context.ways("bcast", part.bytes(), (), |reach, network| {
                             let situation = leaders(reach, part.bytes());
                             choices.bcast_by_writes(&situation, reach, network)
                         });
@@ -356,7 +362,7 @@ impl Call<'_> {
                         if self.goes_by_nodes(nodes) && choices.by_nodes(&situation) =>
                     {
                         let bytes = situation.bytes;
-                        let ways = site.ways("allgather", bytes, algorithm, |reach, network| {
+                        let ways = context.ways("allgather", bytes, algorithm, |reach, network| {
                             let block = part.bytes() * nodes.largest();
                             let situation = leaders(reach, bytes);
                             choices.allgather_by_writes(&situation, block, reach, network)
@@ -385,7 +391,7 @@ impl Call<'_> {
                 let (root, algorithm) = (number(root), choices.reduce(&situation));
                 match nodes {
                     Some(nodes) if self.goes_by_nodes(nodes) && choices.by_nodes(&situation) => {
-                        let ways = site.ways("reduce", part.bytes(), (), |reach, network| {
+                        let ways = context.ways("reduce", part.bytes(), (), |reach, network| {
                             let leaders = leaders(reach, part.bytes());
                             let situation = Situation {
                                 commutes,
@@ -409,16 +415,19 @@ impl Call<'_> {
                         if choices.by_nodes(&situation) && (commutes || nodes.in_order()) =>
                     {
                         let ways = match slots::can_reduce(&part) {
-                            true => {
-                                site.ways("allreduce", part.bytes(), algorithm, |reach, network| {
+                            true => context.ways(
+                                "allreduce",
+                                part.bytes(),
+                                algorithm,
+                                |reach, network| {
                                     let leaders = leaders(reach, part.bytes());
                                     let situation = Situation {
                                         commutes,
                                         ..leaders
                                     };
                                     choices.allreduce_by_writes(&situation, reach, network)
-                                })
-                            }
+                                },
+                            ),
                             false => Ways {
                                 within: None,
                                 between: Between::Messages(algorithm),
@@ -461,7 +470,7 @@ impl Call<'_> {
         }
     }
 
-    /// Between the groups of an intercommunicator.
+    /// Builds the schedule between the groups of an intercommunicator.
     fn between(
         &self,
         groups: Inter,

@@ -1,4 +1,4 @@
-//! Where a collective call takes place: ranks, nodes, slots, and what was chosen.
+//! The context of a collective call: ranks, nodes, slots, and the choice of algorithms.
 
 #![deny(unsafe_code)]
 
@@ -7,54 +7,56 @@ use mpi_sched::costs::Network;
 use mpi_sched::nodes::{Between, Ways};
 use mpi_sched::{Choices, Nodes, Reach, Situation, Slots};
 
-/// Slots that are written to over a network.
+/// Slots that are written over a network.
 #[derive(Clone, Copy)]
-pub(crate) struct Written {
+pub(crate) struct RemoteSlots {
     pub reach: Reach,
-    /// What writes cost, and up to how many bytes they are quicker than messages.
+    /// Costs of writes, and up to how many bytes they beat messages.
     pub network: Network,
 }
 
-/// Where a call takes place.
-pub(crate) struct Site<'a> {
+/// The context in which a call's schedule is built.
+pub(crate) struct CallContext<'a> {
     pub comm: &'a Comm,
     pub choices: &'a Choices,
-    /// Which ranks share nodes, where there are several.
+    /// Ranks by node, if there are several nodes.
     pub nodes: Option<&'a Nodes>,
-    /// Slots that all ranks see, where there are.
+    /// Slots that all ranks share, if there are any.
     pub slots: Option<Slots>,
-    /// Slots that are written to over a network, where there are: of all ranks, or of those that lead nodes.
-    pub reach: Option<Written>,
-    /// Slots that the ranks of this node see, by their places there, where there are several nodes.
+    /// Slots written over a network, if there are any: of all ranks, or of the nodes' leaders.
+    pub reach: Option<RemoteSlots>,
+    /// Slots that this node's ranks share, numbered within the node, if there are several nodes.
     pub node: Option<Slots>,
     /// Whether the ranks have found that no two of them share a node.
-    pub apart: bool,
+    pub has_single_rank_nodes: bool,
 }
 
-impl Site<'_> {
-    /// The most ranks that share a node; of two between which there is a network, wherever they are, one.
+impl CallContext<'_> {
+    /// Returns the largest number of ranks on a node; 1 for two ranks that use a network, even on
+    /// one node.
     pub fn per_node(&self) -> usize {
         match (self.comm.size() as usize, self.nodes) {
             (2, _) if self.reach.is_some() => 1,
-            _ if self.apart => 1,
+            _ if self.has_single_rank_nodes => 1,
             (size, nodes) => nodes.map_or(size, Nodes::largest),
         }
     }
 
-    /// The slots of the ranks that lead nodes, if these have some and this is one of them.
-    pub fn leaders_reach(&self) -> Option<Written> {
+    /// The leaders' slots, if there are any and this rank is a leader.
+    pub fn leaders_reach(&self) -> Option<RemoteSlots> {
         self.reach
             .filter(|written| written.reach.size != self.comm.size())
     }
 
-    /// The slots, if they are those of all ranks.
-    pub fn all_reach(&self) -> Option<Written> {
+    /// The slots written over a network, if all ranks have them.
+    pub fn all_reach(&self) -> Option<RemoteSlots> {
         self.reach
             .filter(|written| written.reach.size == self.comm.size())
     }
 
-    /// How ranks reach each other within this node and from node to node, in a collective of so many bytes: between
-    /// the leaders by writes, if that `by_writes` says how.
+    /// Returns how a collective of `bytes` goes within this node and between nodes.
+    ///
+    /// Leaders use writes if `by_writes` returns an algorithm, and otherwise `messages`.
     pub fn ways<A, W>(
         &self,
         collective: &str,
@@ -74,7 +76,7 @@ impl Site<'_> {
         };
         let writes = self
             .leaders_reach()
-            .and_then(|Written { reach, network }| Some((reach, by_writes(&reach, &network)?)));
+            .and_then(|RemoteSlots { reach, network }| Some((reach, by_writes(&reach, &network)?)));
         Ways {
             within: self.node.filter(is_quick),
             between: match writes {
@@ -85,7 +87,7 @@ impl Site<'_> {
     }
 }
 
-/// A collective of those that have slots over a network.
+/// Returns the situation of a collective among ranks with slots over a network.
 pub(crate) fn leaders(reach: &Reach, bytes: usize) -> Situation {
     Situation {
         ranks: reach.size as usize,

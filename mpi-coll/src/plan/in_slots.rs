@@ -1,16 +1,16 @@
-//! Which collective calls go by slots that all ranks of a node see, and how.
+//! Which collective calls use the slots of a node, and by which algorithm.
 
 use crate::plan::call::{Call, Root, total};
 use mpi_sched::{Choices, Layout, Part, Schedule, Situation, Slots, slots};
 
-/// Slots that the data of a nonblocking collective may fill.
-const PIECES: usize = 4;
+/// Slots that the data of one nonblocking collective may fill.
+const SLOTS_PER_CALL: usize = 4;
 
 /// Ranks that may read the same long data at the same time.
-pub(crate) const DIRECT: usize = 8;
+pub(crate) const MAX_DIRECT_READERS: usize = 8;
 
 impl Call<'_> {
-    /// Whether a call that goes in one phase is done by each rank that takes the result alone, and not up a tree.
+    /// Whether each rank computes a one-phase call's result itself, rather than up a tree.
     pub(crate) fn is_flat(&self, slots: Slots) -> bool {
         match self {
             Call::Reduce { part, .. } => slots::is_small(slots, part.bytes()),
@@ -18,7 +18,8 @@ impl Call<'_> {
         }
     }
 
-    /// By slots that all ranks see, if that is how the call is best done; otherwise nothing is built.
+    /// Builds a schedule over the node's slots. Returns false, and builds nothing, if the call
+    /// should not use them.
     pub(crate) fn in_slots(
         &self,
         slots: Slots,
@@ -32,9 +33,9 @@ impl Call<'_> {
             bytes,
             commutes: true,
         };
-        // Of those under way together each is to leave slots for others.
+        // Collectives in progress together leave slots for each other.
         let most = match slots.several {
-            true => PIECES * slots.room,
+            true => SLOTS_PER_CALL * slots.room,
             false => usize::MAX,
         };
         let wanted = |collective: &str, bytes: usize| {
@@ -50,11 +51,11 @@ impl Call<'_> {
             Root::This | Root::Other => slots.rank,
         };
         let asks = |collective: &str, bytes: usize| choices.asks_for_direct(collective, &at(bytes));
-        // Long data is read where it is, unless it is asked for otherwise.
+        // Long data is read in place by default.
         let direct = |collective: &str, bytes: usize| {
             let is_same = matches!(collective, "bcast" | "allgather");
             slots.direct != slots::Direct::No
-                && (!is_same || size <= DIRECT || asks(collective, bytes))
+                && (!is_same || size <= MAX_DIRECT_READERS || asks(collective, bytes))
                 && bytes > 0
                 && choices.goes_direct(collective, &at(bytes), slots)
         };

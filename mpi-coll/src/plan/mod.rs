@@ -1,4 +1,4 @@
-//! What a collective call does on a communicator: its schedule, its executor, and what is kept for the next call.
+//! Planning of a collective call: its schedule, its executor, and what is kept for the next call.
 
 pub(crate) mod cache;
 pub(crate) mod call;

@@ -1,4 +1,4 @@
-//! What the collectives of a process have in common, registered with it.
+//! State that all collectives of a process share, registered with the process.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -8,50 +8,50 @@ use parking_lot::Mutex;
 
 use crate::agreement::inquiry::Inquiries;
 use crate::slots::arenas::Arenas;
+use crate::slots::copy_result::CopyMeasurement;
 use crate::slots::network::AwaitedPeers;
-use crate::slots::one_copy::Copying;
 use mpi_core::op::Op;
 use mpi_core::process::Process;
 use mpi_core::process::source::{COLLECTIVES, ProgressSource, Source};
 use mpi_core::pt2pt::letter::Letter;
 use mpi_sched::Choices;
 
-/// How the collectives of a process are done, and what all of them share.
+/// Configuration and shared state of a process's collectives.
 #[derive(Default)]
 pub struct Collectives {
     pub(crate) choices: Choices,
-    /// The operation of the library's own reductions, made when it is first needed.
+    /// `MPI_MAX` for the library's own reductions, made at first use.
     pub(crate) greatest: OnceLock<Op>,
-    /// How many persistent ones have slots.
+    /// Number of persistent collectives with slots.
     pub(crate) persistent_with_slots: Arc<AtomicUsize>,
-    /// Communicators that have slots.
+    /// Number of communicators with slots.
     pub(crate) with_slots: Arc<AtomicUsize>,
-    /// Whether one copy is quicker than two on this node.
-    pub(crate) copying: Copying,
-    /// Calls over several nodes that went by slots within this one.
+    /// Whether one CMA copy beats two copies through slots on this node.
+    pub(crate) copying: CopyMeasurement,
+    /// Calls over several nodes that used slots within this one.
     by_node: AtomicU64,
-    /// Whose loss matters to collectives that wait for flags.
+    /// Peers whose failure ends a collective that waits for flags.
     pub(crate) awaited_peers: Mutex<Vec<Arc<AwaitedPeers>>>,
-    /// What calls are under way, for those who ask.
+    /// Calls in progress, for members that inquire about them.
     pub(crate) inquiries: Inquiries,
-    /// Whether to tell people which algorithms are taken.
-    pub(crate) tells: bool,
-    /// Small pieces of shared memory for what members of communicators make.
+    /// Whether rank 0 prints the algorithms chosen.
+    pub(crate) prints_choices: bool,
+    /// Small shared segments for objects that members of communicators create.
     arenas: Arenas,
 }
 
 impl Collectives {
-    /// With these algorithms, the same on all processes. `tells`: rank 0 of communicators prints the
-    /// algorithm of each collective that it builds anew.
-    pub fn new(choices: Choices, tells: bool) -> Collectives {
+    /// Creates the state. `choices` are the same on all processes; `prints_choices`: rank 0 of each
+    /// communicator prints the algorithm of every schedule that it builds.
+    pub fn new(choices: Choices, prints_choices: bool) -> Collectives {
         Collectives {
             choices,
-            tells,
+            prints_choices,
             ..Collectives::default()
         }
     }
 
-    /// Counts a call that goes by slots within this node, over several nodes.
+    /// Counts a call over several nodes that uses slots within this one.
     pub(crate) fn count_by_node(&self) {
         self.by_node.fetch_add(1, Ordering::Relaxed);
     }
@@ -70,30 +70,30 @@ impl ProgressSource for Collectives {
         self.inquiries.take_letter(process, vci, letter);
     }
 
-    /// The processes that collectives on a VCI wait for without having requests that say so.
+    /// Peers that collectives on a VCI wait for without a request.
     fn awaited_on(&self, vci: VciId) -> Vec<Peer> {
         let awaited_peers = self.awaited_peers.lock();
         let waiting = awaited_peers
             .iter()
-            .filter(|awaited| awaited.vci == vci && awaited.waits.load(Ordering::Relaxed));
+            .filter(|awaited| awaited.vci == vci && awaited.is_waiting.load(Ordering::Relaxed));
         waiting
             .flat_map(|awaited| awaited.peers.iter().copied())
             .collect()
     }
 }
 
-/// How many calls over several nodes went by slots in shared memory within this node.
+/// Number of calls over several nodes that used slots within this node.
 pub fn by_node(process: &Process) -> u64 {
     let collectives = process.source::<Collectives>();
     collectives.by_node.load(Ordering::Relaxed)
 }
 
-/// Which algorithms collectives take.
+/// The algorithms that a process's collectives choose from.
 pub fn choices(process: &Process) -> &Choices {
     &process.source::<Collectives>().choices
 }
 
-/// The small pieces of shared memory that a process has.
+/// The small shared segments of a process.
 pub fn arenas(process: &Process) -> &Arenas {
     &process.source::<Collectives>().arenas
 }

@@ -1,10 +1,10 @@
-//! Finding or building the schedule of a call, and running it.
+//! Finding or building a call's schedule, and running it.
 
 use crate::agreement::signature::CallSignature;
 use crate::exec::buffers::Buffers;
 use crate::exec::run::run;
 use crate::plan::call::Call;
-use crate::plan::call_context::Site;
+use crate::plan::call_context::CallContext;
 use crate::plan::registration::Collectives;
 use crate::plan::state::CommState;
 use crate::slots::network::NetworkSlots;
@@ -14,10 +14,10 @@ use mpi_core::error::Result;
 use mpi_core::process::Process;
 use mpi_sched::Schedule;
 
-/// Carries out a collective call, with slots or without.
+/// Runs a collective call by a schedule, with slots or without.
 ///
 /// # Safety
-/// As for [`call`](crate::plan::call).
+/// The buffers are valid for what the call reads and writes by its arguments.
 #[inline]
 pub(crate) unsafe fn call_with(
     process: &Process,
@@ -30,12 +30,12 @@ pub(crate) unsafe fn call_with(
     let (slots, reach, node) = match by_slots {
         true => (
             state.shared_slots().map(SharedSlots::view),
-            state.network_slots().map(NetworkSlots::written),
+            state.network_slots().map(NetworkSlots::remote_slots),
             state.node_slots().map(|node| node.slots),
         ),
         false => (None, None, None),
     };
-    // With and without differ; those that are kept are what calls of programs come to.
+    // Schedules with and without slots differ; only those for calls of the program are kept.
     let shape = call.shape().filter(|_| {
         by_slots
             || (state.shared_slots().is_none()
@@ -46,19 +46,19 @@ pub(crate) unsafe fn call_with(
     if !shape.as_ref().is_some_and(|shape| kept.fits(shape)) {
         kept.remember(shape.as_ref());
         let own = state.choices();
-        let mut site = state.site(process, comm, slots, own.as_deref());
-        (site.reach, site.node) = (reach, node);
-        call.build(&site, kept.run.rebuild());
+        let mut context = state.call_context(process, comm, slots, own.as_deref());
+        (context.reach, context.node) = (reach, node);
+        call.build(&context, kept.run.rebuild());
         kept.signature = match by_slots {
-            // Only leaders of nodes go through phases where they alone write.
-            true if site.slots.is_none() && site.all_reach().is_none() => {
+            // The leaders' phases are not phases of all ranks.
+            true if context.slots.is_none() && context.all_reach().is_none() => {
                 CommState::signature(comm, call, 0)
             }
             true => CommState::signature(comm, call, kept.run.schedule().phases()),
             false => CallSignature::default(),
         };
-        if process.source::<Collectives>().tells && comm.rank() == 0 {
-            describe_choice(call, &site, kept.run.schedule());
+        if process.source::<Collectives>().prints_choices && comm.rank() == 0 {
+            describe_choice(call, &context, kept.run.schedule());
         }
     }
     if by_slots
@@ -70,7 +70,7 @@ pub(crate) unsafe fn call_with(
         state.quick.note(call, kept.signature, ranks);
     }
     let tag = comm.next_collective();
-    // SAFETY: as for this function.
+    // SAFETY: the buffers are valid for the call, by this function's contract.
     unsafe {
         run(
             process,
@@ -85,8 +85,8 @@ pub(crate) unsafe fn call_with(
 }
 
 #[cold]
-fn describe_choice(call: &Call<'_>, site: &Site<'_>, schedule: &Schedule) {
-    if let Some(text) = call.describe(site, schedule) {
+fn describe_choice(call: &Call<'_>, context: &CallContext<'_>, schedule: &Schedule) {
+    if let Some(text) = call.describe(context, schedule) {
         eprintln!("Weft: {text}");
     }
 }

@@ -1,4 +1,4 @@
-//! What collectives keep with a communicator: schedules, slots, algorithms of its own.
+//! A communicator's collective state: kept schedules, slots, and its own algorithms.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -12,7 +12,7 @@ use crate::exec::quick::QuickCalls;
 use crate::nonblocking::in_slots::NonblockingSlots;
 use crate::plan::cache::{CommRun, Shape};
 use crate::plan::call::Call;
-use crate::plan::call_context::Site;
+use crate::plan::call_context::CallContext;
 use crate::plan::registration::Collectives;
 use crate::slots::network::NetworkSlots;
 use crate::slots::shared::SharedSlots;
@@ -23,66 +23,66 @@ use mpi_core::process::Process;
 /// Schedules that a communicator keeps.
 const KEPT_RUNS: usize = 4;
 
-/// Blocking collective calls of a communicator before it gets slots: many live for less.
+/// Blocking collectives of a communicator before it gets slots; many communicators make fewer.
 const CALLS_BEFORE_SLOTS: u32 = 4;
 
-/// Nonblocking ones, before it gets slots for these with the next blocking one.
+/// Nonblocking collectives before the next blocking one makes slots for them.
 const STARTS_BEFORE_SLOTS: u32 = 5;
 
-/// The collectives of one communicator.
+/// The collective state of one communicator.
 #[derive(Default)]
 pub(crate) struct CommState {
-    /// Schedules kept for their memory.
+    /// Kept schedules.
     #[allow(
         clippy::vec_box,
         reason = "they are large, and taken out and put back by every call"
     )]
     runs: Guarded<Vec<Box<CommRun>>>,
-    /// Calls that need none.
+    /// Calls that run without a schedule.
     pub(crate) quick: QuickCalls,
-    /// How often all of them were to be built anew.
-    era: AtomicU32,
-    /// Blocking collective calls, up to those that it takes for slots to be made.
+    /// Generation of the algorithm choice; schedules of an older generation are rebuilt.
+    generation: AtomicU32,
+    /// Blocking collectives so far, up to the one that makes slots.
     calls: AtomicU32,
-    /// Nonblocking ones, in the same way.
+    /// Nonblocking collectives so far, up to the one after which slots are made.
     starts: AtomicU32,
-    /// Algorithms of its own.
+    /// Algorithms set for this communicator.
     choices: Mutex<Option<Arc<Choices>>>,
-    /// Slots in shared memory, once that was tried.
+    /// Slots of the members in shared memory; set once their creation was tried.
     shared: OnceLock<Option<Box<SharedSlots>>>,
-    /// The same for the short ways: none while calls are counted.
-    short: AtomicPtr<SharedSlots>,
-    /// The same for nonblocking collectives.
+    /// `shared` as the fast paths see it; null while calls are counted.
+    fast_slots: AtomicPtr<SharedSlots>,
+    /// Slots for nonblocking collectives; set once their creation was tried.
     nonblocking: OnceLock<Option<Box<NonblockingSlots>>>,
-    /// Slots that members write to over a network, once that was tried.
+    /// Slots that members write to over a network; set once their creation was tried.
     network: OnceLock<Option<Box<NetworkSlots>>>,
-    /// Slots that the members on this node see, where there are several nodes, once that was tried.
+    /// Slots of this node's members, if there are several nodes; set once their creation was tried.
     node: OnceLock<Option<Box<SharedSlots>>>,
-    /// What its calls are, once there was one that goes by messages.
+    /// Signatures of its calls; made by the first call that goes by messages.
     notes: OnceLock<Arc<CallNotes>>,
-    /// Which ranks share nodes as the launcher says, once that was asked for; none where it is of no use.
+    /// Ranks by node, from the launcher; `None` if that is of no use.
     nodes: OnceLock<Option<Box<Nodes>>>,
-    /// Which do, as they have found themselves.
+    /// Ranks by node, as the ranks have found it themselves.
     found_nodes: OnceLock<Box<Nodes>>,
-    /// They have found that nobody does.
-    apart: OnceLock<()>,
+    /// Set when the ranks have found that no two of them share a node.
+    single_rank_nodes: OnceLock<()>,
 }
 
 impl CommState {
-    /// That of a communicator.
+    /// Returns a communicator's state; makes it if there is none.
     #[inline]
     pub(crate) fn of(comm: &Comm) -> &CommState {
         comm.collective_state().get()
     }
 
-    /// The same for the short ways: none if there was no call yet.
+    /// Returns a communicator's state, for the fast paths; `None` before its first call.
     #[inline(always)]
     pub(crate) fn made(comm: &Comm) -> Option<&CommState> {
         comm.collective_state().made()
     }
 
-    /// Which ranks of an intracommunicator share nodes, where there are several; `node_of` is the
-    /// node of each process.
+    /// Returns the ranks of an intracommunicator by node; `None` if all are on one node. `node_of`:
+    /// the node of each process.
     pub(crate) fn nodes(&self, comm: &Comm, node_of: &[u32]) -> Option<&Nodes> {
         let find = || {
             let of_rank = |rank| node_of.get(comm.local().peer(rank) as usize).copied();
@@ -94,31 +94,31 @@ impl CommState {
         self.nodes.get_or_init(find).as_deref()
     }
 
-    /// Keeps which ranks share nodes, as they have found themselves.
+    /// Stores the ranks by node, as the ranks have found it themselves.
     pub(crate) fn set_nodes(&self, nodes: Nodes) -> &Nodes {
         self.found_nodes.get_or_init(|| Box::new(nodes))
     }
 
-    /// Keeps that no rank shares a node with another.
-    pub(crate) fn set_apart(&self) {
-        let _ = self.apart.set(());
+    /// Notes that no two ranks share a node.
+    pub(crate) fn set_single_rank_nodes(&self) {
+        let _ = self.single_rank_nodes.set(());
     }
 
-    /// What the builders need to know about the communicator.
+    /// Returns the context in which schedules are built.
     #[inline]
-    pub(crate) fn site<'a>(
+    pub(crate) fn call_context<'a>(
         &'a self,
         process: &'a Process,
         comm: &'a Comm,
         slots: Option<Slots>,
         own: Option<&'a Choices>,
-    ) -> Site<'a> {
-        Site {
+    ) -> CallContext<'a> {
+        CallContext {
             comm,
             slots,
             reach: None,
             node: None,
-            apart: self.apart.get().is_some(),
+            has_single_rank_nodes: self.single_rank_nodes.get().is_some(),
             choices: own.unwrap_or(&process.source::<Collectives>().choices),
             nodes: match (self.found_nodes.get(), process.nodes()) {
                 (Some(found), _) => Some(found),
@@ -128,15 +128,15 @@ impl CommState {
         }
     }
 
-    /// A run to build a schedule on, or one whose schedule is that of such a call.
+    /// Takes a kept run whose schedule fits `shape`, or one to build on.
     pub(crate) fn take_run(&self, shape: Option<&Shape<'_>>) -> Box<CommRun> {
         let new = || {
             let mut run = Box::<CommRun>::default();
-            run.era = self.era.load(Ordering::Relaxed);
+            run.generation = self.generation.load(Ordering::Relaxed);
             run
         };
         let mut runs = self.runs.lock();
-        // The latest are last.
+        // The most recent are last.
         let place = shape.and_then(|shape| runs.iter().rposition(|run| run.fits(shape)));
         match place {
             Some(place) => runs.remove(place),
@@ -145,61 +145,62 @@ impl CommState {
         }
     }
 
-    /// Keeps a schedule for the next collective, unless it was built before all were forgotten, or would keep an operation
-    /// whose end is waited for.
+    /// Keeps a run for later calls, unless its generation is over or its operation is about to be
+    /// freed.
     pub(crate) fn give_run(&self, run: Box<CommRun>) {
         let op = run.run.schedule().op();
         if op.is_some_and(|op| !op.may_be_kept()) {
             return;
         }
         let mut runs = self.runs.lock();
-        if runs.len() < 4 * KEPT_RUNS && run.era == self.era.load(Ordering::Relaxed) {
+        if runs.len() < 4 * KEPT_RUNS && run.generation == self.generation.load(Ordering::Relaxed) {
             runs.push(run);
         }
     }
 
-    /// Has all schedules built anew, also those that nonblocking collectives still use.
+    /// Drops all kept schedules, also those that nonblocking collectives still use once they end.
     pub(crate) fn forget_runs(&self) {
         let mut runs = self.runs.lock();
-        self.era.fetch_add(1, Ordering::Relaxed);
+        self.generation.fetch_add(1, Ordering::Relaxed);
         runs.clear();
         self.quick.forget();
     }
 
-    /// The slots that its members share, if they do.
+    /// The members' slots in shared memory, if there are any.
     #[inline(always)]
     pub(crate) fn shared_slots(&self) -> Option<&SharedSlots> {
         self.shared.get().and_then(Option::as_deref)
     }
 
-    /// The same for the short ways, which count no calls: none until all have been counted.
+    /// The members' slots for the fast paths, which count no calls: `None` while calls are counted.
     #[inline(always)]
-    pub(crate) fn short_slots(&self) -> Option<&SharedSlots> {
-        // SAFETY: there are only those that `shared` owns, and keeps to its end. Acquire: with what was written there.
-        unsafe { self.short.load(Ordering::Acquire).as_ref() }
+    pub(crate) fn fast_path_slots(&self) -> Option<&SharedSlots> {
+        // SAFETY: the pointer is null or to the slots in `shared`, which never change until `self`
+        // is dropped. Acquire pairs with the release in `update_fast_slots`.
+        unsafe { self.fast_slots.load(Ordering::Acquire).as_ref() }
     }
 
-    /// Has the short ways have slots, or none, after a change of what they are or of the count of calls.
-    fn set_short_slots(&self) {
+    /// Updates the fast paths' slots after a change of `shared` or of the count of calls.
+    fn update_fast_slots(&self) {
         let is_counted = self.calls.load(Ordering::Relaxed) > CALLS_BEFORE_SLOTS;
         let slots = self.shared_slots().filter(|_| is_counted);
         let place = slots.map_or(ptr::null_mut(), |slots| ptr::from_ref(slots).cast_mut());
-        self.short.store(place, Ordering::Release);
+        self.fast_slots.store(place, Ordering::Release);
     }
 
-    /// The slots that its members write to over a network, if they do.
+    /// The slots that members write to over a network, if there are any.
     #[inline]
     pub(crate) fn network_slots(&self) -> Option<&NetworkSlots> {
         self.network.get().and_then(Option::as_deref)
     }
 
-    /// The slots that its members on this node share, if there are several nodes and they do.
+    /// The slots of this node's members, if there are several nodes.
     #[inline]
     pub(crate) fn node_slots(&self) -> Option<&SharedSlots> {
         self.node.get().and_then(Option::as_deref)
     }
 
-    /// Counts a blocking collective call; true for the one before which slots are made.
+    /// Counts a blocking collective. Returns true for the one that must make slots first.
     #[inline(always)]
     pub(crate) fn is_time_for_slots(&self, comm: &Comm) -> bool {
         let calls = self.calls.load(Ordering::Relaxed);
@@ -207,11 +208,12 @@ impl CommState {
             return false;
         }
         self.calls.store(calls + 1, Ordering::Relaxed);
-        self.set_short_slots();
+        self.update_fast_slots();
         calls == CALLS_BEFORE_SLOTS && comm.remote().is_none() && comm.size() > 1
     }
 
-    /// What members compare of a call that goes in so many phases: nothing where there are two groups.
+    /// Returns the signature that members compare of a call with this number of phases; none on
+    /// intercommunicators.
     pub(crate) fn signature(comm: &Comm, call: &Call<'_>, phases: u32) -> CallSignature {
         match comm.remote() {
             None if comm.size() > 1 => CallSignature::of(call, comm.size() as usize, phases),
@@ -219,7 +221,7 @@ impl CommState {
         }
     }
 
-    /// Where its calls are noted for those who ask.
+    /// Returns the record of its calls, for members that inquire.
     #[inline]
     pub(crate) fn notes(&self, process: &Process, comm: &Comm) -> &CallNotes {
         let make = || {
@@ -229,14 +231,14 @@ impl CommState {
         self.notes.get_or_init(make)
     }
 
-    /// The slots that its members share for nonblocking collectives, if they do.
+    /// The slots for nonblocking collectives, if there are any.
     #[inline]
     pub(crate) fn nonblocking_slots(&self) -> Option<&NonblockingSlots> {
         self.nonblocking.get().and_then(Option::as_deref)
     }
 
-    /// Counts a nonblocking collective call. After some, the next blocking call makes slots for these: it
-    /// may wait for others, which a nonblocking one must not.
+    /// Counts a nonblocking collective. After [`STARTS_BEFORE_SLOTS`] the next blocking one makes
+    /// slots for them: making slots waits for other members, which a nonblocking call must not do.
     #[inline]
     pub(crate) fn count_start(&self) {
         let starts = self.starts.load(Ordering::Relaxed);
@@ -244,30 +246,29 @@ impl CommState {
             self.starts.store(starts + 1, Ordering::Relaxed);
             if starts + 1 == STARTS_BEFORE_SLOTS {
                 self.calls.store(CALLS_BEFORE_SLOTS, Ordering::Relaxed);
-                self.set_short_slots();
+                self.update_fast_slots();
             }
         }
     }
 
-    /// Whether there were slots to be made for nonblocking collectives, and nobody has tried yet.
+    /// Whether slots for nonblocking collectives are due and their creation was not tried yet.
     pub(crate) fn is_time_for_nonblocking_slots(&self) -> bool {
         let enough = self.starts.load(Ordering::Relaxed) >= STARTS_BEFORE_SLOTS;
         enough && self.nonblocking.get().is_none()
     }
 
-    /// Whether it was tried to make slots for blocking collectives.
+    /// Whether the creation of slots for blocking collectives was tried.
     pub(crate) fn has_tried_slots(&self) -> bool {
         self.shared.get().is_some()
     }
 
-    /// Keeps the slots for nonblocking collectives.
+    /// Stores the slots for nonblocking collectives.
     pub(crate) fn set_nonblocking_slots(&self, nonblocking: Option<NonblockingSlots>) {
         let _ = self.nonblocking.set(nonblocking.map(Box::new));
         self.forget_runs();
     }
 
-    /// Sets which algorithms its collectives take; none for those of the process. All members must
-    /// set the same.
+    /// Sets the communicator's algorithms; `None`: the process's. All members must set the same.
     pub fn set_choices(&self, choices: Option<Choices>) {
         if let Ok(mut own) = self.choices.lock() {
             *own = choices.map(Arc::new);
@@ -275,19 +276,19 @@ impl CommState {
         self.forget_runs();
     }
 
-    /// The algorithms that were set for it.
+    /// The algorithms set for the communicator.
     pub(crate) fn choices(&self) -> Option<Arc<Choices>> {
         self.choices.lock().ok()?.clone()
     }
 
-    /// Keeps the slots.
+    /// Stores the members' slots in shared memory.
     pub(crate) fn set_shared_slots(&self, shared: Option<SharedSlots>) {
         let _ = self.shared.set(shared.map(Box::new));
-        self.set_short_slots();
+        self.update_fast_slots();
         self.forget_runs();
     }
 
-    /// Keeps the slots that are written to over a network, and those of this node beside them.
+    /// Stores the slots written over a network, and those of this node beside them.
     pub(crate) fn set_network_slots(
         &self,
         network: Option<NetworkSlots>,
@@ -299,8 +300,7 @@ impl CommState {
     }
 }
 
-/// Sets which algorithms the collectives of a communicator take; none for those of the process. All
-/// members must set the same.
+/// Sets a communicator's algorithms; `None`: the process's. All members must set the same.
 pub fn set_comm_choices(comm: &Comm, choices: Option<Choices>) {
     CommState::of(comm).set_choices(choices);
 }

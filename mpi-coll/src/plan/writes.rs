@@ -3,13 +3,13 @@
 #![deny(unsafe_code)]
 
 use crate::plan::call::{Call, Root, total};
-use crate::plan::call_context::{Site, Written, leaders};
+use crate::plan::call_context::{CallContext, RemoteSlots, leaders};
 use mpi_sched::costs::Network;
 use mpi_sched::rdma::{self, Collect, Rise, Spread, Trade, Way};
 use mpi_sched::{Choices, Layout, Nodes, Reach, Schedule, Situation, slots};
 
-/// How a call goes by writes.
-enum How {
+/// The algorithm of a call by writes.
+enum WriteAlgorithm {
     Barrier,
     Bcast(Spread),
     Reduce(Rise),
@@ -18,7 +18,7 @@ enum How {
     Alltoall(Trade),
 }
 
-/// Whether a barrier goes by writes.
+/// Returns whether a barrier goes by writes.
 pub(crate) fn barrier_by_writes(choices: &Choices, reach: &Reach, network: &Network) -> Option<()> {
     choices
         .by_writes("barrier", &leaders(reach, 0), &network.quick)
@@ -26,7 +26,7 @@ pub(crate) fn barrier_by_writes(choices: &Choices, reach: &Reach, network: &Netw
 }
 
 impl Call<'_> {
-    /// Whether this call can go by nodes at all, if what is short does.
+    /// Whether this call can go node by node at all, apart from its length.
     pub(crate) fn goes_by_nodes(&self, nodes: &Nodes) -> bool {
         match self {
             Call::Barrier | Call::Bcast { .. } => true,
@@ -35,7 +35,7 @@ impl Call<'_> {
                 ..
             } => nodes.are_alike(),
             Call::Allreduce { op, .. } => op.is_commutative() || nodes.in_order(),
-            // A leader who is not the root has its sum where only data without gaps is known to have room.
+            // A leader that is not the root has space for its sum only if the data has no gaps.
             Call::Reduce { part, op, .. } => {
                 slots::can_reduce(part) && (op.is_commutative() || nodes.in_order())
             }
@@ -43,26 +43,33 @@ impl Call<'_> {
         }
     }
 
-    /// How it is best done by writes, if so; between leaders of nodes what these have to do.
-    fn way(&self, Written { reach, network }: &Written, choices: &Choices) -> Option<How> {
+    /// Returns the best algorithm by writes, if one is worth it. Between leaders, for the leaders'
+    /// call.
+    fn write_algorithm(
+        &self,
+        RemoteSlots { reach, network }: &RemoteSlots,
+        choices: &Choices,
+    ) -> Option<WriteAlgorithm> {
         let at = |bytes: usize, commutes: bool| Situation {
             commutes,
             ..leaders(reach, bytes)
         };
         match *self {
-            Call::Barrier => barrier_by_writes(choices, reach, network).map(|()| How::Barrier),
+            Call::Barrier => {
+                barrier_by_writes(choices, reach, network).map(|()| WriteAlgorithm::Barrier)
+            }
             Call::Bcast { part, .. } => choices
                 .bcast_by_writes(&at(part.bytes(), true), reach, network)
-                .map(How::Bcast),
+                .map(WriteAlgorithm::Bcast),
             Call::Reduce { root, part, op, .. } if slots::can_reduce(&part) => {
                 let situation = at(part.bytes(), op.is_commutative());
                 choices
                     .reduce_by_writes(&situation, number(root, reach), reach, network)
-                    .map(How::Reduce)
+                    .map(WriteAlgorithm::Reduce)
             }
             Call::Allreduce { part, op, .. } if slots::can_reduce(&part) => choices
                 .allreduce_by_writes(&at(part.bytes(), op.is_commutative()), reach, network)
-                .map(How::Allreduce),
+                .map(WriteAlgorithm::Allreduce),
             Call::Allgather {
                 recv: recv @ Layout::Uniform(part),
                 ..
@@ -70,33 +77,35 @@ impl Call<'_> {
                 let situation = at(total(&recv, reach.size as usize), true);
                 choices
                     .allgather_by_writes(&situation, part.bytes(), reach, network)
-                    .map(How::Allgather)
+                    .map(WriteAlgorithm::Allgather)
             }
             Call::Alltoall {
                 send: None | Some(Layout::Uniform(_)),
                 recv: Layout::Uniform(part),
             } => choices
                 .alltoall_by_writes(&at(part.bytes(), true), reach, network)
-                .map(How::Alltoall),
+                .map(WriteAlgorithm::Alltoall),
             _ => None,
         }
     }
 
-    /// By writes to slots over a network, if that is how the call is best done; otherwise nothing is
-    /// built.
+    /// Builds a schedule of writes to slots over a network. Returns false, and builds nothing, if
+    /// the call should not use them.
     pub(crate) fn by_writes(
         &self,
-        written: &Written,
+        written: &RemoteSlots,
         choices: &Choices,
         schedule: &mut Schedule,
     ) -> bool {
-        let Some(how) = self.way(written, choices) else {
+        let Some(how) = self.write_algorithm(written, choices) else {
             return false;
         };
         let reach = written.reach;
         match (*self, how) {
-            (_, How::Barrier) => rdma::barrier(schedule, reach, rdma::Signals::Dissemination),
-            (Call::Bcast { root, part }, How::Bcast(how)) => {
+            (_, WriteAlgorithm::Barrier) => {
+                rdma::barrier(schedule, reach, rdma::Signals::Dissemination)
+            }
+            (Call::Bcast { root, part }, WriteAlgorithm::Bcast(how)) => {
                 rdma::bcast_by(schedule, reach, number(root, &reach), part, how);
             }
             (
@@ -106,12 +115,12 @@ impl Call<'_> {
                     part,
                     op,
                 },
-                How::Reduce(how),
+                WriteAlgorithm::Reduce(how),
             ) => {
                 let root = (number(root, &reach), in_place);
                 rdma::reduce_by(schedule, reach, root, part, op, how);
             }
-            (Call::Allreduce { in_place, part, op }, How::Allreduce(way)) => {
+            (Call::Allreduce { in_place, part, op }, WriteAlgorithm::Allreduce(way)) => {
                 rdma::allreduce_by(schedule, reach, in_place, part, op, way);
             }
             (
@@ -119,14 +128,14 @@ impl Call<'_> {
                     send,
                     recv: Layout::Uniform(part),
                 },
-                How::Allgather(how),
+                WriteAlgorithm::Allgather(how),
             ) => rdma::allgather_by(schedule, reach, send, part, how),
             (
                 Call::Alltoall {
                     send,
                     recv: Layout::Uniform(part),
                 },
-                How::Alltoall(how),
+                WriteAlgorithm::Alltoall(how),
             ) => {
                 let send = match send {
                     Some(Layout::Uniform(send)) => Some(send),
@@ -139,11 +148,18 @@ impl Call<'_> {
         true
     }
 
-    /// The way by writes that was taken, for people.
-    pub(crate) fn describe_writes(&self, site: &Site<'_>, written: &Written) -> String {
-        // What leaders of nodes have to do is said by the communicator's call, but for these two.
+    /// Describes the chosen algorithm by writes, for people.
+    pub(crate) fn describe_writes(
+        &self,
+        context: &CallContext<'_>,
+        written: &RemoteSlots,
+    ) -> String {
+        // The communicator's call also describes what leaders do, but for two calls.
         let scaled;
-        let call = match (*self, site.nodes.filter(|_| site.all_reach().is_none())) {
+        let call = match (
+            *self,
+            context.nodes.filter(|_| context.all_reach().is_none()),
+        ) {
             (
                 Call::Allgather {
                     send,
@@ -176,26 +192,26 @@ impl Call<'_> {
             }
             _ => self,
         };
-        match call.way(written, site.choices) {
-            Some(How::Bcast(how)) => format!("rdma ({})", said(&how)),
-            Some(How::Reduce(Rise::Tree(k))) => format!("rdma (tree:{k})"),
-            Some(How::Reduce(how)) => format!("rdma ({})", said(&how)),
-            Some(How::Allreduce(Way::Tree { up, down })) => {
+        match call.write_algorithm(written, context.choices) {
+            Some(WriteAlgorithm::Bcast(how)) => format!("rdma ({})", lowercase(&how)),
+            Some(WriteAlgorithm::Reduce(Rise::Tree(k))) => format!("rdma (tree:{k})"),
+            Some(WriteAlgorithm::Reduce(how)) => format!("rdma ({})", lowercase(&how)),
+            Some(WriteAlgorithm::Allreduce(Way::Tree { up, down })) => {
                 format!("rdma (tree:{up}, down by {down})")
             }
-            Some(How::Allreduce(how)) => format!("rdma ({})", said(&how)),
-            Some(How::Allgather(how)) => format!("rdma ({})", said(&how)),
-            Some(How::Alltoall(how)) => format!("rdma ({})", said(&how)),
-            Some(How::Barrier) | None => "rdma".to_string(),
+            Some(WriteAlgorithm::Allreduce(how)) => format!("rdma ({})", lowercase(&how)),
+            Some(WriteAlgorithm::Allgather(how)) => format!("rdma ({})", lowercase(&how)),
+            Some(WriteAlgorithm::Alltoall(how)) => format!("rdma ({})", lowercase(&how)),
+            Some(WriteAlgorithm::Barrier) | None => "rdma".to_string(),
         }
     }
 }
 
-fn said(how: &dyn std::fmt::Debug) -> String {
+fn lowercase(how: &dyn std::fmt::Debug) -> String {
     format!("{how:?}").to_lowercase()
 }
 
-/// A root's number among those that have slots.
+/// Returns the root's number among the ranks with slots.
 fn number(root: Root, reach: &Reach) -> u32 {
     match root {
         Root::Rank(rank) => rank,

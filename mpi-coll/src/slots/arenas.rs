@@ -1,11 +1,13 @@
-//! Small pieces of shared memory that come and go with windows and files, out of larger ones that stay.
+//! Small shared segments for windows and files, as chunks of larger segments that stay.
 //!
-//! To make a piece, to have others open it and to give it back takes each process some ten microseconds of system calls.
-//! So a process keeps what it has made, an *arena*, and gives out *chunks* of it; what it has opened of others' it keeps
-//! mapped. The first chunk that two processes share of an arena costs the calls, those after it cost none.
+//! To create a segment, to let others open it and to delete it takes each process system calls. So
+//! a process keeps the segments that it has created, its *arenas*, and hands out *chunks* of them;
+//! other processes' arenas stay mapped once opened. Only the first chunk of an arena that two
+//! processes share needs system calls.
 //!
-//! Who has made an arena gives out its chunks, and is told when one is used no more: by all its users having come to a
-//! barrier. What is never given back (a window that was not freed, or whose members have died) stays taken.
+//! The process that created an arena allocates its chunks, and frees one when all users have come
+//! to a barrier after their last use. A chunk that is never given back (of a window that was not
+//! freed, or whose members have failed) stays allocated.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -17,38 +19,39 @@ use parking_lot::Mutex;
 use mpi_core::comm::{Comm, single_copy};
 use mpi_core::process::Process;
 
-/// Chunks begin and end at multiples of this.
+/// Bytes. Chunks begin and end at multiples of this.
 const PAGE: usize = 4096;
 
 /// Bytes of an arena.
-const ARENA: usize = 63 * PAGE;
+const ARENA_BYTES: usize = 63 * PAGE;
 
-/// The longest chunk. (What is longer is better had, and given back to the system, by itself.)
-const LONGEST: usize = 128 << 10;
+/// Bytes of the longest chunk. (Longer pieces are better created, and returned to the system, on
+/// their own.)
+const MAX_CHUNK: usize = 128 << 10;
 
-/// Arenas that a process makes, at most.
-const MOST: usize = 16;
+/// The most arenas that a process creates.
+const MAX_ARENAS: usize = 16;
 
-/// The arenas of a process: its own, and what it knows of others'.
+/// The arenas of a process, and those of other processes that it has opened.
 #[derive(Default)]
 pub struct Arenas {
     own: Mutex<Vec<Arena>>,
-    /// By what names them.
+    /// By key.
     opened: Mutex<HashMap<[u64; 3], Arc<dyn SharedSegment>>>,
-    /// Processes of this job whose memory this one has copied from.
+    /// Processes of this job from whose memory this one has copied.
     copied: Mutex<Vec<Peer>>,
 }
 
-/// One of this process's own.
+/// An arena that this process has created.
 struct Arena {
     segment: Arc<dyn SharedSegment>,
-    /// A bit for each page: whether it is part of a chunk.
+    /// A bit per page: whether it is part of a chunk.
     taken: u64,
-    /// The same: whether it may not be zero, of those that are part of none.
+    /// A bit per page that is part of none: whether it may not be zero.
     used: u64,
 }
 
-/// Part of an arena, mapped as long as this lives.
+/// Part of an arena, mapped while this lives.
 #[derive(Clone)]
 pub struct Chunk {
     segment: Arc<dyn SharedSegment>,
@@ -70,20 +73,20 @@ impl Chunk {
 
 /// Shared memory of a window or a file.
 pub enum Piece {
-    /// Made for it.
+    /// A segment of its own.
     Own(Box<dyn SharedSegment>),
-    /// Part of an arena that stays.
+    /// Part of an arena.
     Part(Chunk),
 }
 
-/// A piece, or why there is none.
+/// A piece, or the reason why there is none.
 pub type Made = Result<Piece, OpenError>;
 
-/// How others are told of a piece: the first word is 0 if there is none, and 1 if it is no part of an arena.
+/// A piece's key on the wire: the first word is 0 for no piece, and 1 for a segment of its own.
 pub type KeyWords = [u64; 4];
 
 impl Piece {
-    /// Where it begins here: the beginning of a page.
+    /// Its page-aligned address in this process.
     pub fn as_ptr(&self) -> *mut u8 {
         match self {
             Piece::Own(piece) => piece.as_ptr(),
@@ -91,7 +94,7 @@ impl Piece {
         }
     }
 
-    /// All members have it, or have given it up.
+    /// Notes that all members have opened it, or given it up.
     pub fn settle(&self) {
         if let Piece::Own(piece) = self {
             piece.settle();
@@ -99,7 +102,7 @@ impl Piece {
     }
 }
 
-/// What others are told of a piece that was made; zeros of one that was not.
+/// Returns the key of a piece that was made; zeros if it was not.
 pub fn key_words(made: Option<&Made>) -> KeyWords {
     match made {
         Some(Ok(Piece::Part(chunk))) => chunk.key(),
@@ -117,26 +120,27 @@ fn make_own(memory: &dyn SharedMemory, len: usize, first: usize) -> Made {
     Ok(Piece::Own(piece))
 }
 
-/// The bits of `pages` pages from `first` on.
+/// Returns the bits of `pages` pages from `first` on.
 fn bits(first: usize, pages: usize) -> u64 {
     ((1 << pages) - 1) << first
 }
 
 impl Arena {
-    /// Takes the first pages in a row that are free.
-    fn take(&mut self, pages: usize) -> Option<usize> {
+    /// Allocates the first free pages in a row.
+    fn allocate(&mut self, pages: usize) -> Option<usize> {
         let first =
-            (0..=ARENA / PAGE - pages).find(|first| self.taken & bits(*first, pages) == 0)?;
+            (0..=ARENA_BYTES / PAGE - pages).find(|first| self.taken & bits(*first, pages) == 0)?;
         self.taken |= bits(first, pages);
         Some(first * PAGE)
     }
 
-    /// Zeroes the pages that are not, of those that begin at `offset`.
-    fn clear(&mut self, offset: usize, pages: usize) {
+    /// Zeroes those of the pages from `offset` on that may not be zero.
+    fn zero(&mut self, offset: usize, pages: usize) {
         let first = offset / PAGE;
         for page in (first..first + pages).filter(|page| self.used & bits(*page, 1) != 0) {
             let start = self.segment.as_ptr().wrapping_add(page * PAGE);
-            // SAFETY: part of a chunk that was just taken, so nobody uses it: whoever did so before has come to a barrier since.
+            // SAFETY: part of a chunk that was just allocated; its former users have come to a
+            // barrier since their last use (`give_back`'s contract).
             unsafe { start.write_bytes(0, PAGE) };
         }
         self.used &= !bits(first, pages);
@@ -144,24 +148,24 @@ impl Arena {
 }
 
 impl Arenas {
-    /// Makes a piece of `len` zero bytes, and takes the memory of the first so many.
+    /// Makes a piece of `len` zero bytes, and commits the memory of the `first` ones.
     ///
     /// # Errors
-    /// There is no shared memory, or not so much.
+    /// There is no shared memory, or too little.
     pub fn make(&self, process: &Process, len: usize, first: usize) -> Made {
         let Some(memory) = process.shared_memory() else {
             return Err(OpenError("this process has no shared memory".into()));
         };
-        match self.take(process, len) {
+        match self.allocate(process, len) {
             Some(chunk) => Ok(Piece::Part(chunk)),
             None => make_own(&**memory, len, first),
         }
     }
 
-    /// The same of memory that members are to take themselves, each near its own core: no part of an arena.
+    /// Makes a segment of its own, whose memory members commit themselves, each near its own core.
     ///
     /// # Errors
-    /// As for [`Arenas::make`].
+    /// There is no shared memory, or too little.
     pub fn make_apart(process: &Process, len: usize, first: usize) -> Made {
         match process.shared_memory() {
             Some(memory) => make_own(&**memory, len, first),
@@ -169,7 +173,7 @@ impl Arenas {
         }
     }
 
-    /// The piece of `len` bytes that this process has made, or that it was told of.
+    /// Returns the piece of `len` bytes that this process has made, or opens the one of this key.
     ///
     /// # Errors
     /// There is none, or it can't be mapped.
@@ -178,7 +182,7 @@ impl Arenas {
             (Some(made), _) => made,
             (None, None) => Err(OpenError("this process has no shared memory".into())),
             (None, Some(_)) if key[0] == 0 => {
-                Err(OpenError("its first member could not make it".into()))
+                Err(OpenError("the first member could not create it".into()))
             }
             (None, Some(memory)) if key[0] == 1 => {
                 let key = RemoteKey {
@@ -191,29 +195,30 @@ impl Arenas {
         }
     }
 
-    /// A chunk of `len` zero bytes; none if there is no shared memory for it, or if it is so long that it had better be
-    /// a piece of its own.
-    fn take(&self, process: &Process, len: usize) -> Option<Chunk> {
+    /// Allocates a chunk of `len` zero bytes; `None` if there is no shared memory for it, or if it
+    /// is too long for an arena.
+    fn allocate(&self, process: &Process, len: usize) -> Option<Chunk> {
         let pages = len.div_ceil(PAGE).max(1);
-        if pages > LONGEST / PAGE {
+        if pages > MAX_CHUNK / PAGE {
             return None;
         }
         let memory = process.shared_memory()?;
         let mut own = self.own.lock();
-        // What the program has closed behind our back nobody can open any more.
+        // A segment that the program has closed (by its descriptor) can't be opened by others any
+        // more.
         own.retain(|arena| arena.segment.is_open());
         let found = own.iter_mut().find_map(|arena| {
-            let offset = arena.take(pages)?;
-            arena.clear(offset, pages);
+            let offset = arena.allocate(pages)?;
+            arena.zero(offset, pages);
             Some((arena.segment.clone(), offset))
         });
         let (segment, offset) = match found {
             Some(found) => found,
-            None if own.len() >= MOST => return None,
+            None if own.len() >= MAX_ARENAS => return None,
             None => {
                 let made = || -> Result<_, OpenError> {
-                    let segment = memory.create(ARENA)?;
-                    segment.reserve(0, ARENA)?;
+                    let segment = memory.create(ARENA_BYTES)?;
+                    segment.reserve(0, ARENA_BYTES)?;
                     Ok(segment)
                 };
                 let segment: Arc<dyn SharedSegment> = made().ok()?.into();
@@ -234,25 +239,26 @@ impl Arenas {
         })
     }
 
-    /// A chunk that another process of the node has told of.
+    /// Opens a chunk of another process of the node.
     fn open(&self, process: &Process, key: KeyWords) -> Result<Chunk, OpenError> {
         let [place, address, words @ ..] = key;
         let (offset, len) = ((place >> 32) as usize, place as u32 as usize);
         let Some(memory) = process.shared_memory() else {
             return Err(OpenError("this process has no shared memory".into()));
         };
-        if offset + len > ARENA {
+        if offset + len > ARENA_BYTES {
             return Err(OpenError(format!(
-                "a piece of {len} bytes at {offset} is none of an arena of {ARENA}"
+                "a piece of {len} bytes at {offset} exceeds its arena of {ARENA_BYTES} bytes"
             )));
         }
         let mut opened = self.opened.lock();
         let segment = match opened.entry([address, words[0], words[1]]) {
             Entry::Occupied(known) => known.get().clone(),
             Entry::Vacant(place) => {
-                let segment: Arc<dyn SharedSegment> =
-                    memory.open(&RemoteKey { address, words }, ARENA)?.into();
-                // Mapped it stays; what it was opened by is needed no more.
+                let segment: Arc<dyn SharedSegment> = memory
+                    .open(&RemoteKey { address, words }, ARENA_BYTES)?
+                    .into();
+                // The mapping stays; its name isn't needed any more.
                 segment.settle();
                 place.insert(segment).clone()
             }
@@ -264,8 +270,10 @@ impl Arenas {
         })
     }
 
-    /// Takes back a piece that this process has made, after all who had it have said, as by a barrier, that they use it no
-    /// more. Only the first so many bytes of it may have been written to. What others made is left to them.
+    /// Frees a piece that this process has made; does nothing for others'.
+    ///
+    /// All users must have come to a barrier after their last use. Only the first `used` bytes may
+    /// have been written to.
     pub fn give_back(&self, piece: &Piece, used: usize) {
         let Piece::Part(chunk) = piece else {
             return;
@@ -279,13 +287,14 @@ impl Arenas {
         }
     }
 
-    /// As [`single_copy::can_copy`], which is not tried again with a process of this job if it was possible before.
+    /// Returns whether CMA copies from a rank work, as [`single_copy::can_copy`], but remembers
+    /// success for processes of this job.
     pub fn can_copy(&self, process: &Process, comm: &Comm, rank: u32, probe: u64) -> bool {
         let peer = comm.local().peer(rank);
         let copied = &self.copied;
-        // The numbers of other jobs' processes may come to be those of others. Of several ranks in this process one is the
-        // caller's, which needs no copying, and the others can't be copied from.
-        // And each VCI has a way of its own to a process, which is there when its address has been exchanged.
+        // Another job's process number may be reused. Of several ranks in this process one is the
+        // caller's, which needs no copying, and the others can't be copied from. And each VCI has
+        // its own connection to a process, which exists only when its address was exchanged.
         let lasts = peer != process.me()
             && !process.foreign().is_foreign(peer)
             && comm.vci() == 0
@@ -327,7 +336,7 @@ mod tests {
 
     #[test]
     fn only_pages_that_were_used_are_zeroed() {
-        let memory = Memory((0..ARENA / 8).map(|_| AtomicU64::new(7)).collect());
+        let memory = Memory((0..ARENA_BYTES / 8).map(|_| AtomicU64::new(7)).collect());
         let mut arena = Arena {
             segment: Arc::new(memory),
             taken: 0,
@@ -335,12 +344,12 @@ mod tests {
         };
         let page = |arena: &Arena, number: usize| {
             let start = arena.segment.as_ptr().wrapping_add(number * PAGE);
-            // SAFETY: within the memory, which nobody writes to meanwhile.
+            // SAFETY: within the memory, which no thread writes meanwhile.
             unsafe { std::slice::from_raw_parts(start, PAGE) }.to_vec()
         };
-        // (What was never used is zero in truth.)
+        // (Pages never used are zero in reality.)
         let untouched = page(&arena, 0);
-        arena.clear(0, 2);
+        arena.zero(0, 2);
         assert_eq!(page(&arena, 0), untouched);
         assert_eq!(page(&arena, 1), vec![0; PAGE]);
         assert_eq!(page(&arena, 2), untouched);
@@ -354,15 +363,15 @@ mod tests {
             taken: 0,
             used: 0,
         };
-        let pages = ARENA / PAGE;
-        assert_eq!(arena.take(3), Some(0));
-        assert_eq!(arena.take(pages - 2), None);
-        assert_eq!(arena.take(pages - 4), Some(3 * PAGE));
-        assert_eq!(arena.take(2), None);
-        assert_eq!(arena.take(1), Some((pages - 1) * PAGE));
-        assert_eq!(arena.take(1), None);
+        let pages = ARENA_BYTES / PAGE;
+        assert_eq!(arena.allocate(3), Some(0));
+        assert_eq!(arena.allocate(pages - 2), None);
+        assert_eq!(arena.allocate(pages - 4), Some(3 * PAGE));
+        assert_eq!(arena.allocate(2), None);
+        assert_eq!(arena.allocate(1), Some((pages - 1) * PAGE));
+        assert_eq!(arena.allocate(1), None);
         arena.taken &= !bits(0, 3);
-        assert_eq!(arena.take(2), Some(0));
-        assert_eq!(arena.take(1), Some(2 * PAGE));
+        assert_eq!(arena.allocate(2), Some(0));
+        assert_eq!(arena.allocate(1), Some(2 * PAGE));
     }
 }

@@ -1,20 +1,20 @@
-//! Words that a network writes to memory which is looked at meanwhile.
+//! Words that a network writes to memory which is polled meanwhile.
 //!
-//! No standard of a network says that a word is stored as a whole: an adapter that is software may
-//! copy byte by byte, in any order. So a word of data tells by itself whether all of it has come. The
-//! place of a word is 0 before, and no byte of a word is ever 0: each has its highest bit set and seven
-//! bits of what the word says. As long as one byte is missing, one highest bit is.
+//! No network standard guarantees that a word is stored atomically: a software adapter may copy
+//! byte by byte, in any order. So a word of data shows by itself whether all of it has arrived. Its
+//! memory is 0 before, and no byte of a word is ever 0: each has its highest bit set and seven bits
+//! of the content. If a byte is missing, its highest bit is.
 //!
-//! From its lowest bits on a word says a value of 32 bits, 18 bits of a phase's number, and 6 bits that
-//! say what it is.
+//! From its lowest bit on, the content is a value of 32 bits, 18 bits of a phase's number, and a
+//! kind of 6 bits.
 
 /// The highest bit of each byte.
 const MARKS: u64 = 0x8080_8080_8080_8080;
 /// Bits of a number.
 const NUMBER: u32 = 18;
 
-/// What a word is: a flag over data that was written before it. Less is the length of data in words,
-/// and one.
+/// Kind of a flag for data that was written before it. Smaller kinds are the length of data in
+/// words, plus one.
 pub(crate) const FLAG: u32 = 63;
 
 /// Spreads 56 bits over the lower seven bits of each byte.
@@ -25,7 +25,7 @@ fn spread(bits: u64) -> u64 {
     twos & 0x007f_007f_007f_007f | (twos & 0x3f80_3f80_3f80_3f80) << 1
 }
 
-/// What [`spread`] has spread.
+/// Inverse of [`spread`].
 #[inline(always)]
 fn gathered(word: u64) -> u64 {
     let twos = word & 0x007f_007f_007f_007f | (word & 0x7f00_7f00_7f00_7f00) >> 1;
@@ -33,15 +33,15 @@ fn gathered(word: u64) -> u64 {
     fours & 0x0fff_ffff | (fours & 0x0fff_ffff_0000_0000) >> 4
 }
 
-/// The word of a piece of data, or of a flag.
+/// Encodes a word of data, or a flag.
 #[inline]
-pub(crate) fn word(value: u32, number: u64, what: u32) -> u64 {
+pub(crate) fn word(value: u32, number: u64, kind: u32) -> u64 {
     let number = number & ((1 << NUMBER) - 1);
-    let what = u64::from(what & 63);
-    MARKS | spread(u64::from(value) | number << 32 | what << (32 + NUMBER))
+    let kind = u64::from(kind & 63);
+    MARKS | spread(u64::from(value) | number << 32 | kind << (32 + NUMBER))
 }
 
-/// Value and meaning of a word of phase `number`, once all of it has come.
+/// Decodes value and kind of a word of phase `number`; `None` until all of it has arrived.
 #[inline]
 pub(crate) fn read(word: u64, number: u64) -> Option<(u32, u32)> {
     if word & MARKS != MARKS {
@@ -52,9 +52,9 @@ pub(crate) fn read(word: u64, number: u64) -> Option<(u32, u32)> {
     is_of_phase.then_some((bits as u32, (bits >> (32 + NUMBER)) as u32))
 }
 
-/// Whether the flag of a phase without data is up: its number as it is, over that of an earlier phase,
-/// which the reader has seen whole. While it is written, what is there may be any number but this one:
-/// greater ones, too.
+/// Whether a flag without data is up: its plain number over that of an earlier phase, which the
+/// reader has seen completely. While it is written, the memory may hold any number but this one,
+/// greater ones included.
 #[inline(always)]
 pub(crate) fn is_number(seen: u64, number: u64) -> bool {
     seen == number
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The bytes of `new` that `mask` names, and others of `old`.
+    /// Mixes the bytes of `new` that `mask` selects with those of `old`.
     fn torn(old: u64, new: u64, mask: u8) -> u64 {
         let (old, new) = (old.to_ne_bytes(), new.to_ne_bytes());
         let byte = |i: usize| if mask >> i & 1 == 1 { new[i] } else { old[i] };
@@ -74,14 +74,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn words_say_what_was_written(value: u32, number: u64, what in 0..=FLAG) {
-            prop_assert_eq!(read(word(value, number, what), number), Some((value, what)));
-            prop_assert_eq!(read(word(value, number, what), number ^ 1), None);
+        fn words_say_what_was_written(value: u32, number: u64, kind in 0..=FLAG) {
+            prop_assert_eq!(read(word(value, number, kind), number), Some((value, kind)));
+            prop_assert_eq!(read(word(value, number, kind), number ^ 1), None);
         }
 
         #[test]
-        fn a_word_in_part_says_nothing(value: u32, number: u64, what in 0..=FLAG) {
-            let whole = word(value, number, what);
+        fn a_word_in_part_says_nothing(value: u32, number: u64, kind in 0..=FLAG) {
+            let whole = word(value, number, kind);
             for mask in 0..=254 {
                 prop_assert_eq!(read(torn(0, whole, mask), number), None, "{:08b}", mask);
             }
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_all_lengths_of_numbers_are_told_from_those_of_others() {
+    fn words_of_other_phases_are_not_decoded() {
         for number in [0, 1, 0x3_fffe, 0x3_ffff, u64::MAX - 1000, u64::MAX] {
             for value in [0, 1, 0x80, 0x8000_0000, u32::MAX] {
                 let whole = word(value, number, FLAG);

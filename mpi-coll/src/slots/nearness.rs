@@ -1,65 +1,68 @@
-//! How far the other ranks of a node are: whether the data that this rank puts into slots had better go past the
-//! caches, or overwrite whole lines unread where the processor can.
+//! How near the other ranks' caches are: whether stores to slots should bypass the caches, or
+//! overwrite whole lines without reading them where the processor can.
 //!
-//! Cores that share a cache hand each other lines by it. Between others each line is fetched from the cache of the core
-//! that wrote it, which takes longer than from memory and goes by fewer lines at once. What decides is the
-//! time of one load of a line that another rank has just written, against that of a load from memory. Both are
-//! measured here alone, so it does not matter who is late; they are measured now and then, as the system
-//! moves ranks and virtual machines about. Ranks needn't agree.
+//! Cores that share a cache exchange lines through it. Otherwise each line is fetched from the
+//! cache of the core that wrote it, which takes longer than from memory and overlaps less. So the
+//! time to load a line that another rank has just written is compared with the time to load one
+//! from memory. Each rank measures both alone, so that delays of others don't matter, and repeats
+//! that now and then, since the system migrates ranks and virtual machines. Ranks needn't agree.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// Bytes from which on stores to a far slot are others than to a near one.
-pub(crate) const LEAST: usize = 2 << 10;
-/// The ranks are looked at with one in so many calls that store so much.
-const EVERY: u32 = 32;
-/// Looks that are remembered.
-const LOOKS: u32 = 7;
-/// So many of them say that the others are far; so many, that they are not. In between all stays as it is.
-const FAR: u32 = 5;
-const NEAR: u32 = 2;
+/// Bytes from which on nearness matters for a store.
+pub(crate) const MIN_BYTES: usize = 2 << 10;
+/// Long calls per sample.
+const CALLS_PER_SAMPLE: u32 = 32;
+/// Samples that are remembered.
+const SAMPLES: u32 = 7;
+/// Samples out of [`SAMPLES`] that switch to far, and up to which they switch to near; hysteresis in
+/// between.
+const FAR_SAMPLES: u32 = 5;
+const NEAR_SAMPLES: u32 = 2;
 
-/// A line of memory that nobody else uses.
+/// A line of memory that no other thread uses.
 #[repr(align(64))]
 #[derive(Default)]
 struct Line(AtomicU64);
 
-/// What is known of it.
+/// The state of the measurement.
 #[derive(Default)]
 pub(crate) struct Nearness {
     far: AtomicBool,
     /// Calls that stored much.
     calls: AtomicU32,
-    /// The latest looks, a bit each that is set for "far", the latest lowest.
-    looks: AtomicU32,
-    /// Ticks of a load from the own cache, and from memory: the least of late.
+    /// The latest samples, a bit each that is set for far; the latest is lowest.
+    samples: AtomicU32,
+    /// Ticks of a load from this core's cache, and from memory: the recent minima.
     hit: AtomicU32,
     miss: AtomicU32,
     own: Line,
 }
 
 impl Nearness {
-    /// Whether stores had better go past the caches.
+    /// Whether stores should bypass the caches.
     #[inline]
     pub fn is_far(&self) -> bool {
         self.far.load(Ordering::Relaxed)
     }
 
-    /// Counts a call that stored much; a number for the look that it is time for.
+    /// Counts a call that stored much. Returns the number of the sample if one is due.
     #[inline]
-    pub fn is_time(&self) -> Option<u32> {
+    pub fn sample_due(&self) -> Option<u32> {
         let calls = self.calls.load(Ordering::Relaxed).wrapping_add(1);
         self.calls.store(calls, Ordering::Relaxed);
-        // Those at the beginning count as well.
-        (calls <= LOOKS || calls.is_multiple_of(EVERY)).then_some(calls / EVERY + calls % EVERY)
+        // The first calls are all sampled.
+        (calls <= SAMPLES || calls.is_multiple_of(CALLS_PER_SAMPLE))
+            .then_some(calls / CALLS_PER_SAMPLE + calls % CALLS_PER_SAMPLE)
     }
 
-    /// Looks at a line that another rank has written since this one last read it, if its upper half is `number`; of
-    /// any other it is not known when it was written. `beside` is in the same page, so that the time is not that of
-    /// finding the page.
+    /// Samples a line that another rank has written since this one last read it.
+    ///
+    /// That is known only if the line's upper half is `number`. `beside` is in the same page, so
+    /// that the sample doesn't include a TLB miss.
     #[cfg(target_arch = "x86_64")]
     #[cold]
-    pub fn look(&self, line: &AtomicU64, beside: &AtomicU64, number: u32) {
+    pub fn sample(&self, line: &AtomicU64, beside: &AtomicU64, number: u32) {
         beside.load(Ordering::Relaxed);
         let peer = ticks_of_load(line);
         if (line.load(Ordering::Relaxed) >> 32) as u32 != number {
@@ -67,7 +70,7 @@ impl Nearness {
         }
         let own = &self.own.0;
         own.load(Ordering::Relaxed);
-        // SAFETY: flushes a line of this process's from the caches; its content stays.
+        // SAFETY: evicts this process's own line from the caches; its content stays.
         unsafe {
             std::arch::x86_64::_mm_clflush((&raw const *own).cast());
             std::arch::x86_64::_mm_mfence();
@@ -76,15 +79,15 @@ impl Nearness {
         self.note(peer, ticks_of_load(own), miss);
     }
 
-    /// Nothing is known of this processor's stores.
+    /// Does nothing: there is no other store on this processor.
     #[cfg(not(target_arch = "x86_64"))]
-    pub fn look(&self, _line: &AtomicU64, _beside: &AtomicU64, _number: u32) {}
+    pub fn sample(&self, _line: &AtomicU64, _beside: &AtomicU64, _number: u32) {}
 
-    /// Takes note of how long loads took: of a line of another rank's, of one in the own cache, and from memory.
+    /// Records the ticks of loads: of another rank's line, from this core's cache, and from memory.
     #[cfg(any(target_arch = "x86_64", test))]
     fn note(&self, peer: u32, hit: u32, miss: u32) {
         let [hit, miss] = [(&self.hit, hit), (&self.miss, miss)].map(|(least, now)| {
-            // What disturbs makes loads longer only. The least is forgotten by and by.
+            // Disturbances only make loads longer. The minimum decays.
             let before = least.load(Ordering::Relaxed);
             let kept = match before {
                 0 => now,
@@ -95,28 +98,28 @@ impl Nearness {
         });
         let memory = miss.saturating_sub(hit);
         let line = peer.saturating_sub(hit);
-        // Longer than any line takes: something came in between.
+        // Longer than any line takes: an interruption.
         if memory == 0 || line / 8 > memory {
             return;
         }
         let is_far = u64::from(line) * 4 > u64::from(memory) * 3;
-        let looks =
-            (self.looks.load(Ordering::Relaxed) << 1 | u32::from(is_far)) & ((1 << LOOKS) - 1);
-        self.looks.store(looks, Ordering::Relaxed);
-        match looks.count_ones() {
-            FAR.. => self.far.store(true, Ordering::Relaxed),
-            ..=NEAR => self.far.store(false, Ordering::Relaxed),
+        let samples =
+            (self.samples.load(Ordering::Relaxed) << 1 | u32::from(is_far)) & ((1 << SAMPLES) - 1);
+        self.samples.store(samples, Ordering::Relaxed);
+        match samples.count_ones() {
+            FAR_SAMPLES.. => self.far.store(true, Ordering::Relaxed),
+            ..=NEAR_SAMPLES => self.far.store(false, Ordering::Relaxed),
             _ => {}
         }
     }
 }
 
-/// How long a load takes.
+/// Returns the ticks of a load.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn ticks_of_load(word: &AtomicU64) -> u32 {
     use std::arch::x86_64::{_mm_lfence, _rdtsc};
-    // SAFETY: reads a counter; the fences keep the load between both.
+    // SAFETY: reads a counter; the fences keep the load between both readings.
     let before = unsafe {
         _mm_lfence();
         let before = _rdtsc();
@@ -124,7 +127,7 @@ fn ticks_of_load(word: &AtomicU64) -> u32 {
         before
     };
     std::hint::black_box(word.load(Ordering::Relaxed));
-    // SAFETY: as above.
+    // SAFETY: reads a counter; the fences keep the load between both readings.
     let after = unsafe {
         _mm_lfence();
         _rdtsc()
@@ -132,26 +135,29 @@ fn ticks_of_load(word: &AtomicU64) -> u32 {
     after.wrapping_sub(before).min(u64::from(u32::MAX)) as u32
 }
 
-/// Copies to a slot, which is `far` from its readers or not.
+/// Copies to a slot whose readers are `far` or not.
 ///
 /// # Safety
-/// As for [`netmod_kit::copy`].
+/// `from` is readable and `to` writable for `len` bytes, and they don't overlap
+/// ([`netmod_kit::copy`]).
 #[inline(always)]
 pub(crate) unsafe fn store(far: bool, from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: as for this function.
+    // SAFETY: both are valid for `len` bytes and don't overlap, by this function's contract.
     unsafe {
-        match len < LEAST {
+        match len < MIN_BYTES {
             true => netmod_kit::copy(from, to, len),
             false => store_long(far, from, to, len),
         }
     }
 }
 
+/// Copies [`MIN_BYTES`] bytes or more to a slot.
+///
 /// # Safety
-/// As for [`store`].
+/// That of [`store`].
 #[inline(never)]
 unsafe fn store_long(far: bool, from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: as for this function.
+    // SAFETY: both are valid for `len` bytes and don't overlap, by this function's contract.
     unsafe {
         match far {
             true => netmod_kit::copy_to_far(from, to, len),
@@ -164,7 +170,7 @@ unsafe fn store_long(far: bool, from: *const u8, to: *mut u8, len: usize) {
 mod tests {
     use super::*;
 
-    /// What loads take on a processor, in ticks: from the own cache, a near one, a far one, memory.
+    /// Ticks of loads on a processor: from the own cache, a near one, a far one, memory.
     const HIT: u32 = 70;
     const CLOSE: u32 = 145;
     const DISTANT: u32 = 350;
@@ -173,13 +179,13 @@ mod tests {
     #[test]
     fn ranks_are_near_until_most_looks_say_otherwise() {
         let nearness = Nearness::default();
-        for _ in 0..FAR - 1 {
+        for _ in 0..FAR_SAMPLES - 1 {
             nearness.note(DISTANT, HIT, MISS);
             assert!(!nearness.is_far());
         }
         nearness.note(DISTANT, HIT, MISS);
         assert!(nearness.is_far());
-        for _ in 0..FAR - 1 {
+        for _ in 0..FAR_SAMPLES - 1 {
             nearness.note(CLOSE, HIT, MISS);
             assert!(nearness.is_far());
         }
@@ -191,7 +197,7 @@ mod tests {
     fn single_looks_that_were_disturbed_change_nothing() {
         let nearness = Nearness::default();
         for i in 0..1000 {
-            // A slow memory, a slow hit, an interrupt.
+            // Slow memory, a slow hit, an interrupt.
             match i % 10 {
                 2 => nearness.note(CLOSE, HIT, 9 * MISS),
                 4 => nearness.note(DISTANT + 50, 2 * HIT, MISS),
@@ -201,7 +207,7 @@ mod tests {
             }
             assert!(!nearness.is_far(), "{i}");
         }
-        for _ in 0..LOOKS {
+        for _ in 0..SAMPLES {
             nearness.note(DISTANT, HIT, MISS);
         }
         for i in 0..1000 {
@@ -218,10 +224,10 @@ mod tests {
     #[test]
     fn another_clock_or_memory_is_learnt() {
         let nearness = Nearness::default();
-        for _ in 0..LOOKS {
+        for _ in 0..SAMPLES {
             nearness.note(CLOSE, HIT, MISS);
         }
-        // Three times the ticks for all: what was near would be far by the old measure.
+        // All take three times the ticks: by the old measure, near would be far.
         for i in 0..200 {
             nearness.note(3 * CLOSE, 3 * HIT, 3 * MISS);
             assert!(i < 50 || !nearness.is_far(), "{i}");
@@ -229,12 +235,16 @@ mod tests {
     }
 
     #[test]
-    fn it_is_looked_often_at_first_and_seldom_later() {
+    fn samples_are_frequent_at_first_and_rare_later() {
         let nearness = Nearness::default();
-        let calls = 100 * EVERY;
-        let looks = (0..calls).filter(|_| nearness.is_time().is_some()).count();
-        assert_eq!(looks, 100 + LOOKS as usize);
-        let numbers: Vec<u32> = (0..5 * EVERY).filter_map(|_| nearness.is_time()).collect();
+        let calls = 100 * CALLS_PER_SAMPLE;
+        let samples = (0..calls)
+            .filter(|_| nearness.sample_due().is_some())
+            .count();
+        assert_eq!(samples, 100 + SAMPLES as usize);
+        let numbers: Vec<u32> = (0..5 * CALLS_PER_SAMPLE)
+            .filter_map(|_| nearness.sample_due())
+            .collect();
         assert!(
             numbers.windows(2).all(|pair| pair[1] == pair[0] + 1),
             "{numbers:?}"
@@ -243,10 +253,10 @@ mod tests {
 
     #[test]
     fn data_is_stored_whole_either_way() {
-        let from: Vec<u8> = (0..2 * LEAST).map(|i| (i % 251) as u8 + 1).collect();
+        let from: Vec<u8> = (0..2 * MIN_BYTES).map(|i| (i % 251) as u8 + 1).collect();
         for (far, at) in [(true, 0), (true, 5), (false, 0)] {
-            for len in [0, 8, LEAST - 1, LEAST, LEAST + 77] {
-                let mut to = vec![0; 2 * LEAST];
+            for len in [0, 8, MIN_BYTES - 1, MIN_BYTES, MIN_BYTES + 77] {
+                let mut to = vec![0; 2 * MIN_BYTES];
                 // SAFETY: both are long enough and apart.
                 unsafe { store(far, from.as_ptr(), to.as_mut_ptr().add(at), len) };
                 assert_eq!(&to[at..at + len], &from[..len]);
@@ -261,7 +271,7 @@ mod tests {
         let nearness = Nearness::default();
         let (line, beside) = (AtomicU64::new(5 << 32), AtomicU64::new(2));
         for _ in 0..100 {
-            nearness.look(&line, &beside, 5);
+            nearness.sample(&line, &beside, 5);
         }
         assert!(!nearness.is_far());
     }

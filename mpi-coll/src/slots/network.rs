@@ -1,13 +1,14 @@
 //! The slots of a communicator between nodes: registered memory that peers write to.
 //!
-//! A slot begins with a line of words that peers write; the rest is read where it is, from
-//! [`SIGNAL_LINE`] on laid out as all slots are. In cells of flags the first word is the number of the
-//! phase. In cells of data a word has a value, the number and what it is ([`crate::slots::control_words`]): data of so
-//! many bytes in words of 4, each with its own flag, so that one write brings a small vector whatever the
-//! order in which its words land; or the flag over data that was written before it, whose length is the
-//! value. The owner clears the words when it has taken them, so that nothing in them is ever old.
+//! A slot begins with a line of words that peers write; the rest, from [`SIGNAL_LINE`] on, is laid
+//! out as in all slots and only read. In cells of flags the first word is the number of the phase.
+//! In cells of data a word carries a value, the phase's number and a kind
+//! ([`crate::slots::control_words`]): either 4 bytes of data, so that one write brings a small
+//! vector whatever the order in which its words land; or a flag for data that was written before
+//! it, whose length is the value. The owner clears words after reading them, so that a stale word
+//! can't be taken for a new one.
 //!
-//! Nothing rests on words being stored as a whole: see there.
+//! Words need not be stored atomically (see [`crate::slots::control_words`]).
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use netmod::{MAX_WORDS, Peer, RemoteAddr, RemoteKey, Transport, VciId};
 use parking_lot::Mutex;
 
-use crate::plan::call_context::Written;
+use crate::plan::call_context::RemoteSlots;
 use crate::slots::control_words::{self, FLAG};
 use crate::slots::share::Share;
 use mpi_core::comm::Comm;
@@ -29,56 +30,57 @@ use mpi_sched::run::has_come;
 use mpi_sched::schedule::{Course, FREE, FREED};
 use mpi_sched::{Put, Reach};
 
-/// The most bytes of data of a slot, and the least that is of use.
-pub(crate) const ROOM: usize = 8 << 10;
-pub(crate) const ROOM_LEAST: usize = 1 << 10;
-/// Slots of the ring for broadcasts: a barrier is due after so many of one piece.
+/// Bytes of data of a slot: the most, and the least that is of use.
+pub(crate) const MAX_ROOM: usize = 8 << 10;
+pub(crate) const MIN_ROOM: usize = 1 << 10;
+/// Slots of the ring for broadcasts; one-chunk broadcasts between two barriers.
 pub(crate) const DEPTH: u32 = 16;
-/// Ranks, or leaders of nodes, up to which they tell each other their keys, of which each keeps those that it needs.
-pub(crate) const RANKS: u32 = 1 << 16;
-/// The first phases of a communicator, a multiple of [`DEPTH`]. Numbers may wrap, and soon do.
+/// Ranks, or leaders of nodes, up to which all exchange keys. Each keeps only the keys that it
+/// needs.
+pub(crate) const MAX_RANKS: u32 = 1 << 16;
+/// The first phase of a communicator, a multiple of [`DEPTH`], chosen so that numbers soon wrap.
 pub(crate) const FIRST: u64 = u64::MAX - 1007;
 const _: () = assert!(FIRST.is_multiple_of(DEPTH as u64));
-/// Where the rest of a slot begins.
+/// Offset of a slot's data area.
 pub(crate) const SIGNAL_LINE: usize = 64;
-/// The most bytes of data in words.
+/// The most bytes of data that travel in words.
 const IN_WORDS: usize = 4 * MAX_WORDS;
 const _: () = assert!(IN_WORDS + 1 < FLAG as usize);
 
-/// A communicator's slots in this process, and how to reach those of others.
+/// A communicator's slots in this process, and the keys of other ranks' slots.
 pub(crate) struct NetworkSlots {
     pub reach: Reach,
-    /// What writes cost, as the first of these ranks knows it.
+    /// Costs of writes, as the first of these ranks has determined them.
     pub(crate) network: Network,
     pub(crate) memory: Memory,
-    /// Of each rank to which this one writes, by their numbers among those that have slots, in ascending order.
+    /// Keys of the ranks that this one writes to, by number among the ranks with slots, ascending.
     pub(crate) keys: Box<[(u32, RemoteKey)]>,
-    /// These ranks, if they aren't all: those that lead the communicator's nodes.
+    /// The nodes' leaders, if only these have slots.
     pub(crate) leaders: Option<Box<[u32]>>,
     pub(crate) transport: Arc<dyn Transport>,
     pub(crate) exposed: RemoteKey,
-    /// Whether writes arrive while nobody polls.
-    pub(crate) unaided: bool,
+    /// Whether writes arrive while no thread polls.
+    pub(crate) arrives_unpolled: bool,
     pub(crate) pace: Mutex<Pace>,
-    /// Up to which piece the slots at the next rank are free.
+    /// The piece up to which the slots at the next rank are free.
     pub(crate) freed: AtomicU64,
     pub awaited: Arc<AwaitedPeers>,
     pub(crate) _share: Share,
 }
 
-/// Whose loss matters to a collective that waits for flags.
+/// Peers whose failure ends a collective that waits for flags.
 pub(crate) struct AwaitedPeers {
     pub vci: VciId,
     pub peers: Box<[Peer]>,
-    /// Whether one waits.
-    pub waits: AtomicBool,
+    /// Whether a collective is waiting.
+    pub is_waiting: AtomicBool,
 }
 
-/// Zeroed memory, aligned to pages.
+/// Zeroed, page-aligned memory.
 pub(crate) struct Memory {
     pub(crate) base: *mut u8,
     layout: Layout,
-    /// A collective was given up, so that peers may write here at any time: never to be freed.
+    /// A collective was abandoned, so peers may write at any time: the memory is never freed.
     stays: AtomicBool,
 }
 
@@ -101,79 +103,81 @@ impl Drop for Memory {
         if self.stays.load(Ordering::Relaxed) {
             return;
         }
-        // SAFETY: allocated with this layout, and nobody's but this value's.
+        // SAFETY: allocated with this layout, and owned by `self` alone.
         unsafe { dealloc(self.base, self.layout) };
     }
 }
 
-// SAFETY: peers write to the memory and this process reads it by the rules of `mpi_sched::rdma`, whichever
-// threads do it; the program sees to it that collectives on a communicator are called one after the
-// other (section 5.12).
+// SAFETY: peers write to the memory and this process reads it by the protocol of `mpi_sched::rdma`
+// (a word's arrival orders its data), whichever threads run it; the program calls collectives on a
+// communicator one after the other (section 5.12).
 unsafe impl Send for NetworkSlots {}
-// SAFETY: as above.
+// SAFETY: all shared fields are atomics and mutexes, and the memory is accessed by the protocol of
+// `mpi_sched::rdma`.
 unsafe impl Sync for NetworkSlots {}
 
 impl NetworkSlots {
-    /// As a call needs it to choose.
-    pub fn written(&self) -> Written {
-        Written {
+    /// Returns the properties that choose an algorithm.
+    pub fn remote_slots(&self) -> RemoteSlots {
+        RemoteSlots {
             reach: self.reach,
             network: self.network,
         }
     }
 
-    /// Whether the first word of a flag without data is there.
+    /// Whether the first word of a flag without data is at this offset.
     pub(crate) fn is_flag_place(&self, at: usize) -> bool {
         let last = (0..).take_while(|cell| self.reach.is_signal(*cell)).last();
         last.is_some_and(|cell| at <= self.reach.place(cell, 1))
     }
 
-    /// Has the memory stay for ever: a collective was given up.
-    pub fn keep(&self) {
+    /// Keeps the memory for ever, because a collective was abandoned.
+    pub fn keep_memory(&self) {
         self.memory.stays.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a collective of so many phases may begin without a barrier before it.
+    /// Whether a collective of this number of phases may begin without a barrier before it.
     pub fn allows(&self, phases: u32, course: Course) -> bool {
         course == Course::Meets || self.pace.lock().allows(phases, course, &self.reach)
     }
 
-    /// Numbers for so many phases.
+    /// Takes the numbers of the next phases.
     pub fn take(&self, phases: u32, course: Course) -> u64 {
         self.pace.lock().take(phases, course)
     }
 
-    /// Numbers for so many pieces that go to the next rank, and come from the one before.
+    /// Takes the numbers of pieces that go to the next rank, and of those from the one before.
     pub fn take_pieces(&self, pieces: [u32; 2]) -> [u64; 2] {
         self.pace.lock().take_pieces(pieces)
     }
 
-    /// How often to look at a flag before polling.
+    /// Returns how often to read a flag before polling.
     pub fn looks(&self, looks: u32) -> u32 {
-        if self.unaided { looks } else { 1 }
+        if self.arrives_unpolled { looks } else { 1 }
     }
 
     pub(crate) fn word_at(&self, at: usize) -> &AtomicU64 {
         debug_assert!(at.is_multiple_of(8) && at + 8 <= self.reach.memory());
-        // SAFETY: aligned, in memory that lives as long as `self`. What writes to it from outside is no
-        // part of the program; whatever it has stored by a load is bytes, and any will do.
+        // SAFETY: aligned, in memory that lives as long as `self`. The network writes to it from
+        // outside the program; a load may return any mixture of bytes, all of which are valid.
         unsafe { &*self.memory.base.add(at).cast() }
     }
 
-    /// A slot's first byte as schedules know slots.
+    /// Returns the address of a slot's data area.
     #[inline]
     pub fn slot(&self, cell: u32, number: u64) -> *mut u8 {
         let at = self.reach.place(cell, number) + SIGNAL_LINE;
         self.memory.base.wrapping_add(at)
     }
 
-    /// The bytes that were put into a slot whose flag is up.
+    /// Returns the bytes that were put into a slot whose flag is up.
     pub fn length(&self, cell: u32, number: u64) -> usize {
         let at = self.reach.place(cell, number) + SIGNAL_LINE + 8;
         self.word_at(at).load(Ordering::Relaxed) as usize
     }
 
-    /// Whether the flag of a phase is up, which for data may be asked until it is; looks `times` times before it says no.
+    /// Whether the flag of a phase is up; reads it up to `times` times. For data, true is returned
+    /// only once.
     #[inline]
     pub fn is_up(&self, cell: u32, number: u64, times: u32) -> bool {
         if cell == FREED {
@@ -192,7 +196,7 @@ impl NetworkSlots {
         }
         for _ in 0..times {
             let value = first.load(Ordering::Acquire);
-            if value != 0 && self.take_in(at, number, value) {
+            if value != 0 && self.receive(at, number, value) {
                 return true;
             }
             std::hint::spin_loop();
@@ -200,8 +204,10 @@ impl NetworkSlots {
         false
     }
 
-    /// Whether the slot of a piece that went to the next rank is free. Each flag that says so is looked for by its number,
-    /// since another may be half of one. The next one in its place comes a ring later, when this one has been seen.
+    /// Whether the slot of a piece that went to the next rank is free.
+    ///
+    /// Each flag is compared with its exact number, since a partly written one may look like
+    /// another. The next one in its place comes a ring later, when this one has been seen.
     #[inline]
     fn is_free(&self, number: u64) -> bool {
         loop {
@@ -218,18 +224,18 @@ impl NetworkSlots {
         }
     }
 
-    /// Takes in what has come to a slot, of whose words the first is `word`. Returns whether all of
-    /// it has.
-    fn take_in(&self, at: usize, number: u64, word: u64) -> bool {
-        let Some((value, what)) = control_words::read(word, number) else {
+    /// Receives data into a slot, whose first word is `word`. Returns whether all of it has
+    /// arrived.
+    fn receive(&self, at: usize, number: u64, word: u64) -> bool {
+        let Some((value, kind)) = control_words::read(word, number) else {
             return false;
         };
         let data = at + SIGNAL_LINE;
-        let len = if what == FLAG {
+        let len = if kind == FLAG {
             value as usize
         } else {
             let mut come = [value; MAX_WORDS];
-            let Some(len) = (what as usize)
+            let Some(len) = (kind as usize)
                 .checked_sub(1)
                 .filter(|len| *len <= IN_WORDS)
             else {
@@ -239,15 +245,15 @@ impl NetworkSlots {
             for (i, value) in come.iter_mut().enumerate().take(count).skip(1) {
                 let word = self.word_at(at + 8 * i).load(Ordering::Acquire);
                 match control_words::read(word, number) {
-                    Some((part, of)) if of == what => *value = part,
+                    Some((part, of)) if of == kind => *value = part,
                     _ => return false,
                 }
             }
             for (i, value) in come.into_iter().enumerate().take(count) {
                 self.word_at(at + 8 * i).store(0, Ordering::Relaxed);
                 let to = data + mpi_sched::schedule::slot_offset(len) as usize + 4 * i;
-                // SAFETY: within the slot, whose line behind the words has room for all data in words;
-                // aligned, and nobody else writes there in this phase.
+                // SAFETY: within the slot, whose line behind the words has space for all data in
+                // words; aligned, and only this rank writes there in this phase.
                 unsafe { self.memory.base.add(to).cast::<u32>().write(value) };
             }
             len
@@ -257,7 +263,7 @@ impl NetworkSlots {
         true
     }
 
-    /// Writes `data` to a slot of another rank, and raises the flag.
+    /// Writes `data` to a slot of another rank, and raises its flag.
     pub fn put(
         &self,
         process: &Process,
@@ -294,12 +300,12 @@ impl NetworkSlots {
             words[0] = number;
             (&[][..], 1)
         } else if data.len() <= IN_WORDS {
-            let what = data.len() as u32 + 1;
-            words[0] = control_words::word(0, number, what);
+            let kind = data.len() as u32 + 1;
+            words[0] = control_words::word(0, number, kind);
             for (to, bytes) in words.iter_mut().zip(data.chunks(4)) {
                 let mut value = [0; 4];
                 value[..bytes.len()].copy_from_slice(bytes);
-                *to = control_words::word(u32::from_ne_bytes(value), number, what);
+                *to = control_words::word(u32::from_ne_bytes(value), number, kind);
             }
             (&[][..], data.len().div_ceil(4).max(1))
         } else {

@@ -1,4 +1,4 @@
-//! Making the slots of a communicator, which all its members do together.
+//! Creation of a communicator's slots, by all members together.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,7 +22,7 @@ use mpi_sched::rdma::{self, Pace};
 use mpi_sched::slots::Direct;
 use mpi_sched::{Choices, Nodes, Reach};
 
-/// Gives a communicator the slots for which it is time.
+/// Makes the slots of a communicator that are due.
 #[cold]
 pub(crate) fn make_slots(process: &Process, comm: &Comm, state: &CommState) -> Result<()> {
     if !state.has_tried_slots() {
@@ -44,8 +44,9 @@ pub(crate) fn make_slots(process: &Process, comm: &Comm, state: &CommState) -> R
     Ok(())
 }
 
-/// Memory that all members of an intracommunicator of one node see, `own` bytes for each, by rank. All call
-/// this; those who could not have it get none.
+/// Creates memory that all members of an intracommunicator on one node share, `own` bytes per rank.
+///
+/// Collective. Returns `None` on members that could not map it.
 fn common_piece(
     process: &Process,
     comm: &Comm,
@@ -70,13 +71,13 @@ fn common_piece(
         };
         made = memory.open(&key, total).ok();
     }
-    Ok(made.filter(|piece| take(memory, &**piece, rank, own, total).is_ok()))
+    Ok(made.filter(|piece| commit(memory, &**piece, rank, own, total).is_ok()))
 }
 
-/// Takes memory for the `own` bytes of rank `rank` of a piece of `total` bytes: when they are touched, where a lack of it
-/// is then no other than that of any memory. (To take all of it at once costs a microsecond per page, and many
-/// communicators come to use the first pages of their slots only.)
-fn take(
+/// Commits the `own` bytes of rank `rank` of a segment of `total` bytes, unless they can be
+/// committed at first touch. (Committing all costs a microsecond per page, and many communicators
+/// use only the first pages of their slots.)
+fn commit(
     memory: &dyn SharedMemory,
     piece: &dyn SharedSegment,
     rank: u32,
@@ -89,21 +90,23 @@ fn take(
     }
 }
 
-/// Makes the slots of an intracommunicator, all of whose members call this. None where they can't
-/// all share memory, on all of them.
+/// Makes the slots of an intracommunicator in shared memory. Collective; `None` on all members if
+/// they can't all share memory.
 fn shared(process: &Process, comm: &Comm) -> Result<Option<SharedSlots>> {
     let (rank, size) = (comm.rank(), comm.size());
     let mut peers = (0..size).map(|rank| comm.local().peer(rank));
     let local = peers.all(|peer| peer == process.me() || process.is_local(peer));
     let memory = process.shared_memory();
     let share = Share::take(&process.source::<Collectives>().with_slots);
-    let able = local && memory.is_some() && (2..=shared::RANKS).contains(&size) && share.is_some();
-    // Read by others, to find out whether they can read this process's memory.
+    let able =
+        local && memory.is_some() && (2..=shared::MAX_RANKS).contains(&size) && share.is_some();
+    // Other members read it to learn whether they can copy from this process's memory.
     let probe = Box::new(AtomicU64::new(0));
     let probe_at = (&raw const *probe).expose_provenance() as u64;
-    let told = gather_all_u64(process, comm, [u64::from(able), probe_at])?;
-    let probes: Vec<u64> = told.iter().map(|member| member[1]).collect();
-    let (Some(memory), Some(share), true) = (memory, share, told.iter().all(|able| able[0] != 0))
+    let gathered = gather_all_u64(process, comm, [u64::from(able), probe_at])?;
+    let probes: Vec<u64> = gathered.iter().map(|member| member[1]).collect();
+    let (Some(memory), Some(share), true) =
+        (memory, share, gathered.iter().all(|able| able[0] != 0))
     else {
         return Ok(None);
     };
@@ -113,20 +116,21 @@ fn shared(process: &Process, comm: &Comm) -> Result<Option<SharedSlots>> {
     let direct = (0..size).all(|of| single_copy::can_copy(process, comm, of, probes[of as usize]));
     let crowded = process.is_oversubscribed();
     let [direct, crowded] = [direct, crowded].map(u64::from);
-    let told = gather_all_u64(process, comm, [shared.is_some().into(), direct, crowded])?;
+    let gathered = gather_all_u64(process, comm, [shared.is_some().into(), direct, crowded])?;
     if let Some(shared) = &mut shared {
-        let direct = match told.iter().all(|ready| ready[1] != 0) {
+        let direct = match gathered.iter().all(|ready| ready[1] != 0) {
             true => Direct::Possible,
             false => Direct::No,
         };
-        shared.settle(direct, told.iter().any(|ready| ready[2] != 0));
+        shared.settle(direct, gathered.iter().any(|ready| ready[2] != 0));
     }
-    Ok(shared.filter(|_| told.iter().all(|ready| ready[0] != 0)))
+    Ok(shared.filter(|_| gathered.iter().all(|ready| ready[0] != 0)))
 }
 
-/// Makes slots for one persistent collective of an intracommunicator that has slots for blocking ones: of
-/// so much room, and so many of each rank. All members call this; none where not all can have
-/// them, on all of them.
+/// Makes slots for one persistent collective of an intracommunicator that has slots for blocking
+/// ones.
+///
+/// Collective; `None` on all members if they can't all have them. `ring`: the slots' layout.
 pub(crate) fn persistent(
     process: &Process,
     comm: &Comm,
@@ -135,7 +139,7 @@ pub(crate) fn persistent(
     share: Option<Share>,
 ) -> Result<Option<SharedSlots>> {
     let Some(memory) = process.shared_memory() else {
-        return Ok(None); // nobody would have slots
+        return Ok(None); // on all ranks
     };
     let piece = common_piece(process, comm, &**memory, ring.bytes())?;
     let mut own = match (piece, share) {
@@ -145,22 +149,22 @@ pub(crate) fn persistent(
         }
         _ => None,
     };
-    let told = gather_all_u64(process, comm, [u64::from(own.is_some())])?;
+    let gathered = gather_all_u64(process, comm, [u64::from(own.is_some())])?;
     if let Some(own) = &mut own {
         own.settle(shared.view().direct, shared.slots.crowded);
     }
-    Ok(own.filter(|_| told.iter().all(|ready| ready[0] != 0)))
+    Ok(own.filter(|_| gathered.iter().all(|ready| ready[0] != 0)))
 }
 
-/// Makes the slots of an intracommunicator that has slots for blocking collectives. All members call
-/// this; none where not all can have them, on all of them.
+/// Makes slots for nonblocking collectives of an intracommunicator that has slots for blocking
+/// ones. Collective; `None` on all members if they can't all have them.
 fn nonblocking(
     process: &Process,
     comm: &Comm,
     shared: &SharedSlots,
 ) -> Result<Option<NonblockingSlots>> {
     let Some(memory) = process.shared_memory() else {
-        return Ok(None); // nobody would have slots
+        return Ok(None); // on all ranks
     };
     let piece = common_piece(
         process,
@@ -169,16 +173,18 @@ fn nonblocking(
         NonblockingSlots::bytes_of_rank(comm.size()),
     )?;
     let nonblocking = piece.map(|piece| NonblockingSlots::over(piece, shared.slots));
-    let told = gather_all_u64(process, comm, [u64::from(nonblocking.is_some())])?;
+    let gathered = gather_all_u64(process, comm, [u64::from(nonblocking.is_some())])?;
     if let Some(nonblocking) = &nonblocking {
         nonblocking.settle();
     }
-    Ok(nonblocking.filter(|_| told.iter().all(|ready| ready[0] != 0)))
+    Ok(nonblocking.filter(|_| gathered.iter().all(|ready| ready[0] != 0)))
 }
 
-/// Makes the slots of an intracommunicator on several nodes, all of whose members call this: of all of them, if
-/// they can write to each other's memory over one network, or of those that lead nodes, and those that the ranks
-/// of each node share beside them. None on those that have none.
+/// Makes the slots of an intracommunicator on several nodes. Collective.
+///
+/// Either all ranks get slots, if they can write to each other's memory over one network; or the
+/// nodes' leaders get those, and each node's ranks share slots beside them. `None` on ranks without
+/// slots.
 fn network(
     process: &Process,
     comm: &Comm,
@@ -200,7 +206,7 @@ fn network(
     }
     let nodes = find_nodes(process, comm)?;
     if nodes.largest() == 1 {
-        state.set_apart();
+        state.set_single_rank_nodes();
     }
     if nodes.largest() == 1 || nodes.count() == 1 {
         return Ok((None, None)); // on all ranks
@@ -211,7 +217,7 @@ fn network(
         false => None, // on all ranks
     };
     if !writes {
-        return Ok((None, node)); // nobody does
+        return Ok((None, node)); // on all ranks
     }
     let leaders = Writers {
         number: nodes.leaders().map(|leaders| leaders.rank as u32),
@@ -221,12 +227,12 @@ fn network(
     Ok((writers_slots(process, comm, choices, &leaders)?, node))
 }
 
-/// Makes the slots of each node's ranks, which all members of the communicator call. None where those of a node
-/// can't all have them, on all of that node.
+/// Makes the slots of each node's ranks. Collective over the communicator; `None` on all ranks of a
+/// node that can't all have them.
 fn node_slots(process: &Process, comm: &Comm, nodes: &Nodes) -> Result<Option<SharedSlots>> {
     let node = nodes.node();
     let (place, size) = (node.rank as u32, node.size() as u32);
-    let possible = (2..=shared::RANKS).contains(&size) && comm.points().is_none();
+    let possible = (2..=shared::MAX_RANKS).contains(&size) && comm.points().is_none();
     let memory = process.shared_memory().filter(|_| possible);
     let share = Share::take(&process.source::<Collectives>().with_slots);
     let ring = Ring::of(size);
@@ -247,25 +253,25 @@ fn node_slots(process: &Process, comm: &Comm, nodes: &Nodes) -> Result<Option<Sh
         made = memory.open(&RemoteKey { address, words }, total).ok();
     }
     let ready = made.filter(|piece| {
-        memory.is_some_and(|memory| take(&**memory, &**piece, place, own, total).is_ok())
+        memory.is_some_and(|memory| commit(&**memory, &**piece, place, own, total).is_ok())
     });
     let mut slots = match (ready, share) {
         (Some(piece), Some(share)) => {
             let mut slots = SharedSlots::over(piece, place, size, ring, share);
-            slots.set_names((0..node.size()).map(|place| node.peer(place)).collect());
+            slots.set_comm_ranks((0..node.size()).map(|place| node.peer(place)).collect());
             Some(slots)
         }
         _ => None,
     };
-    let told = gather_all_u64(process, comm, [u64::from(slots.is_some())])?;
+    let gathered = gather_all_u64(process, comm, [u64::from(slots.is_some())])?;
     if let Some(slots) = &mut slots {
         slots.settle(Direct::No, false);
     }
-    let all = (0..node.size()).all(|place| told[node.peer(place) as usize][0] != 0);
+    let all = (0..node.size()).all(|place| gathered[node.peer(place) as usize][0] != 0);
     Ok(slots.filter(|_| all))
 }
 
-/// Which ranks share nodes, as they find it themselves: launchers don't always tell.
+/// Finds the ranks that share nodes, since launchers don't always name them.
 fn find_nodes(process: &Process, comm: &Comm) -> Result<Nodes> {
     let is_here = |rank: &u32| {
         let peer = comm.local().peer(*rank);
@@ -277,12 +283,12 @@ fn find_nodes(process: &Process, comm: &Comm) -> Result<Nodes> {
     Ok(Nodes::new(comm.rank(), &node_of))
 }
 
-/// Ranks of a communicator that are to write to each other's memory.
+/// The ranks of a communicator that write to each other's memory.
 struct Writers<'a> {
     /// This rank's number among them, if it is one.
     number: Option<u32>,
     count: u32,
-    /// Which they are, if not all.
+    /// Their ranks, if they aren't all.
     ranks: Option<&'a [u32]>,
 }
 
@@ -295,8 +301,8 @@ impl Writers<'_> {
     }
 }
 
-/// What one of them has made ready.
-struct Ready {
+/// A rank's prepared resources for slots over a network.
+struct Prepared {
     transport: Arc<dyn Transport>,
     signals: Signals,
     memory: Memory,
@@ -304,10 +310,14 @@ struct Ready {
     share: Share,
 }
 
-/// A transport by which this rank can write to all others, and what it says of its writes.
-type Way = (Arc<dyn Transport>, Signals);
+/// A transport by which this rank can write to all others, and the limits of its writes.
+type WriteTransport = (Arc<dyn Transport>, Signals);
 
-fn way(process: &Process, comm: &Comm, writers: &Writers<'_>) -> Option<Way> {
+fn write_transport(
+    process: &Process,
+    comm: &Comm,
+    writers: &Writers<'_>,
+) -> Option<WriteTransport> {
     let number = writers.number?;
     let others = (0..writers.count).filter(|other| *other != number);
     let peers = others.map(|other| comm.local().peer(writers.rank(other)));
@@ -316,31 +326,32 @@ fn way(process: &Process, comm: &Comm, writers: &Writers<'_>) -> Option<Way> {
     Some((transport, signals))
 }
 
-/// Makes ready what this rank needs, if it can.
-fn make_ready(
+/// Prepares this rank's resources, if it can.
+fn prepare(
     process: &Process,
     comm: &Comm,
-    (transport, signals): Way,
+    (transport, signals): WriteTransport,
     writers: &Writers<'_>,
-) -> Option<(Ready, Reach)> {
+) -> Option<(Prepared, Reach)> {
     let number = writers.number?;
     let share = Share::take(&process.source::<Collectives>().with_slots);
     let reach = Reach {
         rank: number,
         size: writers.count,
-        room: signals.max_data.min(network::ROOM) & !63,
+        room: signals.max_data.min(network::MAX_ROOM) & !63,
         depth: network::DEPTH,
     };
-    let possible = (2..=network::RANKS).contains(&reach.size)
+    let possible = (2..=network::MAX_RANKS).contains(&reach.size)
         && comm.points().is_none()
-        && reach.room >= network::ROOM_LEAST;
+        && reach.room >= network::MIN_ROOM;
     let (share, true) = (share?, possible) else {
         return None;
     };
     let memory = Memory::new(reach.memory())?;
-    // SAFETY: withdrawn before the memory is freed, when the slots are dropped.
+    // SAFETY: dropping `NetworkSlots` withdraws the exposure before it frees the memory, and so
+    // does `writers_slots` if no slots are made.
     let exposed = unsafe { transport.expose(memory.base, reach.memory()) }.ok()?;
-    let ready = Ready {
+    let ready = Prepared {
         transport,
         signals,
         memory,
@@ -350,24 +361,24 @@ fn make_ready(
     Some((ready, reach))
 }
 
-/// Makes slots of these ranks. All members of the communicator call this; none where not all of these ranks
-/// can have them, on all of them.
+/// Makes slots of these ranks. Collective over the communicator; `None` on all of these ranks if
+/// they can't all have them.
 fn writers_slots(
     process: &Process,
     comm: &Comm,
     choices: &Choices,
     writers: &Writers<'_>,
 ) -> Result<Option<NetworkSlots>> {
-    // Before anything is made: memory for it has to be cleared.
-    let way = way(process, comm, writers);
-    let known = way
+    // Decided before anything is made: memory would have to be zeroed.
+    let transport = write_transport(process, comm, writers);
+    let known = transport
         .as_ref()
         .map(|(transport, signals)| choices.network(transport.name(), signals.faster_up_to));
     let network = network_of_first(process, comm, known)?;
     if !choices.wants_writes(network.quick.is_any()) {
         return Ok(None); // on all ranks
     }
-    let made = way.and_then(|way| make_ready(process, comm, way, writers));
+    let made = transport.and_then(|transport| prepare(process, comm, transport, writers));
     let own = match &made {
         Some((ready, reach)) => {
             let quick = ready.signals.faster_up_to;
@@ -380,33 +391,33 @@ fn writers_slots(
         }
         None => [0; 4],
     };
-    let told = gather_all_u64(process, comm, own).map(|told| {
-        let of = |number| told[writers.rank(number) as usize];
+    let gathered = gather_all_u64(process, comm, own).map(|gathered| {
+        let of = |number| gathered[writers.rank(number) as usize];
         (0..writers.count).map(of).collect::<Vec<[u64; 4]>>()
     });
-    let all_can = |told: &Vec<[u64; 4]>| {
-        let name = told[0][0];
-        name != 0 && told.iter().all(|member| member[0] == name)
+    let all_can = |gathered: &Vec<[u64; 4]>| {
+        let name = gathered[0][0];
+        name != 0 && gathered.iter().all(|member| member[0] == name)
     };
-    if !told.as_ref().is_ok_and(all_can)
+    if !gathered.as_ref().is_ok_and(all_can)
         && let Some((ready, _)) = &made
     {
         ready.transport.withdraw(&ready.exposed);
     }
-    let told = told?;
-    if !all_can(&told) {
+    let gathered = gathered?;
+    if !all_can(&gathered) {
         return Ok(None);
     }
     let ready =
-        |(ready, reach)| ready_slots(process, comm, writers, (ready, reach), network, &told);
+        |(ready, reach)| ready_slots(process, comm, writers, (ready, reach), network, &gathered);
     let slots = made.map(ready);
-    // Nobody writes before all are ready.
+    // No rank writes before all are ready.
     gather_all_u64(process, comm, [0])?;
     Ok(slots)
 }
 
-/// What the first rank knows about the network, so that all choose alike: files of hosts may differ. The first rank
-/// leads its node.
+/// Distributes the first rank's knowledge of the network, so that all choose alike: the hosts'
+/// files may differ. The first rank leads its node.
 fn network_of_first(process: &Process, comm: &Comm, known: Option<Network>) -> Result<Network> {
     let Network { costs, quick } = known.unwrap_or(Network {
         costs: GUESSED,
@@ -431,17 +442,17 @@ fn network_of_first(process: &Process, comm: &Comm, known: Option<Network>) -> R
     })
 }
 
-/// The slots of a rank that has heard from all the others.
+/// Makes the slots of a rank that has received all others' keys.
 fn ready_slots(
     process: &Process,
     comm: &Comm,
     writers: &Writers<'_>,
-    (ready, reach): (Ready, Reach),
+    (ready, reach): (Prepared, Reach),
     network: Network,
-    told: &[[u64; 4]],
+    gathered: &[[u64; 4]],
 ) -> NetworkSlots {
     let key = |number: u32| {
-        let [_, address, words @ ..] = told[number as usize];
+        let [_, address, words @ ..] = gathered[number as usize];
         (number, RemoteKey { address, words })
     };
     let keys = rdma::written_to(reach).into_iter().map(key);
@@ -451,7 +462,7 @@ fn ready_slots(
         peers: neighbours
             .map(|number| comm.local().peer(writers.rank(number)))
             .collect(),
-        waits: AtomicBool::new(false),
+        is_waiting: AtomicBool::new(false),
     });
     let slots = NetworkSlots {
         reach,
@@ -461,13 +472,13 @@ fn ready_slots(
         leaders: writers.ranks.map(Box::from),
         transport: ready.transport,
         exposed: ready.exposed,
-        unaided: ready.signals.passive_target,
+        arrives_unpolled: ready.signals.passive_target,
         pace: Mutex::new(Pace::new(network::FIRST)),
         freed: AtomicU64::new(network::FIRST - 1),
         awaited,
         _share: ready.share,
     };
-    // Flags of barriers begin with a number that nobody waits for.
+    // Flags of barriers begin with a number that no rank waits for.
     for slot in 0..(reach.memory() / SIGNAL_LINE) {
         let at = slot * SIGNAL_LINE;
         if slots.is_flag_place(at) {

@@ -1,15 +1,15 @@
-//! How many communicators and persistent collectives of a process have slots.
+//! Bounds on the communicators and persistent collectives of a process that have slots.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Communicators of a process that have slots: memory for more is better spent otherwise.
+/// Communicators of a process with slots. More would take too much memory.
 const COMMS_WITH_SLOTS: usize = 64;
 
-/// Persistent collectives of a process that have slots of their own.
+/// Persistent collectives of a process with slots of their own.
 pub(crate) const PERSISTENT_WITH_SLOTS: usize = 512;
 
-/// One of the process's [`COMMS_WITH_SLOTS`].
+/// A permit for slots, of a bounded number.
 pub(crate) struct Share(Arc<AtomicUsize>);
 
 impl Share {
@@ -17,7 +17,7 @@ impl Share {
         Share::take_of(taken, COMMS_WITH_SLOTS)
     }
 
-    /// One of so many.
+    /// Takes a permit if less than `most` are taken.
     pub fn take_of(taken: &Arc<AtomicUsize>, most: usize) -> Option<Share> {
         let free = |count| (count < most).then_some(count + 1);
         let place = taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free);

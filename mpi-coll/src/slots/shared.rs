@@ -1,9 +1,10 @@
-//! The slots of a communicator whose members share a node: one piece of shared memory.
+//! The slots of a communicator whose members share a node, in one shared segment.
 //!
-//! A flag is the number of its phase, cut to 32 bits, over the mark of the call's [`CallSignature`], so that one
-//! comparison says whether it is up and whether both mean the same call. The signature itself lies beside
-//! it. Before each rank's slots is its *head*: what it has said about its calls, for others that wait in
-//! vain because theirs is another, and in rank 0's a word that says that somebody has found such.
+//! A flag is the number of its phase, cut to 32 bits, over the mark of the call's
+//! [`CallSignature`], so that one comparison tells whether it is up and both ranks mean the same
+//! call. The signature itself lies beside it. Before each rank's slots is its *head*: its published
+//! calls, which other ranks read if they wait in vain because their call is another; and in rank
+//! 0's head the mismatch word, set by a rank that has found such a mismatch.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -20,72 +21,75 @@ use mpi_sched::Slots;
 use mpi_sched::run::{Flag, has_come};
 use mpi_sched::slots::Direct;
 
-mod places;
+mod addresses;
 mod ring;
 
-pub(crate) use places::{Flags, Places};
-use ring::{AllPlaces, FIRST, FRONT, HEAD, LINES, LONG, MANY, PAGE, PIECE_FLAGS, SAID};
+pub(crate) use addresses::{Flags, SlotAddresses};
+use ring::{
+    AllDataSlots, FIRST, FRONT, HEAD, LINES, LONG_CALLS, LONG_STORE, PAGE, PIECE_FLAGS, PUBLISHED,
+};
 pub(crate) use ring::{DEPTHS, PIECE, Ring};
 
-/// Ranks beyond which looking at everyone's flag takes longer than rounds of messages.
-pub(crate) const RANKS: u32 = 128;
-/// Calls by which a rank that has not come to this one is behind, at the most, mostly.
-const BEHIND: u32 = 8;
-/// Looks at flags that together take less time than giving up the processor and getting it back.
+/// Ranks beyond which polling all flags takes longer than rounds of messages.
+pub(crate) const MAX_RANKS: u32 = 128;
+/// Calls by which a rank that is behind this one mostly lags, at the most.
+const MAX_LAG: u32 = 8;
+/// Polls of flags that together cost less than giving up the core and getting it back.
 const SPINS: u32 = 100;
 
 /// A communicator's slots.
 pub(crate) struct SharedSlots {
     pub slots: Slots,
-    /// The first slot.
+    /// Address of the first slot.
     base: *mut u8,
-    /// From there to where the data of the first slot would begin if it lay with its front.
+    /// Offset from there of the first slot's data, less the length of its front.
     data: usize,
-    /// From a slot's data to the next one's.
+    /// Distance from a slot's data to the next one's.
     stride: usize,
-    /// From a rank's slots to the next rank's.
+    /// Distance from a rank's slots to the next rank's.
     own: usize,
-    /// From rank 0's slots to this rank's.
+    /// Offset of this rank's slots from rank 0's.
     mine: usize,
-    /// Of a phase's number, for its slot, and for its data once that goes round in all places.
+    /// Masks a phase's number to its slot, and to its data slot once all are used.
     mask: usize,
-    places_mask: usize,
-    /// Phases by which who writes data may be ahead of all others.
+    data_mask: usize,
+    /// Phases that a writer of data may be ahead of the slowest rank.
     ahead: u64,
-    /// Where this rank says something about its calls.
-    says: *mut u8,
-    /// The number of the next phase.
+    /// Address of this rank's published calls.
+    published_at: *mut u8,
+    /// Number of the next phase.
     next: AtomicU64,
-    /// The latest phase whose flag was seen, of each rank.
+    /// The latest phase of each rank whose flag was seen.
     seen: Box<[AtomicU64]>,
-    /// The latest phase in which the flags of all ranks were seen by a short way, which asks no further.
-    together: AtomicU64,
-    /// The communicator's numbers of these ranks, if they aren't all of its ranks.
-    names: Option<Box<[u32]>>,
-    /// Whether the other ranks are near.
+    /// The latest phase in which a fast path has seen the flags of all ranks.
+    all_seen: AtomicU64,
+    /// These ranks' numbers in the communicator, if they aren't all of its ranks.
+    comm_ranks: Option<Box<[u32]>>,
+    /// Whether the other ranks' caches are near.
     pub nearness: Nearness,
-    /// Whether one copy from rank to rank is quicker than two through these slots, and whether that was asked.
+    /// Whether one CMA copy is faster than two copies through slots, and whether that was measured.
     one_copy: AtomicBool,
-    is_tried: AtomicBool,
-    /// Whether this rank has been told that members disagree.
-    told: AtomicBool,
-    /// Calls in which this rank has stored very much, up to [`MANY`].
+    is_copy_measured: AtomicBool,
+    /// Whether this rank has learned of a mismatch.
+    knows_mismatch: AtomicBool,
+    /// Long calls of this rank, up to [`LONG_CALLS`].
     long_calls: AtomicU32,
     _share: Share,
-    /// What `base` points to.
+    /// The memory at `base`.
     piece: Box<dyn SharedSegment>,
 }
 
-// SAFETY: the memory is mapped as long as the slots are there, and is written and read by the rules of
-// `mpi_sched::slots`, whichever threads do it; the program sees to it that collectives on a communicator
-// are called one after the other (section 5.12).
+// SAFETY: `piece` keeps the memory mapped, and ranks access it by the protocol of
+// `mpi_sched::slots` (flags order data), whichever threads run them; the program calls collectives
+// on a communicator one after the other (section 5.12).
 unsafe impl Send for SharedSlots {}
-// SAFETY: as above.
+// SAFETY: `piece` keeps the memory mapped, all fields are atomic or constant, and flags order the
+// data.
 unsafe impl Sync for SharedSlots {}
 
 impl SharedSlots {
-    /// Those of rank `rank` of `size`, in a piece of memory with room for all. No flag of this rank says that
-    /// something has come.
+    /// Creates rank `rank`'s view of the slots in a segment for `size` ranks, with its own flags
+    /// down.
     pub fn over(
         piece: Box<dyn SharedSegment>,
         rank: u32,
@@ -96,9 +100,11 @@ impl SharedSlots {
         let Ring {
             room,
             depth,
-            places,
+            data_slots,
         } = ring;
-        debug_assert!(depth.is_power_of_two() && places.is_power_of_two() && depth <= places);
+        debug_assert!(
+            depth.is_power_of_two() && data_slots.is_power_of_two() && depth <= data_slots
+        );
         let own = ring.bytes();
         let shared = SharedSlots {
             slots: Slots {
@@ -112,63 +118,62 @@ impl SharedSlots {
             },
             base: piece.as_ptr().wrapping_add(HEAD),
             data: (LINES + PIECE_FLAGS) * depth as usize - FRONT,
-            // No whole number of pages, or all slots would have the same places in caches.
+            // Not a whole number of pages: otherwise all slots would map to the same cache sets.
             stride: 64 + room,
             own,
             mine: rank as usize * own,
             mask: depth as usize - 1,
-            places_mask: places as usize - 1,
+            data_mask: data_slots as usize - 1,
             ahead: u64::from(depth) - 2,
-            says: piece.as_ptr().wrapping_add(rank as usize * own + 64),
+            published_at: piece.as_ptr().wrapping_add(rank as usize * own + 64),
             next: AtomicU64::new(FIRST),
             seen: (0..size).map(|_| AtomicU64::new(FIRST - 1)).collect(),
-            together: AtomicU64::new(FIRST - 1),
-            names: None,
+            all_seen: AtomicU64::new(FIRST - 1),
+            comm_ranks: None,
             nearness: Nearness::default(),
             one_copy: AtomicBool::new(false),
-            is_tried: AtomicBool::new(false),
-            told: AtomicBool::new(false),
+            is_copy_measured: AtomicBool::new(false),
+            knows_mismatch: AtomicBool::new(false),
             long_calls: AtomicU32::new(0),
             _share: share,
             piece,
         };
         if rank == 0 {
-            shared.all_places().never_begin();
+            shared.all_data_slots().never_begin();
         }
         for slot in 0..depth.into() {
             shared.flag(rank, slot).reset(FIRST - 1);
         }
-        // Nothing is said about any call yet, call 0 included: what is said in a place is about another one
-        // than those that go there.
-        for place in 0..SAID {
-            let [which, _] = shared.said(rank, place);
+        // No call is published yet: each entry holds a number that doesn't belong into it.
+        for place in 0..PUBLISHED {
+            let [which, _] = shared.published(rank, place);
             which.store(u64::from(place + 1) << 32, Ordering::Relaxed);
         }
         shared
     }
 
-    /// Takes note that all members have the memory, whether they can copy directly from and to each
-    /// other's, and whether one of them may have to wait for its core.
+    /// Notes that all members have the memory. `direct`: whether they can copy from each other's
+    /// memory; `crowded`: whether one of them may have to wait for its core.
     pub fn settle(&mut self, direct: Direct, crowded: bool) {
         self.piece.settle();
         self.slots.direct = direct;
         self.slots.crowded = crowded;
     }
 
-    /// Whether it has been asked which is quicker, one copy or two. It has been from now on.
-    pub fn try_one_copy(&self) -> bool {
-        // Relaxed, and not in one step: collectives on a communicator come one after the other.
-        let is_tried = self.is_tried.load(Ordering::Relaxed);
-        self.is_tried.store(true, Ordering::Relaxed);
+    /// Returns whether one copy was measured against two; from now on it was.
+    pub fn begin_copy_measurement(&self) -> bool {
+        // Relaxed and not one operation: collectives on a communicator come one after the other.
+        let is_tried = self.is_copy_measured.load(Ordering::Relaxed);
+        self.is_copy_measured.store(true, Ordering::Relaxed);
         is_tried
     }
 
-    /// Takes note that one copy from rank to rank is quicker than two through these slots.
+    /// Notes that one CMA copy is faster than two copies through slots.
     pub fn set_one_copy(&self) {
         self.one_copy.store(true, Ordering::Relaxed);
     }
 
-    /// What builders of schedules are to know of them.
+    /// Returns the properties that builders of schedules use.
     pub fn view(&self) -> Slots {
         let direct = match self.one_copy.load(Ordering::Relaxed) {
             true => Direct::Quicker,
@@ -180,102 +185,107 @@ impl SharedSlots {
         }
     }
 
-    /// Says which of a communicator's ranks these are, if not all.
-    pub fn set_names(&mut self, names: Box<[u32]>) {
-        self.names = Some(names);
+    /// Sets these ranks' numbers in the communicator, if they aren't all of its ranks.
+    pub fn set_comm_ranks(&mut self, names: Box<[u32]>) {
+        self.comm_ranks = Some(names);
     }
 
-    /// What a rank is called in the communicator.
-    fn name(&self, of: u32) -> u32 {
-        let names = self.names.as_deref();
+    /// Returns a rank's number in the communicator.
+    fn comm_rank(&self, of: u32) -> u32 {
+        let names = self.comm_ranks.as_deref();
         names
             .and_then(|names| names.get(of as usize).copied())
             .unwrap_or(of)
     }
 
-    /// Numbers for so many phases.
+    /// Takes the numbers of the next phases.
     #[inline]
     pub fn take(&self, phases: u32) -> u64 {
-        // No other thread does: collectives on a communicator come one after the other.
+        // No other thread does so: collectives on a communicator come one after the other.
         let first = self.next.load(Ordering::Relaxed);
         self.next
             .store(first.wrapping_add(phases.into()), Ordering::Relaxed);
         first
     }
 
-    /// From when on data goes round in all places.
+    /// The phase from which on data uses all data slots.
     #[inline(always)]
-    fn all_places(&self) -> &AllPlaces {
-        // SAFETY: in the first line of rank 0's head, as in `broken`.
+    fn all_data_slots(&self) -> &AllDataSlots {
+        // SAFETY: aligned, in the first line of rank 0's head, in memory that lives as long as
+        // `self`.
         unsafe { &*self.base.sub(HEAD).add(16).cast() }
     }
 
-    /// Meets the pages of all ranks' slots of the next phases, which may be for the first time.
-    pub fn meet(&self, phases: u32) {
+    /// Touches the pages of all ranks' slots of the next phases, so that later accesses are not the
+    /// first.
+    pub fn touch(&self, phases: u32) {
         let first = self.next.load(Ordering::Relaxed);
         for phase in 0..phases.min(self.slots.depth) {
             let number = first.wrapping_add(phase.into());
             for of in 0..self.slots.size {
                 for byte in (FRONT..self.slots.room).step_by(PAGE) {
-                    // SAFETY: within the memory of the slots; who writes there meanwhile is of no matter.
+                    // SAFETY: within the memory of the slots; the value is not used, so concurrent
+                    // writes are harmless.
                     unsafe { self.place(of, number, byte as isize).read_volatile() };
                 }
             }
         }
     }
 
-    /// Where the byte `offset` of a slot is.
+    /// Returns the address of byte `offset` of a rank's slot.
     #[inline(always)]
     pub fn place(&self, of: u32, number: u64, offset: isize) -> *mut u8 {
         debug_assert!(of < self.slots.size);
-        self.places(number, offset).of(of)
+        self.addresses(number, offset).of(of)
     }
 
-    /// Where that byte is of the slots of all ranks; for data, to be asked when this rank has claimed its slot, or has seen the
-    /// flag of who wrote it.
+    /// Returns the address of byte `offset` in the slots of all ranks.
+    ///
+    /// For data, this rank must have claimed its slot, or seen the flag of the data's writer.
     #[inline(always)]
-    pub fn places(&self, number: u64, offset: isize) -> Places {
+    pub fn addresses(&self, number: u64, offset: isize) -> SlotAddresses {
         debug_assert!(offset >= 0);
         match offset < FRONT as isize {
             true => {
                 let at = (number as usize & self.mask) * LINES;
-                self.places_at(at, offset)
+                self.addresses_at(at, offset)
             }
-            false => self.places_of_data(number, offset),
+            false => self.data_addresses(number, offset),
         }
     }
 
-    /// As [`SharedSlots::places`], behind the fronts of slots.
+    /// Returns the address of a byte of data, behind the fronts of slots.
     #[inline(always)]
-    fn places_of_data(&self, number: u64, offset: isize) -> Places {
-        let mask = match self.all_places().has_begun(number) {
-            true => self.places_mask,
+    fn data_addresses(&self, number: u64, offset: isize) -> SlotAddresses {
+        let mask = match self.all_data_slots().has_begun(number) {
+            true => self.data_mask,
             false => self.mask,
         };
         let at = self.data + (number as usize & mask) * self.stride;
-        self.places_at(at, offset)
+        self.addresses_at(at, offset)
     }
 
     #[inline(always)]
-    fn places_at(&self, at: usize, offset: isize) -> Places {
-        Places {
+    fn addresses_at(&self, at: usize, offset: isize) -> SlotAddresses {
+        SlotAddresses {
             first: self.base.wrapping_add(at).wrapping_offset(offset),
             own: self.own,
         }
     }
 
-    /// The flag of a piece of the data of a phase, but not of the last one: that is the slot's.
+    /// Returns the flag of a chunk of a phase's data, but not of the last one, for which the slot's
+    /// flag stands.
     #[inline(always)]
     pub fn piece_flag(&self, of: u32, number: u64, piece: usize) -> &PieceFlag {
         debug_assert!(of < self.slots.size && PIECE * (piece + 1) < self.slots.room);
         let slot = number as usize & self.mask;
         let fronts = LINES * (self.mask + 1);
         let at = fronts + slot * PIECE_FLAGS + piece * size_of::<PieceFlag>();
-        // SAFETY: between the fronts and the data, aligned, in memory that lives as long as `self`.
-        unsafe { &*self.places_at(at, 0).of(of).cast() }
+        // SAFETY: aligned, between the fronts and the data, in memory that lives as long as `self`.
+        unsafe { &*self.addresses_at(at, 0).of(of).cast() }
     }
 
-    /// The flags of all ranks in a phase.
+    /// Returns the flags of all ranks in a phase.
     #[inline(always)]
     pub fn flags(&self, number: u64) -> Flags<'_> {
         let slot = number as usize & self.mask;
@@ -283,17 +293,18 @@ impl SharedSlots {
         Flags { of: self, first }
     }
 
-    /// Whether a short way may write data to this rank's slot of a phase: it has seen all ranks so far.
+    /// Whether a fast path may write data to this rank's slot of a phase, by the flags that it has
+    /// seen.
     #[inline(always)]
     pub fn is_claimed(&self, number: u64) -> bool {
-        let together = self.together.load(Ordering::Relaxed);
+        let together = self.all_seen.load(Ordering::Relaxed);
         has_come(together.wrapping_add(self.ahead), number)
     }
 
-    /// Takes note that a short way has seen the flags of all ranks in a phase.
+    /// Notes that a fast path has seen the flags of all ranks in a phase.
     #[inline(always)]
-    pub fn set_together(&self, number: u64) {
-        self.together.store(number, Ordering::Relaxed);
+    pub fn set_all_seen(&self, number: u64) {
+        self.all_seen.store(number, Ordering::Relaxed);
     }
 
     #[inline(always)]
@@ -302,17 +313,17 @@ impl SharedSlots {
         unsafe { &*self.place(of, number, 0).cast() }
     }
 
-    /// Raises the own flag of a phase of a call with this signature.
+    /// Raises this rank's flag of a phase of a call with this signature.
     #[inline(always)]
     pub fn raise(&self, number: u64, signature: CallSignature) {
         let rank = self.slots.rank;
         self.flag(rank, number).raise(number, signature);
-        // Who waits for all needn't look at its own.
+        // A wait for all ranks needn't read this rank's own flag.
         self.seen[rank as usize].store(number, Ordering::Relaxed);
     }
 
-    /// Whether the flag of a phase is up; looks `times` times before it says no. With `signature`, the phase
-    /// must be of a call with that signature.
+    /// Polls a rank's flag of a phase up to `times` times. With `signature`, the phase must belong
+    /// to a call with that signature.
     #[inline(always)]
     pub fn is_up(
         &self,
@@ -327,7 +338,7 @@ impl SharedSlots {
         }
         let flag = self.flag(of, number);
         for _ in 0..times {
-            if let Some((phases, mark)) = flag.look(number) {
+            if let Some((phases, mark)) = flag.poll(number) {
                 if let Some(signature) = signature
                     && mark != u64::from(signature.mark())
                     && phases == 0
@@ -342,11 +353,10 @@ impl SharedSlots {
         Flag::Down
     }
 
-    /// Waits for a moment, where there are more ranks than cores, if none of `ranks` that are not in this
-    /// phase yet needs this core: whoever does gets it sooner if nobody waits. Returns whether all have
-    /// come.
+    /// Spins for a moment, on an oversubscribed node, unless a rank that is missing from this phase
+    /// needs this core. Returns whether all of `ranks` have arrived.
     pub fn spin_unless_needed(&self, ranks: Range<u32>, number: u64) -> bool {
-        // SAFETY: asks for nothing but a number.
+        // SAFETY: takes and returns nothing but a number.
         let core = unsafe { libc::sched_getcpu() } as u32;
         let own = self.core_of(self.slots.rank);
         if own.load(Ordering::Relaxed) != core {
@@ -370,24 +380,27 @@ impl SharedSlots {
         false
     }
 
-    /// On which core a rank was when it last waited.
+    /// The core on which a rank was when it last waited.
     fn core_of(&self, of: u32) -> &AtomicU32 {
-        // SAFETY: in the first line of the rank's head, as in `broken`.
+        // SAFETY: aligned, in the first line of the rank's head, in memory that lives as long as
+        // `self`.
         unsafe { &*self.base.sub(HEAD).add(of as usize * self.own + 8).cast() }
     }
 
-    /// The word in rank 0's head that says that members disagree, by [`found_by`]: 0 while nobody has found that.
+    /// The mismatch word in rank 0's head, as [`found_by`] encodes it; 0 if there is no mismatch.
     #[inline(always)]
-    fn broken(&self) -> &AtomicU64 {
+    fn mismatch(&self) -> &AtomicU64 {
         // SAFETY: rank 0's head lies before its slots, in memory that lives as long as `self`.
         unsafe { &*self.base.sub(HEAD).cast() }
     }
 
-    /// An error if members have been found to disagree about call number `tag` or one before it. Who is still in
-    /// one before that has all that it needs, or gets it: all others have called the same there.
+    /// Fails if members were found to disagree about call number `tag` or an earlier one.
+    ///
+    /// A rank in a call before the mismatch gets all that it needs: all others have made the same
+    /// call there.
     #[inline(always)]
     pub fn check(&self, tag: u32) -> Result<()> {
-        match self.broken().load(Ordering::Relaxed) {
+        match self.mismatch().load(Ordering::Relaxed) {
             0 => Ok(()),
             found => self.check_found(found, tag),
         }
@@ -399,107 +412,117 @@ impl SharedSlots {
         if is_before(tag, call) {
             return Ok(());
         }
-        self.told.store(true, Ordering::Relaxed);
-        Err(broken_by(self.name(one), self.name(other)))
+        self.knows_mismatch.store(true, Ordering::Relaxed);
+        Err(broken_by(self.comm_rank(one), self.comm_rank(other)))
     }
 
-    /// An error if this rank has been told in a call before. For a short way, where it costs the least: to find there
-    /// whether a call that is begun may still end is left to who waits in vain.
+    /// Fails if this rank has learned of a mismatch in an earlier call.
+    ///
+    /// The cheapest check, for fast paths: whether a call in progress can still end is checked by
+    /// waits that take long.
     #[inline(always)]
-    pub fn check_told(&self) -> Result<()> {
-        match self.told.load(Ordering::Relaxed) {
+    pub fn check_known_mismatch(&self) -> Result<()> {
+        match self.knows_mismatch.load(Ordering::Relaxed) {
             false => Ok(()),
-            true => Err(self.told_again()),
+            true => Err(self.known_mismatch()),
         }
     }
 
     #[cold]
-    fn told_again(&self) -> Error {
-        let (_, one, other) = read_found(self.broken().load(Ordering::Relaxed));
-        broken_by(self.name(one), self.name(other))
+    fn known_mismatch(&self) -> Error {
+        let (_, one, other) = read_found(self.mismatch().load(Ordering::Relaxed));
+        broken_by(self.comm_rank(one), self.comm_rank(other))
     }
 
-    /// Where a rank says something about call number `tag`.
-    fn said(&self, of: u32, tag: u32) -> [&AtomicU64; 2] {
-        let from_slots = of as usize * self.own + 64 + 16 * (tag % SAID) as usize;
-        // SAFETY: within the head, as for `broken`.
+    /// Returns the entry of a rank's published calls for call number `tag`.
+    fn published(&self, of: u32, tag: u32) -> [&AtomicU64; 2] {
+        let from_slots = of as usize * self.own + 64 + 16 * (tag % PUBLISHED) as usize;
+        // SAFETY: aligned, within the rank's head, in memory that lives as long as `self`.
         unsafe {
             let at = self.base.sub(HEAD).add(from_slots);
             [&*at.cast(), &*at.add(8).cast()]
         }
     }
 
-    /// Says what call number `tag` is here. Others look there only if they wait in vain.
+    /// Publishes the signature of call number `tag`. Other ranks read it only if they wait in vain.
     #[inline(always)]
-    pub fn say(&self, tag: u32, signature: CallSignature) {
-        // SAFETY: this rank's head, as in `said`.
+    pub fn publish(&self, tag: u32, signature: CallSignature) {
+        // SAFETY: aligned, within this rank's head, in memory that lives as long as `self`.
         let [which, what] = unsafe {
-            let at = self.says.add(16 * (tag % SAID) as usize);
+            let at = self.published_at.add(16 * (tag % PUBLISHED) as usize);
             [&*at.cast::<AtomicU64>(), &*at.add(8).cast::<AtomicU64>()]
         };
         what.store(signature.word(), Ordering::Relaxed);
         which.store(slot_flag::word(tag.into(), signature), Ordering::Release);
     }
 
-    /// To be called with the end of call number `tag`, whose first phase was `number`, by who has stored much: looks
-    /// now and then how near another rank is, at what it has said about the call. `stored`: bytes at once, at the most.
+    /// Counts a call that has stored much, and samples now and then how near another rank's cache
+    /// is.
+    ///
+    /// Called at the end of call number `tag`, whose first phase was `number`. The sample is a load
+    /// of that rank's published entry. `stored`: the most bytes stored in one phase.
     #[inline(never)]
-    pub fn look_around(&self, tag: u32, number: u64, stored: usize) {
-        if stored >= LONG {
+    pub fn sample_nearness(&self, tag: u32, number: u64, stored: usize) {
+        if stored >= LONG_STORE {
             self.note_long(number);
         }
-        if let Some(turn) = self.nearness.is_time() {
-            self.look_at(turn, tag, number);
+        if let Some(turn) = self.nearness.sample_due() {
+            self.sample_rank(turn, tag, number);
         }
     }
 
     #[cold]
-    fn look_at(&self, turn: u32, tag: u32, number: u64) {
+    fn sample_rank(&self, turn: u32, tag: u32, number: u64) {
         let Slots { rank, size, .. } = self.slots;
         let of = (rank + 1 + turn % (size - 1)) % size;
-        // Who has only given may be ahead of the others.
+        // A rank that only gives may be ahead of the others.
         let seen = self.seen[of as usize].load(Ordering::Relaxed);
-        let together = self.together.load(Ordering::Relaxed);
+        let together = self.all_seen.load(Ordering::Relaxed);
         let call = match has_come(seen, number) || has_come(together, number) {
             true => tag,
-            false => tag.wrapping_sub(BEHIND),
+            false => tag.wrapping_sub(MAX_LAG),
         };
-        let [[which, _], [beside, _]] = [call, call ^ (SAID / 2)].map(|call| self.said(of, call));
-        self.nearness.look(which, beside, call);
+        let [[which, _], [beside, _]] =
+            [call, call ^ (PUBLISHED / 2)].map(|call| self.published(of, call));
+        self.nearness.sample(which, beside, call);
     }
 
-    /// This rank has stored very much in a call with this phase.
+    /// Counts a long call of this rank, with this phase.
     #[inline(never)]
     fn note_long(&self, number: u64) {
         let calls = self.long_calls.load(Ordering::Relaxed);
-        if calls < MANY {
+        if calls < LONG_CALLS {
             self.long_calls.store(calls + 1, Ordering::Relaxed);
         }
-        if calls + 1 == MANY {
-            self.all_places().begin_soon_after(number);
+        if calls + 1 == LONG_CALLS {
+            self.all_data_slots().begin_soon_after(number);
         }
     }
 
-    /// To be called by who waits in vain in call number `tag`: whether others have found that members disagree about it
-    /// or one before it, and, if that is [due](crate::agreement::mismatch_word::Doubt), whether they do.
+    /// Fails if members disagree about call number `tag` or an earlier one. Called by waits that
+    /// take long.
+    ///
+    /// Other ranks' published calls are compared only if that [is
+    /// due](crate::agreement::mismatch_word::Doubt).
     pub fn check_agreement(&self, tag: u32, signature: CallSignature, is_due: bool) -> Result<()> {
         self.check(tag)?;
         if is_due && let Some((of, theirs)) = self.other_signature(tag, signature) {
-            return Err(self.end(of, tag, signature, theirs));
+            return Err(self.publish_mismatch(of, tag, signature, theirs));
         }
         Ok(())
     }
 
-    /// The ranks among some that have not raised their flags of a phase. (Of which call those are that have is for who
-    /// waits to find out.)
+    /// Returns the ranks in `among` that have not raised their flags of a phase, whatever their
+    /// calls.
     #[cold]
     pub fn missing(&self, among: Range<u32>, number: u64) -> Vec<u32> {
         let is_missing = |rank: &u32| !self.flag(*rank, number).has_come_to(number);
         among.filter(is_missing).collect()
     }
 
-    /// Whether all others call the same as call number `tag`, as far as they have come. For who has come
-    /// to its end by messages, which don't say.
+    /// Checks that all ranks that have come to call number `tag` make the same call.
+    ///
+    /// For a rank that has completed it by messages, which carry no signature.
     #[cold]
     pub fn compare(&self, tag: u32, signature: CallSignature) -> Result<()> {
         match self.other_signature(tag, signature) {
@@ -508,11 +531,11 @@ impl SharedSlots {
         }
     }
 
-    /// A rank that has said something else about call number `tag`.
+    /// Returns a rank that has published another call with number `tag`.
     #[cold]
     fn other_signature(&self, tag: u32, signature: CallSignature) -> Option<(u32, CallSignature)> {
         (0..self.slots.size).find_map(|of| {
-            let [which, what] = self.said(of, tag);
+            let [which, what] = self.published(of, tag);
             let said = which.load(Ordering::Acquire);
             let other =
                 said >> 32 == u64::from(tag) && said != slot_flag::word(tag.into(), signature);
@@ -520,7 +543,8 @@ impl SharedSlots {
         })
     }
 
-    /// Rank `of` has raised the flag of a phase of another call than number `tag`. `Ok`: of one with the same phases.
+    /// Handles a flag of another call: returns `Ok` with the error if both calls have the same
+    /// phases and the ranks can go on.
     #[cold]
     pub fn disagree_in(
         &self,
@@ -532,7 +556,8 @@ impl SharedSlots {
         self.disagree(of, tag, signature, self.flag(of, number).signature())
     }
 
-    /// Tells all that rank `of` disagrees about call number `tag`, unless both keep step (`Ok`).
+    /// Handles a mismatch with rank `of` about call number `tag`: publishes it unless both calls
+    /// have the same phases (`Ok`).
     #[cold]
     pub fn disagree(
         &self,
@@ -542,21 +567,28 @@ impl SharedSlots {
         theirs: CallSignature,
     ) -> Result<Error> {
         if signature.keeps_step_with(theirs) {
-            return Ok(signature.disagreement(self.name(of), theirs, false));
+            return Ok(signature.disagreement(self.comm_rank(of), theirs, false));
         }
-        Err(self.end(of, tag, signature, theirs))
+        Err(self.publish_mismatch(of, tag, signature, theirs))
     }
 
-    /// Tells all that rank `of` disagrees about call number `tag`.
-    fn end(&self, of: u32, tag: u32, signature: CallSignature, theirs: CallSignature) -> Error {
+    /// Publishes a mismatch with rank `of` about call number `tag`.
+    fn publish_mismatch(
+        &self,
+        of: u32,
+        tag: u32,
+        signature: CallSignature,
+        theirs: CallSignature,
+    ) -> Error {
         let found = found_by(tag, self.slots.rank, of);
-        // The first such call counts, whenever it is found: who waits there may wait for one who has given up.
+        // The earliest call counts, even if found later: a rank there may wait for one that has
+        // given up.
         let earlier = |known| (known == 0 || is_before(tag, read_found(known).0)).then_some(found);
         let _ = self
-            .broken()
+            .mismatch()
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, earlier);
-        self.told.store(true, Ordering::Relaxed);
-        signature.disagreement(self.name(of), theirs, true)
+        self.knows_mismatch.store(true, Ordering::Relaxed);
+        signature.disagreement(self.comm_rank(of), theirs, true)
     }
 }
 
@@ -567,18 +599,18 @@ pub(crate) mod tests {
 
     use netmod::{OpenError, RemoteKey};
 
-    use super::ring::SOON;
+    use super::ring::SWITCH_DELAY;
     use super::*;
 
     #[repr(C, align(4096))]
     struct Page([u8; PAGE]);
 
-    /// Memory for as long as the test runs.
+    /// Memory that lives until the test ends.
     struct Piece(*mut u8);
 
-    // SAFETY: the memory is reached by the rules of slots.
+    // SAFETY: the memory is accessed by the slots' protocol.
     unsafe impl Send for Piece {}
-    // SAFETY: as above.
+    // SAFETY: the memory is accessed by the slots' protocol.
     unsafe impl Sync for Piece {}
 
     impl SharedSegment for Piece {
@@ -600,10 +632,10 @@ pub(crate) mod tests {
     const SMALL: Ring = Ring {
         room: 64,
         depth: DEPTHS.0,
-        places: 4 * DEPTHS.0,
+        data_slots: 4 * DEPTHS.0,
     };
 
-    /// What two ranks see of their slots.
+    /// Returns two ranks' views of their slots.
     pub fn two(ring: Ring) -> [SharedSlots; 2] {
         let pages = 2 * ring.bytes() / PAGE;
         let memory: Vec<Page> = (0..pages).map(|_| Page([0; PAGE])).collect();
@@ -615,7 +647,8 @@ pub(crate) mod tests {
         })
     }
 
-    /// Who writes the data of a phase has seen the flags of all but the last `depth` - 2 phases before it.
+    /// A writer of a phase's data has seen the flags of all but the last `depth` - 2 phases before
+    /// it.
     #[test]
     fn data_of_phases_that_may_be_read_still_lies_elsewhere() {
         let [one, other] = two(SMALL);
@@ -623,7 +656,7 @@ pub(crate) mod tests {
         let place = |number| [0, 64].map(|offset| one.place(0, number, offset));
         let mut data = std::collections::HashSet::new();
         let settled = 3000;
-        for call in 0..settled + 2 * SOON {
+        for call in 0..settled + 2 * SWITCH_DELAY {
             let number = one.take(1);
             for before in (1..depth.min(call + 1)).map(|by| number.wrapping_sub(by)) {
                 let [own, before] = [number, before].map(place);
@@ -631,12 +664,12 @@ pub(crate) mod tests {
             }
             data.insert(place(number)[1]);
             if call >= settled {
-                // Whoever says so first.
+                // Whichever rank decides first.
                 [&one, &other][call as usize % 2]
-                    .all_places()
+                    .all_data_slots()
                     .begin_soon_after(number);
             }
-            let soon = call < settled + SOON - u64::from(DEPTHS.1);
+            let soon = call < settled + SWITCH_DELAY - u64::from(DEPTHS.1);
             assert!(!soon || data.len() as u64 <= depth, "{call}");
             assert_eq!(place(number)[1], other.place(0, number, 64));
         }
@@ -645,10 +678,10 @@ pub(crate) mod tests {
         assert!(data.iter().all(|at| at.addr() + one.slots.room <= ends));
     }
 
-    /// Who waits long asks now and then whom he waits for; one who has come by then with another call is no less found
-    /// to disagree.
+    /// A long wait asks for the missing ranks now and then; if one of them arrives with another
+    /// call meanwhile, the mismatch is still found.
     #[test]
-    fn who_is_missing_is_not_taken_for_seen() {
+    fn a_missing_rank_is_not_taken_for_seen() {
         let [one, other] = two(SMALL);
         let [theirs, own] = [7, 8].map(CallSignature::from_word);
         let number = one.take(1);
@@ -659,7 +692,8 @@ pub(crate) mod tests {
         assert!(matches!(other.is_up(0, number, 1, Some(theirs)), Flag::Up));
     }
 
-    /// Who waits in a call that all agree about is not told of a later one; whoever is there, or comes there, is.
+    /// A wait in a call that all agree about doesn't fail for a later one; waits in that one or
+    /// after it do.
     #[test]
     fn a_disagreement_is_that_of_its_call() {
         const LAST: u32 = i32::MAX as u32;
@@ -667,25 +701,25 @@ pub(crate) mod tests {
         for tags in [[7, 8, 9], [LAST, 0, 1], [LAST - 1, LAST, 0]] {
             let [one, other] = two(SMALL);
             let [earlier, tag, later] = tags;
-            one.say(earlier, before);
-            other.say(earlier, before);
-            one.say(tag, own);
-            other.say(tag, theirs);
+            one.publish(earlier, before);
+            other.publish(earlier, before);
+            one.publish(tag, own);
+            other.publish(tag, theirs);
             assert!(one.check_agreement(tag, own, false).is_ok());
             let found = one.check_agreement(tag, own, true);
             assert!(found.is_err_and(|error| error.to_string().contains("rank 1 and this rank")));
             for is_due in [false, true] {
                 assert!(other.check_agreement(earlier, before, is_due).is_ok());
             }
-            assert!(other.check(earlier).is_ok() && other.check_told().is_ok());
-            assert!(one.check_told().is_err());
+            assert!(other.check(earlier).is_ok() && other.check_known_mismatch().is_ok());
+            assert!(one.check_known_mismatch().is_err());
             for tag in [tag, later] {
                 let told = other.check_agreement(tag, theirs, false);
                 let text = told.map_err(|error| error.to_string()).unwrap_err();
                 assert!(text.contains("ranks 0 and 1 disagree"), "{text}");
-                assert!(one.check(tag).is_err() && other.check_told().is_err());
+                assert!(one.check(tag).is_err() && other.check_known_mismatch().is_err());
             }
-            // One before it that is found later counts from then on.
+            // An earlier mismatch that is found later counts from then on.
             assert!(other.disagree(0, later, theirs, own).is_err());
             assert!(other.check(earlier).is_ok());
             assert!(other.disagree(0, earlier, theirs, own).is_err());

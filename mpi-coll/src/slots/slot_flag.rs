@@ -1,10 +1,9 @@
-//! The flag of a shared slot: what says that the slot's data is there, and of which call.
+//! The flag of a shared slot: whether its data is there, and of which call.
 
 use crate::agreement::signature::CallSignature;
 use crate::sync::{AtomicU64, Ordering};
 
-/// What a slot begins with. The flag is the number of a phase, cut to 32 bits, over the mark of the call's
-/// signature.
+/// The beginning of a slot: the flag, and the signature of the call whose data it marks.
 #[repr(C)]
 pub(crate) struct SlotFlag {
     flag: AtomicU64,
@@ -12,42 +11,45 @@ pub(crate) struct SlotFlag {
 }
 
 impl SlotFlag {
-    /// The flag of phase `number`, of no call; for who has the slot before others look at it.
+    /// Sets the flag to phase `number` of no call, before other ranks read the slot.
     pub fn reset(&self, number: u64) {
         let none = word(number, CallSignature::default());
         self.flag.store(none, Ordering::Release);
     }
 
-    /// Says that the slot's data is that of phase `number` of a call with this signature. The slot may be written
-    /// again when all have raised their flags of the phase after the one in which they have read it.
+    /// Marks the slot's data as that of phase `number` of a call with this signature.
+    ///
+    /// The slot may be written again when all ranks have raised their flags of the phase after the
+    /// one in which they read it.
     #[inline(always)]
     pub fn raise(&self, number: u64, signature: CallSignature) {
         self.raise_to(word(number, signature), signature);
     }
 
-    /// As [`SlotFlag::raise`], for who has the flag's word already.
+    /// Raises the flag to a precomputed word.
     #[inline(always)]
     pub fn raise_to(&self, word: u64, signature: CallSignature) {
         self.signature.store(signature.word(), Ordering::Relaxed);
-        // Release: who sees the flag sees data and signature, too.
+        // Release: a rank that sees the flag sees data and signature too.
         self.flag.store(word, Ordering::Release);
     }
 
-    /// Whether the flag is this word: that of a phase of such a call, and of none after it.
+    /// Whether the flag is exactly this word, and not of a later phase.
     #[inline(always)]
     pub fn is(&self, word: u64) -> bool {
         self.flag.load(Ordering::Acquire) == word
     }
 
-    /// By how many phases the flag is ahead of phase `number`, and if by none, the mark under it; `None`: not
-    /// there yet.
+    /// Returns how many phases the flag is ahead of `number`, and with 0 the mark under it. `None`:
+    /// the flag has not reached `number`.
     #[inline(always)]
-    pub fn look(&self, number: u64) -> Option<(u64, u64)> {
+    pub fn poll(&self, number: u64) -> Option<(u64, u64)> {
         let ahead = self.flag.load(Ordering::Acquire).wrapping_sub(number << 32);
         (ahead as i64 >= 0).then_some((ahead >> 32, ahead))
     }
 
-    /// Whether the flag has come to a phase, for who goes on to wait for it by [`SlotFlag::look`].
+    /// Whether the flag has reached a phase. Relaxed: the caller reads data only after
+    /// [`SlotFlag::poll`].
     #[inline(always)]
     pub fn has_come_to(&self, number: u64) -> bool {
         let flag = self.flag.load(Ordering::Relaxed);
@@ -60,19 +62,22 @@ impl SlotFlag {
     }
 }
 
-/// What says that a piece of a slot's data is there, before the slot's flag says that all is: alone in its cache line. It
-/// tells no calls from each other; the flag does.
+/// The flag of a chunk of a slot's data, which is there before the slot's flag is up; alone in its
+/// cache line.
+///
+/// It doesn't tell calls apart; the slot's flag does.
 #[repr(C, align(64))]
 pub(crate) struct PieceFlag(AtomicU64);
 
-/// No phase has this number, so that nobody need set the flags before others look at them.
+/// Phase 0 never has this number, so zeroed flags are down.
 const NO_PHASE: u64 = 1 << 63;
 
 impl PieceFlag {
-    /// Says that the piece is that of phase `number`: of all 64 bits, since the flag is not set in each phase.
+    /// Marks the chunk as that of phase `number`: all 64 bits, since the flag is not set in each
+    /// phase.
     #[inline(always)]
     pub fn raise(&self, number: u64) {
-        // Release: who sees the flag sees the data.
+        // Release: a rank that sees the flag sees the data.
         self.0.store(number ^ NO_PHASE, Ordering::Release);
     }
 
@@ -82,7 +87,7 @@ impl PieceFlag {
     }
 }
 
-/// A number over the mark of a signature.
+/// Combines a number with the mark of a signature.
 #[inline(always)]
 pub(crate) fn word(number: u64, signature: CallSignature) -> u64 {
     number << 32 | u64::from(signature.mark())
@@ -97,9 +102,9 @@ mod loom_tests {
 
     use super::*;
 
-    /// Slots of a rank: every phase takes the next, as a ring.
+    /// Slots of a rank: phases take them in turn, as a ring.
     const DEPTH: u64 = 2;
-    /// Numbers that wrap on the way, in 32 bits and in 64.
+    /// Numbers that wrap within the test, in 32 bits and in 64.
     const FIRST: u64 = u64::MAX - 1;
     const PHASES: u64 = 4;
 
@@ -110,9 +115,9 @@ mod loom_tests {
         first: UnsafeCell<u64>,
     }
 
-    // SAFETY: data is written and read as flags allow, which loom checks.
+    // SAFETY: the data is accessed as the flags allow, which loom checks.
     unsafe impl Sync for Slot {}
-    // SAFETY: as above.
+    // SAFETY: the data is accessed as the flags allow, which loom checks.
     unsafe impl Send for Slot {}
 
     fn slot() -> Slot {
@@ -129,22 +134,23 @@ mod loom_tests {
         }
     }
 
-    /// A rank in an exchange with another: it writes its slot, and reads the other's.
+    /// Runs one of two ranks that exchange data: writes its own slot, and reads the other's.
     fn exchange(own: &[Slot], other: &[Slot]) {
         let signature = CallSignature::from_word(7);
         for phase in 0..PHASES {
             let number = FIRST.wrapping_add(phase);
             let place = (number % DEPTH) as usize;
-            // SAFETY: the other has raised the flag of the phase before, so it has read what was here.
+            // SAFETY: the other rank has raised the flag of the phase before, so it has read the
+            // old value.
             own[place].data.with_mut(|data| unsafe { *data = number });
             own[place].flag.raise(number, signature);
             let (ahead, mark) = loop {
-                match other[place].flag.look(number) {
+                match other[place].flag.poll(number) {
                     Some(found) => break found,
                     None => thread::yield_now(),
                 }
             };
-            // A slot isn't written again before this rank has read it.
+            // The slot isn't written again before this rank has read it.
             assert_eq!((ahead, mark), (0, u64::from(signature.mark())));
             assert_eq!(other[place].flag.signature().word(), signature.word());
             // SAFETY: its flag is up.
@@ -164,41 +170,42 @@ mod loom_tests {
         });
     }
 
-    /// A rank gives, phase after phase, and tells of the first piece ahead in every other phase; it waits for the flag of the
-    /// phase before.
+    /// Runs a rank that only gives: in every other phase it marks the first chunk early; it waits
+    /// for the flag of the phase before.
     fn give(own: &[Slot], other: &[Slot]) {
         let signature = CallSignature::from_word(7);
         for phase in 0..PHASES {
             let number = FIRST.wrapping_add(phase);
             let before = number.wrapping_sub(1);
-            while other[(before % DEPTH) as usize].flag.look(before).is_none() {
+            while other[(before % DEPTH) as usize].flag.poll(before).is_none() {
                 thread::yield_now();
             }
             let slot = &own[(number % DEPTH) as usize];
-            // SAFETY (of both): the other has raised the flag of the phase before, so it has read what was here.
-            // SAFETY: see above.
+            // SAFETY: the other rank has raised the flag of the phase before, so it has read the
+            // old value.
             slot.first.with_mut(|first| unsafe { *first = number });
             if phase % 2 == 0 {
                 slot.piece.raise(number);
             }
-            // SAFETY: see above.
+            // SAFETY: the other rank has raised the flag of the phase before, so it has read the
+            // old value.
             slot.data.with_mut(|data| unsafe { *data = number });
             slot.flag.raise(number, signature);
         }
     }
 
-    /// The other takes, the first piece as soon as it is told of it.
+    /// Runs the other rank, which takes the first chunk as soon as that is marked.
     fn take(own: &[Slot], other: &[Slot]) {
         let signature = CallSignature::from_word(7);
         for phase in 0..PHASES {
             let number = FIRST.wrapping_add(phase);
             let slot = &other[(number % DEPTH) as usize];
-            // SAFETY: called when a flag is up that says so.
+            // SAFETY: called only when the chunk's or the slot's flag is up.
             let first = || slot.first.with(|first| unsafe { *first });
             if slot.piece.is(number) {
                 assert_eq!(first(), number);
             }
-            while slot.flag.look(number).is_none() {
+            while slot.flag.poll(number).is_none() {
                 thread::yield_now();
             }
             // SAFETY: its flag is up.
@@ -209,7 +216,7 @@ mod loom_tests {
     }
 
     #[test]
-    fn a_piece_that_is_told_of_is_there() {
+    fn a_chunk_with_a_raised_flag_is_there() {
         loom::model(|| {
             let slots = Arc::new([[slot(), slot()], [slot(), slot()]]);
             let theirs = slots.clone();

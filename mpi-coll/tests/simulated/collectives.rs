@@ -65,7 +65,7 @@ struct Collectives<'a> {
 }
 
 impl Collectives<'_> {
-    /// Rank `rank` begins its next collective.
+    /// Starts a rank's next collective.
     fn start(&mut self, rank: usize) {
         let index = self.parts[rank].len();
         let (what, count) = self.plan[index];
@@ -92,7 +92,8 @@ impl Collectives<'_> {
             },
             recv: part.recv.as_mut_ptr().cast(),
         };
-        // SAFETY: the vectors are as long as `data` says and stay where they are until the end.
+        // SAFETY: the vectors are as long as `data` says and don't move until the collective is
+        // complete.
         let request = unsafe {
             mpi_coll::started::start_collective(
                 &self.job.ranks[rank],
@@ -111,7 +112,7 @@ impl Collectives<'_> {
         self.parts[rank].push(part);
     }
 
-    /// Looks whether a collective of a rank is complete, and right.
+    /// Checks whether a rank's collective is complete, and its result right.
     fn check(&mut self, rank: usize, index: usize) {
         let (what, count) = self.plan[index];
         let part = &mut self.parts[rank][index];

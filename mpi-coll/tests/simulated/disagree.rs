@@ -1,4 +1,5 @@
-//! Ranks that disagree about the amount of data, with random delays: everybody's call ends, and somebody is told.
+//! Ranks that disagree about the amount of data, with random delays: each rank's call ends, and at
+//! least one gets an error.
 
 use std::sync::Arc;
 
@@ -87,7 +88,7 @@ impl Case {
             recv: recv.as_mut_ptr().cast(),
         };
         let (process, comm) = (&self.job.ranks[rank], self.comms[rank].clone());
-        // SAFETY: the vectors are as long as the call says and stay where they are until it has ended.
+        // SAFETY: the vectors are as long as the call says and don't move until it has ended.
         let request = unsafe { started::start_call(process, comm, buffers, &call) }.unwrap();
         Share {
             _send: send,
@@ -103,7 +104,7 @@ impl Case {
             .is_done()
     }
 
-    /// Lets all ranks wait until all have ended, and gives their errors.
+    /// Makes all ranks wait until all calls have ended, and returns their errors.
     fn wait(&self, shares: &[Share], what: &str) -> Vec<Option<Error>> {
         let until = self.job.sim.now() + 20 * SECOND;
         while !(0..shares.len()).all(|rank| self.is_done(rank, &shares[rank])) {
@@ -111,7 +112,7 @@ impl Case {
             self.job.settle();
             self.job.sim.run_until(self.job.sim.now() + SECOND / 20);
             for rank in &self.job.ranks {
-                // Who tests looks after others once in so many times.
+                // A test checks the peers once in a number of calls only.
                 (0..1024).for_each(|_| rank.yield_after_test());
             }
         }
@@ -158,7 +159,7 @@ fn run(seed: u64) {
         }
         let errors = case.wait(&shares, &what);
         let told = errors.iter().flatten().count();
-        // Where nobody waits for anything, because there is nothing, nobody notices what others send.
+        // Where no rank waits, because there is no data, none notices what others send.
         if few == many || few.min(many) > 0 {
             assert_eq!(told > 0, few != many, "{what}: {errors:?}");
         }
@@ -177,6 +178,6 @@ fn run(seed: u64) {
 }
 
 #[test]
-fn calls_with_different_amounts_of_data_end_and_somebody_is_told() {
+fn calls_with_different_amounts_of_data_end_with_an_error() {
     for_seeds(72, run);
 }

@@ -1,5 +1,5 @@
-//! Many processes in one, over the simulated transport: collectives. Messages are tested in `mpi-core`, which has
-//! the job, too, and says how a seed is tried again.
+//! Many processes in one, over the simulated transport: collectives. (Messages are tested in
+//! `mpi-core`, whose job this uses; it says how to run a seed again.)
 
 mod collectives;
 mod disagree;

@@ -1,9 +1,9 @@
-//! VCIs without hints: where the threads of a program call at once, communicators get VCIs in turn.
+//! VCIs without hints: if a program's threads call concurrently, communicators get VCIs in turn.
 //!
-//! Who leads the making of a communicator chooses the VCI that it uses least itself, and tells its number with
-//! the context, so that nothing is asked for it. The first time that one is chosen among some members they open
-//! it and tell each other its addresses; what they know then holds for all communicators made of theirs. A
-//! member that can't have it (it has fewer cores, or no threads) says so, and VCI 0 is used.
+//! The leader of a creation chooses the VCI that it uses least, and sends its number with the
+//! context, so that no exchange is added. The first time that a VCI is chosen among some members,
+//! they open it and exchange its addresses; these hold for all communicators made of theirs. If a
+//! member can't open it (it has fewer cores, or no threads), VCI 0 is used.
 
 #![deny(unsafe_code)]
 
@@ -15,21 +15,21 @@ use mpi_core::comm::{Comm, ContextId};
 use mpi_core::error::{Class, Error, Result};
 use mpi_core::process::Process;
 
-/// In what a leader tells: the members don't know each other's addresses yet.
+/// Set in the leader's word if the members don't know each other's addresses of the VCI yet.
 const TO_BE_OPENED: u64 = 1 << 32;
 
-/// What a leader tells of a communicator to be made, and what comes of it.
+/// A leader's choice for a new communicator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Led {
+pub(crate) struct LeaderChoice {
     pub context: ContextId,
     pub vci: VciId,
 }
 
-impl Led {
-    /// Has a communicator made of `parent`, or of a part of it, use the VCI.
+impl LeaderChoice {
+    /// Makes a communicator, made of `parent` or a part of it, use the VCI.
     ///
     /// # Errors
-    /// A thread has the VCI for itself, in breach of what was agreed on.
+    /// A thread uses the VCI without a lock, in breach of the agreement.
     pub fn apply(self, process: &Process, parent: &Comm, made: Comm) -> Result<Comm> {
         made.automatic().inherit(parent.automatic());
         use_vci(process, &made, self.vci)?;
@@ -39,14 +39,17 @@ impl Led {
 
 fn use_vci(process: &Process, comm: &Comm, vci: VciId) -> Result<()> {
     if vci != 0 && !comm.use_own_vci(vci, process.users()) {
-        let why = format!("VCI {vci}, on which the members agreed, is used without a lock");
+        let why = format!(
+            "internal error: VCI {vci}, on which the members agreed, is used without a lock"
+        );
         return Err(Error::new(Class::Intern, why));
     }
     Ok(())
 }
 
-/// What this process would tell as the leader of a communicator made of `comm`: 0 if it is to use VCI 0.
-pub(crate) fn wish(process: &Process, comm: &Comm) -> u64 {
+/// Returns the word that this process would send as the leader for a communicator made of `comm`; 0
+/// for VCI 0.
+pub(crate) fn proposed_vci(process: &Process, comm: &Comm) -> u64 {
     let most = process.automatic_vcis().min(MOST - 1);
     if most == 0 {
         return 0;
@@ -66,53 +69,57 @@ pub(crate) fn wish(process: &Process, comm: &Comm) -> u64 {
     })
 }
 
-/// The same where not all members of `comm` take part, who may not have come equally far.
-pub(crate) fn wish_of_part(process: &Process, comm: &Comm) -> u64 {
-    match wish(process, comm) {
+/// Returns that word for a creation by some of `comm`'s members, which may know different
+/// addresses.
+pub(crate) fn proposed_vci_of_part(process: &Process, comm: &Comm) -> u64 {
+    match proposed_vci(process, comm) {
         0 => 0,
         word => TO_BE_OPENED | word,
     }
 }
 
-/// Carries out what the leader has told. All members of `comm` call this. Returns the VCI.
+/// Applies the leader's word. Called by all members of `comm`. Returns the VCI.
 ///
 /// # Errors
-/// A member is lost, or another has told what it can't know.
-pub(crate) fn settle(process: &Process, comm: &Comm, word: u64) -> Result<VciId> {
+/// A member has failed, or the leader chose a VCI that the members don't know.
+pub(crate) fn settle_vci(process: &Process, comm: &Comm, word: u64) -> Result<VciId> {
     let vci = word as VciId;
     if vci == 0 {
         return Ok(0);
     }
     if word & TO_BE_OPENED != 0 {
-        let had = introduce(process, comm, vci)?;
+        let had = open_on_all(process, comm, vci)?;
         comm.automatic().note(vci, had);
         return Ok(if had { vci } else { 0 });
     }
     if !comm.automatic().knows(vci) {
-        let why = format!("rank 0 chose VCI {vci}, whose addresses were not told");
+        let why = format!(
+            "internal error: rank 0 chose VCI {vci}, whose addresses the members have not exchanged"
+        );
         return Err(Error::new(Class::Intern, why));
     }
     Ok(vci)
 }
 
-/// As [`settle`], for a new communicator by its own members only; it uses the VCI then.
-pub(crate) fn settle_new(process: &Process, comm: Comm, word: u64) -> Result<Comm> {
-    let vci = settle(process, &comm, word)?;
+/// Applies the leader's word to a new communicator, among its own members only, and makes it use
+/// the VCI.
+pub(crate) fn settle_new_comm(process: &Process, comm: Comm, word: u64) -> Result<Comm> {
+    let vci = settle_vci(process, &comm, word)?;
     use_vci(process, &comm, vci)?;
     Ok(comm)
 }
 
-/// Opens a VCI on all members, who tell each other its addresses. Returns whether all could.
-fn introduce(process: &Process, comm: &Comm, vci: VciId) -> Result<bool> {
+/// Opens a VCI on all members and exchanges its addresses. Returns whether all could.
+fn open_on_all(process: &Process, comm: &Comm, vci: VciId) -> Result<bool> {
     let own = process
         .reserve_vci(vci)
         .then(|| addresses(process, comm, &[vci]));
     let Some(all) = gather_all_bytes(process, comm, own.as_deref())? else {
         return Ok(false);
     };
-    for (rank, mut told) in all.iter().map(Vec::as_slice).enumerate() {
+    for (rank, mut received) in all.iter().map(Vec::as_slice).enumerate() {
         let peer = comm.local().peer(rank as u32);
-        while let Some((vci, transport, address)) = next_address(&mut told) {
+        while let Some((vci, transport, address)) = next_address(&mut received) {
             process.learn(peer, vci, transport, address);
         }
     }

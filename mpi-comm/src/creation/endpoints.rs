@@ -1,10 +1,11 @@
 //! Endpoints: several ranks of one communicator in a process, for its threads.
 //!
-//! They are no part of MPI-3.1; "rankpoints" is another name. Each endpoint is a rank as any other:
-//! it has a VCI of the process and receives in a context of its own, so that messages to one are
-//! never found by another, even if they share a VCI. All members know of each rank the process and the
-//! VCI. Rank 0 chooses a block of contexts, as many as the largest process has ranks: rank `n` of each
-//! process receives in context `n` of the block. A duplicate therefore takes a new block and nothing else.
+//! They are not part of MPI-3.1; "rankpoints" is another name. Each endpoint is a rank like any
+//! other. It has a VCI of the process and receives in a context of its own, so that its messages
+//! can't be matched by another endpoint, even on the same VCI. All members know the process and the
+//! VCI of each rank. Rank 0 chooses a block of contexts, as many as the largest process has ranks:
+//! rank `n` of each process receives in context `n` of the block. A duplicate takes a new block and
+//! nothing else.
 
 use std::sync::Arc;
 
@@ -19,17 +20,17 @@ use mpi_core::group::Group;
 use mpi_core::process::Process;
 use mpi_core::vci::pool::{self, Taken};
 
-/// The most endpoints that a process can have in one communicator.
+/// The most endpoints of a process in one communicator.
 pub const MAX_ENDPOINTS: u32 = 1 << 16;
 
-/// Makes a communicator in which this process has `count` ranks, one after the other, as members
-/// of the process before; all members of the intracommunicator `comm` call it, each with a count
-/// of its own. Each of the communicators that come back is one of these ranks, to be used by one
-/// thread at a time.
+/// Makes a communicator in which this process has `count` consecutive ranks; collective over the
+/// intracommunicator `comm`, each process with its own count.
+///
+/// Returns one communicator per rank, each for one thread at a time.
 ///
 /// # Errors
-/// `MPI_ERR_COMM` for an intercommunicator and one with endpoints, `MPI_ERR_ARG` if there are
-/// none at all.
+/// `MPI_ERR_COMM` for an intercommunicator and one with endpoints, `MPI_ERR_ARG` if there are none
+/// at all.
 pub fn create_endpoints(process: &Process, comm: &Comm, count: u32) -> Result<Vec<Comm>> {
     comm.check_plain("MPIX_Comm_create_endpoints")?;
     if comm.remote().is_some() {
@@ -40,8 +41,8 @@ pub fn create_endpoints(process: &Process, comm: &Comm, count: u32) -> Result<Ve
         ));
     }
     let counts = mpi_coll::gather_all_u64(process, comm, [u64::from(count)])?;
-    let total: u64 = counts.iter().map(|told| told[0]).sum();
-    let fits = |told: &[u64; 1]| told[0] <= u64::from(MAX_ENDPOINTS);
+    let total: u64 = counts.iter().map(|received| received[0]).sum();
+    let fits = |received: &[u64; 1]| received[0] <= u64::from(MAX_ENDPOINTS);
     if total == 0 || total > i32::MAX as u64 || !counts.iter().all(fits) {
         return Err(Error::new(
             Class::Arg,
@@ -55,7 +56,7 @@ pub fn create_endpoints(process: &Process, comm: &Comm, count: u32) -> Result<Ve
     let vcis = map.as_ref().map_or(&[0][..], |map| map.vcis());
     let own = vcis.iter().copied().cycle().take(count as usize);
     let own: Vec<VciId> = own.collect();
-    let counts = counts.iter().map(|told| told[0] as u32);
+    let counts = counts.iter().map(|received| received[0] as u32);
     let counts: Vec<u32> = counts.collect();
     let contexts = counts.iter().copied().max().unwrap_or(1);
     let (context, all) = gather_vcis(process, comm, &own, &counts, contexts)?;
@@ -82,8 +83,9 @@ pub fn create_endpoints(process: &Process, comm: &Comm, count: u32) -> Result<Ve
         .collect())
 }
 
-/// VCIs for so many endpoints of this process: free ones, and others in turn. None if there is
-/// no other than VCI 0. (Each process chooses for itself, since all tell what they have.)
+/// Chooses VCIs for `count` endpoints of this process: free ones first, then shared ones in turn.
+///
+/// `None` if there is only VCI 0. (Each process chooses for itself and publishes its choice.)
 fn endpoint_vcis(process: &Process, count: usize) -> Option<VciMap> {
     let mut taken = Taken::default();
     for (vci, users) in process.users().counts().enumerate() {
@@ -97,10 +99,11 @@ fn endpoint_vcis(process: &Process, count: usize) -> Option<VciMap> {
     VciMap::new(Spread::Thread, vcis, process.users(), false)
 }
 
-/// Gathers the VCIs of all members, `counts` of each, learns their addresses, and agrees on a block of contexts.
+/// Gathers the VCIs of all members, `counts` of each, learns their addresses, and agrees on a block
+/// of contexts.
 ///
 /// # Errors
-/// A member is lost, or has sent fewer VCIs than it announced.
+/// A member has failed, or has sent fewer VCIs than it announced.
 pub(super) fn gather_vcis(
     process: &Process,
     comm: &Comm,
@@ -114,7 +117,7 @@ pub(super) fn gather_vcis(
     };
     let mut bytes = context.to_le_bytes().to_vec();
     bytes.extend(own.iter().flat_map(|vci| vci.to_le_bytes()));
-    // The address of VCI 0 is known.
+    // All know the address of VCI 0.
     let mut others: Vec<VciId> = own.iter().copied().filter(|vci| *vci != 0).collect();
     others.sort_unstable();
     others.dedup();
@@ -141,7 +144,7 @@ pub(super) fn gather_vcis(
     Ok((block, lists))
 }
 
-/// Splits the message of a member into a context, VCIs and addresses.
+/// Splits a member's message into a context, VCIs and addresses.
 fn read_vcis(bytes: &[u8], count: u32) -> Option<(ContextId, Vec<VciId>, &[u8])> {
     let (context, rest) = bytes.split_first_chunk::<8>()?;
     let (list, rest) = rest.split_at_checked(count as usize * size_of::<VciId>())?;

@@ -1,19 +1,19 @@
-//! Communicators of a group alone, without one that its members have already (MPI-4.1 sections 7.4.2
-//! and 7.6.2): for sessions.
+//! Communicators of a group, without a parent communicator (MPI-4.1 sections 7.4.2 and 7.6.2): for
+//! sessions.
 //!
-//! The members meet in a context of their own: that of the group's first member which no communicator
-//! has, because those that are given to communicators begin with number 2, and the first two, of
-//! `MPI_COMM_WORLD` and `MPI_COMM_SELF`, have no second half (`ContextId::within`). Within it calls are
-//! told apart by a tag that comes from the program's string and the group. So calls with different
-//! strings don't meet, whatever threads they come from; those with the same come one after the other.
-//! The first member leads: it chooses the communicator's context, and tells it with the whole of what
-//! the tag is only a part of, so that two that share a tag by chance are found out.
+//! Members meet in a context of the group's first member that no communicator has: contexts of
+//! communicators begin with number 2, and the first two, of `MPI_COMM_WORLD` and `MPI_COMM_SELF`,
+//! have no second half (`ContextId::within`). In it, calls are distinguished by a tag that is a
+//! hash of the program's string and the group. So calls with different strings don't match,
+//! whatever threads make them; calls with the same string come one after the other. The first
+//! member leads: it chooses the communicator's context, and sends it with the whole hash, of which
+//! the tag is a part, so that a collision of tags is detected.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
+use super::broadcast_in;
 use super::intercomm::{Bridge, introduce};
-use super::tell_team;
 use mpi_core::comm::{Comm, ContextId, Purpose};
 use mpi_core::error::{Class, Error, Result};
 use mpi_core::group::Group;
@@ -24,21 +24,21 @@ use mpi_core::vci::Mode;
 use mpi_sched::Team;
 
 /// How long members wait for the first one, and leaders for each other, before they print a message.
-const PATIENCE: Duration = Duration::from_secs(10);
+const REPORT_AFTER: Duration = Duration::from_secs(10);
 
-/// Words of the program's string that travel with a call, for members that have given another one.
-const TEXT: usize = 8;
+/// Words of the program's string that travel with a call, for members that have passed another one.
+const TEXT_WORDS: usize = 8;
 
-/// What tells a call from others at the same time.
+/// Identifies a call among concurrent ones.
 struct Name {
     tag: u32,
     check: u64,
 }
 
 impl Name {
-    /// Of a call for these processes, in this order, with the program's string.
+    /// Hashes a call of these processes, in this order, with the program's string.
     fn new(peers: impl Iterator<Item = u32>, text: &[u8]) -> Name {
-        // The same in all processes, since it has no random key.
+        // The same in all processes: it has no random key.
         let mut hasher = DefaultHasher::new();
         text.hash(&mut hasher);
         peers.for_each(|peer| peer.hash(&mut hasher));
@@ -50,23 +50,23 @@ impl Name {
         }
     }
 
-    fn verify(&self, told: u64) -> Result<()> {
-        if told == self.check {
+    fn verify(&self, received: u64) -> Result<()> {
+        if received == self.check {
             return Ok(());
         }
         Err(Error::new(
             Class::Other,
-            "stringtag can't be told from that of another call at the same time; choose another \
+            "stringtag collides with that of another call at the same time; choose another \
              one, and the same on all members of the group",
         ))
     }
 }
 
-/// Makes a communicator of a group (`MPI_Comm_create_from_group`), called by all its members with the
+/// Makes a communicator of a group (`MPI_Comm_create_from_group`). All its members call it with the
 /// same string.
 ///
 /// # Errors
-/// `MPI_ERR_GROUP` if this process is no member.
+/// `MPI_ERR_GROUP` if this process is not a member.
 pub fn create_from_group(process: &Process, group: &Group, text: &[u8]) -> Result<Comm> {
     let Some(place) = group.rank_of(process.me()) else {
         let why = "this process is not in the group; only its members may call this";
@@ -75,10 +75,10 @@ pub fn create_from_group(process: &Process, group: &Group, text: &[u8]) -> Resul
     let name = Name::new(group.peers(), text);
     let meeting = ContextId::new(group.peer(0), 0).within();
     let meeting = Comm::new(meeting, group.clone(), place);
-    let mut told = [0; 2 + TEXT];
+    let mut received = [0; 2 + TEXT_WORDS];
     if place == 0 {
-        [told[0], told[1]] = [process.new_context().to_bits(), name.check];
-        told[2..].copy_from_slice(&to_words(text));
+        [received[0], received[1]] = [process.new_context().to_bits(), name.check];
+        received[2..].copy_from_slice(&to_words(text));
     } else {
         Wait::for_first(process, &meeting, &name).until_sent(&text_of, &|others| {
             let others = match others {
@@ -95,26 +95,26 @@ pub fn create_from_group(process: &Process, group: &Group, text: &[u8]) -> Resul
         })?;
     }
     let team = Team::all(place, group.size());
-    tell_team(
+    broadcast_in(
         process,
         &meeting,
         team,
         0,
         Purpose::Creation,
         name.tag,
-        &mut told,
+        &mut received,
     )?;
-    name.verify(told[1])?;
+    name.verify(received[1])?;
     Ok(Comm::new(
-        ContextId::from_bits(told[0]),
+        ContextId::from_bits(received[0]),
         group.clone(),
         place,
     ))
 }
 
-/// The beginning of the program's string, with zeros behind it.
-fn to_words(text: &[u8]) -> [u64; TEXT] {
-    let mut bytes = [0; 8 * TEXT];
+/// Returns the beginning of the program's string, padded with zeros.
+fn to_words(text: &[u8]) -> [u64; TEXT_WORDS] {
+    let mut bytes = [0; 8 * TEXT_WORDS];
     let len = text.len().min(bytes.len());
     bytes[..len].copy_from_slice(&text[..len]);
     std::array::from_fn(|at| {
@@ -125,7 +125,7 @@ fn to_words(text: &[u8]) -> [u64; TEXT] {
 
 /// Returns the string in the message of another call.
 fn text_of(message: &[u8]) -> Option<String> {
-    let text = message.get(16..16 + 8 * TEXT)?;
+    let text = message.get(16..16 + 8 * TEXT_WORDS)?;
     let end = text.iter().position(|byte| *byte == 0);
     Some(String::from_utf8_lossy(&text[..end.unwrap_or(text.len())]).into_owned())
 }
@@ -181,7 +181,7 @@ impl<'a> Wait<'a> {
                 return Ok(Some(()));
             }
             let is_lost = process.loss_among(|peer| group.rank_of(peer).is_some());
-            if !has_said && process.clock().now().saturating_sub(began) > PATIENCE {
+            if !has_said && process.clock().now().saturating_sub(began) > REPORT_AFTER {
                 has_said = true;
                 let mut others: Vec<String> = found
                     .iter()
@@ -191,7 +191,7 @@ impl<'a> Wait<'a> {
                 eprintln!(
                     "Weft: process {} has waited {} s in {}",
                     process.me(),
-                    PATIENCE.as_secs(),
+                    REPORT_AFTER.as_secs(),
                     explain(&others.join(", ")),
                 );
             }
@@ -203,12 +203,13 @@ impl<'a> Wait<'a> {
     }
 }
 
-/// Joins two groups by an intercommunicator (`MPI_Intercomm_create_from_groups`), called by all members
-/// of both with the same string. `remote` is, at the leader of the local group, the other group and
-/// the rank of its leader.
+/// Joins two groups by an intercommunicator (`MPI_Intercomm_create_from_groups`). All members of
+/// both call it with the same string.
+///
+/// `remote` is, on the leader of the local group, the other group and the rank of its leader.
 ///
 /// # Errors
-/// As for [`create_from_group`]; `MPI_ERR_COMM` if the groups overlap.
+/// The errors of [`create_from_group`]; `MPI_ERR_COMM` if the groups overlap.
 pub fn create_intercomm_from_groups(
     process: &Process,
     local: &Group,
@@ -240,7 +241,7 @@ struct Meeting {
 }
 
 /// The first message of a leader to the other: a checksum, [`Name::check`] and the beginning of its string.
-type Greeting = [u64; 2 + TEXT];
+type Greeting = [u64; 2 + TEXT_WORDS];
 
 impl Meeting {
     /// Meets the leader `other`, which has given the same string.
@@ -316,7 +317,7 @@ impl Meeting {
 }
 
 fn greeting(sender: u32, check: u64, text: &[u8]) -> Greeting {
-    let mut words = [0; 2 + TEXT];
+    let mut words = [0; 2 + TEXT_WORDS];
     words[1] = check;
     words[2..].copy_from_slice(&to_words(text));
     words[0] = checksum(sender, &words[1..]);

@@ -1,48 +1,48 @@
 //! Intercommunicators of two groups whose leaders can send to each other (MPI-5.0 section 7.6.2).
 
-use super::{tell_list, trade};
+use super::{broadcast_list, exchange};
 use mpi_core::comm::{Comm, ContextId, Purpose};
 use mpi_core::error::{Class, Error, Result};
 use mpi_core::group::Group;
 use mpi_core::process::Process;
 use mpi_core::process::foreign::Identity;
 
-/// How the leader of a group reaches the other leader.
+/// How a group's leader reaches the other leader.
 #[derive(Clone, Copy)]
 pub struct Bridge<'a> {
-    /// A communicator with both.
+    /// A communicator with both leaders.
     pub comm: &'a Comm,
-    /// The other leader's rank there, in the remote group if it has one.
+    /// The other leader's rank in it, in the remote group if it has one.
     pub rank: u32,
-    /// The tag of messages between the leaders.
+    /// Tag of the messages between the leaders.
     pub tag: u32,
 }
 
 impl Bridge<'_> {
-    /// Sends words to the other leader and receives those that it sends.
+    /// Exchanges words with the other leader.
     ///
     /// # Errors
-    /// The other leader is lost.
-    pub(crate) fn trade(&self, process: &Process, own: &[u64]) -> Result<Vec<u64>> {
+    /// The other leader has failed.
+    pub(crate) fn exchange(&self, process: &Process, own: &[u64]) -> Result<Vec<u64>> {
         let number = match self.comm.remote() {
             Some(_) => self.comm.size() + self.rank,
             None => self.rank,
         };
         let purpose = Purpose::Creation;
-        trade(process, self.comm, purpose, number, self.tag, own)
+        exchange(process, self.comm, purpose, number, self.tag, own)
     }
 }
 
 /// The groups that two leaders have exchanged, as all members of both know them.
 pub(crate) struct Introduction {
-    /// The contexts that the two offer, the own group's first.
+    /// The contexts that the leaders offer, the local group's first.
     contexts: [u64; 2],
     leaders: [Identity; 2],
-    /// The members of the other group, by rank.
+    /// The members of the remote group, by rank.
     theirs: Vec<Identity>,
 }
 
-/// Exchanges the groups between the leaders. `bridge` is for the own group's leader.
+/// Exchanges the groups between the leaders. `bridge` is passed by the local group's leader.
 ///
 /// # Errors
 /// All members of the group fail if the leader does.
@@ -61,15 +61,15 @@ pub(crate) fn introduce(
         own.extend(name_of(process, process.me()));
         let members = local.local().peers();
         own.extend(members.flat_map(|peer| name_of(process, peer)));
-        match bridge.and_then(|bridge| bridge.trade(process, &own)) {
-            Ok(mut told) => {
+        match bridge.and_then(|bridge| bridge.exchange(process, &own)) {
+            Ok(mut received) => {
                 words.append(&mut own[..3].to_vec());
-                words.append(&mut told);
+                words.append(&mut received);
             }
             Err(error) => failed = Some(error),
         }
     }
-    tell_list(process, local, leader, &mut words)?;
+    broadcast_list(process, local, leader, &mut words)?;
     if let Some(error) = failed {
         return Err(error);
     }
@@ -83,7 +83,7 @@ pub(crate) fn introduce(
         ref names @ ..,
     ] = words[..]
     else {
-        let why = "the leader of the local group could not reach the other leader";
+        let why = "the leader of the local group could not reach the remote leader";
         return Err(Error::new(Class::Other, why));
     };
     let (names, _) = names.as_chunks::<2>();
@@ -96,12 +96,13 @@ pub(crate) fn introduce(
 }
 
 impl Introduction {
-    /// Whether the own group is the first of the two.
+    /// Whether the local group is the first of the two.
     pub(crate) fn is_first(&self) -> bool {
         self.leaders[0] < self.leaders[1]
     }
 
-    /// Returns whether all members of both groups are of one job, and so know each other. All members agree.
+    /// Returns whether all members of both groups are of one job, and so know each other. All
+    /// members agree.
     pub(crate) fn is_within_job(&self, process: &Process, local: &Comm) -> bool {
         let job = self.leaders[0].job;
         let foreign = process.foreign();
@@ -110,10 +111,12 @@ impl Introduction {
             && self.theirs.iter().all(|one| one.job == job)
     }
 
-    /// The intercommunicator, if this process is connected with all members of the other group.
+    /// Returns the intercommunicator, if this process is connected with all members of the remote
+    /// group.
     ///
     /// # Errors
-    /// `MPI_ERR_COMM` if the groups overlap; `MPI_ERR_UNSUPPORTED_OPERATION` if some are not connected.
+    /// `MPI_ERR_COMM` if the groups overlap; `MPI_ERR_UNSUPPORTED_OPERATION` if some members are
+    /// not connected.
     pub(crate) fn join(&self, process: &Process, local: &Comm) -> Result<Comm> {
         let peers = self.theirs.iter().map(|one| peer_of(process, *one));
         let peers: Vec<u32> = peers.collect::<Result<_>>()?;
@@ -158,7 +161,7 @@ fn identity([job, rank]: &[u64; 2]) -> Result<Identity> {
     Ok(Identity { job: *job, rank })
 }
 
-/// The number of a process that another has named.
+/// Returns the number of a process that another process has named.
 fn peer_of(process: &Process, identity: Identity) -> Result<u32> {
     process.foreign().find(identity).ok_or_else(|| {
         Error::new(

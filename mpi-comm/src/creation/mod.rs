@@ -1,10 +1,10 @@
-//! How communicators come about (MPI-3.1 sections 6.4.2 and 6.6.2): who tells whom which context
-//! and which members.
+//! Creation of communicators (MPI-3.1 sections 6.4.2 and 6.6.2): how members agree on context and
+//! group.
 //!
-//! A context is chosen by one process, the leader, and told to the others. Of an intracommunicator
-//! the leader is rank 0. Of the two groups of an intercommunicator one is the *first*, and its
-//! rank 0 leads; within each group messages go in a context of their own (`Comm::within`), and
-//! between the groups from one rank 0 to the other.
+//! One process, the leader, chooses the context and sends it to the others. The leader of an
+//! intracommunicator is rank 0. Of the two groups of an intercommunicator one is the *first*, and
+//! its rank 0 leads; messages within a group have a context of their own (`Comm::within`), and
+//! messages between the groups go from one rank 0 to the other.
 
 pub(crate) mod automatic;
 pub mod endpoints;
@@ -16,7 +16,9 @@ pub mod vcis;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use self::automatic::{Led, settle, settle_new, wish, wish_of_part};
+use self::automatic::{
+    LeaderChoice, proposed_vci, proposed_vci_of_part, settle_new_comm, settle_vci,
+};
 use mpi_coll::{Buffers, Holder};
 use mpi_core::comm::{Comm, ContextId, Purpose};
 use mpi_core::datatype::{Datatype, Predefined};
@@ -26,27 +28,27 @@ use mpi_core::process::Process;
 use mpi_core::pt2pt::request::RequestId;
 use mpi_sched::{Block, Buf, Part, Schedule, Team};
 
-/// Lengths beyond this don't come from a process that keeps to the protocol.
+/// The most words of a list. A longer one violates the protocol.
 const MAX_WORDS: u64 = 1 << 32;
 
-/// What a member wants of `MPI_Comm_split`: those with equal colors come together, by key and old
-/// rank. Without a color it gets no communicator.
+/// A member's arguments to `MPI_Comm_split`. Members of one color are ordered by key, then by old
+/// rank. Without a color a member gets no communicator.
 #[derive(Clone, Copy, Debug)]
 pub struct Choice {
-    /// Tells the new communicators apart.
+    /// Selects the new communicator.
     pub color: Option<u64>,
-    /// Orders the members of one.
+    /// Orders the members.
     pub key: i32,
 }
 
 const NO_COLOR: u64 = u64::MAX;
-/// What rank 0 tells the others when it can't reach the other group. (No list of one word is like this.)
+/// Broadcast by rank 0 if it can't reach the other group. (No valid list consists of this word.)
 const FAILED: u64 = u64::MAX;
 
-/// Sends `data` from `root` of an intracommunicator to all.
-fn tell(process: &Process, comm: &Comm, root: u32, data: &mut [u64]) -> Result<()> {
+/// Broadcasts `data` from `root` of an intracommunicator.
+fn broadcast(process: &Process, comm: &Comm, root: u32, data: &mut [u64]) -> Result<()> {
     let team = Team::all(comm.rank(), comm.size());
-    tell_team(
+    broadcast_in(
         process,
         comm,
         team,
@@ -57,7 +59,7 @@ fn tell(process: &Process, comm: &Comm, root: u32, data: &mut [u64]) -> Result<(
     )
 }
 
-fn tell_team(
+fn broadcast_in(
     process: &Process,
     comm: &Comm,
     team: Team<'_>,
@@ -83,21 +85,21 @@ fn tell_team(
     }
 }
 
-/// Sends words from `root` of an intracommunicator to all, who need not know how many.
-pub(crate) fn tell_list(
+/// Broadcasts words from `root` of an intracommunicator; the others need not know their number.
+pub(crate) fn broadcast_list(
     process: &Process,
     comm: &Comm,
     root: u32,
     list: &mut Vec<u64>,
 ) -> Result<()> {
     let mut len = [list.len() as u64];
-    tell(process, comm, root, &mut len)?;
+    broadcast(process, comm, root, &mut len)?;
     resize(list, len[0])?;
-    tell(process, comm, root, list)
+    broadcast(process, comm, root, list)
 }
 
-/// Trades words with the member `number` of a communicator, which does the same.
-fn trade(
+/// Exchanges words with the member `number` of a communicator.
+fn exchange(
     process: &Process,
     comm: &Comm,
     purpose: Purpose,
@@ -106,7 +108,7 @@ fn trade(
     own: &[u64],
 ) -> Result<Vec<u64>> {
     let mut len = [0];
-    trade_words(
+    exchange_words(
         process,
         comm,
         purpose,
@@ -117,11 +119,11 @@ fn trade(
     )?;
     let mut theirs = Vec::new();
     resize(&mut theirs, len[0])?;
-    trade_words(process, comm, purpose, number, tag, own, &mut theirs)?;
+    exchange_words(process, comm, purpose, number, tag, own, &mut theirs)?;
     Ok(theirs)
 }
 
-fn trade_words(
+fn exchange_words(
     process: &Process,
     comm: &Comm,
     purpose: Purpose,
@@ -144,59 +146,65 @@ fn trade_words(
     }
 }
 
-/// Trades words between the two groups of an intercommunicator: all members of a group have
-/// the same (or only rank 0 has them), and all get those of the other.
-fn trade_groups(process: &Process, comm: &Comm, own: &[u64]) -> Result<Vec<u64>> {
+/// Exchanges words between the two groups of an intercommunicator.
+///
+/// All members of a group pass the same words (or only rank 0 does), and all get the other group's.
+fn exchange_groups(process: &Process, comm: &Comm, own: &[u64]) -> Result<Vec<u64>> {
     let tag = comm.next_collective();
     let mut theirs = Vec::new();
     let mut traded = Ok(());
     if comm.rank() == 0 {
-        match trade(process, comm, Purpose::Collective, comm.size(), tag, own) {
-            Ok(told) => theirs = told,
-            // The others must not wait for ever.
+        match exchange(process, comm, Purpose::Collective, comm.size(), tag, own) {
+            Ok(received) => theirs = received,
+            // The other members must not wait for ever.
             Err(error) => (theirs, traded) = (vec![FAILED], Err(error)),
         }
     }
-    tell_list(process, &comm.within(), 0, &mut theirs)?;
+    broadcast_list(process, &comm.within(), 0, &mut theirs)?;
     traded?;
     if theirs == [FAILED] {
-        let why = "rank 0 of the local group can't reach rank 0 of the other group";
+        let why = "rank 0 of the local group can't reach rank 0 of the remote group";
         return Err(Error::new(Class::ProcFailed, why));
     }
     Ok(theirs)
 }
 
-/// Duplicates a communicator (`MPI_Comm_dup`), with its topology, for a program: threads that use both, if
-/// there are, don't meet in a VCI where there are several ([`automatic`]).
+/// Duplicates a communicator (`MPI_Comm_dup`), with its topology, for a program.
+///
+/// The copy gets a VCI of its own where possible, so that threads that use both don't contend
+/// ([`automatic`]).
 pub fn dup_comm_apart(process: &Process, comm: &Comm) -> Result<Comm> {
-    dup(process, comm, wish(process, comm))
+    dup(process, comm, proposed_vci(process, comm))
 }
 
-/// As [`dup_comm_apart`], on VCI 0, for what chooses its VCIs later or needs none.
+/// Duplicates a communicator on VCI 0, for a caller that chooses VCIs later or needs none.
 pub fn dup_comm(process: &Process, comm: &Comm) -> Result<Comm> {
     dup(process, comm, 0)
 }
 
-fn dup(process: &Process, comm: &Comm, wish: u64) -> Result<Comm> {
-    let mut told = [offer(process, comm), wish];
+fn dup(process: &Process, comm: &Comm, proposed_vci: u64) -> Result<Comm> {
+    let mut received = [offer(process, comm), proposed_vci];
     let buffers = Buffers {
         send: std::ptr::null(),
-        recv: told.as_mut_ptr().cast(),
+        recv: received.as_mut_ptr().cast(),
     };
-    // SAFETY: the schedule reads or writes the bytes of `told`.
+    // SAFETY: the schedule reads or writes the bytes of `received`, which lives until it has run.
     unsafe {
         mpi_coll::collective(process, comm, buffers, |schedule| {
-            tell_words(schedule, comm, told.len())
+            build_broadcast(schedule, comm, received.len())
         })?
     };
-    let [context, word] = told;
+    let [context, word] = received;
     let context = ContextId::from_bits(context);
-    let vci = settle(process, comm, word)?;
-    Led { context, vci }.apply(process, comm, comm.same_in(context))
+    let vci = settle_vci(process, comm, word)?;
+    LeaderChoice { context, vci }.apply(process, comm, comm.same_in(context))
 }
 
-/// Starts to duplicate a communicator (`MPI_Comm_idup`); the copy can be used once the request is complete. `object` makes of
-/// it what the program gets. `known` is called before the request completes, with that and the first of its contexts.
+/// Starts to duplicate a communicator (`MPI_Comm_idup`). The copy can be used once the request is
+/// complete.
+///
+/// `object` makes the program's object of it. `known` is called before the request completes, with
+/// the object and the first of its contexts.
 pub fn start_dup_comm<T: AsRef<Comm> + Send + Sync + 'static>(
     process: &Process,
     holder: Holder,
@@ -206,52 +214,55 @@ pub fn start_dup_comm<T: AsRef<Comm> + Send + Sync + 'static>(
     let original = holder.clone();
     let comm: &Comm = (*original).as_ref();
     let copy = comm.same_in(ContextId::UNKNOWN);
-    // To agree on others would have to wait.
+    // To agree on other VCIs would have to wait.
     copy.share_vcis_of(comm);
     let object = Arc::new(object(copy));
-    // Others look at the copy's own word meanwhile: for a communicator that was revoked, say.
-    let told = Arc::new(AtomicU64::new(offer(process, comm)));
-    let place = told.as_ptr().cast();
+    // Not in the copy itself: its context is read meanwhile, for instance when a communicator is
+    // revoked.
+    let received = Arc::new(AtomicU64::new(offer(process, comm)));
+    let place = received.as_ptr().cast();
     let buffers = Buffers {
         send: std::ptr::null(),
         recv: place,
     };
     let copy = object.clone();
     let then = move |process: &Process| {
-        let context = ContextId::from_bits(told.load(Ordering::Relaxed));
+        let context = ContextId::from_bits(received.load(Ordering::Relaxed));
         (*copy).as_ref().learn_context(context);
         known(process, &copy, context);
     };
-    // SAFETY: the schedule reads or writes the 8 bytes, which `then` keeps alive, and reads when that is done.
+    // SAFETY: the schedule reads or writes the 8 bytes, which `then` keeps alive; `then` reads them
+    // after the schedule has ended.
     let request = unsafe {
         mpi_coll::started::start_collective_then(
             process,
             holder,
             buffers,
-            |schedule| tell_words(schedule, comm, 1),
+            |schedule| build_broadcast(schedule, comm, 1),
             Some(Box::new(then)),
         )?
     };
     Ok((object, request))
 }
 
-/// A context and a VCI that rank 0 of an intracommunicator chooses for something made of it.
-pub(crate) fn lead(process: &Process, comm: &Comm) -> Result<Led> {
-    let mut told = [offer(process, comm), wish(process, comm)];
-    tell(process, comm, 0, &mut told)?;
-    let [context, word] = told;
-    Ok(Led {
+/// Returns the context and the VCI that rank 0 of an intracommunicator chooses for a new
+/// communicator.
+pub(crate) fn lead(process: &Process, comm: &Comm) -> Result<LeaderChoice> {
+    let mut received = [offer(process, comm), proposed_vci(process, comm)];
+    broadcast(process, comm, 0, &mut received)?;
+    let [context, word] = received;
+    Ok(LeaderChoice {
         context: ContextId::from_bits(context),
-        vci: settle(process, comm, word)?,
+        vci: settle_vci(process, comm, word)?,
     })
 }
 
-/// Whether this process chooses contexts for what is made of a communicator.
+/// Whether this process chooses contexts for communicators made of `comm`.
 fn leads(comm: &Comm) -> bool {
     comm.rank() == 0 && comm.is_first()
 }
 
-/// The first of as many contexts as a duplicate of `comm` needs, if this process leads.
+/// On the leader, takes the contexts that a duplicate of `comm` needs and returns the first.
 fn offer(process: &Process, comm: &Comm) -> u64 {
     if leads(comm) {
         process.new_contexts(comm.contexts()).to_bits()
@@ -260,44 +271,48 @@ fn offer(process: &Process, comm: &Comm) -> u64 {
     }
 }
 
-/// Divides a communicator (`MPI_Comm_split`); none for members without a color, and in
-/// intercommunicators for colors that the other group doesn't have.
+/// Divides a communicator (`MPI_Comm_split`).
+///
+/// Returns `None` for members without a color, and in intercommunicators for colors that the other
+/// group doesn't have.
 pub fn split_comm(process: &Process, comm: &Comm, choice: Choice) -> Result<Option<Comm>> {
     comm.check_plain("MPI_Comm_split")?;
     let color = choice.color.unwrap_or(NO_COLOR);
-    // Each member offers a context; the one that turns out to be first leads.
+    // Each member offers a context; the new communicator's first member leads.
     let own = [
         color,
         i64::from(choice.key) as u64,
         process.new_context().to_bits(),
-        wish(process, comm),
+        proposed_vci(process, comm),
     ];
     let Some(remote) = comm.remote() else {
         let all = mpi_coll::gather_all_u64(process, comm, own)?;
-        // Also those who get no communicator are asked for their VCI.
-        let vci = settle(process, comm, all.first().map_or(0, |first| first[3]))?;
+        // Members that get no communicator take part too.
+        let vci = settle_vci(process, comm, all.first().map_or(0, |first| first[3]))?;
         let Some(color) = choice.color else {
             return Ok(None);
         };
-        let chosen = Chosen::of(&all, color);
-        let (group, place) = (chosen.group(comm.local()), chosen.place(comm.rank()));
+        let chosen = ColorGroup::of(&all, color);
+        let (group, place) = (chosen.group(comm.local()), chosen.position(comm.rank()));
         let context = chosen.context;
         let made = Comm::new(context, group, place);
-        return Led { context, vci }.apply(process, comm, made).map(Some);
+        return LeaderChoice { context, vci }
+            .apply(process, comm, made)
+            .map(Some);
     };
     let all = mpi_coll::gather_all_u64(process, &comm.within(), own)?;
-    let theirs = trade_groups(process, comm, all.as_flattened())?;
+    let theirs = exchange_groups(process, comm, all.as_flattened())?;
     let (theirs, _) = theirs.as_chunks::<4>();
     if theirs.len() != remote.size() as usize {
         return Err(Error::new(
             Class::Intern,
-            "the other group told of another size",
+            "internal error: the remote group sent a list for another size",
         ));
     }
     let Some(color) = choice.color else {
         return Ok(None);
     };
-    let (near, far) = (Chosen::of(&all, color), Chosen::of(theirs, color));
+    let (near, far) = (ColorGroup::of(&all, color), ColorGroup::of(theirs, color));
     if far.ranks.is_empty() {
         return Ok(None);
     }
@@ -307,7 +322,7 @@ pub fn split_comm(process: &Process, comm: &Comm, choice: Choice) -> Result<Opti
         far.context
     };
     let (local, other) = (near.group(comm.local()), far.group(remote));
-    let rank = near.place(comm.rank());
+    let rank = near.position(comm.rank());
     Ok(Some(Comm::inter(
         context,
         local,
@@ -317,12 +332,11 @@ pub fn split_comm(process: &Process, comm: &Comm, choice: Choice) -> Result<Opti
     )))
 }
 
-/// Makes a communicator of a part of another (`MPI_Comm_create`). All members call it, each
-/// with the group that it is to be in, if any.
+/// Makes a communicator of a part of another (`MPI_Comm_create`). All members call it, each with
+/// the group that it is to be in, if any.
 ///
 /// # Errors
-/// `MPI_ERR_GROUP` if the group has members that are not in the (local group of the)
-/// communicator.
+/// `MPI_ERR_GROUP` if the group has members that are not in the (local group of the) communicator.
 pub fn create_comm(process: &Process, comm: &Comm, group: &Group) -> Result<Option<Comm>> {
     comm.check_plain("MPI_Comm_create")?;
     let ranks = ranks_in(comm, group)?;
@@ -341,13 +355,16 @@ pub fn create_comm(process: &Process, comm: &Comm, group: &Group) -> Result<Opti
     };
     let mut own = vec![process.new_context().to_bits()];
     own.extend(ranks.iter().map(|rank| u64::from(*rank)));
-    let theirs = trade_groups(process, comm, &own)?;
+    let theirs = exchange_groups(process, comm, &own)?;
     let Some((context, theirs)) = theirs.split_first() else {
-        return Err(Error::new(Class::Intern, "the other group told nothing"));
+        return Err(Error::new(
+            Class::Intern,
+            "internal error: the remote group sent an empty reply while creating the intercommunicator",
+        ));
     };
-    // Contexts are those of the ranks 0.
+    // The contexts are those that the ranks 0 offer.
     let mut first = [if comm.is_first() { own[0] } else { *context }];
-    tell(process, &comm.within(), 0, &mut first)?;
+    broadcast(process, &comm.within(), 0, &mut first)?;
     let peer = |rank: &u64| {
         let rank = u32::try_from(*rank).ok();
         rank.and_then(|rank| remote.get(rank))
@@ -356,7 +373,7 @@ pub fn create_comm(process: &Process, comm: &Comm, group: &Group) -> Result<Opti
     let Some(peers) = peers else {
         return Err(Error::new(
             Class::Intern,
-            "the other group told of ranks beyond its size",
+            "internal error: the remote group sent ranks beyond its size",
         ));
     };
     let Some(rank) = place.filter(|_| !peers.is_empty()) else {
@@ -373,11 +390,11 @@ pub fn create_comm(process: &Process, comm: &Comm, group: &Group) -> Result<Opti
     )))
 }
 
-/// Makes a communicator of a part of an intracommunicator, called by the members of the group
-/// only (`MPI_Comm_create_group`). `tag` tells calls at the same time apart.
+/// Makes a communicator of a part of an intracommunicator, called by the group's members only
+/// (`MPI_Comm_create_group`). `tag` distinguishes concurrent calls.
 ///
 /// # Errors
-/// As for [`create_comm`].
+/// `MPI_ERR_GROUP` if the group has members that are not in the communicator.
 pub fn create_comm_group(
     process: &Process,
     comm: &Comm,
@@ -401,34 +418,41 @@ fn create_among(
 ) -> Result<Option<Comm>> {
     let Some(place) = place else { return Ok(None) };
     let all_call = purpose == Purpose::Collective;
-    let mut told = match (place, all_call) {
-        (0, true) => [process.new_context().to_bits(), wish(process, comm)],
-        (0, false) => [process.new_context().to_bits(), wish_of_part(process, comm)],
+    let mut received = match (place, all_call) {
+        (0, true) => [process.new_context().to_bits(), proposed_vci(process, comm)],
+        (0, false) => [
+            process.new_context().to_bits(),
+            proposed_vci_of_part(process, comm),
+        ],
         _ => [0; 2],
     };
     let team = Team::some(place as usize, ranks);
-    tell_team(process, comm, team, 0, purpose, tag, &mut told)?;
-    let [context, word] = told;
+    broadcast_in(process, comm, team, 0, purpose, tag, &mut received)?;
+    let [context, word] = received;
     let made = Comm::new(ContextId::from_bits(context), group.clone(), place);
     if all_call {
         made.automatic().inherit(comm.automatic());
     }
-    settle_new(process, made, word).map(Some)
+    settle_new_comm(process, made, word).map(Some)
 }
 
 /// Makes an intracommunicator of both groups of an intercommunicator (`MPI_Intercomm_merge`).
-/// The group that says `high` comes last; where both say the same, the first comes first.
+///
+/// The group that passes `high` comes last; if both pass the same, the first group comes first.
 pub fn merge_intercomm(process: &Process, comm: &Comm, high: bool) -> Result<Comm> {
     let Some(remote) = comm.remote() else {
-        return Err(Error::new(Class::Comm, "comm is not an intercommunicator"));
+        return Err(Error::new(
+            Class::Comm,
+            "comm is an intracommunicator; pass an intercommunicator",
+        ));
     };
     let mut own = [u64::from(high), offer(process, comm)];
-    tell(process, &comm.within(), 0, &mut own)?;
-    let theirs = trade_groups(process, comm, &own)?;
+    broadcast(process, &comm.within(), 0, &mut own)?;
+    let theirs = exchange_groups(process, comm, &own)?;
     let [their_high, their_context] = theirs[..] else {
         return Err(Error::new(
             Class::Intern,
-            "the other group told something else",
+            "internal error: the remote group sent a malformed reply while merging the groups",
         ));
     };
     let own_first = match (own[0] != 0, their_high != 0) {
@@ -458,8 +482,8 @@ pub fn merge_intercomm(process: &Process, comm: &Comm, high: bool) -> Result<Com
     ))
 }
 
-/// Waits until all operations on a communicator that this process started are complete, and
-/// all members have come so far (`MPI_Comm_disconnect`).
+/// Waits until this process's operations on a communicator are complete, and until all members have
+/// called it (`MPI_Comm_disconnect`).
 pub fn settle_comm(process: &Process, comm: &Comm) -> Result<()> {
     let owner = comm.owner();
     let own = comm.agreed_vcis();
@@ -475,14 +499,14 @@ pub fn settle_comm(process: &Process, comm: &Comm) -> Result<()> {
     if comm.remote().is_some() {
         // All of this group, then both leaders, then all of this group again.
         mpi_coll::gather_all_u64(process, &comm.within(), [0])?;
-        trade_groups(process, comm, &[]).map(drop)
+        exchange_groups(process, comm, &[]).map(drop)
     } else {
         mpi_coll::gather_all_u64(process, comm, [0]).map(drop)
     }
 }
 
-/// Builds the way of words (a context first) from the leader to all members.
-fn tell_words(schedule: &mut Schedule, comm: &Comm, words: usize) {
+/// Builds the broadcast of words (a context first) from the leader to all members.
+fn build_broadcast(schedule: &mut Schedule, comm: &Comm, words: usize) {
     let bytes = Datatype::predefined(Predefined::Byte);
     let part = Part {
         count: words * size_of::<u64>(),
@@ -503,23 +527,28 @@ fn tell_words(schedule: &mut Schedule, comm: &Comm, words: usize) {
 }
 
 /// The members of one color.
-struct Chosen {
+struct ColorGroup {
     ranks: Vec<u32>,
     context: ContextId,
 }
 
-impl Chosen {
-    fn of(all: &[[u64; 4]], color: u64) -> Chosen {
-        let of_color = all.iter().enumerate().filter(|(_, told)| told[0] == color);
+impl ColorGroup {
+    fn of(all: &[[u64; 4]], color: u64) -> ColorGroup {
+        let of_color = all
+            .iter()
+            .enumerate()
+            .filter(|(_, received)| received[0] == color);
         let mut chosen: Vec<(i64, u32)> = of_color
-            .map(|(rank, told)| (told[1] as i64, rank as u32))
+            .map(|(rank, received)| (received[1] as i64, rank as u32))
             .collect();
         chosen.sort_unstable();
         let first = chosen
             .first()
             .and_then(|(_, first)| all.get(*first as usize));
-        Chosen {
-            context: first.map_or(ContextId::UNKNOWN, |told| ContextId::from_bits(told[2])),
+        ColorGroup {
+            context: first.map_or(ContextId::UNKNOWN, |received| {
+                ContextId::from_bits(received[2])
+            }),
             ranks: chosen.into_iter().map(|(_, rank)| rank).collect(),
         }
     }
@@ -528,13 +557,13 @@ impl Chosen {
         of.of_ranks(&self.ranks)
     }
 
-    /// The place of a rank, which is in it.
-    fn place(&self, rank: u32) -> u32 {
+    /// Returns the position of a rank, which is one of them.
+    fn position(&self, rank: u32) -> u32 {
         self.ranks.iter().position(|one| *one == rank).unwrap_or(0) as u32
     }
 }
 
-/// The ranks that the members of a group have in a communicator's local group.
+/// Returns the ranks of a group's members in a communicator's local group.
 fn ranks_in(comm: &Comm, group: &Group) -> Result<Vec<u32>> {
     let rank = |(place, peer)| {
         comm.local().rank_of(peer).ok_or_else(|| {
@@ -554,7 +583,7 @@ fn resize(list: &mut Vec<u64>, len: u64) -> Result<()> {
     if len > MAX_WORDS {
         return Err(Error::new(
             Class::Intern,
-            format!("a message announces {len} words"),
+            format!("internal error: a message announces {len} words, more than any list has"),
         ));
     }
     list.resize(len as usize, 0);

@@ -1,10 +1,10 @@
-//! Streams: VCIs that a program takes for itself, one for each of its serial contexts (a thread, say), and
-//! communicators whose messages go from one stream to another.
+//! Streams: VCIs that a program takes for itself, one for each of its serial contexts (a thread,
+//! say), and communicators whose messages go from one stream to another.
 //!
 //! They are an extension of MPICH (`MPIX_Stream_create` …). A communicator with streams is one with
-//! endpoints, of which each process has one: its rank's messages arrive at the VCI of its stream. Where
-//! a process has several streams there are *planes*: in plane `n` each rank is at its `n`-th stream, in
-//! context `n` of the communicator's block, so that a receive at one stream never finds what was sent to
+//! endpoints, one per process: a rank's messages arrive at the VCI of its stream. If a process has
+//! several streams there are *planes*: in plane `n` each rank is at its `n`-th stream, in context
+//! `n` of the communicator's block, so that a receive at one stream never matches a message to
 //! another.
 
 use std::any::Any;
@@ -26,7 +26,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Takes a VCI that nobody uses.
+    /// Takes a free VCI.
     ///
     /// # Errors
     /// `MPI_ERR_OTHER` if all are in use, or it can't be opened.
@@ -58,30 +58,32 @@ impl Drop for Stream {
     }
 }
 
-/// The ways between the streams of a communicator's members.
+/// The communicators between the streams of a communicator's members.
 pub struct Ways {
-    /// How many streams each rank has.
+    /// Number of streams of each rank.
     counts: Box<[u32]>,
-    /// For each plane a communicator for each stream of this process, which sends from it.
+    /// For each plane, a communicator for each stream of this process, which sends from it.
     comms: Box<[Comm]>,
     own: usize,
 }
 
 impl Ways {
-    /// How many streams a rank has.
+    /// Number of streams of a rank.
     pub fn count(&self, rank: u32) -> u32 {
         self.counts[rank as usize]
     }
 
-    /// What sends from the stream `from` of this process to the streams `to` of others; with both the same,
-    /// what receives at that stream. None if there are no such streams.
+    /// Returns the communicator that sends from the stream `from` of this process to the streams
+    /// `to` of others.
+    ///
+    /// With both the same, it receives at that stream. `None` if there are no such streams.
     pub fn way(&self, from: u32, to: u32) -> Option<&Comm> {
         let from = from as usize;
         let place = (to as usize).checked_mul(self.own)?.checked_add(from)?;
         self.comms.get(place).filter(|_| from < self.own)
     }
 
-    /// The comms with the number of their planes.
+    /// The communicators with the numbers of their planes.
     fn by_plane(&self) -> impl Iterator<Item = (u32, &Comm)> {
         self.comms
             .chunks(self.own.max(1))
@@ -89,7 +91,7 @@ impl Ways {
             .flat_map(|(comms, plane)| comms.iter().map(move |comm| (plane, comm)))
     }
 
-    /// Makes those of a duplicate, whose block of contexts begins with `context`.
+    /// Makes the communicators of a duplicate, whose block of contexts begins with `context`.
     pub fn same_in(&self, context: ContextId) -> Ways {
         let comms = self.by_plane();
         Ways {
@@ -101,14 +103,14 @@ impl Ways {
         }
     }
 
-    /// Sets the contexts of [`Ways::same_in`] where they were not known yet ([`ContextId::UNKNOWN`]).
+    /// Sets the contexts of [`Ways::same_in`] that were unknown so far ([`ContextId::UNKNOWN`]).
     pub fn learn_contexts(&self, context: ContextId) {
         for (plane, comm) in self.by_plane() {
             comm.learn_context(context.plus(plane));
         }
     }
 
-    /// Sets what requests give back as their owner.
+    /// Sets the owner that requests carry.
     pub fn set_owner(&self, owner: u32) {
         for comm in &self.comms {
             comm.set_owner(owner);
@@ -116,9 +118,10 @@ impl Ways {
     }
 }
 
-/// Makes a communicator of the same processes whose messages go by streams; all members of the
-/// intracommunicator `comm` call it, each with streams of its own. None among them stands for VCI 0.
-/// Functions that name no stream use the first.
+/// Makes a communicator of the same processes whose messages go by streams; collective over the
+/// intracommunicator `comm`, each process with its own streams.
+///
+/// `None` among the streams stands for VCI 0. Functions that name no stream use the first.
 ///
 /// # Errors
 /// `MPI_ERR_COMM` for an intercommunicator and one with endpoints or streams.
@@ -139,9 +142,9 @@ pub fn create(
         .map(|stream| stream.as_ref().map_or(0, |stream| stream.vci))
         .collect();
     let own = vcis.len();
-    let told = mpi_coll::gather_all_u64(process, comm, [own as u64])?;
-    let counts: Box<[u32]> = told.iter().map(|told| told[0] as u32).collect();
-    // A member without streams has a point in the first plane for what names none.
+    let received = mpi_coll::gather_all_u64(process, comm, [own as u64])?;
+    let counts: Box<[u32]> = received.iter().map(|received| received[0] as u32).collect();
+    // A member without streams has a point in the first plane, for calls that name no stream.
     let planes = counts.iter().copied().max().unwrap_or(0).max(1);
     if planes > MAX_ENDPOINTS {
         let why = format!("internal error: a member announced {planes} streams");

@@ -1,5 +1,5 @@
-//! How the members of a communicator agree on VCIs: on numbers that all have, which they open and whose
-//! addresses they tell each other.
+//! Agreement on a communicator's VCIs: members choose numbers that all have, open these VCIs and
+//! exchange their addresses.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use mpi_core::process::{CriticalSections, Process};
 use mpi_core::vci::pool::{MASK_WORDS, MAX_VCIS, Taken, choose};
 use mpi_sched::Layout;
 
-/// Addresses longer than this, all together, don't come from a member that keeps to the protocol.
+/// The most bytes of all addresses of a member. More violates the protocol.
 const MAX_BLOB: u64 = 1 << 24;
 
-/// The addresses of some VCIs in all transports, one after the other.
+/// Returns the addresses of some VCIs on all transports, one after the other.
 pub(crate) fn addresses(process: &Process, comm: &Comm, vcis: &[VciId]) -> Vec<u8> {
     let own = process.transports().iter().skip(1);
     let mut transports: Vec<(String, Arc<dyn Transport>)> = own
@@ -41,7 +41,7 @@ pub(crate) fn addresses(process: &Process, comm: &Comm, vcis: &[VciId]) -> Vec<u
     bytes
 }
 
-/// Takes the next address off such a list.
+/// Splits the next address off such a list.
 pub(crate) fn next_address<'a>(bytes: &mut &'a [u8]) -> Option<(VciId, &'a str, &'a [u8])> {
     let (head, rest) = bytes.split_first_chunk::<5>()?;
     let (name, rest) = rest.split_at_checked(head[2].into())?;
@@ -51,30 +51,32 @@ pub(crate) fn next_address<'a>(bytes: &mut &'a [u8]) -> Option<(VciId, &'a str, 
     Some((vci, std::str::from_utf8(name).ok()?, address))
 }
 
-/// Gives a communicator the VCIs that all its members wish for, before it is used. All members
-/// must call this. What can't be had is left: [`Comm::vci_hints`] tells what came of it.
+/// Gives an unused communicator the VCIs that all its members ask for. Collective.
 ///
-/// Intercommunicators stay as they are, and so do those with endpoints, which have their VCIs, and
-/// what has been used already.
+/// Unavailable VCIs are left out; [`Comm::vci_hints`] returns the ones in force. Does nothing for
+/// intercommunicators, communicators with endpoints, which have their VCIs, and used communicators.
 pub fn agree_on_vcis(process: &Process, comm: &Comm, wishes: &Wishes) -> Result<()> {
     if comm.remote().is_some() || comm.points().is_some() {
         return Ok(());
     }
     let mut wishes = *wishes;
-    // What windows are asked for any thread may carry out.
+    // Any thread may carry out accesses to a window.
     let all_lockless = process.critical_sections() == CriticalSections::Lockless;
     wishes.lockless |= all_lockless && !wishes.window;
     let digest = wishes.digest();
     let own = [digest, process.pool() as u64, u64::from(comm.is_used())];
     let all = mpi_coll::gather_all_u64(process, comm, own)?;
-    let same = all.iter().all(|told| told[0] == digest && told[2] == 0);
-    let pool = all.iter().map(|told| told[1]).min().unwrap_or(1);
+    let same = all
+        .iter()
+        .all(|received| received[0] == digest && received[2] == 0);
+    let pool = all.iter().map(|received| received[1]).min().unwrap_or(1);
     let pool = (pool as usize).clamp(1, MAX_VCIS);
     let Some(plan) = wishes.plan(pool).filter(|_| same && digest != 0) else {
         return Ok(());
     };
     if wishes.lockless {
-        // Another thread may be taking the same; VCIs that the program names stay the same.
+        // Another thread may be taking the same ones, so try others. VCIs that the program names
+        // stay the same.
         let tries = if matches!(plan, Plan::These(..)) {
             1
         } else {
@@ -89,7 +91,7 @@ pub fn agree_on_vcis(process: &Process, comm: &Comm, wishes: &Wishes) -> Result<
     try_vcis(process, comm, &plan, pool, false).map(drop)
 }
 
-/// Carries out a plan. Returns whether all members could.
+/// Tries to apply a plan. Returns whether all members could.
 fn try_vcis(
     process: &Process,
     comm: &Comm,
@@ -102,8 +104,8 @@ fn try_vcis(
         Plan::Some(spread, count) => {
             let all = mpi_coll::gather_all_u64(process, comm, used_vcis(process))?;
             let mut taken = Taken::default();
-            for told in &all {
-                let (used, rest) = told.split_at(MASK_WORDS);
+            for received in &all {
+                let (used, rest) = received.split_at(MASK_WORDS);
                 let (lockless, _) = rest.split_at(MASK_WORDS);
                 taken
                     .used
@@ -123,23 +125,24 @@ fn try_vcis(
     if vcis.is_empty() {
         return Ok(false);
     }
-    // A member that can't have them tells so, and nobody uses them.
+    // A member that can't open them publishes that, and none uses them.
     let opened = vcis
         .iter()
         .try_for_each(|vci| process.open_vci(*vci))
         .is_ok();
     let map = opened.then(|| VciMap::new(spread, vcis, process.users(), lockless));
     let map = map.flatten();
-    // Another thread may have begun to use it meanwhile; from here on it waits until all members know what comes of this.
+    // Another thread may have begun to use it; from here on it waits until all members know the
+    // result.
     let unused = comm.keep_unused();
     let map = map.filter(|_| unused.is_some());
     let own = map.as_ref().map(|map| addresses(process, comm, map.vcis()));
     let (Some(all), Some(map)) = (gather_all_bytes(process, comm, own.as_deref())?, map) else {
         return Ok(false);
     };
-    for (rank, mut told) in all.iter().map(Vec::as_slice).enumerate() {
+    for (rank, mut received) in all.iter().map(Vec::as_slice).enumerate() {
         let peer = comm.local().peer(rank as u32);
-        while let Some((vci, transport, address)) = next_address(&mut told) {
+        while let Some((vci, transport, address)) = next_address(&mut received) {
             process.learn(peer, vci, transport, address);
         }
     }
@@ -147,8 +150,8 @@ fn try_vcis(
     Ok(true)
 }
 
-/// Which VCIs are in use, which of them without a lock, and whose turn it is when there is none
-/// left.
+/// Returns the VCIs in use, those of them without a lock, and the next one to share when none is
+/// free.
 fn used_vcis(process: &Process) -> [u64; 2 * MASK_WORDS + 1] {
     let mut words = [0; 2 * MASK_WORDS + 1];
     for (vci, users) in process.users().counts().enumerate().take(MAX_VCIS) {
@@ -163,7 +166,7 @@ fn used_vcis(process: &Process) -> [u64; 2 * MASK_WORDS + 1] {
     words
 }
 
-/// Collects bytes from all members; none if one of them has none.
+/// Gathers bytes from all members; `None` if one of them has none.
 pub(crate) fn gather_all_bytes(
     process: &Process,
     comm: &Comm,
@@ -176,7 +179,7 @@ pub(crate) fn gather_all_bytes(
         return Ok(None);
     };
     if longest > MAX_BLOB {
-        let why = format!("a member announces addresses of {longest} bytes");
+        let why = format!("internal error: a member announces {longest} bytes of addresses");
         return Err(Error::new(Class::Intern, why));
     }
     let longest = longest as usize;
@@ -215,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_of_addresses_end_where_they_make_no_sense() {
+    fn malformed_lists_of_addresses_end_early() {
         let mut good = vec![3, 0, 2, 1, 0];
         good.extend(b"abX");
         for end in 0..good.len() {

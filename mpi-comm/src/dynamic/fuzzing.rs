@@ -1,6 +1,6 @@
 //! What the root of another job says, for the fuzz targets only.
 
-use super::card::{Card, join, split};
+use super::address_record::{AddressRecord, join, split};
 use super::{parse_members, words};
 
 /// Reads the members of a group and the addresses of its processes.
@@ -22,11 +22,11 @@ pub fn introduction(bytes: &[u8]) {
 }
 
 fn card(bytes: &[u8]) {
-    let Some(card) = Card::parse(bytes) else {
+    let Some(card) = AddressRecord::parse(bytes) else {
         return;
     };
-    let again =
-        Card::parse(&card.to_bytes()).expect("a card that was read is written and read again");
+    let again = AddressRecord::parse(&card.to_bytes())
+        .expect("a card that was read is written and read again");
     assert_eq!(again.failure(), card.failure());
     assert!(again.addresses().eq(card.addresses()));
 }

@@ -1,5 +1,5 @@
-//! `MPI_Intercomm_create` of groups with members of several jobs (MPI-5.0 section 7.6.2). The members need not have
-//! met: being connected is transitive (section 11.10.4).
+//! `MPI_Intercomm_create` of groups with members of several jobs (MPI-5.0 section 7.6.2). The
+//! members need not be connected before: connection is transitive (section 11.10.4).
 
 use super::{Link, Opener, meet};
 use crate::creation::intercomm::introduce;
@@ -10,7 +10,7 @@ use mpi_core::process::foreign::Pin;
 
 pub use crate::creation::intercomm::Bridge;
 
-/// Two leaders that send each other messages.
+/// A link between two leaders by messages.
 struct Messages<'a>(Bridge<'a>);
 
 impl Link for Messages<'_> {
@@ -21,7 +21,7 @@ impl Link for Messages<'_> {
             word[..chunk.len()].copy_from_slice(chunk);
             u64::from_ne_bytes(word)
         }));
-        let theirs = self.0.trade(process, &words)?;
+        let theirs = self.0.exchange(process, &words)?;
         let [len, ref words @ ..] = theirs[..] else {
             let why = "internal error: the other leader sent an empty list";
             return Err(Error::new(Class::Intern, why));
@@ -32,11 +32,13 @@ impl Link for Messages<'_> {
     }
 }
 
-/// Joins two groups by an intercommunicator, and connects those of their members that are not. `bridge` is for the
-/// leader of the own group. No other thread parts from the members while the pins live; then they are to be in use.
+/// Joins two groups by an intercommunicator, and connects their members that are not connected yet.
+///
+/// `bridge` is passed by the local group's leader. No other thread disconnects the members while
+/// the pins live; the caller registers the communicator before it drops them.
 ///
 /// # Errors
-/// `MPI_ERR_COMM` if the groups overlap; an error of the leader's comes up in all members.
+/// `MPI_ERR_COMM` if the groups overlap; the leader's error on all members.
 pub fn create_intercomm(
     process: &Process,
     local: &Comm,

@@ -1,16 +1,18 @@
-//! Jobs that meet at run time (MPI-3.1 chapter 10): an intercommunicator between two groups of processes that
-//! have only a link between their roots so far.
+//! Connection of jobs at run time (MPI-3.1 chapter 10): an intercommunicator between two groups of
+//! processes that so far have only a link between their roots.
 //!
-//! What is said over the link, and told to all members of a group: who they are; then, whom they know already; then,
-//! when each has opened the transports that it needs to the others, where these are; then whether it has worked out for
-//! everybody. So all members of both groups end with the communicator, or all with an error.
+//! Four exchanges over the link, each broadcast within both groups: the members' identities; the
+//! connections that they have already; the addresses of transports that each has opened; and
+//! whether every member has succeeded. So all members of both groups end with the communicator, or
+//! all with an error.
 //!
-//! Two processes use the connection that they have if both say that they have it, and hold on to it from then on: other
-//! threads may be freeing what has joined the two so far, here or there. Otherwise they make another, and wait for
-//! nothing that another thread is at, such as their parting. If another thread has made one, too, meanwhile, they settle on
-//! one of them, so that a process has one number only; they part by the other as soon as they have it.
+//! Two processes reuse a connection if both have it, and pin it from then on: other threads may be
+//! freeing the communicator that made it, on either side. Otherwise they make another one, without
+//! waiting for what another thread is doing, such as disconnecting. If another thread has made one
+//! meanwhile too, they settle on one of the two, so that a process has only one number; they close
+//! the other as soon as they have settled.
 
-mod card;
+mod address_record;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod intercomm;
@@ -20,7 +22,7 @@ use std::sync::Arc;
 
 use netmod::{OpenError, Peer, Transport};
 
-use self::card::Card;
+use self::address_record::AddressRecord;
 use crate::creation::vcis::gather_all_bytes;
 use mpi_core::comm::{Comm, ContextId};
 use mpi_core::error::{Class, Error, Result};
@@ -29,46 +31,46 @@ use mpi_core::process::Process;
 use mpi_core::process::foreign::ways::Making;
 use mpi_core::process::foreign::{Directory, Identity, Member, Pin};
 
-/// What joins the roots of two groups until they are connected.
+/// A link between the roots of two groups before they are connected.
 pub trait Link {
-    /// Sends bytes to the other root and receives those that it sends, for a call on `comm`.
+    /// Exchanges bytes with the other root, for a call on `comm`.
     ///
     /// # Errors
-    /// The other root is gone, or sends something else; a member of `comm` is lost.
+    /// The other root is gone, or sends something else; a member of `comm` has failed.
     fn exchange(&mut self, process: &Process, comm: &Comm, own: &[u8]) -> Result<Vec<u8>>;
 }
 
-/// Which transports a process needs for a connection.
+/// The transports that a process needs for a connection.
 pub struct Wanted<'a> {
     /// This process's number in the connection.
     pub own: Peer,
-    /// Whether some of the others are on its node.
+    /// Whether some of the other processes are on this node.
     pub here: bool,
-    /// Whether some are elsewhere.
+    /// Whether some are on other nodes.
     pub elsewhere: bool,
-    /// Whether both groups are on its node altogether.
+    /// Whether both groups are entirely on this node.
     pub one_machine: bool,
-    /// Knows the addresses, once these are told.
+    /// Receives the addresses of other processes.
     pub directory: &'a Arc<Directory>,
 }
 
 /// Opens transports for connections.
 pub trait Opener {
-    /// The node of this process: those of equal numbers can share memory.
+    /// Returns the node of this process; processes of equal numbers can share memory.
     fn node(&self) -> u64;
 
     /// Opens transports, the best first.
     ///
     /// # Errors
-    /// There is none that would do.
+    /// No transport is suitable.
     fn open(&self, wanted: &Wanted<'_>) -> Result<Vec<Arc<dyn Transport>>, OpenError>;
 
-    /// Whether the transport of this name reaches a process of a node.
+    /// Whether the transport of this name reaches a process on a node.
     fn reaches(&self, transport: &str, node: u64) -> bool;
 }
 
-/// Error classes that are told to the other members of a group.
-const TOLD: [Class; 10] = [
+/// Error classes that are sent to the other members of a group, by index.
+const SENT_CLASSES: [Class; 10] = [
     Class::Other,
     Class::Port,
     Class::Spawn,
@@ -81,10 +83,10 @@ const TOLD: [Class; 10] = [
     Class::ProcFailed,
 ];
 
-/// Tells all members of a group what its root has, or that it has failed.
+/// Broadcasts the root's bytes, or its error, to all members of a group.
 ///
 /// # Errors
-/// That of the root.
+/// The root's error.
 pub fn tell_result(
     process: &Process,
     comm: &Comm,
@@ -96,7 +98,7 @@ pub fn tell_result(
         let (status, bytes) = match own {
             Ok(bytes) => (0, &bytes[..]),
             Err(error) => {
-                let class = TOLD.iter().position(|one| *one == error.class());
+                let class = SENT_CLASSES.iter().position(|one| *one == error.class());
                 (class.unwrap_or(0) as u64 + 1, error.detail().as_bytes())
             }
         };
@@ -111,19 +113,25 @@ pub fn tell_result(
             u64::from_ne_bytes(word)
         }));
     }
-    crate::creation::tell_list(process, comm, root, &mut words)?;
+    crate::creation::broadcast_list(process, comm, root, &mut words)?;
     if let Some(Err(error)) = own {
         return Err(error);
     }
     let [status, len, job, rank, ref rest @ ..] = words[..] else {
-        return Err(Error::new(Class::Intern, "the root told nothing"));
+        return Err(Error::new(
+            Class::Intern,
+            "internal error: the root sent an empty result",
+        ));
     };
     let mut bytes: Vec<u8> = rest.iter().flat_map(|word| word.to_ne_bytes()).collect();
     bytes.truncate(len as usize);
     match status.checked_sub(1) {
         None => Ok(bytes),
         Some(class) => {
-            let class = TOLD.get(class as usize).copied().unwrap_or(Class::Other);
+            let class = SENT_CLASSES
+                .get(class as usize)
+                .copied()
+                .unwrap_or(Class::Other);
             let why = String::from_utf8_lossy(&bytes).into_owned();
             let error = Error::new(class, format!("at the root: {why}"));
             let lost = u32::try_from(rank).ok().filter(|_| job != 0);
@@ -136,7 +144,7 @@ pub fn tell_result(
     }
 }
 
-/// One of the two groups that meet.
+/// One of the two groups that connect.
 struct Side<'a> {
     process: &'a Process,
     comm: &'a Comm,
@@ -144,14 +152,14 @@ struct Side<'a> {
 }
 
 impl Side<'_> {
-    /// Has the roots trade bytes, and tells all members what the other group has.
-    fn trade(&self, link: &mut Option<&mut dyn Link>, own: &[u8]) -> Result<Vec<u8>> {
-        let told = link.as_mut();
-        let told = told.map(|link| link.exchange(self.process, self.comm, own));
-        tell_result(self.process, self.comm, self.root, told)
+    /// Exchanges bytes between the roots, and broadcasts the other group's within this one.
+    fn exchange_bytes(&self, link: &mut Option<&mut dyn Link>, own: &[u8]) -> Result<Vec<u8>> {
+        let received = link.as_mut();
+        let received = received.map(|link| link.exchange(self.process, self.comm, own));
+        tell_result(self.process, self.comm, self.root, received)
     }
 
-    /// This process and the others of its group.
+    /// Returns the members of this process's group.
     fn members(&self, node: u64) -> Result<Vec<Member>> {
         let foreign = self.process.foreign();
         let own = foreign.identity(self.process.me());
@@ -160,8 +168,9 @@ impl Side<'_> {
         Ok(all.iter().map(member).collect())
     }
 
-    /// Holds on to those of the other group that know this process as it knows them; none for those who are to be met.
-    fn hold_known(
+    /// Pins the members of the other group with which both sides have the same connection; `None`
+    /// for the others.
+    fn pin_known(
         &self,
         link: &mut Option<&mut dyn Link>,
         theirs: &[Member],
@@ -170,20 +179,20 @@ impl Side<'_> {
         let members = theirs.iter();
         let mut known: Vec<Option<Pin>> = members.map(|one| foreign.pin(one.identity)).collect();
         let mut own = Vec::new();
-        // Mostly they know nobody.
+        // Mostly there are none.
         if known.iter().any(Option::is_some) {
             own.extend(known.iter().map(connection));
         }
-        let told = self.tell_each(link, &own, theirs)?.0;
-        for (one, told) in known.iter_mut().zip(told) {
-            one.take_if(|one| one.connection() != told);
+        let received = self.exchange_numbers(link, &own, theirs)?.0;
+        for (one, received) in known.iter_mut().zip(received) {
+            one.take_if(|one| one.connection() != received);
         }
         Ok(known)
     }
 
-    /// Tells each of the other group a number, and takes theirs, 0 if they have none. Also says whether anybody of the
-    /// two groups has told anybody another number than 0.
-    fn tell_each(
+    /// Sends each member of the other group a number, and returns theirs, 0 if they sent none. Also
+    /// returns whether any member of the two groups has sent a number other than 0.
+    fn exchange_numbers(
         &self,
         link: &mut Option<&mut dyn Link>,
         own: &[u64],
@@ -191,21 +200,24 @@ impl Side<'_> {
     ) -> Result<(Vec<u64>, bool)> {
         let own: Vec<u8> = own.iter().flat_map(|number| number.to_ne_bytes()).collect();
         let all = gather_all_bytes(self.process, self.comm, Some(&own))?.unwrap_or_default();
-        let told = self.trade(link, &card::join(&all))?;
-        let told = card::split(&told).filter(|told| told.len() == theirs.len());
-        let told = told.ok_or_else(broken)?;
-        let any = all.iter().chain(&told).flatten().any(|byte| *byte != 0);
+        let received = self.exchange_bytes(link, &address_record::join(&all))?;
+        let received =
+            address_record::split(&received).filter(|received| received.len() == theirs.len());
+        let received = received.ok_or_else(malformed)?;
+        let any = all.iter().chain(&received).flatten().any(|byte| *byte != 0);
         let to_this = |numbers: &Vec<u8>| {
             let (numbers, _) = numbers.as_chunks::<8>();
             let number = numbers.get(self.comm.rank() as usize);
             number.map_or(0, |number| u64::from_ne_bytes(*number))
         };
-        Ok((told.iter().map(to_this).collect(), any))
+        Ok((received.iter().map(to_this).collect(), any))
     }
 
-    /// Settles on one connection with each of those who were met, of those that threads have made at the same time. To be
-    /// called when all have joined the own one: of two threads, one at least then sees the other's on both sides. Which
-    /// one is it is up to the lesser of the two processes.
+    /// Settles on one connection with each newly connected process, of those that threads have made
+    /// concurrently.
+    ///
+    /// Called when all members have joined this connection: of two threads at least one then sees
+    /// the other's on both sides. The lesser of the two processes chooses.
     fn settle(
         &self,
         link: &mut Option<&mut dyn Link>,
@@ -224,7 +236,7 @@ impl Side<'_> {
                 }
             }
             let offers: Vec<u64> = chosen.iter().map(connection).collect();
-            let (offered, _) = self.tell_each(link, &offers, theirs)?;
+            let (offered, _) = self.exchange_numbers(link, &offers, theirs)?;
             let mut lacking = vec![0; theirs.len()];
             let met = pins.iter().zip(offered).zip(&mut chosen).zip(&mut lacking);
             for (((pin, offered), chosen), lacking) in met {
@@ -233,8 +245,8 @@ impl Side<'_> {
                     *lacking = u64::from(chosen.is_none());
                 }
             }
-            // Another thread may be parting there by what was chosen here.
-            let (lacking, any) = self.tell_each(link, &lacking, theirs)?;
+            // Another thread of the other process may be closing the chosen connection.
+            let (lacking, any) = self.exchange_numbers(link, &lacking, theirs)?;
             if !any {
                 break;
             }
@@ -253,7 +265,7 @@ impl Side<'_> {
     }
 }
 
-/// As it is told to others.
+/// Returns the connection's number on the wire.
 fn connection(pin: &Option<Pin>) -> u64 {
     pin.as_ref().map_or(0, Pin::connection)
 }
@@ -278,7 +290,7 @@ fn words(member: &Member) -> [u64; 4] {
     ]
 }
 
-/// The other group's members as its root told them, and a context that it offers.
+/// Decodes the other group's members from its root's message, and the context that it offers.
 fn parse_members(bytes: &[u8]) -> Option<(u64, Vec<Member>)> {
     let (words, rest) = bytes.as_chunks::<8>();
     let words: Vec<u64> = words.iter().map(|word| u64::from_ne_bytes(*word)).collect();
@@ -288,12 +300,15 @@ fn parse_members(bytes: &[u8]) -> Option<(u64, Vec<Member>)> {
     fits.then(|| (*context, members.iter().map(member).collect()))
 }
 
-/// Connects the members of an intracommunicator with those of another, to whose root `link` leads at the own
-/// root. One of the two groups says that it is the `first`. No other thread parts from the members of the communicator
-/// while the pins live; then they are to be in use.
+/// Connects the members of an intracommunicator with those of another one.
+///
+/// `link` leads to the other root, at this group's root. Exactly one of the two groups passes
+/// `first`. No other thread disconnects the members while the pins live; the caller registers the
+/// communicator before it drops them.
 ///
 /// # Errors
-/// The same on all members, but for words: the link is broken, there is no way between two of the processes.
+/// The same on all members, but for the text: the link is broken, or two of the processes have no
+/// transport in common.
 pub fn meet(
     process: &Process,
     comm: &Comm,
@@ -314,7 +329,7 @@ pub fn meet(
         Some(Err(error)) => (None, Some(error)),
         None => (None, None),
     };
-    let told = match (failed, &mut link) {
+    let received = match (failed, &mut link) {
         (Some(error), _) => Some(Err(error)),
         (None, Some(link)) => {
             // The mark is in use from now on.
@@ -324,45 +339,45 @@ pub fn meet(
             bytes.extend(own.flat_map(u64::to_ne_bytes));
             Some(link.exchange(process, comm, &bytes).map(|theirs| {
                 let theirs_first = &theirs[..theirs.len().min(8)];
-                // All members of both groups are to take the context of the first.
+                // All members of both groups take the context of the first.
                 let context = if first { &bytes[..8] } else { theirs_first };
                 [context, &theirs[theirs_first.len()..]].concat()
             }))
         }
         (None, None) => None,
     };
-    let theirs = tell_result(process, comm, root, told)?;
-    let (context, theirs) = parse_members(&theirs).ok_or_else(broken)?;
+    let theirs = tell_result(process, comm, root, received)?;
+    let (context, theirs) = parse_members(&theirs).ok_or_else(malformed)?;
     let context = ContextId::from_bits(context);
-    // Whoever is just parting is met anew.
-    let known = side.hold_known(&mut link, &theirs)?;
+    // A process that is just disconnecting is connected anew.
+    let known = side.pin_known(&mut link, &theirs)?;
     let is_new: Vec<bool> = known.iter().map(Option::is_none).collect();
     let groups = (&own_members[..], &theirs[..]);
     let mut met = Meeting::begin(&side, opener, context, first, groups, known);
-    let card = match &met {
-        Ok(met) => met.card(),
-        Err(error) => Card::failed(error),
+    let record = match &met {
+        Ok(met) => met.address_record(),
+        Err(error) => AddressRecord::failed(error),
     };
-    let cards = gather_all_bytes(process, comm, Some(&card.to_bytes()))?.unwrap_or_default();
-    let their_cards = side.trade(&mut link, &card::join(&cards))?;
-    let their_cards = card::split(&their_cards).ok_or_else(broken)?;
+    let records = gather_all_bytes(process, comm, Some(&record.to_bytes()))?.unwrap_or_default();
+    let their_records = side.exchange_bytes(&mut link, &address_record::join(&records))?;
+    let their_records = address_record::split(&their_records).ok_or_else(malformed)?;
     let mut any_new = false;
-    for bytes in cards.iter().chain(&their_cards) {
-        let card = Card::parse(bytes).ok_or_else(broken)?;
-        if let Some(why) = card.failure() {
+    for bytes in records.iter().chain(&their_records) {
+        let record = AddressRecord::parse(bytes).ok_or_else(malformed)?;
+        if let Some(why) = record.failure() {
             return Err(Error::new(Class::Other, why));
         }
-        any_new |= card.addresses().next().is_some();
+        any_new |= record.addresses().next().is_some();
     }
     let pins = match &mut met {
-        Ok(met) => met.join(opener, &theirs, &their_cards),
+        Ok(met) => met.join(opener, &theirs, &their_records),
         Err(error) => Err(error.clone()),
     };
     let failed = u64::from(pins.is_err());
-    let (_, any_failed) = side.tell_each(&mut link, &[failed], &theirs)?;
+    let (_, any_failed) = side.exchange_numbers(&mut link, &[failed], &theirs)?;
     let mut pins = pins?;
     if any_failed {
-        let why = "processes of the two jobs can't reach each other; what they say tells why";
+        let why = "processes of the two jobs can't reach each other; see their own messages for the reason";
         return Err(Error::new(Class::Other, why));
     }
     if any_new {
@@ -372,7 +387,7 @@ pub fn meet(
     let remote = Group::from_peers(&peers)?;
     let local = comm.local();
     if peers.iter().any(|peer| local.rank_of(*peer).is_some()) {
-        let why = "a process is in both groups";
+        let why = "a process is in both groups; connect disjoint groups";
         return Err(Error::new(Class::Comm, why));
     }
     if let Ok(met) = met {
@@ -383,17 +398,17 @@ pub fn meet(
 }
 
 #[cold]
-fn broken() -> Error {
-    let why = "the other job sent something that makes no sense; do both run the same Weft?";
+fn malformed() -> Error {
+    let why = "the other job sent a malformed message; run the same version of Weft in both";
     Error::new(Class::Other, why)
 }
 
-/// What a process does to be connected with those that it does not know.
+/// A process's part in connecting with processes that it does not know.
 struct Meeting<'a> {
     making: Option<Making<'a>>,
-    /// Those of the other group that it knows, by rank.
+    /// Connections with members of the other group that exist already, by rank.
     known: Vec<Option<Pin>>,
-    /// The number of the other group's rank 0 in the connection.
+    /// Number of the other group's rank 0 in the connection.
     start: Peer,
 }
 
@@ -452,60 +467,60 @@ impl<'a> Meeting<'a> {
         })
     }
 
-    fn card(&self) -> Card {
+    fn address_record(&self) -> AddressRecord {
         let addresses = self.making.as_ref().map(Making::addresses);
-        Card::of(addresses.unwrap_or_default())
+        AddressRecord::of(addresses.unwrap_or_default())
     }
 
-    /// Takes the other group's members in, by rank.
+    /// Connects with the other group's members. Returns the connections by rank.
     fn join(
         &mut self,
         opener: &dyn Opener,
         theirs: &[Member],
-        cards: &[Vec<u8>],
+        records: &[Vec<u8>],
     ) -> Result<Vec<Pin>> {
-        if cards.len() != theirs.len() {
-            return Err(broken());
+        if records.len() != theirs.len() {
+            return Err(malformed());
         }
         let known = std::mem::take(&mut self.known);
         let mut pins = Vec::with_capacity(theirs.len());
-        for (rank, ((member, bytes), known)) in (0..).zip(theirs.iter().zip(cards).zip(known)) {
+        for (rank, ((member, bytes), known)) in (0..).zip(theirs.iter().zip(records).zip(known)) {
             let pin = match (known, &self.making) {
                 (Some(pin), _) => pin,
                 (None, Some(making)) => {
-                    let card = Card::parse(bytes).ok_or_else(broken)?;
-                    self.meet_one(making, opener, rank, member, &card)?
+                    let record = AddressRecord::parse(bytes).ok_or_else(malformed)?;
+                    self.meet_one(making, opener, rank, member, &record)?
                 }
-                (None, None) => return Err(broken()),
+                (None, None) => return Err(malformed()),
             };
             pins.push(pin);
         }
         Ok(pins)
     }
 
-    /// Takes one in that this process did not know.
+    /// Connects with a process that this one did not know.
     fn meet_one(
         &self,
         making: &Making<'_>,
         opener: &dyn Opener,
         rank: Peer,
         member: &Member,
-        card: &Card,
+        record: &AddressRecord,
     ) -> Result<Pin> {
         let number = self.start + rank;
-        for (name, address) in card.addresses() {
+        for (name, address) in record.addresses() {
             making.directory().note(number, 0, name, address);
         }
-        let offers = |name: &str| card.addresses().any(|(offered, _)| offered == name);
+        let offers = |name: &str| record.addresses().any(|(offered, _)| offered == name);
         let mut ways = making.names();
         let way = ways.find(|name| offers(name) && opener.reaches(name, member.node));
         let pin = way.and_then(|name| making.join(number, *member, name));
         pin.ok_or_else(|| {
-            let offered: Vec<&str> = card.addresses().map(|(name, _)| name).collect();
+            let offered: Vec<&str> = record.addresses().map(|(name, _)| name).collect();
             Error::new(
                 Class::Other,
                 format!(
-                    "there is no way to process {rank} of the other group, which offers {}; have both jobs \
+                    "no common transport with process {rank} of the other group, which offers {}; have both jobs \
                      use the same transport (WEFT_NETMOD)",
                     if offered.is_empty() { "nothing".to_string() } else { offered.join(", ") }
                 ),

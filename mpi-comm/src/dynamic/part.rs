@@ -1,8 +1,9 @@
-//! Parting from processes of other jobs (MPI-3.1 section 10.5.4).
+//! Disconnecting from processes of other jobs (MPI-3.1 section 10.5.4).
 //!
-//! Two processes stay connected as long as one communicator or window has both as members. Then each sends the
-//! other a last message and waits for the other's: as members free things collectively, both do. Whoever has sent
-//! and got it closes the connection; that the other closes it a little earlier, or ends, is no loss any more.
+//! Two processes stay connected as long as one communicator or window has both as members. Then
+//! each sends the other a last message and waits for the other's: members free objects
+//! collectively, so both do. A process that has sent and received it closes the connection; if the
+//! other closes it earlier, or ends, that is not a failure any more.
 
 use std::time::Duration;
 
@@ -16,42 +17,42 @@ use mpi_core::pt2pt::context::{ContextId, Purpose};
 use mpi_core::pt2pt::request::RequestId;
 use mpi_core::vci::Mode;
 
-/// How long to wait for last messages to leave towards processes that take nothing any more.
-const DRAIN: Duration = Duration::from_secs(2);
+/// Time to wait for last messages to processes that don't receive any more.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Begins to part from those that nothing has as members any more, and carries on what has begun, without
-/// waiting.
+/// Begins to disconnect from processes that no communicator or window has as members any more, and
+/// advances pending disconnections, without waiting.
 ///
 /// # Errors
-/// No request can be had.
+/// No request is available.
 pub fn carry_on(process: &Process) -> Result<()> {
     begin(process, false)?;
     process.poll_all()?;
     sweep(process, &|_| true).map(drop)
 }
 
-/// As [`carry_on`], and waits until those of these processes that are parted from have done so, too.
+/// Disconnects as [`carry_on`] does, and waits until it is done for the `concerned` processes.
 ///
 /// # Errors
-/// No request can be had.
+/// No request is available.
 pub fn finish(process: &Process, concerned: &dyn Fn(Peer) -> bool) -> Result<()> {
     begin(process, false)?;
-    // Other threads may meanwhile connect with others that get the same numbers.
+    // Other threads may meanwhile connect with other processes that get the same numbers.
     let all = process.foreign().goodbyes();
     let concerned = all.iter().filter(|goodbye| concerned(goodbye.peer));
-    let awaited: Vec<_> = concerned.map(which).collect();
+    let awaited: Vec<_> = concerned.map(identify).collect();
     drop(all);
-    wait(process, &|goodbye| awaited.contains(&which(goodbye)))
+    wait(process, &|goodbye| awaited.contains(&identify(goodbye)))
 }
 
-fn which(goodbye: &Goodbye) -> (Peer, ContextId) {
+fn identify(goodbye: &Goodbye) -> (Peer, ContextId) {
     (goodbye.peer, goodbye.connection)
 }
 
-/// Parts from all (`MPI_Finalize`).
+/// Disconnects from all (`MPI_Finalize`).
 ///
 /// # Errors
-/// No request can be had.
+/// No request is available.
 pub fn finish_all(process: &Process) -> Result<()> {
     begin(process, true)?;
     wait(process, &|_| true)
@@ -61,7 +62,7 @@ fn wait(process: &Process, concerned: &dyn Fn(&Goodbye) -> bool) -> Result<()> {
     process.wait_despite_loss(0, || Ok(sweep(process, concerned)?.then_some(())))
 }
 
-/// Closes what is over. Returns whether nothing is left of those that are asked for.
+/// Closes finished connections. Returns whether none of the `concerned` ones is left.
 fn sweep(process: &Process, concerned: &dyn Fn(&Goodbye) -> bool) -> Result<bool> {
     let mut goodbyes = process.foreign().goodbyes();
     let now = process.clock().now();
@@ -83,25 +84,25 @@ fn is_over(process: &Process, goodbye: &mut Goodbye, now: Duration) -> Result<bo
         return Ok(false);
     }
     for request in goodbye.requests.drain(..) {
-        // An error means that the other is gone.
+        // An error means that the other process is gone.
         drop(process.finish(request)?);
     }
     let complete = *goodbye.complete.get_or_insert(now);
-    let late = now.saturating_sub(complete) > DRAIN;
+    let late = now.saturating_sub(complete) > DRAIN_TIMEOUT;
     Ok(late || process.is_lost(goodbye.peer) || process.has_drained(goodbye.route)?)
 }
 
 fn begin(process: &Process, all: bool) -> Result<()> {
-    // Another thread that waits for one of them finds it there.
+    // Another thread that waits for one of them finds it in the list.
     let mut goodbyes = process.foreign().goodbyes();
     for parting in process.foreign().begin_partings(all) {
-        goodbyes.push(say(process, &parting)?);
+        goodbyes.push(send_goodbye(process, &parting)?);
     }
     Ok(())
 }
 
-/// Sends the last word, and waits for the other's.
-fn say(process: &Process, parting: &Parting) -> Result<Goodbye> {
+/// Sends the last message, and posts the receive of the other's.
+fn send_goodbye(process: &Process, parting: &Parting) -> Result<Goodbye> {
     let Parting {
         peer,
         connection,
@@ -137,7 +138,7 @@ fn say(process: &Process, parting: &Parting) -> Result<Goodbye> {
     goodbye
         .requests
         .push(process.irecv(0, &from, Buffer::EMPTY)?);
-    // Who can't be sent to is gone, and the receive ends by that.
+    // If the send fails the other process is gone, which ends the receive too.
     if let Ok(Some(sent)) = process.isend(0, &to, Buffer::EMPTY, Mode::Standard) {
         goodbye.requests.push(sent);
     }

@@ -1,4 +1,4 @@
-//! Which failed members the program knows of, and which it has acknowledged.
+//! The failed members that a process knows of, and those that the program has acknowledged.
 
 use netmod::Peer;
 use parking_lot::Mutex;
@@ -10,10 +10,10 @@ use mpi_core::error::{Error, Result};
 use mpi_core::group::Group;
 use mpi_core::process::Process;
 
-/// What is kept with a communicator.
+/// Fault tolerance state of a communicator.
 #[derive(Default)]
 pub(super) struct CommFailures {
-    /// Agreements begun.
+    /// Number of agreements begun.
     pub agreements: std::sync::atomic::AtomicU32,
     /// Failed members that were acknowledged.
     pub acknowledged: Mutex<Vec<Peer>>,
@@ -25,25 +25,27 @@ impl CommFailures {
     }
 }
 
-/// The members that are known to have failed, in the order in which that became known.
+/// Returns the members known to have failed, in the order in which that became known.
 fn known(process: &Process, comm: &Comm) -> Vec<Peer> {
     process.lost_among(|peer| comm.has_member(peer))
 }
 
-/// The group of members known to have failed (`MPIX_Comm_get_failed`), of either group of an intercommunicator, in
-/// the order in which that became known here. All members are looked after from now on, so who asks again and again
-/// hears of each death; where members are reached by connections, that makes one to each.
+/// Returns the group of members known to have failed (`MPIX_Comm_get_failed`), in the order in
+/// which that became known here; of an intercommunicator, from both groups.
+///
+/// From now on the process watches all members, so repeated calls learn of every failure. Where
+/// members are reached by connections, that opens one to each.
 ///
 /// # Errors
 /// The communicator has endpoints.
 pub fn failed(process: &Process, comm: &Comm) -> Result<Group> {
     check(comm, "MPIX_Comm_get_failed")?;
-    look_after(process, comm)?;
+    watch_members(process, comm)?;
     Group::from_peers(&known(process, comm))
 }
 
-/// Has the process look whether members live.
-fn look_after(process: &Process, comm: &Comm) -> Result<()> {
+/// Makes the process watch all members.
+fn watch_members(process: &Process, comm: &Comm) -> Result<()> {
     {
         let mut asked = process.source::<Failures>().asked_about.lock();
         let others = members(comm)
@@ -57,8 +59,8 @@ fn look_after(process: &Process, comm: &Comm) -> Result<()> {
     process.poll_all().map(drop)
 }
 
-/// Acknowledges the first `number` of the [`failed`], or all (`MPIX_Comm_ack_failed`). Returns of how many the failure
-/// is acknowledged now.
+/// Acknowledges the first `number` of the [`failed`] members, or all (`MPIX_Comm_ack_failed`).
+/// Returns the number of acknowledged failures.
 ///
 /// # Errors
 /// The communicator has endpoints.
@@ -85,14 +87,15 @@ pub fn acknowledged(comm: &Comm) -> Result<Group> {
     Group::from_peers(&acknowledged)
 }
 
-/// The loss of a member that was not acknowledged, on what requests call `owner`.
+/// Returns the error of a member's failure that was not acknowledged, on the communicator of
+/// `owner`.
 pub(super) fn unacknowledged(
     process: &Process,
     found: Option<Holder>,
     owner: u32,
 ) -> Option<Error> {
     let Some(holder) = found else {
-        // It has been freed: nobody can acknowledge any more.
+        // It has been freed, so nothing can be acknowledged any more.
         return process.loss_among(|peer| process.foreign().concerns(peer, owner));
     };
     let comm: &Comm = (*holder).as_ref();

@@ -1,4 +1,4 @@
-//! Agreements of a process, under way: what carries the state machine on, and what comes of it.
+//! The agreements of a process: how the state machine is driven, and what becomes of its result.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -19,20 +19,20 @@ use mpi_core::process::Process;
 use mpi_core::pt2pt::Address;
 use mpi_core::pt2pt::request::{RequestId, Status};
 
-/// What members have agreed on.
+/// The result of an agreement.
 pub struct Agreed {
-    /// The combined flags: of an intercommunicator those of the other group.
+    /// The combined flags; on an intercommunicator, those of the remote group.
     pub flag: u32,
-    /// That a member has failed which not all who are left had acknowledged: at all alike.
+    /// Set, on all survivors alike, if a failed member was not acknowledged by all of them.
     pub error: Option<Error>,
 }
 
-/// A communicator of those who are left, which all have.
+/// A communicator of the survivors.
 pub type Shrunk = Comm;
 
 type Ending = Box<dyn FnOnce(&Process, &Comm, Decision) -> Result<()> + Send>;
 
-/// An agreement under way in this process.
+/// An agreement in progress in this process.
 pub(super) struct Running {
     pub key: Key,
     comm: Holder,
@@ -72,7 +72,7 @@ impl Running {
             .collect()
     }
 
-    /// Notes what it has to say.
+    /// Queues its outgoing messages.
     pub fn write(&mut self, todo: &mut Todo) {
         let vci = self.vci();
         for (to, message) in self.machine.take_outbox() {
@@ -87,10 +87,10 @@ impl Running {
 
     pub fn end(self, process: &Process) -> Result<()> {
         let decision = self.machine.outcome().cloned().unwrap_or_default();
-        // All who are left know of these from now on.
+        // All survivors learn of these failures.
         for (member, peer) in self.members.iter().enumerate() {
             if decision.failed.has(member as u32) && *peer != process.me() {
-                process.learn_of_loss(*peer, "the others have agreed that it has failed");
+                process.learn_of_loss(*peer, "the other members have agreed that it has failed");
             }
         }
         (self.end)(process, (*self.comm).as_ref(), decision)
@@ -100,7 +100,7 @@ impl Running {
         let awaited = self.awaited();
         let _ = writeln!(
             text,
-            "an agreement of members who may fail: waits for {} of them, first process {}",
+            "an agreement (MPIX_Comm_agree or shrink): waits for {} members, first process {}",
             awaited.len(),
             awaited.first().copied().unwrap_or_default()
         );
@@ -158,13 +158,13 @@ fn begin(process: &Process, comm: Holder, flag: u32, offer: u64, end: Ending) ->
     failures.settle(process).map(drop)
 }
 
-/// Waits for an agreement.
+/// Runs an agreement to its end.
 fn wait(process: &Process, comm: Holder, flag: u32, offer: u64) -> Result<Decision> {
     let place: Arc<Mutex<Option<Decision>>> = Arc::default();
-    let told = place.clone();
+    let result = place.clone();
     let vci = (*comm).as_ref().vci();
     let end = move |process: &Process, _: &Comm, decision| {
-        *told.lock() = Some(decision);
+        *result.lock() = Some(decision);
         process.notify();
         Ok(())
     };
@@ -178,8 +178,8 @@ fn agreed(comm: &Comm, decision: &Decision) -> Agreed {
         let failed = decision.failed.words();
         let failed: u32 = failed.map(|(_, word)| word.count_ones()).sum();
         let why = format!(
-            "{failed} of the members have failed, and not all who are left had acknowledged that before \
-             (MPIX_Comm_ack_failed); all get this error, and the flag is agreed on"
+            "{failed} members have failed, and not every survivor had acknowledged that before \
+             (MPIX_Comm_ack_failed); all survivors get this error, and the flag is agreed on"
         );
         Error::new(Class::ProcFailed, why).on(comm.owner())
     };
@@ -189,21 +189,23 @@ fn agreed(comm: &Comm, decision: &Decision) -> Agreed {
     }
 }
 
-/// Combines the flags of all members who don't fail before, by bitwise and (`MPIX_Comm_agree`): at all who are left
-/// alike, also on a revoked communicator.
+/// Combines the members' flags by bitwise and (`MPIX_Comm_agree`), with the same result on all
+/// survivors, also on a revoked communicator.
+///
+/// Members that fail before they contribute don't count.
 ///
 /// # Errors
-/// Those of messages.
+/// Errors of sending messages.
 pub fn agree(process: &Process, comm: Holder, flag: u32) -> Result<Agreed> {
     check((*comm).as_ref(), "MPIX_Comm_agree")?;
     let decision = wait(process, comm.clone(), flag, 0)?;
     Ok(agreed((*comm).as_ref(), &decision))
 }
 
-/// As [`agree`], and `done` gets the flag before the request is complete (`MPIX_Comm_iagree`).
+/// Starts [`agree`] (`MPIX_Comm_iagree`). `done` gets the flag before the request is complete.
 ///
 /// # Errors
-/// Those of messages.
+/// Errors of sending messages.
 pub fn start_agree(
     process: &Process,
     comm: Holder,
@@ -222,10 +224,10 @@ pub fn start_agree(
     Ok(request)
 }
 
-/// What is left of a communicator.
+/// Makes the communicator of the survivors.
 fn shrunk(comm: &Comm, decision: &Decision) -> Result<Shrunk> {
     if decision.context == 0 {
-        let why = "other members have called MPIX_Comm_agree in its place; all must call the same functions in the \
+        let why = "other members have called MPIX_Comm_agree instead; call the same functions on all members in the \
                    same order";
         return Err(Error::new(Class::Other, why));
     }
@@ -242,7 +244,7 @@ fn shrunk(comm: &Comm, decision: &Decision) -> Result<Shrunk> {
     };
     let local = left(comm.local(), before(comm.is_first()))?;
     let Some(rank) = local.rank_of(comm.local().peer(comm.rank())) else {
-        let why = "the others have found this process to have failed";
+        let why = "the other members have agreed that this process has failed";
         return Err(Error::new(Class::ProcFailed, why));
     };
     Ok(match comm.remote() {
@@ -254,11 +256,11 @@ fn shrunk(comm: &Comm, decision: &Decision) -> Result<Shrunk> {
     })
 }
 
-/// A communicator of those members who have not failed, in their order (`MPIX_Comm_shrink`), at all who are left alike,
-/// also of a revoked communicator.
+/// Makes a communicator of the members that have not failed, in their order (`MPIX_Comm_shrink`),
+/// the same on all survivors, also of a revoked communicator.
 ///
 /// # Errors
-/// Those of messages.
+/// Errors of sending messages.
 pub fn shrink(process: &Process, comm: Holder) -> Result<Shrunk> {
     check((*comm).as_ref(), "MPIX_Comm_shrink")?;
     let offer = process.new_context().to_bits();
@@ -266,10 +268,11 @@ pub fn shrink(process: &Process, comm: Holder) -> Result<Shrunk> {
     shrunk((*comm).as_ref(), &decision)
 }
 
-/// As [`shrink`], and `done` gets the communicator before the request is complete (`MPIX_Comm_ishrink`).
+/// Starts [`shrink`] (`MPIX_Comm_ishrink`). `done` gets the communicator before the request is
+/// complete.
 ///
 /// # Errors
-/// Those of messages.
+/// Errors of sending messages.
 pub fn start_shrink(
     process: &Process,
     comm: Holder,

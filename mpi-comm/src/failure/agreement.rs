@@ -1,68 +1,75 @@
-//! How the living members of a communicator agree, whoever of them dies meanwhile: a state machine without I/O.
+//! Agreement among the survivors of a communicator, whichever members fail meanwhile: a state
+//! machine without I/O.
 //!
-//! The lowest living member *coordinates*. Each member sends it what it contributes. When it has that of all who
-//! live it decides, sends the decision to all, waits until all who live say that they have it, and then tells them
-//! to go on. So whoever goes on knows that all the living have the decision. If the coordinator dies, each member
-//! that finds out turns to the next with its contribution and the decision, if it has one: who has one spreads it,
-//! and only a coordinator without one, who has heard from all the living, makes a new one. Nobody has gone on by an
+//! The lowest living member *coordinates*. Each member sends it a contribution. When it has the
+//! contributions of all living members it decides, sends the decision to all, waits for the
+//! acknowledgement of all living members, and then sends them a commit. So a member that has
+//! committed knows that all living members have the decision. If the coordinator fails, each member
+//! that finds out turns to the next one, with its contribution and with the decision, if it has
+//! one. A coordinator with a decision distributes that one; only a coordinator that has heard from
+//! all living members, none of which has a decision, makes a new one. No member has committed an
 //! earlier one then.
 //!
-//! It relies on that who is found lost is dead: see docs/design.md. Who is waited for is looked after, so no death
-//! stays unnoticed.
+//! It relies on failed members being dead (see docs/design.md), and on members that are waited for
+//! being watched, so that every failure is noticed.
 //!
-//! Where n live it takes 4 (n - 1) messages, one after the other at the coordinator, and four times the way.
+//! Among n living members it takes 4 (n - 1) messages, one after the other at the coordinator, and
+//! four latencies.
 
 use super::set::Set;
 
-/// What the members agree on.
+/// The decision of an agreement.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct Decision {
-    /// All flags of the members of a group, combined by bitwise and: those of the first group, and of the second of an
-    /// intercommunicator.
+    /// The members' flags combined by bitwise and, of the first group and, on an intercommunicator,
+    /// of the second.
     pub flags: [u32; 2],
     /// Members known to have failed.
     pub failed: Set,
-    /// Whether one of these has not been acknowledged by all the living.
+    /// Whether a living member has not acknowledged all these failures.
     pub raises: bool,
-    /// A context for what is made of the living, if there was an offer.
+    /// A context for a communicator of the survivors, if one was offered.
     pub context: u64,
 }
 
-/// What a member brings.
+/// A member's contribution.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct Contribution {
     pub flag: u32,
-    /// Members that it knows to have failed, and those whose failure it has acknowledged.
+    /// Members that it knows to have failed; below, those whose failure it has acknowledged.
     pub failed: Set,
     pub acknowledged: Set,
-    /// What a coordinator has decided that it has heard of.
+    /// A coordinator's decision that it has received.
     pub held: Option<Decision>,
 }
 
-/// What members tell each other.
+/// The messages of an agreement.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Message {
     /// To the coordinator.
     Contribute(Contribution),
-    /// The coordinator has decided, or passes on what another has.
+    /// From a coordinator that has decided, or forwards an earlier decision.
     Decide(Decision),
-    /// To the coordinator: it has come.
-    Got,
-    /// All the living have the decision.
-    GoOn,
+    /// To the coordinator: acknowledges the decision.
+    Ack,
+    /// All living members have the decision.
+    Commit,
 }
 
-/// The answer of a member that has gone on, or has even freed the communicator, to who hasn't: all the living had the
-/// decision then, so there is no need to remember it. `None`: there is none, it is the beginning of another agreement.
+/// Returns a committed member's answer to a message of an agreement that it has finished, even if
+/// it has freed the communicator: all living members had the decision then, so nothing need be
+/// remembered.
+///
+/// `None`: the message begins another agreement.
 pub(super) fn answer_late(message: &Message) -> Option<Message> {
     match message {
-        Message::Decide(_) => Some(Message::Got),
-        Message::Contribute(Contribution { held: Some(_), .. }) => Some(Message::GoOn),
+        Message::Decide(_) => Some(Message::Ack),
+        Message::Contribute(Contribution { held: Some(_), .. }) => Some(Message::Commit),
         _ => None,
     }
 }
 
-/// Whether a message that comes before this member has begun is to be kept for then.
+/// Whether a message that precedes this member's call must be kept for it.
 pub(super) fn is_early(message: &Message) -> bool {
     matches!(
         message,
@@ -72,14 +79,14 @@ pub(super) fn is_early(message: &Message) -> bool {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
-    /// Another coordinates.
-    Follows,
-    /// This one does, and waits for contributions.
-    Gathers,
-    /// It has decided, and waits until all have that.
-    Spreads,
-    /// All have it.
-    Over,
+    /// Another member coordinates.
+    Following,
+    /// This member coordinates, and waits for contributions.
+    Gathering,
+    /// This member has decided, and waits for acknowledgements.
+    Distributing,
+    /// All living members have the decision.
+    Committed,
 }
 
 /// One agreement at one member.
@@ -87,21 +94,21 @@ enum Phase {
 pub(super) struct Agreement {
     me: u32,
     size: u32,
-    /// So many members are of the first group.
+    /// Number of members in the first group.
     first: u32,
     mine: Contribution,
-    /// For the decision, if this one makes it.
+    /// Context for the decision, if this member makes it.
     offer: u64,
     failed: Set,
     coordinator: u32,
     phase: Phase,
     contributions: Vec<Option<Contribution>>,
-    got: Set,
+    acked: Set,
     outbox: Vec<(u32, Message)>,
 }
 
 impl Agreement {
-    /// Of `size` members of which the `first` are of the first group; `failed` of them are known to have.
+    /// Begins an agreement of `size` members, of which `first` are in the first group.
     pub fn begin(me: u32, [size, first]: [u32; 2], mine: Contribution, offer: u64) -> Agreement {
         let mut agreement = Agreement {
             me,
@@ -111,38 +118,38 @@ impl Agreement {
             mine,
             offer,
             coordinator: 0,
-            phase: Phase::Follows,
+            phase: Phase::Following,
             contributions: vec![None; size as usize],
-            got: Set::default(),
+            acked: Set::default(),
             outbox: Vec::new(),
         };
         agreement.turn_to_next();
         agreement
     }
 
-    /// What is to be sent.
+    /// Takes the outgoing messages.
     pub fn take_outbox(&mut self) -> Vec<(u32, Message)> {
         std::mem::take(&mut self.outbox)
     }
 
-    /// What was decided, once this member may go on.
+    /// Returns the decision, once this member may use it.
     pub fn outcome(&self) -> Option<&Decision> {
         match self.phase {
-            Phase::Over => self.mine.held.as_ref(),
+            Phase::Committed => self.mine.held.as_ref(),
             _ => None,
         }
     }
 
-    /// Those whose death must be noticed.
+    /// Returns the members whose failure must be noticed.
     pub fn awaited(&self) -> Vec<u32> {
         match self.phase {
-            Phase::Follows => vec![self.coordinator],
-            Phase::Gathers => {
+            Phase::Following => vec![self.coordinator],
+            Phase::Gathering => {
                 let silent = |one: &u32| self.contributions[*one as usize].is_none();
                 self.living().filter(silent).collect()
             }
-            Phase::Spreads => self.living().filter(|one| !self.got.has(*one)).collect(),
-            Phase::Over => Vec::new(),
+            Phase::Distributing => self.living().filter(|one| !self.acked.has(*one)).collect(),
+            Phase::Committed => Vec::new(),
         }
     }
 
@@ -150,7 +157,7 @@ impl Agreement {
         (0..self.size).filter(|one| !self.failed.has(*one))
     }
 
-    /// A member is dead.
+    /// Handles the failure of a member.
     pub fn lose(&mut self, member: u32) {
         if self.failed.has(member) || member == self.me {
             return;
@@ -158,14 +165,14 @@ impl Agreement {
         self.failed.add(member);
         self.mine.failed.add(member);
         match self.phase {
-            Phase::Follows if member == self.coordinator => self.turn_to_next(),
-            Phase::Gathers => self.look_at_contributions(),
-            Phase::Spreads => self.look_at_answers(),
-            Phase::Follows | Phase::Over => {}
+            Phase::Following if member == self.coordinator => self.turn_to_next(),
+            Phase::Gathering => self.check_contributions(),
+            Phase::Distributing => self.check_acks(),
+            Phase::Following | Phase::Committed => {}
         }
     }
 
-    /// Turns to the lowest living member; this one is among them.
+    /// Turns to the lowest living member; this one is alive.
     fn turn_to_next(&mut self) {
         let lowest = self.living().next();
         self.coordinator = lowest.unwrap_or(self.me);
@@ -175,62 +182,63 @@ impl Agreement {
         }
         self.contributions[self.me as usize] = Some(self.mine.clone());
         match self.mine.held.clone() {
-            Some(decision) => self.spread(decision),
+            Some(decision) => self.distribute(decision),
             None => {
-                self.phase = Phase::Gathers;
-                self.look_at_contributions();
+                self.phase = Phase::Gathering;
+                self.check_contributions();
             }
         }
     }
 
-    /// A message has come from another member.
+    /// Handles a message from another member.
     pub fn receive(&mut self, from: u32, message: Message) {
-        // What a dead one has sent counts no more: others may have gone on without.
-        if from >= self.size || self.failed.has(from) || self.phase == Phase::Over {
+        // A failed member's messages don't count: others may have gone on without it.
+        if from >= self.size || self.failed.has(from) || self.phase == Phase::Committed {
             return;
         }
         match message {
             Message::Contribute(theirs) => {
                 self.contributions[from as usize] = Some(theirs);
                 match (self.phase, self.mine.held.clone()) {
-                    (Phase::Gathers, _) => self.look_at_contributions(),
-                    // It may have passed over what was sent before it found out who coordinates.
-                    (Phase::Spreads, Some(decision)) => {
+                    (Phase::Gathering, _) => self.check_contributions(),
+                    // It may have ignored a decision that was sent before it knew the coordinator.
+                    (Phase::Distributing, Some(decision)) => {
                         self.outbox.push((from, Message::Decide(decision)));
                     }
                     _ => {}
                 }
             }
-            // Who decides has found all below it dead.
+            // The sender of a decision has found all members below it dead.
             Message::Decide(decision) if from >= self.coordinator => {
                 self.coordinator = from;
-                self.phase = Phase::Follows;
+                self.phase = Phase::Following;
                 self.mine.held = Some(decision);
-                self.outbox.push((from, Message::Got));
+                self.outbox.push((from, Message::Ack));
             }
             Message::Decide(_) => {}
-            Message::Got if self.phase == Phase::Spreads => {
-                self.got.add(from);
-                self.look_at_answers();
+            Message::Ack if self.phase == Phase::Distributing => {
+                self.acked.add(from);
+                self.check_acks();
             }
-            Message::Got => {}
-            Message::GoOn if self.mine.held.is_some() => self.go_on(),
-            Message::GoOn => {}
+            Message::Ack => {}
+            Message::Commit if self.mine.held.is_some() => self.commit(),
+            Message::Commit => {}
         }
     }
 
-    /// Goes on as another says. Those who have turned to this member meanwhile hear nothing from another any more.
-    fn go_on(&mut self) {
-        self.phase = Phase::Over;
+    /// Commits, and forwards the commit to members that have turned to this one meanwhile: no other
+    /// member answers them.
+    fn commit(&mut self) {
+        self.phase = Phase::Committed;
         let me = self.me;
         let turned = (0..self.size).zip(&self.contributions);
         for (one, _) in turned.filter(|(one, theirs)| *one != me && theirs.is_some()) {
-            self.outbox.push((one, Message::GoOn));
+            self.outbox.push((one, Message::Commit));
         }
     }
 
-    /// Decides, once all the living have contributed.
-    fn look_at_contributions(&mut self) {
+    /// Decides, once all living members have contributed.
+    fn check_contributions(&mut self) {
         let silent = |one: u32| self.contributions[one as usize].is_none();
         if self.living().any(silent) {
             return;
@@ -240,7 +248,7 @@ impl Agreement {
             Some(decision) => decision,
             None => self.decide(),
         };
-        self.spread(decision);
+        self.distribute(decision);
     }
 
     fn decide(&self) -> Decision {
@@ -263,26 +271,26 @@ impl Agreement {
         decision
     }
 
-    fn spread(&mut self, decision: Decision) {
-        self.phase = Phase::Spreads;
+    fn distribute(&mut self, decision: Decision) {
+        self.phase = Phase::Distributing;
         self.mine.held = Some(decision.clone());
-        self.got.add(self.me);
+        self.acked.add(self.me);
         let others: Vec<u32> = self.living().filter(|one| *one != self.me).collect();
         for one in others {
             self.outbox.push((one, Message::Decide(decision.clone())));
         }
-        self.look_at_answers();
+        self.check_acks();
     }
 
-    /// Goes on, once all the living have the decision.
-    fn look_at_answers(&mut self) {
-        if self.living().any(|one| !self.got.has(one)) {
+    /// Commits, once all living members have the decision.
+    fn check_acks(&mut self) {
+        if self.living().any(|one| !self.acked.has(one)) {
             return;
         }
-        self.phase = Phase::Over;
+        self.phase = Phase::Committed;
         let others: Vec<u32> = self.living().filter(|one| *one != self.me).collect();
         for one in others {
-            self.outbox.push((one, Message::GoOn));
+            self.outbox.push((one, Message::Commit));
         }
     }
 }

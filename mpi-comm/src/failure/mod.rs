@@ -1,8 +1,8 @@
-//! Going on after a loss (User-Level Failure Mitigation, as drafted for the standard): communicators are revoked,
-//! failures acknowledged, and those who are left agree and make a communicator of their own.
+//! Fault tolerance (User-Level Failure Mitigation, as drafted for the standard): revoked
+//! communicators, acknowledged failures, and agreement and shrinking among the survivors.
 //!
-//! What processes tell each other about it goes by letters in a context of its own, which no message of the program's
-//! and no collective is in, so it gets through whatever state these are in.
+//! Its messages are letters in a context of its own, which no message of the program and no
+//! collective uses, so they arrive whatever state those are in.
 
 mod acknowledge;
 mod agree;
@@ -23,7 +23,7 @@ pub use self::acknowledge::{acknowledge, acknowledged, failed};
 use self::agree::Running;
 pub use self::agree::{Agreed, Shrunk, agree, shrink, start_agree, start_shrink};
 use self::agreement::{Message, answer_late, is_early};
-use self::words::{Parts, REVOKE, Read};
+use self::words::{Parsed, Parts, REVOKE};
 use mpi_coll::Holder;
 use mpi_core::comm::{Comm, ContextId, Purpose};
 use mpi_core::error::{Class, Error, Result};
@@ -34,31 +34,31 @@ use mpi_core::pt2pt::letter::Letter;
 
 /// Finds the program's communicators.
 pub trait Registry: Send + Sync {
-    /// The one with this context.
+    /// Returns the communicator with this context.
     fn by_context(&self, context: ContextId) -> Option<Holder>;
-    /// The one that requests call by this name.
+    /// Returns the communicator whose requests carry this owner.
     fn by_owner(&self, owner: u32) -> Option<Holder>;
 }
 
-/// Messages that came before their agreement began here, at most.
-const EARLY: usize = 1 << 16;
-/// So often it is looked for a communicator that was revoked before it was known here.
-const LOOKS: u32 = 64;
+/// The most messages kept for agreements that have not begun here yet.
+const MAX_EARLY: usize = 1 << 16;
+/// Searches for a communicator that was revoked before it was known here.
+const MAX_SEARCHES: u32 = 64;
 
-/// In communicators of at most so many, who waits for a message from any source looks after all.
-const ALL_LOOKED_AFTER: u32 = 64;
+/// Members up to which a receive from any source makes the process watch all of them.
+const WATCH_ALL_UP_TO: u32 = 64;
 
-/// An agreement: the context of its communicator, and its number among those of that one.
+/// Identifies an agreement: the context of its communicator, and its number on that.
 type Key = (u64, u32);
 
-/// What a process knows of failures beside who is lost.
+/// The fault tolerance state of a process, beside its list of failed peers.
 #[derive(Default)]
 pub struct Failures {
     registry: OnceLock<Box<dyn Registry>>,
     table: Mutex<Table>,
-    /// Processes that somebody wants to know about, to be looked after the next time.
+    /// Processes to check the next time peers are checked.
     asked_about: Mutex<Vec<Peer>>,
-    /// What had been lost or revoked, and how often it had been looked, when agreements were last told.
+    /// Number of failures, and of checks of peers, when agreements were last updated.
     seen: AtomicU32,
     looked: AtomicU32,
 }
@@ -68,23 +68,24 @@ struct Table {
     running: Vec<Running>,
     early: VecDeque<(Key, Peer, Message)>,
     parts: HashMap<(Key, Peer), Parts>,
-    /// Contexts that were revoked before their communicators were known, and how often it was looked for these.
+    /// Contexts revoked before their communicators were known, and the number of searches for
+    /// these.
     revoked: Vec<(ContextId, u32)>,
-    /// VCIs where letters may wait to leave together with others.
+    /// VCIs whose outgoing letters may be waiting to be bundled.
     held: Vec<VciId>,
-    /// Agreements that are over, but for the end.
+    /// Agreements that are decided but not finished.
     ended: Vec<Running>,
 }
 
-/// What is to be done when the table is free again.
+/// Actions to take once the table's lock is released.
 #[derive(Default)]
 struct Todo {
     letters: Vec<(VciId, Letter)>,
     revoked: Vec<Holder>,
 }
 
-// Lock order: the table's lock is taken with a VCI's lock held (`awaited_on`), so nothing that may wait for a VCI, or for
-// who does, is done with it.
+// Lock order: the table's lock is taken with a VCI's lock held (`awaited_on`), so no operation that
+// may wait for a VCI's lock, or for its holder, happens under it.
 
 impl Source for Failures {
     const PLACE: usize = FAILURES;
@@ -123,7 +124,7 @@ impl ProgressSource for Failures {
         if letter.context != context.of(Purpose::Failure) {
             return;
         }
-        // A VCI that is closed has nobody to answer.
+        // A closed VCI has no use for an answer.
         let _ = self.change(process, |table, todo| {
             self.take(table, todo, (vci, context), letter);
         });
@@ -137,7 +138,8 @@ impl ProgressSource for Failures {
         acknowledge::unacknowledged(process, self.registry.get()?.by_owner(owner), owner)
     }
 
-    /// All members, or of many those 1, 2, 4, … ranks further on: who finds one dead tells those it knows.
+    /// Returns all members or, if they are many, those 1, 2, 4, … ranks further on: a process that
+    /// finds one dead informs those that it knows.
     fn senders_to(&self, owners: &[u32]) -> Vec<Peer> {
         let Some(registry) = self.registry.get() else {
             return Vec::new();
@@ -146,7 +148,7 @@ impl ProgressSource for Failures {
         for holder in owners.iter().filter_map(|owner| registry.by_owner(*owner)) {
             let comm: &Comm = (*holder).as_ref();
             let others = comm.others();
-            if others.size() <= ALL_LOOKED_AFTER {
+            if others.size() <= WATCH_ALL_UP_TO {
                 senders.extend(others.peers());
             } else {
                 let further =
@@ -175,7 +177,7 @@ impl ProgressSource for Failures {
 }
 
 impl Failures {
-    /// From now on the program's communicators are found by this.
+    /// Sets the registry that finds the program's communicators.
     pub fn use_registry(&self, registry: impl Registry + 'static) {
         let _ = self.registry.set(Box::new(registry));
     }
@@ -184,7 +186,7 @@ impl Failures {
         self.registry.get()?.by_context(context)
     }
 
-    /// Takes in a letter that came on a VCI.
+    /// Receives a letter that came on a VCI.
     fn take(
         &self,
         table: &mut Table,
@@ -195,9 +197,9 @@ impl Failures {
         let (key, from) = ((context.to_bits(), letter.tag), letter.with.peer);
         let parts = table.parts.entry((key, from)).or_default();
         let message = match parts.read(letter.words) {
-            Read::Part => return,
-            Read::Message(message) => Some(message),
-            Read::Revoke => None,
+            Parsed::Incomplete => return,
+            Parsed::Message(message) => Some(message),
+            Parsed::Revoke => None,
         };
         table.parts.remove(&(key, from));
         let Some(message) = message else {
@@ -213,17 +215,17 @@ impl Failures {
         } else if let Some(answer) = answer_late(&message) {
             todo.write(vci, letter.with, key, &answer);
         } else if is_early(&message) {
-            if table.early.len() >= EARLY {
+            if table.early.len() >= MAX_EARLY {
                 table.early.pop_front();
             }
             table.early.push_back((key, from, message));
         }
     }
 
-    /// Changes something, and then sends what is to be sent. Returns whether anything is.
+    /// Applies a change, and then sends the messages it causes. Returns whether there were any.
     ///
-    /// Makes no progress, since letters are to be read in their order: what is to have left, and what is over, is
-    /// left to [`Failures::settle`].
+    /// Makes no progress, since letters must be read in order: [`Failures::settle`] flushes letters
+    /// and finishes agreements.
     fn change(
         &self,
         process: &Process,
@@ -240,11 +242,11 @@ impl Failures {
         table.running = running;
         let any = !(todo.letters.is_empty() && ended.is_empty());
         table.ended.extend(ended);
-        tell_work(process, &table);
+        publish_work(process, &table);
         drop(table);
         self.send(process, todo.letters)?;
         for holder in todo.revoked {
-            take_out_of_use(process, &holder)?;
+            revoke_and_forward(process, &holder)?;
         }
         Ok(any)
     }
@@ -258,12 +260,12 @@ impl Failures {
         table.held.extend(vcis);
         table.held.sort_unstable();
         table.held.dedup();
-        tell_work(process, &table);
+        publish_work(process, &table);
         Ok(())
     }
 
-    /// Has letters leave, and then ends what is over: the program may compute for long, or end, before it makes
-    /// progress again. Returns whether there was anything.
+    /// Flushes letters, and then finishes decided agreements: the program may compute for long, or
+    /// end, before it makes progress again. Returns whether there was any work.
     fn settle(&self, process: &Process) -> Result<bool> {
         let (held, ended) = {
             let mut table = self.table.lock();
@@ -271,7 +273,7 @@ impl Failures {
                 std::mem::take(&mut table.held),
                 std::mem::take(&mut table.ended),
             );
-            tell_work(process, &table);
+            publish_work(process, &table);
             both
         };
         let any = !(held.is_empty() && ended.is_empty());
@@ -290,10 +292,10 @@ impl Failures {
             return;
         }
         table.revoked.iter_mut().for_each(|(_, looks)| *looks = 0);
-        tell_work(process, &table);
+        publish_work(process, &table);
     }
 
-    /// Makes a new communicator of the program's known: it may have been revoked by another member already.
+    /// Registers a new communicator of the program, which another member may have revoked already.
     fn look_at_new(&self, process: &Process, holder: &Holder) -> Result<()> {
         let context = (**holder).as_ref().context();
         let mut table = self.table.lock();
@@ -301,15 +303,15 @@ impl Failures {
             return Ok(());
         };
         table.revoked.swap_remove(at);
-        tell_work(process, &table);
+        publish_work(process, &table);
         drop(table);
         revoke(process, holder)
     }
 }
 
-/// Says whether there is anything to do.
-fn tell_work(process: &Process, table: &Table) {
-    let looks = table.revoked.iter().any(|(_, looks)| *looks < LOOKS);
+/// Publishes whether there is work.
+fn publish_work(process: &Process, table: &Table) {
+    let looks = table.revoked.iter().any(|(_, looks)| *looks < MAX_SEARCHES);
     process.set_work::<Failures>(Work {
         any: looks
             || !(table.running.is_empty() && table.held.is_empty() && table.ended.is_empty()),
@@ -318,7 +320,7 @@ fn tell_work(process: &Process, table: &Table) {
 }
 
 impl Todo {
-    /// Notes a message to be sent about an agreement.
+    /// Queues a message of an agreement.
     fn write(&mut self, vci: VciId, to: Address, (context, tag): Key, message: &Message) {
         for words in words::letters(message) {
             let letter = letter(to, ContextId::from_bits(context), tag, words);
@@ -337,34 +339,37 @@ fn letter(to: Address, context: ContextId, tag: u32, words: [u64; 2]) -> Letter 
     }
 }
 
-/// A communicator has been made, and the program gets its handle: it may be revoked.
+/// Registers a new communicator before the program gets its handle; revokes it if another member
+/// has done so.
 ///
 /// # Errors
-/// Those of messages.
+/// Errors of sending messages.
 #[inline]
 pub fn look_at_new(process: &Process, holder: &Holder) -> Result<()> {
     process.source::<Failures>().look_at_new(process, holder)
 }
 
-/// The context of a communicator has come to be known after its handle (`MPI_Comm_idup`): progress is to look whether that
-/// was revoked meanwhile.
+/// Notes that the context of a communicator became known after its handle (`MPI_Comm_idup`), so
+/// that progress searches for it among the revoked ones.
 pub fn look_again(process: &Process) {
     process.source::<Failures>().look_again(process);
 }
 
-/// Takes a communicator out of use at all its members (`MPIX_Comm_revoke`). Each that learns of it passes it on to all
-/// others, so that all do though some of them die: n (n - 1) letters of 40 bytes among n.
+/// Revokes a communicator on all its members (`MPIX_Comm_revoke`).
+///
+/// Each member that learns of it forwards it to all others, so that all survivors learn of it
+/// whichever members fail meanwhile: n (n - 1) letters of 40 bytes among n members.
 ///
 /// # Errors
-/// Those of messages.
+/// Errors of sending messages.
 pub fn revoke(process: &Process, holder: &Holder) -> Result<()> {
     check((**holder).as_ref(), "MPIX_Comm_revoke")?;
-    take_out_of_use(process, holder)?;
+    revoke_and_forward(process, holder)?;
     process.source::<Failures>().settle(process).map(drop)
 }
 
-/// Revokes a communicator, and writes that to the others.
-fn take_out_of_use(process: &Process, holder: &Holder) -> Result<()> {
+/// Revokes a communicator here, and sends that to all other members.
+fn revoke_and_forward(process: &Process, holder: &Holder) -> Result<()> {
     let comm: &Comm = (**holder).as_ref();
     if !mpi_core::comm::revoke(process, comm) {
         return Ok(());
@@ -382,18 +387,19 @@ fn take_out_of_use(process: &Process, holder: &Holder) -> Result<()> {
         .send(process, letters.collect())
 }
 
-/// Refuses communicators whose ranks are not processes.
+/// Fails for communicators whose ranks are not processes.
 fn check(comm: &Comm, function: &str) -> Result<()> {
     if comm.points().is_none() {
         return Ok(());
     }
     let why = format!(
-        "comm has endpoints or streams, which {function} does not know; use a communicator of processes"
+        "comm has endpoints or streams, which {function} does not support; use a communicator of processes"
     );
     Err(Error::new(Class::UnsupportedOperation, why))
 }
 
-/// The members of a communicator, in an order that all have in common: first those of the group that leads.
+/// Returns the members of a communicator in an order that all have in common: the leading group
+/// first.
 fn members(comm: &Comm) -> Vec<Peer> {
     let remote = comm.remote().into_iter().flat_map(|group| group.peers());
     match comm.is_first() {

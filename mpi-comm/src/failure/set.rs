@@ -1,11 +1,11 @@
-//! Sets of members, by their numbers.
+//! Sets of members, by number.
 
 /// A set of numbers below some thousands.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct Set(Vec<u64>);
 
 impl Set {
-    /// Those of an iterator.
+    /// Collects members into a set.
     pub fn of(members: impl IntoIterator<Item = u32>) -> Set {
         let mut set = Set::default();
         members.into_iter().for_each(|member| set.add(member));
@@ -35,7 +35,7 @@ impl Set {
         }
     }
 
-    /// Whether all members of another set are in this one.
+    /// Whether it contains all members of another set.
     pub fn has_all(&self, others: &Set) -> bool {
         let is_in = |(index, word): (usize, u64)| {
             let mine = self.0.get(index).copied().unwrap_or(0);
@@ -44,7 +44,7 @@ impl Set {
         others.words().all(is_in)
     }
 
-    /// The words that are not empty, with their places.
+    /// Returns the words that are not 0, with their indices.
     pub fn words(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
         let words = self.0.iter().copied().enumerate();
         words.filter(|(_, word)| *word != 0)

@@ -1,4 +1,5 @@
-//! Agreements of members that die at any step, over a network that delivers in any order but that of each pair.
+//! Agreements whose members fail at any step, over a network that keeps only the order between two
+//! members.
 //!
 //! Seeds are printed; `WEFT_TEST_SEED` repeats one.
 
@@ -21,10 +22,10 @@ impl Random {
 }
 
 enum State {
-    /// What came before it called.
+    /// Messages that came before its call.
     Waits(Vec<(u32, Message)>),
     Agrees(Agreement),
-    GoneOn(Decision),
+    Committed(Decision),
     Dead,
 }
 
@@ -33,9 +34,9 @@ struct World {
     contributions: Vec<Contribution>,
     /// Whether it contributed before it died, or may have.
     called: Vec<bool>,
-    /// Messages from one to another.
+    /// Messages from each member to each other one.
     links: Vec<VecDeque<Message>>,
-    /// Whom each has found dead.
+    /// The members that each has found dead.
     found: Vec<Set>,
     first: u32,
 }
@@ -45,7 +46,7 @@ impl World {
         self.members.len()
     }
 
-    /// Sends what a member has to say, of which it dies after `most`.
+    /// Sends a member's outgoing messages; it dies after `most` of them.
     fn send(&mut self, from: usize, most: usize) {
         let size = self.size();
         let State::Agrees(agreement) = &mut self.members[from] else {
@@ -59,7 +60,7 @@ impl World {
         if dies {
             self.members[from] = State::Dead;
         } else if let Some(decision) = agreement.outcome().cloned() {
-            self.members[from] = State::GoneOn(decision);
+            self.members[from] = State::Committed(decision);
         }
     }
 
@@ -88,7 +89,7 @@ impl World {
         match &mut self.members[to] {
             State::Waits(early) if is_early(&message) => early.push((from as u32, message)),
             State::Agrees(agreement) => agreement.receive(from as u32, message),
-            State::Waits(_) | State::GoneOn(_) => {
+            State::Waits(_) | State::Committed(_) => {
                 if let Some(answer) = answer_late(&message) {
                     self.links[to * size + from].push_back(answer);
                 }
@@ -98,7 +99,7 @@ impl World {
         self.send(to, most);
     }
 
-    /// One finds another dead. What that one had sent may come before or after.
+    /// Makes a member find another one dead; messages of that one may arrive before or after.
     fn notice(&mut self, me: usize, dead: usize, most: usize) {
         self.found[me].add(dead as u32);
         if let State::Agrees(agreement) = &mut self.members[me] {
@@ -107,7 +108,7 @@ impl World {
         self.send(me, most);
     }
 
-    /// What can happen next.
+    /// The events that can happen next.
     fn choices(&self) -> Vec<(usize, usize, usize)> {
         let size = self.size();
         let mut choices = Vec::new();
@@ -121,7 +122,7 @@ impl World {
                 if !self.links[other * size + me].is_empty() {
                     choices.push((1, other, me));
                 }
-                // Only those that are waited for are sure to be found.
+                // Only members that are waited for are sure to be found dead.
                 let awaited = match &self.members[me] {
                     State::Agrees(agreement) => agreement.awaited().contains(&(other as u32)),
                     _ => false,
@@ -136,7 +137,8 @@ impl World {
     }
 }
 
-/// A run of so many members of which so many die, by a seed; returns what the living agreed on.
+/// Runs an agreement of `size` members of which `deaths` die, by a seed. Returns the survivors'
+/// decisions.
 fn run(seed: u64, size: usize, deaths: usize) -> (World, Vec<Decision>) {
     let mut random = Random(seed);
     let mut contribution = || Contribution {
@@ -156,7 +158,7 @@ fn run(seed: u64, size: usize, deaths: usize) -> (World, Vec<Decision>) {
         found: vec![Set::default(); size],
         first,
     };
-    // Some are dead before, which some know and some have acknowledged.
+    // Some are dead before; some members know it and some have acknowledged it.
     let early = random.below(deaths + 1);
     for _ in 0..early {
         let dead = random.below(size);
@@ -177,7 +179,7 @@ fn run(seed: u64, size: usize, deaths: usize) -> (World, Vec<Decision>) {
         if choices.is_empty() {
             break;
         }
-        // Now and then one dies, mostly where many messages leave at once: in their midst.
+        // Now and then one dies, mostly among many messages that leave together.
         let dies = left > 0 && random.below(3 * size) == 0;
         left -= usize::from(dies);
         let most = match dies {
@@ -199,7 +201,7 @@ fn run(seed: u64, size: usize, deaths: usize) -> (World, Vec<Decision>) {
     let mut decisions = Vec::new();
     for (me, state) in world.members.iter().enumerate() {
         match state {
-            State::GoneOn(decision) => decisions.push(decision.clone()),
+            State::Committed(decision) => decisions.push(decision.clone()),
             State::Dead => {}
             State::Agrees(agreement) => panic!("seed {seed}: {me} waits for ever: {agreement:?}"),
             State::Waits(_) => panic!("seed {seed}: {me} was never called"),
@@ -208,20 +210,20 @@ fn run(seed: u64, size: usize, deaths: usize) -> (World, Vec<Decision>) {
     (world, decisions)
 }
 
-/// What any decision must fulfil.
+/// Checks the properties of every decision.
 fn check(seed: u64, world: &World, decisions: &[Decision]) {
     let Some(decision) = decisions.first() else {
         return;
     };
     let alike = decisions.iter().all(|one| one == decision);
     assert!(alike, "seed {seed}: {decisions:?}");
-    // All that live have contributed, and nobody who never called.
+    // All survivors have contributed, and no member that never called.
     let mut least = [u32::MAX; 2];
     let mut most = [u32::MAX; 2];
     for (member, state) in world.members.iter().enumerate() {
         let group = usize::from(member as u32 >= world.first);
         let flag = world.contributions[member].flag;
-        if matches!(state, State::GoneOn(_)) {
+        if matches!(state, State::Committed(_)) {
             most[group] &= flag;
         }
         if world.called[member] {
@@ -243,11 +245,11 @@ fn check(seed: u64, world: &World, decisions: &[Decision]) {
             "seed {seed}: from nobody"
         );
     }
-    // If it doesn't raise, all who live had acknowledged all that it names.
+    // If it doesn't raise, all survivors had acknowledged all failures that it names.
     if !decision.raises {
         for (member, state) in world.members.iter().enumerate() {
             let acknowledged = &world.contributions[member].acknowledged;
-            let lives = matches!(state, State::GoneOn(_));
+            let lives = matches!(state, State::Committed(_));
             assert!(
                 !lives || acknowledged.has_all(&decision.failed),
                 "seed {seed}"

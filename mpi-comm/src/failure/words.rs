@@ -1,21 +1,22 @@
-//! What members tell each other, as letters: two words each, as many as it takes. Those of one sender keep their
-//! order, so the last one says that all are there.
+//! The wire format of agreements: letters of two words each, as many as a message needs.
+//!
+//! A sender's letters stay in order, so the last one of a message marks its end.
 
 use super::agreement::{Contribution, Decision, Message};
 use super::set::Set;
 
-/// Members come by 64; more than this no communicator has.
-const WORDS: usize = 1 << 16;
+/// The most words of a set; no communicator has more than 64 times as many members.
+const MAX_SET_WORDS: usize = 1 << 16;
 
-/// The lowest byte of a letter's first word.
+/// Kind of a letter, in the lowest byte of its first word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-enum Kind {
-    /// 64 members that have failed, by the place of the word.
+enum LetterKind {
+    /// A word of the set of failed members, with its index.
     Failed,
-    /// 64 members whose failure is acknowledged.
+    /// A word of the set of members whose failure is acknowledged.
     Acknowledged,
-    /// 64 members that have failed by a decision that a contribution holds.
+    /// A word of the set of failed members in a contribution's decision.
     HeldFailed,
     /// The flags of such a decision.
     HeldFlags,
@@ -25,34 +26,34 @@ enum Kind {
     Contribute,
     /// The end of a decision, with its flags.
     Decide,
-    Got,
-    GoOn,
+    Ack,
+    Commit,
     /// The communicator is revoked.
     Revoke,
 }
 
-const KINDS: [Kind; 10] = [
-    Kind::Failed,
-    Kind::Acknowledged,
-    Kind::HeldFailed,
-    Kind::HeldFlags,
-    Kind::Context,
-    Kind::Contribute,
-    Kind::Decide,
-    Kind::Got,
-    Kind::GoOn,
-    Kind::Revoke,
+const KINDS: [LetterKind; 10] = [
+    LetterKind::Failed,
+    LetterKind::Acknowledged,
+    LetterKind::HeldFailed,
+    LetterKind::HeldFlags,
+    LetterKind::Context,
+    LetterKind::Contribute,
+    LetterKind::Decide,
+    LetterKind::Ack,
+    LetterKind::Commit,
+    LetterKind::Revoke,
 ];
 
-/// Says that the communicator is revoked.
-pub(super) const REVOKE: [u64; 2] = [Kind::Revoke as u64, 0];
+/// Letter that revokes the communicator.
+pub(super) const REVOKE: [u64; 2] = [LetterKind::Revoke as u64, 0];
 
-/// Set beside the kind at the end of a contribution that holds a decision.
+/// State bit at the end of a contribution: it holds a decision.
 const HOLDS: usize = 1;
-/// Set there if a decision raises.
+/// State bit at the end of a decision or contribution: the decision raises an error.
 const RAISES: usize = 2;
 
-fn word(kind: Kind, place: usize, value: u64) -> [u64; 2] {
+fn word(kind: LetterKind, place: usize, value: u64) -> [u64; 2] {
     [kind as u64 | (place as u64) << 8, value]
 }
 
@@ -64,53 +65,57 @@ fn unpack(flags: u64) -> [u32; 2] {
     [flags as u32, (flags >> 32) as u32]
 }
 
-fn add_set(letters: &mut Vec<[u64; 2]>, kind: Kind, set: &Set) {
+fn add_set(letters: &mut Vec<[u64; 2]>, kind: LetterKind, set: &Set) {
     letters.extend(
         set.words()
             .map(|(place, members)| word(kind, place, members)),
     );
 }
 
-/// A message as the words of letters.
+/// Encodes a message as the words of letters.
 pub(super) fn letters(message: &Message) -> Vec<[u64; 2]> {
     let mut letters = Vec::new();
     let raises = |decision: &Decision| if decision.raises { RAISES } else { 0 };
     match message {
         Message::Contribute(mine) => {
-            add_set(&mut letters, Kind::Failed, &mine.failed);
-            add_set(&mut letters, Kind::Acknowledged, &mine.acknowledged);
+            add_set(&mut letters, LetterKind::Failed, &mine.failed);
+            add_set(&mut letters, LetterKind::Acknowledged, &mine.acknowledged);
             let mut state = 0;
             if let Some(held) = &mine.held {
-                add_set(&mut letters, Kind::HeldFailed, &held.failed);
-                letters.push(word(Kind::HeldFlags, 0, pack(held.flags)));
-                letters.push(word(Kind::Context, 0, held.context));
+                add_set(&mut letters, LetterKind::HeldFailed, &held.failed);
+                letters.push(word(LetterKind::HeldFlags, 0, pack(held.flags)));
+                letters.push(word(LetterKind::Context, 0, held.context));
                 state = HOLDS | raises(held);
             }
-            letters.push(word(Kind::Contribute, state, mine.flag.into()));
+            letters.push(word(LetterKind::Contribute, state, mine.flag.into()));
         }
         Message::Decide(decision) => {
-            add_set(&mut letters, Kind::Failed, &decision.failed);
-            letters.push(word(Kind::Context, 0, decision.context));
-            letters.push(word(Kind::Decide, raises(decision), pack(decision.flags)));
+            add_set(&mut letters, LetterKind::Failed, &decision.failed);
+            letters.push(word(LetterKind::Context, 0, decision.context));
+            letters.push(word(
+                LetterKind::Decide,
+                raises(decision),
+                pack(decision.flags),
+            ));
         }
-        Message::Got => letters.push(word(Kind::Got, 0, 0)),
-        Message::GoOn => letters.push(word(Kind::GoOn, 0, 0)),
+        Message::Ack => letters.push(word(LetterKind::Ack, 0, 0)),
+        Message::Commit => letters.push(word(LetterKind::Commit, 0, 0)),
     }
     letters
 }
 
-/// What a letter has brought.
+/// The result of reading a letter.
 #[derive(PartialEq, Eq, Debug)]
-pub(super) enum Read {
-    /// A part, or nothing that can be: the rest is to come.
-    Part,
-    /// A whole message.
+pub(super) enum Parsed {
+    /// Part of a message, or a letter that is not valid.
+    Incomplete,
+    /// A complete message.
     Message(Message),
     /// The communicator is revoked.
     Revoke,
 }
 
-/// A message of which the end has not come.
+/// The parts of an incomplete message.
 #[derive(Default)]
 pub(super) struct Parts {
     failed: Set,
@@ -121,25 +126,25 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// Takes in a letter's words. Where that is the end of a message, nothing is left of it here.
-    pub fn read(&mut self, [head, value]: [u64; 2]) -> Read {
+    /// Reads a letter's words. The end of a message resets the parts.
+    pub fn read(&mut self, [head, value]: [u64; 2]) -> Parsed {
         let place = (head >> 8) as usize;
         let Some(kind) = KINDS.get((head & 0xff) as usize) else {
-            return Read::Part;
+            return Parsed::Incomplete;
         };
         let set = match kind {
-            Kind::Failed => &mut self.failed,
-            Kind::Acknowledged => &mut self.acknowledged,
-            Kind::HeldFailed => &mut self.held_failed,
-            Kind::HeldFlags => {
+            LetterKind::Failed => &mut self.failed,
+            LetterKind::Acknowledged => &mut self.acknowledged,
+            LetterKind::HeldFailed => &mut self.held_failed,
+            LetterKind::HeldFlags => {
                 self.held_flags = value;
-                return Read::Part;
+                return Parsed::Incomplete;
             }
-            Kind::Context => {
+            LetterKind::Context => {
                 self.context = value;
-                return Read::Part;
+                return Parsed::Incomplete;
             }
-            Kind::Contribute => {
+            LetterKind::Contribute => {
                 let parts = std::mem::take(self);
                 let held = (place & HOLDS != 0).then(|| Decision {
                     flags: unpack(parts.held_flags),
@@ -147,31 +152,31 @@ impl Parts {
                     raises: place & RAISES != 0,
                     context: parts.context,
                 });
-                return Read::Message(Message::Contribute(Contribution {
+                return Parsed::Message(Message::Contribute(Contribution {
                     flag: value as u32,
                     failed: parts.failed,
                     acknowledged: parts.acknowledged,
                     held,
                 }));
             }
-            Kind::Decide => {
+            LetterKind::Decide => {
                 let parts = std::mem::take(self);
-                return Read::Message(Message::Decide(Decision {
+                return Parsed::Message(Message::Decide(Decision {
                     flags: unpack(value),
                     failed: parts.failed,
                     raises: place & RAISES != 0,
                     context: parts.context,
                 }));
             }
-            Kind::Got => return Read::Message(Message::Got),
-            Kind::GoOn => return Read::Message(Message::GoOn),
-            Kind::Revoke => return Read::Revoke,
+            LetterKind::Ack => return Parsed::Message(Message::Ack),
+            LetterKind::Commit => return Parsed::Message(Message::Commit),
+            LetterKind::Revoke => return Parsed::Revoke,
         };
-        if place >= WORDS {
-            return Read::Part;
+        if place >= MAX_SET_WORDS {
+            return Parsed::Incomplete;
         }
         set.set_word(place, value);
-        Read::Part
+        Parsed::Incomplete
     }
 }
 
@@ -203,19 +208,22 @@ mod tests {
             Message::Contribute(holder),
             Message::Decide(decision),
             Message::Contribute(Contribution::default()),
-            Message::Got,
-            Message::GoOn,
+            Message::Ack,
+            Message::Commit,
         ] {
             let letters = letters(&message);
             let (last, first) = letters.split_last().unwrap();
             for words in first {
-                assert_eq!(parts.read(*words), Read::Part);
+                assert_eq!(parts.read(*words), Parsed::Incomplete);
             }
-            assert_eq!(parts.read(*last), Read::Message(message));
+            assert_eq!(parts.read(*last), Parsed::Message(message));
         }
-        assert_eq!(parts.read(REVOKE), Read::Revoke);
-        // What can't be says nothing.
-        assert_eq!(parts.read([0xff, 0]), Read::Part);
-        assert_eq!(parts.read(word(Kind::Failed, WORDS, 1)), Read::Part);
+        assert_eq!(parts.read(REVOKE), Parsed::Revoke);
+        // Invalid letters are ignored.
+        assert_eq!(parts.read([0xff, 0]), Parsed::Incomplete);
+        assert_eq!(
+            parts.read(word(LetterKind::Failed, MAX_SET_WORDS, 1)),
+            Parsed::Incomplete
+        );
     }
 }

@@ -6,7 +6,7 @@ use mpi_core::{Class, Error, Result};
 /// One dimension of a Cartesian topology.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Dimension {
-    /// How many processes lie along it, at least 1; at most `i32::MAX` in all dimensions together.
+    /// Number of processes along it, at least 1; at most `i32::MAX` in all dimensions together.
     pub size: u32,
     /// Whether the last process is a neighbour of the first.
     pub periodic: bool,
@@ -21,10 +21,10 @@ pub struct Cart {
     size: u32,
 }
 
-/// What one process gets from [`Cart::sub`].
+/// One process's result of [`Cart::sub`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sub {
-    /// Tells the subgrid of the process from the others, as the color of a split.
+    /// Identifies the process's subgrid, as the color of a split.
     pub color: u32,
     /// The rank in the subgrid.
     pub rank: u32,
@@ -33,8 +33,8 @@ pub struct Sub {
 }
 
 impl Cart {
-    /// The topology for `MPI_Cart_create` on a communicator of `available` processes.
-    /// Processes from [`Cart::size`] on have no part in it.
+    /// Returns the topology for `MPI_Cart_create` on a communicator of `available` processes.
+    /// Processes from [`Cart::size`] on are not part of it.
     ///
     /// # Errors
     ///
@@ -89,12 +89,12 @@ impl Cart {
         self.size
     }
 
-    /// The dimensions; their number is what `MPI_Cartdim_get` returns.
+    /// The dimensions; `MPI_Cartdim_get` returns their number.
     pub fn dimensions(&self) -> &[Dimension] {
         &self.dimensions
     }
 
-    /// The rank at coordinates (`MPI_Cart_rank`); those in periodic dimensions wrap around.
+    /// Returns the rank at coordinates (`MPI_Cart_rank`); those in periodic dimensions wrap around.
     ///
     /// # Errors
     ///
@@ -128,17 +128,17 @@ impl Cart {
         Ok(rank)
     }
 
-    /// The coordinates of a rank (`MPI_Cart_coords`).
+    /// Returns the coordinates of a rank (`MPI_Cart_coords`).
     ///
     /// # Errors
     ///
     /// `MPI_ERR_RANK` if the rank is out of range.
     pub fn coords(&self, rank: i32) -> Result<impl ExactSizeIterator<Item = u32> + '_> {
         let mut rest = check_rank(rank, self.size)?;
-        // Ranks with the same coordinates up to a dimension.
+        // Number of ranks with the same coordinates up to a dimension.
         let mut alike = self.size;
         Ok(self.dimensions.iter().map(move |dimension| {
-            // The last dimension needs no division, which takes longer than all else.
+            // The last dimension needs no division, the slowest operation here.
             if alike == dimension.size {
                 return rest;
             }
@@ -149,8 +149,8 @@ impl Cart {
         }))
     }
 
-    /// The ranks from which and to which `rank` sends in a shift along a dimension
-    /// (`MPI_Cart_shift`): (source, destination).
+    /// Returns the source and the destination of `rank` in a shift along a dimension
+    /// (`MPI_Cart_shift`).
     ///
     /// # Errors
     ///
@@ -176,15 +176,15 @@ impl Cart {
             }
         };
         let displacement = i64::from(displacement);
-        Ok(self.both_ways(rank, direction, displacement))
+        Ok(self.neighbours_along(rank, direction, displacement))
     }
 
-    /// The ranks so far from `rank` along a dimension: downwards and upwards.
-    fn both_ways(&self, rank: u32, direction: usize, by: i64) -> (Option<u32>, Option<u32>) {
+    /// Returns the ranks at distance `by` along a dimension: downwards and upwards.
+    fn neighbours_along(&self, rank: u32, direction: usize, by: i64) -> (Option<u32>, Option<u32>) {
         let below = self.dimensions[direction + 1..].iter().map(|d| d.size);
         let stride: u32 = below.product();
         let dimension = &self.dimensions[direction];
-        // Without a division, which takes longer than all else, where it can be.
+        // Without a division, the slowest operation here, where possible.
         let coord = match stride {
             1 => rank,
             _ => rank / stride,
@@ -200,19 +200,20 @@ impl Cart {
         (moved(-by), moved(by))
     }
 
-    /// The neighbours of a rank in the order of neighbourhood collectives (section 7.6): for each
-    /// dimension that at -1 and that at +1. They are both sources and destinations.
+    /// Returns the neighbours of a rank in the order of neighbourhood collectives (section 7.6):
+    /// for each dimension those at -1 and +1. They are both sources and destinations.
     ///
     /// # Errors
     ///
     /// `MPI_ERR_RANK` if the rank is out of range.
     pub fn neighbours(&self, rank: i32) -> Result<Vec<Option<u32>>> {
         let rank = check_rank(rank, self.size)?;
-        let both = |direction| <[_; 2]>::from(self.both_ways(rank, direction, 1));
+        let both = |direction| <[_; 2]>::from(self.neighbours_along(rank, direction, 1));
         Ok((0..self.dimensions.len()).flat_map(both).collect())
     }
 
-    /// The subgrid of a rank with the dimensions for which `remain` is true (`MPI_Cart_sub`).
+    /// Returns the subgrid of a rank with the dimensions for which `remain` is true
+    /// (`MPI_Cart_sub`).
     ///
     /// # Errors
     ///
@@ -251,7 +252,7 @@ impl Cart {
 }
 
 impl Dimension {
-    /// The coordinate that `coord` stands for, if any.
+    /// Returns the coordinate after wrapping; `None` beyond a dimension that is not periodic.
     fn wrap(&self, coord: i64) -> Option<u32> {
         let size = i64::from(self.size);
         if (0..size).contains(&coord) {
@@ -261,7 +262,7 @@ impl Dimension {
     }
 }
 
-/// "2 x 3 x 4".
+/// Formats dimensions, as in "2 x 3 x 4".
 pub(super) fn by(dims: &[i32]) -> String {
     let dims: Vec<_> = dims.iter().map(i32::to_string).collect();
     dims.join(" x ")

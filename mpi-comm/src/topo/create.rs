@@ -6,7 +6,7 @@ use super::{
     Cart, DistGraph, Edge, Graph, Link, Topology, attach, reorder, reorder_graph, topology,
 };
 use crate::creation::Choice;
-use crate::creation::automatic::{self, Led};
+use crate::creation::automatic::{self, LeaderChoice};
 use mpi_coll::Buffers;
 use mpi_core::comm::{Comm, ContextId};
 use mpi_core::datatype::{Datatype, Predefined};
@@ -15,20 +15,20 @@ use mpi_core::process::Process;
 use mpi_core::{Class, Error, Result};
 use mpi_sched::{Block, Buf, Layout, Part, Team};
 
-/// Words that tell of an edge.
+/// Words of an edge on the wire.
 const WORDS: usize = 2;
-/// In the count of edges that a process announces: its graph has weights.
+/// Bit in a process's count of edges: its graph has weights.
 const WEIGHTED: u64 = 1 << 63;
 
-/// The members of an intracommunicator from rank 0 on in another one with this topology; none
-/// for ranks beyond its size.
+/// Makes a communicator of the members from rank 0 on, with this topology; `None` for ranks beyond
+/// its size.
 fn first_ranks(
     process: &Process,
     comm: &Comm,
     size: u32,
     topology: Topology,
 ) -> Result<Option<Comm>> {
-    let led = crate::creation::lead(process, comm)?;
+    let choice = crate::creation::lead(process, comm)?;
     if comm.rank() >= size {
         return Ok(None);
     }
@@ -38,41 +38,45 @@ fn first_ranks(
         let ranks: Vec<u32> = (0..size).collect();
         comm.local().of_ranks(&ranks)
     };
-    let made = led.apply(process, comm, Comm::new(led.context, group, comm.rank()))?;
+    let made = choice.apply(process, comm, Comm::new(choice.context, group, comm.rank()))?;
     Ok(Some(attach(made, topology)))
 }
 
-/// The nodes of the first `size` members, numbered in the order of their first ranks, if each
-/// tells the number of its own, and what rank 0 chooses for a communicator of them.
+/// Returns the nodes of the first `size` members, numbered by first occurrence, and rank 0's choice
+/// for their communicator. `node`: this process's node.
 fn nodes_and_choice(
     process: &Process,
     comm: &Comm,
     size: u32,
     node: u64,
-) -> Result<(Vec<u32>, Led)> {
+) -> Result<(Vec<u32>, LeaderChoice)> {
     let context = process.new_context().to_bits();
-    let own = [node, context, automatic::wish(process, comm)];
-    let told = mpi_coll::gather_all_u64(process, comm, own)?;
-    let Some([_, context, word]) = told.first() else {
-        return Err(Error::new(Class::Intern, "a communicator without members"));
+    let own = [node, context, automatic::proposed_vci(process, comm)];
+    let received = mpi_coll::gather_all_u64(process, comm, own)?;
+    let Some([_, context, word]) = received.first() else {
+        return Err(Error::new(
+            Class::Intern,
+            "internal error: the communicator has no members",
+        ));
     };
-    let led = Led {
+    let choice = LeaderChoice {
         context: ContextId::from_bits(*context),
-        vci: automatic::settle(process, comm, *word)?,
+        vci: automatic::settle_vci(process, comm, *word)?,
     };
     let mut numbers = HashMap::new();
     let mut number = |node: u64| {
         let next = numbers.len() as u32;
         *numbers.entry(node).or_insert(next)
     };
-    let nodes = told.iter().take(size as usize);
+    let nodes = received.iter().take(size as usize);
     let nodes = nodes.map(|[node, ..]| number(*node)).collect();
-    Ok((nodes, led))
+    Ok((nodes, choice))
 }
 
-/// Makes a communicator with a Cartesian topology (`MPI_Cart_create`). With `node`, a number
-/// that tells this process's node from others, ranks are given anew such that neighbours share
-/// nodes. None for processes that have no part in the grid.
+/// Makes a communicator with a Cartesian topology (`MPI_Cart_create`).
+///
+/// With `node`, which identifies this process's node, ranks are reordered so that neighbours share
+/// nodes. `None` for processes outside the grid.
 pub fn create_cart(
     process: &Process,
     comm: &Comm,
@@ -84,10 +88,10 @@ pub fn create_cart(
     let Some(node) = node else {
         return first_ranks(process, comm, size, Topology::Cart(cart));
     };
-    let (nodes, led) = nodes_and_choice(process, comm, size, node)?;
+    let (nodes, choice) = nodes_and_choice(process, comm, size, node)?;
     let member = (comm.rank() < size).then(|| {
         let new_ranks = reorder(&cart, &nodes);
-        placed(process, comm, led, &new_ranks, Topology::Cart(cart))
+        reordered_comm(process, comm, choice, &new_ranks, Topology::Cart(cart))
     });
     member.transpose()
 }
@@ -112,8 +116,9 @@ pub fn create_cart_sub(process: &Process, comm: &Comm, remain: &[bool]) -> Resul
     Ok(made.map(|made| attach(made, Topology::Cart(sub.cart))))
 }
 
-/// Makes a communicator with a graph topology (`MPI_Graph_create`); `node` as for
-/// [`create_cart`]. None for processes beyond the number of nodes.
+/// Makes a communicator with a graph topology (`MPI_Graph_create`).
+///
+/// `node` as in [`create_cart`]. `None` for processes beyond the number of graph nodes.
 pub fn create_graph(
     process: &Process,
     comm: &Comm,
@@ -125,17 +130,18 @@ pub fn create_graph(
     let Some(node) = node else {
         return first_ranks(process, comm, size, Topology::Graph(graph));
     };
-    let (nodes, led) = nodes_and_choice(process, comm, size, node)?;
+    let (nodes, choice) = nodes_and_choice(process, comm, size, node)?;
     let member = (comm.rank() < size).then(|| {
         let new_ranks = reorder_graph(&graph.links(), &nodes);
-        placed(process, comm, led, &new_ranks, Topology::Graph(graph))
+        reordered_comm(process, comm, choice, &new_ranks, Topology::Graph(graph))
     });
     member.transpose()
 }
 
-/// Makes a communicator with a distributed graph topology of which each process gives its own
-/// edges (`MPI_Dist_graph_create_adjacent`). With `node`, as for [`create_cart`],
-/// processes may take the places of others.
+/// Makes a communicator with a distributed graph topology of which each process gives its own edges
+/// (`MPI_Dist_graph_create_adjacent`).
+///
+/// With `node`, as in [`create_cart`], ranks may be reordered.
 pub fn create_dist_graph(
     process: &Process,
     comm: &Comm,
@@ -143,26 +149,31 @@ pub fn create_dist_graph(
     node: Option<u64>,
 ) -> Result<Comm> {
     comm.check_plain("MPI_Dist_graph_create_adjacent")?;
-    let keep = |led: Led, graph| {
-        let made = Comm::new(led.context, comm.local().clone(), comm.rank());
-        let made = led.apply(process, comm, made)?;
+    let keep = |choice: LeaderChoice, graph| {
+        let made = Comm::new(choice.context, comm.local().clone(), comm.rank());
+        let made = choice.apply(process, comm, made)?;
         Ok(attach(made, Topology::DistGraph(graph)))
     };
     let Some(node) = node else {
         return keep(crate::creation::lead(process, comm)?, graph);
     };
-    let (nodes, led) = nodes_and_choice(process, comm, comm.size(), node)?;
+    let (nodes, choice) = nodes_and_choice(process, comm, comm.size(), node)?;
     if nodes.iter().all(|node| *node == 0) {
-        return keep(led, graph);
+        return keep(choice, graph);
     }
-    let new_ranks = place(process, comm, &graph, &nodes)?;
-    let graph = hand_over(process, comm, &graph, &new_ranks)?;
+    let new_ranks = reordered_ranks(process, comm, &graph, &nodes)?;
+    let graph = exchange_edges(process, comm, &graph, &new_ranks)?;
     let topology = Topology::DistGraph(graph);
-    placed(process, comm, led, &new_ranks, topology)
+    reordered_comm(process, comm, choice, &new_ranks, topology)
 }
 
-/// New ranks for a distributed graph, which rank 0 finds for all.
-fn place(process: &Process, comm: &Comm, graph: &DistGraph, nodes: &[u32]) -> Result<Vec<u32>> {
+/// Returns the new ranks for a distributed graph, computed by rank 0.
+fn reordered_ranks(
+    process: &Process,
+    comm: &Comm,
+    graph: &DistGraph,
+    nodes: &[u32],
+) -> Result<Vec<u32>> {
     let own = graph.edges_from(comm.rank());
     let words: Vec<u64> = own.flat_map(words_of).collect();
     let lengths = mpi_coll::gather_all_u64(process, comm, [words.len() as u64])?;
@@ -170,10 +181,10 @@ fn place(process: &Process, comm: &Comm, graph: &DistGraph, nodes: &[u32]) -> Re
         0 => lengths.iter().map(|[length]| *length as usize).collect(),
         _ => Vec::new(),
     };
-    let told = exchange(process, comm, &BTreeMap::from([(0, words)]), &lengths)?;
+    let received = exchange(process, comm, &BTreeMap::from([(0, words)]), &lengths)?;
     let mut new_ranks = vec![0; nodes.len()];
     if comm.rank() == 0 {
-        let links: Vec<Link> = edges_of(&told).map(Link::from).collect();
+        let links: Vec<Link> = edges_of(&received).map(Link::from).collect();
         let found = reorder_graph(&links, nodes);
         new_ranks = found.into_iter().map(u64::from).collect();
     }
@@ -181,8 +192,9 @@ fn place(process: &Process, comm: &Comm, graph: &DistGraph, nodes: &[u32]) -> Re
     Ok(new_ranks.into_iter().map(|rank| rank as u32).collect())
 }
 
-/// Gives this process's edges to who takes its place, and takes over those of its new one.
-fn hand_over(
+/// Sends this process's edges to the process that takes its rank, and receives those of its new
+/// rank.
+fn exchange_edges(
     process: &Process,
     comm: &Comm,
     graph: &DistGraph,
@@ -195,23 +207,31 @@ fn hand_over(
         .collect();
     let me = comm.rank();
     let place = new_ranks[me as usize];
-    let heir = new_ranks.iter().position(|rank| *rank == me);
+    let successor = new_ranks.iter().position(|rank| *rank == me);
     for (rank, length) in lengths.iter_mut().enumerate() {
         if rank as u32 != place {
             *length = 0;
         }
     }
-    let heir = heir.map(|heir| (heir as u32, words)).into_iter();
-    let told = exchange(process, comm, &heir.collect(), &lengths)?;
-    DistGraph::from_words(&told)
-        .ok_or_else(|| Error::new(Class::Intern, "the edges of another process are garbled"))
+    let successor = successor
+        .map(|successor| (successor as u32, words))
+        .into_iter();
+    let received = exchange(process, comm, &successor.collect(), &lengths)?;
+    DistGraph::from_words(&received).ok_or_else(|| {
+        Error::new(
+            Class::Intern,
+            "internal error: another process sent malformed edges",
+        )
+    })
 }
 
-/// As [`create_dist_graph`] of edges that any process may give
-/// (`MPI_Dist_graph_create`). `weighted` is false for `MPI_UNWEIGHTED`.
+/// Makes a communicator with a distributed graph topology of edges that any process may give
+/// (`MPI_Dist_graph_create`).
+///
+/// `weighted` is false for `MPI_UNWEIGHTED`; `node` as in [`create_cart`].
 ///
 /// # Errors
-/// `MPI_ERR_ARG` on all if some say weighted and others not.
+/// `MPI_ERR_ARG` on all processes if some pass weights and others don't.
 pub fn create_dist_graph_of(
     process: &Process,
     comm: &Comm,
@@ -220,14 +240,19 @@ pub fn create_dist_graph_of(
     node: Option<u64>,
 ) -> Result<Comm> {
     comm.check_plain("MPI_Dist_graph_create")?;
-    let edges = hand_out(process, comm, edges, weighted)?;
+    let edges = distribute_edges(process, comm, edges, weighted)?;
     let graph = DistGraph::from_edges(comm.rank(), edges, weighted);
     create_dist_graph(process, comm, graph, node)
 }
 
-/// Sends each edge to both its ends; gives those that have this process as an end, by the rank
-/// that described them.
-fn hand_out(process: &Process, comm: &Comm, edges: &[Edge], weighted: bool) -> Result<Vec<Edge>> {
+/// Sends each edge to both its ends. Returns the edges with this process as an end, by the rank
+/// that gave them.
+fn distribute_edges(
+    process: &Process,
+    comm: &Comm,
+    edges: &[Edge],
+    weighted: bool,
+) -> Result<Vec<Edge>> {
     let mut out: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
     for edge in edges {
         let words = words_of(*edge);
@@ -241,15 +266,15 @@ fn hand_out(process: &Process, comm: &Comm, edges: &[Edge], weighted: bool) -> R
     for (to, words) in &out {
         counts[*to as usize] |= words.len() as u64;
     }
-    let told = exchange_counts(process, comm, &counts)?;
-    if told.iter().any(|count| count & WEIGHTED != flag) {
+    let received = exchange_counts(process, comm, &counts)?;
+    if received.iter().any(|count| count & WEIGHTED != flag) {
         return Err(Error::new(
             Class::Arg,
             "some processes give weights and others MPI_UNWEIGHTED; all must do the same \
              (MPI_WEIGHTS_EMPTY where there is no edge)",
         ));
     }
-    let lengths: Vec<usize> = told
+    let lengths: Vec<usize> = received
         .iter()
         .map(|count| (count & !WEIGHTED) as usize)
         .collect();
@@ -257,8 +282,8 @@ fn hand_out(process: &Process, comm: &Comm, edges: &[Edge], weighted: bool) -> R
     Ok(edges_of(&received).collect())
 }
 
-/// Sends lists of words to some members, and receives as many words from each as `lengths`
-/// says, in the order of their ranks.
+/// Sends lists of words to some members, and receives `lengths[rank]` words from each, in rank
+/// order.
 fn exchange(
     process: &Process,
     comm: &Comm,
@@ -272,7 +297,7 @@ fn exchange(
         recv: received.as_mut_ptr().cast(),
     };
     let word = size_of::<u64>();
-    // SAFETY: the blocks divide both lists, which live until the end.
+    // SAFETY: the blocks divide both lists, which live until the schedule has run.
     unsafe {
         mpi_coll::collective(process, comm, buffers, |schedule| {
             let first = schedule.here();
@@ -294,9 +319,9 @@ fn exchange(
     Ok(received)
 }
 
-/// Tells each process its own element of the list, and is told one by each.
+/// Sends element `i` of the list to rank `i`, and returns the elements received, by rank.
 fn exchange_counts(process: &Process, comm: &Comm, counts: &[u64]) -> Result<Vec<u64>> {
-    let mut told = vec![0u64; counts.len()];
+    let mut received = vec![0u64; counts.len()];
     let bytes = Datatype::predefined(Predefined::Byte);
     let part = Part {
         count: size_of::<u64>(),
@@ -304,24 +329,24 @@ fn exchange_counts(process: &Process, comm: &Comm, counts: &[u64]) -> Result<Vec
     };
     let buffers = Buffers {
         send: counts.as_ptr().cast(),
-        recv: told.as_mut_ptr().cast(),
+        recv: received.as_mut_ptr().cast(),
     };
     let team = Team::all(comm.rank(), comm.size());
-    // SAFETY: both lists have a block for each rank and live until the end.
+    // SAFETY: both lists have a block for each rank and live until the schedule has run.
     unsafe {
         mpi_coll::collective(process, comm, buffers, |schedule| {
             let (send, recv) = (Layout::Uniform(part), Layout::Uniform(part));
             mpi_sched::alltoall(schedule, team, Some(send), recv, mpi_sched::Alltoall::Bruck);
         })?;
     }
-    Ok(told)
+    Ok(received)
 }
 
-/// The communicator of those who have a new rank, which tell for each old rank the new one.
-fn placed(
+/// Makes the communicator of the members with new ranks. `new_ranks`: by old rank.
+fn reordered_comm(
     process: &Process,
     comm: &Comm,
-    led: Led,
+    choice: LeaderChoice,
     new_ranks: &[u32],
     topology: Topology,
 ) -> Result<Comm> {
@@ -331,7 +356,7 @@ fn placed(
     }
     let group: Group = comm.local().of_ranks(&old_ranks);
     let rank = new_ranks[comm.rank() as usize];
-    let made = led.apply(process, comm, Comm::new(led.context, group, rank))?;
+    let made = choice.apply(process, comm, Comm::new(choice.context, group, rank))?;
     Ok(attach(made, topology))
 }
 

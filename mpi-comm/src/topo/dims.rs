@@ -5,15 +5,14 @@ use mpi_core::{Class, Error, Result};
 
 /// Fills the zeros in `dims` so that the grid has `nnodes` processes.
 ///
-/// The dimensions filled in are as close to each other as possible, by this measure: the difference
-/// between the largest and the smallest is the least that there is, and among grids equal in that,
-/// the largest dimension is the least, then the second, and so on. They come in non-increasing
-/// order.
+/// The chosen dimensions are as close to each other as possible: the difference between the largest
+/// and the smallest is minimal, and among grids equal in that the dimensions, in decreasing order,
+/// are lexicographically least. They come in non-increasing order.
 ///
 /// # Errors
 ///
-/// `MPI_ERR_ARG` if `nnodes` is not positive. `MPI_ERR_DIMS` if a given dimension is negative, or if
-/// `nnodes` is not a multiple of the product of those given.
+/// `MPI_ERR_ARG` if `nnodes` is not positive. `MPI_ERR_DIMS` if a given dimension is negative, or
+/// if `nnodes` is not a multiple of the product of those given.
 pub fn dims_create(nnodes: i32, dims: &mut [i32]) -> Result<()> {
     if nnodes < 1 {
         return Err(Error::new(
@@ -49,7 +48,7 @@ pub fn dims_create(nnodes: i32, dims: &mut [i32]) -> Result<()> {
         rest /= dim as u32;
     }
     if free == 0 {
-        // Nothing is to be chosen; the product may be a divisor of nnodes, as MPICH has it, too.
+        // Nothing to choose; the product may be a divisor of nnodes, as in MPICH.
         return Ok(());
     }
     let mut chosen = balanced(rest, free).into_iter();
@@ -59,11 +58,12 @@ pub fn dims_create(nnodes: i32, dims: &mut [i32]) -> Result<()> {
     Ok(())
 }
 
-/// `count` factors of `n`, not increasing, that are as close to each other as possible.
+/// Returns `count` factors of `n`, not increasing, that are as close to each other as possible.
 fn balanced(n: u32, count: usize) -> Vec<u32> {
     let primes = prime_factors(n);
     if primes.len() <= count {
-        // The smallest is 1 unless there are just as many; nothing is gained by joining primes.
+        // With fewer prime factors than `count`, the smallest factor is 1, and joining primes gains
+        // nothing.
         let mut factors: Vec<u32> = primes.into_iter().rev().collect();
         factors.resize(count, 1);
         return factors;
@@ -83,13 +83,14 @@ struct Search {
     divisors: Vec<u32>,
     chosen: Vec<u32>,
     best: Vec<u32>,
-    /// Largest less smallest of `best`.
+    /// Spread of `best`: largest less smallest.
     spread: u32,
 }
 
 impl Search {
-    /// Tries all ways to write `rest` as `count` factors that do not exceed the last chosen, the
-    /// lexicographically least first, leaving out what cannot have less spread than the best.
+    /// Tries all factorizations of `rest` into `count` factors that do not exceed the last chosen.
+    ///
+    /// Lexicographically least first; skips those whose spread can't be less than the best one's.
     fn run(&mut self, rest: u32, count: usize) {
         let limit = self.chosen.last().copied().unwrap_or(u32::MAX);
         let largest = self.chosen.first().copied();
@@ -113,8 +114,8 @@ impl Search {
             if !rest.is_multiple_of(divisor) {
                 continue;
             }
-            // The smallest factor is at most the root of what is left, which falls as the divisor
-            // grows, so that no larger divisor is better.
+            // The smallest factor is at most the root of the rest, which decreases as the divisor
+            // grows, so no larger divisor is better.
             let smallest = root(rest / divisor, count - 1, false);
             if largest.unwrap_or(divisor) - smallest.min(divisor) >= self.spread {
                 break;
@@ -126,7 +127,7 @@ impl Search {
     }
 }
 
-/// The `k`th root of `n`, rounded up or down.
+/// Returns the `k`th root of `n`, rounded up or down.
 fn root(n: u32, k: usize, up: bool) -> u32 {
     // 2^32 has no root of a higher degree than 32 but 1.
     let k = k.min(33) as u32;
@@ -134,7 +135,7 @@ fn root(n: u32, k: usize, up: bool) -> u32 {
         return n;
     }
     let exceeds = |r: u32| u64::from(r).checked_pow(k).is_none_or(|p| p > u64::from(n));
-    // A float is near; the steps make it exact.
+    // The float is close; the steps make it exact.
     let mut r = match k {
         2 => n.isqrt(),
         3 => f64::from(n).cbrt() as u32,
@@ -150,7 +151,7 @@ fn root(n: u32, k: usize, up: bool) -> u32 {
     if up && !exact { r + 1 } else { r }
 }
 
-/// In increasing order.
+/// Returns the prime factors in increasing order.
 fn prime_factors(mut n: u32) -> Vec<u32> {
     let mut primes = Vec::with_capacity(32); // 2^31 has fewer
     let mut p = 2;
@@ -167,16 +168,17 @@ fn prime_factors(mut n: u32) -> Vec<u32> {
     primes
 }
 
-/// All products of the primes, in increasing order.
+/// Returns all products of the primes, in increasing order.
 fn divisors(primes: &[u32]) -> Vec<u32> {
-    // The number of them: of each prime none, one, and so on.
+    // The number of divisors: the product of each prime's multiplicity plus one.
     let groups = || primes.chunk_by(|a, b| a == b);
     let number = groups().map(|group| group.len() + 1).product();
     let mut divisors = Vec::with_capacity(number);
     divisors.push(1);
     let mut before = Vec::with_capacity(number);
     for &prime in primes.iter().rev() {
-        // Those that there were and `prime` times them, both in increasing order, each once.
+        // The divisors so far and `prime` times them, both in increasing order, merged without
+        // duplicates.
         std::mem::swap(&mut before, &mut divisors);
         divisors.clear();
         let mut old = before.iter().copied().peekable();
@@ -219,7 +221,7 @@ mod tests {
         assert_eq!(create(6, &[-1, 0]).unwrap_err().class(), Class::Dims);
         assert_eq!(create(6, &[2, 2]).unwrap_err().class(), Class::Dims);
         assert_eq!(create(6, &[3, 4]).unwrap_err().class(), Class::Dims);
-        // The standard asks no more than that 6 is a multiple of what is given.
+        // The standard only requires 6 to be a multiple of the given product.
         assert_eq!(create(6, &[3, 1]).unwrap(), [3, 1]);
         assert_eq!(create(6, &[3, 2]).unwrap(), [3, 2]);
         assert_eq!(create(1, &[]).unwrap(), []);
@@ -229,7 +231,7 @@ mod tests {
         assert_eq!(huge.class(), Class::Dims);
     }
 
-    /// All factorisations, one by one.
+    /// Lists all factorizations.
     fn all(n: u32, count: usize, limit: u32, chosen: &mut Vec<u32>, out: &mut Vec<Vec<u32>>) {
         if count == 0 {
             if n == 1 {

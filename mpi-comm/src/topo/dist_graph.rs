@@ -5,37 +5,37 @@ use mpi_core::{Class, Error, Result};
 /// A weight argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Weights<'a> {
-    /// `MPI_UNWEIGHTED`: the graph has no weights; all processes must say so.
+    /// `MPI_UNWEIGHTED`: the graph has no weights; all processes must pass it.
     Unweighted,
-    /// `MPI_WEIGHTS_EMPTY`: the graph has weights, but there is no edge here.
+    /// `MPI_WEIGHTS_EMPTY`: the graph has weights, but this process has no edge.
     Empty,
     /// One for each edge.
     Given(&'a [i32]),
 }
 
-/// An edge of a graph that processes describe piece by piece.
+/// An edge of a distributed graph.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Edge {
     /// From this rank.
     pub source: u32,
     /// To this rank.
     pub destination: u32,
-    /// 1 in a graph without weights.
+    /// Weight; 1 in a graph without weights.
     pub weight: i32,
 }
 
-/// What one process knows of a distributed graph: its own edges.
+/// One process's part of a distributed graph: its own edges.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DistGraph {
     sources: Box<[u32]>,
     destinations: Box<[u32]>,
-    /// Both or neither.
+    /// Weights on both sides, or on none.
     source_weights: Option<Box<[i32]>>,
     destination_weights: Option<Box<[i32]>>,
 }
 
 impl DistGraph {
-    /// The edges of a process as `MPI_Dist_graph_create_adjacent` gives them, on a communicator of
+    /// Checks a process's edges as given to `MPI_Dist_graph_create_adjacent`, on a communicator of
     /// `size` processes.
     ///
     /// # Errors
@@ -68,7 +68,7 @@ impl DistGraph {
         })
     }
 
-    /// The edges of `rank` out of those that all processes described, each process's own in their
+    /// Selects the edges of `rank` from those that all processes gave, each process's in their
     /// order. `weighted` is false for `MPI_UNWEIGHTED`.
     pub fn from_edges(
         rank: u32,
@@ -95,7 +95,7 @@ impl DistGraph {
         }
     }
 
-    /// The edges that lead away from the process, whose rank is given.
+    /// Returns the outgoing edges of the process, whose rank is given.
     pub fn edges_from(&self, rank: u32) -> impl Iterator<Item = Edge> {
         let weights = self.destination_weights.as_deref();
         let weight = move |at: usize| weights.map_or(1, |weights| weights[at]);
@@ -107,7 +107,8 @@ impl DistGraph {
         })
     }
 
-    /// For another process: how many sources, and whether there are weights, then the lists.
+    /// Encodes the edges for another process: the number of sources, whether there are weights,
+    /// then the lists.
     pub fn to_words(&self) -> Vec<u64> {
         let head = [self.sources.len() as u64, u64::from(self.is_weighted())];
         let ranks = self.sources.iter().chain(&self.destinations);
@@ -117,7 +118,7 @@ impl DistGraph {
         words.chain(weights.map(|weight| *weight as u64)).collect()
     }
 
-    /// From what [`DistGraph::to_words`] gave.
+    /// Decodes [`DistGraph::to_words`].
     pub fn from_words(words: &[u64]) -> Option<DistGraph> {
         let ([sources, weighted], lists) = words.split_first_chunk()?;
         let degree = lists.len() / (1 + *weighted as usize);
@@ -144,30 +145,31 @@ impl DistGraph {
         self.source_weights.is_some()
     }
 
-    /// The ranks from which edges come (`sources` of `MPI_Dist_graph_neighbors`).
+    /// The sources of the incoming edges (`sources` of `MPI_Dist_graph_neighbors`).
     pub fn sources(&self) -> &[u32] {
         &self.sources
     }
 
-    /// The ranks to which edges lead.
+    /// The destinations of the outgoing edges.
     pub fn destinations(&self) -> &[u32] {
         &self.destinations
     }
 
-    /// The weights of the edges that come, if there are weights.
+    /// The weights of the incoming edges, if there are weights.
     pub fn source_weights(&self) -> Option<&[i32]> {
         self.source_weights.as_deref()
     }
 
-    /// The weights of the edges that lead away, if there are weights.
+    /// The weights of the outgoing edges, if there are weights.
     pub fn destination_weights(&self) -> Option<&[i32]> {
         self.destination_weights.as_deref()
     }
 }
 
-/// The edges that one process gives to `MPI_Dist_graph_create`: `degrees[i]` of them leave
-/// `sources[i]`, for the elements of `destinations` in their order. Whoever calls hands each edge
-/// to both its ends, which make their [`DistGraph::from_edges`].
+/// Checks the edges that a process gives to `MPI_Dist_graph_create`: `degrees[i]` of them leave
+/// `sources[i]`, for the elements of `destinations` in order.
+///
+/// The caller sends each edge to both its ends, which build [`DistGraph::from_edges`].
 ///
 /// # Errors
 ///
@@ -236,7 +238,7 @@ fn ranks(name: &str, list: &[i32], size: u32) -> Result<Box<[u32]>> {
     list.iter().enumerate().map(check).collect()
 }
 
-/// The weights as a list, `None` for no weights.
+/// Checks the weights; `None` for no weights.
 fn weights<'a>(name: &str, weights: Weights<'a>, edges: usize) -> Result<Option<&'a [i32]>> {
     let list = match weights {
         Weights::Unweighted => return Ok(None),

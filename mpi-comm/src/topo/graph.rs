@@ -5,7 +5,7 @@ use mpi_core::{Class, Error, Result};
 
 /// A graph topology: for each rank the list of its neighbours.
 ///
-/// Edges need not be symmetric and may be there several times or lead back to their rank.
+/// Edges need not be symmetric, may occur several times, and may lead back to their rank.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Graph {
     index: Box<[u32]>,
@@ -13,8 +13,8 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Checks the `index` argument of `MPI_Graph_create`, as long as there are nodes, and tells how
-    /// many elements `edges` must have.
+    /// Checks the `index` argument of `MPI_Graph_create`, if there are nodes. Returns the number of
+    /// elements that `edges` must have.
     ///
     /// # Errors
     ///
@@ -36,13 +36,13 @@ impl Graph {
         Ok(before as usize)
     }
 
-    /// The topology for `MPI_Graph_create` on a communicator of `available` processes. Processes
-    /// from [`Graph::size`] on have no part in it.
+    /// Returns the topology for `MPI_Graph_create` on a communicator of `available` processes.
+    /// Processes from [`Graph::size`] on are not part of it.
     ///
     /// # Errors
     ///
-    /// `MPI_ERR_ARG` if there are more nodes than processes, `index` is not as
-    /// [`Graph::edge_count`] wants it, or `edges` has another length or names no node.
+    /// `MPI_ERR_ARG` if there are more nodes than processes, `index` is invalid (see
+    /// [`Graph::edge_count`]), or `edges` has another length or names no node.
     pub fn new(available: u32, index: &[i32], edges: &[i32]) -> Result<Graph> {
         if index.len() > available as usize {
             return Err(Error::new(
@@ -94,7 +94,7 @@ impl Graph {
         &self.edges
     }
 
-    /// The edges, each with weight 1.
+    /// Returns the edges, each with weight 1.
     pub fn links(&self) -> Vec<Link> {
         let mut start = 0;
         let of = |(rank, end): (u32, &u32)| {
@@ -108,8 +108,8 @@ impl Graph {
         (0..).zip(&self.index).flat_map(of).collect()
     }
 
-    /// The neighbours of a rank (`MPI_Graph_neighbors`, `MPI_Graph_neighbors_count`), both sources
-    /// and destinations in neighbourhood collectives.
+    /// Returns the neighbours of a rank (`MPI_Graph_neighbors`, `MPI_Graph_neighbors_count`), both
+    /// sources and destinations in neighbourhood collectives.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! Virtual topologies (MPI-3.1 chapter 7): data and pure functions, and in one module what makes
-//! communicators with them.
+//! Virtual topologies (MPI-3.1 chapter 7): data and pure functions, and the creation of
+//! communicators with them (`create`).
 //!
 //! Ranks are those of the communicator that carries the topology. `None` for a neighbour is
 //! `MPI_PROC_NULL`.
@@ -33,22 +33,22 @@ pub enum Topology {
     Cart(Cart),
     /// Made by `MPI_Graph_create`.
     Graph(Graph),
-    /// Made by `MPI_Dist_graph_create` or `MPI_Dist_graph_create_adjacent`; what the process knows.
+    /// Made by `MPI_Dist_graph_create` or `MPI_Dist_graph_create_adjacent`; this process's part.
     DistGraph(DistGraph),
 }
 
-/// With whom a process communicates in neighbourhood collectives, in the order of their buffers
-/// (section 7.6). `None` is `MPI_PROC_NULL`.
+/// A process's partners in neighbourhood collectives, in the order of their buffers (section 7.6).
+/// `None` is `MPI_PROC_NULL`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Neighbours {
-    /// From whom it receives.
+    /// Ranks that it receives from.
     pub sources: Vec<Option<u32>>,
-    /// To whom it sends.
+    /// Ranks that it sends to.
     pub destinations: Vec<Option<u32>>,
 }
 
 impl Topology {
-    /// The neighbours of `rank`, which in a distributed graph must be the process's own.
+    /// Returns the neighbours of `rank`, which in a distributed graph must be the process itself.
     ///
     /// # Errors
     ///
@@ -70,14 +70,14 @@ impl Topology {
     }
 }
 
-/// A topology as a communicator has it.
+/// A communicator's topology.
 struct Attached {
     topology: Topology,
-    /// Sources and destinations of the process, once they were asked for.
+    /// Sources and destinations of the process, filled at first use.
     neighbors: OnceLock<[Box<[i32]>; 2]>,
 }
 
-/// Gives a communicator a virtual topology.
+/// Attaches a virtual topology to a communicator.
 pub(crate) fn attach(comm: Comm, topology: Topology) -> Comm {
     comm.with_topology(Arc::new(Attached {
         topology,
@@ -94,10 +94,10 @@ pub fn topology(comm: &Comm) -> Option<&Topology> {
     attached(comm).map(|attached| &attached.topology)
 }
 
-/// With whom neighbourhood collectives communicate (section 7.6).
+/// Returns a communicator's partners in neighbourhood collectives (section 7.6).
 ///
 /// # Errors
-/// `MPI_ERR_TOPOLOGY` when there is no topology.
+/// `MPI_ERR_TOPOLOGY` if there is no topology.
 pub fn neighbors(comm: &Comm) -> Result<Neighbors<'_>> {
     let Some(attached) = attached(comm) else {
         return Err(Error::new(
@@ -124,7 +124,7 @@ pub fn neighbors(comm: &Comm) -> Result<Neighbors<'_>> {
     })
 }
 
-/// The rank as an index, if it is one of `size`.
+/// Returns the rank as an index, if it is below `size`.
 fn check_rank(rank: i32, size: u32) -> Result<u32> {
     match u32::try_from(rank) {
         Ok(rank) if rank < size => Ok(rank),

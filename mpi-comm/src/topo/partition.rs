@@ -1,18 +1,18 @@
-//! Placing graphs on nodes (the `reorder` argument of `MPI_Graph_create`,
+//! Mapping of graphs to nodes (the `reorder` argument of `MPI_Graph_create`,
 //! `MPI_Dist_graph_create` and `MPI_Dist_graph_create_adjacent`).
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use super::Edge;
-use super::reorder::places;
+use super::reorder::ranks_by_node;
 
 /// An edge of a graph, whose direction doesn't matter here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Link {
     /// The vertices at its ends.
     pub ends: [u32; 2],
-    /// What it costs if its ends are on different nodes.
+    /// Its cost if its ends are on different nodes.
     pub weight: u64,
 }
 
@@ -25,27 +25,28 @@ impl From<Edge> for Link {
     }
 }
 
-/// New ranks for a graph topology, such that vertices of a node are neighbours where possible.
+/// Returns new ranks for a graph topology such that processes of a node are neighbours where
+/// possible.
 ///
 /// `nodes[r]` identifies the node of old rank `r`, for as many ranks as the graph has vertices. The
-/// result tells for each old rank its rank in the topology: all different, and never with a
-/// greater weight of edges between nodes than if all kept their ranks. Every process that is given
-/// the same arguments computes the same. Ends beyond the vertices are left out.
+/// result has the new rank of each old rank: a permutation whose edges between nodes never weigh
+/// more than those of the old ranks. It is deterministic, so every process computes the same. Edges
+/// to vertices that don't exist are ignored.
 ///
-/// Nodes are filled one after the other (greedy graph growing: each time the vertex that is tied
-/// most to those that are on the node already), which takes O(E log E).
+/// Nodes are filled one after the other by greedy graph growing (each time the vertex with the
+/// heaviest edges to those that are on the node already), which takes O(E log E).
 pub fn reorder_graph(links: &[Link], nodes: &[u32]) -> Vec<u32> {
     let identity: Vec<u32> = (0..nodes.len() as u32).collect();
-    let places = places(nodes);
+    let places = ranks_by_node(nodes);
     if places.len() < 2 || places.len() == nodes.len() {
         return identity;
     }
     let graph = Adjacency::new(links, nodes.len());
     let mut new_ranks = identity.clone();
-    let mut rest = Rest::new(&graph);
+    let mut rest = FreeVertices::new(&graph);
     for (_, ranks) in &places {
         let vertices = rest.grow(ranks.len());
-        // Who can keep its rank does.
+        // Processes that can keep their ranks do.
         let (mut stays, mut moves) = (vec![false; ranks.len()], Vec::new());
         for vertex in vertices {
             match ranks.binary_search(&vertex) {
@@ -65,7 +66,7 @@ pub fn reorder_graph(links: &[Link], nodes: &[u32]) -> Vec<u32> {
     }
 }
 
-/// The weight of the edges whose ends are on different nodes.
+/// Returns the weight of the edges whose ends are on different nodes.
 fn cut(links: &[Link], nodes: &[u32], new_ranks: &[u32]) -> u64 {
     let mut node_at = vec![0; nodes.len()];
     for (node, vertex) in nodes.iter().zip(new_ranks) {
@@ -79,9 +80,9 @@ fn cut(links: &[Link], nodes: &[u32], new_ranks: &[u32]) -> u64 {
     apart.fold(0, |sum, link| sum.saturating_add(link.weight))
 }
 
-/// The edges by vertex.
+/// Adjacency lists of a graph.
 struct Adjacency {
-    /// Where the edges of each vertex end in `to`.
+    /// End of each vertex's edges in `to`.
     ends: Vec<usize>,
     to: Vec<(u32, u64)>,
 }
@@ -125,27 +126,27 @@ impl Adjacency {
 }
 
 /// The vertices that are on no node yet.
-struct Rest<'a> {
+struct FreeVertices<'a> {
     graph: &'a Adjacency,
     free: Vec<bool>,
-    /// The weights of each vertex's edges to free ones.
+    /// Weight of each vertex's edges to free vertices.
     ties: Vec<u64>,
-    /// Neighbours of vertices that are taken.
+    /// Neighbours of taken vertices.
     border: Vec<u32>,
-    /// Where to begin without a border: vertices at the edge of the graph come last, and so are
-    /// taken first.
+    /// Where growth starts without a border: vertices at the edge of the graph come last, and so
+    /// are taken first.
     beginnings: Vec<u32>,
 }
 
-impl Rest<'_> {
-    fn new(graph: &Adjacency) -> Rest<'_> {
+impl FreeVertices<'_> {
+    fn new(graph: &Adjacency) -> FreeVertices<'_> {
         let vertices = graph.ends.len() as u32;
         let sum =
             |edges: &[(u32, u64)]| edges.iter().fold(0, |sum: u64, e| sum.saturating_add(e.1));
         let ties: Vec<u64> = (0..vertices).map(|vertex| sum(graph.of(vertex))).collect();
         let mut beginnings: Vec<u32> = (0..vertices).collect();
         beginnings.sort_by_key(|vertex| Reverse((ties[*vertex as usize], *vertex)));
-        Rest {
+        FreeVertices {
             graph,
             free: vec![true; vertices as usize],
             ties,
@@ -162,8 +163,8 @@ impl Rest<'_> {
     fn grow(&mut self, count: usize) -> Vec<u32> {
         let mut taken = Vec::with_capacity(count);
         let mut tied: HashMap<u32, u64> = HashMap::new();
-        // What is tied most to those taken comes first, then what is tied least to the rest, so
-        // that what remains is not torn apart. Entries that are out of date are passed by.
+        // First by the heaviest edges to those taken, then by the lightest edges to the rest, so
+        // that the rest stays connected. Stale entries are skipped.
         let mut heap = BinaryHeap::new();
         while taken.len() < count {
             let next = loop {
@@ -195,9 +196,10 @@ impl Rest<'_> {
         taken
     }
 
-    /// A vertex beside those taken that has least to do with the others, or else a new beginning.
+    /// Returns a vertex next to those taken with the lightest edges to the rest, or else a new
+    /// start.
     fn begin(&mut self) -> Option<u32> {
-        let Rest {
+        let FreeVertices {
             free, ties, border, ..
         } = self;
         border.retain(|vertex| free[*vertex as usize]);
@@ -254,10 +256,10 @@ mod tests {
     fn grids_and_cliques() {
         let dealt: Vec<u32> = (0..64).map(|r| r % 4).collect();
         let links = grid(8, 8);
-        // Quadrants would cut 16; dealt out, each row's neighbours are apart: 56.
+        // Quadrants would cut 16; dealt out, each row's neighbours are on different nodes: 56.
         let after = cut(&links, &dealt, &reorder_graph(&links, &dealt));
         assert!(after <= 28, "{after}");
-        // Four cliques, whose members are dealt to four nodes: none need be cut.
+        // Four cliques, whose members are dealt to four nodes: no edge need be cut.
         let mut cliques = Vec::new();
         for a in 0..64u32 {
             for b in (0..a).filter(|b| b / 16 == a / 16) {

@@ -1,20 +1,19 @@
-//! Placing a Cartesian topology on nodes (the `reorder` argument of `MPI_Cart_create`).
+//! Mapping of a Cartesian topology to nodes (the `reorder` argument of `MPI_Cart_create`).
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use super::Cart;
 
-/// Block shapes whose real cost is counted, after an estimate picks the most promising.
+/// Block shapes whose exact cost is computed, after an estimate has selected the most promising.
 const TRIED: usize = 4;
 
-/// New ranks for a Cartesian topology, such that processes of a node form blocks of the grid and
-/// few neighbours are on different nodes.
+/// Returns new ranks for a Cartesian topology such that processes of a node form blocks of the grid
+/// and few neighbours are on different nodes.
 ///
 /// `nodes[r]` identifies the node of old rank `r`, for as many ranks as the topology has. The
-/// result tells for each old rank its rank in the topology: all different, and never with more
-/// neighbours apart than if all kept their ranks. Every process that is given the same arguments
-/// computes the same.
+/// result has the new rank of each old rank: a permutation with never more neighbours on different
+/// nodes than the old ranks have. It is deterministic, so every process computes the same.
 ///
 /// # Panics
 ///
@@ -22,7 +21,7 @@ const TRIED: usize = 4;
 pub fn reorder(cart: &Cart, nodes: &[u32]) -> Vec<u32> {
     assert_eq!(nodes.len(), cart.size() as usize, "a node for each rank");
     let identity: Vec<u32> = (0..cart.size()).collect();
-    let places = places(nodes);
+    let places = ranks_by_node(nodes);
     if places.len() < 2 || places.len() == nodes.len() {
         return identity;
     }
@@ -32,7 +31,7 @@ pub fn reorder(cart: &Cart, nodes: &[u32]) -> Vec<u32> {
         .collect::<Vec<_>>();
     let mut best = (cut(cart, &at_identity), identity);
     for shape in shapes(cart, usual_count(&places)) {
-        // The nodes fill the grid one after the other, in the order of its blocks.
+        // Nodes fill the grid one after the other, in the order of its blocks.
         let mut new_ranks = vec![0; nodes.len()];
         let mut node_at = vec![0; nodes.len()];
         let old_ranks = places.iter().flat_map(|(node, ranks)| {
@@ -51,8 +50,8 @@ pub fn reorder(cart: &Cart, nodes: &[u32]) -> Vec<u32> {
     best.1
 }
 
-/// The nodes in the order of their first ranks, each with its ranks.
-pub(super) fn places(nodes: &[u32]) -> Vec<(u32, Vec<u32>)> {
+/// Returns the nodes in the order of their first ranks, each with its ranks.
+pub(super) fn ranks_by_node(nodes: &[u32]) -> Vec<(u32, Vec<u32>)> {
     let mut places: Vec<(u32, Vec<u32>)> = Vec::new();
     let mut known = HashMap::new();
     for (rank, &node) in nodes.iter().enumerate() {
@@ -65,7 +64,7 @@ pub(super) fn places(nodes: &[u32]) -> Vec<(u32, Vec<u32>)> {
     places
 }
 
-/// The number of ranks that most nodes have, the larger of equally frequent ones.
+/// Returns the number of ranks that most nodes have; the larger one if two are equally frequent.
 fn usual_count(places: &[(u32, Vec<u32>)]) -> u32 {
     let mut counts: Vec<usize> = places.iter().map(|place| place.1.len()).collect();
     counts.sort_unstable();
@@ -75,7 +74,8 @@ fn usual_count(places: &[(u32, Vec<u32>)]) -> u32 {
         .map_or(1, |group| group[0]) as u32
 }
 
-/// The most promising shapes of blocks of `count` grid points, as extents along the dimensions.
+/// Returns the most promising shapes of blocks of `count` grid points, as extents along the
+/// dimensions.
 fn shapes(cart: &Cart, count: u32) -> Vec<Vec<u32>> {
     fn collect(cart: &Cart, rest: u32, shape: &mut Vec<u32>, out: &mut Vec<Vec<u32>>) {
         let Some(dimension) = cart.dimensions().get(shape.len()) else {
@@ -92,7 +92,7 @@ fn shapes(cart: &Cart, count: u32) -> Vec<Vec<u32>> {
     }
     let mut all = Vec::new();
     collect(cart, count, &mut Vec::new(), &mut all);
-    // Faces of a block towards others, and blocks that do not fill the grid evenly come last.
+    // Sort by faces towards other blocks; blocks that don't fill the grid evenly come last.
     let estimate = |shape: &Vec<u32>| {
         let dimensions = || cart.dimensions().iter().zip(shape);
         let cut = dimensions().filter(|(d, extent)| d.size > **extent);
@@ -102,12 +102,12 @@ fn shapes(cart: &Cart, count: u32) -> Vec<Vec<u32>> {
     };
     all.sort_by_cached_key(|shape| (estimate(shape), Reverse(shape.clone())));
     all.truncate(TRIED);
-    // One block: node after node in row-major order, for counts that make no block.
+    // One block: node after node in row-major order, for counts that form no block.
     all.push(cart.dimensions().iter().map(|d| d.size).collect());
     all
 }
 
-/// The ranks of the topology, block after block, and row-major among and within blocks.
+/// Returns the ranks of the topology block after block, row-major among and within blocks.
 fn block_order(cart: &Cart, shape: &[u32]) -> Vec<u32> {
     let key = |&rank: &u32| {
         let (mut rest, mut block, mut within) = (rank, 0, 0);
@@ -127,7 +127,7 @@ fn block_order(cart: &Cart, shape: &[u32]) -> Vec<u32> {
     ranks
 }
 
-/// How many pairs of neighbours are on different nodes, given the node at each grid point.
+/// Returns the number of neighbour pairs on different nodes, given the node at each grid point.
 fn cut(cart: &Cart, node_at: &[u32]) -> u64 {
     let mut count = 0;
     let mut stride = 1;
@@ -172,10 +172,11 @@ mod tests {
         let identity: Vec<u32> = (0..64).collect();
         assert_eq!(cost(&cart, &nodes, &identity), 24);
         assert_eq!(cost(&cart, &nodes, &reorder(&cart, &nodes)), 16);
-        // The same with ranks dealt to the nodes in turn, where nearly all are apart at first.
+        // With ranks dealt to the nodes in turn, nearly all neighbours are on different nodes at
+        // first.
         let dealt: Vec<u32> = (0..64).map(|r| r % 4).collect();
         assert_eq!(cost(&cart, &dealt, &reorder(&cart, &dealt)), 16);
-        // 11 makes no block: rows are better than nothing.
+        // 11 forms no block: rows are better than nothing.
         let dealt: Vec<u32> = (0..64).map(|r| r % 6).collect();
         let (before, after) = (&identity, reorder(&cart, &dealt));
         assert!(2 * cost(&cart, &dealt, &after) < cost(&cart, &dealt, before));

@@ -273,7 +273,7 @@ impl Window {
                 // The target is at it, but has lost its core.
                 std::thread::yield_now();
                 match tries.is_multiple_of(1 << 10) && control.is_dead(target as usize) {
-                    true => Err(control.lost(process, target as usize)),
+                    true => Err(control.failure(process, target as usize)),
                     false => Ok(()),
                 }
             },
@@ -338,14 +338,14 @@ impl Window {
                 };
                 let replaces = reduction.op == PredefinedOp::Replace;
                 if replaces && output.is_null() {
-                    return control.alone(member, || copy(true, data, len));
+                    return control.with_busy(member, || copy(true, data, len));
                 }
                 let mut elements = vec![0u8; len];
                 let local = elements.as_mut_ptr();
-                control.alone(member, || {
+                control.with_busy(member, || {
                     copy(false, local, len)?;
                     // SAFETY: as many elements are in all of them.
-                    unsafe { reduction.plainly(local, wish.count as usize, data, output) };
+                    unsafe { reduction.apply_exclusive(local, wish.count as usize, data, output) };
                     match reduction.op {
                         PredefinedOp::NoOp => Ok(()),
                         _ => copy(true, local, len),
@@ -364,7 +364,7 @@ impl Window {
                 }
                 let size = wish.count as usize;
                 let mut found = [0u8; LONGEST_COMPARED];
-                control.alone(member, || {
+                control.with_busy(member, || {
                     copy(false, found.as_mut_ptr(), size)?;
                     match found == both[0] {
                         true => copy(true, both[1].as_mut_ptr(), size),

@@ -86,12 +86,12 @@ fn carry_out(
         match (wish.kind, reduction) {
             (kind::PUT, _) => netmod_kit::copy(data, place, count),
             (kind::GET, _) => netmod_kit::copy(place, data, count),
-            (kind::ACCUMULATE, Some(reduction)) => control.alone(me, || {
-                reduction.plainly(place, count, data, std::ptr::null_mut());
+            (kind::ACCUMULATE, Some(reduction)) => control.with_busy(me, || {
+                reduction.apply_exclusive(place, count, data, std::ptr::null_mut());
             }),
             (kind::GET_ACCUMULATE, Some(reduction)) => {
-                control.alone(me, || {
-                    reduction.plainly(place, count, data, held);
+                control.with_busy(me, || {
+                    reduction.apply_exclusive(place, count, data, held);
                 });
                 netmod_kit::copy(held, data, len);
             }
@@ -103,7 +103,7 @@ fn carry_out(
                     2 * LONGEST_COMPARED,
                 );
                 let [compare, new] = both.map(u128::from_le_bytes);
-                let found = control.alone(me, || {
+                let found = control.with_busy(me, || {
                     apply::compare_and_swap(place, compare, new, count, false)
                 });
                 netmod_kit::copy(found.to_le_bytes().as_ptr(), data, LONGEST_COMPARED);

@@ -185,12 +185,12 @@ impl ServedSlot {
             match (what, reduction) {
                 (0, _) => netmod_kit::copy(data, place, count),
                 (1, _) => netmod_kit::copy(place, data, count),
-                (2, Some(reduction)) => self.control.alone(self.member, || {
+                (2, Some(reduction)) => self.control.with_busy(self.member, || {
                     let mut found = [0u8; ROOM];
-                    reduction.plainly(place, count, data, found.as_mut_ptr());
+                    reduction.apply_exclusive(place, count, data, found.as_mut_ptr());
                     words.data = found;
                 }),
-                (3, _) if count <= LONGEST_COMPARED => self.control.alone(self.member, || {
+                (3, _) if count <= LONGEST_COMPARED => self.control.with_busy(self.member, || {
                     let (halves, _) = words.data.as_chunks::<LONGEST_COMPARED>();
                     let [compare, new] = [halves[0], halves[1]].map(u128::from_le_bytes);
                     let old = apply::compare_and_swap(place, compare, new, count, false);

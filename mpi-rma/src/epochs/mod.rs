@@ -1,4 +1,4 @@
-//! Which epochs of a window are open in this process (section 11.5).
+//! The open epochs of a window in this process (section 11.5).
 
 pub(crate) mod pscw;
 pub(crate) mod sync;
@@ -12,12 +12,12 @@ use mpi_types::error::{Class, Error, Result};
 
 pub(crate) const SHARED: u8 = 1;
 pub(crate) const EXCLUSIVE: u8 = 2;
-/// With one of the above: no lock was taken (`MPI_MODE_NOCHECK`).
+/// With one of the above: no lock was acquired (`MPI_MODE_NOCHECK`).
 pub(crate) const UNCHECKED: u8 = 4;
 pub(crate) const STARTED: u8 = 8;
-/// A lock of `MPI_Win_lock_all`'s has been taken.
+/// The lock was acquired for `MPI_Win_lock_all`.
 pub(crate) const OF_ALL: u8 = 16;
-/// Something has been sent to the target that no answer has confirmed.
+/// Operations were sent to the target that no answer has confirmed.
 pub(crate) const DIRTY: u8 = 32;
 pub(crate) const EPOCHS: u8 = SHARED | EXCLUSIVE | UNCHECKED | STARTED | OF_ALL;
 
@@ -29,17 +29,17 @@ pub(crate) const STARTS: u8 = 8;
 
 /// The epochs of a window in this process.
 pub(crate) struct Epochs {
-    /// Access epochs by target, and what is under way there.
+    /// Access epochs by target, and whether operations are pending there.
     pub targets: Targets,
-    /// Access epochs to all targets, or to some at once.
+    /// Access epochs to all targets, or to several.
     pub(crate) all: AtomicU8,
-    /// Locks held by `MPI_Win_lock`. Changed while `state` is held, or where there is one thread.
+    /// Locks held by `MPI_Win_lock`. Changed under `state`'s mutex, or by the only thread.
     pub(crate) locks: AtomicU32,
-    /// Whether something was done in the epoch that a fence began.
+    /// Whether the epoch that a fence began has accesses.
     pub fence_used: AtomicBool,
     pub state: Mutex<State>,
-    /// Held while a lock that was put off is taken.
-    pub(crate) late: Mutex<()>,
+    /// Held while a deferred lock is acquired.
+    pub(crate) deferred: Mutex<()>,
 }
 
 #[derive(Default)]
@@ -50,12 +50,12 @@ pub(crate) struct State {
     pub posted: Option<Vec<u32>>,
 }
 
-/// What `MPI_Win_fence` is told (section 11.5.5), as far as it matters here.
+/// The assertions of `MPI_Win_fence` (section 11.5.5) that matter here.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct FenceAssert {
     /// No epoch begins (`MPI_MODE_NOSUCCEED`).
     pub no_succeed: bool,
-    /// None ends (`MPI_MODE_NOPRECEDE`).
+    /// No epoch ends (`MPI_MODE_NOPRECEDE`).
     pub no_precede: bool,
 }
 
@@ -72,11 +72,11 @@ impl Epochs {
             locks: AtomicU32::new(0),
             fence_used: AtomicBool::new(false),
             state: Mutex::default(),
-            late: Mutex::default(),
+            deferred: Mutex::default(),
         }
     }
 
-    /// Whether `target` may be accessed.
+    /// Checks that an epoch allows accesses to `target`.
     #[inline(always)]
     pub(crate) fn check(&self, target: usize) -> Result<()> {
         let (one, all) = (self.one(target), self.all());
@@ -102,42 +102,42 @@ impl Epochs {
         self.all.load(Ordering::Relaxed)
     }
 
-    /// How many targets are locked by `MPI_Win_lock`.
+    /// Number of targets locked by `MPI_Win_lock`.
     #[inline(always)]
     pub(crate) fn locks(&self) -> u32 {
         self.locks.load(Ordering::Relaxed)
     }
 
-    /// Counts a lock that was taken, or with -1 one that was given back. Nobody else does it meanwhile.
+    /// Adds to the number of locks. The caller holds `state`'s mutex, or is the only thread.
     #[inline(always)]
     pub(crate) fn count_locks(&self, by: i32) {
         let locks = self.locks().wrapping_add_signed(by);
         self.locks.store(locks, Ordering::Relaxed);
     }
 
-    /// Whether `target` is locked, as flushes and request-based calls need it.
+    /// Checks that `target` is locked, as flushes and request-based calls require.
     #[inline(always)]
     pub fn check_passive(&self, target: usize) -> Result<()> {
         if self.one(target) & (SHARED | EXCLUSIVE) != 0 || self.all() & LOCK_ALL != 0 {
             return Ok(());
         }
         Err(sync_error(format!(
-            "rank {target} is not locked, which this function needs; call MPI_Win_lock or \
+            "rank {target} is not locked; call MPI_Win_lock or \
              MPI_Win_lock_all first"
         )))
     }
 
-    /// Takes note that something was sent to a target which a flush must confirm.
+    /// Notes that an operation was sent to a target which a flush must confirm.
     pub fn mark_dirty(&self, target: u32) {
         self.targets.change(target, 0, DIRTY);
     }
 
-    /// Takes that note away. Returns whether there was one.
+    /// Clears that note. Returns whether there was one.
     pub(crate) fn take_dirty(&self, target: u32) -> bool {
         self.targets.get(target) & DIRTY != 0 && self.targets.change(target, DIRTY, 0) & DIRTY != 0
     }
 
-    /// Bytes of memory, with `noted` targets under way.
+    /// Bytes of memory, with `noted` targets that have notes.
     pub fn bytes(&self, noted: usize) -> usize {
         self.targets.bytes(noted)
     }
@@ -147,7 +147,7 @@ impl Epochs {
             return Ok(());
         }
         Err(sync_error(
-            "nothing is locked, which this function needs; call MPI_Win_lock or MPI_Win_lock_all \
+            "no target is locked; call MPI_Win_lock or MPI_Win_lock_all \
              first",
         ))
     }
@@ -168,12 +168,12 @@ impl Epochs {
         Err(sync_error(format!("{open} before the window is freed")))
     }
 
-    /// Before another access epoch begins: an open fence has not begun one if nothing was done.
+    /// Prepares for another access epoch: a fence without accesses has not begun one.
     pub fn leave_fence(&self) -> Result<()> {
         if self.all() & FENCE != 0 {
             if self.fence_used.load(Ordering::Relaxed) {
                 return Err(sync_error(
-                    "an epoch of MPI_Win_fence is open, in which something was done; end it by \
+                    "an epoch of MPI_Win_fence with accesses is open; end it by \
                      MPI_Win_fence with MPI_MODE_NOSUCCEED first",
                 ));
             }

@@ -1,4 +1,4 @@
-//! Epochs of some origins and some targets (section 11.5.2): start, complete, post, wait.
+//! Epochs of groups of origins and targets (section 11.5.2): start, complete, post, wait.
 
 use std::sync::atomic::Ordering;
 
@@ -17,7 +17,7 @@ use mpi_core::process::notes::Awaited;
 use mpi_types::error::{Class, Error, Result};
 
 impl Window {
-    /// The ranks in the window of the members of `group`.
+    /// Returns the ranks in the window of the members of `group`.
     fn ranks(&self, group: &Group) -> Result<Vec<u32>> {
         self.comm.check_groups()?;
         let mine = self.comm.local();
@@ -25,14 +25,15 @@ impl Window {
             mine.rank_of(peer).ok_or_else(|| {
                 Error::new(
                     Class::Group,
-                    format!("member {rank} of the group is not in the window's group"),
+                    format!("member {rank} of the group is not in the window's group; take a subset of that"),
                 )
             })
         };
         group.peers().enumerate().map(rank).collect()
     }
 
-    /// Begins to access the members of `group` (`MPI_Win_start`): waits until they have posted.
+    /// Begins an access epoch to the members of `group` (`MPI_Win_start`): waits until they have
+    /// posted.
     pub fn start(&self, process: &Process, group: &Group) -> Result<()> {
         let targets = self.ranks(group)?;
         {
@@ -54,12 +55,12 @@ impl Window {
             state.started = Some(targets.clone());
             self.epochs.all.fetch_or(STARTS, Ordering::Relaxed);
         }
-        // Posts that the program vouches for (`MPI_MODE_NOCHECK`) are counted like others.
+        // Posts that the program asserts (`MPI_MODE_NOCHECK`) are counted like others.
         let posted = targets
             .iter()
             .try_for_each(|target| self.await_post(process, *target));
         if posted.is_err() {
-            // A target is lost. There is no epoch, also to those that have posted.
+            // A target has failed: there is no epoch, not even to the targets that have posted.
             self.epochs.state.lock().started = None;
             self.end_started(&targets);
         }
@@ -99,7 +100,7 @@ impl Window {
         ranks.iter().map(|rank| self.comm.local().peer(*rank))
     }
 
-    /// The error of who waits for a member that is known to be lost.
+    /// Fails if a member is known to have failed.
     pub(crate) fn check_member(&self, process: &Process, rank: u32) -> Result<()> {
         let peer = self.comm.local().peer(rank);
         match process.loss_among(|lost| lost == peer) {
@@ -108,7 +109,7 @@ impl Window {
         }
     }
 
-    /// Ends what [`Window::start`] began (`MPI_Win_complete`).
+    /// Ends the epoch of [`Window::start`] (`MPI_Win_complete`).
     pub fn complete(&self, process: &Process) -> Result<()> {
         let targets = self.epochs.state.lock().started.take().ok_or_else(|| {
             sync_error("no access epoch of MPI_Win_start is open; call MPI_Win_start first")
@@ -116,8 +117,8 @@ impl Window {
         self.end_started(&targets);
         let settled = self.settle(process, None, Comes::Surely);
         full_fence();
-        // All at once, also what is under way to others: they are few. After a loss the others are told all the
-        // same: each waits for this process in MPI_Win_wait.
+        // Completes all targets together; there are few. After a failure the other targets are
+        // signalled nevertheless: each waits for this process in MPI_Win_wait.
         let noted = self.carry_out_noted(process, None);
         let here = self.complete_here(process, None, true).map(drop);
         let mut result = settled.and(here).and(noted);
@@ -167,7 +168,8 @@ impl Window {
             }
             if self.epochs.all() & FENCE != 0 && self.epochs.fence_used.load(Ordering::Relaxed) {
                 return Err(sync_error(
-                    "an epoch of MPI_Win_fence is open, in which something was done",
+                    "an epoch of MPI_Win_fence with accesses is open; end it by MPI_Win_fence with \
+                     MPI_MODE_NOSUCCEED first",
                 ));
             }
             state.posted = Some(origins.clone());
@@ -191,7 +193,7 @@ impl Window {
         Ok(())
     }
 
-    /// Whether the exposure is over (`MPI_Win_test`); if so, it is ended.
+    /// Ends the exposure if all origins have completed (`MPI_Win_test`). Returns whether it did.
     pub fn test(&self, process: &Process) -> Result<bool> {
         let look = || -> Result<bool> {
             let mut state = self.epochs.state.lock();
@@ -221,7 +223,7 @@ impl Window {
     /// Waits until all origins have completed (`MPI_Win_wait`).
     ///
     /// # Errors
-    /// `MPIX_ERR_PROC_FAILED` if one of them is lost before; then the epoch is over.
+    /// `MPIX_ERR_PROC_FAILED` if an origin fails first; the epoch is over then.
     pub fn wait(&self, process: &Process) -> Result<()> {
         if self.test(process)? {
             return Ok(());
@@ -247,7 +249,7 @@ impl Window {
                     Ok(None)
                 };
                 match self.passive() {
-                    // What the network writes wakes nobody up.
+                    // Remote writes by the network give no wakeup.
                     Some(_) => process.wait_for_stores(vci, done),
                     None => process.wait_despite_loss(vci, done),
                 }

@@ -1,4 +1,4 @@
-//! Synchronisation (section 11.5): how epochs begin and end.
+//! Synchronization (section 11.5): how epochs begin and end.
 
 use std::sync::atomic::Ordering;
 
@@ -13,38 +13,39 @@ use crate::messages::message::{Kind, Layout};
 use crate::messages::service::Service;
 use crate::network::Passive;
 use crate::network::lock_protocol::Wish;
-use crate::window::{Way, Window};
+use crate::window::{AccessMode, Window};
 use mpi_core::process::Process;
 use mpi_core::process::loan::Loan;
 use mpi_core::process::notes::Awaited;
 use mpi_types::error::{Class, Error, Result};
 
 impl Window {
-    /// Checks that `target` may be accessed, and takes its lock where that was put off.
+    /// Checks that `target` may be accessed, and acquires its lock if that was deferred.
     #[inline(always)]
     pub(crate) fn enter(&self, process: &Process, target: u32) -> Result<()> {
         self.epochs.check(target as usize)?;
-        self.check_living(process, Some(target))?;
-        if self.way == Way::Messages && self.epochs.all() & LOCK_ALL != 0 {
-            self.lock_late(process, target, true)?;
+        self.check_failures(process, Some(target))?;
+        if self.mode == AccessMode::Messages && self.epochs.all() & LOCK_ALL != 0 {
+            self.lock_deferred(process, target, true)?;
         }
         Ok(())
     }
 
-    /// Fails if a target's process is lost, and its accesses with it. Without a target, fails if the process of any
-    /// target in an epoch is lost, unless the loss was raised on the window or known before the epoch: accesses to
-    /// other targets go on.
+    /// Fails if a target's process has failed.
+    ///
+    /// Without a target, fails if the process of any target in an epoch has failed, unless that was
+    /// raised on the window or known before the epoch: accesses to other targets go on.
     #[inline(always)]
-    fn check_living(&self, process: &Process, target: Option<u32>) -> Result<()> {
+    fn check_failures(&self, process: &Process, target: Option<u32>) -> Result<()> {
         match process.may_have_losses() {
-            true => self.find_lost(process, target),
+            true => self.find_failures(process, target),
             false => Ok(()),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn find_lost(&self, process: &Process, target: Option<u32>) -> Result<()> {
+    fn find_failures(&self, process: &Process, target: Option<u32>) -> Result<()> {
         process.settle_doubts()?;
         let members = self.comm.local();
         let lost = match target {
@@ -58,7 +59,8 @@ impl Window {
         lost.map_or(Ok(()), Err)
     }
 
-    /// Marks all known losses as raised: calls that complete the accesses to several targets do not raise them again.
+    /// Marks all known failures as raised: calls that complete accesses to several targets don't
+    /// raise them again.
     #[cold]
     pub fn losses_are_raised(&self, process: &Process) {
         self.raised_losses
@@ -82,7 +84,7 @@ impl Window {
             if assert.no_precede && self.epochs.fence_used.load(Ordering::Relaxed) {
                 return Err(Error::new(
                     Class::Assert,
-                    "MPI_MODE_NOPRECEDE was given, but something was done since the last fence",
+                    "assert has MPI_MODE_NOPRECEDE, but there were accesses since the last fence; leave it out",
                 ));
             }
             self.epochs.fence_used.store(false, Ordering::Relaxed);
@@ -143,7 +145,7 @@ impl Window {
         if unchecked {
             return Ok(());
         }
-        let taken = self.take_lock(process, target, exclusive, held);
+        let taken = self.acquire_lock(process, target, exclusive, held);
         if taken.is_err() {
             let _state = self.epochs.state.lock();
             self.epochs.count_locks(-1);
@@ -152,8 +154,14 @@ impl Window {
         taken
     }
 
-    /// `held`: this process holds other locks of the window.
-    fn take_lock(&self, process: &Process, target: u32, exclusive: bool, held: bool) -> Result<()> {
+    /// Acquires a target's lock. `held`: this process holds other locks of the window.
+    fn acquire_lock(
+        &self,
+        process: &Process,
+        target: u32,
+        exclusive: bool,
+        held: bool,
+    ) -> Result<()> {
         if let Some(passive) = self.passive() {
             let wish = wish(exclusive);
             self.take_remote_lock(process, passive, (target, wish), held)
@@ -166,7 +174,7 @@ impl Window {
             let _note = process.note(what, self.comm.vci(), std::iter::empty());
             match self.request(process, target, Kind::Lock, how)? {
                 GRANTED => Ok(()),
-                dead => Err(self.holder_lost(process, target, dead - 1)),
+                dead => Err(self.holder_failure(process, target, dead - 1)),
             }
         } else {
             let (control, vci) = (self.control()?, self.comm.vci());
@@ -175,23 +183,23 @@ impl Window {
     }
 
     #[cold]
-    fn holder_lost(&self, process: &Process, target: u32, dead: u64) -> Error {
+    fn holder_failure(&self, process: &Process, target: u32, dead: u64) -> Error {
         let rank = u32::try_from(dead).ok().filter(|rank| *rank < self.size());
         let known = rank.and_then(|rank| self.check_member(process, rank).err());
         known.unwrap_or_else(|| {
             Error::new(
                 Class::ProcFailed,
                 format!(
-                    "rank {dead} is lost, which had the lock of rank {target} when this process waited \
-                     for it; the lock is free again"
+                    "rank {dead} failed while holding the lock of rank {target}; the lock has been \
+                     released"
                 ),
             )
         })
     }
 
-    fn give_lock(&self, process: &Process, target: u32, exclusive: bool) -> Result<()> {
+    fn release_lock(&self, process: &Process, target: u32, exclusive: bool) -> Result<()> {
         if let Some(passive) = self.passive() {
-            // Whatever has become of the target, others need the lock, or the one at home.
+            // Even if the target has failed: the lock may be stored elsewhere, and others need it.
             let flushed = self.flush_one(process, target);
             let given = self.give_remote_lock(process, passive, (target, wish(exclusive)));
             flushed.and(given)
@@ -209,13 +217,13 @@ impl Window {
         }
     }
 
-    /// What the window has for doing without its targets' processors, if it does.
+    /// The state of passive mode, if the window is in it.
     #[inline]
     pub(crate) fn passive(&self) -> Option<&Passive> {
         self.service.as_ref()?.passive()
     }
 
-    /// Unlocks a target (`MPI_Win_unlock`): all is complete there.
+    /// Unlocks a target, where all accesses are complete then (`MPI_Win_unlock`).
     pub fn unlock(&self, process: &Process, target: u32) -> Result<()> {
         let held = {
             let _state = self.epochs.state.lock();
@@ -232,15 +240,14 @@ impl Window {
         if held & UNCHECKED != 0 {
             self.flush_one(process, target)?;
         } else {
-            self.give_lock(process, target, held & EXCLUSIVE != 0)?;
+            self.release_lock(process, target, held & EXCLUSIVE != 0)?;
         }
-        self.check_living(process, Some(target))
+        self.check_failures(process, Some(target))
     }
 
     /// Locks all targets (`MPI_Win_lock_all`).
     ///
-    /// Where targets are asked by messages, each but this process itself is asked when it is first
-    /// accessed.
+    /// In message mode each target but this process itself is locked at its first access.
     pub fn lock_all(&self, process: &Process, unchecked: bool) -> Result<()> {
         {
             let state = self.epochs.state.lock();
@@ -262,9 +269,9 @@ impl Window {
         if unchecked {
             return Ok(());
         }
-        let locked = match (self.way, self.passive()) {
+        let locked = match (self.mode, self.passive()) {
             (_, Some(passive)) => self.take_remote_lock(process, passive, (0, Wish::All), false),
-            (Way::Messages, _) => self.lock_late(process, self.rank(), false),
+            (AccessMode::Messages, _) => self.lock_deferred(process, self.rank(), false),
             _ => self.control()?.lock_all(process, self.comm.vci()),
         };
         match &locked {
@@ -276,18 +283,18 @@ impl Window {
         locked
     }
 
-    /// Takes a lock of `MPI_Win_lock_all`'s: the first, or one that was left for later (`held`: others
-    /// are held).
-    fn lock_late(&self, process: &Process, target: u32, held: bool) -> Result<()> {
+    /// Acquires a lock for `MPI_Win_lock_all`: the first, or a deferred one (`held`: others are
+    /// held).
+    fn lock_deferred(&self, process: &Process, target: u32, held: bool) -> Result<()> {
         if self.epochs.all() & LOCK_ALL_UNCHECKED != 0 || self.passive().is_some() {
             return Ok(());
         }
         let targets = &self.epochs.targets;
         if targets.get(target) & OF_ALL == 0 {
             // Other threads wait here until it is granted.
-            let _one_at_a_time = self.epochs.late.lock();
+            let _one_at_a_time = self.epochs.deferred.lock();
             if targets.get(target) & OF_ALL == 0 {
-                self.take_lock(process, target, false, held)?;
+                self.acquire_lock(process, target, false, held)?;
                 targets.change(target, 0, OF_ALL | SHARED);
             }
         }
@@ -297,18 +304,19 @@ impl Window {
     /// Unlocks all targets (`MPI_Win_unlock_all`).
     ///
     /// # Errors
-    /// A member is lost. The epoch is over all the same.
+    /// A member has failed. The epoch is over nevertheless.
     pub fn unlock_all(&self, process: &Process) -> Result<()> {
-        // While all targets are still in the epoch. By messages each that was accessed is asked, and fails by itself.
+        // Before targets leave the epoch. In message mode the requests to targets that were
+        // accessed fail.
         let living = match self.epochs.all() & LOCK_ALL {
             0 => Ok(()),
-            _ if self.way == Way::Messages => Ok(()),
-            _ => self.check_living(process, None),
+            _ if self.mode == AccessMode::Messages => Ok(()),
+            _ => self.check_failures(process, None),
         };
-        self.give_all_locks(process).and(living)
+        self.release_all_locks(process).and(living)
     }
 
-    fn give_all_locks(&self, process: &Process) -> Result<()> {
+    fn release_all_locks(&self, process: &Process) -> Result<()> {
         let unchecked = {
             let _state = self.epochs.state.lock();
             let all = self.epochs.all();
@@ -329,32 +337,32 @@ impl Window {
             let given = self.give_remote_lock(process, passive, (0, Wish::All));
             return flushed.and(given);
         }
-        if self.way != Way::Messages {
+        if self.mode != AccessMode::Messages {
             let settled = self.settle(process, None, Comes::Perhaps);
             full_fence();
             self.control()?.unlock_all();
             return settled;
         }
-        // All targets at once; then one after the other has nothing left.
+        // Completes all targets together; then none has anything left when its turn comes.
         let mut result = self.complete_native(process, None, true).map(drop);
         for target in self.epochs.targets.with(OF_ALL) {
             self.epochs.targets.change(target, OF_ALL | SHARED, 0);
-            result = result.and(self.give_lock(process, target, false));
+            result = result.and(self.release_lock(process, target, false));
         }
         result
     }
 
-    /// Completes everything at a target (`MPI_Win_flush`).
+    /// Completes all operations at a target (`MPI_Win_flush`).
     #[inline]
     pub fn flush(&self, process: &Process, target: u32) -> Result<()> {
         self.epochs.check_passive(target as usize)?;
         self.flush_one(process, target)?;
-        self.check_living(process, Some(target))
+        self.check_failures(process, Some(target))
     }
 
     #[inline]
     pub(crate) fn flush_one(&self, process: &Process, target: u32) -> Result<()> {
-        if self.way != Way::Messages {
+        if self.mode != AccessMode::Messages {
             let settled = self.settle(process, Some(target), Comes::Perhaps);
             full_fence();
             return settled;
@@ -363,30 +371,30 @@ impl Window {
         self.flush_sent(process, target).and(noted)
     }
 
-    /// The same of what is not noted only.
+    /// Flushes a target, but for the accesses that are noted and not sent yet.
     #[inline]
     pub(crate) fn flush_sent(&self, process: &Process, target: u32) -> Result<()> {
         let waited = self.complete_here(process, Some(target), true)?;
         self.flush_lanes(process, Some(target))?;
         let lane = self.service()?.lanes.get(0);
         if !lane.begin_flush(target, || self.epochs.take_dirty(target)) {
-            return self.let_others_unless(process, waited);
+            return self.make_progress_unless(process, waited);
         }
         let answered = self.request(process, target, Kind::Flush, 0);
         lane.end_flush(target);
         report(target, answered?)
     }
 
-    /// Completes everything at all targets (`MPI_Win_flush_all`).
+    /// Completes all operations at all targets (`MPI_Win_flush_all`).
     pub fn flush_all(&self, process: &Process) -> Result<()> {
         self.epochs.check_any_passive()?;
         self.flush_dirty(process)?;
-        self.check_living(process, None)
+        self.check_failures(process, None)
     }
 
-    /// Completes everything that is under way; asks all targets before it waits for the first.
+    /// Completes all pending operations; asks all targets before it waits for the first.
     pub(crate) fn flush_dirty(&self, process: &Process) -> Result<()> {
-        if self.way != Way::Messages {
+        if self.mode != AccessMode::Messages {
             let settled = self.settle(process, None, Comes::Perhaps);
             full_fence();
             return settled;
@@ -403,12 +411,13 @@ impl Window {
         targets.extend(lane.asked());
         targets.retain(|target| lane.begin_flush(*target, || self.epochs.take_dirty(*target)));
         if targets.is_empty() {
-            return self.let_others_unless(process, waited);
+            return self.make_progress_unless(process, waited);
         }
         self.confirm(process, &[(0, targets)])
     }
 
-    /// Has targets confirm what was sent to them by some lanes, all of them before it waits for the first.
+    /// Asks targets to confirm the operations of some lanes, all of them before it waits for the
+    /// first.
     fn confirm(&self, process: &Process, flushes: &[(usize, Vec<u32>)]) -> Result<()> {
         let service = self.service()?;
         let (mut answers, mut result) = (Vec::new(), Ok(()));
@@ -429,54 +438,56 @@ impl Window {
         answered.and(result)
     }
 
-    /// [`Window::let_others`], unless progress was made while something was waited for.
+    /// Calls [`Window::make_progress`], unless this call has made progress while it waited.
     #[inline]
-    fn let_others_unless(&self, process: &Process, waited: bool) -> Result<()> {
+    fn make_progress_unless(&self, process: &Process, waited: bool) -> Result<()> {
         match waited {
             true => Ok(()),
-            false => self.let_others(process),
+            false => self.make_progress(process),
         }
     }
 
-    /// Makes progress where nothing is waited for: who looks at memory that is reached directly until
-    /// another process has changed it must let that come in.
+    /// Makes progress in a call that waits for nothing: a process that polls mapped memory for
+    /// another's accesses must let these in.
     #[inline]
-    pub(crate) fn let_others(&self, process: &Process) -> Result<()> {
-        match self.way {
-            Way::Messages => process.poll(self.comm.vci()).map(drop),
+    pub(crate) fn make_progress(&self, process: &Process) -> Result<()> {
+        match self.mode {
+            AccessMode::Messages => process.poll(self.comm.vci()).map(drop),
             _ => Ok(()),
         }
     }
 
-    /// Completes everything on this side (`MPI_Win_flush_local`): data to be sent was copied.
+    /// Completes all operations on this side (`MPI_Win_flush_local`); data to be sent was copied.
     #[inline]
     pub fn flush_local(&self, process: &Process, target: u32) -> Result<()> {
         self.epochs.check_passive(target as usize)?;
         self.settle(process, Some(target), Comes::Perhaps)?;
         let waited = self.complete_here(process, Some(target), false)?;
-        self.let_others_unless(process, waited)?;
-        self.check_living(process, Some(target))
+        self.make_progress_unless(process, waited)?;
+        self.check_failures(process, Some(target))
     }
 
-    /// The same for all targets (`MPI_Win_flush_local_all`).
+    /// Completes the operations at all targets on this side (`MPI_Win_flush_local_all`).
     pub fn flush_local_all(&self, process: &Process) -> Result<()> {
         self.epochs.check_any_passive()?;
         self.settle(process, None, Comes::Perhaps)?;
         let waited = self.complete_here(process, None, false)?;
-        self.let_others_unless(process, waited)?;
-        self.check_living(process, None)
+        self.make_progress_unless(process, waited)?;
+        self.check_failures(process, None)
     }
 
-    /// Makes this process's view of its memory and the others' the same (`MPI_Win_sync`).
+    /// Synchronizes the private and the public copy of the window (`MPI_Win_sync`).
     pub fn sync(&self, process: &Process) -> Result<()> {
         full_fence();
         process.poll(self.comm.vci())?;
         Ok(())
     }
 
-    /// Completes what has gone to a target, or to all, by the network, on this side and, with `there`, also on
-    /// the other, and waits for answers: also after an error nothing is written to the program's memory any more.
-    /// Returns whether it had to wait, and so has made progress.
+    /// Completes operations by the network at a target, or all, and waits for pending answers.
+    ///
+    /// Completes on this side and, with `there`, also at the targets. Afterwards nothing writes to
+    /// the program's memory any more, even on an error. Returns whether it waited, and so has made
+    /// progress.
     #[inline]
     pub(crate) fn complete_here(
         &self,
@@ -489,8 +500,10 @@ impl Window {
         Ok(native? | answers?)
     }
 
-    /// Waits for the answers of a target, or of all, that are under way now: what other threads go
-    /// on asking for is none of this flush's business. Returns whether it had to wait.
+    /// Waits for the answers of a target, or of all, that are pending now. Returns whether it
+    /// waited.
+    ///
+    /// Ignores what other threads ask for meanwhile.
     #[inline]
     pub(crate) fn await_answers(&self, process: &Process, target: Option<u32>) -> Result<bool> {
         let Some(service) = &self.service else {
@@ -505,7 +518,7 @@ impl Window {
                 }
                 origin.mark()
             };
-            // Answers of lost processes end with an error.
+            // Answers of failed processes end with an error.
             process.wait_despite_loss(lane.vci, || {
                 let over = !lane.origin.lock().awaits(target, until);
                 waited |= !over;
@@ -515,8 +528,8 @@ impl Window {
         Ok(waited)
     }
 
-    /// Completes what went by other lanes than the first, which what synchronises is not behind; and
-    /// by that one what came back from the network and is noted nowhere else.
+    /// Completes operations of lanes other than the first, which synchronization messages don't
+    /// follow; and those of the first that came back from the network and are noted nowhere else.
     #[inline]
     pub(crate) fn flush_lanes(&self, process: &Process, target: Option<u32>) -> Result<()> {
         match &self.service {
@@ -539,13 +552,13 @@ impl Window {
         }
     }
 
-    /// Asks `target` for something that it answers by a word, and waits for that.
+    /// Sends `target` a request that it answers by a word, and waits for the answer.
     fn request(&self, process: &Process, target: u32, kind: Kind, a: u64) -> Result<u64> {
         let answer = self.request_to(process, (target, 0), kind, a)?;
         await_word(self.service()?, process, answer)
     }
 
-    /// As [`Window::request`] by a lane, and doesn't wait.
+    /// Sends a request that a target answers by a word.
     fn request_to(
         &self,
         process: &Process,
@@ -575,7 +588,7 @@ fn wish(exclusive: bool) -> Wish {
     }
 }
 
-/// A word that a target answers by.
+/// The buffer of a target's answer, one word.
 type Answer = Loan<Vec<u8>>;
 
 fn await_word(service: &Service, process: &Process, answer: Answer) -> Result<u64> {
@@ -587,7 +600,7 @@ fn await_word(service: &Service, process: &Process, answer: Answer) -> Result<u6
     Ok(word)
 }
 
-/// Waits for the answers of several targets, all of them; the first error.
+/// Waits for the answers of several targets, all of them; returns the first error.
 fn await_all(service: &Service, process: &Process, answers: Vec<(u32, Answer)>) -> Result<()> {
     let mut result = Ok(());
     for (target, answer) in answers {

@@ -1,23 +1,22 @@
-//! The words by which atomic operations and vector kernels keep out of each other's way: each side writes its
-//! own before it reads the other's (see [`control`](crate::locks::control)).
+//! The words by which atomic operations and vector kernels exclude each other: each side writes its
+//! own word before it reads the other's (see [`control`](crate::locks::control)).
 
 use crate::primitives::{AtomicU32, Ordering, one_order};
 
-/// Whether somebody has a member's memory alone.
+/// Exclusive use of a member's memory.
 #[repr(C)]
 pub(crate) struct Busy {
-    /// By whom, counted from 1.
-    held: AtomicU32,
-    /// How many wait for that.
+    /// The holder, counted from 1; 0 if there is none.
+    holder: AtomicU32,
+    /// Members that wait for it.
     waiting: AtomicU32,
 }
 
 impl Busy {
-    /// Takes the memory for `mine`. `died` is asked whether who has it is dead, with a count of how often it was
-    /// asked.
-    pub fn hold(&self, mine: u32, died: impl Fn(u32, u32) -> bool) -> Held<'_> {
+    /// Acquires the memory for `mine`. `died(holder, tries)` returns whether the holder is dead.
+    pub fn acquire(&self, mine: u32, died: impl Fn(u32, u32) -> bool) -> BusyGuard<'_> {
         let take = |from: u32| {
-            self.held
+            self.holder
                 .compare_exchange(from, mine, Ordering::SeqCst, Ordering::Relaxed)
                 .is_ok()
         };
@@ -25,8 +24,8 @@ impl Busy {
             self.waiting.fetch_add(1, Ordering::Relaxed);
             let mut tries = 0;
             loop {
-                let by = self.held.load(Ordering::Relaxed);
-                // Whoever holds it is in the middle of a copy, and needs nobody's progress.
+                let by = self.holder.load(Ordering::Relaxed);
+                // The holder is in the middle of a copy, and needs no progress here.
                 if (by == 0 || died(by, tries)) && take(by) {
                     break;
                 }
@@ -34,10 +33,10 @@ impl Busy {
             }
             self.waiting.fetch_sub(1, Ordering::Relaxed);
         }
-        Held(self)
+        BusyGuard(self)
     }
 
-    /// Between two pieces of a long accumulate: lets somebody else in who waits.
+    /// Lets a waiting member in between two chunks of a long accumulate.
     pub fn give_way(&self) {
         let before = self.waiting.load(Ordering::Relaxed);
         let mut tries = 0;
@@ -46,47 +45,48 @@ impl Busy {
         }
     }
 
-    /// The word that [`Acting`] looks at.
+    /// The word that [`AtomicAccess`] reads.
     pub fn word(&self) -> &AtomicU32 {
-        &self.held
+        &self.holder
     }
 }
 
-/// A member's memory, had alone.
-pub(crate) struct Held<'a>(&'a Busy);
+/// Exclusive use of a member's memory, until it is dropped.
+pub(crate) struct BusyGuard<'a>(&'a Busy);
 
-impl Held<'_> {
-    /// Waits until a member isn't acting; `died` as for [`Busy::hold`].
+impl BusyGuard<'_> {
+    /// Waits until a member isn't acting, or `died(tries)` returns that it is dead.
     pub fn await_idle(&self, acting: &AtomicU32, died: impl Fn(u32) -> bool) {
         one_order();
         let mut tries = 0;
-        // Acquire: what was done is seen here.
+        // Acquire: sees what the member has done.
         while acting.load(Ordering::SeqCst) != 0 && !died(tries) {
             pause(&mut tries);
         }
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for BusyGuard<'_> {
     fn drop(&mut self) {
-        self.0.held.store(0, Ordering::Release);
+        self.0.holder.store(0, Ordering::Release);
     }
 }
 
-/// A member's own word, and whether the memory is busy that it is going to change by atomic operations.
+/// A member's own word, and the `busy` word of the memory that it is about to change atomically.
 #[derive(Clone, Copy)]
-pub(crate) struct Acting<'a> {
+pub(crate) struct AtomicAccess<'a> {
     pub mine: &'a AtomicU32,
     pub busy: &'a AtomicU32,
-    /// Whether several threads of this process may act at once.
+    /// Whether several threads of this process may act at the same time.
     pub threaded: bool,
 }
 
-impl Acting<'_> {
-    /// Whether atomic operations may go on. Then [`Acting::end`] must follow.
+impl AtomicAccess<'_> {
+    /// Returns whether atomic operations may go on. If so, the caller must call
+    /// [`AtomicAccess::end`].
     #[inline(always)]
     pub fn begin(self) -> bool {
-        // Added, and not set, for other threads of this process.
+        // Added, not set: other threads of this process may be acting.
         self.mine.fetch_add(1, Ordering::SeqCst);
         one_order();
         if self.busy.load(Ordering::SeqCst) == 0 {
@@ -98,7 +98,7 @@ impl Acting<'_> {
 
     #[inline(always)]
     pub fn end(self) {
-        // Release: who finds no more of them sees what they have done.
+        // Release: a member that reads 0 sees what the operations have done.
         match self.threaded {
             true => {
                 self.mine.fetch_sub(1, Ordering::Release);
@@ -108,7 +108,7 @@ impl Acting<'_> {
     }
 }
 
-/// Lets some time pass.
+/// Spins, and yields now and then.
 fn pause(tries: &mut u32) {
     *tries += 1;
     #[cfg(loom)]
@@ -137,16 +137,16 @@ mod loom_tests {
         data: UnsafeCell<u32>,
     }
 
-    // SAFETY: the data is reached as the words allow, which loom checks.
+    // SAFETY: the data is accessed under the words' protocol, which loom checks.
     unsafe impl Sync for Memory {}
-    // SAFETY: as above.
+    // SAFETY: the data is accessed under the words' protocol, which loom checks.
     unsafe impl Send for Memory {}
 
     impl Memory {
         fn new() -> Arc<Memory> {
             Arc::new(Memory {
                 busy: Busy {
-                    held: AtomicU32::new(0),
+                    holder: AtomicU32::new(0),
                     waiting: AtomicU32::new(0),
                 },
                 acting: AtomicU32::new(0),
@@ -155,18 +155,18 @@ mod loom_tests {
         }
 
         fn add(&self) {
-            // SAFETY: who calls it keeps to the words.
+            // SAFETY: callers follow the words' protocol.
             self.data.with_mut(|data| unsafe { *data += 1 });
         }
 
         fn get(&self) -> u32 {
-            // SAFETY: all threads have ended.
+            // SAFETY: all other threads have ended.
             self.data.with(|data| unsafe { *data })
         }
 
-        /// As who uses atomic operations: one of them stands for all.
+        /// Adds as an atomic operation.
         fn act(&self, threaded: bool) {
-            let words = Acting {
+            let words = AtomicAccess {
                 mine: &self.acting,
                 busy: self.busy.word(),
                 threaded,
@@ -175,14 +175,14 @@ mod loom_tests {
                 self.add();
                 words.end();
             } else {
-                let _held = self.busy.hold(1, |_, _| false);
+                let _held = self.busy.acquire(1, |_, _| false);
                 self.add();
             }
         }
 
-        /// As who runs a kernel.
+        /// Adds as a kernel.
         fn copy(&self, as_whom: u32) {
-            let held = self.busy.hold(as_whom, |_, _| false);
+            let held = self.busy.acquire(as_whom, |_, _| false);
             held.await_idle(&self.acting, |_| false);
             self.add();
         }
@@ -215,14 +215,14 @@ mod loom_tests {
         });
     }
 
-    /// The memory of who has died while it had it goes to one of those who find that out.
+    /// The memory of a dead holder goes to exactly one of the members that find out.
     #[test]
-    fn memory_that_a_dead_member_had_goes_to_one() {
+    fn memory_of_a_dead_holder_goes_to_one_member() {
         loom::model(|| {
             let memory = Memory::new();
-            std::mem::forget(memory.busy.hold(9, |_, _| false));
+            std::mem::forget(memory.busy.acquire(9, |_, _| false));
             let take = |memory: &Memory, mine: u32| {
-                let _held = memory.busy.hold(mine, |by, _| by == 9);
+                let _held = memory.busy.acquire(mine, |by, _| by == 9);
                 memory.add();
             };
             let theirs = memory.clone();

@@ -1,31 +1,30 @@
-//! What the members of a window on one node synchronise by: a block of words for each of them, in
-//! memory that all have mapped.
+//! Control blocks: the words by which members of a window on one node synchronize, in memory that
+//! all have mapped.
 //!
 //! # Accumulates
 //! Elements of 1, 2, 4 or 8 bytes at their natural alignment are changed one by one by the
-//! processor's atomic operations. That is slow for many elements, where a vector kernel that loads,
-//! computes and stores takes a twentieth of the time, but is not atomic. Both are used on the same
-//! memory, and kept apart by two words, as in Dekker's algorithm:
+//! processor's atomic operations. For many elements a vector kernel that loads, computes and stores
+//! is much faster, but not atomic. Both are used on the same memory, and exclude each other by two
+//! words, as in Dekker's algorithm:
 //!
-//! - Who is about to use atomic operations says so in its own block (`acting`), then looks whether the
-//!   target's memory is `busy`. If not, it goes on; its word is in a cache line that it owns, so the
-//!   price is one uncontended exchange. If it is busy, it takes its word back and waits for its turn
-//!   to have the memory alone.
-//! - Who is about to run a kernel takes the target's `busy`, then waits until nobody in the window
-//!   is acting. From then on the memory is its own until it lets go of `busy`.
+//! - Before atomic operations a member sets its own `acting` word, then reads the target's `busy`.
+//!   If that is 0 it goes on; `acting` is in a cache line that the member owns, so the cost is one
+//!   uncontended exchange. Otherwise it resets `acting` and acquires `busy` instead.
+//! - Before a kernel a member acquires the target's `busy`, then waits until no member of the
+//!   window is `acting`. It has the memory alone until it releases `busy`.
 //!
-//! Each writes its word before it reads the other's, in the one order of sequentially consistent
-//! operations, so at least one of two sees the other. Nobody waits while it is acting, so who has
-//! `busy` waits for some instructions only (or for the scheduler, if such a process was stopped
-//! between them). Kernels let go of `busy` every [`CHUNK`] bytes, so that a short operation doesn't
-//! wait for the whole of a long one.
+//! Each side writes its word before it reads the other's, in the single order of sequentially
+//! consistent operations, so at least one of two sees the other. No member waits while it is
+//! `acting`, so the holder of `busy` waits for a few instructions only (or for the scheduler, if
+//! such a process was preempted among them). Kernels release `busy` every [`CHUNK`] bytes, so that
+//! a short operation doesn't wait for all of a long one.
 //!
-//! Other elements (`long double`, pairs, misaligned ones) are changed under `busy` always.
+//! Other elements (`long double`, pairs, misaligned ones) are always changed under `busy`.
 //!
-//! # Deaths
-//! Any member may die at any instruction. `busy` says who has it, and what a dead member is acting on
-//! counts for nothing; [`crate::locks::repair`] says what becomes of locks. Members are processes of one node,
-//! so whoever waits for long looks whether they exist.
+//! # Failures
+//! A member may die at any instruction. `busy` names its holder, and the `acting` word of a dead
+//! member is ignored; [`crate::locks::repair`] repairs locks. Members are processes of one node, so
+//! a member that waits for long checks whether the others exist.
 
 use std::sync::Arc;
 use std::sync::atomic;
@@ -36,7 +35,7 @@ use netmod::Peer;
 use crate::copied::request_slot::RequestSlot;
 use crate::copied::rings::Ring;
 use crate::copied::rings::mapped::{self, Mapped};
-use crate::locks::access_guard::{Acting, Busy, Held};
+use crate::locks::access_guard::{AtomicAccess, Busy, BusyGuard};
 use crate::locks::word::LockWord;
 use crate::primitives::{AtomicU32, Ordering};
 use mpi_core::process::Process;
@@ -45,56 +44,57 @@ use mpi_core::pt2pt::lost_peer;
 use mpi_types::error::{Error, Result};
 use mpi_types::local::is_alone;
 
-/// Bytes that one accumulate changes without letting others in between.
+/// Bytes that an accumulate changes before it lets other members in.
 pub(crate) const CHUNK: usize = 32 << 10;
 
-/// Words that processors write to often stand in cache lines of their own.
+/// Gives a word that is written often its own cache line.
 #[repr(C, align(64))]
 pub(crate) struct Line<T>(pub(crate) T);
 
-/// Before all blocks.
+/// The header before all blocks.
 #[repr(C)]
 pub(crate) struct Head {
-    /// Those who hold all locks, and those who hold an exclusive one somewhere that its word alone does not tell. With
-    /// nobody who wants all locks it is read only.
+    /// Processes that hold all locks, and exclusive holders that are counted. Only read while no
+    /// process locks all.
     pub(crate) all: Line<LockWord>,
 }
 
-/// One member's block; behind it stand a count of posts for each member and its records for locks:
-/// for that of each member, for the one of all as it has it for an exclusive lock of each, and for that
-/// one as it has it for all.
+/// One member's block.
+///
+/// Behind it are a count of posts from each member and the member's lock records: for each member's
+/// lock, for the lock of all as used by an exclusive lock of each member, and for the lock of all.
 #[repr(C)]
 pub(crate) struct Block {
-    /// The member's process; 0 before it is known.
+    /// The member's pid; 0 until it is set.
     pid: Line<atomic::AtomicU32>,
     pub(crate) lock: Line<LockWord>,
     busy: Line<Busy>,
-    /// How many operations of this member's are changing others' memory by atomic operations.
+    /// Operations of this member that are changing memory atomically.
     acting: Line<AtomicU32>,
-    /// How many origins have completed their access to this member's exposure.
+    /// Origins that have completed their access to this member's exposure.
     completions: Line<atomic::AtomicU32>,
-    /// How many fences the member has come to, where these have words of their own.
+    /// Fences that the member has reached, in modes where fences are words in memory.
     fences: Line<atomic::AtomicU32>,
     slot: RequestSlot,
 }
 
-/// The blocks of all members.
+/// The control blocks of all members.
 #[derive(Clone)]
 pub(crate) struct Control {
     base: *mut u8,
     stride: usize,
     me: usize,
     pub(crate) members: usize,
-    /// The members' numbers as processes of the job, for messages.
+    /// The members' process numbers in the job, for error messages.
     peers: Arc<[Peer]>,
-    /// Whether there are rings behind the blocks.
+    /// Whether the blocks are followed by rings.
     has_rings: bool,
 }
 
-// SAFETY: blocks are made of atomics.
+// SAFETY: the blocks consist of atomics, and live as long as any `Control` (`Control::at`).
 unsafe impl Send for Control {}
 
-// SAFETY: as above.
+// SAFETY: the blocks consist of atomics, and live as long as any `Control` (`Control::at`).
 unsafe impl Sync for Control {}
 
 impl Control {
@@ -109,17 +109,16 @@ impl Control {
         size_of::<Head>() + members * Control::stride(members)
     }
 
-    /// Bytes of all blocks, with rings behind them for windows that have some.
+    /// Bytes of all blocks and of the rings behind them.
     pub fn len_with_rings(members: usize) -> usize {
         Control::len(members) + mapped::all_bytes(members)
     }
 
-    /// The blocks at `base`, of the members that are these processes of the job, of which this one is
-    /// number `me`.
+    /// Uses the blocks at `base`. `peers`: the members' process numbers; `me`: this member's index.
     ///
     /// # Safety
-    /// `base` is the address, a multiple of 64, of [`Control::len`] bytes that were zero at first
-    /// and are used by nothing but `Control`s, which they outlive.
+    /// `base` is a multiple of 64 and the address of [`Control::len`] bytes that were zero at
+    /// first, are used by `Control`s only, and outlive them.
     pub unsafe fn at(base: *mut u8, me: usize, peers: Arc<[Peer]>) -> Control {
         let control = Control {
             base,
@@ -134,33 +133,35 @@ impl Control {
         control
     }
 
-    /// The same where there are rings behind the blocks, if so many members can have some.
+    /// Uses the rings behind the blocks, if this number of members can have rings.
     ///
     /// # Safety
-    /// As for [`Control::at`], of [`Control::len_with_rings`] bytes.
+    /// That of [`Control::at`], for [`Control::len_with_rings`] bytes.
     pub unsafe fn with_rings(mut self) -> Control {
         self.has_rings = mapped::all_bytes(self.members) > 0;
         self
     }
 
-    /// Whether there are rings.
+    /// Whether the blocks are followed by rings.
     pub fn has_rings(&self) -> bool {
         self.has_rings
     }
 
-    /// The ring from a member to another.
+    /// Returns the ring from one member to another.
     #[inline]
     pub fn ring(&self, origin: usize, target: usize) -> Option<Ring<Mapped<'_>>> {
         if !self.has_rings {
             return None;
         }
         let rings = self.base.wrapping_add(Control::len(self.members));
-        // SAFETY: by the promise to `with_rings`; blocks take a multiple of 64 bytes.
+        // SAFETY: `with_rings`' caller has provided the rings' bytes behind the blocks, which take
+        // a multiple of 64 bytes.
         unsafe { Mapped::of(rings, self.members, origin, target) }.map(Ring)
     }
 
-    /// How many bytes from the beginning may have been written to, where there are rings, which few windows use. To be asked
-    /// when nobody leaves anything in them any more.
+    /// Returns the bytes from the beginning that may have been written to.
+    ///
+    /// Few windows use their rings. May be called only when no member uses them any more.
     pub fn used(&self) -> usize {
         let mut rings = (0..self.members * self.members)
             .filter_map(|pair| self.ring(pair / self.members, pair % self.members));
@@ -190,27 +191,27 @@ impl Control {
         !there && std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
     }
 
-    /// The error of who waited for a member that is dead, or for what it held.
+    /// Returns the error for a process that waited for a dead member, or for a lock of it.
     #[cold]
-    pub fn lost(&self, process: &Process, member: usize) -> Error {
+    pub fn failure(&self, process: &Process, member: usize) -> Error {
         let peer = self.peers[member];
         let known = process.loss_among(|lost| lost == peer);
         known.unwrap_or_else(|| {
             let why = "its process has ended without MPI_Finalize, inside an epoch of a window; locks \
-                       that it held are free again";
+                       that it held have been released";
             lost_peer(peer, why)
         })
     }
 
-    /// An error if one of these members is dead.
+    /// Fails if one of these members is dead.
     pub fn check(&self, process: &Process, mut members: impl Iterator<Item = usize>) -> Result<()> {
         match members.find(|member| self.is_dead(*member)) {
-            Some(member) => Err(self.lost(process, member)),
+            Some(member) => Err(self.failure(process, member)),
             None => Ok(()),
         }
     }
 
-    /// A record of a member's for a lock.
+    /// Returns a member's record for a lock.
     #[inline(always)]
     pub fn record(&self, member: usize, place: usize) -> &AtomicU32 {
         self.count(member, self.members + place)
@@ -220,18 +221,19 @@ impl Control {
     fn count(&self, member: usize, place: usize) -> &AtomicU32 {
         let block = size_of::<Head>() + member * self.stride;
         let at = block + size_of::<Block>() + place * size_of::<AtomicU32>();
-        // SAFETY: as for `block`; behind it are 3 counts for each member, and one.
+        // SAFETY: each block is followed by 3 counts per member and one more (`stride`), within the
+        // memory that `at`'s caller has provided.
         unsafe { &*self.base.add(at).cast() }
     }
 
     pub(crate) fn head(&self) -> &Head {
-        // SAFETY: by the promise to `at`.
+        // SAFETY: `at`'s caller has provided the memory, which begins with a `Head`.
         unsafe { &*self.base.cast() }
     }
 
     #[inline(always)]
     pub(crate) fn block(&self, member: usize) -> &Block {
-        // SAFETY: by the promise to `at`; members are counted from 0 to their number.
+        // SAFETY: `at`'s caller has provided a block for each member, and `member` is one.
         unsafe {
             &*self
                 .base
@@ -240,46 +242,47 @@ impl Control {
         }
     }
 
-    /// A member's slot for requests.
+    /// Returns a member's request slot.
     pub fn slot(&self, member: usize) -> &RequestSlot {
         &self.block(member).slot
     }
 
-    /// Whether both are of the same window.
+    /// Whether both belong to the same window.
     pub fn is_same(&self, other: &Control) -> bool {
         self.base == other.base
     }
 
-    /// As if a member's process were another.
+    /// Makes a member's process look like another one.
     #[cfg(test)]
     pub fn set_pid(&self, member: usize, pid: u32) {
         self.block(member).pid.0.store(pid, Ordering::Relaxed);
     }
 
-    /// As if this one died while it had `member`'s memory alone and was changing it by atomic
-    /// operations.
+    /// Leaves the state of a process that died as the holder of `member`'s memory and while acting.
     #[cfg(test)]
     pub fn leave_behind(&self, member: usize) {
-        std::mem::forget(self.hold(member));
+        std::mem::forget(self.acquire(member));
         self.block(self.me).acting.0.store(1, Ordering::Relaxed);
     }
 
-    /// Puts words that loom watches in the place of zeros: those of locks, counts and records.
+    /// Replaces zeroed words of locks, counts and records by ones that loom tracks.
     ///
     /// # Safety
-    /// Nobody uses the blocks yet.
+    /// The blocks are not in use yet.
     #[cfg(all(test, loom))]
     pub unsafe fn begin_watched(&self) {
         let at = |word: &LockWord| std::ptr::from_ref(word).cast_mut();
         let locks = (0..self.members).map(|member| at(&self.block(member).lock.0));
         for lock in locks.chain([at(&self.head().all.0)]) {
-            // SAFETY: by the promises to this and to `Control::at`.
+            // SAFETY: the memory is provided by `Control::at`'s caller, and not in use yet (this
+            // function's contract).
             unsafe { lock.write(LockWord::default()) };
         }
         for member in 0..self.members {
             for place in 0..3 * self.members + 1 {
                 let count = std::ptr::from_ref(self.count(member, place)).cast_mut();
-                // SAFETY: as above.
+                // SAFETY: the memory is provided by `Control::at`'s caller, and not in use yet
+                // (this function's contract).
                 unsafe { count.write(AtomicU32::new(0)) };
             }
         }
@@ -289,37 +292,36 @@ impl Control {
         self.count(member, by)
     }
 
-    /// Runs `act`, which changes `member`'s memory by atomic operations only and waits for nobody,
-    /// for `me`.
+    /// Runs `act`, which changes `member`'s memory by atomic operations only and waits for nothing.
     #[inline(always)]
-    pub fn acting<T>(&self, member: usize, me: usize, act: impl FnOnce() -> T) -> T {
-        if self.words(member, me).begin() {
+    pub fn with_atomics<T>(&self, member: usize, me: usize, act: impl FnOnce() -> T) -> T {
+        if self.atomic_access(member, me).begin() {
             let result = act();
-            self.words(member, me).end();
+            self.atomic_access(member, me).end();
             return result;
         }
-        self.alone(member, act)
+        self.with_busy(member, act)
     }
 
-    /// The words for atomic operations by `me` on `member`'s memory.
+    /// Returns the words that guard atomic operations of `me` on `member`'s memory.
     #[inline(always)]
-    pub fn words(&self, member: usize, me: usize) -> Acting<'_> {
-        Acting {
+    pub fn atomic_access(&self, member: usize, me: usize) -> AtomicAccess<'_> {
+        AtomicAccess {
             mine: &self.block(me).acting.0,
             busy: self.block(member).busy.0.word(),
             threaded: !is_alone(),
         }
     }
 
-    /// Keeps all others who do this from `member`'s memory while `act` runs.
-    pub fn alone<T>(&self, member: usize, act: impl FnOnce() -> T) -> T {
-        let _held = self.hold(member);
+    /// Runs `act` as the holder of `member`'s `busy`.
+    pub fn with_busy<T>(&self, member: usize, act: impl FnOnce() -> T) -> T {
+        let _held = self.acquire(member);
         act()
     }
 
-    /// As [`Control::alone`], and keeps atomic operations from it too.
-    pub fn all_alone<T>(&self, member: usize, act: impl FnOnce() -> T) -> T {
-        let held = self.hold(member);
+    /// Runs `act` as the holder of `member`'s `busy`, with atomic operations kept out too.
+    pub fn with_exclusive<T>(&self, member: usize, act: impl FnOnce() -> T) -> T {
+        let held = self.acquire(member);
         for other in 0..self.members {
             let acting = &self.block(other).acting.0;
             held.await_idle(acting, |tries| self.has_died(other, tries));
@@ -327,29 +329,30 @@ impl Control {
         act()
     }
 
-    /// Now and then while one waits for a member in the middle of some instructions: whether it is dead.
+    /// Returns whether a member that others spin for is dead; checked once in a number of tries
+    /// only.
     #[inline]
     fn has_died(&self, member: usize, tries: u32) -> bool {
-        const OFTEN: u32 = 1 << 14;
-        tries % OFTEN == OFTEN - 1 && self.is_dead(member)
+        const TRIES_PER_CHECK: u32 = 1 << 14;
+        tries % TRIES_PER_CHECK == TRIES_PER_CHECK - 1 && self.is_dead(member)
     }
 
-    fn hold(&self, member: usize) -> Held<'_> {
+    fn acquire(&self, member: usize) -> BusyGuard<'_> {
         let died = |by: u32, tries| self.has_died(by as usize - 1, tries);
-        self.block(member).busy.0.hold(self.me as u32 + 1, died)
+        self.block(member).busy.0.acquire(self.me as u32 + 1, died)
     }
 
-    /// Between two pieces of a long accumulate: lets somebody else in who waits.
+    /// Lets a waiting member in between two chunks of a long accumulate.
     pub fn give_way(&self, member: usize) {
         self.block(member).busy.0.give_way();
     }
 
-    /// Tells `member` that `by` has posted its memory.
+    /// Signals to `member` that `by` has posted its memory.
     pub fn post(&self, member: usize, by: usize) {
         self.posts(member, by).fetch_add(1, Ordering::Release);
     }
 
-    /// Waits until `by` has posted its memory to `member`, and takes note of that.
+    /// Waits until `by` has posted its memory to `member`, and consumes the post.
     pub fn await_post(&self, process: &Process, vci: u16, member: usize, by: usize) -> Result<()> {
         let posts = self.posts(member, by);
         let what = Awaited::Post { target: by as u32 };
@@ -361,7 +364,7 @@ impl Control {
         Ok(())
     }
 
-    /// Comes to fence number `number`, counted from 1, and waits until all others have.
+    /// Reaches fence `number`, counted from 1, and waits until all other members have.
     ///
     /// # Errors
     /// One of them has died.
@@ -373,7 +376,7 @@ impl Control {
         Waiter { process, vci, what }.wait(
             || self.check(process, 0..self.members),
             || {
-                // Others may have come to the next one already.
+                // Other members may have reached the next fence already.
                 while next < self.members
                     && fences(next).load(Ordering::Acquire).wrapping_sub(number) as i32 >= 0
                 {
@@ -384,13 +387,13 @@ impl Control {
         )
     }
 
-    /// Tells `member` that an access to its memory is complete.
+    /// Signals to `member` that an access to its memory is complete.
     pub fn complete(&self, member: usize) {
         let completions = &self.block(member).completions.0;
         completions.fetch_add(1, Ordering::Release);
     }
 
-    /// Whether `origins` accesses to `member`'s memory are complete; if so, takes note of that.
+    /// Returns whether `origins` accesses to `member`'s memory are complete; if so, consumes them.
     pub fn is_complete(&self, member: usize, origins: u32) -> bool {
         let completions = &self.block(member).completions.0;
         let all = completions.load(Ordering::Acquire) >= origins;
@@ -401,8 +404,8 @@ impl Control {
     }
 }
 
-/// Who waits for a word in shared memory, which rings no bell when it changes: with progress, and naps
-/// that are short.
+/// Waits for a word in shared memory, whose changes give no wakeup: by polling, with progress and
+/// short naps.
 pub(crate) struct Waiter<'a> {
     pub process: &'a Process,
     pub vci: u16,
@@ -410,7 +413,7 @@ pub(crate) struct Waiter<'a> {
 }
 
 impl Waiter<'_> {
-    /// Waits until `done` says so. In between, now and then, `check` looks whether it still can.
+    /// Waits until `done` returns true. Calls `check` now and then in between.
     pub fn wait(
         &self,
         mut check: impl FnMut() -> Result<()>,
@@ -422,7 +425,7 @@ impl Waiter<'_> {
         let mut fruitless = 0u32;
         let (mut note, mut rounds, mut last) = (None, 0u32, None);
         loop {
-            // Once around without a poll, for what is there already.
+            // The first round doesn't poll: the word may have changed already.
             if done()? {
                 return Ok(());
             }
@@ -449,14 +452,14 @@ impl Waiter<'_> {
     }
 }
 
-/// Makes everything before visible everywhere before anything after happens.
+/// Orders all loads and stores before it against all after it.
 #[inline(always)]
 pub(crate) fn full_fence() {
-    // A locked instruction orders all loads and stores as `mfence` does, at half the price. (Streaming
-    // stores of long copies end with their own fence, in the C library.)
+    // A locked instruction orders all loads and stores as `mfence` does, and is cheaper. (Streaming
+    // stores of long copies end with a fence of their own, in the C library.)
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: adds 0 to a word of this function's own stack; no stack pointer moves, and memory that
-    // the compiler keeps in registers is written back, since `asm` may read and write memory.
+    // SAFETY: adds 0 to a local word; the stack pointer doesn't move, and the compiler assumes that
+    // `asm` reads and writes memory.
     unsafe {
         let mut own = 0u32;
         std::arch::asm!("lock or dword ptr [{}], 0", in(reg) &raw mut own, options(nostack));

@@ -1,5 +1,5 @@
-//! Locks of members and of all under loom: who has a member exclusively is alone with its memory, and who has all of them
-//! sees what is there, in whatever order they come; and all of them get in.
+//! Locks of members and of all under loom: an exclusive holder is alone with the member's memory, a
+//! holder of all sees a consistent state, in every order, and all of them get in.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p mpi-rma --lib loom_tests`.
 
@@ -12,15 +12,15 @@ use crate::locks::testing::{Memory, Spin, ended};
 
 const WAITER: Spin = Spin { checks: false };
 
-/// A window: its members' blocks and a number in the memory of each.
+/// A window: its control blocks and a number in each member's memory.
 struct Window {
     memory: Memory,
     data: Vec<UnsafeCell<u32>>,
 }
 
-// SAFETY: the data is reached as locks allow, which loom checks.
+// SAFETY: the data is accessed under the locks, which loom checks.
 unsafe impl Sync for Window {}
-// SAFETY: as above.
+// SAFETY: the data is accessed under the locks, which loom checks.
 unsafe impl Send for Window {}
 
 impl Window {
@@ -31,26 +31,26 @@ impl Window {
         })
     }
 
-    /// As if members had been locked exclusively before.
+    /// Makes the state after a first exclusive lock.
     fn spread(&self) {
         let control = self.memory.control(0);
         control.take(&WAITER, 0, true, false).unwrap();
         control.unlock(0, true);
     }
 
-    /// Who has `target` exclusively.
+    /// Adds to `target`'s number; the caller holds its lock exclusively.
     fn add(&self, target: usize) {
-        // SAFETY: the caller's lock.
+        // SAFETY: the caller holds the target's lock exclusively.
         self.data[target].with_mut(|data| unsafe { *data += 1 });
     }
 
-    /// Who has `target`, alone or with others.
+    /// Reads `target`'s number; the caller holds its lock.
     fn get(&self, target: usize) -> u32 {
-        // SAFETY: the caller's lock.
+        // SAFETY: the caller holds the target's lock.
         self.data[target].with(|data| unsafe { *data })
     }
 
-    /// Adds to `target` with its lock, by the short way if it is `quick`.
+    /// Adds to `target`'s number under its lock, by `lock_if_free` if `quick`.
     fn write(&self, me: usize, target: usize, quick: bool) {
         let control = self.memory.control(me);
         if !quick || !control.lock_if_free(target, true) {
@@ -60,7 +60,7 @@ impl Window {
         control.unlock(target, true);
     }
 
-    /// Reads a member's memory with a shared lock of its.
+    /// Reads a member's number under a shared lock.
     fn read(&self, me: usize, target: usize) -> u32 {
         let control = self.memory.control(me);
         if !control.lock_if_free(target, false) {
@@ -71,7 +71,7 @@ impl Window {
         found
     }
 
-    /// Reads a member's memory with all of them locked.
+    /// Reads a member's number under a lock of all.
     fn read_all(&self, me: usize, target: usize) -> u32 {
         let control = self.memory.control(me);
         control.take_all(&WAITER).unwrap();
@@ -80,25 +80,25 @@ impl Window {
         found
     }
 
-    /// Nobody is in a lock any more, and nobody says so.
+    /// Checks that no lock has a holder and no record a share.
     fn check_free(&self) {
         let control = self.memory.control(0);
         let (first, last) = (Some(0), None);
         let mut locks: Vec<_> = (0..self.data.len()).map(|it| control.lock_of(it)).collect();
         locks.extend([control.lock_of_all(first), control.lock_of_all(last)]);
         for lock in locks {
-            assert_eq!(lock.lock.word.load(Ordering::Relaxed) & !SPREAD, 0);
+            assert_eq!(lock.lock.word.load(Ordering::Relaxed) & !CHECK_MEMBERS, 0);
             let mut records = lock.records();
             assert!(records.all(|(_, record)| record.load(Ordering::Relaxed) == 0));
         }
     }
 }
 
-/// With at most so many preemptions: with one more these tests take minutes.
+/// Bounds the preemptions: one more makes these tests take minutes.
 fn model(preemptions: usize) -> loom::model::Builder {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(preemptions);
-    // Who looks after the dead looks at all records each time around.
+    // A process that looks for dead members reads all records in each round.
     model.max_branches = 20_000;
     model
 }
@@ -119,21 +119,21 @@ fn in_all_orders(members: usize, spread: bool, acts: [fn(&Window); 2], then: fn(
 }
 
 #[test]
-fn who_has_all_and_the_first_to_have_a_member_exclusively_exclude_each_other() {
+fn a_lock_of_all_and_the_first_exclusive_lock_exclude_each_other() {
     let all = |window: &Window| drop(window.read_all(0, 1));
     let one = |window: &Window| window.write(1, 1, false);
     in_all_orders(2, false, [all, one], |window| assert_eq!(window.get(1), 1));
 }
 
 #[test]
-fn who_has_all_and_who_has_a_member_exclusively_by_the_short_way_exclude_each_other() {
+fn a_lock_of_all_and_a_fast_exclusive_lock_exclude_each_other() {
     let all = |window: &Window| drop(window.read_all(0, 1));
     let one = |window: &Window| window.write(1, 1, true);
     in_all_orders(2, true, [all, one], |window| assert_eq!(window.get(1), 1));
 }
 
 #[test]
-fn who_comes_back_sees_what_was_done_meanwhile() {
+fn a_later_holder_sees_what_earlier_holders_did() {
     let all = |window: &Window| {
         let first = window.read_all(0, 1);
         assert!(first <= window.read_all(0, 1));
@@ -146,7 +146,7 @@ fn who_comes_back_sees_what_was_done_meanwhile() {
 }
 
 #[test]
-fn who_has_a_member_exclusively_is_alone_there() {
+fn an_exclusive_holder_is_alone() {
     let one = |window: &Window| window.write(0, 1, true);
     let other = |window: &Window| window.write(1, 1, true);
     in_all_orders(2, true, [one, other], |window| assert_eq!(window.get(1), 2));
@@ -157,7 +157,7 @@ fn who_has_a_member_exclusively_is_alone_there() {
 }
 
 #[test]
-fn different_members_are_had_at_once() {
+fn exclusive_locks_of_different_members_overlap() {
     let one = |window: &Window| {
         let control = window.memory.control(0);
         assert!(control.lock_if_free(0, true));
@@ -171,9 +171,9 @@ fn different_members_are_had_at_once() {
     in_all_orders(2, true, [one, other], |_| ());
 }
 
-/// Who has a member waits for another one: not for who waits for all.
+/// A holder of one lock that wants another doesn't wait for a queued lock of all.
 #[test]
-fn who_has_one_gets_another_before_who_waits_for_all() {
+fn a_holder_gets_another_lock_past_a_queued_lock_of_all() {
     let all = |window: &Window| assert_ne!(window.read_all(0, 1), 1);
     let two = |window: &Window| {
         let control = window.memory.control(1);
@@ -188,10 +188,10 @@ fn who_has_one_gets_another_before_who_waits_for_all() {
     in_all_orders(2, true, [all, two], |window| assert_eq!(window.get(1), 2));
 }
 
-/// Member 2 has died while it had member 1 exclusively: who waits for all is told, or comes later, and what it had
-/// is free.
+/// Member 2 has died as an exclusive holder of member 1: a lock of all fails, or comes later, and
+/// the lock is free.
 #[test]
-fn who_waits_for_all_is_told_of_the_death_of_who_had_one() {
+fn a_lock_of_all_fails_after_the_death_of_an_exclusive_holder() {
     let dead = ended();
     model(1).check(move || {
         let window = Window::new(3);
@@ -220,7 +220,8 @@ fn who_waits_for_all_is_told_of_the_death_of_who_had_one() {
             control.unlock_all();
         }
         let one = thread.join().unwrap();
-        // Whoever saw it free came after the repair, which one of the two made while it waited.
+        // A thread that saw it free came after the repair, which one of the two made while it
+        // waited.
         assert!(all.is_err() || !one);
         window.check_free();
         assert!(control.take_all(&waiter).is_ok());

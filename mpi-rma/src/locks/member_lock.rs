@@ -1,29 +1,28 @@
-//! A lock in shared memory that admits two kinds of users, never both kinds at once, and outlives users
-//! that die, as one member comes to it.
+//! A robust lock in shared memory: readers exclude writers, and users may die at any instruction.
 //!
-//! A lock is one word that counts who is inside and who queues. In the free case entering is one
-//! atomic operation on it, and so is leaving. Who finds it taken queues up; those who come later
-//! queue behind, so that nobody waits for ever.
+//! A lock is one word that counts the holders and the queue. A free lock is entered by one atomic
+//! operation, and left by one. If it is taken, a process queues, and later ones queue behind it, so
+//! that none starves.
 //!
-//! Each member also has a record for each lock, which it alone writes: what its share in the word is,
-//! or that it is just changing it. [`lock_repair`](crate::locks::repair) says what they are for.
+//! Each member also has a record per lock that only it writes: its share in the word, or that it is
+//! changing it. [`repair`](crate::locks::repair) uses these records.
 
 use std::ops::Range;
 
 use crate::locks::control::{Control, Waiter};
 use crate::locks::word::{
-    FIRSTS, LockMode, LockWord, QUEUE, QUEUED, REPAIR, SECONDS, SPREAD, record,
+    CHECK_MEMBERS, LockMode, LockWord, QUEUE, QUEUED, READERS, REPAIR, WRITERS, record,
 };
 use crate::primitives::{AtomicU32, Ordering};
 use mpi_types::error::{Error, Result};
 
 /// How a member waits for a lock.
 pub(crate) trait Wait {
-    /// Waits until `done` says so. In between, now and then, `check` looks whether it still can.
+    /// Waits until `done` returns true. Calls `check` now and then in between.
     fn wait(&self, check: impl FnMut(), done: impl FnMut() -> Result<bool>) -> Result<()>;
 
-    /// The error of who waited for a member that is dead.
-    fn lost(&self, control: &Control, member: usize) -> Error;
+    /// Returns the error for a process that waited for a failed member.
+    fn failure(&self, control: &Control, member: usize) -> Error;
 }
 
 impl Wait for Waiter<'_> {
@@ -35,16 +34,16 @@ impl Wait for Waiter<'_> {
         Waiter::wait(self, check, done)
     }
 
-    fn lost(&self, control: &Control, member: usize) -> Error {
-        control.lost(self.process, member)
+    fn failure(&self, control: &Control, member: usize) -> Error {
+        control.failure(self.process, member)
     }
 }
 
-/// A lock as one member comes to it.
+/// A lock from one member's point of view.
 pub(crate) struct MemberLock<'a> {
     pub lock: &'a LockWord,
     pub control: &'a Control,
-    /// Which of this member's records is for this lock, and which of each member's.
+    /// Index of this member's record for this lock, and the indices of each member's.
     pub own: usize,
     pub all: Range<usize>,
 }
@@ -55,29 +54,29 @@ impl MemberLock<'_> {
         self.control.record(self.control.me(), self.own)
     }
 
-    /// Enters. `at_once`: past the queue. That is for those who are inside of another lock already,
-    /// since somebody in this queue may wait for them.
+    /// Enters. `skips_queue`: past the queue, for a process that holds another lock already: a
+    /// queued process may be waiting for that.
     ///
     /// # Errors
-    /// A process died that was inside while this one waited.
-    pub fn enter(&self, waiter: &impl Wait, who: LockMode, at_once: bool) -> Result<()> {
-        match self.enter_now(who, at_once) {
+    /// A process failed that held the lock while this one waited.
+    pub fn enter(&self, waiter: &impl Wait, mode: LockMode, skips_queue: bool) -> Result<()> {
+        match self.try_enter(mode, skips_queue) {
             Some(_) => Ok(()),
-            None => self.queue(waiter, who, at_once),
+            None => self.queue(waiter, mode, skips_queue),
         }
     }
 
-    /// Enters if nobody is in the way. Returns what the word was before.
-    pub fn enter_now(&self, who: LockMode, at_once: bool) -> Option<u64> {
-        let queue = if at_once { 0 } else { QUEUE };
-        let barred = who.excluded() | queue | REPAIR;
+    /// Enters if no process excludes this one. Returns the word before.
+    pub fn try_enter(&self, mode: LockMode, skips_queue: bool) -> Option<u64> {
+        let queue = if skips_queue { 0 } else { QUEUE };
+        let barred = mode.excluded() | queue | REPAIR;
         let own = self.record();
         own.store(record::CHANGING, Ordering::Relaxed);
         let mut inside = self.lock.word.load(Ordering::Relaxed);
         while inside & barred == 0 {
-            match self.replace(inside, inside + who.one()) {
+            match self.replace(inside, inside + mode.one()) {
                 Ok(before) => {
-                    own.store(record::inside(who.one()), Ordering::Release);
+                    own.store(record::inside(mode.one()), Ordering::Release);
                     return Some(before);
                 }
                 Err(now) => inside = now,
@@ -87,10 +86,10 @@ impl MemberLock<'_> {
         None
     }
 
-    /// Enters if a member's lock is free of all who exclude this one, of queues and of repairs, and tells whether it did.
+    /// Enters if the lock has no excluding holder, no queue and no repair. Returns whether it did.
     #[inline(always)]
-    pub fn enter_if_free(&self, who: LockMode) -> bool {
-        let barred = who.excluded() | !(FIRSTS | SECONDS);
+    pub fn enter_if_free(&self, mode: LockMode) -> bool {
+        let barred = mode.excluded() | !(READERS | WRITERS);
         let inside = self.lock.word.load(Ordering::Relaxed);
         if inside & barred != 0 {
             return false;
@@ -99,15 +98,17 @@ impl MemberLock<'_> {
         own.store(record::CHANGING, Ordering::Relaxed);
         let (order, refused) = (Ordering::SeqCst, Ordering::Relaxed);
         let word = &self.lock.word;
-        let entered = word.compare_exchange(inside, inside + who.one(), order, refused);
-        let share = entered.map_or(0, |_| record::inside(who.one()));
+        let entered = word.compare_exchange(inside, inside + mode.one(), order, refused);
+        let share = entered.map_or(0, |_| record::inside(mode.one()));
         own.store(share, Ordering::Release);
         entered.is_ok()
     }
 
-    /// Acquire pairs with the release in `leave`: who enters sees what those before have done.
-    /// Release: who sees the word sees what this member's record said before. In one order with the looks at other
-    /// locks that follow ([`locks`](crate::locks)).
+    /// Tries to replace the word.
+    ///
+    /// Acquire pairs with the release in `leave`: a holder sees what earlier holders have done.
+    /// Release: a process that sees the word sees this member's earlier record. `SeqCst` orders it
+    /// before the reads of other locks that follow (see [`locks`](crate::locks)).
     fn replace(&self, old: u64, new: u64) -> std::result::Result<u64, u64> {
         let (order, refused) = (Ordering::SeqCst, Ordering::Relaxed);
         self.lock
@@ -115,27 +116,27 @@ impl MemberLock<'_> {
             .compare_exchange_weak(old, new, order, refused)
     }
 
-    /// Enters by the queue, or `at_once` when nobody is in the way any more.
+    /// Enters through the queue or, `skips_queue`, when no process excludes this one any more.
     ///
     /// # Errors
-    /// As for [`MemberLock::enter`].
+    /// A process failed that held the lock while this one waited.
     #[cold]
-    pub fn queue(&self, waiter: &impl Wait, who: LockMode, at_once: bool) -> Result<()> {
+    pub fn queue(&self, waiter: &impl Wait, mode: LockMode, skips_queue: bool) -> Result<()> {
         let (lock, own) = (self.lock, self.record());
-        let fallen = lock.fallen.load(Ordering::Acquire);
+        let deaths = lock.deaths.load(Ordering::Acquire);
         let repair = || {
             self.repair_if_needed();
-            if who == LockMode::All {
+            if mode == LockMode::All {
                 self.control.repair_written();
             }
         };
-        let (mut change, mut ticket) = (who.one(), None);
-        if !at_once {
-            // From now on newcomers queue behind.
+        let (mut change, mut ticket) = (mode.one(), None);
+        if !skips_queue {
+            // Later ones queue behind from now on.
             waiter.wait(repair, || {
                 let word = lock.word.load(Ordering::Relaxed);
                 if word & REPAIR != 0 {
-                    // The record says the same all the while, for who looks at it.
+                    // The record stays unchanged, for the process that repairs.
                     return Ok(false);
                 }
                 own.store(record::CHANGING, Ordering::Relaxed);
@@ -150,43 +151,43 @@ impl MemberLock<'_> {
             change = change.wrapping_sub(QUEUED);
             ticket = Some(number);
         }
-        let rests = ticket.map_or(0, |number| record::ticket(record::QUEUES, number));
-        let takes = ticket.map_or(record::CHANGING, |number| {
+        let queued = ticket.map_or(0, |number| record::ticket(record::QUEUES, number));
+        let taking = ticket.map_or(record::CHANGING, |number| {
             record::ticket(record::TAKING, number)
         });
         let mut entered = false;
         let result = waiter.wait(repair, || {
-            let is_told = || lock.fallen.load(Ordering::Acquire) != fallen;
-            if is_told() {
-                return Err(self.fallen(waiter));
+            let has_death = || lock.deaths.load(Ordering::Acquire) != deaths;
+            if has_death() {
+                return Err(self.death_error(waiter));
             }
             let word = lock.word.load(Ordering::Relaxed);
             let is_alone = word & QUEUE <= QUEUED;
-            if word & (who.excluded() | REPAIR) != 0
+            if word & (mode.excluded() | REPAIR) != 0
                 || ticket.is_some_and(|number| !is_alone && !self.is_first(number))
-                // The word that was read before must still be there then: who is counted in it may have come and
-                // gone, but not stayed.
-                || who == LockMode::All && word & SPREAD != 0 && self.control.has_writer()
+                // `replace` fails unless the word is still the one that was read, so a writer
+                // counted meanwhile can have come and gone, but not stayed.
+                || mode == LockMode::All && word & CHECK_MEMBERS != 0 && self.control.has_writer()
             {
                 return Ok(false);
             }
-            own.store(takes, Ordering::Relaxed);
+            own.store(taking, Ordering::Relaxed);
             if self.replace(word, word.wrapping_add(change)).is_err() {
-                own.store(rests, Ordering::Release);
+                own.store(queued, Ordering::Release);
                 return Ok(false);
             }
-            own.store(record::inside(who.one()), Ordering::Release);
+            own.store(record::inside(mode.one()), Ordering::Release);
             entered = true;
-            // It may have become free by a repair just now.
-            if is_told() {
-                Err(self.fallen(waiter))
+            // A repair may have freed it just now.
+            if has_death() {
+                Err(self.death_error(waiter))
             } else {
                 Ok(true)
             }
         });
         if result.is_err() {
             match (entered, ticket) {
-                (true, _) => self.leave(who),
+                (true, _) => self.leave(mode),
                 (false, Some(_)) => self.count_down(QUEUED),
                 (false, None) => {}
             }
@@ -194,7 +195,7 @@ impl MemberLock<'_> {
         result
     }
 
-    /// Whether nobody queues with an earlier ticket.
+    /// Whether no process queues with an earlier ticket.
     fn is_first(&self, number: u32) -> bool {
         !self.records().any(|(member, record)| {
             member != self.control.me() && record::is_before(record.load(Ordering::Relaxed), number)
@@ -214,10 +215,10 @@ impl MemberLock<'_> {
         self.record().load(Ordering::Relaxed) != 0
     }
 
-    /// Leaves.
+    /// Leaves the lock.
     #[inline(always)]
-    pub fn leave(&self, who: LockMode) {
-        self.count_down(who.one());
+    pub fn leave(&self, mode: LockMode) {
+        self.count_down(mode.one());
     }
 
     #[inline(always)]
@@ -228,8 +229,8 @@ impl MemberLock<'_> {
         own.store(0, Ordering::Release);
     }
 
-    fn fallen(&self, waiter: &impl Wait) -> Error {
-        let member = self.lock.fallen.load(Ordering::Acquire) as u32;
-        waiter.lost(self.control, member as usize)
+    fn death_error(&self, waiter: &impl Wait) -> Error {
+        let member = self.lock.deaths.load(Ordering::Acquire) as u32;
+        waiter.failure(self.control, member as usize)
     }
 }

@@ -1,25 +1,30 @@
-//! The locks of a window's members in shared memory, and the one of all of them, in two levels.
+//! Passive-target locks in shared memory, in two levels.
 //!
-//! Each member has a lock of readers and a writer, and the window has one, the *lock of all*, for those who lock
-//! all members at once. A shared lock is entered at its target only. Nor does an exclusive one write to anything but its
-//! target's word if nobody has locked all or wants to, so that those of different targets have no cache line in
-//! common that changes. It is kept apart from those who lock all as in Dekker's algorithm:
+//! Each member has a readers-writer lock, and the window has one more, the *lock of all*, for
+//! processes that lock all members at once. A shared lock enters its target's lock only. An
+//! exclusive lock also writes to its target's word alone as long as no process has locked all or
+//! queues for that, so that exclusive locks of different targets share no cache line that changes.
+//! The two levels exclude each other as in Dekker's algorithm:
 //!
-//! - Who wants an exclusive lock enters its target's, then looks at the lock of all. If somebody is there or queues
-//!   there, it leaves its target's again and *counts itself* in the lock of all first, among writers, whom those who
-//!   want all wait for, and who wait for those who have all. When it is counted it enters its target's once more.
-//! - Who wants all enters their lock, then looks at the words of all members. If one has a writer, it leaves again and
-//!   queues up, and enters when it has seen no writer since, and nobody is counted either.
+//! - An exclusive lock enters its target's lock, then reads the lock of all. If a process holds
+//!   that or queues for it, the exclusive lock leaves its target again and *is counted* in the lock
+//!   of all first, among the writers. Writers there and holders of all wait for each other. Once
+//!   counted, it enters its target's lock again.
+//! - A lock of all enters the lock of all, then reads the words of all members. If one has a
+//!   writer, it leaves again, queues, and enters once it has seen no writer since, and none is
+//!   counted.
 //!
-//! Each writes its word before it reads the other's, in the one order of sequentially consistent operations, so at
-//! least one of two sees the other. Both get their turn: who queues up for all keeps newcomers from members' locks
-//! (each backs out of one at most once), and while somebody is counted nobody enters the lock of all. Those who have a
-//! lock already don't wait for who is in a queue: they count themselves, past it.
+//! Each side writes its word before it reads the other's, in the single order of sequentially
+//! consistent operations, so at least one of two sees the other. Both sides make progress: a queued
+//! lock of all keeps new exclusive locks out (each backs out of a member at most once), and no lock
+//! of all enters while a writer is counted. A process that holds a lock already is counted past the
+//! queue, so it doesn't wait for queued ones.
 //!
-//! The look at all members is left out until the first exclusive lock of the window ([`SPREAD`]).
+//! The members' words are not read until the first exclusive lock of the window
+//! ([`CHECK_MEMBERS`]).
 //!
-//! [`MemberLock`] says how each single lock is entered and left, [`lock_repair`](crate::locks::repair) what becomes of it
-//! when members die.
+//! [`MemberLock`] enters and leaves a single lock; [`repair`] restores locks
+//! after members have failed.
 
 pub(crate) mod access_guard;
 pub(crate) mod control;
@@ -31,20 +36,20 @@ pub(crate) mod word;
 
 use crate::locks::control::{Control, Waiter};
 use crate::locks::member_lock::{MemberLock, Wait};
-use crate::locks::word::{FIRSTS, LockMode, QUEUE, REPAIR, SECONDS, SPREAD};
+use crate::locks::word::{CHECK_MEMBERS, LockMode, QUEUE, READERS, REPAIR, WRITERS};
 use crate::primitives::{Ordering, one_order};
 use mpi_core::process::Process;
 use mpi_core::process::notes::Awaited;
 use mpi_types::error::Result;
 
 impl Control {
-    /// Takes the lock of `member`. `held`: this process has the lock of another already.
+    /// Acquires the lock of `member`. `held`: this process holds another member's lock already.
     ///
-    /// Invariant (no deadlock by the order of queues): who holds a lock waits for those only who hold one, never for
-    /// somebody in a queue.
+    /// Invariant (no deadlock through queues): a process that holds a lock waits for holders only,
+    /// never for a queued process.
     ///
     /// # Errors
-    /// A process died that was inside while this one waited.
+    /// A process failed that held the lock while this one waited.
     pub fn lock(
         &self,
         process: &Process,
@@ -58,14 +63,14 @@ impl Control {
         self.take(&Waiter { process, vci, what }, member, exclusive, held)
     }
 
-    /// As [`Control::lock`] if nobody is in the way; whether it was taken.
+    /// Acquires the lock of `member` if it is free. Returns whether it did.
     #[inline(always)]
     pub fn lock_if_free(&self, member: usize, exclusive: bool) -> bool {
         let lock = self.lock_of(member);
         if !exclusive {
             return lock.enter_if_free(LockMode::Reader);
         }
-        // The first look spares who has locked all others' coming and going.
+        // Read first too: otherwise locking all would make members enter and leave for nothing.
         if !self.all_is_free() || !lock.enter_if_free(LockMode::Writer) {
             return false;
         }
@@ -76,7 +81,7 @@ impl Control {
         free
     }
 
-    /// Gives the lock of `member` back.
+    /// Releases the lock of `member`.
     #[inline(always)]
     pub fn unlock(&self, member: usize, exclusive: bool) {
         if exclusive {
@@ -86,7 +91,7 @@ impl Control {
         }
     }
 
-    /// Apart, since shared locks are short without what this one takes.
+    /// Not inlined, so that the path of shared locks stays short.
     #[inline(never)]
     fn unlock_exclusive(&self, member: usize) {
         self.lock_of(member).leave(LockMode::Writer);
@@ -96,16 +101,16 @@ impl Control {
         }
     }
 
-    /// Takes the locks of all members as a reader.
+    /// Acquires the locks of all members as a reader.
     ///
     /// # Errors
-    /// As for [`Control::lock`].
+    /// A process failed that held a lock while this one waited.
     pub fn lock_all(&self, process: &Process, vci: u16) -> Result<()> {
         let what = Awaited::LockAll;
         self.take_all(&Waiter { process, vci, what })
     }
 
-    /// Gives them back.
+    /// Releases the locks of all members.
     pub fn unlock_all(&self) {
         self.lock_of_all(None).leave(LockMode::All);
     }
@@ -122,9 +127,10 @@ impl Control {
             return lock.enter(waiter, LockMode::Reader, held);
         }
         let all = &self.head().all.0.word;
-        // Whoever locks all without having seen it is inside, and in the word, for those who have set it.
-        if all.load(Ordering::Relaxed) & SPREAD == 0 {
-            all.fetch_or(SPREAD, Ordering::Relaxed);
+        // A lock of all that did not see this bit is entered already, so the process that sets the
+        // bit sees it.
+        if all.load(Ordering::Relaxed) & CHECK_MEMBERS == 0 {
+            all.fetch_or(CHECK_MEMBERS, Ordering::Relaxed);
         }
         if self.all_is_free() {
             lock.enter(waiter, LockMode::Writer, held)?;
@@ -144,8 +150,8 @@ impl Control {
 
     pub(crate) fn take_all(&self, waiter: &impl Wait) -> Result<()> {
         let all = self.lock_of_all(None);
-        if let Some(before) = all.enter_now(LockMode::All, false) {
-            if before & SPREAD == 0 || !self.has_writer() {
+        if let Some(before) = all.try_enter(LockMode::All, false) {
+            if before & CHECK_MEMBERS == 0 || !self.has_writer() {
                 return Ok(());
             }
             all.leave(LockMode::All);
@@ -153,13 +159,14 @@ impl Control {
         all.queue(waiter, LockMode::All, false)
     }
 
-    /// Whether nobody has locked all, or queues up for that, and who will do so looks at members' words.
+    /// Whether no process has locked all or queues for it, and such a process will read members'
+    /// words.
     #[inline(always)]
     fn all_is_free(&self) -> bool {
         one_order();
-        // Acquire: who had locked all has done so before.
+        // Acquire: sees what earlier holders of all have done.
         let all = self.head().all.0.word.load(Ordering::SeqCst);
-        all & (FIRSTS | QUEUE | SPREAD | REPAIR) == SPREAD
+        all & (READERS | QUEUE | CHECK_MEMBERS | REPAIR) == CHECK_MEMBERS
     }
 
     /// Whether a member is locked exclusively, by its own word.
@@ -169,18 +176,19 @@ impl Control {
     }
 
     fn is_written(&self, member: usize) -> bool {
-        // Acquire: what who had locked it exclusively has done is seen here.
-        self.block(member).lock.0.word.load(Ordering::SeqCst) & SECONDS != 0
+        // Acquire: sees what earlier exclusive holders have done.
+        self.block(member).lock.0.word.load(Ordering::SeqCst) & WRITERS != 0
     }
 
-    /// For who waits for all: repairs the locks of members that dead ones have exclusively.
+    /// Repairs members' locks that failed processes hold exclusively, for a process that waits for
+    /// all.
     pub(crate) fn repair_written(&self) {
         for member in (0..self.members()).filter(|member| self.is_written(*member)) {
             self.lock_of(member).repair_if_needed();
         }
     }
 
-    /// The lock of a member.
+    /// Returns the lock of a member.
     #[inline(always)]
     pub(crate) fn lock_of(&self, member: usize) -> MemberLock<'_> {
         MemberLock {
@@ -191,7 +199,8 @@ impl Control {
         }
     }
 
-    /// The lock of all, for an exclusive lock of a member or, without one, for all.
+    /// Returns the lock of all, as an exclusive lock of `member` uses it or, without one, a lock of
+    /// all.
     #[inline(always)]
     fn lock_of_all(&self, member: Option<usize>) -> MemberLock<'_> {
         let (first, last) = (self.members(), 2 * self.members());

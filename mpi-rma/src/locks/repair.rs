@@ -1,29 +1,29 @@
-//! What becomes of a lock in shared memory when a member dies.
+//! Repair of a lock in shared memory after a member has failed.
 //!
-//! A member may die at any instruction. Another who waits *repairs* the lock: from then
-//! on the word can only be counted down, so that at some moment the word and the records of those
-//! who live agree but for what the dead had in it, and that is taken away. A member that dies while
-//! it repairs is replaced; nothing that it did matters.
+//! A member may die at any instruction. Another one that waits *repairs* the lock: it blocks all
+//! increments of the word, so that at some moment the word equals the living members' records plus
+//! the share of the dead, which it then subtracts. A member that dies while it repairs is replaced;
+//! its partial repair has no effect.
 //!
-//! Whoever waited when a dead member was inside gets an error, since what the lock protects may be in
-//! any state; who waits for all, and those behind it, also if a member's lock had a dead writer. For those who
-//! come later the lock is as good as any.
+//! A process that waited while a dead member held the lock gets an error, since the protected
+//! memory may be in any state. So do processes that wait for all, and those queued behind them, if
+//! a member's lock had a dead writer. For later ones the lock is as good as any.
 
 use crate::locks::member_lock::MemberLock;
-use crate::locks::word::{FIRSTS, LockWord, REPAIR, SECONDS, SPREAD, record};
+use crate::locks::word::{CHECK_MEMBERS, LockWord, READERS, REPAIR, WRITERS, record};
 use crate::primitives::{AtomicU32, Ordering, yield_now};
 
 impl LockWord {
-    /// Notes that `member` died inside, for all who wait.
-    fn tell(&self, member: usize) {
-        let next = |fallen: u64| Some((fallen >> 32).wrapping_add(1) << 32 | member as u64);
+    /// Records that `member` died as a holder, for all processes that wait.
+    fn note_death(&self, member: usize) {
+        let next = |deaths: u64| Some((deaths >> 32).wrapping_add(1) << 32 | member as u64);
         let (order, refused) = (Ordering::Release, Ordering::Relaxed);
-        let _ = self.fallen.fetch_update(order, refused, next);
+        let _ = self.deaths.fetch_update(order, refused, next);
     }
 }
 
 impl MemberLock<'_> {
-    /// Repairs the lock if a dead member has a share in it, or was about to.
+    /// Repairs the lock if a dead member has a share in it, or was about to have one.
     pub fn repair_if_needed(&self) {
         let me = self.control.me();
         let has_share = |(member, record): (usize, &AtomicU32)| {
@@ -52,20 +52,20 @@ impl MemberLock<'_> {
         }
         lock.word.fetch_or(REPAIR, Ordering::AcqRel);
         let (surplus, dead) = loop {
-            if let Some(found) = self.look() {
+            if let Some(found) = self.survey() {
                 break found;
             }
-            // Somebody who lives is in the middle of some instructions, or has lost its core.
+            // A living member is in the middle of a change, or has lost its core.
             yield_now();
         };
-        // Before the lock is free, so that who gets it by this knows.
+        // Before the lock is free, so that a process that enters thanks to the repair sees it.
         let last = dead.last().copied().unwrap_or(me);
-        if surplus & (FIRSTS | SECONDS) != 0 {
-            lock.tell(last);
+        if surplus & (READERS | WRITERS) != 0 {
+            lock.note_death(last);
         }
-        // Those who want all wait for a member's writer, too.
-        if surplus & SECONDS != 0 {
-            self.control.head().all.0.tell(last);
+        // Locks of all wait for a member's writer too.
+        if surplus & WRITERS != 0 {
+            self.control.head().all.0.note_death(last);
         }
         for (member, record) in self.records() {
             if dead.contains(&member) {
@@ -76,13 +76,13 @@ impl MemberLock<'_> {
         lock.repairer.store(0, Ordering::Release);
     }
 
-    /// What is in the word beside the shares of those who live, [`REPAIR`] included, and who is dead and had one.
-    /// Nothing if that can't be told at the moment.
+    /// Returns the part of the word beyond the living members' shares, [`REPAIR`] included, and the
+    /// dead members that had a share. `None` if a living member is changing its record.
     ///
-    /// Under repair the word is only counted down. If it is the same before and after a look at all
-    /// records, none of them changed its share meanwhile, and each that is not in the middle of a change
-    /// is in the word as it says.
-    fn look(&self) -> Option<(u64, Vec<usize>)> {
+    /// Under repair the word only decreases. If it is the same before and after all records were
+    /// read, no share changed meanwhile, and every record that is not in the middle of a change is
+    /// in the word.
+    fn survey(&self) -> Option<(u64, Vec<usize>)> {
         let before = self.lock.word.load(Ordering::Acquire);
         let (mut shares, mut dead) = (0u64, Vec::new());
         for (member, record) in self.records() {
@@ -99,7 +99,7 @@ impl MemberLock<'_> {
             shares += record::share(record)?;
         }
         let after = self.lock.word.load(Ordering::Acquire);
-        (before == after).then(|| ((before & !SPREAD) - shares, dead))
+        (before == after).then(|| ((before & !CHECK_MEMBERS) - shares, dead))
     }
 }
 

@@ -1,11 +1,11 @@
-//! A member may die at any instruction: whatever its record says and whether the word has its share,
-//! what is left after a repair is what those who live have.
+//! Repair after a death at any instruction: whatever the dead member's record says and whether the
+//! word has its share, the living members' shares are left.
 
 use super::*;
 use crate::locks::testing::{Memory, ended};
-use crate::locks::word::{FIRST, QUEUED, SECOND};
+use crate::locks::word::{QUEUED, READER, WRITER};
 
-/// The lock of member 0, of three, as member 0 comes to it; member 2 is dead.
+/// Runs `test` on member 0's lock as member 0 of three; member 2 is dead.
 fn with_dead(test: impl Fn(&MemberLock<'_>)) {
     let memory = Memory::new(3);
     let control = memory.control(0);
@@ -19,28 +19,28 @@ fn record_of<'a>(lock: &'a MemberLock<'_>, member: usize) -> &'a AtomicU32 {
 }
 
 #[test]
-fn what_a_dead_member_had_is_taken_out_wherever_it_died() {
+fn the_share_of_a_dead_member_is_subtracted_wherever_it_died() {
     let rests = record::ticket(record::QUEUES, 1);
     let takes = record::ticket(record::TAKING, 1);
-    // Its record, what it had in the word, and whether it had been inside.
+    // Its record, its share in the word, and whether it was a holder.
     let deaths = [
         (record::CHANGING, 0, false),
-        (record::CHANGING, SECOND, true),
-        (record::CHANGING, FIRST, true),
+        (record::CHANGING, WRITER, true),
+        (record::CHANGING, READER, true),
         (record::CHANGING, QUEUED, false),
-        (record::inside(SECOND), SECOND, true),
-        (record::inside(FIRST), FIRST, true),
+        (record::inside(WRITER), WRITER, true),
+        (record::inside(READER), READER, true),
         (rests, QUEUED, false),
         (takes, QUEUED, false),
-        (takes, SECOND, true),
+        (takes, WRITER, true),
     ];
-    // What the living have: nothing, or one queues and one reads.
+    // The living members' shares: none, or one queued and one reader.
     let alive = [
         (0, 0, 0),
         (
             record::ticket(record::QUEUES, 0),
-            record::inside(FIRST),
-            QUEUED + FIRST,
+            record::inside(READER),
+            QUEUED + READER,
         ),
     ];
     for (dead, share, was_inside) in deaths {
@@ -54,8 +54,8 @@ fn what_a_dead_member_had_is_taken_out_wherever_it_died() {
                 let word = lock.lock.word.load(Ordering::Relaxed);
                 assert_eq!(word, shares, "{dead:#x} {share:#x}");
                 assert_eq!(record_of(lock, 2).load(Ordering::Relaxed), 0);
-                let fallen = lock.lock.fallen.load(Ordering::Relaxed);
-                assert_eq!(fallen != 0, was_inside, "{dead:#x} {share:#x}");
+                let deaths = lock.lock.deaths.load(Ordering::Relaxed);
+                assert_eq!(deaths != 0, was_inside, "{dead:#x} {share:#x}");
                 assert_eq!(lock.lock.repairer.load(Ordering::Relaxed), 0);
             });
         }
@@ -65,9 +65,9 @@ fn what_a_dead_member_had_is_taken_out_wherever_it_died() {
 #[test]
 fn a_member_that_died_while_it_repaired_is_replaced() {
     with_dead(|lock| {
-        // It had taken out what was to be taken out, or not.
+        // Whether it had subtracted the share already.
         for (word, record) in [
-            (REPAIR | SECOND, record::inside(SECOND)),
+            (REPAIR | WRITER, record::inside(WRITER)),
             (REPAIR, 0),
             (0, 0),
         ] {
@@ -82,23 +82,23 @@ fn a_member_that_died_while_it_repaired_is_replaced() {
 }
 
 #[test]
-fn nobody_is_taken_out_who_lives() {
+fn shares_of_living_members_stay() {
     with_dead(|lock| {
-        record_of(lock, 1).store(record::inside(SECOND), Ordering::Relaxed);
-        lock.lock.word.store(SECOND, Ordering::Relaxed);
+        record_of(lock, 1).store(record::inside(WRITER), Ordering::Relaxed);
+        lock.lock.word.store(WRITER, Ordering::Relaxed);
         lock.repair_if_needed();
-        assert_eq!(lock.lock.word.load(Ordering::Relaxed), SECOND);
-        // In the middle of a change: nothing can be told.
+        assert_eq!(lock.lock.word.load(Ordering::Relaxed), WRITER);
+        // In the middle of a change: no result.
         record_of(lock, 1).store(record::CHANGING, Ordering::Relaxed);
         lock.lock.word.fetch_or(REPAIR, Ordering::Relaxed);
-        assert!(lock.look().is_none());
+        assert!(lock.survey().is_none());
     });
 }
 
 #[test]
-fn tickets_are_in_order_also_where_numbers_begin_again() {
+fn tickets_stay_in_order_when_they_wrap() {
     let queues = |number: u32| record::ticket(record::QUEUES, number);
     assert!(record::is_before(queues(5), 6) && !record::is_before(queues(6), 5));
     assert!(record::is_before(queues(u32::MAX), 0) && !record::is_before(queues(0), u32::MAX));
-    assert!(!record::is_before(record::inside(FIRST), 6) && !record::is_before(0, 6));
+    assert!(!record::is_before(record::inside(READER), 6) && !record::is_before(0, 6));
 }

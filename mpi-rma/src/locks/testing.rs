@@ -1,4 +1,4 @@
-//! What tests of locks need: the blocks of a window's members in memory of their own, and a way to wait.
+//! Helpers for tests of locks: control blocks in memory of their own, and a way to wait.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::process::Command;
@@ -9,17 +9,17 @@ use crate::locks::member_lock::Wait;
 use crate::primitives::yield_now;
 use mpi_types::error::{Class, Error, Result};
 
-/// The blocks of members, which are all this process, until a test says otherwise.
+/// Control blocks whose members all have this process's pid until a test changes that.
 pub(crate) struct Memory {
     at: *mut u8,
     layout: Layout,
     members: usize,
 }
 
-// SAFETY: reached by controls only.
+// SAFETY: accessed through `Control`s only.
 unsafe impl Send for Memory {}
 
-// SAFETY: as above.
+// SAFETY: accessed through `Control`s only.
 unsafe impl Sync for Memory {}
 
 impl Memory {
@@ -33,7 +33,7 @@ impl Memory {
             members,
         };
         #[cfg(loom)]
-        // SAFETY: nobody uses it yet.
+        // SAFETY: the memory is not in use yet.
         unsafe {
             memory.control(0).begin_watched();
         }
@@ -43,10 +43,11 @@ impl Memory {
         memory
     }
 
-    /// The blocks as a member comes to them.
+    /// Returns the blocks from a member's point of view.
     pub fn control(&self, me: usize) -> Control {
         let peers: Arc<[u32]> = (0..self.members as u32).collect();
-        // SAFETY: zeroed (or watched words), on a page, and used by controls only, which tests drop first.
+        // SAFETY: zeroed or tracked words, page-aligned, and used by `Control`s only, which tests
+        // drop first.
         unsafe { Control::at(self.at, me, peers) }
     }
 }
@@ -58,7 +59,7 @@ impl Drop for Memory {
     }
 }
 
-/// The number of a process that has ended.
+/// Returns the pid of a process that has ended.
 pub(crate) fn ended() -> u32 {
     let mut child = Command::new("true").spawn().unwrap();
     let pid = child.id();
@@ -68,7 +69,7 @@ pub(crate) fn ended() -> u32 {
 
 /// Waits without a process.
 pub(crate) struct Spin {
-    /// Whether it looks after the dead each time around.
+    /// Whether each round looks for dead members.
     pub checks: bool,
 }
 
@@ -83,7 +84,7 @@ impl Wait for Spin {
         Ok(())
     }
 
-    fn lost(&self, _: &Control, member: usize) -> Error {
+    fn failure(&self, _: &Control, member: usize) -> Error {
         Error::new(Class::ProcFailed, format!("member {member} is lost"))
     }
 }

@@ -1,4 +1,4 @@
-//! Locks of members and of all, as several threads come to them as members.
+//! Locks of members and of all, with threads in the roles of members.
 
 use std::sync::atomic::AtomicI64;
 use std::thread;
@@ -7,10 +7,10 @@ use super::*;
 use crate::locks::testing::{Memory, Spin, ended};
 
 const MEMBERS: usize = 4;
-/// What who has a member exclusively adds to its number of those who are there, where readers add 1.
+/// Added to a member's count by an exclusive holder; readers add 1.
 const ALONE: i64 = 1 << 32;
 
-/// Enters and leaves locks at random as a member, and counts who is where.
+/// Enters and leaves locks at random as a member, and counts holders.
 fn at_random(memory: &Memory, me: usize, there: &[AtomicI64; MEMBERS]) {
     let control = memory.control(me);
     let waiter = Spin { checks: false };
@@ -38,7 +38,8 @@ fn at_random(memory: &Memory, me: usize, there: &[AtomicI64; MEMBERS]) {
             control.unlock_all();
             continue;
         }
-        // Two members: the second while the first is had, in the order of their numbers, so that nobody waits in a ring.
+        // Two members, the second while the first is held, in the order of their numbers to avoid a
+        // deadlock.
         let first = random(MEMBERS);
         let second = first + 1 + random(MEMBERS);
         let targets = [first, second];
@@ -60,7 +61,7 @@ fn at_random(memory: &Memory, me: usize, there: &[AtomicI64; MEMBERS]) {
 }
 
 #[test]
-fn nobody_is_where_another_is_alone_and_all_get_in() {
+fn exclusive_holders_are_alone_and_every_thread_gets_in() {
     let memory = Memory::new(MEMBERS);
     let there = [const { AtomicI64::new(0) }; MEMBERS];
     thread::scope(|scope| {
@@ -71,10 +72,10 @@ fn nobody_is_where_another_is_alone_and_all_get_in() {
     });
     let control = memory.control(0);
     let all = control.lock_of_all(None).lock;
-    assert_eq!(all.word.load(Ordering::Relaxed), SPREAD);
+    assert_eq!(all.word.load(Ordering::Relaxed), CHECK_MEMBERS);
 }
 
-/// An exclusive lock leaves the lock of all as it is, but for the window's first.
+/// An exclusive lock does not write to the lock of all, except for the window's first.
 #[test]
 fn exclusive_locks_of_different_members_write_to_no_word_in_common() {
     let memory = Memory::new(2);
@@ -90,17 +91,17 @@ fn exclusive_locks_of_different_members_write_to_no_word_in_common() {
     controls[0]
         .take(&Spin { checks: false }, 0, true, false)
         .unwrap();
-    assert_eq!(word(), SPREAD);
+    assert_eq!(word(), CHECK_MEMBERS);
     assert!(controls[1].lock_if_free(1, true));
-    assert_eq!(word(), SPREAD);
+    assert_eq!(word(), CHECK_MEMBERS);
     assert!(!controls[1].lock_if_free(0, false));
     controls[0].unlock(0, true);
     controls[1].unlock(1, true);
-    assert_eq!(word(), SPREAD);
+    assert_eq!(word(), CHECK_MEMBERS);
 }
 
 #[test]
-fn who_has_all_keeps_exclusive_locks_out_and_is_kept_out_by_them() {
+fn locks_of_all_and_exclusive_locks_exclude_each_other() {
     let memory = Memory::new(2);
     let controls = [memory.control(0), memory.control(1)];
     let waiter = Spin { checks: false };
@@ -118,7 +119,7 @@ fn who_has_all_keeps_exclusive_locks_out_and_is_kept_out_by_them() {
     };
     let take = || controls[1].take(&waiter, 1, true, false).unwrap();
     waits(&take, &|| controls[0].unlock_all());
-    // That one is counted in the lock of all; one that comes while nobody wants all isn't.
+    // This one is counted in the lock of all; one that comes while no process locks all isn't.
     assert!(controls[1].lock_of_all(Some(1)).has_share());
     controls[1].unlock(1, true);
     assert!(controls[1].lock_if_free(1, true));
@@ -129,7 +130,7 @@ fn who_has_all_keeps_exclusive_locks_out_and_is_kept_out_by_them() {
 }
 
 #[test]
-fn who_waits_for_all_is_told_who_died_with_a_member() {
+fn a_lock_of_all_fails_if_an_exclusive_holder_dies() {
     let memory = Memory::new(3);
     let control = memory.control(0);
     let waiter = Spin { checks: true };
@@ -142,11 +143,11 @@ fn who_waits_for_all_is_told_who_died_with_a_member() {
 }
 
 #[test]
-fn who_finds_the_memory_of_a_dead_member_takes_it_over() {
+fn memory_of_a_dead_holder_is_taken_over() {
     let memory = Memory::new(2);
     memory.control(1).leave_behind(0);
     let control = memory.control(0);
     control.set_pid(1, ended());
-    assert_eq!(control.alone(0, || 7), 7);
-    assert_eq!(control.all_alone(0, || 8), 8);
+    assert_eq!(control.with_busy(0, || 7), 7);
+    assert_eq!(control.with_exclusive(0, || 8), 8);
 }

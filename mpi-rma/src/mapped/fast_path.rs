@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use crate::epochs::{EPOCHS, EXCLUSIVE, FENCE, LOCK_ALL, SHARED};
-use crate::locks::access_guard::Acting;
+use crate::locks::access_guard::AtomicAccess;
 use crate::locks::control::full_fence;
 use crate::mapped::fast_targets::FastTarget;
 use crate::window::Window;
@@ -162,7 +162,7 @@ impl Window {
         }
         // SAFETY: both words are in the window's control blocks, which live as long as it does.
         let acting = unsafe {
-            Acting {
+            AtomicAccess {
                 mine: &*self.fast.acting,
                 busy: &*place.busy,
                 threaded: !is_alone(),

@@ -9,7 +9,7 @@ pub(crate) struct FastTarget {
     pub(crate) here: *mut u8,
     pub(crate) size: u64,
     pub(crate) unit: i64,
-    /// See [`Acting`](crate::locks::access_guard::Acting); in memory of the window's.
+    /// See [`AtomicAccess`](crate::locks::access_guard::AtomicAccess); in memory of the window's.
     pub(crate) busy: *const AtomicU32,
 }
 
@@ -43,13 +43,13 @@ impl FastTargets {
                 here,
                 size: member.size,
                 unit: member.unit,
-                busy: control.words(rank as usize, me as usize).busy,
+                busy: control.atomic_access(rank as usize, me as usize).busy,
             })
         };
         let targets: Option<Box<[FastTarget]>> = (0..count).map(place).collect();
         FastTargets {
             targets: targets.unwrap_or_default(),
-            acting: control.words(me as usize, me as usize).mine,
+            acting: control.atomic_access(me as usize, me as usize).mine,
         }
     }
 

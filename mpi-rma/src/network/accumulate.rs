@@ -52,7 +52,7 @@ impl Window {
         // SAFETY: the caller's promise.
         let input = origin.as_ref().map(|origin| unsafe { origin.packed() });
         let input = input.as_deref().unwrap_or_default();
-        let plain = result.as_ref().and_then(|result| result.plain());
+        let plain = result.as_ref().and_then(|result| result.contiguous());
         let mut found = match (&result, plain) {
             (Some(result), None) => vec![0; result.len()],
             _ => Vec::new(),
@@ -152,7 +152,7 @@ impl Window {
                 let place = here.wrapping_offset(at as isize);
                 let (input, output) = (skipped(input, done), skipped(output, done).cast_mut());
                 // SAFETY: the caller's promise; within the window's memory, in turn.
-                unsafe { reduction.plainly(place, count, input, output) };
+                unsafe { reduction.apply_exclusive(place, count, input, output) };
                 done += count * reduction.packed();
             }
             return Ok(done);
@@ -172,7 +172,7 @@ impl Window {
         for &((_, len), count) in piece {
             let (input, output) = (skipped(input, done), skipped(output, done).cast_mut());
             // SAFETY: the caller's promise; `elements` are as long as all runs.
-            unsafe { reduction.plainly(place, count, input, output) };
+            unsafe { reduction.apply_exclusive(place, count, input, output) };
             place = place.wrapping_add(len);
             done += count * reduction.packed();
         }

@@ -17,7 +17,7 @@ use crate::network::capabilities::{Domain, NetworkAtomics};
 use crate::window::Window;
 use crate::window::apply::{self, Reduction};
 use crate::window::buffers::{Form, Origin, Target};
-use crate::window::keys::{Told, key_of, transports, word};
+use crate::window::keys::{WireKey, key_of, transports, word};
 use crate::window::promise::{AccumulateKind, Promise, WORD};
 use crate::window::registry::Windows;
 use mpi_core::process::Process;
@@ -69,7 +69,7 @@ impl Service {
             way,
             name,
             like,
-            keys: RwLock::new(self.told_keys(name).collect()),
+            keys: RwLock::new(self.received_keys(name).collect()),
         });
         Ok(())
     }
@@ -89,7 +89,7 @@ impl Service {
             false => {
                 let tag = self.lanes.get(0).tag();
                 let post = |buffer| self.expect(process, (rank, 0), tag, buffer);
-                let told = Loan::new(Box::new(Told::default()), post)?;
+                let told = Loan::new(Box::new(WireKey::default()), post)?;
                 let asked = [domain.name, 0];
                 let message = self.message(Kind::Key, tag, asked, Layout::NONE);
                 if let Err(error) = self.ask(process, (rank, 0), message) {
@@ -258,7 +258,7 @@ impl Window {
         let key = service.atomics_key(process, domain, target)?;
         let (mut local, mut buffer, mut found) = (std::ptr::null_mut::<u8>(), None, None);
         if let Some(result) = result {
-            match result.plain() {
+            match result.contiguous() {
                 Some(plain) if plain.addr() % WORD == 0 => local = plain,
                 _ => {
                     let mut words = vec![0u64; words.len()];

@@ -70,7 +70,12 @@ impl Queue {
                 let room = &mut data[before + skip..][..count * reduction.extent()];
                 // SAFETY: the slices hold these elements.
                 unsafe {
-                    reduction.plainly(room.as_mut_ptr(), count, now.as_ptr(), std::ptr::null_mut());
+                    reduction.apply_exclusive(
+                        room.as_mut_ptr(),
+                        count,
+                        now.as_ptr(),
+                        std::ptr::null_mut(),
+                    );
                 }
             }
             (first_run, first_byte) = (end_run, end_byte);

@@ -12,7 +12,7 @@ use netmod::RemoteKey;
 
 use crate::network::{Passive, Word};
 use crate::window::buffers::{Form, Origin, Target};
-use crate::window::regions::{Head, Regions, WORDS, Within};
+use crate::window::regions::{BlocksInRange, Head, Regions, WORDS};
 use crate::window::{Flavor, Window};
 use mpi_core::process::Process;
 use mpi_core::pt2pt::operations::Runs;
@@ -55,12 +55,12 @@ impl Window {
         process: &Process,
         target: u32,
         runs: &[(u64, usize)],
-    ) -> Result<Vec<Within>> {
+    ) -> Result<Vec<BlocksInRange>> {
         let service = self.service()?;
         if self.flavor != Flavor::Dynamic {
             let key = service.record(process, target)?.memory;
             let runs = runs.to_vec();
-            return Ok(vec![Within {
+            return Ok(vec![BlocksInRange {
                 key,
                 start: 0,
                 runs,
@@ -128,7 +128,7 @@ impl Window {
         offset: u64,
         count: usize,
     ) -> Result<Vec<u64>> {
-        let within = [Within {
+        let within = [BlocksInRange {
             key,
             start: 0,
             runs: vec![(offset, 8 * count)],
@@ -158,7 +158,7 @@ impl Window {
         }
         let mut within = self.within(process, target.rank, runs.list())?;
         if within.len() == 1
-            && let Some(Within { key, start, runs }) = within.pop()
+            && let Some(BlocksInRange { key, start, runs }) = within.pop()
         {
             let lane = service.lanes.any();
             let runs = Runs::Many(runs.into());

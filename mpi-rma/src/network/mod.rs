@@ -88,7 +88,7 @@ impl Word {
 }
 
 /// How a member is reached, as it travels: the keys of its block and of its memory.
-pub(crate) type Told = [u64; 6];
+pub(crate) type WireKey = [u64; 6];
 
 /// How a member is reached.
 #[derive(Clone, Copy, Debug)]
@@ -99,13 +99,13 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    pub fn told(&self) -> Told {
+    pub fn told(&self) -> WireKey {
         let of = |key: &RemoteKey| [key.address, key.words[0], key.words[1]];
         let ([a, b, c], [d, e, f]) = (of(&self.block), of(&self.memory));
         [a, b, c, d, e, f]
     }
 
-    pub fn of([a, b, c, d, e, f]: Told) -> Record {
+    pub fn of([a, b, c, d, e, f]: WireKey) -> Record {
         let key = |address, words| RemoteKey { address, words };
         Record {
             block: key(a, [b, c]),

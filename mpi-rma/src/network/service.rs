@@ -11,7 +11,7 @@ use crate::messages::message::{Kind, Layout};
 use crate::messages::service::Service;
 use crate::network::batch_queue::Queues;
 use crate::network::lock_protocol;
-use crate::network::{FEW, Passive, PassiveTargets, Record, Told, Word};
+use crate::network::{FEW, Passive, PassiveTargets, Record, WireKey, Word};
 use crate::window::buffers::Form;
 use crate::window::directory::Directory;
 use crate::window::heap::{Heap, PAGE};
@@ -177,9 +177,9 @@ impl Service {
     }
 
     /// The answer to a member that asks for the keys.
-    pub fn own_record(&self) -> Told {
+    pub fn own_record(&self) -> WireKey {
         self.passive()
-            .map_or(Told::default(), |passive| passive.own.told())
+            .map_or(WireKey::default(), |passive| passive.own.told())
     }
 
     /// How a member is reached. In large windows it is asked at the first contact, and waited for.
@@ -195,7 +195,7 @@ impl Service {
     fn ask_record(&self, process: &Process, passive: &Passive, rank: u32) -> Result<Record> {
         let tag = self.lanes.get(0).tag();
         let post = |buffer| self.expect(process, (rank, 0), tag, buffer);
-        let told = Loan::new(Box::new(Told::default()), post)?;
+        let told = Loan::new(Box::new(WireKey::default()), post)?;
         let message = self.message(Kind::Record, tag, [0; 2], Layout::NONE);
         if let Err(error) = self.ask(process, (rank, 0), message) {
             told.end(process)?;

@@ -12,7 +12,7 @@ use crate::messages::service::Service;
 use crate::window::buffers::{Form, Origin, Target};
 use crate::window::keys::{Ends, Far};
 use crate::window::runs::RunList;
-use crate::window::{Flavor, Way, Window};
+use crate::window::{AccessMode, Flavor, Window};
 use mpi_core::process::Process;
 use mpi_core::pt2pt::buffer::Buffer;
 use mpi_core::pt2pt::operations::{Access, Act, Runs};
@@ -69,7 +69,7 @@ impl Window {
         }
         if write
             && form == Form::Plain
-            && let Some(local) = origin.plain()
+            && let Some(local) = origin.contiguous()
             && let Some((skip, len)) = target.datatype.as_run(target.count)
         {
             let run = ((at + skip as i64) as u64, len);
@@ -132,7 +132,7 @@ impl Window {
     ) -> Access {
         let mut packed = None;
         let mut buffer = None;
-        let local = match origin.plain() {
+        let local = match origin.contiguous() {
             Some(local) => local,
             None => {
                 let mut data = vec![0; origin.len()];
@@ -169,7 +169,7 @@ impl Window {
         there: bool,
     ) -> Result<bool> {
         match &self.service {
-            Some(service) if service.keys.on && self.way == Way::Messages => {
+            Some(service) if service.keys.on && self.mode == AccessMode::Messages => {
                 service.complete_native(process, target, there)
             }
             _ => Ok(false),

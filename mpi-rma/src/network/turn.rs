@@ -19,7 +19,7 @@ use crate::network::Word;
 use crate::network::locks::Pauses;
 use crate::window::buffers::Form;
 use crate::window::members::Reach;
-use crate::window::regions::Within;
+use crate::window::regions::BlocksInRange;
 use crate::window::{Flavor, Window};
 use mpi_core::process::Process;
 use mpi_core::process::notes::Awaited;
@@ -116,7 +116,7 @@ impl Window {
         process: &Process,
         service: &Service,
         target: u32,
-        ahead: Option<&Within>,
+        ahead: Option<&BlocksInRange>,
     ) -> Result<Option<Vec<u8>>> {
         let (at, own) = ((target, 0, Word::TURN.0), u64::from(self.rank() + 1));
         let mut pauses = Pauses::new(self, process, Awaited::Accumulate { target });
@@ -166,7 +166,7 @@ impl Window {
         &self,
         process: &Process,
         target: u32,
-        within: &Within,
+        within: &BlocksInRange,
     ) -> Result<Option<Reading>> {
         let len = within.runs.iter().map(|run| run.1).sum();
         let mut data = ManuallyDrop::new(vec![0; len]);
@@ -184,7 +184,7 @@ impl Window {
         &self,
         process: &Process,
         target: u32,
-        within: &[Within],
+        within: &[BlocksInRange],
         data: Vec<u8>,
         write: bool,
     ) -> Result<(Vec<u8>, bool)> {
@@ -222,7 +222,7 @@ impl Window {
         &self,
         process: &Process,
         target: u32,
-        within: &Within,
+        within: &BlocksInRange,
         local: *mut u8,
         write: bool,
     ) -> Result<std::result::Result<Option<RequestId>, Access>> {

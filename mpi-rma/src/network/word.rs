@@ -154,7 +154,7 @@ impl Window {
         }
         let (mut local, mut buffer, mut found) = (std::ptr::null_mut::<u8>(), None, None);
         if let Some(result) = result {
-            match result.plain() {
+            match result.contiguous() {
                 Some(plain) if plain.addr().is_multiple_of(WORD) => local = plain,
                 _ => {
                     let mut word = vec![0u64];

@@ -1,5 +1,4 @@
-//! What all accesses have in common: whether they may be, where the memory is, and how a target is
-//! asked.
+//! Steps that all accesses share: checks, address of the target's memory, messages to the target.
 
 use crate::copied::request_slot::{self, SmallAccess};
 use crate::copied::target_requests;
@@ -7,14 +6,14 @@ use crate::window::buffers::{Form, Origin, Target};
 use crate::window::members::{Member, Reach};
 use crate::window::registry::Windows;
 use crate::window::runs::{self, Group};
-use crate::window::{Flavor, Way, Window};
+use crate::window::{AccessMode, Flavor, Window};
 use mpi_core::process::Process;
 use mpi_core::pt2pt::request::RequestId;
 use mpi_types::error::{Class, Error, Result};
 
 impl Window {
-    /// Checks a call and finds the place that it is about, in bytes from the beginning of the
-    /// target's memory. `None`: nothing is to be moved.
+    /// Checks a call and returns its offset in the target's memory, in bytes. `None` if it moves no
+    /// data.
     #[inline]
     pub(crate) fn begin(
         &self,
@@ -24,8 +23,9 @@ impl Window {
     ) -> Result<Option<i64>> {
         if form == Form::Request {
             self.epochs.check_passive(target.rank as usize)?;
-            // What is done at once ends without a wait, and without a flush.
-            self.let_others(process)?;
+            // A call that completes immediately ends without a wait or flush, so others make
+            // progress here.
+            self.make_progress(process)?;
         }
         self.enter(process, target.rank)?;
         if target.len() == 0 {
@@ -43,7 +43,8 @@ impl Window {
             high.saturating_add(more.max(0)),
         );
         let within = match self.flavor {
-            // Others' memory is checked by those who reach it: the target, or the kernel.
+            // Other members' memory is checked where it is accessed: by the target, or by the
+            // kernel.
             Flavor::Dynamic => {
                 let others = self.here(target.rank).is_none() && !self.is_own_dynamic(target.rank);
                 others || self.has_attached(low, high)
@@ -95,8 +96,8 @@ impl Window {
         )
     }
 
-    /// Where a target's memory is, if this process reaches it by plain stores and loads: its
-    /// beginning, or the address 0 of a dynamic window's.
+    /// Returns the address of a target's memory if this process accesses it by loads and stores (0
+    /// for a dynamic window).
     #[inline(always)]
     pub(crate) fn here(&self, rank: u32) -> Option<*mut u8> {
         match self.members.get(rank).reach {
@@ -105,7 +106,7 @@ impl Window {
         }
     }
 
-    /// Runs of bytes of the target's data.
+    /// Returns the blocks of the target's data, in bytes.
     pub(crate) fn runs(&self, target: &Target<'_>, at: i64) -> Vec<(i64, usize)> {
         let pieces = target
             .datatype
@@ -115,7 +116,7 @@ impl Window {
             .collect()
     }
 
-    /// The same in groups.
+    /// Returns the blocks of the target's data in groups.
     pub(crate) fn groups(&self, target: &Target<'_>, at: i64) -> Vec<Group> {
         let null = std::ptr::null_mut();
         let mut groups = Vec::new();
@@ -126,7 +127,7 @@ impl Window {
         groups
     }
 
-    /// Moves packed data between `data` and the target's memory by the kernel.
+    /// Copies packed data between `data` and the target's memory by CMA.
     ///
     /// # Safety
     /// `data` is as long as the target's data.
@@ -141,7 +142,8 @@ impl Window {
         let mut done = 0;
         for (at, len) in self.runs(target, at) {
             let address = start.wrapping_add(at as u64);
-            // SAFETY: the caller's promise; the member's memory is the window's.
+            // SAFETY: `data` is as long as the target's data (this function's contract); the blocks
+            // lie in the member's memory, which `begin` has checked.
             unsafe {
                 let local = data.wrapping_add(done);
                 self.copy_by_kernel(process, target.rank, write, (local, len), address)?;
@@ -151,7 +153,8 @@ impl Window {
         Ok(())
     }
 
-    /// Asks an attentive target of this node for a small access to one run of its memory.
+    /// Sends a small access to one block of memory to an attentive target's request slot. Returns
+    /// whether the target has carried it out.
     pub(crate) fn ask_by_slot(
         &self,
         process: &Process,
@@ -161,8 +164,8 @@ impl Window {
         input: &[u8],
         output: &mut [u8],
     ) -> bool {
-        let (Way::Copied, Flavor::Created(_), Some(control)) =
-            (self.way, self.flavor, &self.control)
+        let (AccessMode::Copied, Flavor::Created(_), Some(control)) =
+            (self.mode, self.flavor, &self.control)
         else {
             return false;
         };
@@ -193,7 +196,7 @@ impl Window {
         )
     }
 
-    /// Asks a target for something by a lane. Unless that is `answered`, the target must be flushed.
+    /// Sends a request to a target by a lane. Unless it is `answered`, the target must be flushed.
     pub(crate) fn ask(
         &self,
         process: &Process,
@@ -201,20 +204,21 @@ impl Window {
         message: Vec<u8>,
         answered: bool,
     ) -> Result<()> {
-        /// So many messages may wait for room before their origin waits too.
-        const MANY: usize = 256;
+        /// Messages that may wait for space before their origin waits too.
+        const MAX_QUEUED: usize = 256;
         let service = self.service()?;
         let lane = service.lanes.get(number);
-        if lane.origin.lock().sends() > MANY {
-            // Messages to lost processes end.
+        if lane.origin.lock().sends() > MAX_QUEUED {
+            // Messages to failed processes end.
             process.wait_despite_loss(lane.vci, || {
-                Ok((lane.origin.lock().sends() <= MANY / 2).then_some(()))
+                Ok((lane.origin.lock().sends() <= MAX_QUEUED / 2).then_some(()))
             })?;
         }
         service.ask(process, (target, number), message)?;
-        // Noted when it has been sent: a flush by another thread that took the note before would not
-        // be behind it. An answer tells that all before is done too. Only failures on dynamic
-        // windows, whose memory the origin doesn't know, are told of by a flush.
+        // Noted after it was sent: otherwise a flush by another thread could take the note and not
+        // be behind the message. An answer implies that everything before it is done too. Only a
+        // dynamic window needs the flush as well, to report failed accesses: the origin doesn't
+        // know the target's memory.
         if !answered || self.flavor == Flavor::Dynamic {
             match number {
                 0 => self.epochs.mark_dirty(target),
@@ -224,10 +228,10 @@ impl Window {
         Ok(())
     }
 
-    /// Asks a target for data that goes to `result`.
+    /// Sends a request to a target whose answer goes to `result`.
     ///
     /// # Safety
-    /// `result` is writable until the next flush or, if there is one, the end of the request.
+    /// `result` is writable until the next flush or, if the call has a request, until its end.
     pub(crate) unsafe fn ask_for(
         &self,
         process: &Process,
@@ -243,7 +247,7 @@ impl Window {
             Form::Plain => None,
             Form::Request => Some(process.start_outside(lane.vci, self.comm.owner())?),
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: `result` is writable until the answer is here, by this function's contract.
         let buffer = unsafe { result.buffer() };
         let id = service.expect(process, to, tag, buffer)?;
         service.fetch(to, id, outer);

@@ -8,20 +8,21 @@ use crate::window::apply::{self, LONGEST_COMPARED, Reduction};
 use crate::window::buffers::{Form, Origin, Target, same_length};
 use crate::window::members::Reach;
 use crate::window::runs::{self, Run};
-use crate::window::{Way, Window};
+use crate::window::{AccessMode, Window};
 use mpi_core::process::Process;
 use mpi_core::pt2pt::request::RequestId;
 use mpi_types::error::{Class, Error, Result};
 use mpi_types::op::{Op, PredefinedOp};
 
 impl Window {
-    /// Reduces data into a target's memory, and reads what was there if there is a `result`
-    /// (`MPI_Accumulate`, `MPI_Get_accumulate`, `MPI_Fetch_and_op`, and with requests). Without an
-    /// `origin`, for `MPI_NO_OP`, only reads.
+    /// Reduces data into a target's memory, and reads its old content if there is a `result`.
+    ///
+    /// Serves `MPI_Accumulate`, `MPI_Get_accumulate`, `MPI_Fetch_and_op`, and those with requests.
+    /// Without an `origin`, for `MPI_NO_OP`, only reads.
     ///
     /// # Errors
-    /// As for [`Window::put`]; `MPI_ERR_OP` for an operation that isn't for accumulates on this
-    /// datatype, `MPI_ERR_TYPE` where the two sides' elements differ.
+    /// The errors of [`Window::put`]; `MPI_ERR_OP` for an operation that accumulates don't have on
+    /// this datatype, `MPI_ERR_TYPE` if the two sides' elements differ.
     ///
     /// # Safety
     /// The origin's buffer is readable, and not written to before the data has left it; the
@@ -50,23 +51,25 @@ impl Window {
         if let Some(result) = &result {
             same_length(result, &target)?;
         }
-        // No elements are of any type.
+        // No elements: their types need not match.
         let Some(at) = begun else {
             return Ok(None);
         };
         for buffer in origin.iter().chain(&result) {
             same_elements(buffer, &reduction)?;
         }
-        // SAFETY: the caller's promise for the buffers; the target's data is within its memory.
+        // SAFETY: the buffers stay valid by this function's contract; `begin` has checked that the
+        // target's data is within its memory.
         unsafe {
             if let (Some(start), Some((skip, len))) =
                 (self.here(target.rank), target.datatype.as_run(target.count))
-                && self.way == Way::Mapped
+                && self.mode == AccessMode::Mapped
             {
-                // The short way: one run of elements, and plain buffers.
+                // Fast path: one block of elements, and contiguous buffers.
                 let place = start.wrapping_offset(at as isize + skip);
-                let input = origin.map_or(Some(std::ptr::null_mut()), |origin| origin.plain());
-                let output = result.map_or(Some(std::ptr::null_mut()), |result| result.plain());
+                let input = origin.map_or(Some(std::ptr::null_mut()), |origin| origin.contiguous());
+                let output =
+                    result.map_or(Some(std::ptr::null_mut()), |result| result.contiguous());
                 if let (Some(input), Some(output)) = (input, output)
                     && reduction.is_native(place)
                 {
@@ -86,7 +89,7 @@ impl Window {
                 self.accumulate_in_turn(process, origin, result, place, &reduction)?;
                 return Ok(None);
             }
-            if self.way == Way::Messages
+            if self.mode == AccessMode::Messages
                 && let Some(request) = self.accumulate_word(
                     process,
                     &origin,
@@ -98,7 +101,7 @@ impl Window {
             {
                 return Ok(request);
             }
-            if let (Way::Mapped, Some(start)) = (self.way, self.here(target.rank))
+            if let (AccessMode::Mapped, Some(start)) = (self.mode, self.here(target.rank))
                 && is_scattered(&target, &reduction)
             {
                 let place = start.wrapping_offset(at as isize);
@@ -107,7 +110,7 @@ impl Window {
                     .map(|()| None);
             }
             let runs = apply::runs(target.datatype, target.count, at, &reduction);
-            if self.way == Way::Messages {
+            if self.mode == AccessMode::Messages {
                 let numbers = [reduction.op as u64, reduction.element as u64];
                 let len = origin.map_or(0, |origin| origin.len());
                 let service = self.service()?;
@@ -134,23 +137,23 @@ impl Window {
                 };
             }
             let input = origin.as_ref().map(|origin| origin.packed());
-            if self.way == Way::Copied
+            if self.mode == AccessMode::Copied
                 && target.datatype.as_predefined().is_some()
                 && reduction.packed() == reduction.extent()
                 && !matches!(self.members.get(target.rank).reach, Reach::Here(_))
             {
-                // Small enough to be asked for.
+                // Try to leave it to the target: deferred, or by its request slot.
                 let what = SmallAccess::Accumulate(reduction.op, reduction.element as u8);
                 let data = input.as_deref().unwrap_or(&[]);
                 let output = match &result {
                     None => Some(&mut [][..]),
                     Some(result) if result.len() <= request_slot::ROOM => result
-                        .plain()
+                        .contiguous()
                         .map(|plain| std::slice::from_raw_parts_mut(plain, result.len())),
                     Some(_) => None,
                 };
                 if let Some(output) = result.map_or(Some((std::ptr::null_mut(), 0)), |result| {
-                    Some((result.plain()?, result.len()))
+                    Some((result.contiguous()?, result.len()))
                 }) {
                     let access = Deferred {
                         what,
@@ -172,7 +175,7 @@ impl Window {
             let input = input
                 .as_ref()
                 .map_or(std::ptr::null(), |data| data.as_ptr());
-            match result.map(|result| (result, result.plain())) {
+            match result.map(|result| (result, result.contiguous())) {
                 None => self.reduce(
                     process,
                     &reduction,
@@ -195,12 +198,13 @@ impl Window {
         Ok(None)
     }
 
-    /// Reduces a run of elements that the processor can change one by one, in mapped memory: few of
-    /// them so, many by a kernel (see [`crate::locks::control`]).
+    /// Reduces a block of elements in mapped memory that the processor can change atomically.
+    ///
+    /// Changes few elements one by one, and many by a kernel with the other members kept out (see
+    /// [`crate::locks::control`]).
     ///
     /// # Safety
-    /// As for [`Reduction::atomically`] and [`Reduction::plainly`], but that others may change the
-    /// elements in the same way.
+    /// That of [`Reduction::apply_atomic`]; others may change the elements in the same way.
     #[inline]
     unsafe fn reduce_run(
         &self,
@@ -213,11 +217,12 @@ impl Window {
     ) -> Result<()> {
         let control = self.control()?;
         let (member, me) = (target as usize, self.rank() as usize);
-        // Who wants the memory alone looks at a word of each member.
+        // Exclusive access costs a look at a word of each member.
         if count <= 8 + self.size() as usize / 2 {
-            // SAFETY: the caller's promise.
-            control.acting(member, me, || unsafe {
-                reduction.atomically(place, count, input, output);
+            // SAFETY: the elements are native and buffers hold `count`, by this function's
+            // contract; exclusive holders wait for `with_atomics` to end.
+            control.with_atomics(member, me, || unsafe {
+                reduction.apply_atomic(place, count, input, output);
             });
             return Ok(());
         }
@@ -228,9 +233,10 @@ impl Window {
             let skip = done * reduction.packed();
             let place = place.wrapping_add(skip);
             let (input, output) = (skipped(input, skip), skipped(output, skip).cast_mut());
-            // SAFETY: the caller's promise; all others are kept away meanwhile.
-            control.all_alone(member, || unsafe {
-                reduction.plainly(place, now, input, output);
+            // SAFETY: the buffers hold `count` elements by this function's contract;
+            // `with_exclusive` keeps every other member out.
+            control.with_exclusive(member, || unsafe {
+                reduction.apply_exclusive(place, now, input, output);
             });
             done += now;
             if done < count {
@@ -240,12 +246,14 @@ impl Window {
         Ok(())
     }
 
-    /// Reduces elements that lie apart in mapped memory: collected, reduced as one run and put back, while all others are kept
-    /// away.
+    /// Reduces elements that lie apart in mapped memory.
+    ///
+    /// Collects them, reduces them as one block and puts them back, with the other members kept
+    /// out.
     ///
     /// # Safety
-    /// The caller's promise for [`Window::accumulate`]; the target's data is within its memory, which begins at `place` for
-    /// its displacement.
+    /// That of [`Window::accumulate`]; the target's data is within its memory, and `place` is the
+    /// address of its displacement.
     unsafe fn reduce_scattered(
         &self,
         reduction: &Reduction,
@@ -258,12 +266,12 @@ impl Window {
         let size = reduction.packed();
         let (len, piece) = (target.len(), CHUNK / size * size);
         let mut elements = vec![0u8; piece.min(len)];
-        // SAFETY: the caller's promise.
+        // SAFETY: the origin's buffer is readable, by `accumulate`'s contract.
         let input = origin.as_ref().map(|origin| unsafe { origin.packed() });
         let input = input
             .as_ref()
             .map_or(std::ptr::null(), |data| data.as_ptr());
-        let plain = result.map_or(Some(std::ptr::null_mut()), |result| result.plain());
+        let plain = result.map_or(Some(std::ptr::null_mut()), |result| result.contiguous());
         let mut before = vec![0u8; if plain.is_none() { len } else { 0 }];
         let output = plain.unwrap_or(before.as_mut_ptr());
         let mut done = 0;
@@ -271,11 +279,12 @@ impl Window {
             let now = piece.min(len - done);
             let elements = &mut elements[..now];
             let (input, output) = (skipped(input, done), skipped(output, done).cast_mut());
-            // SAFETY: the caller's promise; all have as many elements, which lie in the target's memory, and nobody else
-            // changes these meanwhile. Nothing between them is written to.
-            control.all_alone(member, || unsafe {
+            // SAFETY: buffers and target data have the same length (`accumulate` has checked it)
+            // and the target's is within its memory; `with_exclusive` keeps other members out. Gaps
+            // between the elements are not written to.
+            control.with_exclusive(member, || unsafe {
                 target.datatype.pack(place, target.count, done, elements);
-                reduction.plainly(elements.as_mut_ptr(), now / size, input, output);
+                reduction.apply_exclusive(elements.as_mut_ptr(), now / size, input, output);
                 if reduction.op != PredefinedOp::NoOp {
                     target.datatype.unpack(place, target.count, done, elements);
                 }
@@ -286,7 +295,7 @@ impl Window {
             }
         }
         if let (Some(result), None) = (result, plain) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the result's buffer is writable, by `accumulate`'s contract.
             unsafe {
                 result
                     .datatype
@@ -296,10 +305,11 @@ impl Window {
         Ok(())
     }
 
-    /// Reduces runs of elements in memory of this node.
+    /// Reduces blocks of elements in memory of this node.
     ///
     /// # Safety
-    /// `input` and `output` are NULL or packed data of all elements, which are the target's.
+    /// `input` and `output` are NULL or packed data of all elements, and the blocks lie in the
+    /// target's memory.
     unsafe fn reduce(
         &self,
         process: &Process,
@@ -311,8 +321,8 @@ impl Window {
     ) -> Result<()> {
         let member = target as usize;
         match self.members.get(target).reach {
-            Reach::Here(here) if self.way == Way::Mapped => {
-                // SAFETY: the caller's promise.
+            Reach::Here(here) if self.mode == AccessMode::Mapped => {
+                // SAFETY: this function has the same contract; `here` is the target's memory.
                 unsafe { self.reduce_mapped(reduction, target, here, runs, input, output) }
             }
             Reach::Here(here) => {
@@ -320,9 +330,10 @@ impl Window {
                 for &(at, count) in runs {
                     let place = here.wrapping_offset(at as isize);
                     let (input, output) = (skipped(input, done), skipped(output, done).cast_mut());
-                    // SAFETY: the caller's promise; under the target's lock, as by all others.
-                    self.control()?.alone(member, || unsafe {
-                        reduction.plainly(place, count, input, output);
+                    // SAFETY: `input` and `output` hold the elements by this function's contract;
+                    // all accumulates in this mode hold the target's lock.
+                    self.control()?.with_busy(member, || unsafe {
+                        reduction.apply_exclusive(place, count, input, output);
                     });
                     done += count * reduction.packed();
                 }
@@ -336,10 +347,12 @@ impl Window {
                     let len = count * reduction.extent();
                     let mut elements = vec![0u8; len];
                     let local = elements.as_mut_ptr();
-                    // SAFETY: the caller's promise; under the target's lock, as by all others.
-                    self.control()?.alone(member, || unsafe {
+                    // SAFETY: `input` and `output` hold the elements by this function's contract,
+                    // `elements` has `len` bytes; all accumulates in this mode hold the target's
+                    // lock.
+                    self.control()?.with_busy(member, || unsafe {
                         self.copy_by_kernel(process, target, false, (local, len), address)?;
-                        reduction.plainly(local, count, input, output);
+                        reduction.apply_exclusive(local, count, input, output);
                         match reduction.op {
                             PredefinedOp::NoOp => Ok(()),
                             _ => self.copy_by_kernel(process, target, true, (local, len), address),
@@ -349,14 +362,17 @@ impl Window {
                 }
                 Ok(())
             }
-            Reach::Messages => Err(Error::new(Class::Intern, "the memory is not of this node")),
+            Reach::Messages => Err(Error::new(
+                Class::Intern,
+                "internal error: the target's memory is not on this node",
+            )),
         }
     }
 
-    /// [`Window::reduce`] in mapped memory.
+    /// Reduces blocks of elements in mapped memory.
     ///
     /// # Safety
-    /// As for that.
+    /// That of [`Window::reduce`]; `here` is the target's memory.
     unsafe fn reduce_mapped(
         &self,
         reduction: &Reduction,
@@ -366,23 +382,25 @@ impl Window {
         input: *const u8,
         output: *mut u8,
     ) -> Result<()> {
-        /// So many runs are reduced before others are let in.
-        const RUNS: usize = 256;
+        /// Blocks that are reduced before other members are let in.
+        const BLOCKS_PER_HOLD: usize = 256;
         let control = self.control()?;
         let member = target as usize;
         let mut done = 0;
-        for some in runs.chunks(RUNS) {
+        for some in runs.chunks(BLOCKS_PER_HOLD) {
             let long = some.iter().any(|run| run.1 * reduction.extent() > CHUNK);
             if some.len() > 8 && !long {
-                // Many short ones: all by the kernel, native or not, with everybody kept away.
+                // Many short blocks: all by the kernel, native or not, with the other members kept
+                // out.
                 let mut skip = done;
-                // SAFETY: the caller's promise.
-                control.all_alone(member, || unsafe {
+                // SAFETY: `input` and `output` hold the elements by this function's contract;
+                // `with_exclusive` keeps other members out.
+                control.with_exclusive(member, || unsafe {
                     for &(at, count) in some {
                         let place = here.wrapping_offset(at as isize);
                         let (input, output) =
                             (skipped(input, skip), skipped(output, skip).cast_mut());
-                        reduction.plainly(place, count, input, output);
+                        reduction.apply_exclusive(place, count, input, output);
                         skip += count * reduction.packed();
                     }
                 });
@@ -393,14 +411,15 @@ impl Window {
             for &(at, count) in some {
                 let place = here.wrapping_offset(at as isize);
                 let (input, output) = (skipped(input, done), skipped(output, done).cast_mut());
-                // SAFETY: the caller's promise. What the processor can't do at once is done under
-                // the target's lock, by all.
+                // SAFETY: `input` and `output` hold the elements by this function's contract.
+                // Elements that the processor can't change atomically are changed only under the
+                // target's lock.
                 unsafe {
                     if reduction.is_native(place) {
                         self.reduce_run(reduction, target, place, count, input, output)?;
                     } else {
-                        control.alone(member, || {
-                            reduction.plainly(place, count, input, output);
+                        control.with_busy(member, || {
+                            reduction.apply_exclusive(place, count, input, output);
                         });
                     }
                 }
@@ -410,15 +429,15 @@ impl Window {
         Ok(())
     }
 
-    /// Compares the target's element with `compare`, replaces it by `new` if they are equal, and
-    /// writes to `result` what was there (`MPI_Compare_and_swap`).
+    /// Replaces the target's element by `new` if it equals `compare`, and writes its old value to
+    /// `result` (`MPI_Compare_and_swap`).
     ///
     /// # Errors
-    /// As for [`Window::put`].
+    /// The errors of [`Window::put`].
     ///
     /// # Safety
-    /// The buffers hold one element of the target's datatype, which is an integer, a logical or a byte;
-    /// `result` is not used before the call is complete.
+    /// The buffers hold one element of the target's datatype, which is an integer, a logical or a
+    /// byte; `result` is not used before the call is complete.
     #[inline]
     pub unsafe fn compare_and_swap(
         &self,
@@ -435,35 +454,43 @@ impl Window {
         if size > LONGEST_COMPARED {
             return Err(Error::new(
                 Class::Type,
-                format!("elements of {size} bytes can't be compared"),
+                format!(
+                    "elements of {size} bytes can't be compared and swapped; use elements of up to \
+                     {LONGEST_COMPARED} bytes"
+                ),
             ));
         }
         let word = |from: *const u8| {
             let mut bytes = [0; LONGEST_COMPARED];
-            // SAFETY: the caller's promise, and not longer.
+            // SAFETY: the buffers hold an element by this function's contract, and `size` is at
+            // most `LONGEST_COMPARED`.
             unsafe { netmod_kit::copy(from, bytes.as_mut_ptr(), size) };
             u128::from_le_bytes(bytes)
         };
         let (new, compare) = (word(new), word(compare));
         let (rank, me) = (target.rank as usize, self.rank() as usize);
-        let reach = match self.way {
-            // One domain of atomicity, also for those of one node.
-            Way::Messages => Reach::Messages,
+        let reach = match self.mode {
+            // One domain of atomicity: by messages within a node too.
+            AccessMode::Messages => Reach::Messages,
             _ => self.members.get(target.rank).reach,
         };
-        // SAFETY: the caller's promise; the element is within the target's memory, and is changed
-        // by the processor's atomic operations only, or under the target's lock only.
+        // SAFETY: the buffers hold an element by this function's contract; the target's is within
+        // its memory (`begin`), and changed either by the processor's atomic operations only, or
+        // under the target's lock only.
         unsafe {
             let found = match reach {
                 Reach::Here(here) => {
                     let place = here.wrapping_offset(at as isize);
                     let control = self.control()?;
-                    if self.way == Way::Mapped && size <= 8 && place.addr() & (size - 1) == 0 {
-                        control.acting(rank, me, || {
+                    if self.mode == AccessMode::Mapped
+                        && size <= 8
+                        && place.addr() & (size - 1) == 0
+                    {
+                        control.with_atomics(rank, me, || {
                             apply::compare_and_swap(place, compare, new, size, true)
                         })
                     } else {
-                        control.alone(rank, || {
+                        control.with_busy(rank, || {
                             apply::compare_and_swap(place, compare, new, size, false)
                         })
                     }
@@ -491,7 +518,7 @@ impl Window {
                     let mut bytes = [0u8; LONGEST_COMPARED];
                     let local = bytes.as_mut_ptr();
                     let rank = target.rank;
-                    self.control()?.alone(rank as usize, || {
+                    self.control()?.with_busy(rank as usize, || {
                         self.copy_by_kernel(process, rank, false, (local, size), address)?;
                         let found = u128::from_le_bytes(bytes);
                         if found == compare {
@@ -543,25 +570,25 @@ impl Window {
     }
 }
 
-/// Whether a target's elements are many and lie in short runs.
+/// Whether the target has many elements in short blocks.
 fn is_scattered(target: &Target<'_>, reduction: &Reduction) -> bool {
-    /// Fewer elements are changed one by one, so that others need not be kept away.
-    const FEW: usize = 8;
-    /// Longer runs are reduced where they are.
-    const SHORT: usize = 512;
+    /// Elements up to which each is changed atomically, with no member kept out.
+    const MAX_ONE_BY_ONE: usize = 8;
+    /// Bytes. Longer blocks are reduced in place.
+    const MAX_SHORT: usize = 512;
     let size = reduction.packed();
     let null = std::ptr::null_mut();
     size == reduction.extent()
-        && target.len() > FEW * size
+        && target.len() > MAX_ONE_BY_ONE * size
         && target.datatype.as_run(target.count).is_none()
         && target
             .datatype
             .pieces(null, target.count, 0, 1)
             .next()
-            .is_some_and(|(_, len)| len <= SHORT)
+            .is_some_and(|(_, len)| len <= MAX_SHORT)
 }
 
-/// `done` bytes behind `start`, unless that is NULL.
+/// Returns the address `done` bytes behind `start`, or NULL if that is NULL.
 fn skipped(start: *const u8, done: usize) -> *const u8 {
     match start.is_null() {
         true => start,
@@ -575,7 +602,8 @@ fn same_elements(origin: &Origin<'_>, reduction: &Reduction) -> Result<()> {
         _ => Err(Error::new(
             Class::Type,
             format!(
-                "the target's elements are {}, but the origin's are not",
+                "the target's elements are {}, but the origin's are not; use the same predefined \
+                 datatype on both sides",
                 reduction.element.name()
             ),
         )),

@@ -1,4 +1,4 @@
-//! Reductions in a window's memory: where the elements lie, and how each is changed.
+//! Reductions in a window's memory: the blocks of elements, and how each element changes.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use mpi_types::datatype::{Datatype, Kind, Predefined};
 use mpi_types::error::{Class, Error, Result};
 use mpi_types::op::{Kernel, Level, Op, PredefinedOp, select};
 
-/// Bytes that the longest element needs in memory.
+/// Bytes of the longest element in memory.
 const LONGEST: usize = 32;
 
 /// An operation on elements of one predefined datatype.
@@ -21,7 +21,8 @@ pub(crate) struct Reduction {
 }
 
 impl Reduction {
-    /// `None`: the operation is not for this datatype, or it is empty.
+    /// Returns the reduction; `None` if the operation is not for this datatype, or the datatype is
+    /// empty.
     #[inline]
     pub fn of(op: &Op, datatype: &Datatype) -> Option<Reduction> {
         let (predefined, element) = (op.as_predefined()?, datatype.element()?);
@@ -33,25 +34,32 @@ impl Reduction {
         })
     }
 
+    /// Returns the reduction, which does nothing for an empty datatype.
+    ///
     /// # Errors
-    /// `MPI_ERR_OP` as [`Op::check_accumulate`] says.
+    /// `MPI_ERR_OP` if the operation is not for this datatype ([`Op::check_accumulate`]).
     #[inline]
     pub fn new(op: &Op, datatype: &Datatype) -> Result<Reduction> {
         if let Some(reduction) = Reduction::of(op, datatype) {
             return Ok(reduction);
         }
         op.check_accumulate(datatype)?;
-        // Nothing is done to an empty datatype, whatever one would call its elements.
+        // An empty datatype has no elements to change, so any operation will do.
         let nothing = match op.as_predefined() {
             Some(PredefinedOp::NoOp) => PredefinedOp::NoOp,
             _ => PredefinedOp::Replace,
         };
         Reduction::from_numbers(nothing as u64, Predefined::Byte as u64)
             .filter(|_| datatype.size() == 0)
-            .ok_or_else(|| Error::new(Class::Op, "the operation is not for this datatype"))
+            .ok_or_else(|| {
+                Error::new(
+                    Class::Op,
+                    "op is not defined for the elements of this datatype; use a predefined datatype that it takes",
+                )
+            })
     }
 
-    /// The same from numbers in a message; `None` if there is no such operation.
+    /// Decodes the numbers of a message; `None` if there is no such operation.
     pub fn from_numbers(op: u64, element: u64) -> Option<Reduction> {
         static LEVEL: LazyLock<Level> = LazyLock::new(Level::best);
         let op = PredefinedOp::TABLE.get(usize::try_from(op).ok()?)?.0;
@@ -81,23 +89,29 @@ impl Reduction {
         self.packed() != self.extent()
     }
 
-    /// Whether the processor can change the elements at this address one by one, each atomically.
+    /// Returns whether the processor can change each element at this address atomically.
     ///
-    /// Invariant: all accumulates of a window to one place answer this alike, since they use the
-    /// same datatype there (section 11.7.1) and pages begin at the same addresses for all.
+    /// Invariant: all accumulates of a window to one address decide this alike, since they use the
+    /// same datatype there (section 11.7.1) and pages begin at the same addresses for all members.
     #[inline(always)]
     pub fn is_native(&self, at: *const u8) -> bool {
         let size = self.packed();
         matches!(size, 1 | 2 | 4 | 8) && !self.has_gap() && at.addr() & (size - 1) == 0
     }
 
-    /// Reduces `count` elements at `at`, each atomically by the processor.
+    /// Reduces `count` elements at `at`, each by an atomic operation of the processor.
     ///
     /// # Safety
-    /// [`Reduction::is_native`] at `at`, where `count` elements are that others change in the same
-    /// way only; `input` (unless for `MPI_NO_OP`) and `result` (unless NULL) hold as many.
+    /// [`Reduction::is_native`] holds at `at`, and others change the `count` elements there in the
+    /// same way only; `input` (unless for `MPI_NO_OP`) and `result` (unless NULL) hold as many.
     #[inline]
-    pub unsafe fn atomically(&self, at: *mut u8, count: usize, input: *const u8, result: *mut u8) {
+    pub unsafe fn apply_atomic(
+        &self,
+        at: *mut u8,
+        count: usize,
+        input: *const u8,
+        result: *mut u8,
+    ) {
         let size = self.packed();
         for i in 0..count {
             let place = at.wrapping_add(i * size);
@@ -105,7 +119,8 @@ impl Reduction {
                 PredefinedOp::NoOp => input,
                 _ => input.wrapping_add(i * size),
             };
-            // SAFETY: the caller's promise for element `i`: its word is aligned, and changed atomically only.
+            // SAFETY: element `i` is aligned and only changed atomically, and `input` and `result`
+            // hold it, by this function's contract.
             unsafe {
                 let old = match size {
                     8 => self.change(&*place.cast::<AtomicU64>(), input),
@@ -123,17 +138,19 @@ impl Reduction {
         }
     }
 
-    /// Reduces the element in a word, atomically by the processor. Gives what was there.
+    /// Reduces the element in a word by an atomic operation of the processor. Returns the old
+    /// value.
     ///
     /// # Safety
-    /// It is as long as the word, and so is what `input` holds, unless the operation is `MPI_NO_OP`.
+    /// The element is as long as the word, and so is what `input` holds, unless the operation is
+    /// `MPI_NO_OP`.
     #[inline(always)]
     pub unsafe fn change<W: Word>(&self, word: &W, input: *const u8) -> u64 {
         if self.op == PredefinedOp::NoOp {
             return word.load();
         }
         let mut bytes = [0; 8];
-        // SAFETY: the caller's promise.
+        // SAFETY: `input` holds a word, by this function's contract.
         unsafe { input.copy_to_nonoverlapping(bytes.as_mut_ptr(), size_of::<W>()) };
         let operand = u64::from_le_bytes(bytes);
         let integer = matches!(
@@ -159,7 +176,7 @@ impl Reduction {
         let mut old = word.load();
         loop {
             let mut new = [0; 8];
-            // SAFETY: three separate places of at least the element's length.
+            // SAFETY: three separate arrays of 8 bytes, and elements are no longer.
             unsafe {
                 (self.kernel)(
                     bytes.as_ptr(),
@@ -170,7 +187,7 @@ impl Reduction {
             };
             let new = u64::from_le_bytes(new);
             if new == old {
-                // As with a maximum of less than what is there.
+                // For instance a maximum with an operand that is not greater.
                 return old;
             }
             match word.replace(old, new) {
@@ -180,13 +197,20 @@ impl Reduction {
         }
     }
 
-    /// Reduces `count` elements at `at`, which nobody else changes meanwhile.
+    /// Reduces `count` elements at `at` with no atomicity.
     ///
     /// # Safety
-    /// `at` holds `count` elements in memory's form; `input` (unless for `MPI_NO_OP`) and `result`
-    /// (unless NULL) as many in packed form.
-    pub unsafe fn plainly(&self, at: *mut u8, count: usize, input: *const u8, result: *mut u8) {
-        // SAFETY: the caller's promise, element by element where there are gaps.
+    /// `at` holds `count` elements in memory's form, which nothing else changes meanwhile; `input`
+    /// (unless for `MPI_NO_OP`) and `result` (unless NULL) hold as many in packed form.
+    pub unsafe fn apply_exclusive(
+        &self,
+        at: *mut u8,
+        count: usize,
+        input: *const u8,
+        result: *mut u8,
+    ) {
+        // SAFETY: all three hold `count` elements by this function's contract; elements with gaps
+        // are taken one by one.
         unsafe {
             if !self.has_gap() {
                 if !result.is_null() {
@@ -215,8 +239,10 @@ impl Reduction {
     }
 }
 
-/// The elements of `count` times `datatype` at `base`, in order: runs of elements that follow each
-/// other directly, each where it begins, in bytes, and how many there are.
+/// Lists the elements of `count` times `datatype` at `base`, in order.
+///
+/// Each block is a series of elements without a gap: its start in bytes, and the number of
+/// elements.
 pub(crate) fn runs(datatype: &Datatype, count: usize, base: i64, reduction: &Reduction) -> RunList {
     if let (Some((skip, len)), false) = (datatype.as_run(count), reduction.has_gap()) {
         return RunList::One([(base.wrapping_add(skip as i64), len / reduction.packed())]);
@@ -225,7 +251,7 @@ pub(crate) fn runs(datatype: &Datatype, count: usize, base: i64, reduction: &Red
     let pieces = pieces.map(|(at, len)| (base.wrapping_add(at.addr() as i64), len));
     let size = reduction.packed();
     let mut runs: Vec<Run> = Vec::new();
-    // How much of the element that has begun is still to come.
+    // Bytes of the current element that are still to come.
     let mut rest = 0;
     for (mut at, mut len) in pieces {
         while len > 0 {
@@ -252,15 +278,14 @@ pub(crate) fn runs(datatype: &Datatype, count: usize, base: i64, reduction: &Red
     RunList::Many(runs)
 }
 
-/// Bytes of the longest element that can be compared and swapped: of `MPI_INTEGER16` and `MPI_LOGICAL16`.
+/// Bytes of the longest element that can be compared: `MPI_INTEGER16` and `MPI_LOGICAL16`.
 pub(crate) const LONGEST_COMPARED: usize = 16;
 
-/// Compares the element at `place` with `compare` and, if they are equal, replaces it by `new`.
-/// Gives what was there. `native`: the processor does it atomically; otherwise nobody else changes
-/// it meanwhile.
+/// Replaces the element at `place` by `new` if it equals `compare`. Returns the old value.
 ///
 /// # Safety
-/// All are `size` bytes long, up to [`LONGEST_COMPARED`]; if `native`, up to 8, and `place` is aligned to that.
+/// All are `size` bytes long, up to [`LONGEST_COMPARED`]. If `native`, up to 8, `place` is aligned,
+/// and others change it atomically only; otherwise nothing else changes it meanwhile.
 pub(crate) unsafe fn compare_and_swap(
     place: *mut u8,
     compare: u128,
@@ -268,7 +293,7 @@ pub(crate) unsafe fn compare_and_swap(
     size: usize,
     native: bool,
 ) -> u128 {
-    // SAFETY: the caller's promise.
+    // SAFETY: `place` holds `size` bytes, aligned if `native`, by this function's contract.
     unsafe {
         if native {
             let (compare, new) = (compare as u64, new as u64);
@@ -290,17 +315,19 @@ pub(crate) unsafe fn compare_and_swap(
     }
 }
 
+/// Compares and swaps a word. Returns the old value.
+///
 /// # Safety
-/// `place` is an aligned word.
+/// `place` is an aligned word that others change atomically only.
 unsafe fn swapped<W: Word>(place: *mut u8, compare: u64, new: u64) -> u64 {
-    // SAFETY: the caller's promise; changed atomically only.
+    // SAFETY: aligned, and changed atomically only, by this function's contract.
     match unsafe { &*place.cast::<W>() }.replace(compare, new) {
         Ok(()) => compare,
         Err(found) => found,
     }
 }
 
-/// Words of several lengths, with values in the low bytes.
+/// Atomic words of several lengths, with values in the low bytes.
 pub(crate) trait Word {
     fn load(&self) -> u64;
     fn swap(&self, value: u64) -> u64;

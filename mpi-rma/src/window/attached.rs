@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-/// Stretches that don't overlap, by where they begin: their lengths.
+/// Disjoint ranges of memory: lengths by start address.
 #[derive(Default)]
 pub(crate) struct Attached(BTreeMap<usize, usize>);
 
 impl Attached {
-    /// Adds a stretch, or gives one that it overlaps with.
+    /// Adds a range, or returns one that it overlaps.
     pub fn add(&mut self, start: usize, len: usize) -> Result<(), (usize, usize)> {
         let end = start.saturating_add(len);
         let before = self.0.range(..end).next_back();
@@ -16,19 +16,19 @@ impl Attached {
         {
             return Err((other, of));
         }
-        // One without bytes is still to be detached, by its address.
+        // A range of 0 bytes can be detached too, by its address.
         let at = self.0.entry(start).or_default();
         *at = (*at).max(end - start);
         Ok(())
     }
 
-    /// Takes away the stretch that begins there. Returns whether there was one.
+    /// Removes the range that starts at `start`. Returns whether there was one.
     pub fn remove(&mut self, start: usize) -> bool {
         self.0.remove(&start).is_some()
     }
 
-    /// Whether all of `len` bytes at `start` are attached: in one stretch, or in several of which each
-    /// begins where the one before ends.
+    /// Returns whether all `len` bytes at `start` are attached, in one range or in several without
+    /// gaps between them.
     pub fn covers(&self, start: usize, len: usize) -> bool {
         let Some(end) = start.checked_add(len) else {
             return false;
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_attached_is_one_memory_however_many_stretches_it_was() {
+    fn adjacent_ranges_are_covered_like_one() {
         let mut attached = Attached::default();
         for (start, len) in [(100, 50), (150, 10), (160, 40), (300, 10)] {
             assert_eq!(attached.add(start, len), Ok(()));
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn stretches_that_overlap_are_refused() {
+    fn overlapping_ranges_are_refused() {
         let mut attached = Attached::default();
         assert_eq!(attached.add(100, 50), Ok(()));
         for (start, len) in [(100, 50), (99, 2), (149, 1), (90, 100), (120, usize::MAX)] {

@@ -1,4 +1,4 @@
-//! What a call is about: an origin's buffers, and a place in a target's memory.
+//! Arguments of an access: the origin's buffers and the target's memory.
 
 use std::borrow::Cow;
 
@@ -6,14 +6,14 @@ use mpi_core::pt2pt::buffer::Buffer;
 use mpi_types::datatype::Datatype;
 use mpi_types::error::{Class, Error, Result};
 
-/// A buffer of the origin's.
+/// A buffer of the origin.
 #[derive(Clone, Copy)]
 pub struct Origin<'a> {
-    /// Its address.
+    /// Address as the program gave it.
     pub base: *mut u8,
-    /// How many elements.
+    /// Number of elements.
     pub count: usize,
-    /// Of what.
+    /// Type of the elements.
     pub datatype: &'a Datatype,
 }
 
@@ -22,44 +22,48 @@ impl Origin<'_> {
         self.count * self.datatype.size()
     }
 
+    /// Describes the buffer to the point-to-point engine.
+    ///
     /// # Safety
-    /// As for [`Buffer::typed`].
+    /// The contract of [`Buffer::typed`].
     pub(crate) unsafe fn buffer(&self) -> Buffer {
-        // SAFETY: the caller's promise.
+        // SAFETY: this function has the contract of `Buffer::typed`.
         unsafe { Buffer::typed(self.base, self.count, self.datatype) }
     }
 
-    /// The data if it is gapless.
+    /// Returns the address of the data if it is contiguous.
     #[inline(always)]
-    pub(crate) fn plain(&self) -> Option<*mut u8> {
+    pub(crate) fn contiguous(&self) -> Option<*mut u8> {
         let gapless = self.datatype.is_contiguous();
         gapless.then(|| self.base.wrapping_offset(self.datatype.true_lb()))
     }
 
+    /// Packs the data into `out`.
+    ///
     /// # Safety
     /// The buffer is readable, and `out` as long as its data.
     pub(crate) unsafe fn pack(&self, out: &mut [u8]) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the buffer is readable and `out` fits, by this function's contract.
         unsafe { self.datatype.pack(self.base, self.count, 0, out) }
     }
 
-    /// As [`Origin::pack`], of what follows the first `skip` bytes of the data.
+    /// Packs what follows the first `skip` bytes of the data into `out`.
     ///
     /// # Safety
     /// The buffer is readable, and `out` no longer than the rest of its data.
     pub(crate) unsafe fn pack_from(&self, skip: usize, out: &mut [u8]) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the buffer is readable and `out` fits, by this function's contract.
         unsafe { self.datatype.pack(self.base, self.count, skip, out) }
     }
 
-    /// The data in one piece.
+    /// Returns the data in one block, copied only if it is not contiguous.
     ///
     /// # Safety
     /// The buffer is readable.
     pub(crate) unsafe fn packed(&self) -> Cow<'_, [u8]> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the buffer is readable, by this function's contract.
         unsafe {
-            match self.plain() {
+            match self.contiguous() {
                 _ if self.len() == 0 => Cow::Borrowed(&[]),
                 Some(data) => Cow::Borrowed(std::slice::from_raw_parts(data, self.len())),
                 None => {
@@ -72,16 +76,16 @@ impl Origin<'_> {
     }
 }
 
-/// A place in a target's memory.
+/// A range of elements in a target's memory.
 #[derive(Clone, Copy)]
 pub struct Target<'a> {
-    /// The target.
+    /// Rank of the target.
     pub rank: u32,
-    /// In its units.
+    /// Displacement in the target's units.
     pub displacement: isize,
-    /// How many elements.
+    /// Number of elements.
     pub count: usize,
-    /// Of what.
+    /// Type of the elements.
     pub datatype: &'a Datatype,
 }
 
@@ -91,13 +95,12 @@ impl Target<'_> {
     }
 }
 
-/// Whether a call gives a request. Without one, and where it is complete when it returns, it is
-/// `None`.
+/// Whether a call returns a request. A call that is complete when it returns has none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
-    /// It doesn't.
+    /// No request.
     Plain,
-    /// It does (`MPI_Rput` and its like), in passive target epochs only.
+    /// A request (`MPI_Rput` and the like), in passive target epochs only.
     Request,
 }
 

@@ -1,4 +1,4 @@
-//! How windows are made: what members tell each other, and whose memory is reached how.
+//! Creation of windows: what members exchange, and how each reaches the others' memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -18,14 +18,14 @@ use crate::window::members::{Member, Members, Reach};
 use crate::window::registry::{self, Windows};
 use crate::window::segment;
 use crate::window::shared_memory::PieceLocation;
-use crate::window::{Flavor, Memory, Way, Window};
+use crate::window::{AccessMode, Flavor, Memory, Window};
 use mpi_coll::slots::arenas::key_words;
 use mpi_core::comm::Comm;
 use mpi_core::process::Process;
 use mpi_types::error::{Class, Error, Result};
 use netmod::SharedMemory;
 
-/// Where the parts of a window's piece begin: the control blocks first.
+/// Offsets of the members' parts in a window's segment, behind the control blocks.
 struct Parts {
     at: Vec<usize>,
     total: usize,
@@ -36,7 +36,7 @@ impl Parts {
         Parts::lay(flavor, sizes).ok_or_else(|| {
             Error::new(
                 Class::Size,
-                "the sizes of the members' memory add up to more than can be addressed",
+                "the sizes of the members' memory add up to more than can be addressed; ask for less",
             )
         })
     }
@@ -64,45 +64,46 @@ impl Parts {
     }
 }
 
-/// A window in the making.
+/// Arguments and agreed properties of a window under creation.
 struct Plan<'a> {
     process: &'a Process,
     comm: &'a Comm,
     flavor: Flavor,
     size: usize,
     unit: i64,
-    /// Whether all members have as much memory and the same unit.
+    /// Whether all members have the same size and unit.
     alike: bool,
-    /// The most memory that a member has, in bytes.
+    /// The largest size of a member, in bytes.
     most: u64,
-    /// Where a created window's memory is, if all members' lie in memory that others can map.
+    /// Segment that contains a created window's memory, if every member's lies in one.
     piece: Option<PieceLocation>,
-    /// Memory is to be taken at once.
-    at_once: bool,
+    /// Whether memory is committed at creation rather than at first touch.
+    commits_now: bool,
     probe: &'a AtomicU64,
 }
 
-/// What came of it.
-struct Made {
-    way: Way,
+/// The parts of a window that depend on where its members are.
+struct Placement {
+    mode: AccessMode,
     members: Members,
     memory: Memory,
     control: Option<Control>,
     base: *mut u8,
-    /// The members' process numbers, where all are of one node.
+    /// Operating system pids by rank; empty if the members are on several nodes.
     pids: Vec<u32>,
 }
 
 impl Window {
-    /// Makes a window of the members of an intracommunicator; all call it. `size` is in bytes. If all
-    /// have the same `wishes` for VCIs and these can be had, the window has them.
+    /// Creates a window over the members of an intracommunicator; collective. `size` is in bytes.
     ///
-    /// Members agree by a reduction, whose result has the same size for any number of them. They
-    /// tell each other more only if they are all of one node, or have different sizes or units.
+    /// The window uses the VCIs of `hints` if all members ask for the same ones and these are free.
+    ///
+    /// Members agree by one reduction, whose length doesn't grow with their number. They exchange
+    /// more only if all are on one node, or if their sizes or units differ.
     ///
     /// # Errors
-    /// `MPI_ERR_RMA_SHARED` where memory can't be shared by all members though it must,
-    /// `MPI_ERR_NO_MEM` where there is not enough.
+    /// `MPI_ERR_RMA_SHARED` if members of a shared window can't share memory, `MPI_ERR_NO_MEM` if
+    /// memory is short.
     ///
     /// # Safety
     /// The memory of a window that is [`Flavor::Created`] is valid until the window is dropped.
@@ -122,7 +123,7 @@ impl Window {
             .into_iter()
             .all(|peer| peer == process.me() || process.is_local(peer));
         let shared = matches!(flavor, Flavor::Shared { .. });
-        // The least of a number is what the greatest of its complement is the complement of.
+        // The minimum of `x` is the complement of the maximum of `!x`.
         let (bytes, step) = (size as u64, unit as u64);
         let near = u64::from(local || shared);
         let piece = match flavor {
@@ -133,35 +134,35 @@ impl Window {
         let promise = hints.accumulates.map_or(0, |promise| promise.word());
         let native = serve::uses_remote_memory(process, &comm);
         let needed = u64::from(!service::is_possible(process, &comm, native));
-        let mut told = [
+        let mut agreed = [
             bytes, !bytes, step, !step, !near, lacks, promise, !promise, needed,
         ];
-        mpi_coll::greatest_u64(process, &comm, &mut told)?;
+        mpi_coll::greatest_u64(process, &comm, &mut agreed)?;
         let plan = Plan {
             process,
             comm: &comm,
             flavor,
             size,
             unit,
-            alike: told[0] == !told[1] && told[2] == !told[3],
-            most: told[0],
-            piece: piece.filter(|_| told[5] == 0),
-            at_once: hints.memory_at_once,
+            alike: agreed[0] == !agreed[1] && agreed[2] == !agreed[3],
+            most: agreed[0],
+            piece: piece.filter(|_| agreed[5] == 0),
+            commits_now: hints.memory_at_once,
             probe: &probe,
         };
-        let made = match !told[4] {
+        let made = match !agreed[4] {
             0 => plan.over_nodes()?,
             _ => plan.on_node(local)?,
         };
-        let Made {
-            way,
+        let Placement {
+            mode,
             members,
             memory,
             control,
             base,
             pids,
         } = made;
-        let service = (way == Way::Messages).then(|| {
+        let service = (mode == AccessMode::Messages).then(|| {
             let memory = (flavor != Flavor::Dynamic).then_some((base, size));
             Arc::new(Service::new(
                 comm.clone(),
@@ -172,20 +173,21 @@ impl Window {
         });
         if let Some(service) = &service {
             service.exchange_keys(process)?;
-            // Members that promise different things promise nothing.
-            if let (Some(promise), true) = (hints.accumulates, told[6] == !told[7]) {
+            // Different promises count as none.
+            if let (Some(promise), true) = (hints.accumulates, agreed[6] == !agreed[7]) {
                 service.agree_on_atomics(process, promise)?;
             }
             serve::serve(process, service);
-            // Last, since members begin to reach each other with it.
-            if told[8] == 0 {
+            // Last: members begin to access each other as part of this.
+            if agreed[8] == 0 {
                 service.agree_on_passive(process)?;
             }
         }
-        let fast = match (way, flavor) {
-            (Way::Mapped, Flavor::Created(_) | Flavor::Allocated | Flavor::Shared { .. }) => {
-                FastTargets::new(&members, control.as_ref(), comm.rank(), comm.size())
-            }
+        let fast = match (mode, flavor) {
+            (
+                AccessMode::Mapped,
+                Flavor::Created(_) | Flavor::Allocated | Flavor::Shared { .. },
+            ) => FastTargets::new(&members, control.as_ref(), comm.rank(), comm.size()),
             _ => FastTargets::default(),
         };
         let watching = (!fast.targets.is_empty()).then(|| {
@@ -201,20 +203,21 @@ impl Window {
         });
         let outbox = control
             .as_ref()
-            .filter(|control| way == Way::Copied && control.has_rings())
+            .filter(|control| mode == AccessMode::Copied && control.has_rings())
             .map(|control| Outbox::new(control.members()));
         let window = Window {
             flavor,
             base: match flavor {
-                // In contiguous memory nothing, too, begins where the part before it ends.
-                Flavor::Shared { contiguous } if size == 0 && (!contiguous || told[0] == 0) => {
+                // In contiguous memory even an empty part has an address: the end of the part
+                // before.
+                Flavor::Shared { contiguous } if size == 0 && (!contiguous || agreed[0] == 0) => {
                     std::ptr::null_mut()
                 }
                 _ => base,
             },
             members,
             fast,
-            way,
+            mode,
             control,
             service,
             epochs: Epochs::new(comm.size() as usize),
@@ -230,7 +233,7 @@ impl Window {
             memory,
             comm,
         };
-        if let (Way::Copied, Some(control)) = (way, &window.control)
+        if let (AccessMode::Copied, Some(control)) = (mode, &window.control)
             && (control.has_rings() || flavor != Flavor::Dynamic)
         {
             registry::add_slot(
@@ -245,9 +248,9 @@ impl Window {
                 },
             );
         }
-        // Nobody may be asked for something before it serves, nor free its probe too early. Where nobody is
-        // asked by messages, members have told each other last of all what they are able to.
-        if window.way == Way::Messages {
+        // No member may be asked before it serves, or free its probe while others read it. In the
+        // other modes the last exchange, about what members are able to, has synchronized them.
+        if window.mode == AccessMode::Messages {
             mpi_coll::barrier(process, &window.comm)?;
         }
         Ok(window)
@@ -266,11 +269,13 @@ impl Plan<'_> {
         matches!(self.flavor, Flavor::Allocated | Flavor::Shared { .. })
     }
 
-    /// Bytes for control blocks and the memory of so many members, each of which has as much as the one that has most; nothing
-    /// if that may be more than it is worth to take before it is known how much each has.
-    fn room_at_once(&self, members: usize) -> Option<usize> {
-        /// So many bytes at most: of more, members take their parts themselves, near their cores.
-        const SMALL: usize = 32 << 10;
+    /// Returns the bytes of a segment whose length needs no exchange of sizes.
+    ///
+    /// That is: control blocks alone, or control blocks and `members` times the largest size.
+    /// `None` if the sizes may waste too much.
+    fn early_len(&self, members: usize) -> Option<usize> {
+        /// Bytes. In a larger segment each member commits its own part, near its core.
+        const MAX_EARLY: usize = 32 << 10;
         if !self.has_own_memory() {
             return Some(Control::len_with_rings(members).next_multiple_of(PAGE));
         }
@@ -278,27 +283,27 @@ impl Plan<'_> {
         let each = usize::try_from(self.most).ok()?;
         let each = each.checked_next_multiple_of(PAGE)?;
         let all = each.checked_mul(members)?.checked_add(control)?;
-        (all <= SMALL).then_some(all)
+        (all <= MAX_EARLY).then_some(all)
     }
 
     fn probe_address(&self) -> u64 {
         (&raw const *self.probe).expose_provenance() as u64
     }
 
-    /// A window whose members are all of one node, or are to share memory.
-    fn on_node(&self, local: bool) -> Result<Made> {
+    /// Creates a window whose members are all on one node, or that must be shared.
+    fn on_node(&self, local: bool) -> Result<Placement> {
         let Plan { process, comm, .. } = *self;
         let (me, count) = (comm.rank() as usize, comm.size() as usize);
-        // Where a piece is for control blocks alone, or small however much each has, it can be made before the members' sizes
-        // are known, and all are told of it together with these.
-        let early = self.room_at_once(count).filter(|_| count > 1);
+        // A segment whose length is known before the sizes are exchanged is created first; its key
+        // travels with the sizes.
+        let early = self.early_len(count).filter(|_| count > 1);
         let arenas = mpi_coll::arenas(process);
         let made = match early {
             Some(room) if me == 0 => Some(arenas.make(process, room, room)),
             _ => None,
         };
         let key = key_words(made.as_ref());
-        let told = mpi_coll::gather_all_u64(
+        let gathered = mpi_coll::gather_all_u64(
             process,
             comm,
             [
@@ -313,26 +318,26 @@ impl Plan<'_> {
                 std::process::id().into(),
             ],
         )?;
-        let parts = Parts::new(self.flavor, told.iter().map(|member| member[1]))?;
+        let parts = Parts::new(self.flavor, gathered.iter().map(|member| member[1]))?;
         let mut memory = Memory::default();
         let mapped = self.map_shared_pieces(&mut memory)?;
-        let way;
+        let mode;
         if count == 1 {
             let heap = Heap::new(parts.total)?;
-            if self.at_once {
+            if self.commits_now {
                 heap.touch();
             }
             memory.heap.push(heap);
-            way = Way::Mapped;
+            mode = AccessMode::Mapped;
         } else {
             let shared = match early {
                 Some(room) => {
-                    let [_, _, _, _, key @ .., _] = told[0];
+                    let [_, _, _, _, key @ .., _] = gathered[0];
                     arenas.find(process, made, key, room)
                 }
                 None => {
-                    let waits = self.may_wait(comm, &parts)?;
-                    segment::share(process, comm, (&parts.at, parts.total), waits)?
+                    let is_lazy = self.commits_lazily(comm, &parts)?;
+                    segment::share(process, comm, (&parts.at, parts.total), is_lazy)?
                 }
             };
             let (piece, why) = match shared {
@@ -343,22 +348,23 @@ impl Plan<'_> {
                 && !self.has_own_memory()
                 && mapped.is_none()
                 && (0..count)
-                    .all(|rank| arenas.can_copy(process, comm, rank as u32, told[rank][3]));
+                    .all(|rank| arenas.can_copy(process, comm, rank as u32, gathered[rank][3]));
             let able = [u64::from(piece.is_some()), u64::from(single_copy)];
             let able = mpi_coll::gather_all_u64(process, comm, able)?;
             let all = |what: usize| able.iter().all(|member| member[what] != 0);
-            // Nobody need find the piece any more: nothing of it is left when the processes end.
+            // All have opened the segment: its name can go, so that nothing remains when the
+            // processes end.
             if let Some(piece) = &piece {
                 piece.settle();
             }
-            way = match self.flavor {
-                _ if !all(0) => Way::Messages,
-                Flavor::Allocated | Flavor::Shared { .. } => Way::Mapped,
-                _ if mapped.is_some() => Way::Mapped,
-                _ if all(1) => Way::Copied,
-                _ => Way::Messages,
+            mode = match self.flavor {
+                _ if !all(0) => AccessMode::Messages,
+                Flavor::Allocated | Flavor::Shared { .. } => AccessMode::Mapped,
+                _ if mapped.is_some() => AccessMode::Mapped,
+                _ if all(1) => AccessMode::Copied,
+                _ => AccessMode::Messages,
             };
-            if matches!(self.flavor, Flavor::Shared { .. }) && way != Way::Mapped {
+            if matches!(self.flavor, Flavor::Shared { .. }) && mode != AccessMode::Mapped {
                 let why = why.unwrap_or_else(|| "another member could not map it".to_string());
                 return Err(Error::new(
                     Class::RmaShared,
@@ -369,7 +375,7 @@ impl Plan<'_> {
                     ),
                 ));
             }
-            if way != Way::Messages {
+            if mode != AccessMode::Messages {
                 memory.piece = piece;
             }
         }
@@ -380,8 +386,9 @@ impl Plan<'_> {
         let peers: Arc<[_]> = (0..comm.size())
             .map(|rank| comm.local().peer(rank))
             .collect();
-        // SAFETY: the beginning of the piece, or of the heap's, is for control blocks, with rings where the rest is not for
-        // memory; both begin zeroed on a page, and are dropped after the window's other parts.
+        // SAFETY: `start` is a page-aligned zeroed segment or heap that begins with `Control`'s
+        // blocks, and with rings only if it holds no window memory (`Parts::lay`); `Window` drops
+        // `memory` last.
         let control = start.map(|start| unsafe {
             let control = Control::at(start, me, peers);
             match self.has_own_memory() {
@@ -395,45 +402,46 @@ impl Plan<'_> {
             (true, None) => self.own_heap(&mut memory)?,
         };
         let member = |rank: usize| Member {
-            size: told[rank][1],
-            unit: told[rank][2] as i64,
-            reach: match (way, start) {
-                (Way::Mapped, Some(start)) if self.has_own_memory() => {
+            size: gathered[rank][1],
+            unit: gathered[rank][2] as i64,
+            reach: match (mode, start) {
+                (AccessMode::Mapped, Some(start)) if self.has_own_memory() => {
                     Reach::Here(start.wrapping_add(parts.at[rank]))
                 }
-                (Way::Mapped | Way::Copied, _) if rank == me => Reach::Here(base),
-                (Way::Mapped, _) => mapped
+                (AccessMode::Mapped | AccessMode::Copied, _) if rank == me => Reach::Here(base),
+                (AccessMode::Mapped, _) => mapped
                     .as_ref()
                     .map_or(Reach::Messages, |mapped| Reach::Here(mapped[rank])),
-                (Way::Copied, _) => Reach::There(told[rank][0]),
+                (AccessMode::Copied, _) => Reach::There(gathered[rank][0]),
                 _ if rank == me && self.flavor != Flavor::Dynamic => Reach::Here(base),
                 _ => Reach::Messages,
             },
         };
-        let members = match way {
-            Way::Messages if self.alike => self.far(self.oneself(base)),
+        let members = match mode {
+            AccessMode::Messages if self.alike => self.far(self.own_reach(base)),
             _ => Members::Each((0..count).map(member).collect()),
         };
-        Ok(Made {
-            way,
+        Ok(Placement {
+            mode,
             members,
             memory,
             control,
             base,
-            pids: told.iter().map(|member| member[8] as u32).collect(),
+            pids: gathered.iter().map(|member| member[8] as u32).collect(),
         })
     }
 
-    /// Maps the memory of all members of a created window, if it lies in what they can map. Gives
-    /// where it is here, or nothing to anybody.
+    /// Maps the memory of all members of a created window, if each lies in a shared segment.
+    ///
+    /// Returns the addresses by rank, or `None` on all members if one of them could not map all.
     fn map_shared_pieces(&self, memory: &mut Memory) -> Result<Option<Vec<*mut u8>>> {
         let Plan { process, comm, .. } = *self;
         let (Some(own), Some(shared)) = (self.piece, process.shared_memory()) else {
             return Ok(None);
         };
-        let told = mpi_coll::gather_all_u64(process, comm, own.words())?;
-        let mut mapped = Vec::with_capacity(told.len());
-        for (rank, words) in told.into_iter().enumerate() {
+        let gathered = mpi_coll::gather_all_u64(process, comm, own.words())?;
+        let mut mapped = Vec::with_capacity(gathered.len());
+        for (rank, words) in gathered.into_iter().enumerate() {
             let PieceLocation { key, len, offset } = PieceLocation::of(words);
             if rank == comm.rank() as usize {
                 mapped.push(self.own_base());
@@ -448,10 +456,10 @@ impl Plan<'_> {
         Ok((lacking[0] == 0).then_some(mapped))
     }
 
-    /// A window whose members are reached by messages, but for those of this process's node.
-    fn over_nodes(&self) -> Result<Made> {
+    /// Creates a window over several nodes: messages, but direct access within the node.
+    fn over_nodes(&self) -> Result<Placement> {
         let Plan { process, comm, .. } = *self;
-        let told = match self.alike {
+        let gathered = match self.alike {
             true => None,
             false => {
                 let own = [self.size as u64, self.unit as u64];
@@ -462,7 +470,7 @@ impl Plan<'_> {
         let near = match self.node()? {
             Some(node) => match self.reach_node(&node, &mut memory) {
                 Err(error) if error.class() == Class::NoMem => {
-                    // Those on other nodes are told.
+                    // Tells the members on other nodes, which wait in `agree`.
                     self.agree(false).err();
                     return Err(error);
                 }
@@ -476,20 +484,20 @@ impl Plan<'_> {
             (true, Some((_, Reach::Here(here)))) => *here,
             (true, _) => std::ptr::null_mut(),
         };
-        // All take part in this, those who have memory already too.
+        // Members that have memory already take part too: `agree` is collective.
         let base = match self.has_own_memory() {
             true if base.is_null() => self.own_heap(&mut memory)?,
             true => self.agree(true).map(|()| base)?,
             false => base,
         };
         let near = match near.is_empty() {
-            true => self.oneself(base),
+            true => self.own_reach(base),
             false => near,
         };
-        let members = match told {
+        let members = match gathered {
             None => self.far(near),
-            Some(told) => {
-                let mut members: Box<[Member]> = told
+            Some(gathered) => {
+                let mut members: Box<[Member]> = gathered
                     .iter()
                     .map(|member| Member {
                         size: member[0],
@@ -503,8 +511,8 @@ impl Plan<'_> {
                 Members::Each(members)
             }
         };
-        Ok(Made {
-            way: Way::Messages,
+        Ok(Placement {
+            mode: AccessMode::Messages,
             members,
             memory,
             control: None,
@@ -513,8 +521,8 @@ impl Plan<'_> {
         })
     }
 
-    /// How this process reaches its own memory in a window that goes by messages.
-    fn oneself(&self, base: *mut u8) -> Box<[(u32, Reach)]> {
+    /// Returns the reach of this process's own memory in a window in message mode.
+    fn own_reach(&self, base: *mut u8) -> Box<[(u32, Reach)]> {
         match self.flavor {
             Flavor::Dynamic => Box::default(),
             _ => Box::new([(self.comm.rank(), Reach::Here(base))]),
@@ -529,14 +537,15 @@ impl Plan<'_> {
         }
     }
 
-    /// A communicator of the members on this process's node, if there are others and it is known.
+    /// Makes a communicator of the members on this node, if there are others and the node is known.
     fn node(&self) -> Result<Option<Comm>> {
         let Plan { process, comm, .. } = *self;
-        /// Where the launcher doesn't tell nodes apart, so many members are asked one by one.
-        const FEW: u32 = 1024;
+        /// Members. Up to this number each is asked whether it is local, if the launcher names no
+        /// nodes.
+        const MAX_PROBED: u32 = 1024;
         let node = process.node_of(process.me());
-        // (Of endpoints no smaller communicators can be made.)
-        let unknown = node.is_none() && comm.size() > FEW;
+        // (A communicator with endpoints can't be split.)
+        let unknown = node.is_none() && comm.size() > MAX_PROBED;
         if self.flavor == Flavor::Dynamic || unknown || comm.check_groups().is_err() {
             return Ok(None);
         }
@@ -554,10 +563,10 @@ impl Plan<'_> {
         mpi_comm::creation::create_comm_group(process, comm, &comm.local().of_ranks(&ranks), 0)
     }
 
-    /// How the members on this process's node are reached: all directly, or none.
+    /// Returns how to reach the members on this node: all of them directly, or none.
     fn reach_node(&self, node: &Comm, memory: &mut Memory) -> Result<Box<[(u32, Reach)]>> {
         let Plan { process, comm, .. } = *self;
-        let told = mpi_coll::gather_all_u64(
+        let gathered = mpi_coll::gather_all_u64(
             process,
             node,
             [
@@ -567,20 +576,20 @@ impl Plan<'_> {
             ],
         )?;
         let count = node.size();
-        let parts = Parts::new(self.flavor, told.iter().map(|member| member[1]))?;
+        let parts = Parts::new(self.flavor, gathered.iter().map(|member| member[1]))?;
         let peers = (0..count).map(|rank| node.local().peer(rank));
         let mut able = peers
             .into_iter()
             .all(|peer| peer == process.me() || process.is_local(peer));
         let mut piece = None;
         if self.has_own_memory() {
-            let waits = self.may_wait(node, &parts)?;
-            piece = segment::share(process, node, (&parts.at, parts.total), waits)?.ok();
+            let is_lazy = self.commits_lazily(node, &parts)?;
+            piece = segment::share(process, node, (&parts.at, parts.total), is_lazy)?.ok();
             able &= piece.is_some();
         } else {
             let arenas = mpi_coll::arenas(process);
-            able &= (0..told.len())
-                .all(|rank| arenas.can_copy(process, node, rank as u32, told[rank][2]));
+            able &= (0..gathered.len())
+                .all(|rank| arenas.can_copy(process, node, rank as u32, gathered[rank][2]));
         }
         let able = mpi_coll::gather_all_u64(process, node, [u64::from(able)])?;
         if let Some(piece) = &piece {
@@ -596,7 +605,7 @@ impl Plan<'_> {
             let reach = match start {
                 Some(start) => Reach::Here(start.wrapping_add(parts.at[at])),
                 None if place == node.rank() => Reach::Here(self.own_base()),
-                None => Reach::There(told[at][0]),
+                None => Reach::There(gathered[at][0]),
             };
             Some((comm.local().rank_of(node.local().peer(place))?, reach))
         };
@@ -605,41 +614,41 @@ impl Plan<'_> {
         Ok(near.into())
     }
 
-    /// Whether pages of this member's part of a piece may be had when they are touched. All members of
-    /// the node call it; the first, who knows as much as the others, looks how much there is.
+    /// Returns whether this member's part can be committed at first touch. Collective over the
+    /// node; the first member checks the free memory for all.
     ///
     /// # Errors
-    /// `MPI_ERR_NO_MEM`, on all of them, if there is not enough for all parts.
-    fn may_wait(&self, comm: &Comm, parts: &Parts) -> Result<bool> {
+    /// `MPI_ERR_NO_MEM` on all of them if there is not enough for all parts.
+    fn commits_lazily(&self, comm: &Comm, parts: &Parts) -> Result<bool> {
         if !self.has_own_memory() {
             return Ok(false);
         }
         let shared = self.process.shared_memory();
         let look = |shared: &Arc<dyn SharedMemory>| match shared.may_wait(parts.total) {
-            Ok(waits) => (u64::from(waits), None),
-            Err(error) => (LACKS, Some(error)),
+            Ok(is_lazy) => (u64::from(is_lazy), None),
+            Err(error) => (OUT_OF_MEMORY, Some(error)),
         };
         let (found, lack) = match shared.filter(|_| comm.rank() == 0) {
             Some(shared) => look(shared),
             None => (0, None),
         };
-        let mut told = [found];
-        mpi_coll::broadcast_u64(self.process, comm, &mut told)?;
-        if told[0] == LACKS {
+        let mut lazily = [found];
+        mpi_coll::broadcast_u64(self.process, comm, &mut lazily)?;
+        if lazily[0] == OUT_OF_MEMORY {
             let why = lack.map(|error| error.0);
             let why = why.unwrap_or_else(|| "there is not enough for all members".to_string());
             return Err(Error::new(
                 Class::NoMem,
-                format!("no memory for a window: {why}"),
+                format!("memory for the window is short: {why}"),
             ));
         }
-        Ok(told[0] != 0 && !self.at_once)
+        Ok(lazily[0] != 0 && !self.commits_now)
     }
 
-    /// Memory for this member's part.
+    /// Allocates this member's part in private memory. Collective.
     fn own_heap(&self, memory: &mut Memory) -> Result<*mut u8> {
         let heap = Heap::new(self.size);
-        if let (Ok(heap), true) = (&heap, self.at_once) {
+        if let (Ok(heap), true) = (&heap, self.commits_now) {
             heap.touch();
         }
         let agreed = self.agree(heap.is_ok());
@@ -650,7 +659,7 @@ impl Plan<'_> {
         Ok(base)
     }
 
-    /// Whether all members have memory.
+    /// Fails on all members if one of them lacks memory. Collective.
     fn agree(&self, fine: bool) -> Result<()> {
         let mut lacking = [u64::from(!fine)];
         mpi_coll::greatest_u64(self.process, self.comm, &mut lacking)?;
@@ -659,10 +668,10 @@ impl Plan<'_> {
         }
         Err(Error::new(
             Class::NoMem,
-            "another member has not enough memory for its part of the window",
+            "another member lacks memory for its part of the window; ask for a smaller one",
         ))
     }
 }
 
-/// What tells the members of a node that there is not enough memory.
-const LACKS: u64 = 2;
+/// Broadcast by the first member of a node when memory is short.
+const OUT_OF_MEMORY: u64 = 2;

@@ -1,4 +1,5 @@
-//! What this process has attached to a dynamic window, exposed for others to look it up ([`crate::window::regions`]).
+//! The table of this process's memory attached to a dynamic window, exposed for other members to
+//! read (format: [`crate::window::regions`]).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,60 +11,60 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::window::heap::{Heap, PAGE};
 use crate::window::keys::Exposed;
-use crate::window::regions::{Regions, Stretch, WORDS};
+use crate::window::regions::{AttachedRange, Regions, WORDS};
 use mpi_types::error::{Class, Error, Result};
 
-/// The table of this member's, and what is known of others'.
+/// This member's table, and copies of other members' tables.
 pub(crate) struct Directory {
-    own: Mutex<Own>,
+    table: Mutex<ExposedTable>,
     pub known: RwLock<NumberMap<u32, Arc<Regions>>>,
 }
 
 #[derive(Default)]
-struct Own {
-    attached: HashMap<usize, (Stretch, Exposed)>,
-    /// The memory of the table, the last of these. Those before stay until the window goes, since somebody may
-    /// be reading.
+struct ExposedTable {
+    attached: HashMap<usize, (AttachedRange, Exposed)>,
+    /// Memory of the table; the last one is in use. Earlier ones stay until the window goes, since
+    /// other members may be reading them.
     tables: Vec<(Exposed, Heap, usize)>,
 }
 
-// SAFETY: the tables are memory that this owns, written under its lock.
-unsafe impl Send for Own {}
+// SAFETY: the pointers are to tables that this owns and writes only under its mutex.
+unsafe impl Send for ExposedTable {}
 
 impl Directory {
     pub fn new() -> Directory {
         Directory {
-            own: Mutex::default(),
+            table: Mutex::default(),
             known: RwLock::default(),
         }
     }
 
     /// Ends the exposures.
     pub fn withdraw(&self) {
-        let mut own = self.own.lock();
+        let mut own = self.table.lock();
         own.attached.clear();
         own.tables.clear();
     }
 
-    /// Bytes of memory for others' tables.
+    /// Bytes of memory for copies of other members' tables.
     pub fn bytes(&self) -> usize {
         self.known.read().values().map(|one| one.bytes()).sum()
     }
 
-    /// Exposes a stretch. `head` is where others look.
+    /// Exposes a range and adds it to the table. `head` is where other members look.
     ///
     /// # Safety
-    /// The memory is valid until it is detached or the window goes, and `head` too.
+    /// The memory is valid until it is detached or the window goes, and so is `head`.
     pub unsafe fn attach(
         &self,
         transport: &Arc<dyn Transport>,
         head: *mut u8,
         (start, len): (usize, usize),
     ) -> Result<()> {
-        let mut own = self.own.lock();
+        let mut own = self.table.lock();
         let (mut key, pointer) = (None, std::ptr::with_exposed_provenance_mut(start));
         if len > 0 {
-            // SAFETY: the caller's promise.
+            // SAFETY: the memory is valid until it is detached, by this function's contract.
             let exposed = unsafe { transport.expose(pointer, len) };
             key = Some(exposed.map_err(|error| {
                 Error::new(
@@ -75,7 +76,7 @@ impl Directory {
                 )
             })?);
         }
-        let stretch = Stretch {
+        let range = AttachedRange {
             start: start as u64,
             len: len as u64,
             key: key.unwrap_or_default(),
@@ -84,7 +85,7 @@ impl Directory {
             transport: transport.clone(),
             key,
         };
-        own.attached.insert(start, (stretch, exposed));
+        own.attached.insert(start, (range, exposed));
         let written = own.make_room(transport).and_then(|()| own.write(head));
         if written.is_err() {
             own.attached.remove(&start);
@@ -92,9 +93,9 @@ impl Directory {
         written
     }
 
-    /// Takes a stretch out, and ends its exposure when others can see that.
+    /// Removes a range from the table, and then ends its exposure.
     pub fn detach(&self, head: *mut u8, start: usize) -> Result<()> {
-        let mut own = self.own.lock();
+        let mut own = self.table.lock();
         let gone = own.attached.remove(&start);
         own.write(head)?;
         drop(gone);
@@ -102,8 +103,8 @@ impl Directory {
     }
 }
 
-impl Own {
-    /// Sees to it that the table has room for all.
+impl ExposedTable {
+    /// Makes sure that the table has space for all ranges.
     fn make_room(&mut self, transport: &Arc<dyn Transport>) -> Result<()> {
         let needed = self.attached.len() * WORDS * 8;
         if self.tables.last().is_some_and(|table| table.2 >= needed) {
@@ -111,7 +112,7 @@ impl Own {
         }
         let len = needed.next_power_of_two().max(PAGE);
         let table = Heap::new(len)?;
-        // SAFETY: the table is given back after the exposure has ended.
+        // SAFETY: the tuple in `tables` drops the exposure before the table's memory.
         let key = unsafe { transport.expose(table.0, len) };
         let key = key.map_err(|error| Error::new(Class::RmaAttach, error.to_string()))?;
         let exposed = Exposed {
@@ -123,17 +124,22 @@ impl Own {
     }
 
     fn write(&self, head: *mut u8) -> Result<()> {
-        let lacks = || Error::new(Class::Intern, "the window has no table of attached memory");
+        let lacks = || {
+            Error::new(
+                Class::Intern,
+                "internal error: the window has no table of attached memory",
+            )
+        };
         let (exposed, table, _) = self.tables.last().ok_or_else(lacks)?;
         let key = exposed.key.ok_or_else(lacks)?;
-        // SAFETY: aligned words of the block and of the table, which live as long as `self` and are written
-        // by who has its lock only; the network reads them.
+        // SAFETY: aligned words of the head and of the table, which live as long as `self`; only
+        // the holder of its mutex writes them, and the network only reads them.
         let word = |base: *mut u8, at: usize| unsafe { &*base.add(8 * at).cast::<AtomicU64>() };
         let version = word(head, 0).load(Ordering::Relaxed);
         word(head, 0).store(version + 1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        let stretches = self.attached.values().flat_map(|(one, _)| one.words());
-        for (at, value) in stretches.enumerate() {
+        let ranges = self.attached.values().flat_map(|(one, _)| one.words());
+        for (at, value) in ranges.enumerate() {
             word(table.0, at).store(value, Ordering::Relaxed);
         }
         let count = self.attached.len() as u64;

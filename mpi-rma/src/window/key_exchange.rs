@@ -1,4 +1,4 @@
-//! How members tell each other the keys of their memory.
+//! Exchange of remote keys between the members of a window.
 
 use std::sync::Arc;
 
@@ -6,53 +6,52 @@ use netmod::{RemoteKey, Transport};
 
 use crate::messages::message::{Kind, Layout};
 use crate::messages::service::Service;
-use crate::window::keys::{Exposed, Far, Known, Told, key_of, transports, word};
+use crate::window::keys::{Exposed, Far, PeerKey, WireKey, key_of, transports, word};
 use mpi_core::process::Process;
 use mpi_core::process::loan::Loan;
 use mpi_types::error::Result;
 
-/// Up to so many members tell each other their keys when a window is made.
-const FEW: u32 = 64;
+/// Members up to which all exchange their keys at creation.
+const SMALL_WINDOW: u32 = 64;
 
 impl Service {
-    /// Tells the other members of a small window the key of this one's memory, and learns theirs.
-    /// All members call it.
+    /// Exchanges keys with the other members of a small window. Collective.
     pub fn exchange_keys(&self, process: &Process) -> Result<()> {
-        // Invariant: what is asked here is the same for all. Whether there is a transport is not.
-        if self.memory().is_none() || self.comm.size() > FEW {
+        // Invariant: all members decide this alike. Whether a member has a transport may differ.
+        if self.memory().is_none() || self.comm.size() > SMALL_WINDOW {
             return Ok(());
         }
-        let told = match transports(process).next() {
+        let wire = match transports(process).next() {
             Some((_, transport)) => self.expose(process, word(transport.name())),
-            None => Told::default(),
+            None => WireKey::default(),
         };
-        let told = mpi_coll::gather_all_u64(process, &self.comm, told)?;
+        let wire = mpi_coll::gather_all_u64(process, &self.comm, wire)?;
         if !self.keys.on {
             return Ok(());
         }
         let mut known = self.keys.known.write();
-        for (rank, told) in (0..).zip(told) {
-            known.insert(rank, Known::Told(told));
+        for (rank, wire) in (0..).zip(wire) {
+            known.insert(rank, PeerKey::Received(wire));
         }
         Ok(())
     }
 
-    /// The keys on the transport of that name that members have told when the window was made.
-    pub fn told_keys(&self, name: u64) -> impl Iterator<Item = (u32, RemoteKey)> {
+    /// The keys that members sent at creation for the transport `name`.
+    pub fn received_keys(&self, name: u64) -> impl Iterator<Item = (u32, RemoteKey)> {
         let known = self.keys.known.read();
-        let told: Vec<(u32, RemoteKey)> = known
+        let wire: Vec<(u32, RemoteKey)> = known
             .iter()
             .filter_map(|(rank, known)| match known {
-                Known::Told(told) if told[0] == name => Some((*rank, key_of(told))),
+                PeerKey::Received(wire) if wire[0] == name => Some((*rank, key_of(wire))),
                 _ => None,
             })
             .collect();
-        told.into_iter()
+        wire.into_iter()
     }
 
-    /// The key of this process's memory on the transport of that name, which exposes it from now on.
-    pub fn expose(&self, process: &Process, name: u64) -> Told {
-        let none = Told::default();
+    /// Exposes this process's memory on the transport `name`, if it is not yet. Returns its key.
+    pub fn expose(&self, process: &Process, name: u64) -> WireKey {
+        let none = WireKey::default();
         let Some((base, len)) = self.memory().filter(|memory| memory.1 > 0) else {
             return none;
         };
@@ -68,24 +67,25 @@ impl Service {
         let Some((_, transport)) = transports(process).find(|(_, transport)| is(transport)) else {
             return none;
         };
-        // SAFETY: the window's memory is valid until it is freed or dropped, which end the exposure
-        // first. Memory that can't be exposed (there may be a limit) is reached by messages.
+        // SAFETY: the window's memory is valid until it is freed or dropped, both of which end the
+        // exposure first. Memory that can't be exposed (there may be a limit) is accessed by
+        // messages.
         let key = unsafe { transport.expose(base, len) }.ok();
-        let told = key.as_ref().map_or(none, tell);
+        let wire = key.as_ref().map_or(none, tell);
         exposed.push(Exposed {
             transport: transport.clone(),
             key,
         });
-        told
+        wire
     }
 
-    /// By which key the network reaches a member's memory from a VCI of this process, if it does and
-    /// that is known yet.
+    /// Returns how the network reaches a member's memory from a VCI of this process, if it does and
+    /// the key is known yet.
     pub fn key(&self, process: &Process, rank: u32, lane: usize) -> Result<Option<Far>> {
         if !self.keys.on || self.memory().is_none() {
             return Ok(None);
         }
-        if let Some(Known::By(far)) = self.keys.known.read().get(&rank) {
+        if let Some(PeerKey::Reachable(far)) = self.keys.known.read().get(&rank) {
             return Ok(Some(*far));
         }
         self.find_key(process, rank, lane)
@@ -94,8 +94,8 @@ impl Service {
     #[cold]
     fn find_key(&self, process: &Process, rank: u32, lane: usize) -> Result<Option<Far>> {
         if self.passive().is_some() {
-            // Not if it was refused before.
-            if self.keys.known.read().contains_key(&rank) && !self.keys.is_told(rank) {
+            // A key that was refused stays refused.
+            if self.keys.known.read().contains_key(&rank) && !self.keys.has_unused_key(rank) {
                 return Ok(None);
             }
             let far = Far {
@@ -103,26 +103,29 @@ impl Service {
                 few_small: false,
                 words: None,
             };
-            self.keys.known.write().insert(rank, Known::By(far));
+            self.keys
+                .known
+                .write()
+                .insert(rank, PeerKey::Reachable(far));
             return Ok(Some(far));
         }
         let to = self.address(rank, lane);
-        let told = {
+        let wire = {
             let mut known = self.keys.known.write();
             match known.get_mut(&rank) {
-                Some(Known::By(far)) => return Ok(Some(*far)),
-                Some(Known::Not) => return Ok(None),
-                Some(Known::Told(told)) => Some(*told),
-                Some(Known::Asked(asked)) if !asked.is_done(process) => return Ok(None),
-                // What was told is looked at below.
-                Some(asked) => match std::mem::replace(asked, Known::Not) {
-                    Known::Asked(answer) => {
-                        let (told, error) = answer.take(process)?;
+                Some(PeerKey::Reachable(far)) => return Ok(Some(*far)),
+                Some(PeerKey::Unreachable) => return Ok(None),
+                Some(PeerKey::Received(wire)) => Some(*wire),
+                Some(PeerKey::Requested(asked)) if !asked.is_done(process) => return Ok(None),
+                // The answer is examined below.
+                Some(asked) => match std::mem::replace(asked, PeerKey::Unreachable) {
+                    PeerKey::Requested(answer) => {
+                        let (wire, error) = answer.take(process)?;
                         if let Some(error) = error {
                             return Err(error);
                         }
-                        known.insert(rank, Known::Told(*told));
-                        Some(*told)
+                        known.insert(rank, PeerKey::Received(*wire));
+                        Some(*wire)
                     }
                     _ => None,
                 },
@@ -130,20 +133,20 @@ impl Service {
             }
         };
         let way = process.remote_memory(to.vci_here, to.there)?;
-        let (found, far) = match (way, told) {
-            (Some((name, few_small)), Some(told)) if told[0] == word(name) => {
-                let key = key_of(&told);
+        let (found, far) = match (way, wire) {
+            (Some((name, few_small)), Some(wire)) if wire[0] == word(name) => {
+                let key = key_of(&wire);
                 let far = Far {
                     key,
                     few_small,
                     words: crate::network::word::way(process, name),
                 };
-                (Known::By(far), Some(far))
+                (PeerKey::Reachable(far), Some(far))
             }
             (Some((name, _)), None) => {
                 return self.ask_key(process, rank, word(name)).map(|()| None);
             }
-            _ => (Known::Not, None),
+            _ => (PeerKey::Unreachable, None),
         };
         self.keys.known.write().insert(rank, found);
         Ok(far)
@@ -152,13 +155,13 @@ impl Service {
     fn ask_key(&self, process: &Process, rank: u32, name: u64) -> Result<()> {
         let mut known = self.keys.known.write();
         if known.contains_key(&rank) {
-            // Another thread was faster.
+            // Another thread has asked meanwhile.
             return Ok(());
         }
         let tag = self.lanes.get(0).tag();
         let post = |buffer| self.expect(process, (rank, 0), tag, buffer);
-        let told = Loan::new(Box::new(Told::default()), post)?;
-        known.insert(rank, Known::Asked(told));
+        let wire = Loan::new(Box::new(WireKey::default()), post)?;
+        known.insert(rank, PeerKey::Requested(wire));
         drop(known);
         let message = self.message(Kind::Key, tag, [name, 0], Layout::NONE);
         self.ask(process, (rank, 0), message)

@@ -1,8 +1,8 @@
-//! By which keys the network reaches the memory of other members, and others this process's.
+//! Remote keys: by which the network reaches other members' memory, and they this process's.
 //!
-//! In small windows all tell each other when the window is made. In others a member is asked when it
-//! is first accessed; until it has answered, accesses go by messages, since a put must not wait for
-//! its target. So memory is taken for members that were accessed only.
+//! In small windows all members exchange keys at creation. In larger ones an origin asks a member
+//! for its key at the first access, and until the answer comes accesses go by messages, since a put
+//! must not wait for its target. So only members that were accessed take memory.
 
 use std::sync::Arc;
 
@@ -14,41 +14,41 @@ use mpi_core::process::Process;
 use mpi_core::process::loan::Loan;
 use mpi_core::pt2pt::Address;
 
-/// A key as it travels: the name of its transport (0: there is no key), and the key.
-pub(crate) type Told = [u64; 4];
+/// A key on the wire: the name of its transport (0: no key), and the key's three words.
+pub(crate) type WireKey = [u64; 4];
 
-/// How a member's memory is reached by the network.
+/// How the network reaches a member's memory.
 #[derive(Clone, Copy)]
 pub(crate) struct Far {
     pub key: RemoteKey,
-    /// Small accesses in a burst are not to go so.
+    /// Whether a burst of small accesses goes by messages instead.
     pub few_small: bool,
-    /// The transport, as the process counts them, if its atomics take turns with accumulates by messages
-    /// (see [`crate::network::word`]).
+    /// Index of the transport in the process, if its atomics take turns with accumulates by
+    /// messages (see [`crate::network::word`]).
     pub words: Option<usize>,
 }
 
-/// What is known of a member's memory.
-pub(crate) enum Known {
-    /// What it has told; not looked at yet.
-    Told(Told),
-    /// It is reached by this key.
-    By(Far),
-    /// The network doesn't reach it.
-    Not,
-    /// It was asked. If the window goes before the answer comes, its place stays behind.
-    Asked(Loan<Box<Told>>),
+/// The state of a member's key.
+pub(crate) enum PeerKey {
+    /// Received, but not checked against this process's transports yet.
+    Received(WireKey),
+    /// The network reaches the member's memory by this key.
+    Reachable(Far),
+    /// The network doesn't reach the member's memory.
+    Unreachable,
+    /// Asked for. A window that goes before the answer leaves the answer's buffer behind.
+    Requested(Loan<Box<WireKey>>),
 }
 
-/// The keys of a window.
+/// The keys of a window's members.
 pub(crate) struct Keys {
-    pub(crate) known: RwLock<NumberMap<u32, Known>>,
+    pub(crate) known: RwLock<NumberMap<u32, PeerKey>>,
     pub(crate) exposed: Mutex<Vec<Exposed>>,
     /// Whether remote memory is used at all.
     pub on: bool,
 }
 
-/// This process's memory, as long as a transport exposes it.
+/// This process's memory while a transport exposes it.
 pub(crate) struct Exposed {
     pub(crate) transport: Arc<dyn Transport>,
     pub(crate) key: Option<RemoteKey>,
@@ -62,7 +62,7 @@ impl Drop for Exposed {
     }
 }
 
-/// A transport's name as a word; never 0.
+/// Encodes a transport's name as a word; never 0.
 pub(crate) fn word(name: &str) -> u64 {
     let mut bytes = [0; 8];
     for (byte, of_name) in bytes.iter_mut().zip(name.bytes()) {
@@ -72,7 +72,7 @@ pub(crate) fn word(name: &str) -> u64 {
 }
 
 impl Keys {
-    /// `on`: whether remote memory is used at all.
+    /// Creates an empty table. `on`: whether remote memory is used at all.
     pub fn new(on: bool) -> Keys {
         Keys {
             known: RwLock::default(),
@@ -81,53 +81,53 @@ impl Keys {
         }
     }
 
-    /// Ends the exposures.
+    /// Ends the exposure of this process's memory.
     pub fn withdraw(&self) {
         self.exposed.lock().clear();
     }
 
-    /// Whether no answer is awaited.
+    /// Whether no answer is pending.
     pub fn is_idle(&self, process: &Process) -> bool {
         let known = self.known.read();
-        let awaited = |known: &Known| matches!(known, Known::Asked(told) if !told.is_done(process));
+        let awaited = |known: &PeerKey| matches!(known, PeerKey::Requested(answer) if !answer.is_done(process));
         !known.values().any(awaited)
     }
 
-    /// Whether a member has told its key and nobody has looked at it.
-    pub fn is_told(&self, rank: u32) -> bool {
-        matches!(self.known.read().get(&rank), Some(Known::Told(_)))
+    /// Whether a member's key was received and not used yet.
+    pub fn has_unused_key(&self, rank: u32) -> bool {
+        matches!(self.known.read().get(&rank), Some(PeerKey::Received(_)))
     }
 
-    /// The network does not reach a member after all.
+    /// Notes that the network does not reach a member.
     pub fn forget(&self, rank: u32) {
-        self.known.write().insert(rank, Known::Not);
+        self.known.write().insert(rank, PeerKey::Unreachable);
     }
 
     /// Bytes of memory, for `known` members that were accessed.
     pub fn bytes(known: usize) -> usize {
-        (known * 8 / 7 + 1).next_power_of_two() * (size_of::<(u32, Known)>() + 1)
+        (known * 8 / 7 + 1).next_power_of_two() * (size_of::<(u32, PeerKey)>() + 1)
     }
 }
 
-/// A key as it was told.
-pub(crate) fn key_of(told: &Told) -> RemoteKey {
+/// Decodes the key of a wire form.
+pub(crate) fn key_of(wire: &WireKey) -> RemoteKey {
     RemoteKey {
-        address: told[1],
-        words: [told[2], told[3]],
+        address: wire[1],
+        words: [wire[2], wire[3]],
     }
 }
 
-/// The transports with remote memory between nodes, by their numbers in the process.
+/// Transports with remote memory between nodes, with their indices in the process.
 pub(crate) fn transports(process: &Process) -> impl Iterator<Item = (usize, &Arc<dyn Transport>)> {
     let native = |(_, transport): &(usize, &Arc<dyn Transport>)| {
         transport.limits().native_rma && transport.shared_memory().is_none()
     };
-    // The way to oneself comes first.
+    // The transport to the process itself comes first.
     let all = process.transports().iter().enumerate().skip(1);
     all.filter(native)
 }
 
-/// Two ends of a way.
+/// The local VCI and the remote address of an access.
 pub(crate) struct Ends {
     pub vci_here: netmod::VciId,
     pub there: Address,

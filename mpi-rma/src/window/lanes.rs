@@ -1,8 +1,8 @@
-//! Which VCI an operation of a window takes, where its messages are to be served.
+//! Lanes of a window: on which VCI an operation goes.
 //!
-//! A window has one VCI, or several that threads share out among themselves: each thread keeps to one
-//! of them for what need not be in order with what other threads do. All that must be in order
-//! (synchronisation, and accumulates unless the program says that it doesn't care) goes by the first.
+//! A window has one VCI, or several, and each thread keeps to one of them for operations that need
+//! no order with those of other threads. Operations that need order (synchronization, and
+//! accumulates unless the program allows them unordered) take the first.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -17,47 +17,51 @@ use mpi_core::comm::Comm;
 use mpi_core::process::threads;
 use mpi_core::pt2pt::operations::Flight;
 
-/// Which targets are to confirm what was sent to them.
+/// The targets of a lane whose confirmation is outstanding.
 #[derive(Default)]
 struct Confirmation {
-    /// Those that nobody has asked yet. (Most of the first lane's are noted in [`crate::epochs::Epochs`].)
+    /// Targets with unconfirmed operations that no thread has asked yet. (Most of the first lane's
+    /// are noted in [`crate::epochs::Epochs`].)
     dirty: HashSet<u32>,
-    /// Those that threads have asked and that have not answered, and by how many threads. Until then others that
-    /// flush them can't rely on what was noted before, and ask, too.
+    /// Targets that were asked and have not answered, with the number of threads that wait. Another
+    /// thread that flushes such a target must ask too: the pending answer doesn't cover later
+    /// operations.
     asked: HashMap<u32, u32>,
 }
 
-/// What a process has under way on one VCI of a window.
+/// The pending operations of a process on one VCI of a window.
 pub(crate) struct Lane {
     pub vci: VciId,
     pub origin: Mutex<Origin>,
-    /// Set by whoever puts something under way, after that.
+    /// Whether operations may be pending; set after an operation has begun.
     pub active: AtomicBool,
     confirmation: Mutex<Confirmation>,
     next_tag: AtomicI32,
-    /// What is under way by the network's remote memory.
+    /// Pending operations on the network's remote memory.
     pub flight: Arc<Flight>,
 }
 
 impl Lane {
-    /// A tag for an answer.
+    /// Returns a tag for an answer.
     pub fn tag(&self) -> i32 {
         1 + (self.next_tag.fetch_add(1, Ordering::Relaxed) & 0x3fff_ffff)
     }
 
-    /// Takes note that a target must be flushed.
+    /// Notes that a target must be flushed.
     pub fn mark_dirty(&self, target: u32) {
         self.confirmation.lock().dirty.insert(target);
     }
 
-    /// Whether a target has not confirmed all that was sent to it by this lane, as far as it is noted here.
+    /// Whether a target has not confirmed all operations of this lane, as far as it is noted here.
     pub fn is_unconfirmed(&self, target: u32) -> bool {
         let notes = self.confirmation.lock();
         notes.dirty.contains(&target) || notes.asked.contains_key(&target)
     }
 
-    /// Whether a target must be asked for a confirmation: since it was noted, which `take` takes away, or since
-    /// another thread is waiting for one. If so, [`Lane::end_flush`] is to follow.
+    /// Returns whether a target must be asked for a confirmation.
+    ///
+    /// That is if it was noted, which `take` finds and clears, or if another thread waits for its
+    /// confirmation. If so, the caller must call [`Lane::end_flush`] later.
     pub fn begin_flush(&self, target: u32, take: impl FnOnce() -> bool) -> bool {
         let mut notes = self.confirmation.lock();
         let wanted = take() || notes.asked.contains_key(&target);
@@ -67,7 +71,8 @@ impl Lane {
         wanted
     }
 
-    /// [`Lane::begin_flush`] of one target or all, by what is noted here. Gives those that must be asked.
+    /// Returns which of one target or all must be asked for a confirmation, as
+    /// [`Lane::begin_flush`] does.
     pub fn begin_flushes(&self, target: Option<u32>) -> Vec<u32> {
         let notes = &mut *self.confirmation.lock();
         if notes.dirty.is_empty() && notes.asked.is_empty() {
@@ -90,12 +95,12 @@ impl Lane {
         targets
     }
 
-    /// The targets that threads have asked and that have not answered.
+    /// Targets that were asked and have not answered.
     pub fn asked(&self) -> Vec<u32> {
         self.confirmation.lock().asked.keys().copied().collect()
     }
 
-    /// A target has confirmed, or is lost.
+    /// Notes that a target has confirmed, or has failed.
     pub fn end_flush(&self, target: u32) {
         let mut notes = self.confirmation.lock();
         if let Some(count) = notes.asked.get_mut(&target) {
@@ -107,15 +112,15 @@ impl Lane {
     }
 }
 
-/// The VCIs of a window, the first of which is for what must be in order.
+/// The lanes of a window; the first is for operations that need order.
 pub(crate) struct Lanes {
     list: Box<[CachePadded<Lane>]>,
-    /// Accumulates may go by any of them.
+    /// Whether accumulates may take any lane.
     unordered: bool,
 }
 
 impl Lanes {
-    /// Those that the members of a window's communicator have agreed on.
+    /// Makes a lane on each VCI that the members of a window's communicator have agreed on.
     pub fn new(comm: &Comm, unordered: bool) -> Lanes {
         let lane = |vci: &VciId| {
             CachePadded::new(Lane {
@@ -145,7 +150,7 @@ impl Lanes {
         self.list.len()
     }
 
-    /// For what need not be in order with what other threads do.
+    /// Returns this thread's lane, for operations that need no order with other threads'.
     #[inline]
     pub fn any(&self) -> usize {
         match self.list.len() {
@@ -154,12 +159,12 @@ impl Lanes {
         }
     }
 
-    /// Whether accumulates need be in no order.
+    /// Whether accumulates need no order.
     pub fn are_unordered(&self) -> bool {
         self.unordered
     }
 
-    /// For accumulates.
+    /// Returns the lane for accumulates.
     #[inline]
     pub fn accumulate(&self) -> usize {
         if self.unordered { self.any() } else { 0 }

@@ -1,32 +1,31 @@
-//! What a process knows of the members of a window.
+//! Size, unit and reach of each member of a window.
 
-/// A member's part of a window.
+/// One member's part of a window.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Member {
     pub size: u64,
     pub unit: i64,
-    /// How its memory is reached without asking it.
+    /// How its memory is accessed without asking the member.
     pub reach: Reach,
 }
 
-/// How a member's memory is reached.
+/// How a member's memory is accessed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reach {
-    /// By plain loads and stores: it begins here. (The address 0 for a dynamic window's.)
+    /// By loads and stores, from this address (0 for a dynamic window).
     Here(*mut u8),
-    /// By copies of the kernel's: it begins at this address of that process's.
+    /// By CMA copies, from this address in the member's process.
     There(u64),
     /// By messages only.
     Messages,
 }
 
-/// All members.
+/// All members of a window.
 pub(crate) enum Members {
-    /// One by one.
+    /// Each on its own, by rank.
     Each(Box<[Member]>),
-    /// All have as much memory and the same unit. Whoever is not among the near ones, which are few
-    /// and sorted by rank, is reached by messages: these say where in the target's memory, and need
-    /// no address.
+    /// All have the same size and unit. `near` is short and sorted by rank; all others are reached
+    /// by messages, which name offsets in the target's memory and need no address.
     Alike {
         size: u64,
         unit: i64,
@@ -50,7 +49,7 @@ impl Members {
         }
     }
 
-    /// Bytes of memory.
+    /// Bytes of memory that this takes.
     pub fn bytes(&self) -> usize {
         match self {
             Members::Each(all) => size_of_val(&**all),
@@ -64,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_alike_are_as_if_told_one_by_one() {
+    fn members_alike_equal_members_listed_one_by_one() {
         let near = [
             (3, Reach::There(64)),
             (5, Reach::Here(std::ptr::null_mut())),

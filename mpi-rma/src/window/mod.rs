@@ -1,4 +1,4 @@
-//! A window: what it consists of, and what can be asked of it.
+//! A window: its parts, its attributes, and the end of its life.
 
 pub(crate) mod access;
 pub(crate) mod accumulate;
@@ -50,37 +50,36 @@ use mpi_core::group::Group;
 use mpi_core::process::Process;
 use mpi_types::error::{Class, Error, Result};
 
-/// What memory a window is made of (`MPI_WIN_CREATE_FLAVOR`).
+/// The origin of a window's memory (`MPI_WIN_CREATE_FLAVOR`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flavor {
-    /// The program's (`MPI_Win_create`), at this address.
+    /// Memory of the program at this address (`MPI_Win_create`).
     Created(*mut u8),
-    /// The library's (`MPI_Win_allocate`).
+    /// Memory of the library (`MPI_Win_allocate`).
     Allocated,
-    /// The library's, to be used by all members directly (`MPI_Win_allocate_shared`), of one piece
-    /// or each member's on pages of its own.
+    /// Memory of the library that all members access directly (`MPI_Win_allocate_shared`).
     Shared {
-        /// One member's memory follows the other's without a gap.
+        /// Whether the members' parts follow each other without gaps, rather than on own pages.
         contiguous: bool,
     },
-    /// What the program attaches later (`MPI_Win_create_dynamic`).
+    /// Memory that the program attaches later (`MPI_Win_create_dynamic`).
     Dynamic,
 }
 
-/// What a program's hints say about a window.
+/// The info hints of a window.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Hints {
-    /// Which VCIs it is to use.
+    /// VCIs that the window should use.
     pub vcis: Wishes,
-    /// The memory that is allocated for it is to be taken at once, and not when it is touched.
+    /// Whether allocated memory is committed at creation rather than at first touch.
     pub memory_at_once: bool,
-    /// What its accumulates are, so that the network may carry them out.
+    /// What the program promises about accumulates, so that the network can carry them out.
     pub accumulates: Option<Promise>,
 }
 
-/// How members reach each other.
+/// How a window synchronizes and accumulates (see the crate's documentation).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Way {
+pub(crate) enum AccessMode {
     Mapped,
     Copied,
     Messages,
@@ -93,63 +92,64 @@ pub struct Window {
     pub(crate) base: *mut u8,
     pub(crate) members: Members,
     pub(crate) fast: FastTargets,
-    pub(crate) way: Way,
+    pub(crate) mode: AccessMode,
     pub(crate) control: Option<Control>,
     pub(crate) service: Option<Arc<Service>>,
     pub(crate) epochs: Epochs,
     pub(crate) hit_rate: target_requests::HitRate,
-    /// What is left to others, in windows that have rings for it.
+    /// Requests left to targets; `None` if the window has no rings.
     pub(crate) outbox: Option<Outbox>,
-    /// How many fences this process has come to, where these have words of their own.
+    /// Fences passed by this process, in modes where fences are words in memory.
     pub(crate) fences: AtomicU32,
-    /// Calls of `MPI_Win_sync`.
+    /// Number of `MPI_Win_sync` calls.
     pub(crate) syncs: AtomicU32,
-    /// Number of losses known when one was last raised on this window, or all its targets were locked.
+    /// Number of known failures when this window last raised one, or last locked all targets.
     pub(crate) raised_losses: AtomicU32,
     pub(crate) attached: Arc<Mutex<Attached>>,
     pub(crate) name: Mutex<String>,
-    /// What the way was chosen by: read by others, to find out whether they can.
+    /// Other members read it at creation to learn whether CMA works.
     pub(crate) _probe: Box<AtomicU64>,
-    /// Where accesses are loads and stores, the members' processes are watched.
+    /// Watches the members' processes if accesses are loads and stores.
     pub(crate) _watching: Option<Watching>,
-    /// Last, since the above is in it.
+    /// Last: the fields above point into it.
     pub(crate) memory: Memory,
 }
 
-// SAFETY: the pointers are to the window's memory, which the program has lent for it (section
-// 11.2.1) or which the window owns; who may change it when is for the program to settle by epochs.
+// SAFETY: the pointers are to the window's memory, which the program has lent for the window's life
+// (section 11.2.1) or which the window owns; the program orders accesses to it by epochs.
 unsafe impl Send for Window {}
 
-// SAFETY: as above; everything else is atomics and locks.
+// SAFETY: the pointers are never written through but under the program's epochs; all other state is
+// atomics and locks.
 unsafe impl Sync for Window {}
 
 impl Drop for Window {
     fn drop(&mut self) {
-        // The process may still have the service, if the window was not freed in order.
+        // A window that was not freed in order is still registered for progress.
         if let Some(service) = &self.service {
             service.withdraw();
         }
     }
 }
 
-/// What a window owns.
+/// Memory that a window owns.
 #[derive(Default)]
 pub(crate) struct Memory {
     pub(crate) piece: Option<Piece>,
-    /// What the program's memory lies in, of other members.
+    /// Other members' memory in segments of their programs.
     pub(crate) mapped: Vec<Box<dyn SharedSegment>>,
     pub(crate) heap: Vec<Heap>,
 }
 
 impl Window {
-    /// Ends the window; all members call it (`MPI_Win_free`). Drop it afterwards.
+    /// Ends the window; collective (`MPI_Win_free`). Drop it afterwards.
     ///
     /// # Errors
     /// `MPI_ERR_RMA_SYNC` within an epoch.
     pub fn free(&self, process: &Process) -> Result<()> {
         self.check_free()?;
         if let Some(service) = &self.service {
-            // What this process has under way must be complete at its targets.
+            // All accesses of this process must be complete at their targets.
             self.flush_dirty(process)?;
             mpi_coll::barrier(process, &self.comm)?;
             service.wait_for(process, self.comm.vci(), None, || {
@@ -160,12 +160,12 @@ impl Window {
             })?;
             serve::end_service(process, service);
         }
-        // From here on requests are not taken up, and those who made them have the kernel copy. (When all have come to the
+        // Requests in the slot are not served from here on; their origins copy by CMA. (After the
         // barrier the words may become another window's.)
-        if let (Way::Copied, Some(control)) = (self.way, &self.control) {
+        if let (AccessMode::Copied, Some(control)) = (self.mode, &self.control) {
             registry::remove_slot(process, self.base, control);
         }
-        // Invariant: memory goes only after all are done with it.
+        // Invariant: no memory goes before all members are done with it.
         mpi_coll::barrier(process, &self.comm)?;
         if let Some(service) = &self.service {
             service.withdraw();
@@ -178,7 +178,7 @@ impl Window {
         Ok(())
     }
 
-    /// Whether it may be freed now.
+    /// Checks that no epoch is open.
     ///
     /// # Errors
     /// `MPI_ERR_RMA_SYNC` within an epoch.
@@ -189,33 +189,34 @@ impl Window {
     /// The processes of the window (`MPI_Win_get_group`).
     ///
     /// # Errors
-    /// `MPI_ERR_COMM` if it has endpoints.
+    /// `MPI_ERR_COMM` if the communicator has endpoints.
     pub fn group(&self) -> Result<&Group> {
         self.comm.check_groups()?;
         Ok(self.comm.local())
     }
 
-    /// Of hints about VCIs, those that are in force.
+    /// Returns those of `wishes` that are in force.
     pub fn vci_hints(&self, wishes: &Wishes) -> Vec<(&'static str, String)> {
         self.comm.vci_hints(wishes)
     }
 
-    /// Whether locks, accumulates and transfers do without targets' processors, by the network alone.
+    /// Whether locks, accumulates and transfers need no target's processor, by the network alone.
     pub fn is_passive(&self) -> bool {
         self.passive().is_some()
     }
 
-    /// What kind of memory it is made of.
+    /// The origin of the window's memory.
     pub fn flavor(&self) -> Flavor {
         self.flavor
     }
 
-    /// Where this process's memory begins; NULL for a dynamic window, and for none in a shared one.
+    /// Address of this process's memory. NULL for a dynamic window, and for no memory in a shared
+    /// one.
     pub fn base(&self) -> *mut u8 {
         self.base
     }
 
-    /// What requests of its messages have as owner.
+    /// The owner that requests of this window's messages carry.
     pub fn owner(&self) -> u32 {
         self.comm.owner()
     }
@@ -225,20 +226,22 @@ impl Window {
         self.comm.rank()
     }
 
-    /// How many members it has.
+    /// The number of members.
     pub fn size(&self) -> u32 {
         self.comm.size()
     }
 
-    /// A member's memory in bytes and its unit of displacement.
+    /// A member's size in bytes and its displacement unit.
     pub fn extent_of(&self, rank: u32) -> (u64, i64) {
         let member = self.members.get(rank);
         (member.size, member.unit)
     }
 
-    /// Returns where a member's memory is here (`MPI_Win_shared_query`, MPI-5.0 12.2.3), with its size and
-    /// unit; without a rank, that of the lowest that has some. Memory that can't be used here has the size 0
-    /// and no address. `None` for dynamic windows.
+    /// Returns a member's address in this process, size and unit (`MPI_Win_shared_query`, MPI-5.0
+    /// section 12.2.3).
+    ///
+    /// Without a rank, of the lowest rank that has memory. Memory that is not mapped here has no
+    /// address and size 0. `None` for dynamic windows.
     pub fn shared_query(&self, rank: Option<u32>) -> Option<(*mut u8, u64, i64)> {
         if matches!(self.flavor, Flavor::Dynamic) {
             return None;
@@ -261,10 +264,10 @@ impl Window {
     ///
     /// # Errors
     /// `MPI_ERR_RMA_FLAVOR` for a window that is not dynamic, `MPI_ERR_RMA_ATTACH` for memory that
-    /// overlaps with what is attached.
+    /// overlaps with attached memory.
     ///
     /// # Safety
-    /// The memory is valid until it is detached or the window freed.
+    /// The memory stays valid until it is detached or the window is freed.
     pub unsafe fn attach(&self, base: *mut u8, size: usize) -> Result<()> {
         self.check_dynamic("MPI_Win_attach")?;
         let start = base.expose_provenance();
@@ -279,7 +282,7 @@ impl Window {
             ));
         }
         if let Some(passive) = self.passive() {
-            // SAFETY: passed on.
+            // SAFETY: the memory stays valid until it is detached, by this function's contract.
             let exposed = unsafe { self.attach_for_all(passive, (start, size)) };
             if let Err(error) = exposed {
                 attached.remove(start);
@@ -292,7 +295,7 @@ impl Window {
         Ok(())
     }
 
-    /// Takes memory that was attached away (`MPI_Win_detach`).
+    /// Removes attached memory (`MPI_Win_detach`).
     ///
     /// # Errors
     /// `MPI_ERR_RMA_FLAVOR` for a window that is not dynamic, `MPI_ERR_RMA_ATTACH` for an address
@@ -315,7 +318,7 @@ impl Window {
         }
     }
 
-    /// Whether all from `low` to `high` is attached here.
+    /// Returns whether every byte from `low` to `high` is attached here.
     pub(crate) fn has_attached(&self, low: i64, high: i64) -> bool {
         let (low, high) = (low as usize, high as usize);
         low <= high && self.attached.lock().covers(low, high - low)
@@ -336,20 +339,26 @@ impl Window {
         self.name.lock().clone()
     }
 
-    /// Gives it a name.
+    /// Sets its name (`MPI_Win_set_name`).
     pub fn set_name(&self, new: &str) {
         new.clone_into(&mut self.name.lock());
     }
 
-    /// The part of the window that messages serve.
+    /// The message service; an error if the window's mode is not messages.
     pub(crate) fn service(&self) -> Result<&Arc<Service>> {
-        let lacks = || Error::new(Class::Intern, "the window is not served by messages");
+        let lacks = || {
+            Error::new(
+                Class::Intern,
+                "internal error: the window has no message service",
+            )
+        };
         self.service.as_ref().ok_or_else(lacks)
     }
 
-    /// Bytes of memory that the window takes in this process beside what it exposes, its
-    /// communicator and what is under way, with `noted` targets in epochs and `known` ones that were
-    /// reached by the network.
+    /// Returns the bytes that the window takes in this process.
+    ///
+    /// Without the exposed memory, the communicator and pending operations; with `noted` targets in
+    /// epochs and `known` targets reached by the network.
     pub fn footprint(&self, noted: usize, known: usize) -> usize {
         size_of::<Window>()
             + self.members.bytes()
@@ -364,7 +373,12 @@ impl Window {
     }
 
     pub(crate) fn control(&self) -> Result<&Control> {
-        let lacks = || Error::new(Class::Intern, "the window has no control blocks");
+        let lacks = || {
+            Error::new(
+                Class::Intern,
+                "internal error: the window has no control blocks",
+            )
+        };
         self.control.as_ref().ok_or_else(lacks)
     }
 }
@@ -375,8 +389,8 @@ mod tests {
     use crate::window::heap::PAGE;
     use mpi_core::comm::ContextId;
 
-    /// A window of `size` members as one of them has it, with 64 on its node; `passive`: over a network that
-    /// needs no target's processor.
+    /// A window of `size` members in message mode, 64 of them on this node. `passive`: over a
+    /// network that needs no target's processor.
     fn window(size: u32, flavor: Flavor, passive: bool) -> Window {
         let comm = Arc::new(Comm::new(ContextId::new(0, 0), Group::identity(size), 0));
         let service = Arc::new(Service::new(comm.clone(), None, false, true));
@@ -393,7 +407,7 @@ mod tests {
                 near: near.collect(),
             },
             fast: FastTargets::default(),
-            way: Way::Messages,
+            mode: AccessMode::Messages,
             control: None,
             service: Some(service),
             epochs: Epochs::new(size as usize),
@@ -437,10 +451,10 @@ mod tests {
                 );
             }
             assert_eq!(many.footprint(0, 0), few);
-            // (Of its own words a member has a page.)
+            // (A member has one page of control words.)
             let most = if passive { 2 * PAGE } else { PAGE };
             assert!(few < most, "{few}");
-            // Locking all notes nothing per target.
+            // Locking all targets notes nothing per target.
             assert!(many.footprint(1000, 0) < few + 32 * 1024);
             let each = if passive { 256 } else { 128 };
             assert!(many.footprint(0, 1000) < few + each * 1024);

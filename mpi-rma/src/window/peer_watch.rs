@@ -1,10 +1,11 @@
 //! Notices the end of processes whose memory windows have mapped.
 //!
-//! Accesses to mapped memory are loads and stores: they succeed whether the target's process lives or not, and make no
-//! progress by which its end would be found. So a thread sleeps until one of these processes ends. It then disables
-//! the fast path of accesses (`forget`) and adds the process to the doubts, which the next access or synchronization
-//! settles. The fast path gets no further checks. If a process can't be watched (an old kernel, no descriptors left),
-//! only the calls that wait find its loss.
+//! Accesses to mapped memory are loads and stores: they succeed whether the target's process lives
+//! or not, and make no progress that would find its end. So a thread sleeps in `poll` on pidfds
+//! until one of these processes ends. It then disables the fast path of accesses (`forget`) and
+//! raises a doubt about the process, which the next access or synchronization settles. The fast
+//! path needs no further checks. The failure of a process that can't be watched (an old kernel, no
+//! descriptors left) is found only by calls that wait.
 
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -30,7 +31,7 @@ struct Shared {
 struct State {
     watched: Vec<Watched>,
     /// Wakes the thread; `None` until there is one.
-    bell: Option<UnixStream>,
+    waker: Option<UnixStream>,
     is_over: bool,
 }
 
@@ -54,7 +55,7 @@ impl Watch {
         let _ = self.0.forget.set(forget);
     }
 
-    /// Watches processes, by their numbers in the job and in the system.
+    /// Watches processes, given by their numbers in the job and their pids.
     pub fn members(
         &self,
         doubts: &Arc<Doubts>,
@@ -83,7 +84,7 @@ impl Watch {
             peers.push(peer);
         }
         if !peers.is_empty() {
-            state.ring(shared, doubts);
+            state.wake(shared, doubts);
         }
         Watching {
             shared: shared.clone(),
@@ -93,20 +94,20 @@ impl Watch {
 }
 
 impl State {
-    /// Has the thread read the list again. Starts the thread if there is none.
-    fn ring(&mut self, shared: &Arc<Shared>, doubts: &Arc<Doubts>) {
-        if self.bell.is_none() {
-            let Ok((bell, ear)) = UnixStream::pair() else {
+    /// Makes the thread read the list again; starts the thread if there is none.
+    fn wake(&mut self, shared: &Arc<Shared>, doubts: &Arc<Doubts>) {
+        if self.waker.is_none() {
+            let Ok((waker, wakeups)) = UnixStream::pair() else {
                 return;
             };
             let (shared, doubts) = (shared.clone(), doubts.clone());
-            if start(move || watch(&shared, &doubts, &ear)).is_none() {
+            if start(move || watch(&shared, &doubts, &wakeups)).is_none() {
                 return;
             }
-            self.bell = Some(bell);
+            self.waker = Some(waker);
         }
-        if let Some(bell) = &mut self.bell {
-            let _ = bell.write_all(&[0]);
+        if let Some(waker) = &mut self.waker {
+            let _ = waker.write_all(&[0]);
         }
     }
 }
@@ -127,8 +128,8 @@ impl Drop for Watch {
     fn drop(&mut self) {
         let mut state = self.0.state.lock();
         state.is_over = true;
-        // The thread sees the end of the stream.
-        state.bell = None;
+        // The thread sees the end of its stream.
+        state.waker = None;
     }
 }
 
@@ -136,8 +137,8 @@ impl Drop for Watch {
 fn start(run: impl FnOnce() + Send + 'static) -> Option<()> {
     const STACK: usize = 128 << 10;
     let named = std::thread::Builder::new().name("weft-watch".into());
-    // SAFETY: both sets are the caller's own, filled before they are read; the thread that is started has the mask of
-    // this one, which gets its own back.
+    // SAFETY: both signal sets are locals, filled before they are read. The new thread inherits the
+    // full mask; this thread's own mask is restored.
     unsafe {
         let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
         libc::sigfillset(&mut all);
@@ -152,19 +153,19 @@ fn open(pid: u32) -> Option<OwnedFd> {
     let pid = libc::pid_t::try_from(pid).ok().filter(|pid| *pid > 0)?;
     // SAFETY: no memory is passed; the call returns a new descriptor or -1.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-    // SAFETY: just made, owned by nobody else.
+    // SAFETY: the call has just returned `fd`, so nothing else owns it.
     (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-/// Sleeps until a process ends or the list changes, for as long as there is a bell.
-fn watch(shared: &Shared, doubts: &Doubts, mut ear: &UnixStream) {
+/// Sleeps until a process ends or the list changes; ends with the watch.
+fn watch(shared: &Shared, doubts: &Doubts, mut wakeups: &UnixStream) {
     let poll = |fd| libc::pollfd {
         fd,
         events: libc::POLLIN,
         revents: 0,
     };
     loop {
-        let mut polled = vec![poll(ear.as_raw_fd())];
+        let mut polled = vec![poll(wakeups.as_raw_fd())];
         {
             let state = shared.state.lock();
             if state.is_over {
@@ -173,13 +174,14 @@ fn watch(shared: &Shared, doubts: &Doubts, mut ear: &UnixStream) {
             let open = state.watched.iter().filter_map(|one| one.fd.as_ref());
             polled.extend(open.map(|fd| poll(fd.as_raw_fd())));
         }
-        // SAFETY: as many entries as the list has. One whose descriptor was closed meanwhile is another's at worst, and
-        // is then looked for in vain below.
+        // SAFETY: the pointer and length are those of `polled`. A descriptor that was closed
+        // meanwhile may belong to another file by now, which makes this a spurious wakeup: the list
+        // is checked below.
         let ready = unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, -1) };
         if ready < 0 && std::io::Error::last_os_error().raw_os_error() != Some(libc::EINTR) {
             return;
         }
-        if polled[0].revents != 0 && !matches!(ear.read(&mut [0; 64]), Ok(1..)) {
+        if polled[0].revents != 0 && !matches!(wakeups.read(&mut [0; 64]), Ok(1..)) {
             return;
         }
         let mut ended = false;
@@ -188,7 +190,8 @@ fn watch(shared: &Shared, doubts: &Doubts, mut ear: &UnixStream) {
                 continue;
             };
             if polled[1..].iter().any(|it| it.fd == fd && it.revents != 0) {
-                // (Not closed: the program may have closed it, and have the number for something else.)
+                // (Not closed: the program may have closed it, and use the number for a file of its
+                // own.)
                 std::mem::forget(one.fd.take());
                 doubts.raise(one.peer);
                 ended = true;
@@ -216,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_member_is_heard_of_and_that_of_a_former_member_is_not() {
+    fn only_the_end_of_a_present_member_is_noticed() {
         let (watch, doubts) = (Watch::default(), Arc::new(Doubts::default()));
         watch.on_end(|| {
             CALLS.fetch_add(1, Ordering::Relaxed);

@@ -1,17 +1,17 @@
-//! What a program promises of the accumulates on a window, by hints, so that the network's atomics can
-//! carry them all out.
+//! A program's promise about a window's accumulates, by hints: if it is narrow enough, the
+//! network's atomics carry out all of them.
 
 use mpi_types::datatype::Kind;
 use mpi_types::error::{Class, Error, Result};
 use mpi_types::op::PredefinedOp;
 
-/// A word of the network's.
+/// Bytes of a word that the network's atomics change.
 pub(crate) const WORD: usize = 8;
 
-/// The most bytes that an accumulate may be promised to have at most: each word is an operation.
-const MOST: u32 = 64;
+/// Bytes. The highest bound on an accumulate's length that is accepted: each word is an operation.
+const MAX_BYTES: u32 = 64;
 
-/// What accumulates can be, by the names in the hint.
+/// Operations that the network's atomics cover, by their names in the hint.
 const OPS: [(&str, AccumulateKind); 7] = [
     ("sum", AccumulateKind::Reduce(PredefinedOp::Sum)),
     ("band", AccumulateKind::Reduce(PredefinedOp::Band)),
@@ -22,15 +22,15 @@ const OPS: [(&str, AccumulateKind); 7] = [
     ("cswap", AccumulateKind::CompareAndSwap),
 ];
 
-/// What an accumulate does.
+/// The operation of an accumulate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum AccumulateKind {
     Reduce(PredefinedOp),
     CompareAndSwap,
 }
 
-/// The accumulates on a window are of these operations, on 8-byte integers that are aligned to 8
-/// bytes, and of so many bytes at most.
+/// A promise that all accumulates of a window are `ops` on aligned 8-byte integers, `bytes` at
+/// most.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Promise {
     /// A bit for each of `OPS`.
@@ -39,8 +39,11 @@ pub struct Promise {
 }
 
 impl Promise {
-    /// From hints: operations as a list ("sum,no_op,cswap"), and the most bytes, 8 if nothing is said.
-    /// `None` for operations or lengths that the network's atomics don't cover, or for no list.
+    /// Parses hints: operations as a list ("sum,no_op,cswap"), and the bound in bytes (8 by
+    /// default).
+    ///
+    /// Returns `None` for an operation or length that the network's atomics don't cover, or for no
+    /// list.
     pub fn parse(ops: &str, bytes: Option<u32>) -> Option<Promise> {
         let bit = |name: &str| {
             let place = OPS.iter().position(|(known, _)| *known == name.trim())?;
@@ -52,10 +55,12 @@ impl Promise {
             ops: bits?.into_iter().fold(0, |all, bit| all | bit),
             bytes,
         };
-        (WORD as u32..=MOST).contains(&bytes).then_some(promise)
+        (WORD as u32..=MAX_BYTES)
+            .contains(&bytes)
+            .then_some(promise)
     }
 
-    /// Whether a hint names operations that accumulates can have, covered or not.
+    /// Returns whether a hint names accumulate operations only, covered or not.
     pub fn is_list(ops: &str) -> bool {
         let others = [
             "max", "min", "prod", "land", "lor", "lxor", "maxloc", "minloc",
@@ -67,7 +72,7 @@ impl Promise {
         ops.split(',').all(known)
     }
 
-    /// The operations, as the hint has them.
+    /// The operations, in the hint's form.
     pub fn ops(&self) -> String {
         let named = (0..).zip(OPS);
         let promised = named.filter(|(place, _)| self.ops >> place & 1 == 1);
@@ -80,15 +85,15 @@ impl Promise {
         self.bytes
     }
 
-    /// As a word that is not 0; members with other promises have others.
+    /// Encodes the promise as a word other than 0, which differs from any other promise's.
     pub(crate) fn word(&self) -> u64 {
         1 << 63 | u64::from(self.bytes) << 8 | u64::from(self.ops)
     }
 
-    /// Whether an accumulate keeps to it.
+    /// Checks that an accumulate keeps the promise.
     ///
     /// # Errors
-    /// `MPI_ERR_OP`, `MPI_ERR_RMA_CONFLICT` for other elements, `MPI_ERR_ARG` for too many.
+    /// `MPI_ERR_OP`, `MPI_ERR_RMA_CONFLICT` for other elements, `MPI_ERR_ARG` for too many bytes.
     #[inline]
     pub(crate) fn check(
         &self,
@@ -138,13 +143,13 @@ impl Promise {
             Class::Arg,
             format!(
                 "{bytes} bytes are more than the window's hint accumulate_max_bytes={} promises (without \
-                 it, it is {WORD}: one element); set it to as many, up to {MOST}, or {or_nothing}",
+                 it, it is {WORD}: one element); set it to as many, up to {MAX_BYTES}, or {or_nothing}",
                 self.bytes
             ),
         )
     }
 
-    /// Whether a place keeps to it.
+    /// Checks that an offset keeps the promise.
     ///
     /// # Errors
     /// `MPI_ERR_ARG` if it is not aligned to 8 bytes.
@@ -169,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn promises_are_read_and_told_and_what_is_not_covered_is_none() {
+    fn promises_are_parsed_and_printed_and_uncovered_ones_are_none() {
         let promise = Promise::parse("no_op, sum,cswap", Some(16)).unwrap();
         assert_eq!(
             (promise.ops().as_str(), promise.bytes()),
@@ -193,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn who_breaks_a_promise_is_told_which() {
+    fn a_broken_promise_has_an_error_of_its_class() {
         let promise = Promise::parse("sum,no_op", None).unwrap();
         let check = |op, kind, bytes| {
             let checked = promise.check(AccumulateKind::Reduce(op), Some(kind), bytes);

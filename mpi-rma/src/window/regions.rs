@@ -1,82 +1,87 @@
-//! The memory attached to a dynamic window, as others see it without asking: a table of stretches with their
-//! keys in exposed memory, and a version by which they tell whether what they have of it still holds.
+//! The memory attached to a dynamic window, as other members read it without asking the target.
 //!
-//! The version is odd while the table is changed. Who reads version, table and version again, and finds
-//! the same even number, has the table as it was at one moment.
+//! A member exposes a table of ranges with their keys, and a version by which others know whether
+//! their copy of the table is still valid. The version is odd while the table changes (a seqlock):
+//! a reader has a consistent copy if it finds the same even version before and after it reads the
+//! table.
 
 use netmod::RemoteKey;
 
-/// Words of a stretch in the table.
+/// Words of a range in the table.
 pub(crate) const WORDS: usize = 5;
 
-/// What stands before the table: version, how many stretches, and the key of the table's memory.
+/// The words before the table: version, number of ranges, and the key of the table's memory.
 pub(crate) type Head = [u64; 5];
 
-/// A stretch of attached memory.
+/// A range of attached memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Stretch {
-    /// Its address and length.
+pub(crate) struct AttachedRange {
+    /// Address; `len` is in bytes.
     pub start: u64,
     pub len: u64,
     pub key: RemoteKey,
 }
 
-impl Stretch {
+impl AttachedRange {
     pub fn words(&self) -> [u64; WORDS] {
         let RemoteKey { address, words } = self.key;
         [self.start, self.len, address, words[0], words[1]]
     }
 
-    fn of(words: &[u64]) -> Option<Stretch> {
+    fn of(words: &[u64]) -> Option<AttachedRange> {
         let [start, len, address, a, b] = *words.first_chunk::<WORDS>()?;
         let key = RemoteKey {
             address,
             words: [a, b],
         };
-        Some(Stretch { start, len, key })
+        Some(AttachedRange { start, len, key })
     }
 }
 
-/// Some runs of bytes within one stretch.
+/// Blocks of bytes within one range.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Within {
+pub(crate) struct BlocksInRange {
     pub key: RemoteKey,
-    /// The address of the stretch.
+    /// Address of the range.
     pub start: u64,
-    /// Offsets in it, and lengths.
+    /// Offsets in the range, and lengths.
     pub runs: Vec<(u64, usize)>,
 }
 
-/// What is attached at a member, at some version.
+/// A member's attached memory at one version.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Regions {
     pub version: u64,
-    /// By address; they don't overlap.
-    stretches: Box<[Stretch]>,
+    /// By address, disjoint.
+    ranges: Box<[AttachedRange]>,
 }
 
 impl Regions {
-    /// From the head and the words of the table.
+    /// Decodes a head and the words of its table.
     pub fn new(head: &Head, words: &[u64]) -> Regions {
-        let mut stretches: Vec<Stretch> =
-            words.chunks_exact(WORDS).filter_map(Stretch::of).collect();
-        stretches.sort_unstable_by_key(|one| one.start);
+        let mut ranges: Vec<AttachedRange> = words
+            .chunks_exact(WORDS)
+            .filter_map(AttachedRange::of)
+            .collect();
+        ranges.sort_unstable_by_key(|one| one.start);
         Regions {
             version: head[0],
-            stretches: stretches.into(),
+            ranges: ranges.into(),
         }
     }
 
-    /// Where runs of addresses lie, in order; `None` if they are not all attached. A run may go over
-    /// several stretches that follow each other without a gap.
-    pub fn find(&self, runs: &[(u64, usize)]) -> Option<Vec<Within>> {
-        let mut found: Vec<Within> = Vec::new();
+    /// Splits blocks of addresses by the ranges that they lie in. `None` if they are not all
+    /// attached.
+    ///
+    /// A block may extend over several ranges without a gap between them.
+    pub fn find(&self, runs: &[(u64, usize)]) -> Option<Vec<BlocksInRange>> {
+        let mut found: Vec<BlocksInRange> = Vec::new();
         for &(at, len) in runs {
             let end = at.checked_add(len as u64)?;
             let mut next = at;
             while next < end {
-                let before = self.stretches.partition_point(|one| one.start <= next);
-                let one = self.stretches.get(before.checked_sub(1)?)?;
+                let before = self.ranges.partition_point(|one| one.start <= next);
+                let one = self.ranges.get(before.checked_sub(1)?)?;
                 let last = one.start.checked_add(one.len)?;
                 if next >= last {
                     return None;
@@ -85,7 +90,7 @@ impl Regions {
                 let run = (next - one.start, now as usize);
                 match found.last_mut() {
                     Some(within) if within.start == one.start => within.runs.push(run),
-                    _ => found.push(Within {
+                    _ => found.push(BlocksInRange {
                         key: one.key,
                         start: one.start,
                         runs: vec![run],
@@ -97,9 +102,9 @@ impl Regions {
         Some(found)
     }
 
-    /// Bytes of memory.
+    /// Bytes of memory that this takes.
     pub fn bytes(&self) -> usize {
-        size_of::<Regions>() + size_of_val(&*self.stretches)
+        size_of::<Regions>() + size_of_val(&*self.ranges)
     }
 }
 
@@ -107,26 +112,26 @@ impl Regions {
 mod tests {
     use super::*;
 
-    fn stretch(start: u64, len: u64, name: u64) -> Stretch {
+    fn range(start: u64, len: u64, name: u64) -> AttachedRange {
         let key = RemoteKey {
             address: name << 32,
             words: [name, 7],
         };
-        Stretch { start, len, key }
+        AttachedRange { start, len, key }
     }
 
-    fn regions(all: &[Stretch]) -> Regions {
-        let words: Vec<u64> = all.iter().flat_map(Stretch::words).collect();
+    fn regions(all: &[AttachedRange]) -> Regions {
+        let words: Vec<u64> = all.iter().flat_map(AttachedRange::words).collect();
         Regions::new(&[4, all.len() as u64, 0, 0, 0], &words)
     }
 
     #[test]
-    fn runs_are_found_over_stretches_that_follow_each_other_and_nowhere_else() {
+    fn blocks_are_found_only_in_attached_ranges_without_gaps() {
         let all = [
-            stretch(200, 50, 2),
-            stretch(100, 100, 1),
-            stretch(300, 10, 3),
-            stretch(310, 0, 4),
+            range(200, 50, 2),
+            range(100, 100, 1),
+            range(300, 10, 3),
+            range(310, 0, 4),
         ];
         let regions = regions(&all);
         assert_eq!(regions.version, 4);

@@ -1,5 +1,5 @@
-//! The windows of a process that others reach by messages or by requests through shared memory, as a
-//! source of its progress.
+//! The windows of a process that others reach through messages or request slots, as a source of its
+//! progress.
 
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -21,35 +21,35 @@ use crate::window::shared_memory::SharedSegments;
 use mpi_core::process::Process;
 use mpi_core::process::source::{Source, WINDOWS, Work};
 
-/// One in so many polls that brought nothing is followed by a look at all windows.
-const SELDOM: usize = 4;
+/// Idle polls per look at all windows.
+const IDLE_POLLS_PER_LOOK: usize = 4;
 
-/// The windows of a process that are served by messages, and the memory that windows are made of.
+/// The windows of a process that are served by messages, and the memory of windows.
 pub struct Windows {
-    /// By VCI: who polls one serves what may have arrived there. Made with the first such window.
+    /// By VCI: a thread that polls a VCI serves its windows. Allocated with the first such window.
     served: OnceLock<Box<[CachePadded<Served>]>>,
     pub(crate) slots: Mutex<Vec<ServedSlot>>,
-    /// How many there are of these.
+    /// Length of `slots`, read without its lock.
     slot_count: AtomicUsize,
-    /// Polls that brought nothing.
+    /// Polls that found no work.
     idle: AtomicUsize,
-    /// How many there are of all these.
+    /// Windows and slots that need progress.
     count: Mutex<usize>,
-    /// Where the thread that serves windows beside the program's own sleeps.
+    /// Where the progress thread of windows sleeps.
     pub(crate) signal: ServiceSignal,
-    /// Remote memory is not to be used: windows go by messages whatever the network can do.
+    /// Whether windows use messages even if the network has remote memory.
     pub(crate) only_messages: bool,
-    /// When the network's atomics are to be used for accumulates.
+    /// When accumulates use the network's atomics.
     atomics: NetworkAtomics,
-    /// When windows are to do without their targets' processors.
+    /// When windows do without the targets' processors.
     passive: PassiveTargets,
-    /// Such memory that the program has.
+    /// Shared segments that the program allocated.
     pub(crate) shared_pieces: SharedSegments,
     kernel_copies: AtomicU64,
     pub(crate) watch: Watch,
 }
 
-/// Windows that have a lane on a VCI, and which of theirs it is.
+/// Windows with a lane on one VCI, each with the number of that lane.
 #[derive(Default)]
 pub(crate) struct Served {
     pub(crate) count: AtomicUsize,
@@ -65,9 +65,10 @@ impl Served {
 }
 
 impl Windows {
-    /// `only_messages`: remote memory is not to be used, whatever the network can do; `atomics`: when
-    /// its atomics are to be used for accumulates; `passive`: when windows are to do without their targets'
-    /// processors.
+    /// Creates the registry of a process.
+    ///
+    /// `only_messages`: whether remote memory stays unused; `atomics`: when accumulates use the
+    /// network's atomics; `passive`: when windows do without the targets' processors.
     pub fn new(only_messages: bool, atomics: NetworkAtomics, passive: PassiveTargets) -> Windows {
         Windows {
             served: OnceLock::new(),
@@ -85,33 +86,34 @@ impl Windows {
         }
     }
 
-    /// Sets the function that disables the fast path of accesses. The watching thread calls it when a process has ended
-    /// whose memory a window has mapped.
+    /// Sets the function that disables the fast path of accesses.
+    ///
+    /// The watching thread calls it when a process ends whose memory a window has mapped.
     pub fn on_end(&self, forget: fn()) {
         self.watch.on_end(forget);
     }
 
-    /// How many copies to and from other processes' windows the kernel has made.
+    /// Number of CMA copies to and from other processes' windows.
     pub(crate) fn kernel_copies(&self) -> u64 {
         self.kernel_copies.load(Ordering::Relaxed)
     }
 
-    /// It makes one more.
+    /// Counts a CMA copy.
     pub(crate) fn count_kernel_copy(&self) {
         self.kernel_copies.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// When the network's atomics are to be used.
+    /// When accumulates use the network's atomics.
     pub(crate) fn atomics(&self) -> NetworkAtomics {
         self.atomics
     }
 
-    /// When windows are to do without their targets' processors.
+    /// When windows do without the targets' processors.
     pub(crate) fn passive(&self) -> PassiveTargets {
         self.passive
     }
 
-    /// There are so many more, or fewer, things to serve.
+    /// Adds `more` (or removes, if negative) windows or slots that need progress.
     pub(crate) fn count(&self, process: &Process, more: isize) {
         let mut count = self.count.lock();
         *count = count.saturating_add_signed(more);
@@ -121,7 +123,7 @@ impl Windows {
         });
     }
 
-    /// The processes that others wait for here.
+    /// Returns the processes that hold a lock here which others wait for.
     #[cold]
     pub(crate) fn holders_on(&self, vci: VciId) -> Vec<Peer> {
         let Some(list) = self
@@ -135,7 +137,7 @@ impl Windows {
             .collect()
     }
 
-    /// Whether a look is due after a poll that brought nothing.
+    /// Returns whether an idle poll should look at all windows.
     #[inline(always)]
     pub(crate) fn is_due(&self, process: &Process) -> bool {
         if process.is_threaded() || self.slot_count.load(Ordering::Relaxed) != 0 {
@@ -143,10 +145,10 @@ impl Windows {
         }
         let idle = self.idle.load(Ordering::Relaxed).wrapping_add(1);
         self.idle.store(idle, Ordering::Relaxed);
-        idle.is_multiple_of(SELDOM)
+        idle.is_multiple_of(IDLE_POLLS_PER_LOOK)
     }
 
-    /// Serves all slots once. Returns whether there was something.
+    /// Serves all request slots once. Returns whether there was a request.
     #[inline(always)]
     pub(crate) fn serve_slots(&self) -> bool {
         if self.slot_count.load(Ordering::Acquire) == 0 {
@@ -158,14 +160,14 @@ impl Windows {
         }
     }
 
-    /// The windows that have a lane on a VCI, if there are some.
+    /// Returns the windows with a lane on a VCI; `None` if there are none.
     #[inline]
     pub(crate) fn served_on(&self, vci: VciId) -> Option<&Served> {
         let served = &self.served.get()?[usize::from(vci)];
         (served.count.load(Ordering::Acquire) != 0).then_some(served)
     }
 
-    /// The VCIs that windows have lanes on.
+    /// The VCIs on which windows have lanes.
     pub(crate) fn vcis(&self) -> impl Iterator<Item = VciId> {
         let pool = self.served.get().map_or(0, |served| served.len());
         (0..pool as VciId).filter(|vci| self.served_on(*vci).is_some())
@@ -189,7 +191,7 @@ impl Source for Windows {
     }
 }
 
-/// Serves a slot from now on.
+/// Begins to serve a slot.
 pub(crate) fn add_slot(process: &Process, slot: ServedSlot) {
     let windows = process.source::<Windows>();
     windows.slots.lock().push(slot);
@@ -197,7 +199,7 @@ pub(crate) fn add_slot(process: &Process, slot: ServedSlot) {
     windows.count(process, 1);
 }
 
-/// Serves it no more. Nobody may ask any more.
+/// Stops serving a slot. Members must have stopped sending requests to it.
 pub(crate) fn remove_slot(process: &Process, base: *mut u8, control: &Control) {
     let mut slots = process.source::<Windows>().slots.lock();
     let before = slots.len();

@@ -1,14 +1,14 @@
-//! Runs of bytes or elements in a target's memory, as accesses name them and as messages carry them.
+//! Contiguous blocks of bytes or elements in a target's memory, in accesses and in messages.
 //!
-//! Derived datatypes have very many short runs. Most lie at equal distances, so a message says how many of a length
-//! follow each other at which distance, and needs no more for a million of them than for one.
+//! Derived datatypes have many short blocks, most of them at equal distances. A message describes
+//! such a series by one [`Group`], however long it is.
 
 use std::ops::Deref;
 
-/// Where a run begins, and how long it is.
+/// Start and length of a block.
 pub(crate) type Run = (i64, usize);
 
-/// Some runs; one needs no memory of its own.
+/// A list of blocks; one block needs no allocation.
 pub(crate) enum RunList {
     One([Run; 1]),
     Many(Vec<Run>),
@@ -26,7 +26,7 @@ impl Deref for RunList {
     }
 }
 
-/// `times` runs of a length, each `stride` behind the one before.
+/// `times` blocks of one length, each `stride` bytes behind the one before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Group {
     pub at: i64,
@@ -36,7 +36,7 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// Bytes that it takes in a message.
+    /// Bytes of a group in a message.
     pub const BYTES: usize = 32;
 
     pub fn to_bytes(self) -> [u8; Group::BYTES] {
@@ -61,7 +61,7 @@ impl Group {
         }
     }
 
-    /// Its runs.
+    /// The group's blocks.
     pub fn runs(self) -> impl Iterator<Item = Run> {
         let mut at = self.at;
         (0..self.times).map(move |_| {
@@ -71,7 +71,7 @@ impl Group {
         })
     }
 
-    /// Takes a run in that follows in the same steps; whether it did.
+    /// Takes in a block that continues the series. Returns whether it does.
     #[inline]
     fn extend(&mut self, at: i64, len: u64) -> bool {
         if self.len != len {
@@ -91,7 +91,7 @@ impl Group {
     }
 }
 
-/// Adds a run to groups.
+/// Appends a block to a list of groups.
 #[inline]
 pub(crate) fn push(groups: &mut Vec<Group>, (at, len): Run) {
     let len = len as u64;

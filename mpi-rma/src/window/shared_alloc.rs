@@ -1,5 +1,6 @@
-//! Memory for the program that processes of this node can map (`MPI_Alloc_mem`): windows that are
-//! created of it are as good as those that MPI allocates.
+//! Memory for the program that processes of this node can map (`MPI_Alloc_mem`).
+//!
+//! Windows created on it have the same access mode as windows that MPI allocates.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -9,11 +10,13 @@ use netmod::{OpenError, SharedMemory, SharedSegment};
 use crate::window::registry::Windows;
 use mpi_core::process::Process;
 
-/// Memory that processes of this node can map, at the beginning of a page. It takes room when it is
-/// written to. What the program has freed before may be given again, as it was left.
+/// Allocates page-aligned memory that processes of this node can map.
+///
+/// It is committed at first touch. Memory that the program has freed may be reused with its
+/// contents.
 ///
 /// # Errors
-/// There is no shared memory, or not so much.
+/// There is no shared memory, or too little.
 pub fn alloc_shared(process: &Process, len: usize) -> Result<*mut u8, OpenError> {
     let pieces = &process.source::<Windows>().shared_pieces;
     let forks = forks();
@@ -40,17 +43,17 @@ fn create(shared: &dyn SharedMemory, len: usize) -> Result<Arc<dyn SharedSegment
     Ok(memory)
 }
 
-/// Takes back what [`alloc_shared`] gave. Returns whether there was such a piece.
+/// Frees memory of [`alloc_shared`]. Returns whether `start` is such memory.
 ///
 /// # Safety
-/// Nobody uses the memory any more.
+/// Nothing uses the memory any more.
 pub unsafe fn free_shared(process: &Process, start: *mut u8) -> bool {
     let pieces = &process.source::<Windows>().shared_pieces;
     pieces.free(start.addr(), forks())
 }
 
 unsafe extern "C" {
-    // Of the C library (POSIX), which the crate libc doesn't have for Linux.
+    // POSIX; the crate libc lacks it for Linux.
     fn pthread_atfork(
         prepare: Option<extern "C" fn()>,
         parent: Option<extern "C" fn()>,
@@ -58,16 +61,18 @@ unsafe extern "C" {
     ) -> libc::c_int;
 }
 
-/// How often the process has forked since this was called first. A child has the same shared memory and may use it after
-/// this process has freed it. Another number each time if that can't be known.
+/// Returns how often the process has forked since the first call.
+///
+/// A child has the same shared memory and may use it after this process has freed it. If forks
+/// can't be counted, each call returns another number.
 fn forks() -> usize {
     static FORKS: AtomicUsize = AtomicUsize::new(0);
     static COUNTED: OnceLock<bool> = OnceLock::new();
     extern "C" fn count() {
         FORKS.fetch_add(1, Ordering::Relaxed);
     }
-    // SAFETY: the function only adds to a number, which is allowed before any `fork`, and stays as long as this library:
-    // the C library forgets the handlers of one that is unloaded.
+    // SAFETY: the handler only adds to an atomic, which is allowed before `fork`; the C library
+    // forgets the handlers of a library that is unloaded.
     let register = || unsafe { pthread_atfork(Some(count), None, None) == 0 };
     match COUNTED.get_or_init(register) {
         true => FORKS.load(Ordering::Relaxed),

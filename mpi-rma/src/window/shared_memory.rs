@@ -1,24 +1,25 @@
-//! Memory of the program's that processes of this node can map, and how they are told of it.
+//! Memory of the program that processes of this node can map, and how they learn where it is.
 
 use std::sync::Arc;
 
 use netmod::{RemoteKey, SharedSegment};
 use parking_lot::Mutex;
 
-/// Up to so many bytes, of so many pieces, are kept when the program frees them, for when it asks for as much again: to
-/// have pages made and mapped takes longer than what most programs do with them.
-const KEPT: usize = 32 << 20;
-const KEPT_PIECES: usize = 8;
+/// Bytes and number of segments that are kept when the program frees them, for reuse.
+///
+/// Pages take longer to create and map than most programs take to use them.
+const MAX_KEPT_BYTES: usize = 32 << 20;
+const MAX_KEPT_PIECES: usize = 8;
 
-/// The pieces that the program has, and those that it has freed and that are kept.
+/// The segments that the program uses, and the freed ones that are kept.
 #[derive(Default)]
 pub(crate) struct SharedSegments(Mutex<Pieces>);
 
 #[derive(Default)]
 struct Pieces {
-    /// By where they begin.
+    /// By address.
     all: Vec<Piece>,
-    /// Those of them that are kept, that freed last at the end.
+    /// Freed segments in the order in which they were freed.
     kept: Vec<Kept>,
 }
 
@@ -26,7 +27,7 @@ struct Piece {
     start: usize,
     memory: Arc<dyn SharedSegment>,
     len: usize,
-    /// How often the process had forked when it was given to the program.
+    /// Value of [`forks`](super::shared_alloc) when the program allocated it.
     forks: usize,
     kept: bool,
 }
@@ -37,13 +38,13 @@ struct Kept {
     len: usize,
 }
 
-/// What tells another process of the node where memory is.
+/// Where memory is, for other processes of the node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PieceLocation {
     pub key: RemoteKey,
-    /// The length of the piece.
+    /// Length of the segment.
     pub len: u64,
-    /// Where in the piece it is.
+    /// Offset in the segment.
     pub offset: u64,
 }
 
@@ -66,22 +67,22 @@ impl PieceLocation {
 }
 
 impl Pieces {
-    fn place(&self, start: usize) -> Result<usize, usize> {
+    fn position(&self, start: usize) -> Result<usize, usize> {
         self.all.binary_search_by_key(&start, |piece| piece.start)
     }
 
-    /// Takes the kept piece that begins there out of all.
+    /// Removes the segment that starts at `start`.
     fn remove(&mut self, start: usize) -> Option<Piece> {
-        let place = self.place(start).ok()?;
+        let place = self.position(start).ok()?;
         Some(self.all.remove(place))
     }
 
-    /// Takes those out that are too many with `more` bytes, the oldest first.
-    fn make_room(&mut self, more: usize) -> Vec<Piece> {
+    /// Removes the oldest kept segments until `more` bytes fit into the bounds.
+    fn evict(&mut self, more: usize) -> Vec<Piece> {
         let mut bytes: usize = self.kept.iter().map(|kept| kept.len).sum();
         let mut over = 0;
         while over < self.kept.len()
-            && (bytes + more > KEPT || self.kept.len() - over >= KEPT_PIECES)
+            && (bytes + more > MAX_KEPT_BYTES || self.kept.len() - over >= MAX_KEPT_PIECES)
         {
             bytes -= self.kept[over].len;
             over += 1;
@@ -94,7 +95,7 @@ impl Pieces {
 }
 
 impl SharedSegments {
-    /// A new piece of the program's, in a process that has forked so often.
+    /// Adds a new segment of the program. `forks`: how often the process has forked so far.
     pub(crate) fn insert(&self, memory: Arc<dyn SharedSegment>, len: usize, forks: usize) {
         let start = memory.as_ptr().addr();
         let piece = Piece {
@@ -105,35 +106,36 @@ impl SharedSegments {
             kept: false,
         };
         let mut pieces = self.0.lock();
-        let (Ok(place) | Err(place)) = pieces.place(start);
+        let (Ok(place) | Err(place)) = pieces.position(start);
         pieces.all.insert(place, piece);
     }
 
-    /// Gives the program a kept piece again, of `len` bytes or a few more: of what it had last.
+    /// Returns a kept segment of `len` bytes or a few more, the most recently freed one.
     pub(crate) fn reuse(&self, len: usize, forks: usize) -> Option<*mut u8> {
         let mut pieces = self.0.lock();
         let fits = |kept: &Kept| kept.len >= len && kept.len - len <= len / 8;
         let at = pieces.kept.iter().rposition(fits)?;
         let kept = pieces.kept.remove(at);
-        let place = pieces.place(kept.start).ok()?;
+        let place = pieces.position(kept.start).ok()?;
         let piece = &mut pieces.all[place];
         piece.kept = false;
         piece.forks = forks;
         Some(piece.memory.as_ptr())
     }
 
-    /// The program frees the piece that begins there. It is kept, unless a process that this one has forked since may have
-    /// it, too. Returns whether there was one.
+    /// Frees the segment that starts at `start`. Returns whether there was one.
+    ///
+    /// Keeps it, unless a process forked since its allocation may still use it.
     pub(crate) fn free(&self, start: usize, forks: usize) -> bool {
         let mut pieces = self.0.lock();
-        let Ok(place) = pieces.place(start) else {
+        let Ok(place) = pieces.position(start) else {
             return false;
         };
         let piece = &mut pieces.all[place];
         if piece.kept {
             return false;
         }
-        if piece.forks != forks || piece.len > KEPT {
+        if piece.forks != forks || piece.len > MAX_KEPT_BYTES {
             let gone = pieces.all.remove(place);
             drop(pieces);
             drop(gone);
@@ -141,13 +143,9 @@ impl SharedSegments {
         }
         piece.kept = true;
         let len = piece.len;
-        let full = pieces.kept.len() >= KEPT_PIECES
-            || pieces.kept.iter().map(|kept| kept.len).sum::<usize>() + len > KEPT;
-        let gone = if full {
-            pieces.make_room(len)
-        } else {
-            Vec::new()
-        };
+        let full = pieces.kept.len() >= MAX_KEPT_PIECES
+            || pieces.kept.iter().map(|kept| kept.len).sum::<usize>() + len > MAX_KEPT_BYTES;
+        let gone = if full { pieces.evict(len) } else { Vec::new() };
         pieces.kept.push(Kept { start, len });
         // Unmapped without the lock.
         drop(pieces);
@@ -155,18 +153,18 @@ impl SharedSegments {
         true
     }
 
-    /// Gives back what is kept: memory has run short.
+    /// Unmaps the kept segments. Returns whether there were any.
     pub(crate) fn give_back(&self) -> bool {
         let mut pieces = self.0.lock();
-        let gone = pieces.make_room(KEPT + 1);
+        let gone = pieces.evict(MAX_KEPT_BYTES + 1);
         drop(pieces);
         !gone.is_empty()
     }
 
-    /// Where memory is that lies in such a piece.
+    /// Locates memory that lies in a segment in use.
     pub(crate) fn locate(&self, base: *mut u8, size: usize) -> Option<PieceLocation> {
         let pieces = self.0.lock();
-        let place = match pieces.place(base.addr()) {
+        let place = match pieces.position(base.addr()) {
             Ok(place) => place,
             Err(after) => after.checked_sub(1)?,
         };
@@ -195,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_freed_is_given_again_to_who_asks_for_as_much() {
+    fn a_freed_segment_is_reused_for_an_allocation_of_its_size() {
         let pieces = SharedSegments::default();
         let (one, two) = (insert(&pieces, 1 << 20), insert(&pieces, 1 << 16));
         assert!(pieces.reuse(1 << 20, 0).is_none());
@@ -206,15 +204,15 @@ mod tests {
         assert!(pieces.reuse((1 << 20) + 1, 0).is_none());
         assert_eq!(pieces.reuse((1 << 20) - 100, 0), Some(one));
         assert!(pieces.reuse(1 << 20, 0).is_none());
-        // As long as the piece is, which who opens it must know.
+        // The whole segment's length, which a process needs to open it.
         let found = pieces.locate(one.wrapping_add(8), 8).unwrap();
         assert_eq!((found.len, found.offset), (1 << 20, 8));
     }
 
     #[test]
-    fn no_more_is_kept_than_there_may_be() {
+    fn kept_segments_stay_within_their_bounds() {
         let pieces = SharedSegments::default();
-        let all: Vec<_> = (0..KEPT_PIECES + 2)
+        let all: Vec<_> = (0..MAX_KEPT_PIECES + 2)
             .map(|_| insert(&pieces, 1 << 16))
             .collect();
         assert!(all.iter().all(|start| pieces.free(start.addr(), 0)));
@@ -222,14 +220,14 @@ mod tests {
             let pieces = pieces.0.lock();
             (pieces.kept.len(), pieces.all.len())
         };
-        assert_eq!(counts(&pieces), (KEPT_PIECES, KEPT_PIECES));
-        // Those freed first have gone.
+        assert_eq!(counts(&pieces), (MAX_KEPT_PIECES, MAX_KEPT_PIECES));
+        // Those freed first are gone.
         assert!(!pieces.free(all[0].addr(), 0) && !pieces.free(all[1].addr(), 0));
         assert_eq!(pieces.reuse(1 << 16, 0), all.last().copied());
-        let large = insert(&pieces, KEPT - (1 << 16));
+        let large = insert(&pieces, MAX_KEPT_BYTES - (1 << 16));
         assert!(pieces.free(large.addr(), 0));
         assert_eq!(counts(&pieces), (2, 3));
-        let larger = insert(&pieces, KEPT + 1);
+        let larger = insert(&pieces, MAX_KEPT_BYTES + 1);
         assert!(pieces.free(larger.addr(), 0));
         assert_eq!(counts(&pieces), (2, 3));
         assert!(pieces.give_back() && !pieces.give_back());
@@ -237,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_forked_process_may_have_is_not_given_again() {
+    fn memory_that_a_forked_process_may_use_is_not_reused() {
         let pieces = SharedSegments::default();
         let start = insert(&pieces, 1 << 16);
         assert!(pieces.free(start.addr(), 1));

@@ -1,14 +1,14 @@
-//! What is noted about some of the targets of a window: a byte each, 0 for most.
+//! A byte of notes for each target of a window, 0 for most.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use parking_lot::Mutex;
 
-/// Up to so many members have a byte each; beyond, memory goes by how many are noted.
-const FEW: usize = 1024;
+/// Members up to which each has a byte; in larger windows memory grows with the notes other than 0.
+const SMALL_WINDOW: usize = 1024;
 
-/// The notes.
+/// Notes by target.
 pub(crate) enum Targets {
     Few(Box<[AtomicU8]>),
     Many(Mutex<HashMap<u32, u8>>),
@@ -17,12 +17,12 @@ pub(crate) enum Targets {
 impl Targets {
     pub fn new(members: usize) -> Targets {
         match members {
-            0..=FEW => Targets::Few((0..members).map(|_| AtomicU8::new(0)).collect()),
+            0..=SMALL_WINDOW => Targets::Few((0..members).map(|_| AtomicU8::new(0)).collect()),
             _ => Targets::Many(Mutex::default()),
         }
     }
 
-    /// The note about a target.
+    /// Returns the note about a target.
     #[inline(always)]
     pub fn get(&self, target: u32) -> u8 {
         match self {
@@ -33,7 +33,7 @@ impl Targets {
         }
     }
 
-    /// The same, where every member has a byte.
+    /// Returns the note about a target in a small window, and 0 in a larger one.
     #[inline(always)]
     pub fn get_fast(&self, target: u32) -> u8 {
         match self {
@@ -44,7 +44,7 @@ impl Targets {
         }
     }
 
-    /// The note itself, where every member has a byte.
+    /// Returns a target's byte in a small window.
     #[inline(always)]
     pub fn note(&self, target: u32) -> Option<&AtomicU8> {
         match self {
@@ -58,7 +58,7 @@ impl Targets {
         notes.lock().get(&target).copied().unwrap_or(0)
     }
 
-    /// Takes the bits `less` away and adds `more`; gives the note before.
+    /// Clears the bits `less` and sets `more`; returns the note before.
     pub fn change(&self, target: u32, less: u8, more: u8) -> u8 {
         match self {
             Targets::Few(notes) => {
@@ -81,7 +81,7 @@ impl Targets {
         }
     }
 
-    /// The targets whose notes have one of `bits`.
+    /// Targets whose notes have one of `bits`.
     pub fn with(&self, bits: u8) -> Vec<u32> {
         match self {
             Targets::Few(notes) => (0..)
@@ -98,11 +98,11 @@ impl Targets {
         }
     }
 
-    /// Bytes of memory, for `noted` notes.
+    /// Bytes of memory, with `noted` notes other than 0.
     pub fn bytes(&self, noted: usize) -> usize {
         match self {
             Targets::Few(notes) => notes.len(),
-            // Its table is at most seven eighths full and doubles; a byte of control per place.
+            // The hash table is at most 7/8 full and doubles; it has a control byte per slot.
             Targets::Many(_) => {
                 (noted * 8 / 7 + 1).next_power_of_two() * (size_of::<(u32, u8)>() + 1)
             }
@@ -115,8 +115,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn notes_are_the_same_however_they_are_kept() {
-        for members in [8, FEW, FEW + 1, 1 << 20] {
+    fn both_representations_hold_the_same_notes() {
+        for members in [8, SMALL_WINDOW, SMALL_WINDOW + 1, 1 << 20] {
             let notes = Targets::new(members);
             assert_eq!(notes.change(7, 0, 5), 0);
             assert_eq!(notes.change(3, 0, 4), 0);
@@ -128,7 +128,7 @@ mod tests {
             assert_eq!(notes.with(2), [7]);
             notes.change(7, 6, 0);
             assert_eq!(notes.with(7), [3]);
-            assert!(notes.bytes(2) <= FEW.max(64));
+            assert!(notes.bytes(2) <= SMALL_WINDOW.max(64));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Put and get (sections 11.3.1 and 11.3.2), and as calls with requests.
+//! Put and get (sections 11.3.1 and 11.3.2), with and without requests.
 
 use crate::copied::deferred::Deferred;
 use crate::copied::request_slot::{self, SmallAccess};
@@ -15,7 +15,7 @@ impl Window {
     ///
     /// # Errors
     /// `MPI_ERR_RMA_SYNC` outside an epoch, `MPI_ERR_RMA_RANGE` beyond the target's memory,
-    /// `MPI_ERR_TRUNCATE` where the two sides' data differ in length.
+    /// `MPI_ERR_TRUNCATE` if the two sides' data differ in length.
     ///
     /// # Safety
     /// The origin's buffer is readable, and not written to before the data has left it.
@@ -31,16 +31,17 @@ impl Window {
             return same_length(&origin, &target).map(|()| None);
         };
         same_length(&origin, &target)?;
-        // SAFETY: the caller's promise for the origin; the target's data is within its memory.
+        // SAFETY: the origin's buffer is readable by this function's contract; `begin` has checked
+        // that the target's data is within its memory.
         unsafe {
             if let Some(start) = self.here(target.rank) {
                 let place = start.wrapping_offset(at as isize);
-                match (origin.plain(), target.datatype.as_run(target.count)) {
-                    // The two may be the same memory, or overlap.
+                match (origin.contiguous(), target.datatype.as_run(target.count)) {
+                    // The two may overlap.
                     (Some(data), Some((skip, len))) => {
                         netmod_kit::copy_overlapping(data, place.wrapping_offset(skip), len);
                     }
-                    // One's own memory may be that of the buffer.
+                    // This process's memory may contain the buffer.
                     (Some(data), None) if target.rank != self.rank() => {
                         let data = std::slice::from_raw_parts(data, origin.len());
                         target.datatype.unpack(place, target.count, 0, data);
@@ -91,7 +92,7 @@ impl Window {
     /// Reads from a target's memory (`MPI_Get`, `MPI_Rget`).
     ///
     /// # Errors
-    /// As for [`Window::put`].
+    /// The errors of [`Window::put`].
     ///
     /// # Safety
     /// The origin's buffer is writable, and not used before the call is complete.
@@ -107,11 +108,12 @@ impl Window {
             return same_length(&origin, &target).map(|()| None);
         };
         same_length(&origin, &target)?;
-        // SAFETY: the caller's promise for the origin; the target's data is within its memory.
+        // SAFETY: the origin's buffer is writable by this function's contract; `begin` has checked
+        // that the target's data is within its memory.
         unsafe {
             if let Some(start) = self.here(target.rank) {
                 let place = start.wrapping_offset(at as isize);
-                match (origin.plain(), target.datatype.as_run(target.count)) {
+                match (origin.contiguous(), target.datatype.as_run(target.count)) {
                     (Some(data), Some((skip, len))) => {
                         netmod_kit::copy_overlapping(place.wrapping_offset(skip), data, len);
                     }
@@ -126,7 +128,7 @@ impl Window {
                     }
                 }
             } else if let Reach::There(start) = self.members.get(target.rank).reach {
-                match origin.plain() {
+                match origin.contiguous() {
                     Some(data) => {
                         let len = origin.len();
                         let access = Deferred {

@@ -1,8 +1,8 @@
-//! Accumulates of 8-byte integers: by the network's atomics and without them.
+//! Accumulates of 8-byte integers, with the network's atomics and without.
 
 use super::*;
 
-/// All accumulates are of 8-byte integers, and of these operations.
+/// Promises accumulates of 8-byte integers and these operations.
 fn promising(ops: &str, bytes: u32) -> Hints {
     Hints {
         accumulates: Some(Promise::parse(ops, Some(bytes)).unwrap()),
@@ -12,8 +12,8 @@ fn promising(ops: &str, bytes: u32) -> Hints {
 
 const ALL: &str = "sum,band,bor,bxor,replace,no_op,cswap";
 
-/// Some accumulates on a target, one after the other without a flush between, on few places. Gives what
-/// the results must be, and changes the model.
+/// Makes some accumulates on a target, without a flush between, on few elements. Returns the
+/// expected results, and updates the model.
 fn change_some(
     process: &Process,
     window: &Window,
@@ -52,7 +52,7 @@ fn change_some(
             datatype: &word,
         };
         let old: Vec<u64> = places.iter().map(|at| memory[*at]).collect();
-        // One in seven is a compare and swap, which is of one word.
+        // One in seven is a compare and swap of one word.
         let which = rng.index(ops.len() + 1);
         if which == ops.len() {
             let compare = [old[0], old[0] + 1][rng.index(2)];
@@ -80,10 +80,11 @@ fn change_some(
         let origin = (op != PredefinedOp::NoOp).then(|| buffer(&mut data));
         let form = [Form::Plain, Form::Request][rng.index(2)];
         let made = Op::predefined(op);
-        // SAFETY: the result lives until the unlock; what goes to the target is taken over at once.
+        // SAFETY: the result lives until the unlock; the origin's data is copied before the call
+        // returns.
         let id =
             unsafe { window.accumulate(process, origin, result, target, &made, form) }.unwrap();
-        // A request that is not asked for again is waited for some other time, or here.
+        // A request that this loop doesn't wait for completes with the unlock.
         if let Some(id) = id {
             assert_eq!(process.wait(id).unwrap().1, None);
         }
@@ -103,8 +104,8 @@ fn change_some(
     expected
 }
 
-/// Random accumulates under exclusive locks, then many at once on one word. Gives how many calls went by
-/// the network's atomics.
+/// Runs random accumulates under exclusive locks, then concurrent ones on one word. Returns the
+/// number of calls that went by the network's atomics.
 fn run_atomics(seed: u64, ranks: u32, rounds: usize, network: SimConfig, other: bool) -> u64 {
     eprintln!("seed {seed}, {network:?}");
     let sim = Simulation::new(seed, network);
@@ -119,10 +120,10 @@ fn run_atomics(seed: u64, ranks: u32, rounds: usize, network: SimConfig, other: 
                 let process = process(rank, sim.transport(rank), None);
                 ready.wait();
                 let comm = Comm::new(ContextId::new(0, 1), Group::identity(ranks), rank);
-                // A member that promises something else keeps all from it.
+                // A member with another promise disables the promise of all.
                 let bytes = if other && rank == 1 { 24 } else { 16 };
                 let wishes = promising(ALL, bytes);
-                // SAFETY: no memory is given.
+                // SAFETY: the window allocates its memory.
                 let window =
                     unsafe { Window::new(&process, &comm, Flavor::Allocated, 128, 8, &wishes) };
                 let window = window.unwrap();
@@ -143,7 +144,7 @@ fn run_atomics(seed: u64, ranks: u32, rounds: usize, network: SimConfig, other: 
                     }
                 }
                 mpi_coll::barrier(&process, &comm).unwrap();
-                // All draw numbers from one word.
+                // All members draw numbers from one word.
                 let word = Datatype::predefined(Predefined::Uint64T);
                 let (mut one, mut drawn, mut last) = (1u64, [0u64; 4], None);
                 window.lock_all(&process, false).unwrap();
@@ -175,7 +176,7 @@ fn run_atomics(seed: u64, ranks: u32, rounds: usize, network: SimConfig, other: 
                 }
                 window.unlock_all(&process).unwrap();
                 mpi_coll::barrier(&process, &comm).unwrap();
-                // SAFETY: all have unlocked; the memory holds so many elements.
+                // SAFETY: all members have unlocked; the memory holds this many elements.
                 let now =
                     unsafe { std::slice::from_raw_parts(window.base().cast::<u64>(), 16).to_vec() };
                 let drawn = if rank == 0 {
@@ -221,12 +222,12 @@ fn without_the_networks_atomics() {
 }
 
 #[test]
-fn members_of_a_large_window_are_asked_for_their_keys_before_atomics() {
+fn keys_in_a_large_window_are_fetched_before_atomics() {
     let count = run_atomics(seeds()[0], 66, 2, network(Get::Mixed), false);
     assert!(count > 0);
 }
 
-/// Adds 1 to the second rank's first word; gives where the old value will be.
+/// Adds 1 to the second rank's first word; returns where the old value will be.
 fn add_one(process: &Process, window: &Window) -> mpi_core::Result<&'static mut u64> {
     let word = Datatype::predefined(Predefined::Uint64T);
     let found = Box::leak(Box::new(u64::MAX));
@@ -244,7 +245,7 @@ fn add_one(process: &Process, window: &Window) -> mpi_core::Result<&'static mut 
     };
     let (origin, result) = (Some(buffer(&mut one)), Some(buffer(found)));
     let sum = Op::predefined(PredefinedOp::Sum);
-    // SAFETY: the result stays for ever.
+    // SAFETY: the result is leaked, so it stays valid.
     unsafe { window.accumulate(process, origin, result, target, &sum, Form::Plain) }?;
     Ok(found)
 }

@@ -1,5 +1,5 @@
 //! Windows against a model: random transfers of random layouts under exclusive locks, between ranks
-//! that are threads of this process, in each of the ways in which members reach each other.
+//! that are threads of this process, in each access mode.
 
 mod atomics;
 mod passive;
@@ -56,7 +56,7 @@ fn process(
     process_as(me, transport, memory, PassiveTargets::Auto)
 }
 
-/// A process whose windows do without their targets' processors, or don't.
+/// Makes a process whose windows are in passive mode where possible, or never.
 fn process_as(
     me: Peer,
     transport: Arc<dyn Transport>,
@@ -84,7 +84,7 @@ fn process_as(
     .unwrap()
 }
 
-/// A process whose others are reached by shared memory, or, with `shared`, share windows with it.
+/// Makes a process on a node with the others; with `shared`, they share memory for windows.
 fn near(book: &Book, me: Peer, shared: bool) -> Process {
     let config = shmmod::Config {
         me,
@@ -98,7 +98,7 @@ fn near(book: &Book, me: Peer, shared: bool) -> Process {
     process
 }
 
-/// `count` elements of some layout that fits, their type, and where they lie from the first.
+/// Makes a random layout that fits: count, type, and the offsets of its elements.
 fn layout(rng: &mut Rng) -> (Datatype, usize, Vec<usize>) {
     let word = Datatype::predefined(Predefined::Uint64T);
     match rng.index(3) {
@@ -219,8 +219,8 @@ fn run(seed: u64, shared: bool, created: bool) {
     run_on(seed, created, RANKS, &|me| near(&book, me, shared));
 }
 
-/// Runs on `ranks` processes that `make` makes. Gives the puts and gets that went by the network's
-/// remote memory.
+/// Runs on `ranks` processes made by `make`. Returns the numbers of puts and gets that went by the
+/// network's remote memory.
 fn run_on(
     seed: u64,
     created: bool,
@@ -250,12 +250,12 @@ fn run_on(
                 }
                 .unwrap();
                 let mut rng = Rng::new(seed * 100 + u64::from(rank));
-                // In large windows the others only serve.
+                // In large windows the other members only serve.
                 if rank < 2 * RANKS {
                     work(&process, &window, model, &mut rng);
                 }
                 mpi_coll::barrier(&process, &comm).unwrap();
-                // SAFETY: all have unlocked; the memory holds so many elements.
+                // SAFETY: all members have unlocked; the memory holds this many elements.
                 let now = unsafe {
                     std::slice::from_raw_parts(window.base().cast::<u64>(), ELEMENTS).to_vec()
                 };
@@ -267,7 +267,7 @@ fn run_on(
                 counts.0 += counted.native_puts;
                 counts.1 += counted.native_gets;
                 drop(counts);
-                // Others may still need this one's part in the last barrier.
+                // Other members may still need this one's progress in the last barrier.
                 ready.wait();
             });
         }
@@ -278,7 +278,7 @@ fn run_on(
 /// Runs on a simulated network with remote memory.
 fn run_far(seed: u64, created: bool, ranks: u32, network: SimConfig) -> (u64, u64) {
     let sim = Simulation::new(seed, network);
-    // What synchronises goes by messages, or, where the network can, by its atomics.
+    // Synchronization goes by messages or, where the network can, by its atomics.
     let passive = [PassiveTargets::Off, PassiveTargets::Auto][seed as usize / 2 % 2];
     let counts = run_on(seed, created, ranks, &|me| {
         process_as(me, sim.transport(me), None, passive)
@@ -288,12 +288,12 @@ fn run_far(seed: u64, created: bool, ranks: u32, network: SimConfig) -> (u64, u6
 }
 
 thread_local! {
-    /// The seed of the rank that this thread is.
+    /// The seed of the rank that this thread runs.
     static SEED: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// From now on a panic of this thread, a rank's, ends the whole program at once: the others would wait for it for
-/// ever, and may be using what it has.
+/// Makes a panic of this thread, a rank, end the whole program: the others would wait for it for
+/// ever, and may be using its memory.
 fn end_all_if_this_fails(seed: u64) {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -301,7 +301,7 @@ fn end_all_if_this_fails(seed: u64) {
         std::panic::set_hook(Box::new(move |failed| match SEED.get() {
             None => usual(failed),
             Some(seed) => {
-                // (What the test runner has collected is lost.)
+                // (The output that the test runner has captured is lost.)
                 let again = format!("set WEFT_TEST_SEED={seed} to run it again");
                 let _ = writeln!(std::io::stderr(), "{failed}\nthe seed was {seed}; {again}");
                 std::process::exit(101);
@@ -343,7 +343,7 @@ fn by_single_copy() {
     seeds().into_iter().for_each(|seed| run(seed, true, true));
 }
 
-/// A network on which blocking calls may be made.
+/// A network on which blocking calls are allowed.
 fn network(get: Get) -> SimConfig {
     SimConfig {
         latency: Latency {
@@ -401,9 +401,9 @@ fn without_remote_memory() {
 }
 
 #[test]
-fn members_of_a_large_window_are_asked_for_their_keys() {
-    // The first accesses to each target go before its key has come, and few follow: now and then all puts, or all gets, of a
-    // run are among those.
+fn keys_in_a_large_window_are_fetched_at_first_access() {
+    // The first accesses to each target precede its key's arrival, and few follow: now and then
+    // these are all the puts, or all the gets, of a run.
     let mut native = (0, 0);
     for seed in seeds() {
         let (puts, gets) = run_far(seed, true, 66, network(Get::Mixed));
@@ -416,12 +416,12 @@ fn members_of_a_large_window_are_asked_for_their_keys() {
     panic!("{puts} puts and {gets} gets were native");
 }
 
-/// Two ranks with a window over a simulated network; the first does `first`, then both end.
+/// Runs two ranks with a window over a simulated network; the first calls `first`, then both end.
 fn two(network: SimConfig, first: impl Fn(&Simulation, &Process, &Window) + Sync) {
     two_with(network, &Hints::default(), first);
 }
 
-/// The same, with hints.
+/// Runs two ranks as [`two`] does, with hints.
 fn two_with(
     network: SimConfig,
     hints: &Hints,
@@ -436,11 +436,11 @@ fn two_with(
                 end_all_if_this_fails(1);
                 let process = process(rank, sim.transport(rank), None);
                 let comm = Comm::new(ContextId::new(0, 1), Group::identity(2), rank);
-                // SAFETY: no memory is given.
+                // SAFETY: the window allocates its memory.
                 let window =
                     unsafe { Window::new(&process, &comm, Flavor::Allocated, 4096, 1, hints) };
                 let window = window.unwrap();
-                // The others' last messages are taken in.
+                // Takes in the other's last messages.
                 mpi_coll::barrier(&process, &comm).unwrap();
                 ready.wait();
                 if rank == 0 {
@@ -467,7 +467,7 @@ fn put_byte(process: &Process, window: &Window, value: u8) -> mpi_core::Result<(
         count: 1,
         datatype: &byte,
     };
-    // SAFETY: the byte is kept for ever.
+    // SAFETY: the byte is leaked, so it stays valid.
     let put = unsafe { window.put(process, origin, target, Form::Plain) };
     Box::leak(data);
     put.map(drop)
@@ -486,7 +486,7 @@ fn a_target_that_does_nothing_holds_up_no_put() {
 }
 
 #[test]
-fn a_lost_target_ends_the_flush() {
+fn the_failure_of_a_target_ends_the_flush() {
     for put_delayed in [0, 100] {
         let config = SimConfig {
             put_delayed,

@@ -1,4 +1,4 @@
-//! Windows that do without their targets' processors, over a simulated network.
+//! Windows in passive mode, over a simulated network.
 
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, Ordering};
@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use super::*;
 
-/// What a rank does with its window.
+/// A rank's work on its window.
 type Work = dyn Fn(&Simulation, &Process, &Window, &Comm, &mut Rng) + Sync + Send;
 
-/// Runs `work` on one of `ranks`, with a window of some bytes for each; then all of `ready` end, unless some
-/// were lost.
+/// Runs `work` on one of `ranks`, with a window of some bytes per member; then all `ready` ranks
+/// end, unless some failed.
 fn run_member(
     (seed, sim): (u64, &Simulation),
     (rank, ranks): (u32, u32),
@@ -22,11 +22,11 @@ fn run_member(
     made.wait();
     let comm = Comm::new(ContextId::new(0, 1), Group::identity(ranks), rank);
     let hints = Hints::default();
-    // SAFETY: no memory is given.
+    // SAFETY: the window allocates its memory.
     let window = unsafe { Window::new(&process, &comm, Flavor::Allocated, 4096, 1, &hints) };
     let window = window.unwrap();
     assert!(window.is_passive());
-    // All have made it before any is lost.
+    // All members have the window before one fails.
     made.wait();
     let mut rng = Rng::new(seed * 100 + u64::from(rank));
     work(sim, &process, &window, &comm, &mut rng);
@@ -63,8 +63,7 @@ pub fn on_all(
     }
 }
 
-/// Runs `work` on all ranks, of which the last dies meanwhile: nobody waits for it, as it waits for what
-/// never comes.
+/// Runs `work` on all ranks, of which the last fails meanwhile: none waits for it.
 fn on_all_but_the_last(seed: u64, network: SimConfig, ranks: u32, work: Arc<Work>) {
     eprintln!("seed {seed}, {network:?}");
     let sim = Arc::new(Simulation::new(seed, network));
@@ -87,7 +86,7 @@ pub fn networks(seed: u64) -> SimConfig {
     SimConfig {
         again: (seed % 3) as u8 * 10,
         ordered_put: seed.is_multiple_of(2),
-        // Some elements are short enough, and some not.
+        // Some elements are short enough, and some are not.
         ordered_access: [0, 4, 4096][seed as usize / 2 % 3],
         put_held: seed % 2 == 1,
         put_delayed: (seed % 4) as u8 * 20,
@@ -101,7 +100,7 @@ pub fn long(place: &mut i64) -> (*mut u8, Datatype) {
     ((&raw mut *place).cast(), datatype)
 }
 
-/// Reads or writes a word of a target's.
+/// Reads or writes a word of a target.
 pub fn word(
     process: &Process,
     window: &Window,
@@ -133,7 +132,7 @@ pub fn word(
     word
 }
 
-/// Accumulates an element of some type. Gives what was there, if that is wanted.
+/// Accumulates an element of some type. Returns the old value, if wanted.
 pub fn add<T: Copy + Default>(
     process: &Process,
     window: &Window,
@@ -146,7 +145,7 @@ pub fn add<T: Copy + Default>(
     Ok(found)
 }
 
-/// The same without a flush.
+/// Accumulates an element without a flush.
 pub fn accumulate<T: Copy + Default>(
     process: &Process,
     window: &Window,
@@ -169,7 +168,7 @@ pub fn accumulate<T: Copy + Default>(
     };
     let (origin, result) = (Some(buffer(&mut value)), fetch.then(|| buffer(&mut found)));
     let op = Op::predefined(op);
-    // SAFETY: the windows of these tests are passive, and have dealt with the buffers when the call returns.
+    // SAFETY: the windows of these tests are passive, and don't use the buffers after the call.
     unsafe { window.accumulate(process, origin, result, target, &op, Form::Plain)? };
     Ok(found)
 }
@@ -196,7 +195,7 @@ pub fn swap(
     found
 }
 
-/// All that an origin may do to a target. Gives the simulated time that it took.
+/// Makes every kind of access to a target. Returns the simulated time that it took.
 fn all_deeds(sim: &Simulation, process: &Process, window: &Window, round: i64) -> u64 {
     let began = sim.now();
     window.lock(process, 1, true, false).unwrap();
@@ -221,7 +220,7 @@ fn all_deeds(sim: &Simulation, process: &Process, window: &Window, round: i64) -
 }
 
 #[test]
-fn however_long_a_target_computes_nobody_is_held_up() {
+fn a_computing_target_delays_no_origin() {
     for seed in seeds().into_iter().take(2) {
         let config = networks(seed);
         let times = Mutex::new(Vec::new());
@@ -233,7 +232,8 @@ fn however_long_a_target_computes_nobody_is_held_up() {
             {
                 mpi_coll::barrier(process, comm).unwrap();
                 if process.me() == 1 {
-                    // It computes so long, and as long as the other needs: no call of the library.
+                    // The target computes without calls of the library, at least as long as the
+                    // origin needs.
                     computes.store(round as u64 + 1, Ordering::Release);
                     while done.load(Ordering::Acquire) != round as u64 + 1 {
                         thread::sleep(Duration::from_micros(50));
@@ -264,7 +264,7 @@ fn however_long_a_target_computes_nobody_is_held_up() {
 fn locks_exclude_and_what_is_counted_under_them_adds_up() {
     const RANKS: u32 = 4;
     for seed in seeds().into_iter().take(3) {
-        // Who is inside, by target: 1 for each reader, a million for a writer.
+        // Holders by target: a reader adds 1, a writer a million.
         let inside: Vec<AtomicI64> = (0..RANKS).map(|_| AtomicI64::new(0)).collect();
         let counted: Vec<AtomicI64> = (0..RANKS).map(|_| AtomicI64::new(0)).collect();
         on_all(
@@ -309,7 +309,7 @@ fn locks_exclude_and_what_is_counted_under_them_adds_up() {
                             window.unlock(process, target).unwrap();
                         }
                         2 => {
-                            // Two at once, in the order of ranks.
+                            // Two at a time, in the order of ranks.
                             let other = rng.index(RANKS as usize) as u32;
                             let both = [target.min(other), target.max(other)];
                             let both = if target == other {
@@ -351,8 +351,8 @@ fn locks_exclude_and_what_is_counted_under_them_adds_up() {
     }
 }
 
-/// A lock, at the second attempt at the latest.
-fn lock_now(process: &Process, window: &Window, target: Option<u32>, exclusive: bool) {
+/// Locks, at the second attempt at the latest.
+fn lock_with_retry(process: &Process, window: &Window, target: Option<u32>, exclusive: bool) {
     let lock = || match target {
         Some(target) => window.lock(process, target, exclusive, false),
         None => window.lock_all(process, false),
@@ -363,18 +363,18 @@ fn lock_now(process: &Process, window: &Window, target: Option<u32>, exclusive: 
     }
 }
 
-/// What is left among ranks 0 and 1, when 2 is lost, works.
+/// Checks that locks and accesses between ranks 0 and 1 work after 2 has failed.
 fn all_works(process: &Process, window: &Window) {
     let one = (1i64, Predefined::Int64T);
     let sum = (PredefinedOp::Sum, false);
     for target in 0..2 {
         for exclusive in [true, false] {
-            lock_now(process, window, Some(target), exclusive);
+            lock_with_retry(process, window, Some(target), exclusive);
             add(process, window, (target, 64), one, sum).unwrap();
             window.unlock(process, target).unwrap();
         }
     }
-    lock_now(process, window, None, false);
+    lock_with_retry(process, window, None, false);
     add(process, window, (1 - process.me(), 64), one, sum).unwrap();
     window.unlock_all(process).unwrap();
 }
@@ -388,7 +388,7 @@ enum Held {
 }
 
 #[test]
-fn who_waits_for_a_dead_holder_is_told_and_later_the_lock_is_free() {
+fn a_dead_holder_fails_the_waiters_and_frees_the_lock() {
     for held in [Held::Exclusive, Held::Shared, Held::All, Held::Nothing] {
         for wanted in [Held::Exclusive, Held::All, Held::Shared] {
             let seed = seeds()[0];
@@ -396,9 +396,11 @@ fn who_waits_for_a_dead_holder_is_told_and_later_the_lock_is_free() {
             let stage = Barrier::new(3);
             let others = [const { AtomicPtr::new(ptr::null_mut()) }; 2];
             let returned = [const { AtomicBool::new(false) }; 2];
-            // Who has waited for so long that it is noted has seen how many have fallen before.
+            // A process whose wait is on record by now has read the count of failures before this
+            // one.
             let is_decided = |rank: usize| {
-                // SAFETY: it lives until all of this test have met at its end; a rank that fails before ends the program.
+                // SAFETY: it lives until all ranks have met at the end of this test; a rank that
+                // fails before ends the program.
                 let process: &Process = unsafe { &*others[rank].load(Ordering::Acquire) };
                 returned[rank].load(Ordering::Acquire) || !process.awaited().is_empty()
             };
@@ -411,7 +413,7 @@ fn who_waits_for_a_dead_holder_is_told_and_later_the_lock_is_free() {
                         Held::Nothing => {}
                     }
                     stage.wait();
-                    // Who comes later finds the lock free.
+                    // A later process finds the lock free.
                     while !(0..2).all(is_decided) {
                         thread::sleep(Duration::from_millis(1));
                     }
@@ -442,7 +444,7 @@ fn who_waits_for_a_dead_holder_is_told_and_later_the_lock_is_free() {
                         }
                     }
                 }
-                // The other knows of the loss, too, before all is tried.
+                // The other rank learns of the failure too, before everything is tried.
                 while process.losses() == 0 {
                     process.poll(0).unwrap();
                     process.look_after_awaited();
@@ -505,7 +507,7 @@ fn a_member_dies_at_some_moment_and_the_others_go_on() {
 
 #[test]
 fn many_members_count_each_other() {
-    // More than have a bit each in a word; their keys are all known, or those of some.
+    // More members than a word has bits for; all keys are known, or some.
     for ranks in [23, 66] {
         let seed = seeds()[0];
         on_all(
@@ -527,7 +529,7 @@ fn many_members_count_each_other() {
                     }
                 }
                 mpi_coll::barrier(process, comm).unwrap();
-                // SAFETY: nobody changes it any more.
+                // SAFETY: no rank changes it any more.
                 let now = unsafe { window.base().add(8).cast::<i64>().read() };
                 let third = ranks / 3;
                 let is_target = process.me() % third == 0 && process.me() / third < 3;

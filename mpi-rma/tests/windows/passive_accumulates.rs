@@ -1,4 +1,4 @@
-//! Accumulates in windows that do without their targets' processors, over a simulated network.
+//! Accumulates in windows in passive mode, over a simulated network.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -18,7 +18,7 @@ fn accumulates_of_all_kinds_of_elements_are_atomic() {
                 let sum = PredefinedOp::Sum;
                 let mut last = -1.0;
                 for round in 0..10 {
-                    // Everybody at the same places, of itself, too.
+                    // All ranks access the same elements, their own included.
                     let target = (process.me() + round) % RANKS;
                     add(
                         process,
@@ -65,7 +65,7 @@ fn accumulates_of_all_kinds_of_elements_are_atomic() {
                 }
                 window.unlock_all(process).unwrap();
                 mpi_coll::barrier(process, comm).unwrap();
-                // SAFETY: nobody changes it any more.
+                // SAFETY: no rank changes it any more.
                 let now = unsafe { std::slice::from_raw_parts(window.base(), 40).to_vec() };
                 assert_eq!((now[0], &now[3..5]), (10, &[10, 0][..]));
                 assert_eq!(now[16], 2);
@@ -95,7 +95,7 @@ fn counters_lose_nothing_and_give_every_value_once() {
             for _ in 0..TIMES {
                 let found = accumulate(process, window, (0, 8), one, (sum, true)).unwrap();
                 drawn.lock().unwrap().push(found as u32);
-                // With others that nobody waits for.
+                // With members that take no part.
                 for _ in 0..rng.index(5) {
                     counted.fetch_add(1, Ordering::Relaxed);
                     accumulate(process, window, (0, 24), one, (sum, false)).unwrap();
@@ -127,7 +127,7 @@ fn accumulates_of_an_origin_are_carried_out_in_its_order() {
             networks(seed),
             RANKS,
             &|_, process, window, comm, rng| {
-                // Places of this origin's own, at all targets; each round's accumulates may overlap.
+                // Elements of this origin's own, at all targets; a round's accumulates may overlap.
                 let first = 64 + 32 * process.me() as isize;
                 let mut model = [[0u8; 32]; RANKS as usize];
                 window.lock_all(process, false).unwrap();
@@ -140,7 +140,7 @@ fn accumulates_of_an_origin_are_carried_out_in_its_order() {
                         _ => (PredefinedOp::Bxor, |old, new| old ^ new),
                     };
                     let (fetch, value) = (rng.index(5) == 0, 7 * round + 3);
-                    // Elements of 8 and of 2 bytes share places.
+                    // Elements of 8 and of 2 bytes share addresses.
                     let (at, width) = match rng.index(2) {
                         0 => (8 * rng.index(4), 8),
                         _ => (2 * rng.index(16), 2),
@@ -216,7 +216,7 @@ fn an_accumulate_is_one_trip_where_the_network_keeps_order() {
             }
             mpi_coll::barrier(process, comm).unwrap();
         });
-        // The other's thread may move the clock, too: some take longer.
+        // The other rank's thread may advance the clock too: some take longer.
         let times = times.into_inner().unwrap();
         let least = *times.iter().min().unwrap();
         assert!(
@@ -256,7 +256,8 @@ fn under_an_exclusive_lock_long_accumulates_see_short_ones_before_them() {
                     datatype: &datatype,
                 };
                 let (origin, result) = (buffer(ones.as_mut_ptr()), buffer(found.as_mut_ptr()));
-                // SAFETY: both live until the call returns, after which a passive window uses them no more.
+                // SAFETY: both live until the call returns, after which a passive window doesn't
+                // use them.
                 unsafe {
                     let (origin, result) = (Some(origin), Some(result));
                     let form = Form::Plain;

@@ -1,5 +1,5 @@
-//! Windows that do without their targets' processors, over a simulated network: epochs of some origins and
-//! targets, and attached memory.
+//! Windows in passive mode, over a simulated network: start/complete/post/wait epochs, and attached
+//! memory.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
@@ -18,7 +18,7 @@ fn others(comm: &Comm) -> Group {
 #[test]
 fn targets_that_have_posted_need_not_act_until_all_origins_are_done() {
     for seed in seeds() {
-        // All post to all, with more origins than there are places for posts in some runs.
+        // All post to all; in some runs there are more origins than a member has places for posts.
         let ranks = [2, 5, 40][seed as usize % 3];
         on_all(
             seed,
@@ -63,7 +63,7 @@ fn targets_that_have_posted_need_not_act_until_all_origins_are_done() {
 }
 
 #[test]
-fn who_starts_or_waits_for_a_dead_member_is_told() {
+fn start_and_wait_fail_for_a_dead_member() {
     let seed = seeds()[0];
     on_all(seed, networks(seed), 3, &|sim, process, window, comm, _| {
         let of = |rank| comm.local().of_ranks(&[rank]);
@@ -85,9 +85,9 @@ fn who_starts_or_waits_for_a_dead_member_is_told() {
     });
 }
 
-/// Windows of attached memory: every member tells where it is by a book of its own.
+/// Windows of attached memory whose members publish their addresses in a table.
 #[test]
-fn attached_memory_is_found_by_whoever_was_told_of_it() {
+fn attached_memory_is_found_by_its_address() {
     const RANKS: u32 = 3;
     for seed in seeds() {
         let config = networks(seed);
@@ -105,7 +105,7 @@ fn attached_memory_is_found_by_whoever_was_told_of_it() {
                     ready.wait();
                     let comm = Comm::new(ContextId::new(0, 1), Group::identity(RANKS), rank);
                     let hints = Hints::default();
-                    // SAFETY: no memory is given.
+                    // SAFETY: a dynamic window has no memory yet.
                     let window =
                         unsafe { Window::new(&process, &comm, Flavor::Dynamic, 0, 1, &hints) };
                     let window = window.unwrap();
@@ -114,7 +114,8 @@ fn attached_memory_is_found_by_whoever_was_told_of_it() {
                     let mut rng = Rng::new(seed * 100 + u64::from(rank));
                     let mut memory = vec![0i64; 600];
                     let base = memory.as_mut_ptr().cast::<u8>();
-                    // Two stretches without a gap, and more than a page of the table has room for now and then.
+                    // Two ranges without a gap, and now and then more than a page of the table
+                    // holds.
                     let mut attached = Vec::new();
                     for round in 0..5i64 {
                         let cut = 8 * (1 + rng.index(20));
@@ -139,7 +140,7 @@ fn attached_memory_is_found_by_whoever_was_told_of_it() {
                         word(&process, &window, (target, own), Some(round));
                         assert_eq!(word(&process, &window, (target, own), None), round);
                         add(&process, &window, (target, place), one, sum).unwrap();
-                        // Over both stretches.
+                        // Over both ranges.
                         let mut data = [round; 50];
                         let datatype = Datatype::predefined(Predefined::Int64T);
                         let origin = Origin {
@@ -156,7 +157,7 @@ fn attached_memory_is_found_by_whoever_was_told_of_it() {
                         // SAFETY: the data lives until the flush.
                         unsafe { window.get(&process, origin, to(40, 45), Form::Plain) }.unwrap();
                         window.flush(&process, target).unwrap();
-                        // SAFETY: as above.
+                        // SAFETY: the data lives until the flush.
                         let beyond =
                             unsafe { window.put(&process, origin, to(8 * 180, 45), Form::Plain) };
                         assert_eq!(beyond.unwrap_err().class(), Class::RmaRange);
@@ -167,7 +168,7 @@ fn attached_memory_is_found_by_whoever_was_told_of_it() {
                         }
                     }
                     meet();
-                    // What is not attached any more is not found by the keys that are still known.
+                    // Detached memory is not found, though its keys are still known.
                     let target = (rank + 1) % RANKS;
                     let place = places[target as usize].load(Ordering::Acquire) as isize;
                     window.lock_all(&process, false).unwrap();

@@ -153,7 +153,7 @@ pub(crate) unsafe fn call(
 #[inline(always)]
 fn way_of_call<'a>(process: &'a Process, comm: &'a Comm) -> Option<(&'a CommState, ShortWay<'a>)> {
     let state = CommState::made(comm)?;
-    let way = ShortWay::over(process, comm, state.short_slots()?)?;
+    let way = ShortWay::over(process, comm, state.fast_path_slots()?)?;
     Some((state, way))
 }
 

@@ -11,7 +11,7 @@ use crate::agreement::mismatch_word::Doubt;
 use crate::agreement::signature::CallSignature;
 use crate::exec::progress_note::ProgressNote;
 use crate::slots::nearness;
-use crate::slots::shared::{Flags, Places, SharedSlots};
+use crate::slots::shared::{Flags, SharedSlots, SlotAddresses};
 use crate::slots::slot_flag;
 use mpi_core::comm::Comm;
 use mpi_core::error::{Error, Result};
@@ -71,9 +71,9 @@ impl<'a> Phase<'a> {
     #[inline(always)]
     pub fn begin(way: ShortWay<'a>, signature: CallSignature) -> Result<Phase<'a>> {
         let ShortWay { comm, shared, .. } = way;
-        shared.check_told()?;
+        shared.check_known_mismatch()?;
         let tag = comm.next_collective();
-        shared.say(tag, signature);
+        shared.publish(tag, signature);
         let number = shared.take(1);
         Ok(Phase {
             at: Place {
@@ -96,13 +96,13 @@ impl<'a> Phase<'a> {
     /// Where the byte `offset` is of the slots of all ranks; for data, to be asked when this rank has claimed its slot, or has
     /// seen the flag of who wrote it: before, it may not know yet where data goes (`SharedSlots::places`).
     #[inline(always)]
-    pub fn places(&self, offset: isize) -> Places {
-        self.at.flags.places(self.at.number, offset)
+    pub fn places(&self, offset: isize) -> SlotAddresses {
+        self.at.flags.addresses(self.at.number, offset)
     }
 
     /// Where the byte at `places` is of this rank's slot.
     #[inline(always)]
-    pub fn own_of(&self, places: Places) -> *mut u8 {
+    pub fn own_of(&self, places: SlotAddresses) -> *mut u8 {
         self.at.flags.own_of(places)
     }
 
@@ -121,7 +121,7 @@ impl<'a> Phase<'a> {
     /// This rank has claimed the slot, in which there is room for `len` bytes there; `from` is readable for as many.
     #[inline(always)]
     pub unsafe fn store(&self, from: *const u8, to: *mut u8, len: usize) {
-        let far = len >= nearness::LEAST && self.at.way.shared.nearness.is_far();
+        let far = len >= nearness::MIN_BYTES && self.at.way.shared.nearness.is_far();
         // SAFETY: the caller's contract; nobody else writes to this rank's slot.
         unsafe { nearness::store(far, from, to, len) };
     }
@@ -146,7 +146,7 @@ impl<'a> Phase<'a> {
                 break;
             }
         }
-        self.at.way.shared.set_together(self.at.number);
+        self.at.way.shared.set_all_seen(self.at.number);
         Ok(())
     }
 
@@ -171,9 +171,9 @@ impl<'a> Phase<'a> {
     /// The end of a call in which this rank has stored so many bytes at once, at the most.
     #[inline(always)]
     pub fn end(self, stored: usize) -> Result<()> {
-        if stored >= nearness::LEAST {
+        if stored >= nearness::MIN_BYTES {
             let Place { tag, number, .. } = self.at;
-            self.at.way.shared.look_around(tag, number, stored);
+            self.at.way.shared.sample_nearness(tag, number, stored);
         }
         self.disagreement.map_or(Ok(()), Err)
     }
@@ -209,7 +209,7 @@ impl Place<'_> {
         // Who only writes, call after call, asks once for half of its slots.
         let half = self.number.wrapping_add(1).wrapping_sub(depth / 2);
         let mut flags = ranks.map(|of| shared.is_up(of, half, 1, None));
-        shared.set_together(match flags.all(|flag| matches!(flag, Flag::Up)) {
+        shared.set_all_seen(match flags.all(|flag| matches!(flag, Flag::Up)) {
             true => half,
             false => least,
         });
@@ -252,7 +252,7 @@ impl Place<'_> {
                     return Ok(Some(()));
                 }
                 shared.check_agreement(self.tag, self.signature, doubt.is_due(process))?;
-                note.look(process, comm, || {
+                note.update(process, comm, || {
                     ((1, 1), shared.missing(ranks.clone(), number))
                 });
                 if !crowded || !shared.spin_unless_needed(ranks.clone(), number) {

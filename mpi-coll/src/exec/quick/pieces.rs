@@ -128,7 +128,7 @@ mod tests {
         let [one, other] = two(Ring {
             room,
             depth,
-            places: depth,
+            data_slots: depth,
         });
         let signature = CallSignature::from_word(7);
         let up = |slots: &SharedSlots, of: u32, number: u64| {

@@ -45,8 +45,9 @@ impl QuickReduction {
         let (part, op) = vector(call, ranks)?;
         let datatype = part.datatype.as_predefined()?;
         let has_gaps = part.datatype.extent() != part.datatype.size() as isize;
-        let short =
-            part.datatype.size() <= 8 && !has_gaps && (1..nearness::LEAST).contains(&part.bytes());
+        let short = part.datatype.size() <= 8
+            && !has_gaps
+            && (1..nearness::MIN_BYTES).contains(&part.bytes());
         short.then_some(QuickReduction {
             datatype,
             op: op.as_predefined()?,

@@ -1,76 +1,82 @@
-//! The ring of slots of each rank: how many there are, how long, and where the data of a phase lies.
+//! The layout of a rank's ring of slots: number and length of slots, and where a phase's data lies.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::slots::slot_flag::PieceFlag;
 use mpi_sched::run::has_come;
 
-/// Slots of each rank, at least and at most; powers of two.
+/// Least and most slots of a rank; powers of two.
 pub(crate) const DEPTHS: (u32, u32) = (4, 64);
 /// Bytes of data of all ranks in one phase, if ranks are many.
-const TOTAL: usize = 1 << 20;
-/// The most bytes of a slot: what each rank puts there before the others have something to read.
-const MOST: usize = 32 << 10;
-/// Bytes of all slots of all ranks. More than cores' own caches hold, for a reason: what has had to leave them
-/// is fetched at four times the speed of what lies in another core's (docs/performance.md).
-const ALL: usize = 4 << 20;
-/// The same at first: a page that nobody has used takes 1 to 5 µs, and the first round of a ring meets all of its.
-const ALL_AT_FIRST: usize = 1 << 20;
-/// So many slots each rank has at first all the same, where it has as many at all.
-const LEAST_AT_FIRST: u32 = 8;
-/// The first phase of a communicator. Numbers may wrap, and soon do.
+const MAX_PHASE_BYTES: usize = 1 << 20;
+/// The most bytes of a slot, and so of data that a rank writes before others can read.
+const MAX_ROOM: usize = 32 << 10;
+/// Bytes of all slots of all ranks. More than the cores' private caches hold: evicted lines are
+/// fetched faster than lines in another core's cache (docs/performance.md).
+const MAX_BYTES: usize = 4 << 20;
+/// Bytes of all slots that are used at first: the first round touches each page for the first time,
+/// which costs microseconds.
+const MAX_BYTES_AT_FIRST: usize = 1 << 20;
+/// Slots that each rank uses at first, even beyond that bound, if it has as many.
+const MIN_DEPTH_AT_FIRST: u32 = 8;
+/// The first phase of a communicator, chosen so that numbers soon wrap.
 pub(super) const FIRST: u64 = u64::MAX - 10_000;
-/// Calls in which a rank stores so much ...
-pub(super) const LONG: usize = 8 << 10;
-/// ... after which data goes round in all the memory that there is: so many gain what its pages cost.
-pub(super) const MANY: u32 = 6000;
-/// Phases from when that is settled until it is done. Who writes data then has seen a flag that was raised since by who has
-/// settled it, as by all ranks, and who reads it has seen the writer's: so both know.
-pub(super) const SOON: u64 = 1024;
+/// Bytes that a rank stores in a long call.
+pub(super) const LONG_STORE: usize = 8 << 10;
+/// Long calls after which data uses all data slots: by then their pages pay off.
+pub(super) const LONG_CALLS: u32 = 6000;
+/// Phases from the decision to use all data slots to its effect.
+///
+/// By then a writer of data has seen a flag that the deciding rank has raised since, as it has of
+/// all ranks, and a reader has seen the writer's: so both know.
+pub(super) const SWITCH_DELAY: u64 = 1024;
 /// A phase that never comes.
 const NEVER: u64 = FIRST.wrapping_add(1 << 62);
-/// How many calls a rank says something about; a power of two.
-pub(super) const SAID: u32 = 64;
-/// Bytes of a head: a line for the word about disagreement, then what is said about calls, two words each.
-pub(super) const HEAD: usize = (64 + 16 * SAID as usize).next_multiple_of(LINES);
-/// Bytes of a slot that lie with those of the others before all data: the flag and short data. Who is short of time shall
-/// not meet a page for the first time with each phase.
+/// Calls whose signatures a rank keeps published; a power of two.
+pub(super) const PUBLISHED: u32 = 64;
+/// Bytes of a head: a line for the mismatch word, then the published calls, two words each.
+pub(super) const HEAD: usize = (64 + 16 * PUBLISHED as usize).next_multiple_of(LINES);
+/// Bytes of a slot's front, which has the flag and short data. All fronts lie together before all
+/// data, so that short calls don't touch a new page in each phase.
 pub(super) const FRONT: usize = 64;
-/// From the front of a slot to the next one's: lines are fetched by pairs.
+/// Distance from the front of a slot to the next one's: lines are fetched in pairs.
 pub(super) const LINES: usize = 128;
-/// Bytes of a piece, where long data is told of by pieces, and pieces of the longest.
+/// Bytes of a chunk of long data with a flag of its own, and the most chunks of a slot.
 pub(crate) const PIECE: usize = 2 << 10;
-const PIECES: usize = MOST / PIECE;
-/// From the flags of the pieces of a slot to those of the next one's.
-pub(super) const PIECE_FLAGS: usize = PIECES * size_of::<PieceFlag>();
-/// Pages, in which the memory of ranks begins.
+const MAX_PIECES: usize = MAX_ROOM / PIECE;
+/// Distance from one slot's chunk flags to the next one's.
+pub(super) const PIECE_FLAGS: usize = MAX_PIECES * size_of::<PieceFlag>();
+/// Bytes of a page; each rank's memory begins with one.
 pub(super) const PAGE: usize = 4096;
 
-/// The ring of slots of each rank.
+/// The layout of each rank's ring of slots.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Ring {
     /// Bytes of data of a slot; a multiple of 64.
     pub room: usize,
     /// Slots; a power of two.
     pub depth: u32,
-    /// Places for data, which takes them by turns after [`MANY`] calls; a power of two, not less than slots.
-    pub places: u32,
+    /// Data slots, all of which are used after [`LONG_CALLS`] long calls; a power of two, at least
+    /// `depth`.
+    pub data_slots: u32,
 }
 
 impl Ring {
-    /// That of each of so many ranks, for all their calls.
+    /// Returns the layout for a communicator of `size` ranks.
     pub fn of(size: u32) -> Ring {
-        let room = (TOTAL / size as usize).min(MOST) & !63;
+        let room = (MAX_PHASE_BYTES / size as usize).min(MAX_ROOM) & !63;
         let depth = |all: usize| {
             let fit = all / (size as usize * room);
             1 << fit.clamp(DEPTHS.0 as usize, DEPTHS.1 as usize).ilog2()
         };
-        let places = depth(ALL);
-        let depth = depth(ALL_AT_FIRST).max(LEAST_AT_FIRST).min(places);
+        let data_slots = depth(MAX_BYTES);
+        let depth = depth(MAX_BYTES_AT_FIRST)
+            .max(MIN_DEPTH_AT_FIRST)
+            .min(data_slots);
         Ring {
             room,
             depth,
-            places,
+            data_slots,
         }
     }
 
@@ -78,33 +84,35 @@ impl Ring {
     pub fn bytes(self) -> usize {
         let (fronts, data) = (
             (LINES + PIECE_FLAGS) * self.depth as usize,
-            (64 + self.room) * self.places as usize,
+            (64 + self.room) * self.data_slots as usize,
         );
         (HEAD + fronts + data).next_multiple_of(PAGE)
     }
 }
 
-/// From which phase on data goes round in all places: a word in rank 0's head.
+/// The phase from which on data uses all data slots: a word in rank 0's head.
 #[derive(Debug)]
 #[repr(transparent)]
-pub(super) struct AllPlaces(AtomicU64);
+pub(super) struct AllDataSlots(AtomicU64);
 
-impl AllPlaces {
-    /// To be called by rank 0 before others use it.
+impl AllDataSlots {
+    /// Initializes the word. Called by rank 0 before other ranks use it.
     pub fn never_begin(&self) {
         self.0.store(NEVER, Ordering::Relaxed);
     }
 
-    /// Settles it in phase `number`, unless somebody has. The first phase begins a round of all places: so who writes there has
-    /// seen that all ranks are through with what was there, as it has with slots.
+    /// Decides in phase `number`, unless a rank has decided already.
+    ///
+    /// The effect begins with a round of all data slots, so a writer has seen that all ranks are
+    /// done with their old content, as with slots.
     pub fn begin_soon_after(&self, number: u64) {
-        let first = number.wrapping_add(SOON) & !u64::from(DEPTHS.1 - 1);
+        let first = number.wrapping_add(SWITCH_DELAY) & !u64::from(DEPTHS.1 - 1);
         let _ = self
             .0
             .compare_exchange(NEVER, first, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Whether it does in this phase.
+    /// Whether data uses all data slots in this phase.
     #[inline(always)]
     pub fn has_begun(&self, number: u64) -> bool {
         has_come(number, self.0.load(Ordering::Relaxed))

@@ -133,8 +133,8 @@ impl Service {
             // processor's atomics, if there are threads; input and result hold all elements.
             unsafe {
                 match process.is_threaded() && reduction.is_native(place) {
-                    true => reduction.atomically(place, count, input, result),
-                    false => reduction.plainly(place, count, input, result),
+                    true => reduction.apply_atomic(place, count, input, result),
+                    false => reduction.apply_exclusive(place, count, input, result),
                 }
             }
             done += count * reduction.packed();

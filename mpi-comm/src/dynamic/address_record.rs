@@ -1,20 +1,20 @@
-//! What a process tells of its transports when it is connected with others.
+//! The address record that a process exchanges when jobs connect.
 
 use mpi_core::error::Error;
 
-/// Its addresses by transport, or why it has none.
-pub(super) struct Card(Result<Vec<(String, Vec<u8>)>, String>);
+/// A process's addresses by transport, or the reason why it has none.
+pub(super) struct AddressRecord(Result<Vec<(String, Vec<u8>)>, String>);
 
-impl Card {
-    pub fn of(addresses: Vec<(&'static str, Vec<u8>)>) -> Card {
+impl AddressRecord {
+    pub fn of(addresses: Vec<(&'static str, Vec<u8>)>) -> AddressRecord {
         let named = addresses.into_iter();
-        Card(Ok(named
+        AddressRecord(Ok(named
             .map(|(name, address)| (name.to_string(), address))
             .collect()))
     }
 
-    pub fn failed(error: &Error) -> Card {
-        Card(Err(error.detail().to_string()))
+    pub fn failed(error: &Error) -> AddressRecord {
+        AddressRecord(Err(error.detail().to_string()))
     }
 
     pub fn failure(&self) -> Option<String> {
@@ -39,10 +39,12 @@ impl Card {
         }
     }
 
-    pub fn parse(bytes: &[u8]) -> Option<Card> {
+    pub fn parse(bytes: &[u8]) -> Option<AddressRecord> {
         let (status, rest) = bytes.split_first()?;
         if *status != 0 {
-            return Some(Card(Err(String::from_utf8_lossy(rest).into_owned())));
+            return Some(AddressRecord(Err(
+                String::from_utf8_lossy(rest).into_owned()
+            )));
         }
         let parts = split(rest)?;
         let (pairs, rest) = parts.as_chunks::<2>();
@@ -50,11 +52,11 @@ impl Card {
             Some((String::from_utf8(name.clone()).ok()?, address.clone()))
         };
         let addresses = pairs.iter().map(named).collect::<Option<_>>()?;
-        rest.is_empty().then_some(Card(Ok(addresses)))
+        rest.is_empty().then_some(AddressRecord(Ok(addresses)))
     }
 }
 
-/// Several pieces of bytes as one.
+/// Joins several byte strings into one.
 pub(super) fn join(parts: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for part in parts {
@@ -64,7 +66,7 @@ pub(super) fn join(parts: &[Vec<u8>]) -> Vec<u8> {
     bytes
 }
 
-/// The pieces again; none if that is not what they are.
+/// Splits joined byte strings; `None` if they are malformed.
 pub(super) fn split(mut bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut parts = Vec::new();
     while !bytes.is_empty() {
@@ -81,21 +83,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cards_come_back_and_nonsense_does_not() {
-        let card = Card::of(vec![("shm", vec![1, 2, 3]), ("tcp", vec![])]);
-        let bytes = card.to_bytes();
-        let again = Card::parse(&bytes).unwrap();
+    fn records_round_trip_and_malformed_ones_are_rejected() {
+        let record = AddressRecord::of(vec![("shm", vec![1, 2, 3]), ("tcp", vec![])]);
+        let bytes = record.to_bytes();
+        let again = AddressRecord::parse(&bytes).unwrap();
         assert_eq!(
             again.addresses().collect::<Vec<_>>(),
             [("shm", &[1, 2, 3][..]), ("tcp", &[][..])]
         );
         for end in 2..bytes.len() {
-            if let Some(card) = Card::parse(&bytes[..end]) {
-                assert!(card.addresses().count() < 2, "{end}");
+            if let Some(record) = AddressRecord::parse(&bytes[..end]) {
+                assert!(record.addresses().count() < 2, "{end}");
             }
         }
-        let failed = Card::failed(&Error::new(mpi_core::Class::Other, "no device"));
-        let again = Card::parse(&failed.to_bytes()).unwrap();
+        let failed = AddressRecord::failed(&Error::new(mpi_core::Class::Other, "no device"));
+        let again = AddressRecord::parse(&failed.to_bytes()).unwrap();
         assert_eq!(again.failure().as_deref(), Some("no device"));
         assert!(split(&[9, 0, 0, 0, 1]).is_none());
     }
