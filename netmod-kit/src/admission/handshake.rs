@@ -34,7 +34,8 @@ pub struct Protocol {
 }
 
 impl Protocol {
-    /// Names a protocol. The last byte of `label` is its version; `context` is the number of bytes that its hello says.
+    /// Names a protocol. The last byte of `label` is its version; `context` is the length of the
+    /// context in its hello, in bytes.
     ///
     /// # Panics
     /// The context is longer than [`MAX_CONTEXT`].
@@ -139,14 +140,17 @@ impl Initiator {
     /// # Errors
     /// The kernel gives no random numbers.
     ///
-    /// # Panics
-    /// `context` has another length than the protocol says.
+    /// `context` does not have the protocol's length.
     pub fn new(
         protocol: &Protocol,
         context: &[u8],
         secret: &Secret,
     ) -> io::Result<(Initiator, Vec<u8>)> {
-        assert_eq!(context.len(), protocol.context, "length of the context");
+        assert_eq!(
+            context.len(),
+            protocol.context,
+            "length of the context differs from the protocol's"
+        );
         let hello = [&protocol.label[..], context, &random::<NONCE>()?].concat();
         let transcript = Transcript::new(secret, &hello);
         Ok((Initiator { transcript }, hello))
@@ -225,8 +229,7 @@ pub fn initiate(
 /// Carries out the initiator's part over a TCP stream within `time`, however slowly the other end sends. Both time-outs of
 /// the stream are `time` afterwards.
 ///
-/// # Errors
-/// As [`initiate`]; the time is over.
+/// The same as [`initiate`], or the time is over.
 pub fn initiate_within(
     stream: &TcpStream,
     time: Duration,
@@ -241,7 +244,7 @@ pub fn initiate_within(
     Ok(keys)
 }
 
-/// A stream whose reads and writes are to be over at the same moment.
+/// A stream whose reads and writes share one deadline.
 struct Within<'a> {
     stream: &'a TcpStream,
     end: Instant,

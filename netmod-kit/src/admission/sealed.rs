@@ -128,7 +128,7 @@ impl Sealed {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Opens the next frame. Returns `None` if it has not come whole.
+    /// Opens the next frame. Returns `None` if it has not arrived completely.
     ///
     /// # Errors
     /// The frame is too long or forged. The connection must be closed.
