@@ -15,11 +15,11 @@ type Change = fn(&mut Config);
 const CASES_OF_LOSS: &[&str] = &[
     "a_killed_peer_is_noticed",
     "a_peer_that_was_killed_before_the_first_contact_is_noticed",
-    "what_a_killed_peer_owes_ends",
-    "who_waits_for_a_killed_peer_is_told",
-    "who_waits_at_another_lane_is_told",
-    "who_only_listens_is_told_too",
-    "who_only_listens_at_another_lane_is_told",
+    "pending_accesses_to_a_killed_peer_complete",
+    "a_waiter_for_a_killed_peer_is_notified",
+    "a_waiter_at_another_lane_is_notified",
+    "an_idle_receiver_is_notified",
+    "an_idle_receiver_at_another_lane_is_notified",
 ];
 
 fn variant(provider: &str, way: &str, change: Change) -> Variant {
@@ -47,10 +47,10 @@ fn variant(provider: &str, way: &str, change: Change) -> Variant {
     if provider.starts_with("verbs") {
         // With nothing of the provider's under way, a peer must be asked, which needs a TCP socket.
         let sleeper = &[
-            "who_waits_for_a_killed_peer_is_told",
-            "who_waits_at_another_lane_is_told",
-            "who_only_listens_is_told_too",
-            "who_only_listens_at_another_lane_is_told",
+            "a_waiter_for_a_killed_peer_is_notified",
+            "a_waiter_at_another_lane_is_notified",
+            "an_idle_receiver_is_notified",
+            "an_idle_receiver_at_another_lane_is_notified",
         ];
         variant = variant.lacking(sleeper, "no TCP socket");
     }
