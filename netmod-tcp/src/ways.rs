@@ -1,38 +1,38 @@
-//! Which way long answers come: copied into the kernel by the peer, or read from the peer's own pages.
+//! Chooses how a peer sends long answers: copied into the kernel, or spliced from its own pages.
 //!
-//! What is quicker depends on where the processes run (whether their cores share a cache), on the length, on the
-//! kernel, and on the network. So the one that asks measures it, and says in each question which way it wants. What it
-//! measures are *spells*: one question and its answer, or, where more is asked for meanwhile, several questions in
-//! a row, from the end of the spell before to the last answer. All of a spell go the same way. Answers come in the
-//! order of the questions.
+//! Which one is faster depends on the cores (whether they share a cache), the length, the kernel
+//! and the network. So the requester measures both and names its choice in each request. It
+//! measures *spells*: one request and its answer, or, where more requests are issued meanwhile,
+//! several in a row, from the end of the previous spell to the last answer. All requests of a spell
+//! use the same transfer. Answers come in the order of the requests.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// A way for the data.
+/// How the data of an answer is sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Way {
     Copied,
-    /// From the pages of the one that was asked.
+    /// Spliced from the pages of the answering process.
     Lent,
 }
 
-/// Shorter answers are always copied, in bytes.
+/// Bytes. Shorter answers are always copied.
 pub(crate) const LEAST: usize = 48 << 10;
 
-/// Answers up to 64 KiB, 128 KiB and so on.
+/// Length classes: answers up to 64 KiB, 128 KiB and so on.
 const CLASSES: usize = 8;
-/// Questions and bytes after which a spell is over although more is asked for: what the kernel holds of the one before is
-/// little against it.
+/// Requests and bytes after which a spell ends although more follow: by then the data of the
+/// previous spell that the kernel still holds is negligible.
 const SPELL: (u32, usize) = (4, 8 << 20);
-/// Spells of each way at first; the first of them meets cold memory and doesn't count.
+/// Initial spells of each transfer; the first one meets cold memory and does not count.
 const TRIALS: u32 = 4;
-/// Spells of a look at the other way, of which the best counts.
+/// Spells of a probe of the other transfer; the best counts.
 const LOOK: u32 = 3;
-/// Spells after which the other way is looked at, at first and at most.
+/// Initial and largest number of spells between two probes.
 const INTERVALS: (u32, u32) = (128, 2048);
 
-/// How long a way takes, in picoseconds per byte, and how often it was used in this state.
+/// Picoseconds per byte of a transfer, and the number of spells in the current state.
 #[derive(Clone, Copy, Default)]
 struct Score {
     time: u64,
@@ -40,42 +40,42 @@ struct Score {
     ended: u32,
 }
 
-/// What is known of answers of about the same length, one by one or many at a time, to places that clash with those of
-/// the data or don't.
+/// Statistics of answers of about the same length, one by one or many at a time, whose source and
+/// target addresses clash or not.
 #[derive(Clone, Copy)]
 struct Class {
     scores: [Score; 2],
-    /// The way in use; none while both are tried.
+    /// The transfer in use; `None` while both are measured.
     used: Option<Way>,
     looking: bool,
     until_look: u32,
     interval: u32,
 }
 
-/// What is under way.
+/// A pending spell.
 struct Spell {
-    /// From when on it counts: later than the question if others were under way then.
+    /// Start of the measurement: later than the request if others were pending then.
     began: Instant,
     way: Way,
     length: usize,
     clash: bool,
-    /// Whether it was taken for one of many.
+    /// Whether the spell was expected to have many requests.
     expects_many: bool,
     is_many: bool,
     bytes: usize,
     asked: u32,
     answered: u32,
-    /// Something was refused, so that nothing is learned.
+    /// Whether an answer was refused, so that the spell is not measured.
     spoilt: bool,
 }
 
-/// What is known of one connection.
+/// The choice for one connection.
 pub(crate) struct Ways {
-    /// By clashes, by length, and one by one or many at a time.
+    /// By clash, length class, and one by one or many at a time.
     classes: [[[Class; 2]; CLASSES]; 2],
-    /// Whether there were many at a time when last there were such lengths.
+    /// Whether the last spell of each length class had many requests.
     many: [bool; CLASSES],
-    /// Those with questions that are not answered, in their order.
+    /// Spells with unanswered requests, in order.
     spells: VecDeque<Spell>,
 }
 
@@ -100,8 +100,8 @@ impl Ways {
         }
     }
 
-    /// Something of this length is asked for now: which way it is to come. `clash`: processors copy slowly from where
-    /// it lies to where it is to be.
+    /// Chooses the transfer for a request of this length. `clash`: processors copy slowly between
+    /// the source and the target address.
     pub fn ask(&mut self, len: usize, clash: bool, now: Instant) -> Way {
         let length = length_class(len);
         if let Some(last) = self.spells.back_mut()
@@ -131,7 +131,7 @@ impl Ways {
         way
     }
 
-    /// The next question has been answered as a whole, or refused.
+    /// Records that the next request has been answered completely, or refused.
     pub fn answered(&mut self, well: bool, now: Instant) {
         let Some(spell) = self.spells.front_mut() else {
             return;
@@ -169,11 +169,11 @@ impl Class {
         &mut self.scores[way as usize]
     }
 
-    /// The way for the next spell.
+    /// Chooses the transfer for the next spell.
     fn next(&mut self) -> Way {
         let [copied, lent] = self.scores;
         let way = match self.used {
-            // Copies are what always works: they come first.
+            // Copies always work, so they are measured first.
             None if copied.begun <= lent.begun => Way::Copied,
             None => Way::Lent,
             Some(used) if self.looking => match self.score(used.other()).begun < LOOK {
@@ -195,7 +195,7 @@ impl Class {
         way
     }
 
-    /// A spell that began teaches nothing.
+    /// Drops a spell from the statistics.
     fn forget(&mut self, way: Way) {
         let score = self.score(way);
         score.begun = score.begun.saturating_sub(1);
@@ -207,7 +207,7 @@ impl Class {
         let score = self.score(way);
         score.ended = score.ended.saturating_add(1);
         match used {
-            // The best counts: what disturbed one of them is not the way's.
+            // The best time counts: disturbances are not the transfer's.
             None => {
                 score.time = match score.ended {
                     1 | 2 => time,
@@ -218,7 +218,8 @@ impl Class {
                 }
             }
             Some(used) if used == way => {
-                // One that was disturbed counts for little, a way that has become slower is noticed soon.
+                // A disturbed spell counts little; a transfer that has become slower is noticed
+                // soon.
                 let bounded = time.min(score.time.saturating_mul(4));
                 score.time = (score.time.saturating_mul(7) + bounded) / 8;
                 let now = score.time;
@@ -239,7 +240,8 @@ impl Class {
         }
     }
 
-    /// Takes the better way, as far as is known, the one in use if there is little between them.
+    /// Selects the better transfer by the times known, or keeps the current one if they differ
+    /// little.
     fn settle(&mut self) {
         let times = [Way::Copied, Way::Lent].map(|way| self.score(way).time);
         let [copied, lent] = times;
@@ -273,7 +275,7 @@ mod tests {
 
     const LEN: usize = 1 << 20;
 
-    /// A clock, and what is asked.
+    /// A simulated clock and connection.
     struct World {
         ways: Ways,
         now: Instant,
@@ -291,8 +293,8 @@ mod tests {
             self.now += Duration::from_micros(microseconds);
         }
 
-        /// Spells of so many answers at a time, each answer as long as `clock` says of its spell and way. How many of
-        /// the spells were lent.
+        /// Runs spells of `many` answers each, which take as long as `clock` says. Returns the
+        /// number of spliced spells.
         fn run(&mut self, spells: u64, many: u32, clock: impl Fn(u64, Way) -> u64) -> u64 {
             let mut lent = 0;
             for spell in 0..spells {
@@ -319,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn the_quicker_way_is_taken_and_the_other_hardly() {
+    fn the_faster_transfer_is_used_and_the_other_rarely() {
         for many in [1, 16, 100] {
             let mut far = World::new();
             far.run(12, many, takes(250, 150));
@@ -331,19 +333,19 @@ mod tests {
     }
 
     #[test]
-    fn one_by_one_and_many_at_a_time_have_ways_of_their_own() {
+    fn one_by_one_and_many_at_a_time_are_chosen_separately() {
         let mut world = World::new();
         for _ in 0..20 {
             world.run(10, 1, takes(100, 150));
             world.run(10, 16, takes(150, 100));
         }
-        // The first after a change is taken for one of those before, and there are looks.
+        // The first spell after a change counts for the previous pattern, and there are probes.
         assert!(world.run(100, 1, takes(100, 150)) <= u64::from(1 + LOOK));
         assert!(world.run(100, 16, takes(150, 100)) >= u64::from(99 - LOOK));
     }
 
     #[test]
-    fn questions_that_never_cease_are_measured_too() {
+    fn endless_requests_are_measured_too() {
         let mut world = World::new();
         let mut under_way = std::collections::VecDeque::new();
         let mut lent = 0;
@@ -360,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn ways_that_become_slower_are_left_soon() {
+    fn transfers_that_become_slower_are_replaced_soon() {
         let mut world = World::new();
         world.run(1000, 1, takes(250, 150));
         let lost = world.run(100, 1, takes(120, 400));
@@ -370,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_disturbs_one_in_ten_decides_nothing() {
+    fn rare_disturbances_do_not_change_the_choice() {
         for (copied, lent, expected) in [(250, 150, true), (120, 200, false)] {
             let mut world = World::new();
             let times = takes(copied, lent);
@@ -385,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_teach_nothing_and_leave_nothing() {
+    fn refusals_are_not_measured() {
         let mut world = World::new();
         for _ in 0..10 {
             world.ways.ask(LEN, false, world.now);
@@ -399,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn places_that_clash_have_ways_of_their_own() {
+    fn clashing_addresses_are_chosen_separately() {
         let mut world = World::new();
         world.run(100, 1, takes(250, 150));
         for number in 0..200 {
@@ -412,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_have_classes_of_their_own() {
+    fn lengths_map_to_classes() {
         let classes = [
             1,
             LEAST,

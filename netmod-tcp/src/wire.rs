@@ -1,28 +1,28 @@
-//! What travels on a connection: frames, one after the other.
+//! The wire format: a sequence of frames.
 //!
-//! A frame is a *prefix* of 8 bytes (length of what follows, kind, code), a *fixed part* whose length
-//! goes with the kind, and data. Both ends are of one job and one machine type, so numbers are in the
-//! machine's order. Nothing that is read here is believed: [`next`] gives frames of known kinds and
-//! sane lengths, or says what is wrong.
+//! A frame is a *prefix* of 8 bytes (length of the rest, kind, code), a *fixed part* whose length
+//! is given by the kind, and data. Both ends belong to one job and one architecture, so numbers are
+//! in native byte order. Received bytes are not trusted: [`next`] returns frames of known kinds and
+//! valid lengths, or the error.
 
 use netmod::{AtomicOp, Header, MAX_WORDS};
 
-/// Bytes of a prefix.
+/// Length of a prefix, in bytes.
 pub(crate) const PREFIX: usize = 8;
 
-/// The largest payload of an active message: 256 KiB of a program's data, and a few numbers.
+/// Largest payload of an active message, in bytes: 256 KiB of a program's data, and a few numbers.
 pub(crate) const MAX_PAYLOAD: usize = (256 << 10) + 64;
 
-/// The most data of one [`Kind::Put`] or [`Kind::Data`] frame.
+/// Most data of one [`Kind::Put`] or [`Kind::Data`] frame, in bytes.
 pub(crate) const PART: usize = 1 << 30;
 
-/// The most data of a signal.
+/// Most data of a signal, in bytes.
 pub(crate) const MAX_SIGNAL: usize = 64 << 10;
 
-/// The longest fixed part.
+/// Length of the longest fixed part, in bytes.
 pub(crate) const MAX_FIXED: usize = 40;
 
-/// What a frame is.
+/// The kinds of frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -30,32 +30,33 @@ pub(crate) enum Kind {
     Message = 1,
     /// Data for exposed memory: exposure, offset; data.
     Put,
-    /// A wish for exposed memory: exposure, offset, length, cookie. With code 1 the memory itself may be on its way
-    /// until the wish has been fulfilled: it is not written before.
+    /// A request for exposed memory: exposure, offset, length, cookie. With code 1 the answer may
+    /// be spliced from the memory itself: the requester does not write it before the answer is
+    /// complete.
     Get,
     /// An atomic, named by the code: exposure, offset, operand, compare, cookie.
     Atomic,
-    /// A wish to be told when all before it has been done: cookie.
+    /// A request to confirm that everything before it has been done: cookie.
     Flush,
     /// Answer to [`Kind::Get`], in order: cookie; data.
     Data,
-    /// Answer to [`Kind::Atomic`]: cookie, value found.
+    /// Answer to [`Kind::Atomic`]: cookie, previous value.
     Found,
     /// Answer to [`Kind::Flush`]: cookie. The code is 1 if a put did not fit exposed memory.
     Flushed,
-    /// Answer to a wish for memory that is not exposed: cookie.
+    /// Answer to a request for memory that is not exposed: cookie.
     Refused,
     /// Data and words for exposed memory, their number is the code: exposure and offset of the data,
     /// exposure and offset of the words; words, data.
     Signal,
-    /// The sender leaves; nothing follows.
+    /// The farewell of a process that finalizes; no frame follows.
     Bye,
-    /// The sender would close the connection and says nothing more until it has an answer.
+    /// A question to close the connection; the sender sends nothing more until the answer.
     Park,
-    /// Answer to [`Kind::Park`]: with code 1 nothing follows, and the connection can be closed; with
-    /// code 0 it is needed.
+    /// Answer to [`Kind::Park`]: with code 1 no frame follows, and the connection can be closed;
+    /// with code 0 it is needed.
     Parked,
-    /// Nothing: moves what follows to another place in memory ([`begin_at`]).
+    /// Padding that moves the next frame in memory ([`begin_at`]).
     Pad,
 }
 
@@ -81,7 +82,7 @@ impl Kind {
         KINDS.get(usize::from(byte).wrapping_sub(1)).copied()
     }
 
-    /// Bytes of the fixed part, and the most data.
+    /// Returns the length of the fixed part and the most data, in bytes.
     pub(crate) const fn sizes(self) -> (usize, usize) {
         match self {
             Kind::Message => (Header::SIZE, MAX_PAYLOAD),
@@ -100,14 +101,14 @@ impl Kind {
     }
 }
 
-/// The prefix of a frame.
+/// Makes the prefix of a frame.
 pub(crate) fn prefix(kind: Kind, code: u8, data: usize) -> [u8; PREFIX] {
     let len = (kind.sizes().0 + data) as u32;
     let [a, b, c, d] = len.to_ne_bytes();
     [a, b, c, d, kind as u8, code, 0, 0]
 }
 
-/// Adds prefix and fixed part of a frame with `data` bytes.
+/// Appends prefix and fixed part of a frame with `data` bytes.
 #[inline]
 pub(crate) fn begin(to: &mut Vec<u8>, kind: Kind, code: u8, fixed: &[u8], data: usize) {
     debug_assert_eq!(fixed.len(), kind.sizes().0);
@@ -115,23 +116,24 @@ pub(crate) fn begin(to: &mut Vec<u8>, kind: Kind, code: u8, fixed: &[u8], data: 
     to.extend_from_slice(fixed);
 }
 
-/// Bytes of a [`Kind::Pad`].
+/// Length of a [`Kind::Pad`], in bytes.
 const PAD: usize = 64;
 
-/// Data from this length on is worth a pad, in bytes.
+/// Bytes. Data of this length is worth padding.
 const PADDED: usize = 4 << 10;
 
-/// Whether processors copy slowly between two addresses: where one is ahead of the other by a few bytes, as far as
-/// the bits within a page tell, they take each load for one of what was just stored.
+/// Returns whether processors copy slowly between two addresses: if one is a few bytes ahead of the
+/// other by the address bits within a page, loads falsely depend on earlier stores.
 pub(crate) fn clash(one: usize, other: usize) -> bool {
     const PAGE: usize = 4096;
     let ahead = one.wrapping_sub(other) % PAGE;
     (1..32).contains(&ahead) || ahead > PAGE - 32
 }
 
-/// The same as [`begin`], for data that is sent from `at`. The kernel's own memory begins with what is sent
-/// first, so the length of what comes before the data says where the kernel copies it to; and programs are alike
-/// at both ends. If these places clash, a pad comes first.
+/// Appends prefix and fixed part of a frame whose data is sent from `at`. The kernel's buffer
+/// begins with the first byte sent, so the length before the data determines the address that the
+/// kernel copies it to; programs use similar addresses at both ends. If source and target clash,
+/// padding comes first.
 pub(crate) fn begin_at(
     to: &mut Vec<u8>,
     kind: Kind,
@@ -148,7 +150,7 @@ pub(crate) fn begin_at(
     begin(to, kind, code, fixed, data);
 }
 
-/// Words as bytes.
+/// Returns words as bytes, in native byte order.
 pub(crate) fn words<const N: usize, const B: usize>(words: [u64; N]) -> [u8; B] {
     let mut bytes = [0; B];
     for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
@@ -157,7 +159,7 @@ pub(crate) fn words<const N: usize, const B: usize>(words: [u64; N]) -> [u8; B] 
     bytes
 }
 
-/// The word at a place of a fixed part; 0 beyond its end.
+/// Returns a word of a fixed part; 0 beyond its end.
 #[inline]
 pub(crate) fn word(fixed: &[u8], index: usize) -> u64 {
     let bytes = fixed.get(8 * index..8 * index + 8);
@@ -166,12 +168,12 @@ pub(crate) fn word(fixed: &[u8], index: usize) -> u64 {
         .map_or(0, u64::from_ne_bytes)
 }
 
-/// What comes next in a row of bytes.
+/// The next frame in received bytes.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Next<'a> {
-    /// More bytes are needed to say.
+    /// More bytes are needed.
     Short,
-    /// A frame; `data` is what is there of its `len` bytes of data.
+    /// A frame; `data` is the received part of its `len` bytes of data.
     Frame {
         kind: Kind,
         code: u8,
@@ -179,11 +181,11 @@ pub(crate) enum Next<'a> {
         len: usize,
         data: &'a [u8],
     },
-    /// No frame.
+    /// A malformed frame.
     Bad(Bad),
 }
 
-/// Why bytes are no frame.
+/// Why bytes are not a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Bad {
     Kind(u8),
@@ -201,7 +203,7 @@ impl std::fmt::Display for Bad {
     }
 }
 
-/// The operation that a code names.
+/// Returns the operation of a code.
 pub(crate) fn operation(code: u8) -> Option<AtomicOp> {
     const OPERATIONS: [AtomicOp; 7] = [
         AtomicOp::Load,
@@ -215,7 +217,7 @@ pub(crate) fn operation(code: u8) -> Option<AtomicOp> {
     OPERATIONS.into_iter().find(|op| *op as u8 == code)
 }
 
-/// Looks at the first bytes of `bytes`.
+/// Parses the frame at the front of `bytes`.
 #[inline]
 pub(crate) fn next(bytes: &[u8]) -> Next<'_> {
     let Some((prefix, rest)) = bytes.split_first_chunk::<PREFIX>() else {
@@ -271,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_comes_back() {
+    fn every_kind_round_trips() {
         for kind in KINDS {
             let (fixed, most) = kind.sizes();
             let data = vec![7; most.min(100)];
@@ -292,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn data_does_not_clash_with_the_place_that_it_is_copied_to() {
+    fn data_does_not_clash_with_its_target_address() {
         let memory = vec![0_u8; 3 * 4096];
         let page = memory.as_ptr().addr().next_multiple_of(4096) - memory.as_ptr().addr();
         for (at, held) in (0..4096).flat_map(|at| [(at, 0), (at, 24)]) {
@@ -330,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_named() {
+    fn malformed_frames_are_reported() {
         assert_eq!(next(&[9, 0, 0, 0, 0, 0, 0, 0]), Next::Bad(Bad::Kind(0)));
         assert_eq!(next(&[9, 0, 0, 0, 15, 0, 0, 0]), Next::Bad(Bad::Kind(15)));
         let long = (MAX_PAYLOAD + Header::SIZE + 1) as u32;
@@ -348,11 +350,11 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes, what is given lies within it and within the bounds of its kind.
+        /// For any input, the result lies within it and within the bounds of its kind.
         #[test]
         fn any_bytes_are_read(mut bytes in proptest::collection::vec(any::<u8>(), 0..200), small in any::<bool>()) {
             if small {
-                // Lengths and kinds that exist.
+                // Mostly valid lengths and kinds.
                 for (at, most) in [(1, 1), (2, 1), (3, 1), (4, 16), (5, 9)] {
                     if let Some(byte) = bytes.get_mut(at) {
                         *byte %= most;
