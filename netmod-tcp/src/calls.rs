@@ -82,24 +82,24 @@ impl Attempt {
 }
 
 /// Outcome of reading a fixed number of bytes.
-pub(crate) enum Reading {
+pub(crate) enum ReadState {
     Whole,
     Part,
     Ended(String),
 }
 
 /// Reads until `buffer` is full, and never beyond.
-pub(crate) fn read(mut stream: &TcpStream, buffer: &mut [u8], got: &mut usize) -> Reading {
+pub(crate) fn read(mut stream: &TcpStream, buffer: &mut [u8], got: &mut usize) -> ReadState {
     while *got < buffer.len() {
         match stream.read(&mut buffer[*got..]) {
-            Ok(0) => return Reading::Ended("the connection was closed".to_string()),
+            Ok(0) => return ReadState::Ended("the connection was closed".to_string()),
             Ok(some) => *got += some,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Reading::Part,
-            Err(error) => return Reading::Ended(error.to_string()),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return ReadState::Part,
+            Err(error) => return ReadState::Ended(error.to_string()),
         }
     }
-    Reading::Whole
+    ReadState::Whole
 }
 
 /// Writes a few bytes to a new connection, whose send buffer has space for them.

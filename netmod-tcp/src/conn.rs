@@ -13,8 +13,8 @@ use rustix::net::{SendAncillaryBuffer, SendFlags};
 
 use crate::pipe::Pipe;
 use crate::silence::Silence;
-use crate::ways::Ways;
-use crate::wire::{self, Kind, MAX_FIXED};
+use crate::transfer::TransferChoice;
+use crate::wire::{self, FrameKind, MAX_FIXED};
 
 /// The token of operations whose completion is not reported.
 pub(crate) const NOBODY: Token = Token(u64::MAX);
@@ -62,7 +62,7 @@ pub(crate) enum Out {
 pub(crate) enum Target {
     /// A buffer of the lane, for a message or signal with this fixed part.
     Assembly {
-        kind: Kind,
+        kind: FrameKind,
         code: u8,
         fixed: [u8; MAX_FIXED],
         bytes: Vec<u8>,
@@ -78,7 +78,7 @@ pub(crate) enum Target {
     /// The data is dropped; then the receive fails because its memory cannot be written at this
     /// address.
     Spoilt { token: Token, address: u64 },
-    /// Nowhere.
+    /// The data is dropped.
     Nowhere,
 }
 
@@ -129,7 +129,7 @@ pub(crate) struct Conn {
     /// The pipe for the first entry of `out` if it is spliced; may hold its first bytes.
     pub pipe: Option<Pipe>,
     /// The choice of transfers for long answers from the peer, once there was one.
-    pub ways: Option<Box<Ways>>,
+    pub transfers: Option<Box<TransferChoice>>,
     /// Whether epoll reports free space in the send buffer.
     pub watched: bool,
     /// Whether the connection is in the epoll set.
@@ -224,7 +224,7 @@ impl Conn {
             lent: (0, 0),
             answers: false,
             pipe: None,
-            ways: None,
+            transfers: None,
             watched: false,
             listed: true,
             brought: 0,
@@ -254,7 +254,7 @@ impl Conn {
 
     /// Queues a frame.
     #[inline]
-    pub(crate) fn append(&mut self, kind: Kind, code: u8, fixed: &[u8], data: &[u8]) {
+    pub(crate) fn append(&mut self, kind: FrameKind, code: u8, fixed: &[u8], data: &[u8]) {
         wire::begin(&mut self.held, kind, code, fixed, data.len());
         self.held.extend_from_slice(data);
     }

@@ -16,7 +16,7 @@ use rustix::event::epoll::{self, EventFlags};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 
-use crate::calls::{Attempt, Phase, Reading, connect, explain, read, say, set_options};
+use crate::calls::{Attempt, Phase, ReadState, connect, explain, read, say, set_options};
 use crate::conn::{Conn, NOBODY, Out};
 use crate::hello::{Call, PROTOCOL, VERDICT, Verdict};
 use crate::lane::{Notice, State, TcpLane, about, event};
@@ -234,12 +234,12 @@ impl TcpLane {
                         None => return,
                     };
                     match reading {
-                        Reading::Part => return,
-                        Reading::Ended(why) => {
+                        ReadState::Part => return,
+                        ReadState::Ended(why) => {
                             attempt.was_dropped = true;
                             attempt.note(why, false);
                         }
-                        Reading::Whole => {
+                        ReadState::Whole => {
                             let initiator = attempt.initiator.take();
                             let ours = initiator.and_then(|it| it.answer(&attempt.buffer).ok());
                             let said = match (ours, &attempt.stream) {
@@ -267,14 +267,14 @@ impl TcpLane {
                     let reading = read(stream, &mut bytes, &mut attempt.got);
                     attempt.buffer[..VERDICT].copy_from_slice(&bytes);
                     let verdict = match reading {
-                        Reading::Part => return,
-                        Reading::Ended(why) => {
+                        ReadState::Part => return,
+                        ReadState::Ended(why) => {
                             // The proof came too late, or the peer has just died; the next round
                             // shows which.
                             attempt.silent = true;
                             Err(why)
                         }
-                        Reading::Whole => Verdict::from_bytes(&bytes)
+                        ReadState::Whole => Verdict::from_bytes(&bytes)
                             .ok_or_else(|| "malformed verdict".to_string()),
                     };
                     match verdict {

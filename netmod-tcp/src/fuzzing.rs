@@ -39,7 +39,7 @@ impl Resolver for Records {
     }
 }
 
-/// Counts messages, and places every second long one.
+/// A sink that counts messages and gives memory to every second long one.
 #[derive(Default)]
 struct Counts {
     messages: usize,

@@ -15,7 +15,7 @@ use crate::conn::{Conn, NOBODY, Out, first_part, sendmsg_with};
 use crate::exposure::{Exposures, Held};
 use crate::lane::{Endpoint, Notice, State, TcpLane, about, event};
 use crate::pipe::Pipe;
-use crate::wire::{self, Kind};
+use crate::wire::{self, FrameKind};
 
 /// Most blocks of one call.
 const PIECES: usize = 32;
@@ -238,7 +238,7 @@ impl TcpLane {
         }
         if !singly {
             let fixed = header.to_bytes();
-            wire::begin_at(&mut conn.held, Kind::Message, 0, &fixed, len, payload);
+            wire::begin_at(&mut conn.held, FrameKind::Message, 0, &fixed, len, payload);
             let held = std::mem::take(&mut conn.held);
             conn.out.push_back(Out::Own(held, 0));
             let ptr = payload;
@@ -255,7 +255,7 @@ impl TcpLane {
         // SAFETY: the caller promised that `payload` is valid for `len` bytes until completion.
         let data = unsafe { std::slice::from_raw_parts(payload, len) };
         let fixed = header.to_bytes();
-        wire::begin_at(&mut conn.held, Kind::Message, 0, &fixed, len, payload);
+        wire::begin_at(&mut conn.held, FrameKind::Message, 0, &fixed, len, payload);
         let written = conn.write_with(data);
         if written == len {
             return Ok(Issued::Done);

@@ -20,7 +20,7 @@ use crate::hello::{PROTOCOL, PROVING};
 use crate::ops::Ops;
 use crate::pipe::Pipe;
 use crate::shared::Shared;
-use crate::wire::{self, Kind, MAX_PAYLOAD};
+use crate::wire::{self, FrameKind, MAX_PAYLOAD};
 
 /// Most bytes of one read into the buffer, besides those read directly into their destination.
 const BUFFER: usize = 64 << 10;
@@ -336,7 +336,7 @@ impl TcpLane {
         };
         wire::begin_at(
             &mut conn.held,
-            Kind::Message,
+            FrameKind::Message,
             0,
             &header.to_bytes(),
             payload.len(),
@@ -375,7 +375,7 @@ impl Lane for TcpLane {
             return Err(LaneError::Again);
         };
         if payload.len() <= COPY {
-            conn.append(Kind::Message, 0, &header.to_bytes(), payload);
+            conn.append(FrameKind::Message, 0, &header.to_bytes(), payload);
             self.leave(index, payload.len());
         } else {
             self.send_long(index, header, payload);
@@ -436,7 +436,13 @@ impl Lane for TcpLane {
         let Some(conn) = self.conn(index) else {
             return Err(LaneError::Again);
         };
-        wire::begin(&mut conn.held, Kind::Message, 0, &header.to_bytes(), len);
+        wire::begin(
+            &mut conn.held,
+            FrameKind::Message,
+            0,
+            &header.to_bytes(),
+            len,
+        );
         let before = conn.held.len();
         conn.held.resize(before + len, 0);
         fill(&mut conn.held[before..]);
@@ -485,7 +491,13 @@ impl Lane for TcpLane {
             // SAFETY: the caller promised that the blocks are valid for reads during this call.
             *slice = unsafe { std::slice::from_raw_parts(piece.ptr, piece.len) };
         }
-        wire::begin(&mut conn.held, Kind::Message, 0, &header.to_bytes(), len);
+        wire::begin(
+            &mut conn.held,
+            FrameKind::Message,
+            0,
+            &header.to_bytes(),
+            len,
+        );
         conn.write_pieces(&slices[..pieces.len()]);
         self.mark_stuck(index);
         Ok(())
@@ -675,7 +687,7 @@ impl Drop for TcpLane {
     fn drop(&mut self) {
         for endpoint in &mut self.endpoints {
             if let State::Open(conn) = &mut endpoint.state {
-                conn.append(Kind::Bye, 0, &[], &[]);
+                conn.append(FrameKind::Bye, 0, &[], &[]);
                 conn.write();
             }
         }

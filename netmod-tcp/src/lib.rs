@@ -40,7 +40,6 @@ mod hello;
 mod interfaces;
 #[allow(unsafe_code, reason = "memory that programs lend")]
 mod lane;
-mod look;
 mod ops;
 mod park;
 #[allow(
@@ -48,14 +47,15 @@ mod park;
     reason = "calls of the kernel that rustix lacks or that programs' memory is named in"
 )]
 mod pipe;
-#[allow(unsafe_code, reason = "memory that programs lend")]
-mod places;
+mod progress;
 #[allow(unsafe_code, reason = "memory that programs lend")]
 mod receive;
 mod record;
 mod registration;
 #[allow(unsafe_code, reason = "memory that programs lend")]
 mod remote;
+#[allow(unsafe_code, reason = "memory that programs lend")]
+mod scatter;
 mod shared;
 mod silence;
 #[allow(unsafe_code, reason = "memory that programs lend")]
@@ -64,9 +64,9 @@ mod subnet;
 #[cfg(test)]
 #[allow(unsafe_code, reason = "memory that programs lend")]
 mod tests;
+mod transfer;
 #[allow(unsafe_code, reason = "memory that programs lend")]
 mod transport;
-mod ways;
 mod wire;
 
 pub use config::{Config, VARIABLES};

@@ -1,13 +1,13 @@
 //! Parking: closes idle connections without data loss where descriptors are few.
 //!
-//! One end sends [`Kind::Park`] and nothing more. The other end either agrees: it answers, sends
+//! One end sends [`FrameKind::Park`] and nothing more. The other end either agrees: it answers, sends
 //! nothing more and closes the connection; or it refuses because it needs the connection. All
 //! earlier data precedes the answer. If both ends ask at the same time, the question of the process
 //! with the lower number counts.
 
 use crate::conn::Park;
 use crate::lane::{State, TcpLane};
-use crate::wire::Kind;
+use crate::wire::FrameKind;
 
 impl TcpLane {
     /// Parks a connection if the lane is at its limit. Called before or after a connection is made.
@@ -37,7 +37,7 @@ impl TcpLane {
             return;
         };
         if let Some(conn) = self.conn(index) {
-            conn.append(Kind::Park, 0, &[], &[]);
+            conn.append(FrameKind::Park, 0, &[], &[]);
             conn.write();
             conn.park = Park::Asked;
         }
@@ -69,7 +69,7 @@ impl TcpLane {
         let Some(conn) = self.conn(index) else {
             return;
         };
-        conn.append(Kind::Parked, u8::from(agreed), &[], &[]);
+        conn.append(FrameKind::Parked, u8::from(agreed), &[], &[]);
         conn.write();
         if agreed && conn.held.is_empty() && conn.out.is_empty() {
             // The answer has left, so the connection may be closed.

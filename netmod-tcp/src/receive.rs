@@ -12,10 +12,10 @@ use crate::conn::{Conn, Incoming, Park, Target};
 use crate::exposure::Exposures;
 use crate::lane::{Endpoint, Notice, State, TcpLane};
 use crate::ops::{Act, Ops};
-use crate::places::{fill_pieces, place_pieces};
+use crate::scatter::{fill_pieces, place_pieces};
 use crate::silence::UNREACHED;
-use crate::ways;
-use crate::wire::{self, Kind, MAX_FIXED, MAX_PAYLOAD, Next, PREFIX};
+use crate::transfer;
+use crate::wire::{self, FrameKind, MAX_FIXED, MAX_PAYLOAD, Next, PREFIX};
 
 /// Most reads of one connection in one poll.
 const READS: usize = 8;
@@ -414,7 +414,7 @@ impl TcpLane {
     fn begin_long(
         &mut self,
         index: u32,
-        kind: Kind,
+        kind: FrameKind,
         code: u8,
         fixed: &[u8],
         len: usize,
@@ -424,21 +424,21 @@ impl TcpLane {
         let peer = self.endpoints[index as usize].peer;
         let (first, second) = (wire::word(fixed, 0), wire::word(fixed, 1));
         let placed = match fixed.first_chunk() {
-            Some(header) if kind == Kind::Message && len >= PLACE => {
+            Some(header) if kind == FrameKind::Message && len >= PLACE => {
                 sink.place(peer, &Header::from_bytes(header), len)
             }
             _ => None,
         };
         let pieces = match (fixed.first_chunk(), placed) {
-            (Some(header), None) if kind == Kind::Message && len >= LONG => {
+            (Some(header), None) if kind == FrameKind::Message && len >= LONG => {
                 place_pieces(peer, &Header::from_bytes(header), len, sink)
             }
             _ => None,
         };
         let target = match (kind, placed) {
             (_, Some((ptr, token))) => Target::Placed { ptr, token },
-            (Kind::Message, _) if pieces.is_some() => pieces.unwrap_or(Target::Nowhere),
-            (Kind::Put, _) => {
+            (FrameKind::Message, _) if pieces.is_some() => pieces.unwrap_or(Target::Nowhere),
+            (FrameKind::Put, _) => {
                 let exposures = &self.shared.exposures;
                 if exposures.with(first, second, len, |_| ()).is_some() {
                     Target::Exposed {
@@ -452,7 +452,7 @@ impl TcpLane {
                     Target::Nowhere
                 }
             }
-            (Kind::Data, _) => match self.ops.get(first, peer).map(|op| &op.act) {
+            (FrameKind::Data, _) => match self.ops.get(first, peer).map(|op| &op.act) {
                 Some(Act::Get {
                     len: all, filled, ..
                 }) if len <= all - filled => Target::Get { cookie: first },
@@ -491,13 +491,13 @@ impl TcpLane {
     fn frame(
         &mut self,
         index: u32,
-        kind: Kind,
+        kind: FrameKind,
         code: u8,
         fixed: &[u8],
         data: &[u8],
         sink: &mut dyn Sink,
     ) {
-        if kind == Kind::Message {
+        if kind == FrameKind::Message {
             if let Some(header) = fixed.first_chunk() {
                 let peer = self.endpoints[index as usize].peer;
                 sink.message(peer, &Header::from_bytes(header), data);
@@ -508,23 +508,23 @@ impl TcpLane {
     }
 
     /// Processes all frames but messages.
-    fn serve(&mut self, index: u32, kind: Kind, code: u8, fixed: &[u8], data: &[u8]) {
+    fn serve(&mut self, index: u32, kind: FrameKind, code: u8, fixed: &[u8], data: &[u8]) {
         let peer = self.endpoints[index as usize].peer;
         let cookie = wire::word(fixed, 0);
         match kind {
-            Kind::Message | Kind::Pad => {}
-            Kind::Put => self.serve_put(index, fixed, data),
-            Kind::Get => self.serve_get(index, code, fixed),
-            Kind::Atomic => self.serve_atomic(index, code, fixed),
-            Kind::Signal => self.serve_signal(index, code, fixed, data),
-            Kind::Flush => {
+            FrameKind::Message | FrameKind::Pad => {}
+            FrameKind::Put => self.serve_put(index, fixed, data),
+            FrameKind::Get => self.serve_get(index, code, fixed),
+            FrameKind::Atomic => self.serve_atomic(index, code, fixed),
+            FrameKind::Signal => self.serve_signal(index, code, fixed, data),
+            FrameKind::Flush => {
                 if let Some(conn) = self.conn(index) {
                     let code = u8::from(std::mem::take(&mut conn.put_failed));
-                    conn.append(Kind::Flushed, code, &cookie.to_ne_bytes(), &[]);
+                    conn.append(FrameKind::Flushed, code, &cookie.to_ne_bytes(), &[]);
                     self.mark_dirty(index);
                 }
             }
-            Kind::Data => {
+            FrameKind::Data => {
                 let place = match self.ops.get(cookie, peer).map(|op| &mut op.act) {
                     Some(Act::Get {
                         local, len, filled, ..
@@ -540,7 +540,7 @@ impl TcpLane {
                 unsafe { netmod_kit::copy(data.as_ptr(), place, data.len()) };
                 self.got(index, cookie);
             }
-            Kind::Found => {
+            FrameKind::Found => {
                 let Some(&Act::Atomic { result }) = self.ops.get(cookie, peer).map(|op| &op.act)
                 else {
                     return self.misunderstood(index, "an answer without a request");
@@ -551,7 +551,7 @@ impl TcpLane {
                     self.notices.push_back(Notice::Complete(op.token, Ok(())));
                 }
             }
-            Kind::Flushed => {
+            FrameKind::Flushed => {
                 let over = match self.ops.get(cookie, peer).map(|op| &mut op.act) {
                     Some(Act::Flush { left, failed }) => {
                         *left -= 1;
@@ -570,7 +570,7 @@ impl TcpLane {
                     self.notices.push_back(Notice::Complete(op.token, result));
                 }
             }
-            Kind::Refused => {
+            FrameKind::Refused => {
                 // Each part of a shared get writes its memory until it has ended, so no other frame
                 // may end the get.
                 if let Some(Act::Shared { .. } | Act::Flush { .. }) =
@@ -588,9 +588,9 @@ impl TcpLane {
                     self.notices.push_back(Notice::Complete(op.token, result));
                 }
             }
-            Kind::Park => self.asked_to_park(index),
-            Kind::Parked => self.may_park(index, code == 1),
-            Kind::Bye => {
+            FrameKind::Park => self.asked_to_park(index),
+            FrameKind::Parked => self.may_park(index, code == 1),
+            FrameKind::Bye => {
                 if let Some(conn) = self.conn(index) {
                     conn.bye = true;
                 }
@@ -601,10 +601,10 @@ impl TcpLane {
     /// Records the answer or refusal of a get for the choice of transfers.
     fn learn(&mut self, index: u32, act: &Act, well: bool) {
         if let &Act::Get { len, .. } = act
-            && len >= ways::LEAST
-            && let Some(ways) = self.conn(index).and_then(|conn| conn.ways.as_mut())
+            && len >= transfer::LEAST
+            && let Some(transfers) = self.conn(index).and_then(|conn| conn.transfers.as_mut())
         {
-            ways.answered(well, Instant::now());
+            transfers.answered(well, Instant::now());
         }
     }
 

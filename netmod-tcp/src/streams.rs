@@ -13,7 +13,7 @@ use crate::interfaces::Interface;
 use crate::lane::{Endpoint, Notice, State, TcpLane};
 use crate::ops::{Act, Op, Rest};
 use crate::receive::not_exposed;
-use crate::wire::{Kind, words};
+use crate::wire::{FrameKind, words};
 
 /// Bytes. Gets of at least this size are split.
 pub(crate) const LEAST: usize = 1 << 20;
@@ -143,7 +143,7 @@ impl TcpLane {
         let cookie = self.ops.add(Op { token, peer, act });
         let fixed = words::<4, 32>([asked.number, asked.offset, asked.len as u64, cookie]);
         if let Some(conn) = self.conn(index) {
-            conn.append(Kind::Get, 0, &fixed, &[]);
+            conn.append(FrameKind::Get, 0, &fixed, &[]);
         }
         self.write(index);
     }

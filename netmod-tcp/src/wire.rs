@@ -13,7 +13,7 @@ pub(crate) const PREFIX: usize = 8;
 /// Largest payload of an active message, in bytes: 256 KiB of a program's data, and a few numbers.
 pub(crate) const MAX_PAYLOAD: usize = (256 << 10) + 64;
 
-/// Most data of one [`Kind::Put`] or [`Kind::Data`] frame, in bytes.
+/// Most data of one [`FrameKind::Put`] or [`FrameKind::Data`] frame, in bytes.
 pub(crate) const PART: usize = 1 << 30;
 
 /// Most data of a signal, in bytes.
@@ -25,7 +25,7 @@ pub(crate) const MAX_FIXED: usize = 40;
 /// The kinds of frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub(crate) enum FrameKind {
     /// An active message: header, payload.
     Message = 1,
     /// Data for exposed memory: exposure, offset; data.
@@ -38,11 +38,11 @@ pub(crate) enum Kind {
     Atomic,
     /// A request to confirm that everything before it has been done: cookie.
     Flush,
-    /// Answer to [`Kind::Get`], in order: cookie; data.
+    /// Answer to [`FrameKind::Get`], in order: cookie; data.
     Data,
-    /// Answer to [`Kind::Atomic`]: cookie, previous value.
+    /// Answer to [`FrameKind::Atomic`]: cookie, previous value.
     Found,
-    /// Answer to [`Kind::Flush`]: cookie. The code is 1 if a put did not fit exposed memory.
+    /// Answer to [`FrameKind::Flush`]: cookie. The code is 1 if a put did not fit exposed memory.
     Flushed,
     /// Answer to a request for memory that is not exposed: cookie.
     Refused,
@@ -53,56 +53,56 @@ pub(crate) enum Kind {
     Bye,
     /// A question to close the connection; the sender sends nothing more until the answer.
     Park,
-    /// Answer to [`Kind::Park`]: with code 1 no frame follows, and the connection can be closed;
+    /// Answer to [`FrameKind::Park`]: with code 1 no frame follows, and the connection can be closed;
     /// with code 0 it is needed.
     Parked,
     /// Padding that moves the next frame in memory ([`begin_at`]).
     Pad,
 }
 
-const KINDS: [Kind; 14] = [
-    Kind::Message,
-    Kind::Put,
-    Kind::Get,
-    Kind::Atomic,
-    Kind::Flush,
-    Kind::Data,
-    Kind::Found,
-    Kind::Flushed,
-    Kind::Refused,
-    Kind::Signal,
-    Kind::Bye,
-    Kind::Park,
-    Kind::Parked,
-    Kind::Pad,
+const FRAME_KINDS: [FrameKind; 14] = [
+    FrameKind::Message,
+    FrameKind::Put,
+    FrameKind::Get,
+    FrameKind::Atomic,
+    FrameKind::Flush,
+    FrameKind::Data,
+    FrameKind::Found,
+    FrameKind::Flushed,
+    FrameKind::Refused,
+    FrameKind::Signal,
+    FrameKind::Bye,
+    FrameKind::Park,
+    FrameKind::Parked,
+    FrameKind::Pad,
 ];
 
-impl Kind {
-    fn from_byte(byte: u8) -> Option<Kind> {
-        KINDS.get(usize::from(byte).wrapping_sub(1)).copied()
+impl FrameKind {
+    fn from_byte(byte: u8) -> Option<FrameKind> {
+        FRAME_KINDS.get(usize::from(byte).wrapping_sub(1)).copied()
     }
 
     /// Returns the length of the fixed part and the most data, in bytes.
     pub(crate) const fn sizes(self) -> (usize, usize) {
         match self {
-            Kind::Message => (Header::SIZE, MAX_PAYLOAD),
-            Kind::Put => (16, PART),
-            Kind::Get => (32, 0),
-            Kind::Atomic => (40, 0),
-            Kind::Flush => (8, 0),
-            Kind::Data => (8, PART),
-            Kind::Found => (16, 0),
-            Kind::Flushed => (8, 0),
-            Kind::Refused => (8, 0),
-            Kind::Signal => (32, MAX_SIGNAL + 8 * MAX_WORDS),
-            Kind::Bye | Kind::Park | Kind::Parked => (0, 0),
-            Kind::Pad => (0, PAD - PREFIX),
+            FrameKind::Message => (Header::SIZE, MAX_PAYLOAD),
+            FrameKind::Put => (16, PART),
+            FrameKind::Get => (32, 0),
+            FrameKind::Atomic => (40, 0),
+            FrameKind::Flush => (8, 0),
+            FrameKind::Data => (8, PART),
+            FrameKind::Found => (16, 0),
+            FrameKind::Flushed => (8, 0),
+            FrameKind::Refused => (8, 0),
+            FrameKind::Signal => (32, MAX_SIGNAL + 8 * MAX_WORDS),
+            FrameKind::Bye | FrameKind::Park | FrameKind::Parked => (0, 0),
+            FrameKind::Pad => (0, PAD - PREFIX),
         }
     }
 }
 
 /// Makes the prefix of a frame.
-pub(crate) fn prefix(kind: Kind, code: u8, data: usize) -> [u8; PREFIX] {
+pub(crate) fn prefix(kind: FrameKind, code: u8, data: usize) -> [u8; PREFIX] {
     let len = (kind.sizes().0 + data) as u32;
     let [a, b, c, d] = len.to_ne_bytes();
     [a, b, c, d, kind as u8, code, 0, 0]
@@ -110,13 +110,13 @@ pub(crate) fn prefix(kind: Kind, code: u8, data: usize) -> [u8; PREFIX] {
 
 /// Appends prefix and fixed part of a frame with `data` bytes.
 #[inline]
-pub(crate) fn begin(to: &mut Vec<u8>, kind: Kind, code: u8, fixed: &[u8], data: usize) {
+pub(crate) fn begin(to: &mut Vec<u8>, kind: FrameKind, code: u8, fixed: &[u8], data: usize) {
     debug_assert_eq!(fixed.len(), kind.sizes().0);
     to.extend_from_slice(&prefix(kind, code, data));
     to.extend_from_slice(fixed);
 }
 
-/// Length of a [`Kind::Pad`], in bytes.
+/// Length of a [`FrameKind::Pad`], in bytes.
 const PAD: usize = 64;
 
 /// Bytes. Data of this length is worth padding.
@@ -136,7 +136,7 @@ pub(crate) fn clash(one: usize, other: usize) -> bool {
 /// padding comes first.
 pub(crate) fn begin_at(
     to: &mut Vec<u8>,
-    kind: Kind,
+    kind: FrameKind,
     code: u8,
     fixed: &[u8],
     data: usize,
@@ -144,7 +144,7 @@ pub(crate) fn begin_at(
 ) {
     let place = to.len() + PREFIX + fixed.len();
     if data >= PADDED && clash(place, at.addr()) {
-        to.extend_from_slice(&prefix(Kind::Pad, 0, PAD - PREFIX));
+        to.extend_from_slice(&prefix(FrameKind::Pad, 0, PAD - PREFIX));
         to.resize(to.len() + PAD - PREFIX, 0);
     }
     begin(to, kind, code, fixed, data);
@@ -175,7 +175,7 @@ pub(crate) enum Next<'a> {
     Short,
     /// A frame; `data` is the received part of its `len` bytes of data.
     Frame {
-        kind: Kind,
+        kind: FrameKind,
         code: u8,
         fixed: &'a [u8],
         len: usize,
@@ -188,15 +188,15 @@ pub(crate) enum Next<'a> {
 /// Why bytes are not a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Bad {
-    Kind(u8),
-    Length(Kind, u32),
-    Code(Kind, u8),
+    FrameKind(u8),
+    Length(FrameKind, u32),
+    Code(FrameKind, u8),
 }
 
 impl std::fmt::Display for Bad {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Bad::Kind(kind) => write!(f, "a frame of unknown kind {kind}"),
+            Bad::FrameKind(kind) => write!(f, "a frame of unknown kind {kind}"),
             Bad::Length(kind, len) => write!(f, "a frame {kind:?} of {len} bytes"),
             Bad::Code(kind, code) => write!(f, "a frame {kind:?} with code {code}"),
         }
@@ -225,8 +225,8 @@ pub(crate) fn next(bytes: &[u8]) -> Next<'_> {
     };
     let [a, b, c, d, kind, code, ..] = *prefix;
     let total = u32::from_ne_bytes([a, b, c, d]);
-    let Some(kind) = Kind::from_byte(kind) else {
-        return Next::Bad(Bad::Kind(kind));
+    let Some(kind) = FrameKind::from_byte(kind) else {
+        return Next::Bad(Bad::FrameKind(kind));
     };
     let (fixed, most) = kind.sizes();
     let Some(len) = (total as usize)
@@ -236,15 +236,15 @@ pub(crate) fn next(bytes: &[u8]) -> Next<'_> {
         return Next::Bad(Bad::Length(kind, total));
     };
     let fits = match kind {
-        Kind::Atomic => operation(code).is_some(),
-        Kind::Signal => (1..=MAX_WORDS).contains(&usize::from(code)),
-        Kind::Get | Kind::Flushed | Kind::Parked => code <= 1,
+        FrameKind::Atomic => operation(code).is_some(),
+        FrameKind::Signal => (1..=MAX_WORDS).contains(&usize::from(code)),
+        FrameKind::Get | FrameKind::Flushed | FrameKind::Parked => code <= 1,
         _ => code == 0,
     };
     if !fits {
         return Next::Bad(Bad::Code(kind, code));
     }
-    if kind == Kind::Signal && len < 8 * usize::from(code) {
+    if kind == FrameKind::Signal && len < 8 * usize::from(code) {
         return Next::Bad(Bad::Length(kind, total));
     }
     match rest.split_at_checked(fixed) {
@@ -264,7 +264,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn frame(kind: Kind, code: u8, data: &[u8]) -> Vec<u8> {
+    fn frame(kind: FrameKind, code: u8, data: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::new();
         let fixed: Vec<u8> = (0..kind.sizes().0 as u8).collect();
         begin(&mut bytes, kind, code, &fixed, data.len());
@@ -274,10 +274,10 @@ mod tests {
 
     #[test]
     fn every_kind_round_trips() {
-        for kind in KINDS {
+        for kind in FRAME_KINDS {
             let (fixed, most) = kind.sizes();
             let data = vec![7; most.min(100)];
-            let code = u8::from(kind == Kind::Signal);
+            let code = u8::from(kind == FrameKind::Signal);
             let bytes = frame(kind, code, &data);
             for end in 0..bytes.len() {
                 match next(&bytes[..end]) {
@@ -302,7 +302,7 @@ mod tests {
             let fixed = [1; Header::SIZE];
             begin_at(
                 &mut bytes,
-                Kind::Message,
+                FrameKind::Message,
                 0,
                 &fixed,
                 PADDED,
@@ -311,7 +311,7 @@ mod tests {
             assert!(!clash(bytes.len(), at), "{at} {held}");
             let mut rest = &bytes[held..];
             if let Next::Frame {
-                kind: Kind::Pad,
+                kind: FrameKind::Pad,
                 len,
                 ..
             } = next(rest)
@@ -321,7 +321,7 @@ mod tests {
             assert!(matches!(
                 next(rest),
                 Next::Frame {
-                    kind: Kind::Message,
+                    kind: FrameKind::Message,
                     len: PADDED,
                     ..
                 }
@@ -333,19 +333,28 @@ mod tests {
 
     #[test]
     fn malformed_frames_are_reported() {
-        assert_eq!(next(&[9, 0, 0, 0, 0, 0, 0, 0]), Next::Bad(Bad::Kind(0)));
-        assert_eq!(next(&[9, 0, 0, 0, 15, 0, 0, 0]), Next::Bad(Bad::Kind(15)));
-        let long = (MAX_PAYLOAD + Header::SIZE + 1) as u32;
-        let mut bytes = prefix(Kind::Message, 0, 0);
-        bytes[..4].copy_from_slice(&long.to_ne_bytes());
-        assert_eq!(next(&bytes), Next::Bad(Bad::Length(Kind::Message, long)));
         assert_eq!(
-            next(&prefix(Kind::Atomic, 7, 0)),
-            Next::Bad(Bad::Code(Kind::Atomic, 7))
+            next(&[9, 0, 0, 0, 0, 0, 0, 0]),
+            Next::Bad(Bad::FrameKind(0))
         );
         assert_eq!(
-            next(&prefix(Kind::Signal, 2, 15)),
-            Next::Bad(Bad::Length(Kind::Signal, 47))
+            next(&[9, 0, 0, 0, 15, 0, 0, 0]),
+            Next::Bad(Bad::FrameKind(15))
+        );
+        let long = (MAX_PAYLOAD + Header::SIZE + 1) as u32;
+        let mut bytes = prefix(FrameKind::Message, 0, 0);
+        bytes[..4].copy_from_slice(&long.to_ne_bytes());
+        assert_eq!(
+            next(&bytes),
+            Next::Bad(Bad::Length(FrameKind::Message, long))
+        );
+        assert_eq!(
+            next(&prefix(FrameKind::Atomic, 7, 0)),
+            Next::Bad(Bad::Code(FrameKind::Atomic, 7))
+        );
+        assert_eq!(
+            next(&prefix(FrameKind::Signal, 2, 15)),
+            Next::Bad(Bad::Length(FrameKind::Signal, 47))
         );
     }
 
@@ -367,7 +376,7 @@ mod tests {
                     let (size, most) = kind.sizes();
                     prop_assert!(fixed.len() == size && len <= most && data.len() <= len);
                     prop_assert!(PREFIX + size + data.len() <= bytes.len());
-                    if kind == Kind::Signal {
+                    if kind == FrameKind::Signal {
                         prop_assert!(8 * usize::from(code) <= len);
                     }
                 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// How the data of an answer is sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Way {
+pub(crate) enum Transfer {
     Copied,
     /// Spliced from the pages of the answering process.
     Lent,
@@ -28,7 +28,7 @@ const SPELL: (u32, usize) = (4, 8 << 20);
 /// Initial spells of each transfer; the first one meets cold memory and does not count.
 const TRIALS: u32 = 4;
 /// Spells of a probe of the other transfer; the best counts.
-const LOOK: u32 = 3;
+const PROBE: u32 = 3;
 /// Initial and largest number of spells between two probes.
 const INTERVALS: (u32, u32) = (128, 2048);
 
@@ -46,9 +46,9 @@ struct Score {
 struct Class {
     scores: [Score; 2],
     /// The transfer in use; `None` while both are measured.
-    used: Option<Way>,
-    looking: bool,
-    until_look: u32,
+    used: Option<Transfer>,
+    probing: bool,
+    until_probe: u32,
     interval: u32,
 }
 
@@ -56,7 +56,7 @@ struct Class {
 struct Spell {
     /// Start of the measurement: later than the request if others were pending then.
     began: Instant,
-    way: Way,
+    transfer: Transfer,
     length: usize,
     clash: bool,
     /// Whether the spell was expected to have many requests.
@@ -70,7 +70,7 @@ struct Spell {
 }
 
 /// The choice for one connection.
-pub(crate) struct Ways {
+pub(crate) struct TransferChoice {
     /// By clash, length class, and one by one or many at a time.
     classes: [[[Class; 2]; CLASSES]; 2],
     /// Whether the last spell of each length class had many requests.
@@ -84,16 +84,16 @@ fn length_class(len: usize) -> usize {
     (above.next_power_of_two().ilog2() as usize).min(CLASSES - 1)
 }
 
-impl Ways {
-    pub fn new() -> Ways {
+impl TransferChoice {
+    pub fn new() -> TransferChoice {
         let class = Class {
             scores: [Score::default(); 2],
             used: None,
-            looking: false,
-            until_look: 0,
+            probing: false,
+            until_probe: 0,
             interval: INTERVALS.0,
         };
-        Ways {
+        TransferChoice {
             classes: [[[class; 2]; CLASSES]; 2],
             many: [false; CLASSES],
             spells: VecDeque::new(),
@@ -102,7 +102,7 @@ impl Ways {
 
     /// Chooses the transfer for a request of this length. `clash`: processors copy slowly between
     /// the source and the target address.
-    pub fn ask(&mut self, len: usize, clash: bool, now: Instant) -> Way {
+    pub fn ask(&mut self, len: usize, clash: bool, now: Instant) -> Transfer {
         let length = length_class(len);
         if let Some(last) = self.spells.back_mut()
             && (last.length, last.clash) == (length, clash)
@@ -111,14 +111,14 @@ impl Ways {
             last.asked += 1;
             last.bytes += len;
             last.is_many = true;
-            return last.way;
+            return last.transfer;
         }
         let is_many = !self.spells.is_empty();
         let expects_many = is_many || self.many[length];
-        let way = self.classes[usize::from(clash)][length][usize::from(expects_many)].next();
+        let transfer = self.classes[usize::from(clash)][length][usize::from(expects_many)].next();
         self.spells.push_back(Spell {
             began: now,
-            way,
+            transfer,
             length,
             clash,
             expects_many,
@@ -128,7 +128,7 @@ impl Ways {
             answered: 0,
             spoilt: false,
         });
-        way
+        transfer
     }
 
     /// Records that the next request has been answered completely, or refused.
@@ -152,9 +152,9 @@ impl Ways {
         self.many[spell.length] = spell.is_many;
         if spell.is_many == spell.expects_many && !spell.spoilt {
             let took = now.saturating_duration_since(spell.began);
-            class.note(spell.way, per_byte(took, spell.bytes));
+            class.note(spell.transfer, per_byte(took, spell.bytes));
         } else {
-            class.forget(spell.way);
+            class.forget(spell.transfer);
         }
     }
 }
@@ -165,46 +165,46 @@ fn per_byte(took: Duration, bytes: usize) -> u64 {
 }
 
 impl Class {
-    fn score(&mut self, way: Way) -> &mut Score {
-        &mut self.scores[way as usize]
+    fn score(&mut self, transfer: Transfer) -> &mut Score {
+        &mut self.scores[transfer as usize]
     }
 
     /// Chooses the transfer for the next spell.
-    fn next(&mut self) -> Way {
+    fn next(&mut self) -> Transfer {
         let [copied, lent] = self.scores;
-        let way = match self.used {
+        let transfer = match self.used {
             // Copies always work, so they are measured first.
-            None if copied.begun <= lent.begun => Way::Copied,
-            None => Way::Lent,
-            Some(used) if self.looking => match self.score(used.other()).begun < LOOK {
+            None if copied.begun <= lent.begun => Transfer::Copied,
+            None => Transfer::Lent,
+            Some(used) if self.probing => match self.score(used.other()).begun < PROBE {
                 true => used.other(),
                 false => used,
             },
             Some(used) => {
-                self.until_look = self.until_look.saturating_sub(1);
-                if self.until_look == 0 {
-                    self.looking = true;
+                self.until_probe = self.until_probe.saturating_sub(1);
+                if self.until_probe == 0 {
+                    self.probing = true;
                     let score = self.score(used.other());
                     (score.begun, score.ended) = (0, 0);
                 }
                 used
             }
         };
-        let score = self.score(way);
+        let score = self.score(transfer);
         score.begun = score.begun.saturating_add(1);
-        way
+        transfer
     }
 
     /// Drops a spell from the statistics.
-    fn forget(&mut self, way: Way) {
-        let score = self.score(way);
+    fn forget(&mut self, transfer: Transfer) {
+        let score = self.score(transfer);
         score.begun = score.begun.saturating_sub(1);
     }
 
-    fn note(&mut self, way: Way, time: u64) {
+    fn note(&mut self, transfer: Transfer, time: u64) {
         let used = self.used;
-        let looking = self.looking;
-        let score = self.score(way);
+        let probing = self.probing;
+        let score = self.score(transfer);
         score.ended = score.ended.saturating_add(1);
         match used {
             // The best time counts: disturbances are not the transfer's.
@@ -217,15 +217,15 @@ impl Class {
                     self.settle();
                 }
             }
-            Some(used) if used == way => {
+            Some(used) if used == transfer => {
                 // A disturbed spell counts little; a transfer that has become slower is noticed
                 // soon.
                 let bounded = time.min(score.time.saturating_mul(4));
                 score.time = (score.time.saturating_mul(7) + bounded) / 8;
                 let now = score.time;
                 let other = self.score(used.other()).time;
-                if !looking && now > other + other / 4 && self.until_look > LOOK {
-                    self.until_look = 1;
+                if !probing && now > other + other / 4 && self.until_probe > PROBE {
+                    self.until_probe = 1;
                 }
             }
             Some(_) => {
@@ -233,7 +233,7 @@ impl Class {
                     1 => time,
                     _ => score.time.min(time),
                 };
-                if looking && score.ended >= LOOK {
+                if probing && score.ended >= PROBE {
                     self.settle();
                 }
             }
@@ -243,28 +243,28 @@ impl Class {
     /// Selects the better transfer by the times known, or keeps the current one if they differ
     /// little.
     fn settle(&mut self) {
-        let times = [Way::Copied, Way::Lent].map(|way| self.score(way).time);
+        let times = [Transfer::Copied, Transfer::Lent].map(|transfer| self.score(transfer).time);
         let [copied, lent] = times;
         let better = match self.used {
-            Some(Way::Lent) if lent <= copied + copied / 16 => Way::Lent,
-            _ if lent + lent / 16 < copied => Way::Lent,
-            _ => Way::Copied,
+            Some(Transfer::Lent) if lent <= copied + copied / 16 => Transfer::Lent,
+            _ if lent + lent / 16 < copied => Transfer::Lent,
+            _ => Transfer::Copied,
         };
         self.interval = match self.used {
             Some(used) if used == better => (self.interval * 2).min(INTERVALS.1),
             _ => INTERVALS.0,
         };
         self.used = Some(better);
-        self.until_look = self.interval;
-        self.looking = false;
+        self.until_probe = self.interval;
+        self.probing = false;
     }
 }
 
-impl Way {
-    fn other(self) -> Way {
+impl Transfer {
+    fn other(self) -> Transfer {
         match self {
-            Way::Copied => Way::Lent,
-            Way::Lent => Way::Copied,
+            Transfer::Copied => Transfer::Lent,
+            Transfer::Lent => Transfer::Copied,
         }
     }
 }
@@ -277,14 +277,14 @@ mod tests {
 
     /// A simulated clock and connection.
     struct World {
-        ways: Ways,
+        transfers: TransferChoice,
         now: Instant,
     }
 
     impl World {
         fn new() -> World {
             World {
-                ways: Ways::new(),
+                transfers: TransferChoice::new(),
                 now: Instant::now(),
             }
         }
@@ -295,17 +295,17 @@ mod tests {
 
         /// Runs spells of `many` answers each, which take as long as `clock` says. Returns the
         /// number of spliced spells.
-        fn run(&mut self, spells: u64, many: u32, clock: impl Fn(u64, Way) -> u64) -> u64 {
+        fn run(&mut self, spells: u64, many: u32, clock: impl Fn(u64, Transfer) -> u64) -> u64 {
             let mut lent = 0;
             for spell in 0..spells {
-                let mut ways = Vec::new();
+                let mut transfers = Vec::new();
                 for _ in 0..many {
-                    ways.push(self.ways.ask(LEN, false, self.now));
+                    transfers.push(self.transfers.ask(LEN, false, self.now));
                 }
-                lent += u64::from(ways[0] == Way::Lent);
-                for way in ways {
-                    self.wait(clock(spell, way));
-                    self.ways.answered(true, self.now);
+                lent += u64::from(transfers[0] == Transfer::Lent);
+                for transfer in transfers {
+                    self.wait(clock(spell, transfer));
+                    self.transfers.answered(true, self.now);
                 }
                 self.wait(1000);
             }
@@ -313,10 +313,10 @@ mod tests {
         }
     }
 
-    fn takes(copied: u64, lent: u64) -> impl Fn(u64, Way) -> u64 {
-        move |_, way| match way {
-            Way::Copied => copied,
-            Way::Lent => lent,
+    fn takes(copied: u64, lent: u64) -> impl Fn(u64, Transfer) -> u64 {
+        move |_, transfer| match transfer {
+            Transfer::Copied => copied,
+            Transfer::Lent => lent,
         }
     }
 
@@ -340,23 +340,23 @@ mod tests {
             world.run(10, 16, takes(150, 100));
         }
         // The first spell after a change counts for the previous pattern, and there are probes.
-        assert!(world.run(100, 1, takes(100, 150)) <= u64::from(1 + LOOK));
-        assert!(world.run(100, 16, takes(150, 100)) >= u64::from(99 - LOOK));
+        assert!(world.run(100, 1, takes(100, 150)) <= u64::from(1 + PROBE));
+        assert!(world.run(100, 16, takes(150, 100)) >= u64::from(99 - PROBE));
     }
 
     #[test]
     fn endless_requests_are_measured_too() {
         let mut world = World::new();
-        let mut under_way = std::collections::VecDeque::new();
+        let mut pending = std::collections::VecDeque::new();
         let mut lent = 0;
         for number in 0..20_000 {
-            while under_way.len() < 4 {
-                under_way.push_back(world.ways.ask(LEN, false, world.now));
+            while pending.len() < 4 {
+                pending.push_back(world.transfers.ask(LEN, false, world.now));
             }
-            let way = under_way.pop_front().unwrap();
-            world.wait(takes(250, 150)(0, way));
-            world.ways.answered(true, world.now);
-            lent += u32::from(number >= 10_000 && way == Way::Lent);
+            let transfer = pending.pop_front().unwrap();
+            world.wait(takes(250, 150)(0, transfer));
+            world.transfers.answered(true, world.now);
+            lent += u32::from(number >= 10_000 && transfer == Transfer::Lent);
         }
         assert!(lent > 9_500, "{lent}");
     }
@@ -368,7 +368,7 @@ mod tests {
         let lost = world.run(100, 1, takes(120, 400));
         assert!(lost < 20, "{lost} of 100");
         world.run(300, 1, takes(250, 150));
-        assert!(world.run(50, 1, takes(250, 150)) >= u64::from(50 - LOOK));
+        assert!(world.run(50, 1, takes(250, 150)) >= u64::from(50 - PROBE));
     }
 
     #[test]
@@ -376,9 +376,9 @@ mod tests {
         for (copied, lent, expected) in [(250, 150, true), (120, 200, false)] {
             let mut world = World::new();
             let times = takes(copied, lent);
-            let noisy = |spell: u64, way| match spell % 10 {
+            let noisy = |spell: u64, transfer| match spell % 10 {
                 3 => 4_000_000,
-                _ => times(spell, way),
+                _ => times(spell, transfer),
             };
             let count = world.run(10_000, 1, noisy);
             assert_eq!(count > 9_000, expected, "{count}");
@@ -390,12 +390,12 @@ mod tests {
     fn refusals_are_not_measured() {
         let mut world = World::new();
         for _ in 0..10 {
-            world.ways.ask(LEN, false, world.now);
-            world.ways.ask(LEN, false, world.now);
-            world.ways.answered(false, world.now);
-            world.ways.answered(true, world.now);
+            world.transfers.ask(LEN, false, world.now);
+            world.transfers.ask(LEN, false, world.now);
+            world.transfers.answered(false, world.now);
+            world.transfers.answered(true, world.now);
         }
-        assert!(world.ways.spells.is_empty());
+        assert!(world.transfers.spells.is_empty());
         world.run(12, 1, takes(250, 150));
         assert_eq!(world.run(50, 1, takes(250, 150)), 50);
     }
@@ -405,12 +405,12 @@ mod tests {
         let mut world = World::new();
         world.run(100, 1, takes(250, 150));
         for number in 0..200 {
-            let way = world.ways.ask(LEN, true, world.now);
-            world.wait(takes(250, 500)(0, way));
-            world.ways.answered(true, world.now);
-            assert!(number < 2 * u64::from(TRIALS) || number > 100 || way == Way::Copied);
+            let transfer = world.transfers.ask(LEN, true, world.now);
+            world.wait(takes(250, 500)(0, transfer));
+            world.transfers.answered(true, world.now);
+            assert!(number < 2 * u64::from(TRIALS) || number > 100 || transfer == Transfer::Copied);
         }
-        assert!(world.run(50, 1, takes(250, 150)) >= u64::from(50 - LOOK));
+        assert!(world.run(50, 1, takes(250, 150)) >= u64::from(50 - PROBE));
     }
 
     #[test]
