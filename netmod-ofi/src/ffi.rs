@@ -7,9 +7,9 @@
 //! plain integers: a newer library may send ones that this list doesn't have.
 //!
 //! Table entries that are never called are typed as plain pointers. The entries that are called are
-//! read one at a time through raw pointers, so that an entry that a provider left null is never
-//! looked at unless it is called; providers fill the tables of the capabilities they were asked
-//! for with functions (unsupported ones answer `-FI_ENOSYS`).
+//! read one at a time through raw pointers, so that an entry that a provider left null is read only
+//! when it is called; providers fill the tables of the requested capabilities with functions
+//! (unsupported ones answer `-FI_ENOSYS`).
 #![allow(non_camel_case_types)]
 
 use std::ffi::{c_char, c_int, c_void};
