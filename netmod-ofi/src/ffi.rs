@@ -711,7 +711,7 @@ pub unsafe fn fi_getname(ep: *mut fid_ep, addr: *mut c_void, len: *mut usize) ->
 }
 
 /// # Safety
-/// As for all data transfers: see above.
+/// The objects are open; buffers and contexts stay valid until completion.
 #[inline]
 pub unsafe fn fi_recv(
     ep: *mut fid_ep,
@@ -725,7 +725,7 @@ pub unsafe fn fi_recv(
 }
 
 /// # Safety
-/// As for all data transfers: see above.
+/// The objects are open; buffers and contexts stay valid until completion.
 #[inline]
 pub unsafe fn fi_send(
     ep: *mut fid_ep,
