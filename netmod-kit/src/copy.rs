@@ -7,8 +7,8 @@ mod processor;
 
 /// Bytes. Lengths from which the C library copies by `rep movsb` on many processors.
 const LONG: usize = 2048;
-/// Bytes. Break-even of `rep movsb` into memory that this core has used last, on processors where it
-/// pays off at all.
+/// Bytes. Break-even of `rep movsb` into memory that this core has used last, on processors where
+/// it pays off at all.
 const LONG_TO_OWN: usize = 16 << 10;
 /// The same for memory that another core has used last.
 const LONG_TO_OTHERS: usize = 4097;

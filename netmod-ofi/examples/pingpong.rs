@@ -1,8 +1,9 @@
 //! Measures the transport between two processes of this host: latency of 8-byte messages, latency
 //! of atomics and bandwidth of 1 MiB gets.
 //!
-//! `cargo run --release -p netmod-ofi --example pingpong [MESSAGES [GETS]]`, with `WEFT_OFI_PROVIDER`
-//! and the like to choose; the interface is `lo` unless `WEFT_OFI_INTERFACE` says otherwise.
+//! `cargo run --release -p netmod-ofi --example pingpong [MESSAGES [GETS]]`, with
+//! `WEFT_OFI_PROVIDER` and the like to choose; the interface is `lo` unless `WEFT_OFI_INTERFACE`
+//! says otherwise.
 
 use netmod::{
     AtomicOp, Header, Issued, Lane, LaneError, OpenError, Peer, RemoteAddr, RemoteKey, Resolver,

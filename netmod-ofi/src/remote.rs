@@ -231,7 +231,8 @@ impl OfiLane {
         if distance == 0 || !words.is_aligned() {
             return;
         }
-        // SAFETY: both words are in exposed memory, which stays valid until it is withdrawn; aligned.
+        // SAFETY: both words are in exposed memory, which stays valid until it is withdrawn;
+        // aligned.
         unsafe {
             let word = (*words.add(distance as usize - 1)).load(Ordering::Relaxed);
             // Release: orders the earlier writes, by the provider in this thread or by an adapter

@@ -1,4 +1,5 @@
-//! Entry points of the fuzz targets: frames of a peer, and handshakes of strangers; not part of the interface.
+//! Entry points of the fuzz targets: frames of a peer, and handshakes of strangers; not part of the
+//! interface.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
@@ -223,7 +224,8 @@ impl Victim {
         let issued = match input.byte() % 6 {
             0 => {
                 let len = 1 + input.number() as usize % (8 * self.fetched.len());
-                // SAFETY: `local` is at least as long as the operation, and is dropped after the lane.
+                // SAFETY: `local` is at least as long as the operation, and is dropped after the
+                // lane.
                 unsafe { self.lane.get(LIAR, 0, local.cast(), len, remote, token) }
             }
             1 => {

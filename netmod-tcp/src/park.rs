@@ -1,7 +1,7 @@
 //! Parking: closes idle connections without data loss where descriptors are few.
 //!
-//! One end sends [`FrameKind::Park`] and nothing more. The other end either agrees: it answers, sends
-//! nothing more and closes the connection; or it refuses because it needs the connection. All
+//! One end sends [`FrameKind::Park`] and nothing more. The other end either agrees: it answers,
+//! sends nothing more and closes the connection; or it refuses because it needs the connection. All
 //! earlier data precedes the answer. If both ends ask at the same time, the question of the process
 //! with the lower number counts.
 

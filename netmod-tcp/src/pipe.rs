@@ -59,7 +59,8 @@ impl Pipe {
             iov_len: memory.len().min(ROOM),
         };
         let flags = libc::SPLICE_F_NONBLOCK;
-        // SAFETY: the memory is readable during the call; the kernel only reads it, and keeps its pages.
+        // SAFETY: the memory is readable during the call; the kernel only reads it, and keeps its
+        // pages.
         let taken = unsafe { libc::vmsplice(self.writer.as_raw_fd(), &piece, 1, flags) };
         match usize::try_from(taken) {
             Ok(taken) if taken > 0 => self.held += taken,

@@ -39,8 +39,8 @@ impl TcpLane {
     fn atomic_here(&self, number: u64, offset: u64, op: AtomicOp, values: [u64; 2]) -> Option<u64> {
         self.shared.exposures.with(number, offset, 8, |ptr| {
             let place = ptr.cast::<u64>();
-            // SAFETY: exposed, so valid; others that write it at the same time do so by atomics, too,
-            // or the program is wrong.
+            // SAFETY: exposed, so valid; others that write it at the same time do so by atomics,
+            // too, or the program is wrong.
             let act = || unsafe { carry_out(place, op, values[0], values[1]) };
             place.is_aligned().then(act)
         })?
@@ -378,8 +378,8 @@ impl TcpLane {
         let answered = len.and_then(|len| {
             shared.exposures.with(number, offset, len, |ptr| {
                 if len <= COPY {
-                    // SAFETY: all of it is exposed and stays so during the call; what races with its
-                    // owner's writes is the program's own affair, as on any network.
+                    // SAFETY: all of it is exposed and stays so during the call; what races with
+                    // its owner's writes is the program's own affair, as on any network.
                     let data = unsafe { std::slice::from_raw_parts(ptr, len) };
                     return conn.append(FrameKind::Data, 0, &cookie, data);
                 }

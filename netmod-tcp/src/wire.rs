@@ -46,15 +46,15 @@ pub(crate) enum FrameKind {
     Flushed,
     /// Answer to a request for memory that is not exposed: cookie.
     Refused,
-    /// Data and words for exposed memory, their number is the code: exposure and offset of the data,
-    /// exposure and offset of the words; words, data.
+    /// Data and words for exposed memory, their number is the code: exposure and offset of the
+    /// data, exposure and offset of the words; words, data.
     Signal,
     /// The farewell of a process that finalizes; no frame follows.
     Bye,
     /// A question to close the connection; the sender sends nothing more until the answer.
     Park,
-    /// Answer to [`FrameKind::Park`]: with code 1 no frame follows, and the connection can be closed;
-    /// with code 0 it is needed.
+    /// Answer to [`FrameKind::Park`]: with code 1 no frame follows, and the connection can be
+    /// closed; with code 0 it is needed.
     Parked,
     /// Padding that moves the next frame in memory ([`begin_at`]).
     Pad,

@@ -392,7 +392,8 @@ impl UcxLane {
         if let Some(op) = self.ops.get(index)
             && let Action::Atomic(_) = op.action
         {
-            // SAFETY: the place of the result is valid until completion, by the contract of `atomic`.
+            // SAFETY: the place of the result is valid until completion, by the contract of
+            // `atomic`.
             unsafe { op.local.cast::<u64>().write_unaligned(result) };
         }
     }

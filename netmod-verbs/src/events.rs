@@ -51,7 +51,8 @@ impl Context {
             element: ibv_async_event_element { port_num: 0 },
             event_type: 0,
         };
-        // SAFETY: the context is open, and its descriptor does not wait; each event is acknowledged once.
+        // SAFETY: the context is open, and its descriptor does not wait; each event is acknowledged
+        // once.
         unsafe {
             while (self.lib.get_async_event)(self.raw, &mut event) == 0 {
                 names.push(text((self.lib.event_type_str)(event.event_type)));

@@ -296,8 +296,8 @@ impl Engine {
         }
         let is_write = op.action != Action::Get;
         let is_atomic = matches!(op.action, Action::Atomic { .. });
-        // Invariant: atomics of a connection are carried out in order (the queue pair sees to those that
-        // it takes).
+        // Invariant: atomics of a connection are carried out in order (the queue pair sees to those
+        // that it takes).
         if is_atomic && connection.in_cas_loop {
             return Err(LaneError::Again);
         }

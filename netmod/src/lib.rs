@@ -487,9 +487,9 @@ pub trait Lane: Send {
     /// If there is data, the 8 bytes before it must be free for a word of the transport's own.
     ///
     /// Who stores the words:
-    /// - verbs: the adapter. Hardware writes aligned words as a whole as far as is known, but neither
-    ///   the InfiniBand specification nor PCI Express promises it; Soft-RoCE copies as `memcpy` does,
-    ///   in part byte by byte, while the target looks on.
+    /// - verbs: the adapter. Hardware writes aligned words as a whole as far as is known, but
+    ///   neither the InfiniBand specification nor PCI Express promises it; Soft-RoCE copies as
+    ///   `memcpy` does, in part byte by byte, while the target looks on.
     /// - libfabric: without data, as the provider's device does; with data and a notice, this
     ///   library in the target's own process, as a whole.
     /// - UCX: the device, a peer's `memcpy` to mapped memory, or the target's own process.

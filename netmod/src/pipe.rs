@@ -436,10 +436,11 @@ mod loom_tests {
                             if !shared.words.claim(1, pushed, 1) {
                                 break;
                             }
-                            // The buffers are used in turn and are as many as the ring has chunks, so
-                            // this one is free.
+                            // The buffers are used in turn and are as many as the ring has chunks,
+                            // so this one is free.
                             let place = pushed as usize % 2;
-                            // SAFETY: the chunk is claimed, and the receiver is done with the buffer.
+                            // SAFETY: the chunk is claimed, and the receiver is done with the
+                            // buffer.
                             shared.places[place].with_mut(|at| unsafe { *at = pushed + 10 });
                             shared.words.publish(1, pushed, place as u8);
                             pushed += 1;

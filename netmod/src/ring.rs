@@ -577,7 +577,8 @@ impl Cell {
     #[cfg(not(loom))]
     #[inline(always)]
     fn envelope_word(&self, number: usize) -> u64 {
-        // SAFETY: the receiver alone calls this, between `peek` and `advance`, when no sender writes.
+        // SAFETY: the receiver alone calls this, between `peek` and `advance`, when no sender
+        // writes.
         unsafe { (*self.envelope.get())[number] }
     }
 

@@ -42,7 +42,8 @@ pub fn is_about_names(line: &Line) -> bool {
     [&b"publish_name"[..], b"unpublish_name", b"lookup_name"].contains(&line.command())
 }
 
-/// Returns a port's name for clients that may not connect. Returns `None` if its secret part can't be identified.
+/// Returns a port's name for clients that may not connect. Returns `None` if its secret part can't
+/// be identified.
 fn without_secret(port: &[u8]) -> Option<Vec<u8>> {
     let name = PortName::parse(std::str::from_utf8(port).ok()?)?;
     Some(name.without_secret().to_text(usize::MAX).into_bytes())
@@ -59,7 +60,8 @@ fn refused(command: &str, why: &str) -> Vec<u8> {
 }
 
 impl Names {
-    /// Returns the answer to a line about names, with its newline. Returns `None` for any other line.
+    /// Returns the answer to a line about names, with its newline. Returns `None` for any other
+    /// line.
     pub fn answer(&mut self, line: &Line, rights: Rights) -> Option<Vec<u8>> {
         let service = line.raw("service").unwrap_or_default();
         let (result, done) = match line.command() {

@@ -14,11 +14,13 @@ const WITHHELD: &str = "-";
 /// Hexadecimal digits of a secret.
 const DIGITS: usize = 64;
 
-/// The label of the handshake on a port (`netmod_kit::admission`), whose context is [`CLIENT`] or [`ENDED`].
+/// The label of the handshake on a port (`netmod_kit::admission`), whose context is [`CLIENT`] or
+/// [`ENDED`].
 pub const LABEL: [u8; 8] = *b"WeftPrt\x01";
 /// The context of a client that wants to be accepted.
 pub const CLIENT: u8 = b'c';
-/// The context of a launcher that sends one frame: the reason why a spawned job has ended before it connected.
+/// The context of a launcher that sends one frame: the reason why a spawned job has ended before it
+/// connected.
 pub const ENDED: u8 = b'e';
 /// Most bytes of the text in that frame.
 pub const MAX_TEXT: usize = 900;

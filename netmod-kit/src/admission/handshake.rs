@@ -1,10 +1,10 @@
 //! Mutual proof of a secret by challenge and response, without I/O.
 //!
-//! The initiator (the end that connected) sends a hello: the protocol's label, a context that names its purpose, and a
-//! nonce. The responder (the end that accepted) looks up the secret that belongs to the context and answers with a
-//! challenge: its own nonce and its proof. The initiator checks that and sends its proof. Proofs are keyed hashes over the
-//! role, the hello and the responder's nonce, so that a proof of one role, connection, context or protocol is
-//! invalid in another.
+//! The initiator (the end that connected) sends a hello: the protocol's label, a context that names
+//! its purpose, and a nonce. The responder (the end that accepted) looks up the secret that belongs
+//! to the context and answers with a challenge: its own nonce and its proof. The initiator checks
+//! that and sends its proof. Proofs are keyed hashes over the role, the hello and the responder's
+//! nonce, so that a proof of one role, connection, context or protocol is invalid in another.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -49,7 +49,8 @@ impl Protocol {
         LABEL + self.context + NONCE
     }
 
-    /// Takes a hello apart and returns its context. Returns `None` if the bytes are no hello of this protocol.
+    /// Takes a hello apart and returns its context. Returns `None` if the bytes are no hello of
+    /// this protocol.
     pub fn read_hello<'a>(&self, hello: &'a [u8]) -> Option<&'a [u8]> {
         let ours = hello.len() == self.hello_len() && hello.starts_with(&self.label);
         ours.then(|| &hello[LABEL..LABEL + self.context])
@@ -179,7 +180,8 @@ pub struct Responder {
 }
 
 impl Responder {
-    /// Answers a hello that [`Protocol::read_hello`] has accepted. Returns the challenge to send too.
+    /// Answers a hello that [`Protocol::read_hello`] has accepted. Returns the challenge to send
+    /// too.
     ///
     /// # Errors
     /// The kernel gives no random numbers.
@@ -226,8 +228,8 @@ pub fn initiate(
     Ok(keys)
 }
 
-/// Carries out the initiator's part over a TCP stream within `time`, however slowly the other end sends. Both time-outs of
-/// the stream are `time` afterwards.
+/// Carries out the initiator's part over a TCP stream within `time`, however slowly the other end
+/// sends. Both time-outs of the stream are `time` afterwards.
 ///
 /// The same as [`initiate`], or the time is over.
 pub fn initiate_within(

@@ -43,7 +43,8 @@ pub enum Accepted {
     Drained,
     /// More connections may wait; call again soon.
     More,
-    /// A connection waits, but slots or descriptors are short, and no connection is old enough to be dropped.
+    /// A connection waits, but slots or descriptors are short, and no connection is old enough to
+    /// be dropped.
     Short,
 }
 
@@ -110,7 +111,8 @@ impl<C: Read + Write + AsFd> Pending<C> {
     /// gets the slot of each new one, so that an epoll set can name it; if it fails, the connection
     /// is dropped.
     ///
-    /// When descriptors are short the soft limit is raised, then the oldest unproved connection is dropped.
+    /// When descriptors are short the soft limit is raised, then the oldest unproved connection is
+    /// dropped.
     pub fn accept(
         &mut self,
         mut accept: impl FnMut() -> io::Result<C>,
@@ -188,8 +190,8 @@ impl<C: Read + Write + AsFd> Pending<C> {
         true
     }
 
-    /// Drops the oldest connection, whatever its age, because a descriptor is needed for something else. Returns
-    /// whether there was one.
+    /// Drops the oldest connection, whatever its age, because a descriptor is needed for something
+    /// else. Returns whether there was one.
     pub fn drop_oldest(&mut self) -> bool {
         let oldest = self.oldest().map(|(_, at)| self.remove(at));
         oldest.is_some()

@@ -112,8 +112,8 @@ impl Node {
     /// Resets the connections, as a device between the hosts may: data in flight is lost.
     pub fn reset_connections(&mut self) {
         self.for_connections(|fd| {
-            // SAFETY: zero is a value of all fields; the call reads `size` bytes. A connection to nowhere
-            // ends the one there is by a reset; the listening socket stops to listen.
+            // SAFETY: zero is a value of all fields; the call reads `size` bytes. A connection to
+            // nowhere ends the one there is by a reset; the listening socket stops to listen.
             unsafe {
                 let mut nowhere: libc::sockaddr = std::mem::zeroed();
                 nowhere.sa_family = libc::AF_UNSPEC as libc::sa_family_t;
@@ -143,7 +143,8 @@ impl Node {
         }
     }
 
-    /// Connections that VCI 0 of this process has accepted: descriptors, and the ports at the other ends.
+    /// Connections that VCI 0 of this process has accepted: descriptors, and the ports at the other
+    /// ends.
     pub fn accepted(&self) -> Vec<(i32, u16)> {
         let all = std::cell::RefCell::new(Vec::new());
         self.for_connections(|fd| {
@@ -271,7 +272,8 @@ impl Random {
     }
 }
 
-/// Begins a handshake as a caller that claims to be VCI 0 of `from` and wants that of `to`. Returns its hello too.
+/// Begins a handshake as a caller that claims to be VCI 0 of `from` and wants that of `to`. Returns
+/// its hello too.
 fn initiate(from: Peer, to: Peer, secret: &Secret) -> (Initiator, Vec<u8>) {
     let protocol = Protocol::new(*b"WeftTCP\x02", 13);
     let context = [&from.to_le_bytes()[..], &to.to_le_bytes(), &[0; 5]].concat();
