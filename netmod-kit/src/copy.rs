@@ -217,7 +217,7 @@ unsafe fn by_lines<const PAST: bool>(from: *const u8, to: *mut u8, len: usize) {
 #[target_feature(enable = "avx")]
 unsafe fn by_halves<const PAST: bool>(from: *const u8, to: *mut u8, len: usize) {
     use std::arch::x86_64::{__m256i, _mm256_loadu_si256, _mm256_store_si256, _mm256_stream_si256};
-    // SAFETY: as in `by_lines`.
+    // SAFETY: `each_line` names lines within the bytes, aligned at the target.
     let line = |from: *const u8, to: *mut u8| unsafe {
         let (from, to) = (from.cast::<__m256i>(), to.cast::<__m256i>());
         let (a, b) = (_mm256_loadu_si256(from), _mm256_loadu_si256(from.add(1)));
@@ -239,7 +239,7 @@ unsafe fn by_halves<const PAST: bool>(from: *const u8, to: *mut u8, len: usize) 
 #[cfg(target_arch = "x86_64")]
 unsafe fn by_quarters<const PAST: bool>(from: *const u8, to: *mut u8, len: usize) {
     use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_store_si128, _mm_stream_si128};
-    // SAFETY: as in `by_lines`.
+    // SAFETY: `each_line` names lines within the bytes, aligned at the target.
     let line = |from: *const u8, to: *mut u8| unsafe {
         let (from, to) = (from.cast::<__m128i>(), to.cast::<__m128i>());
         for part in 0..LINE / 16 {

@@ -22,13 +22,13 @@ pub(crate) struct Info {
     raw: *mut fi_info,
 }
 
-// SAFETY: plain data that nobody changes after the choice.
+// SAFETY: a `fi_info` is plain data without ties to a thread.
 unsafe impl Send for Info {}
-// SAFETY: as above.
+// SAFETY: a `fi_info` is plain data, and nothing changes it after the choice.
 unsafe impl Sync for Info {}
 
 impl Info {
-    /// An empty one, for hints.
+    /// Returns an empty entry, for hints.
     fn new(lib: Library) -> Result<Self, OpenError> {
         // SAFETY: null asks for a new, zeroed one with all its parts.
         let raw = unsafe { (lib.dupinfo)(std::ptr::null()) };
@@ -40,7 +40,7 @@ impl Info {
         Ok(Info { lib, raw })
     }
 
-    /// A copy of a list's entry.
+    /// Returns a copy of a list's entry.
     fn copy(lib: Library, entry: *const fi_info) -> Option<Self> {
         // SAFETY: `entry` is an entry of a list from fi_getinfo.
         let raw = unsafe { (lib.dupinfo)(entry) };
@@ -51,7 +51,7 @@ impl Info {
         self.raw
     }
     fn info(&self) -> &fi_info {
-        // SAFETY: `raw` is a valid fi_info that we own.
+        // SAFETY: `raw` is a valid fi_info, owned by `self`.
         unsafe { &*self.raw }
     }
     pub(crate) fn tx(&self) -> &fi_tx_attr {
@@ -59,30 +59,30 @@ impl Info {
         unsafe { &*self.info().tx_attr }
     }
     pub(crate) fn ep(&self) -> &fi_ep_attr {
-        // SAFETY: as for `tx`.
+        // SAFETY: libfabric's own allocation always has all parts.
         unsafe { &*self.info().ep_attr }
     }
     pub(crate) fn domain(&self) -> &fi_domain_attr {
-        // SAFETY: as for `tx`.
+        // SAFETY: libfabric's own allocation always has all parts.
         unsafe { &*self.info().domain_attr }
     }
     pub(crate) fn addr_format(&self) -> u32 {
         self.info().addr_format
     }
     pub(crate) fn provider(&self) -> String {
-        // SAFETY: as for `tx`; the name is null or a C string.
+        // SAFETY: libfabric's own allocation always has all parts; the name is null or a C string.
         unsafe { text((*self.info().fabric_attr).prov_name) }
     }
     pub(crate) fn provider_version(&self) -> u32 {
-        // SAFETY: as for `tx`.
+        // SAFETY: libfabric's own allocation always has all parts.
         unsafe { (*self.info().fabric_attr).prov_version }
     }
     pub(crate) fn fabric_name(&self) -> String {
-        // SAFETY: as for `tx`; the name is null or a C string.
+        // SAFETY: libfabric's own allocation always has all parts; the name is null or a C string.
         unsafe { text((*self.info().fabric_attr).name) }
     }
     pub(crate) fn domain_name(&self) -> String {
-        // SAFETY: as for `tx`; the name is null or a C string.
+        // SAFETY: libfabric's own allocation always has all parts; the name is null or a C string.
         unsafe { text(self.domain().name) }
     }
 

@@ -201,7 +201,7 @@ impl Config {
         Ok(())
     }
 
-    /// Whether interfaces were named.
+    /// Returns whether interfaces were named.
     pub fn names_interfaces(&self) -> bool {
         !self.interfaces.is_empty()
     }

@@ -230,12 +230,13 @@ impl Victim {
             }
             1 => {
                 let op = AtomicOp::Add;
-                // SAFETY: as before; the words are aligned.
+                // SAFETY: `local` points to an aligned word, which is dropped after the lane.
                 unsafe { self.lane.atomic(LIAR, 0, op, 1, 2, local, remote, token) }
             }
             2 => {
                 let len = input.number() as usize % PAGE;
-                // SAFETY: as before.
+                // SAFETY: `local` is at least as long as the operation, and is dropped after the
+                // lane.
                 unsafe { self.lane.put(LIAR, 0, local.cast(), len, remote, token) }
             }
             3 => self.lane.flush(LIAR, token),

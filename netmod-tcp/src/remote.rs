@@ -72,7 +72,7 @@ impl TcpLane {
     }
 
     /// # Safety
-    /// As for `Lane::get`.
+    /// `local` must be valid for writes of `len` bytes until completion.
     pub(crate) unsafe fn issue_get(
         &mut self,
         peer: Peer,
@@ -142,7 +142,7 @@ impl TcpLane {
     }
 
     /// # Safety
-    /// As for `Lane::put`.
+    /// `local` must be valid for reads of `len` bytes until completion.
     pub(crate) unsafe fn issue_put(
         &mut self,
         peer: Peer,
@@ -214,7 +214,7 @@ impl TcpLane {
     }
 
     /// # Safety
-    /// As for `Lane::atomic`.
+    /// `result` must be aligned and valid for writing a `u64` until completion.
     pub(crate) unsafe fn issue_atomic(
         &mut self,
         peer: Peer,

@@ -239,7 +239,7 @@ fn remote_memory_is_read_and_written() {
             model[offset..offset + len].copy_from_slice(&data);
         } else {
             let mut data = vec![0; len];
-            // SAFETY: as above.
+            // SAFETY: the data stays until completion.
             let issued =
                 unsafe { nodes[0].lanes[0].get(peer, 0, data.as_mut_ptr(), len, remote, token) };
             finish(&mut nodes, 0, issued, token).unwrap();
@@ -263,24 +263,24 @@ fn remote_memory_is_read_and_written() {
     };
     let mut word = [0_u8; 8];
     let token = nodes[0].token();
-    // SAFETY: as above.
+    // SAFETY: the word stays until completion.
     let issued = unsafe { nodes[0].lanes[0].get(peer, 0, word.as_mut_ptr(), 8, beyond, token) };
     assert!(finish(&mut nodes, 0, issued, token).is_err());
     for len in [8_usize, 300_000] {
         let data = vec![1; len];
         let token = nodes[0].token();
-        // SAFETY: as above.
+        // SAFETY: the data stays until completion.
         let issued = unsafe { nodes[0].lanes[0].put(peer, 0, data.as_ptr(), len, beyond, token) };
         finish(&mut nodes, 0, issued, token).unwrap();
         let token = nodes[0].token();
         let flushed = nodes[0].lanes[0].flush(peer, token);
         let error = finish(&mut nodes, 0, flushed, token).unwrap_err();
-        assert!(error.to_string().contains("exposes no memory"), "{error}");
+        assert!(error.to_string().contains("does not expose"), "{error}");
     }
     nodes[1].transport.withdraw(&key);
     let token = nodes[0].token();
     let remote = RemoteAddr { key, offset: 0 };
-    // SAFETY: as above.
+    // SAFETY: the word stays until completion.
     let issued = unsafe { nodes[0].lanes[0].get(peer, 0, word.as_mut_ptr(), 8, remote, token) };
     assert!(finish(&mut nodes, 0, issued, token).is_err());
     assert!(exposed == model, "nothing was written beyond the end");
@@ -408,7 +408,7 @@ fn a_peer_that_dies_is_lost_and_one_that_leaves_is_not() {
         let mut word = [0_u8; 8];
         let token = nodes[0].token();
         let remote = RemoteAddr { key, offset: 0 };
-        // SAFETY: as above.
+        // SAFETY: the word stays until completion.
         let issued =
             unsafe { nodes[0].lanes[0].get(there, 0, word.as_mut_ptr(), 8, remote, token) };
         assert_eq!(issued, Ok(Issued::Pending));

@@ -78,7 +78,7 @@ fn long_gets_are_split_over_connections() {
     };
     let token = begin(&mut nodes[0], there, &mut data, remote);
     let error = end(&mut nodes, token).unwrap_err();
-    assert!(error.to_string().contains("exposes no memory"), "{error}");
+    assert!(error.to_string().contains("does not expose"), "{error}");
     let remote = RemoteAddr { key, offset: 0 };
     let token = begin(&mut nodes[0], there, &mut data, remote);
     end(&mut nodes, token).unwrap();

@@ -22,7 +22,7 @@ enum KeyLookup {
 
 impl UcxLane {
     /// # Safety
-    /// As for `Lane::get`.
+    /// `local` must be valid for writes of `len` bytes until completion.
     pub(crate) unsafe fn issue_get(
         &mut self,
         peer: Peer,
@@ -39,7 +39,7 @@ impl UcxLane {
     }
 
     /// # Safety
-    /// As for `Lane::put`.
+    /// `local` must be valid for reads of `len` bytes until completion.
     pub(crate) unsafe fn issue_put(
         &mut self,
         peer: Peer,
@@ -53,7 +53,7 @@ impl UcxLane {
     }
 
     /// # Safety
-    /// As for `Lane::atomic`.
+    /// `result` must be aligned and valid for writing a `u64` until completion.
     pub(crate) unsafe fn issue_atomic(
         &mut self,
         peer: Peer,

@@ -131,7 +131,7 @@ impl Engine {
             granted: 0,
             window: 0,
             taken: 0,
-            told: 0,
+            reported: 0,
             owing: false,
             in_cas_loop: false,
             theirs: 0,

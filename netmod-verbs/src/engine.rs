@@ -444,7 +444,7 @@ impl Engine {
         match self.post(index, &mut wr, slot, signal) {
             Ok(()) => {
                 let connection = &mut self.connections[index as usize];
-                connection.told = connection.taken;
+                connection.reported = connection.taken;
                 if kind != MessageKind::Credit {
                     connection.sent = connection.sent.wrapping_add(1);
                 }

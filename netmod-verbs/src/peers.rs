@@ -54,7 +54,7 @@ pub(crate) struct Connection {
     pub(crate) window: u16,
     /// Messages received, and the count last published to the sender.
     pub(crate) taken: u16,
-    pub(crate) told: u16,
+    pub(crate) reported: u16,
     /// Whether the connection is in the list of those to which credit is due.
     pub(crate) owing: bool,
     /// Whether an atomic made of several compare-and-swaps is pending, which others would overtake.

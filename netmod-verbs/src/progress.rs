@@ -176,8 +176,8 @@ impl Engine {
         connection.granted = prefix.taken;
         if prefix.kind != MessageKind::Credit {
             connection.taken = connection.taken.wrapping_add(1);
-            let untold = connection.taken.wrapping_sub(connection.told);
-            if usize::from(untold) >= self.shared.config.window / 2 && !connection.owing {
+            let unreported = connection.taken.wrapping_sub(connection.reported);
+            if usize::from(unreported) >= self.shared.config.window / 2 && !connection.owing {
                 connection.owing = true;
                 self.owing.push(index);
             }
@@ -215,11 +215,11 @@ impl Engine {
         for i in (0..self.owing.len()).rev() {
             let index = self.owing[i];
             let connection = &self.connections[index as usize];
-            let untold = connection.taken.wrapping_sub(connection.told);
+            let unreported = connection.taken.wrapping_sub(connection.reported);
             let peer = &self.peers.all[connection.peer as usize];
             // Another message may have carried the credit meanwhile.
             let needless =
-                usize::from(untold) < half || connection.state == State::Lost || peer.left;
+                usize::from(unreported) < half || connection.state == State::Lost || peer.left;
             if needless
                 || self
                     .transmit(index, MessageKind::Credit, 0, 0, 0, |_| {})

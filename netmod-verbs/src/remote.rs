@@ -72,7 +72,7 @@ impl Engine {
     }
 
     /// # Safety
-    /// As for `Lane::get`.
+    /// `local` must be valid for writes of `len` bytes until completion.
     pub(crate) unsafe fn issue_get(
         &mut self,
         peer: Peer,
@@ -91,7 +91,7 @@ impl Engine {
     }
 
     /// # Safety
-    /// As for `Lane::put`.
+    /// `local` must be valid for reads of `len` bytes until completion.
     pub(crate) unsafe fn issue_put(
         &mut self,
         peer: Peer,
@@ -264,7 +264,7 @@ impl Engine {
     }
 
     /// # Safety
-    /// As for `Lane::atomic`.
+    /// `result` must be aligned and valid for writing a `u64` until completion.
     pub(crate) unsafe fn issue_atomic(
         &mut self,
         peer: Peer,

@@ -486,7 +486,7 @@ pub trait Lane: Send {
     /// whole**, so the reader must be able to tell from the value whether every byte has arrived.
     /// If there is data, the 8 bytes before it must be free for a word of the transport's own.
     ///
-    /// Who stores the words:
+    /// The party that stores the words:
     /// - verbs: the adapter. Hardware writes aligned words as a whole as far as is known, but
     ///   neither the InfiniBand specification nor PCI Express promises it; Soft-RoCE copies as
     ///   `memcpy` does, in part byte by byte, while the target looks on.
@@ -563,7 +563,7 @@ pub trait Lane: Send {
     fn disarm(&mut self);
 
     /// Copies a chunk of a long message that a peer is reading from this process's memory, if there
-    /// is one. Called while such a message may be under way and nothing else is to do. Returns
+    /// is one. Called while such a message may be in transfer and nothing else is to do. Returns
     /// whether a chunk was copied.
     fn help(&mut self) -> bool {
         false

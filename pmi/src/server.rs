@@ -14,16 +14,16 @@ pub use above::{LONGEST_BLOCK, Pair};
 /// An action for the launcher.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Send `line`, its newline included, to `rank`.
+    /// `line` must be sent to `rank`.
     Send {
         /// The receiver.
         rank: usize,
-        /// What.
+        /// The line, with its newline.
         line: Vec<u8>,
     },
     /// `rank` requests the end of the job.
     Abort {
-        /// Who wants it.
+        /// The requesting rank.
         rank: usize,
         /// The requested exit code.
         code: i32,
@@ -34,28 +34,28 @@ pub enum Action {
     },
     /// `rank` requests a spawn; [`Server::spawned`] takes the answer.
     Spawn {
-        /// Who wants it.
+        /// The requesting rank.
         rank: usize,
-        /// What.
+        /// The requested spawn.
         spawn: Spawn,
     },
     /// Another server must be asked; its answer is to be sent to `rank` unchanged.
     Ask {
-        /// Who wants to know.
+        /// The requesting rank.
         rank: usize,
         /// The question, with its newline.
         line: Vec<u8>,
     },
     /// `rank` waits without progress; [`Server::report_wanted`] takes the answer.
     Still {
-        /// Who waits.
+        /// The waiting rank.
         rank: usize,
         /// Seconds without progress.
         seconds: u64,
     },
     /// `rank` violated the protocol and gets no answer.
     Violation {
-        /// Who sent it.
+        /// The sender.
         rank: usize,
         /// The problem.
         detail: String,
@@ -68,7 +68,7 @@ pub enum Action {
     },
     /// For the server above: `rank` requests something that is unknown here.
     Up {
-        /// Who asks.
+        /// The requesting rank.
         rank: usize,
         /// The request, newlines included.
         line: Vec<u8>,

@@ -18,7 +18,7 @@ pub fn raise_limit() -> bool {
     limit.current != limit.maximum && setrlimit(Resource::Nofile, most).is_ok()
 }
 
-/// Whether an error says that the process or the machine has no descriptor, or no memory for one,
+/// Returns whether an error says that the process or the machine has no descriptor, or no memory for one,
 /// left.
 pub fn are_short(error: &io::Error) -> bool {
     matches!(
@@ -27,7 +27,7 @@ pub fn are_short(error: &io::Error) -> bool {
     )
 }
 
-/// Whether a new descriptor is among the last sixteenth below the limit, which is for the program's
+/// Returns whether a new descriptor is among the last sixteenth below the limit, which is for the program's
 /// own files.
 ///
 /// The kernel gives the lowest free descriptor, so that all below it are in use.

@@ -102,7 +102,7 @@ impl<C: Read + Write + AsFd> Pending<C> {
         self.count
     }
 
-    /// Whether there is no unproved connection.
+    /// Returns whether there is no unproved connection.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
